@@ -1,0 +1,62 @@
+// Package snowflake makes 64-bit IDs that grow with time and are never made
+// twice, whatever clocks, pauses and partitions do: as long as the node ID comes
+// from a lease.
+//
+//	ids, err := snowflake.New(agent) // a *lease.Agent
+//	id, err := ids.Next()
+//
+// An ID is an int64. With the default layout:
+//
+//	 63 62                                     22 21        12 11          0
+//	┌──┬─────────────────────────────────────────┬────────────┬─────────────┐
+//	│ 0│ milliseconds since 2025-01-01, 41 bits  │ node ID, 10│ sequence, 12│
+//	└──┴─────────────────────────────────────────┴────────────┴─────────────┘
+//	   until 2094-09-07                           1,024 nodes  4,096 IDs per ms
+//
+// When fewer node bits are in use (Span.NodeBits), the rest lengthens the
+// sequence at its upper end:
+//
+//	│ 0│ milliseconds                            │burst│ node │ sequence    │
+//
+// Other layouts are values too: Wide16, JS53 (safe in JavaScript), Twitter, Discord,
+// Sonyflake, and your own.
+//
+// # What is promised
+//
+// Each millisecond of each node ID belongs to one holder. A generator stamps only
+// milliseconds of the span that its lease has confirmed, so two processes that
+// both believe to hold node 7 cannot make the same ID, and that depends on no
+// clock. A call that begins at or after the lease's deadline fails: on the
+// monotonic clock at every call, on the wall clock once per tick and on each wait
+// (at every call with WithStrictWall). IDs of one node grow strictly, also when
+// its number changes. No stamp is ahead of Timeline.Now. Next allocates nothing,
+// and an idle generator has no goroutine and no timer.
+//
+//	           Bind                    tick used up
+//	fenced ───────────▶ ready ───────────────────────────▶ saturated
+//	  ▲                  │ ▲      a ticket in the next tick    │
+//	  │ Deadline, Until, │ └───────────────────────────────────┘
+//	  └──────────────────┘     the clock gets there
+//	     Seal, a clock that is behind
+//
+// # What is not
+//
+// Fixed numbers are nobody's but yours to keep apart. IDs of different nodes are
+// ordered by the millisecond at best, as far as their clocks agree. While more
+// than a tick's worth of IDs is asked for, stamps may be up to WithCatchUp
+// (16 ms) old. 4,096 IDs per millisecond and node are the format's limit: callers
+// beyond that wait. IDs tell when and by which node they were made, and can be
+// guessed: they are no secrets.
+//
+// # When not to use it
+//
+// If 128 bits are fine, use UUIDv7 or ULID: they need no node ID and no lease. If
+// one database makes all IDs, its sequence does. If an ID must not tell its
+// time, take a random one.
+//
+// # Files
+//
+// The state word and how bits are put together are in term.go, the call that is
+// made millions of times a second in generator.go, all that it cannot handle in
+// slow.go, the clock's policy in anchor.go, and the lease's side in timeline.go.
+package snowflake

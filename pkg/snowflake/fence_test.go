@@ -1,0 +1,387 @@
+package snowflake_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+const ms = time.Millisecond
+
+// calls are all the ways to ask for an ID, for rules that hold for each of them.
+var calls = map[string]func(*snowflake.Generator) func() (ID, error){
+	"Next": func(g *snowflake.Generator) func() (ID, error) { return g.Next },
+	"NextContext": func(g *snowflake.Generator) func() (ID, error) {
+		return func() (ID, error) { return g.NextContext(context.Background()) }
+	},
+	"TryNext": func(g *snowflake.Generator) func() (ID, error) { return g.TryNext },
+	"NextN": func(g *snowflake.Generator) func() (ID, error) {
+		return func() (ID, error) {
+			var one [1]ID
+			_, err := g.NextN(context.Background(), one[:])
+			return one[0], err
+		}
+	},
+	"Block": func(g *snowflake.Generator) func() (ID, error) { return g.Block().Next },
+}
+
+func forEachCall(t *testing.T, f func(t *testing.T, call func(*snowflake.Generator) func() (ID, error))) {
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) { f(t, call) })
+	}
+}
+
+func wantFenced(t *testing.T, call func() (ID, error), want error) {
+	t.Helper()
+	if id, err := call(); id != 0 || err != want {
+		t.Fatalf("%d, %v; want %v", id, err, want)
+	}
+}
+
+func mustMake(t *testing.T, call func() (ID, error)) ID {
+	t.Helper()
+	id, err := call()
+	if err != nil || id <= 0 {
+		t.Fatalf("%d, %v", id, err)
+	}
+	return id
+}
+
+func TestNothingBeforeTheFirstBind(t *testing.T) {
+	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
+		clock := newFrozen()
+		tl := snowflake.NewTimeline(clock)
+		f := call(generator(t, tl))
+		wantFenced(t, f, snowflake.ErrFenced)
+		if last := tl.Seal(); !last.IsZero() {
+			t.Errorf("sealed at %v", last)
+		}
+		if now := tl.Now(); !now.Equal(clock.Wall()) {
+			t.Errorf("now is %v", now)
+		}
+		if err := tl.Bind(free()); err != nil {
+			t.Fatal(err)
+		}
+		mustMake(t, f)
+	})
+}
+
+// By value: no stamp after Until and none at or before NotBefore, whatever the
+// clocks say. The wall clock is half a second behind here, and does not fence.
+func TestFenceByValue(t *testing.T) {
+	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
+		clock := newFrozen()
+		clock.asleep = clock.advance
+		s := free()
+		s.NotBefore, s.Until = noon.Add(3*ms), noon.Add(5*ms)
+		tl, g := bind(t, clock, s, snowflake.WithCatchUp(0))
+		f := call(g)
+		if id, err := f(); err == nil && !id.Time().Equal(noon.Add(4*ms)) || err != nil && err != snowflake.ErrBusy {
+			t.Errorf("the first stamp is %v, %v", id.Time(), err)
+		}
+		clock.advance(noon.Add(4 * ms).Sub(clock.Wall()))
+		mustMake(t, f)
+		clock.step(-time.Second / 2)
+		clock.advance(ms + ms/2)
+		if id := mustMake(t, f); !id.Time().Equal(noon.Add(5 * ms)) {
+			t.Errorf("the last millisecond has %v", id.Time())
+		}
+		clock.advance(ms/2 - 1)
+		mustMake(t, f)
+		clock.advance(1)
+		wantFenced(t, f, snowflake.ErrFenced)
+		if wall := clock.Wall(); !wall.Before(s.Until) {
+			t.Fatalf("the wall clock is at %v, and this test proves nothing", wall)
+		}
+		tl.Extend(noon.Add(6*ms), 0)
+		if id := mustMake(t, f); !id.Time().Equal(noon.Add(6 * ms)) {
+			t.Errorf("after a renewal: %v", id.Time())
+		}
+		tl.Extend(noon, 0) // nothing moves back
+		mustMake(t, f)
+		clock.advance(ms)
+		wantFenced(t, f, snowflake.ErrFenced)
+	})
+}
+
+// With a tick of 10 ms, one that the span does not hold to its end is not used.
+func TestFenceByValueInWholeTicks(t *testing.T) {
+	l := snowflake.Sonyflake()
+	clock := newFrozen()
+	s := free()
+	s.NotBefore, s.Until = noon.Add(3*ms), noon.Add(28*ms)
+	tl, g := bind(t, clock, s, snowflake.WithLayout(l))
+	wantFenced(t, g.TryNext, snowflake.ErrBusy) // this tick may have been another's
+	clock.advance(10 * ms)
+	if p := l.Decompose(next(t, g)); !p.Time.Equal(noon.Add(10 * ms)) {
+		t.Errorf("the first tick is %v", p.Time)
+	}
+	clock.advance(10 * ms)
+	wantFenced(t, g.Next, snowflake.ErrFenced)
+	if last := tl.Seal(); !last.Equal(noon.Add(19 * ms)) {
+		t.Errorf("sealed at %v", last)
+	}
+}
+
+// In the catch-up window, too, a batch ends where the span ends.
+func TestFenceByValueInABatch(t *testing.T) {
+	clock := newFrozen()
+	s := free()
+	s.Until = noon.Add(5 * ms)
+	_, g := bind(t, clock, s)
+	useUp(t, g)
+	clock.asleep = clock.advance
+	next(t, g) // waits: saturated
+	clock.step(-100 * ms)
+	clock.advance(9 * ms) // the stamps' clock is at 10 ms
+	buf := make([]ID, 10*4096)
+	n, err := g.NextN(t.Context(), buf)
+	if err != snowflake.ErrFenced || n != 5*4096-1 {
+		t.Errorf("%d, %v", n, err)
+	}
+	for _, id := range buf[:n] {
+		if id.Time().After(s.Until) {
+			t.Fatalf("a stamp of %v", id.Time())
+		}
+	}
+}
+
+// A caller is about to queue for the last millisecond of the span. It begins, and
+// others take all of it: what the caller draws is outside.
+func TestFenceByValueInTheQueue(t *testing.T) {
+	l := snowflake.Default()
+	l.SequenceBits = 1
+	clock := newFrozen()
+	s := free()
+	s.Until = noon.Add(ms)
+	_, g := bind(t, clock, s, snowflake.WithLayout(l))
+	useUp(t, g)
+	clock.step(-100 * ms) // not the wall clock's fence
+	clock.asleep = clock.advance
+	reads := 0
+	clock.beforeRead = func() {
+		if reads++; reads < 4 { // by Next, twice by reserve, and before the draw
+			return
+		}
+		clock.beforeRead = nil
+		clock.advance(ms)
+		useTwo := []ID{next(t, g), next(t, g)}
+		if at := l.Decompose(useTwo[1]).Time; !at.Equal(s.Until) {
+			t.Errorf("the last one is of %v: this test proves nothing", at)
+		}
+	}
+	wantFenced(t, g.Next, snowflake.ErrFenced)
+	if reads != 4 {
+		t.Errorf("%d readings: this test proves nothing", reads)
+	}
+}
+
+// A call that began in time and whose deadline passes while it waits is refused.
+func TestDeadlinePassesDuringAWait(t *testing.T) {
+	clock := newFrozen()
+	clock.asleep = clock.advance
+	s := free()
+	s.Deadline = clock.Monotonic() + ms/2
+	_, g := bind(t, clock, s)
+	useUp(t, g)
+	wantFenced(t, g.Next, snowflake.ErrFenced)
+}
+
+// By the monotonic clock: a call that begins at the deadline fails, in the same
+// tick in which one before it succeeded.
+func TestFenceByMonotonicClock(t *testing.T) {
+	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
+		clock := newFrozen()
+		s := free()
+		s.Deadline = clock.Monotonic() + ms/2
+		tl, g := bind(t, clock, s)
+		f := call(g)
+		mustMake(t, f)
+		clock.advance(ms/2 - 1)
+		mustMake(t, f)
+		clock.advance(1)
+		wantFenced(t, f, snowflake.ErrFenced)
+		tl.Extend(time.Time{}, clock.Monotonic()+1)
+		mustMake(t, f)
+		clock.advance(1)
+		wantFenced(t, f, snowflake.ErrFenced)
+		tl.Extend(time.Time{}, 0)
+		wantFenced(t, f, snowflake.ErrFenced)
+	})
+}
+
+// A block that was filled before the deadline is empty after it.
+func TestFenceHoldsForWhatABlockHasLeft(t *testing.T) {
+	clock := newFrozen()
+	s := free()
+	s.Deadline = clock.Monotonic() + ms/2
+	_, g := bind(t, clock, s)
+	b := g.Block()
+	mustMake(t, b.Next)
+	clock.advance(ms / 2)
+	wantFenced(t, b.Next, snowflake.ErrFenced)
+}
+
+// By the wall clock: once per tick, and in the strict mode on each call. It is
+// 8 ms ahead here, which is too little to anchor anew: by value and by the
+// monotonic clock all is well.
+func TestFenceByWallClock(t *testing.T) {
+	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
+		for _, strict := range []bool{false, true} {
+			clock := newFrozen()
+			s := free()
+			s.Until = noon.Add(7 * ms)
+			var opts []snowflake.Option
+			if strict {
+				opts = append(opts, snowflake.WithStrictWall())
+			}
+			tl, g := bind(t, clock, s, opts...)
+			f := call(g)
+			mustMake(t, f)
+			clock.step(8 * ms)
+			if strict {
+				wantFenced(t, f, snowflake.ErrFenced)
+			} else {
+				mustMake(t, f)
+			}
+			clock.advance(ms)
+			wantFenced(t, f, snowflake.ErrFenced)
+			tl.Extend(noon.Add(20*ms), 0)
+			mustMake(t, f)
+		}
+	})
+}
+
+// A strict block looks at the wall clock for what it has left, too.
+func TestFenceByWallClockInAStrictBlock(t *testing.T) {
+	clock := newFrozen()
+	s := free()
+	s.Until = noon.Add(7 * ms)
+	_, g := bind(t, clock, s, snowflake.WithStrictWall())
+	b := g.Block()
+	mustMake(t, b.Next)
+	clock.step(8 * ms)
+	wantFenced(t, b.Next, snowflake.ErrFenced)
+}
+
+// In sustained saturation ticks begin with a caller who waits, or go by inside of
+// the catch-up window, and never with a fresh one: the wall clock fences there too.
+func TestFenceByWallClockWhenSaturated(t *testing.T) {
+	t.Run("a caller who waits", func(t *testing.T) {
+		clock := newFrozen()
+		s := free()
+		s.Until = noon.Add(7 * ms)
+		_, g := bind(t, clock, s)
+		useUp(t, g)
+		clock.asleep = func(d time.Duration) { clock.advance(d); clock.step(8 * ms) }
+		wantFenced(t, g.Next, snowflake.ErrFenced)
+	})
+	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) { // catching up
+		clock := newFrozen()
+		s := free()
+		s.Until = noon.Add(20 * ms)
+		_, g := bind(t, clock, s)
+		f := call(g)
+		useUp(t, g)
+		clock.asleep = clock.advance
+		next(t, g) // waits: now it counts as saturated
+		clock.advance(10 * ms)
+		for i := range 4096 * 5 { // old ticks are used up, in a row, with no wait
+			if id := mustMake(t, f); !id.Time().Before(clock.Wall().Add(-ms)) {
+				t.Fatalf("%d: %v at %v: this test proves nothing", i, id.Time(), clock.Wall())
+			}
+		}
+		clock.step(9 * ms) // 20 ms after noon: one more would be outside
+		clock.advance(ms)
+		for i := range 4096 + 1 {
+			if _, err := f(); err != nil {
+				if err != snowflake.ErrFenced {
+					t.Fatal(err)
+				}
+				return
+			} else if i == 4096 {
+				t.Fatal("a whole tick went by")
+			}
+		}
+	})
+}
+
+// Pitfalls that measured prototypes fell into.
+
+// A refused call uses no number up, or a fenced generator that is asked in a loop
+// runs ahead, and cannot stamp for hours after its renewal.
+func TestRefusedCallsUseNothingUp(t *testing.T) {
+	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
+		clock := newFrozen()
+		s := free()
+		s.Until, s.Deadline = noon, clock.Monotonic()+ms/2
+		tl, g := bind(t, clock, s)
+		f := call(g)
+		for range 4096 {
+			next(t, g)
+		}
+		refuse := func(why string) {
+			for range 10_000 {
+				if id, err := f(); err == nil {
+					t.Fatalf("%s: %d", why, id)
+				}
+			}
+		}
+		refuse("the last millisecond is used up")
+		clock.advance(ms / 2)
+		refuse("the deadline has passed")
+		tl.Extend(noon, clock.Monotonic()+time.Hour)
+		refuse("the last millisecond is used up still")
+		clock.advance(ms / 2)
+		refuse("the span has ended")
+		tl.Seal()
+		refuse("sealed")
+		s.NotBefore, s.Until, s.Deadline = noon, noon.Add(time.Hour), clock.Monotonic()+time.Hour
+		if err := tl.Bind(s); err != nil {
+			t.Fatal(err)
+		}
+		if id := mustMake(t, f); !id.Time().Equal(clock.Wall()) || id.Sequence() != 0 {
+			t.Errorf("the next one is %v %d", id.Time(), id.Sequence())
+		}
+	})
+}
+
+// Nor do callers who give up push the state more than a tick ahead of the clock.
+func TestCancelledCallsUseLittleUp(t *testing.T) {
+	clock := newFrozen()
+	_, g := bind(t, clock, free())
+	useUp(t, g)
+	for range 3 * 4096 {
+		ctx, cancel := context.WithCancel(t.Context())
+		clock.asleep = func(time.Duration) { cancel() }
+		if _, err := g.NextContext(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	clock.asleep = nil
+	clock.advance(2 * ms)
+	if id, err := g.TryNext(); err != nil || !id.Time().Equal(clock.Wall()) {
+		t.Errorf("two ticks later: %v, %v", id.Time(), err)
+	}
+	if s := g.Stats(); s.Issued != 4096+1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// In the last, partial millisecond the deadline in nanoseconds and the span's end
+// in milliseconds disagree: the answer is a fence, and not a loop.
+func TestPartialLastMillisecond(t *testing.T) {
+	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
+		clock := newFrozen()
+		s := free()
+		s.Until, s.Deadline = noon, clock.Monotonic()+ms+ms/2
+		_, g := bind(t, clock, s)
+		f := call(g)
+		mustMake(t, f)
+		clock.advance(ms + ms/4)
+		wantFenced(t, f, snowflake.ErrFenced)
+	})
+}

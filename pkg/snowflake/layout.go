@@ -1,0 +1,160 @@
+package snowflake
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Layout says which bits of an ID mean what. It is a value: there is nothing
+// global to set, and two layouts may be in use side by side. From the highest bit
+// down an ID is
+//
+//	time | node | sequence      or, with NodeLast,      time | sequence | node
+//
+// with zeroes above. When a span narrows the node (Span.NodeBits), the bits set
+// free lengthen the sequence at its upper end, above the node.
+type Layout struct {
+	Epoch        time.Time     // time zero of the time field; a whole millisecond
+	Tick         time.Duration // one step of the time field: 1 ms or 10 ms
+	TimeBits     uint8
+	NodeBits     uint8
+	SequenceBits uint8
+	NodeLast     bool // the node ID sits below the sequence, as sonyflake has it
+}
+
+// maxYears keeps every time of a layout an int64 of nanoseconds since its epoch.
+const maxYears = 290
+
+// Validate tells everything that is wrong with l.
+func (l Layout) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if l.Tick != time.Millisecond && l.Tick != 10*time.Millisecond {
+		bad("a tick of %v; use 1ms or 10ms", l.Tick)
+	}
+	if y := l.Epoch.Year(); y < 1970 || y > 2200 || l.Epoch.Nanosecond()%int(time.Millisecond) != 0 {
+		bad("an epoch of %v; use a whole millisecond from 1970 to 2200", l.Epoch)
+	}
+	if l.TimeBits == 0 || l.SequenceBits == 0 {
+		bad("%d time bits and %d sequence bits; each needs one at least", l.TimeBits, l.SequenceBits)
+	}
+	if l.NodeBits > 16 {
+		bad("%d node bits; a pool has 16 at most", l.NodeBits)
+	}
+	if sum := int(l.TimeBits) + int(l.NodeBits) + int(l.SequenceBits); sum > 63 {
+		bad("%d + %d + %d bits are %d; an ID has 63", l.TimeBits, l.NodeBits, l.SequenceBits, sum)
+	} else if l.TimeBits > 43 || l.ms(1<<l.TimeBits) > maxYears*365*24*3600*1000 {
+		bad("%d time bits of %v are more than %d years; use fewer", l.TimeBits, l.Tick, maxYears)
+	}
+	if errs != nil {
+		return fmt.Errorf("snowflake: layout: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+// Expires is the first moment that l cannot stamp: from then on calls fail with
+// ErrTimeOverflow.
+func (l Layout) Expires() time.Time { return l.at(1 << l.TimeBits) }
+
+// PerSecond is how many IDs one node can make in a second.
+func (l Layout) PerSecond() int { return int(time.Second/l.Tick) << l.SequenceBits }
+
+// Nodes is how many node IDs there are: 0 … Nodes-1.
+func (l Layout) Nodes() int { return 1 << l.NodeBits }
+
+// JavaScriptSafe says whether every ID is at most 2^53-1, the largest integer
+// that a JavaScript number tells from its neighbours.
+func (l Layout) JavaScriptSafe() bool { return l.TimeBits+l.NodeBits+l.SequenceBits <= 53 }
+
+// String tells widths, rates and the last year.
+func (l Layout) String() string {
+	order := fmt.Sprintf("%d time, %d node, %d sequence", l.TimeBits, l.NodeBits, l.SequenceBits)
+	if l.NodeLast {
+		order = fmt.Sprintf("%d time, %d sequence, %d node", l.TimeBits, l.SequenceBits, l.NodeBits)
+	}
+	return fmt.Sprintf("%s bits of %v from %s until %s; %d nodes, %d IDs/s each",
+		order, l.Tick, l.Epoch.UTC().Format(time.DateOnly), l.Expires().Format(time.DateOnly), l.Nodes(), l.PerSecond())
+}
+
+// Parts is an ID taken apart.
+type Parts struct {
+	Time     time.Time // when its tick began, in UTC
+	Node     int       // the node field; of an ID with a narrowed node, its sequence's upper end too
+	Sequence int
+}
+
+// Compose is the ID that node makes as number sequence in the tick of t. It is
+// for tests, migrations and queries: only a generator knows what is free.
+func (l Layout) Compose(t time.Time, node, sequence int) (ID, error) {
+	if err := l.Validate(); err != nil {
+		return 0, err
+	}
+	var errs []error
+	if t.Before(l.Epoch) || !t.Before(l.Expires()) {
+		errs = append(errs, fmt.Errorf("snowflake: %v is not from %v to %v", t, l.Epoch, l.Expires()))
+	}
+	if node < 0 || node >= l.Nodes() {
+		errs = append(errs, fmt.Errorf("snowflake: node %d does not fit %d bits", node, l.NodeBits))
+	}
+	if sequence < 0 || sequence >= 1<<l.SequenceBits {
+		errs = append(errs, fmt.Errorf("snowflake: sequence %d does not fit %d bits", sequence, l.SequenceBits))
+	}
+	if errs != nil {
+		return 0, errors.Join(errs...)
+	}
+	return l.compose(l.tickOf(t.UnixMilli()), uint64(node), uint64(sequence)), nil
+}
+
+func (l Layout) compose(tick, node, sequence uint64) ID {
+	if l.NodeLast {
+		return ID((tick<<l.SequenceBits|sequence)<<l.NodeBits | node)
+	}
+	return ID((tick<<l.NodeBits|node)<<l.SequenceBits | sequence)
+}
+
+// Decompose takes id apart. The result means nothing for an ID of another layout.
+func (l Layout) Decompose(id ID) Parts {
+	low := uint64(id) & (1<<(l.NodeBits+l.SequenceBits) - 1)
+	p := Parts{Time: l.at(uint64(id) >> (l.NodeBits + l.SequenceBits))}
+	if l.NodeLast {
+		p.Sequence, p.Node = int(low>>l.NodeBits), int(low&(1<<l.NodeBits-1))
+	} else {
+		p.Node, p.Sequence = int(low>>l.SequenceBits), int(low&(1<<l.SequenceBits-1))
+	}
+	return p
+}
+
+// First and Last are the smallest and the largest ID of the tick of t, of any
+// node: WHERE id BETWEEN First(from) AND Last(to). A time before the epoch counts
+// as the epoch, one past the end as the end.
+func (l Layout) First(t time.Time) ID { return l.compose(l.clamp(t), 0, 0) }
+
+// Last is described with First.
+func (l Layout) Last(t time.Time) ID {
+	return l.compose(l.clamp(t), 1<<l.NodeBits-1, 1<<l.SequenceBits-1)
+}
+
+func (l Layout) clamp(t time.Time) uint64 { return min(l.tickOf(t.UnixMilli()), 1<<l.TimeBits-1) }
+
+// tickOf is the tick of a Unix millisecond, and 0 before the epoch.
+func (l Layout) tickOf(ms int64) uint64 {
+	return uint64(max(ms-l.Epoch.UnixMilli(), 0) / l.Tick.Milliseconds())
+}
+
+// ms is how many milliseconds n ticks are.
+func (l Layout) ms(n uint64) int64 { return int64(n) * l.Tick.Milliseconds() }
+
+// at is when a tick begins, in UTC.
+func (l Layout) at(tick uint64) time.Time {
+	return time.UnixMilli(l.Epoch.UnixMilli() + l.ms(tick)).UTC()
+}
+
+// endOf is the last millisecond of a tick.
+func (l Layout) endOf(tick uint64) time.Time { return l.at(tick + 1).Add(-time.Millisecond) }
+
+func (l Layout) equal(o Layout) bool {
+	same := l.Epoch.Equal(o.Epoch)
+	l.Epoch = o.Epoch // the rest compares as it is: a time.Time has a location too
+	return same && l == o
+}

@@ -1,0 +1,86 @@
+package snowflake
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Node is what a lease gives a generator. *lease.Agent is one, and so is
+// *Timeline.
+type Node interface {
+	// Timeline is the same for every call: all generators on one node share it.
+	Timeline() *Timeline
+}
+
+// Span is what a claim has confirmed: which milliseconds of which number are the
+// holder's.
+type Span struct {
+	NodeID int // 0 … Nodes-1
+
+	// Nodes is how many numbers the pool has, its highest + 1. New refuses a
+	// layout into which they do not fit. 0 stands for NodeID + 1.
+	Nodes int
+
+	// NodeBits is the width of the node ID at run time; the node bits of the
+	// layout that it leaves free lengthen the sequence. Every holder of the pool
+	// must use the same. 0 stands for all of the layout's.
+	NodeBits int
+
+	// Stamps are milliseconds after NotBefore, up to and including Until. A zero
+	// NotBefore is no lower end.
+	NotBefore, Until time.Time
+
+	// Deadline is a reading of Clock.Monotonic: a call that begins at or after it
+	// fails. math.MaxInt64 stands for none.
+	Deadline time.Duration
+}
+
+// check tells everything that is wrong with s in the layout, which may be nil.
+func (s Span) check(l *Layout) error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if s.NodeID < 0 || s.NodeID >= s.Nodes {
+		bad("node ID %d is not in a pool of %d (0 to %d)", s.NodeID, s.Nodes, s.Nodes-1)
+	}
+	if s.Until.Before(s.NotBefore) {
+		bad("the span ends (%v) before it begins (%v)", s.Until, s.NotBefore)
+	}
+	if s.NodeBits < 0 || s.NodeBits > 0 && s.Nodes > 1<<min(s.NodeBits, 62) {
+		bad("%d node IDs do not fit the span's %d node bits", s.Nodes, s.NodeBits)
+	}
+	if l != nil {
+		if s.Nodes > l.Nodes() {
+			bad("a pool of %d node IDs does not fit a layout with %d node bits (%d); use WithLayout with %d",
+				s.Nodes, l.NodeBits, l.Nodes(), nodeBitsFor(s.Nodes))
+		}
+		if s.NodeBits > int(l.NodeBits) {
+			bad("the span's %d node bits do not fit a layout with %d", s.NodeBits, l.NodeBits)
+		}
+	}
+	if errs != nil {
+		return fmt.Errorf("snowflake: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+// Fixed is a node that has nodeID without a lease, for ever. Nobody checks that
+// no other process, and no other Fixed in this one, has the same number: that is
+// up to you. The clock must not go back between two runs of the process.
+// A number that does not fit is New's error.
+func Fixed(nodeID int) Node {
+	t := NewTimeline(nil)
+	err := t.Bind(Span{NodeID: nodeID, Until: Forever(), Deadline: math.MaxInt64})
+	return fixed{t, err}
+}
+
+type fixed struct {
+	t   *Timeline
+	err error
+}
+
+func (f fixed) Timeline() *Timeline { return f.t }
+
+// Forever is a Span.Until that no layout reaches.
+func Forever() time.Time { return time.UnixMilli(math.MaxInt64 / 2) }

@@ -1,0 +1,203 @@
+package snowflake_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+func TestSealGivesTheLastMillisecond(t *testing.T) {
+	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
+		clock := newFrozen()
+		tl, g := bind(t, clock, free())
+		f := call(g)
+		if last := tl.Seal(); !last.IsZero() {
+			t.Errorf("nothing stamped, sealed at %v", last)
+		}
+		wantFenced(t, f, snowflake.ErrFenced)
+		tl.Extend(noon.Add(time.Hour), clock.Monotonic()+time.Hour) // a late answer revives nothing
+		wantFenced(t, f, snowflake.ErrFenced)
+
+		if err := tl.Bind(free()); err != nil {
+			t.Fatal(err)
+		}
+		first := mustMake(t, f)
+		clock.advance(5 * ms)
+		second := mustMake(t, f)
+		clock.advance(5 * ms)
+		for range 2 {
+			if last := tl.Seal(); !last.Equal(second.Time()) || !last.Equal(noon.Add(5*ms)) {
+				t.Errorf("sealed at %v", last)
+			}
+		}
+
+		// Another number, a clock that went back, the same milliseconds: IDs grow.
+		clock.step(-5 * ms)
+		s := free()
+		s.NodeID = 3
+		if err := tl.Bind(s); err != nil {
+			t.Fatal(err)
+		}
+		wantFenced(t, g.TryNext, snowflake.ErrBusy)
+		clock.advance(ms)
+		third := mustMake(t, f)
+		if third <= second || third.Node() != 3 || second <= first {
+			t.Errorf("%d, %d, %d", first, second, third)
+		}
+		if last := tl.Close(); !last.Equal(third.Time()) {
+			t.Errorf("closed at %v", last)
+		}
+		wantFenced(t, f, snowflake.ErrClosed)
+		if last := tl.Close(); !last.Equal(third.Time()) {
+			t.Errorf("closed again at %v", last)
+		}
+		if err := tl.Bind(free()); err != snowflake.ErrClosed {
+			t.Errorf("bound after the end: %v", err)
+		}
+		wantFenced(t, f, snowflake.ErrClosed)
+	})
+}
+
+// A caller who waits has a ticket of a millisecond that has not begun: that one is
+// not stamped when the seal comes, and the caller gets a fence.
+func TestSealBeforeAWaitingCallersTick(t *testing.T) {
+	clock := newFrozen()
+	tl, g := bind(t, clock, free())
+	useUp(t, g)
+	var last time.Time
+	clock.asleep = func(time.Duration) { last = tl.Seal() }
+	wantFenced(t, g.Next, snowflake.ErrFenced)
+	if !last.Equal(noon) {
+		t.Errorf("sealed at %v", last)
+	}
+	if s := g.Stats(); s.Issued != 4096 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// If it has begun, the caller gets its ID, and the mark is exact.
+func TestSealInAWaitingCallersTick(t *testing.T) {
+	clock := newFrozen()
+	tl, g := bind(t, clock, free())
+	useUp(t, g)
+	var last time.Time
+	clock.asleep = func(d time.Duration) { clock.advance(d); last = tl.Seal() }
+	id, err := g.Next()
+	if err != nil || !id.Time().Equal(noon.Add(ms)) || !last.Equal(id.Time()) {
+		t.Errorf("%v, %v; sealed at %v", id.Time(), err, last)
+	}
+	if s := g.Stats(); s.Issued != 4097 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A caller reads the clock, and before it goes on, the timeline is sealed, and time
+// passes: its tick may have begun by its own reading and not by the seal's.
+func TestSealBetweenAReadingAndItsUse(t *testing.T) {
+	clock := newFrozen()
+	tl, g := bind(t, clock, free())
+	useUp(t, g)
+	var last time.Time
+	clock.asleep = func(time.Duration) {
+		clock.beforeRead = func() {
+			clock.beforeRead = nil
+			last = tl.Seal()
+			clock.advance(ms)
+		}
+	}
+	wantFenced(t, g.Next, snowflake.ErrFenced)
+	if !last.Equal(noon) {
+		t.Errorf("sealed at %v", last)
+	}
+}
+
+// A call that comes between the seal's reading of the clock and its end stamps
+// nothing later than that reading.
+func TestCallDuringSeal(t *testing.T) {
+	clock := newFrozen()
+	tl, g := bind(t, clock, free())
+	next(t, g)
+	done := make(chan ID, 1)
+	clock.onRead(func() {
+		clock.advance(ms)
+		go func() { id, _ := g.Next(); done <- id }()
+		for range 1000 { // it does not end while the seal holds the lock
+			runtime.Gosched()
+		}
+	})
+	last := tl.Seal()
+	if id := <-done; id != 0 {
+		t.Errorf("sealed at %v, then %v", last, id.Time())
+	}
+}
+
+// What a block has left when the seal comes stays void, whatever comes later.
+func TestLateRenewalAfterSeal(t *testing.T) {
+	clock := newFrozen()
+	tl, g := bind(t, clock, free())
+	b := g.Block()
+	mustMake(t, b.Next)
+	tl.Seal()
+	tl.Extend(noon.Add(time.Hour), clock.Monotonic()+time.Hour)
+	wantFenced(t, b.Next, snowflake.ErrFenced)
+}
+
+// A ticket drawn while waiting for the last holder's milliseconds to pass counts
+// for nothing.
+func TestSealWhileWaitingForNotBefore(t *testing.T) {
+	clock := newFrozen()
+	s := free()
+	s.NotBefore = noon
+	tl, g := bind(t, clock, s)
+	last := noon
+	clock.asleep = func(time.Duration) { last = tl.Seal() }
+	wantFenced(t, g.Next, snowflake.ErrFenced)
+	if !last.IsZero() {
+		t.Errorf("sealed at %v", last)
+	}
+}
+
+// A call that waits while its number is replaced gets an ID of the new one, and
+// never a fence that is not one.
+func TestRebindUnderAWaitingCall(t *testing.T) {
+	clock := newFrozen()
+	tl, g := bind(t, clock, free())
+	last := useUp(t, g)
+	clock.asleep = func(d time.Duration) {
+		clock.asleep = clock.advance
+		s := free()
+		s.NodeID, s.NotBefore = 9, noon.Add(3*ms)
+		if err := tl.Bind(s); err != nil {
+			t.Error(err)
+		}
+	}
+	id := next(t, g)
+	if id.Node() != 9 || !id.Time().Equal(noon.Add(4*ms)) || id <= last {
+		t.Errorf("%v %d", id.Time(), id.Node())
+	}
+}
+
+// All generators on one node draw from one state.
+func TestGeneratorsOnOneNode(t *testing.T) {
+	clock := newFrozen()
+	tl, g1 := bind(t, clock, free())
+	g2 := generator(t, tl, snowflake.WithStrictWall())
+	var last ID
+	for range 2000 {
+		for _, g := range []*snowflake.Generator{g1, g2} {
+			id := next(t, g)
+			if id <= last {
+				t.Fatalf("%d after %d", id, last)
+			}
+			last = id
+		}
+	}
+	if s1, s2 := g1.Stats(), g2.Stats(); s1 != s2 || s1.Issued != 4000 {
+		t.Errorf("%+v, %+v", s1, s2)
+	}
+	tl.Seal()
+	wantFenced(t, g1.Next, snowflake.ErrFenced)
+	wantFenced(t, g2.Next, snowflake.ErrFenced)
+}

@@ -1,0 +1,134 @@
+package snowflake
+
+import (
+	"math"
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// A term is one stretch of a timeline under one number, one width and one anchor
+// of the clock. Whatever changes one of those seals the term and begins another.
+//
+// All that is handed out is a ticket:
+//
+//	state = tick << seqBits | sequence, the last ticket drawn
+//
+// The word only ever grows, and each Add or CompareAndSwap on it gives its caller
+// a number that nobody else gets. That IDs are unique needs no more argument.
+type term struct {
+	// Immutable.
+	anchor   int64  // Unix ns at monotonic 0
+	offset   int64  // ns since the layout's epoch at monotonic 0
+	node     uint64 // shifted to its place
+	seqBits  uint8  // of a ticket: the sequence and the node bits not in use
+	lowBits  uint8  // sequence bits below the node
+	shift    uint8  // how far the rest of a ticket moves left: lowBits + node bits in use
+	tenMilli bool   // the tick is 10 ms, not 1
+	lowMask  uint64
+	mark     uint64 // a ticket with none of these bits is one in 64, and the first of each tick
+	first    uint64 // state when nothing has been drawn
+
+	// Read by each call, seldom written. deadline and limit only grow, except
+	// that sealing puts the deadline into the past.
+	deadline atomic.Int64  // monotonic ns: a call that begins at or after it fails
+	limit    atomic.Uint64 // the first ticket outside of the confirmed span
+	wallEnd  atomic.Int64  // Unix ns: the first moment outside of it
+	lag      atomic.Uint64 // ticks that stamps may be behind the clock: 0 but when saturated
+
+	last uint64 // last tick stamped; set when sealed, guarded by Timeline.mu
+
+	_     [128]byte // state has its cache line (and its neighbour, which is prefetched) to itself
+	state atomic.Uint64
+	_     [120]byte
+}
+
+// sealed is the state of a term that is over: above every limit, and far enough
+// below the end of uint64 that late Adds do not wrap it.
+const sealed = math.MaxUint64 - 1<<40
+
+// unbound is the term of a timeline that has no span or no layout yet.
+func unbound() *term {
+	tm := &term{}
+	tm.deadline.Store(math.MinInt64)
+	tm.state.Store(sealed)
+	return tm
+}
+
+// newTerm makes the term in which the ticks up to and including used are used up.
+func newTerm(l Layout, nodeID, nodeBits int, anchor int64, used uint64) *term {
+	tm := &term{
+		anchor:   anchor,
+		offset:   anchor - l.Epoch.UnixNano(),
+		lowBits:  l.SequenceBits,
+		tenMilli: l.Tick == 10*time.Millisecond,
+	}
+	if l.NodeLast {
+		tm.lowBits = 0
+	}
+	tm.seqBits = l.SequenceBits + l.NodeBits - uint8(nodeBits)
+	tm.shift = tm.lowBits + uint8(nodeBits)
+	tm.node = uint64(nodeID) << tm.lowBits
+	tm.lowMask = 1<<tm.lowBits - 1
+	tm.mark = min(uint64(1)<<tm.seqBits, 64) - 1
+	tm.first = (used+1)<<tm.seqBits - 1
+	tm.state.Store(tm.first)
+	return tm
+}
+
+// tickAt is the tick of a monotonic reading. Before the epoch it is a number
+// above every tick of every layout, so that comparisons fail.
+func (tm *term) tickAt(mono int64) uint64 {
+	t := uint64(mono+tm.offset) / uint64(time.Millisecond)
+	if tm.tenMilli {
+		t /= 10
+	}
+	return t
+}
+
+// begun is the last tick that has begun at a monotonic reading.
+func (tm *term) begun(mono int64) uint64 {
+	if mono+tm.offset < 0 {
+		return 0
+	}
+	return tm.tickAt(mono)
+}
+
+// until is how long after mono the tick begins; not positive when it has begun.
+// (A clock before the epoch counts as at the epoch: the sum stays an int64.)
+func (tm *term) until(tick uint64, mono int64) time.Duration {
+	ns := tick * uint64(time.Millisecond)
+	if tm.tenMilli {
+		ns *= 10
+	}
+	return time.Duration(int64(ns) - max(mono+tm.offset, 0))
+}
+
+// tickOf is the tick of a ticket. The mask saves the compiler's check for
+// shifts of 64 and more.
+func (tm *term) tickOf(ticket uint64) uint64 { return ticket >> (tm.seqBits & 63) }
+
+// id puts a ticket's bits around the node's:
+//
+//	[tick][sequence, high part][node][sequence, low part]
+//
+// Unused node bits lengthen the sequence above the node, so IDs grow with their
+// tickets at any width, and at full width the layout is the plain one.
+func (tm *term) id(ticket uint64) ID {
+	return ID(ticket>>(tm.lowBits&63)<<(tm.shift&63) | tm.node | ticket&tm.lowMask)
+}
+
+// fill writes the IDs of the tickets from first on.
+func (tm *term) fill(dst []ID, first uint64) {
+	for len(dst) > 0 {
+		run := min(int(tm.lowMask-first&tm.lowMask)+1, len(dst)) // up to a carry into the high part
+		id, part := tm.id(first), dst[:run]
+		for i := range part {
+			part[i] = id + ID(i)
+		}
+		dst, first = dst[run:], first+uint64(run)
+	}
+}
+
+// nodeBitsFor is the width that holds the numbers 0 … nodes-1.
+func nodeBitsFor(nodes int) int { return bits.Len(uint(max(nodes-1, 0))) }

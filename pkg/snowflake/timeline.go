@@ -1,0 +1,241 @@
+package snowflake
+
+import (
+	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Timeline is the milliseconds that a node may stamp, and the one state word from
+// which all generators on that node draw, so that they never collide.
+//
+//	NewTimeline ──▶ sealed ──Bind──▶ bound ──Seal──▶ sealed ──Close──▶ closed
+//	                                  │ ▲
+//	                                  └─┘ Extend: a renewal was confirmed
+//
+// Bound, it may still be fenced: at its Deadline, and past Until. The lease agent
+// drives it; an application has no need to.
+type Timeline struct {
+	term   atomic.Pointer[term] // never nil
+	clock  Clock                // immutable
+	system bool                 // clock is SystemClock, which is read without a call through the interface
+	gate   gate
+
+	_  [128]byte // what follows is written; what is above is read by each call
+	mu sync.Mutex
+	// Guarded by mu.
+	layout   *Layout // set by the first New, then immutable
+	span     Span
+	untilMs  int64 // the truth; terms hold what follows from it
+	deadline int64
+	state    lifeState
+	used     uint64        // last tick that must not be stamped again, over all terms
+	last     time.Time     // last millisecond stamped since the last Bind
+	maxBack  time.Duration // the smallest of the generators'
+	borrow   time.Duration // how far stamps were ahead of the wall clock when last seen
+	drawn    uint64        // tickets of the terms that are over
+	told     uint64        // the largest Stats.Issued so far
+
+	nowAnchor atomic.Int64 // Unix ns at monotonic 0, for Now; only grows; notAnchored before the first Bind
+	counters  counters
+}
+
+type lifeState uint8
+
+const (
+	isSealed lifeState = iota // also at first
+	isBound
+	isClosed
+)
+
+// NewTimeline makes a timeline on which nothing can be stamped before the first
+// Bind. A nil clock is SystemClock.
+func NewTimeline(c Clock) *Timeline {
+	if c == nil {
+		c = SystemClock()
+	}
+	t := &Timeline{clock: c, maxBack: math.MaxInt64 / 2}
+	_, t.system = c.(systemClock)
+	t.gate.cond.L = &t.gate.mu
+	t.nowAnchor.Store(notAnchored)
+	t.term.Store(unbound())
+	return t
+}
+
+// Timeline makes *Timeline a Node.
+func (t *Timeline) Timeline() *Timeline { return t }
+
+// Bind gives the timeline a number and a span, and anchors its clock to the wall
+// clock. If it is bound already, the old span is sealed first. Stamps go on after
+// the last one made, so IDs keep growing across binds. The error is ErrClosed, or
+// says what is wrong with s; then nothing has changed.
+func (t *Timeline) Bind(s Span) error {
+	if s.Nodes == 0 {
+		s.Nodes = s.NodeID + 1
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state == isClosed {
+		return ErrClosed
+	}
+	if err := s.check(t.layout); err != nil {
+		return err
+	}
+	t.seal()
+	t.state, t.span, t.last = isBound, s, time.Time{}
+	t.untilMs, t.deadline = s.Until.UnixMilli(), int64(s.Deadline)
+	t.counters.binds.Add(1)
+	t.begin()
+	return nil
+}
+
+// begin starts a term anchored to the wall clock as it is now. Caller: mu held,
+// the last term sealed.
+func (t *Timeline) begin() {
+	anchor := t.anchorNow()
+	t.raiseNow(anchor)
+	t.borrow = 0
+	if t.layout == nil || t.state != isBound {
+		return
+	}
+	l := *t.layout
+	width := int(l.NodeBits)
+	if t.span.NodeBits > 0 {
+		width = t.span.NodeBits
+	}
+	// Nothing at or before NotBefore, which is the last holder's, and nothing that
+	// an earlier term of ours may have stamped.
+	if !t.span.NotBefore.IsZero() {
+		t.used = max(t.used, l.tickOf(t.span.NotBefore.UnixMilli()))
+	}
+	tm := newTerm(l, t.span.NodeID, width, anchor, t.used)
+	t.setEnd(tm)
+	t.term.Store(tm)
+}
+
+// setEnd puts the confirmed end into tm. Caller: mu held.
+func (t *Timeline) setEnd(tm *term) {
+	// A tick is the holder's if all of its milliseconds are: with a tick of 10 ms
+	// the one in which the span ends is left out.
+	ticks := min(t.layout.tickOf(satAdd(t.untilMs, 1)), 1<<t.layout.TimeBits)
+	tm.limit.Store(ticks << tm.seqBits)
+	tm.wallEnd.Store(msToNs(satAdd(t.untilMs, 1)))
+	tm.deadline.Store(t.deadline)
+}
+
+// Extend moves the end of the span and the deadline after a confirmed renewal.
+// Neither ever moves back. A timeline that is not bound ignores it.
+func (t *Timeline) Extend(until time.Time, deadline time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state != isBound {
+		return
+	}
+	t.untilMs, t.deadline = max(t.untilMs, until.UnixMilli()), max(t.deadline, int64(deadline))
+	if t.layout != nil {
+		t.setEnd(t.term.Load())
+	}
+}
+
+// Seal fences every generator at once until the next Bind, and returns the last
+// millisecond that was stamped since the last one, or the zero time if none was.
+// (With a tick of 10 ms that is the last of the tick's. Numbers that a Block has
+// drawn count as stamped.) Every ID of the span, also one that a call in progress
+// is about to return, is in that millisecond or before it.
+func (t *Timeline) Seal() (last time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state == isBound {
+		t.seal()
+		t.state = isSealed
+	}
+	return t.last
+}
+
+// Close is Seal for good: calls fail with ErrClosed from now on. It may be called
+// again.
+func (t *Timeline) Close() (last time.Time) {
+	last = t.Seal()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.state = isClosed
+	return last
+}
+
+// seal ends the present term. Caller: mu held.
+//
+// The order is what makes the mark exact. First the deadline goes into the past,
+// and only then the clock is read. Every caller reads the clock first and the
+// deadline after it: one that has not seen this deadline has a reading before
+// ours, stamps no later tick, and is covered. The swap takes every ticket drawn so
+// far and voids those of later draws. A caller who waits with a ticket and finds
+// the deadline gone asks for the verdict, and gets its ID if its tick has begun by
+// our reading: the mark is a millisecond that has really been stamped. Its ticket
+// is void otherwise.
+func (t *Timeline) seal() {
+	tm := t.term.Load()
+	tm.deadline.Store(math.MinInt64)
+	drawn := tm.state.Load()
+	if drawn >= sealed {
+		return
+	}
+	drawn = tm.state.Swap(sealed)
+	before := tm.tickOf(tm.first)
+	tm.last = max(before, min(tm.tickOf(drawn), tm.begun(t.mono())))
+	if tm.last > before {
+		t.used, t.last = tm.last, t.layout.endOf(tm.last)
+	}
+	t.drawn += drawn - tm.first
+}
+
+// verdict is for a caller that found tm fenced: whether tm is over, and if it
+// is, the last tick that was stamped in it. The error says what the timeline has
+// to say to a call now; nil means that there is another term to try.
+func (t *Timeline) verdict(tm *term) (over bool, last uint64, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	over, last = tm.state.Load() >= sealed, tm.last
+	switch {
+	case t.state == isClosed:
+		err = ErrClosed
+	case t.term.Load() == tm:
+		err = ErrFenced
+	}
+	return over, last, err
+}
+
+// adopt makes g one of the generators on t.
+func (t *Timeline) adopt(g *Generator) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.layout != nil && !t.layout.equal(g.layout) {
+		return errors.New("snowflake: another generator on this node has another layout, and the two could make equal IDs; use one layout per node")
+	}
+	if t.state == isBound {
+		if err := t.span.check(&g.layout); err != nil {
+			return err
+		}
+	}
+	t.maxBack = min(t.maxBack, g.maxBack)
+	if t.layout == nil {
+		t.layout = &g.layout
+		t.begin()
+	}
+	return nil
+}
+
+func satAdd(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+func msToNs(ms int64) int64 {
+	if ms > math.MaxInt64/int64(time.Millisecond) {
+		return math.MaxInt64
+	}
+	return ms * int64(time.Millisecond)
+}

@@ -1,0 +1,38 @@
+package conform
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Every word of the list is refused by both, in any case; words that only look like it are not.
+func TestReservedWords(t *testing.T) {
+	source, err := os.ReadFile("../reserved.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := regexp.MustCompile(`\b[A-Z]{2,}\b`).FindAllString(strings.SplitN(string(source), "`", 3)[1], -1)
+	if len(words) != 573 {
+		t.Fatalf("%d words, want 573", len(words))
+	}
+	onEach(t, func(t *testing.T, db *database) {
+		key := db.fresh()
+		for _, word := range words {
+			word = strings.ToLower(word)
+			_, err := db.update(t, key, updateCase{update: "SET " + word + " = :1", values: item{":1": 1}})
+			want := invalid + "Invalid UpdateExpression: Attribute name is a reserved keyword; reserved keyword: " + word
+			switch word {
+			case "and", "between", "in", "not", "or", "add", "delete", "set": // the grammar's own
+				want = invalid + `Invalid UpdateExpression: Syntax error; token: "` + word + `", near: "SET ` + word + ` ="`
+			}
+			db.wantError(t, err, want)
+		}
+		for _, word := range strings.Fields("holder task version renewal expires_at lease_ms not_before reserved_until layout retired metadata pool_size open_groups widen_state hosts id") {
+			if _, err := db.update(t, key, updateCase{update: "SET " + word + " = :1", values: item{":1": 1}}); err != nil {
+				t.Errorf("%s: %v", word, err)
+			}
+		}
+	})
+}

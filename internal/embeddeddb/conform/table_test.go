@@ -1,0 +1,38 @@
+package conform
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+func TestTables(t *testing.T) {
+	onEach(t, func(t *testing.T, db *database) {
+		ctx, nowhere := t.Context(), "nodelease-no-such-table"
+		described, err := db.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &db.table})
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := described.Table
+		if *table.TableName != db.table || table.TableStatus != types.TableStatusActive || table.BillingModeSummary.BillingMode != types.BillingModePayPerRequest ||
+			*table.KeySchema[0].AttributeName != "pool_group" || table.KeySchema[1].KeyType != types.KeyTypeRange || len(table.Replicas) != 0 {
+			t.Errorf("described as %+v", table)
+		}
+		_, err = db.client.CreateTable(ctx, &dynamodb.CreateTableInput{TableName: &db.table, BillingMode: types.BillingModePayPerRequest, AttributeDefinitions: table.AttributeDefinitions, KeySchema: table.KeySchema})
+		db.wantError(t, err, "ResourceInUseException: Table already exists: "+db.table)
+
+		const gone = "ResourceNotFoundException: Requested resource not found: Table: nodelease-no-such-table not found"
+		k := attributes(t, key(1))
+		_, err = db.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &nowhere})
+		db.wantError(t, err, gone)
+		_, err = db.client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &nowhere})
+		db.wantError(t, err, gone)
+		_, err = db.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &nowhere, Key: k})
+		db.wantError(t, err, gone)
+		_, err = db.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &nowhere, Key: k})
+		db.wantError(t, err, gone)
+		_, err = db.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &nowhere, Item: k})
+		db.wantError(t, err, gone)
+	})
+}

@@ -1,0 +1,18 @@
+// Package embeddeddb is a small DynamoDB in the same process: an http.Handler that speaks the
+// DynamoDB JSON 1.0 protocol for exactly the calls and expressions that Nodelease and its tests
+// use, so that the real SDK client, condition strings, error decoding and retries run everywhere.
+//
+// It promises what a lease rests on: every write is atomic and takes effect at one moment
+// (one lock: linearizable), conditions and updates see the item as it was before the write,
+// numbers are exact to 38 digits, and errors carry DynamoDB's codes and texts. With a data file,
+// a write that was acknowledged survives a kill -9 of the process (not a power cut: it never syncs).
+//
+// It does not promise the rest of DynamoDB. It has CreateTable, DescribeTable, DeleteTable, GetItem,
+// Query, PutItem and UpdateItem, values of the types S, N, BOOL, L and M, and attributes as a whole;
+// all else is refused by name, never ignored. Nothing is too large, nothing throttles, nothing is
+// eventually consistent, and credentials are not looked at, which is why it listens on loopback
+// addresses only.
+//
+// It is never a fallback: a program gets it only where its user asked for it by name, never
+// because credentials or a region are missing.
+package embeddeddb

@@ -1,0 +1,285 @@
+package embeddeddb
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func open(t *testing.T, data string) *Server {
+	t.Helper()
+	s, err := New(Options{Data: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func must(t *testing.T, s *Server, operation, body string) string {
+	t.Helper()
+	w := call(s, operation, body)
+	if w.Code != http.StatusOK {
+		t.Fatalf("%s %s: %d %s", operation, body, w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func leaseKey(n int) string {
+	return fmt.Sprintf(`"TableName":"leases","Key":{"pool_group":{"S":"p#%d"},"node_id":{"N":"%d"}}`, n%3, n)
+}
+
+func count(t *testing.T, s *Server, n int) {
+	t.Helper()
+	must(t, s, "UpdateItem", `{`+leaseKey(n)+`,"UpdateExpression":"SET n = if_not_exists(n, :0) + :1","ExpressionAttributeValues":{":0":{"N":"0"},":1":{"N":"1"}}}`)
+}
+
+// contents are all items, in order.
+func contents(t *testing.T, s *Server) string {
+	t.Helper()
+	all := map[string]map[string][]Item{}
+	for name, table := range s.tables {
+		all[name] = table.partitions
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestJournalKeepsEverything(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	s := open(t, data)
+	must(t, s, "CreateTable", createLeases)
+	must(t, s, "CreateTable", strings.Replace(createLeases, "leases", "dropped", 1))
+	for n := range 10 {
+		count(t, s, n)
+		count(t, s, n%4)
+	}
+	must(t, s, "UpdateItem", claim)
+	must(t, s, "DeleteTable", `{"TableName":"dropped"}`)
+	want, described := contents(t, s), must(t, s, "DescribeTable", `{"TableName":"leases"}`)
+	for range 2 { // once from the journal as it grew, once from what it was made into
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, data)
+		if got := contents(t, s); got != want {
+			t.Errorf("after a restart:\n%s\nbefore:\n%s", got, want)
+		}
+		if got := must(t, s, "DescribeTable", `{"TableName":"leases"}`); got != described {
+			t.Errorf("described as %s, before %s", got, described)
+		}
+	}
+	lines, err := os.ReadFile(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(string(lines), "\n"); got != 1+1+10+1 {
+		t.Errorf("%d lines after a restart, want the header, a table and its 11 items", got)
+	}
+}
+
+// A write that did not get to the end of its line was not acknowledged; the others were.
+func TestJournalTornAtEveryByte(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	s := open(t, data)
+	must(t, s, "CreateTable", createLeases)
+	count(t, s, 1)
+	before := contents(t, s)
+	whole, err := os.ReadFile(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count(t, s, 2)
+	after := contents(t, s)
+	s.Close()
+	more, err := os.ReadFile(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := len(whole); size <= len(more); size++ {
+		torn := filepath.Join(dir, fmt.Sprint("torn", size))
+		if err := os.WriteFile(torn, more[:size], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want := before
+		if size == len(more) {
+			want = after
+		}
+		s := open(t, torn)
+		if got := contents(t, s); got != want {
+			t.Errorf("cut to %d of %d bytes: %s", size, len(more), got)
+		}
+		count(t, s, 2) // goes on
+		s.Close()
+		if got := contents(t, open(t, torn)); got == before {
+			t.Errorf("cut to %d bytes: a write after the restart is lost", size)
+		}
+	}
+}
+
+func TestJournalRefused(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	held := filepath.Join(dir, "held")
+	open(t, held)
+	for path, want := range map[string]string{
+		file("notes", "dear diary\n"):                               "not a data file",
+		file("damaged", journalHeader+"{\n"):                        "damaged:2: the data file is damaged",
+		file("of nothing", journalHeader+`{"Table":"leases"}`+"\n"): "of nothing:2: the data file is damaged",
+		held:                               "another process uses this data file",
+		filepath.Join(dir, "nowhere/data"): "no such file or directory",
+	} {
+		s, err := New(Options{Data: path})
+		if err == nil {
+			s.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "notes")); err != nil || string(got) != "dear diary\n" {
+		t.Errorf("someone's notes are now %q, %v", got, err)
+	}
+}
+
+// A write that cannot be kept is not made. Nor is a later one, even if it could be: the file may
+// end in half a line.
+func TestJournalFull(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	s := open(t, data)
+	must(t, s, "CreateTable", createLeases)
+	before := contents(t, s)
+	whole := s.journal.file
+	defer whole.Close()
+	kept, err := os.ReadFile(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, err := os.Open(data) // cannot be written to
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []*os.File{full, whole} {
+		s.journal.file = file
+		w := call(s, "UpdateItem", claim)
+		if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "#InternalServerError") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	if got := contents(t, s); got != before {
+		t.Errorf("the item is there: %s", got)
+	}
+	if got, err := os.ReadFile(data); err != nil || string(got) != string(kept) {
+		t.Errorf("the file has grown to %q, %v", got, err)
+	}
+}
+
+const envServe = "NODELEASE_TEST_SERVE_DATA"
+
+// TestMain lets TestJournalSurvivesKill run this binary as the server that it kills.
+func TestMain(m *testing.M) {
+	if data := os.Getenv(envServe); data != "" {
+		err := ListenAndServe(context.Background(), "127.0.0.1:0", data, func(endpoint string) { fmt.Println(endpoint) })
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// counted is the attribute n; 0 if there is none.
+func counted(i Item) (n int) {
+	if i["n"].N != nil {
+		fmt.Sscan(string(*i["n"].N), &n)
+	}
+	return n
+}
+
+// Every write that was acknowledged before a kill -9 is there after it, and at most the one of each
+// writer that was in flight besides.
+func TestJournalSurvivesKill(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	const rounds, writers, acknowledgedBeforeKill = 4, 4, 100
+	acknowledged := make([]int, writers)
+	for round := range rounds {
+		server := exec.Command(os.Args[0])
+		server.Env = append(os.Environ(), envServe+"="+data)
+		server.Stderr = os.Stderr
+		out, err := server.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		endpoint, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		endpoint = strings.TrimSpace(endpoint)
+		post := func(operation, body string) (answer struct{ Attributes, Item Item }, err error) {
+			r, err := http.NewRequest(http.MethodPost, endpoint, strings.NewReader(body))
+			if err != nil {
+				return answer, err
+			}
+			r.Header.Set("X-Amz-Target", "DynamoDB_20120810."+operation)
+			w, err := http.DefaultClient.Do(r)
+			if err != nil {
+				return answer, err
+			}
+			defer w.Body.Close()
+			return answer, json.NewDecoder(w.Body).Decode(&answer)
+		}
+		if round == 0 {
+			if _, err := post("CreateTable", createLeases); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var writing sync.WaitGroup
+		enough := make(chan bool, writers)
+		for writer := range writers {
+			if got, err := post("GetItem", `{`+leaseKey(writer)+`}`); err != nil {
+				t.Fatal(err)
+			} else if told, found := acknowledged[writer], counted(got.Item); found < told || found > told+1 {
+				t.Fatalf("round %d: writer %d was told of %d writes and finds %d", round, writer, told, found)
+			} else {
+				acknowledged[writer] = found
+			}
+			writing.Go(func() {
+				for n := 1; ; n++ {
+					got, err := post("UpdateItem", `{`+leaseKey(writer)+`,"UpdateExpression":"SET n = if_not_exists(n, :0) + :1","ExpressionAttributeValues":{":0":{"N":"0"},":1":{"N":"1"}},"ReturnValues":"ALL_NEW"}`)
+					if err != nil {
+						return // killed
+					}
+					if acknowledged[writer] = counted(got.Attributes); n == acknowledgedBeforeKill {
+						enough <- true
+					}
+				}
+			})
+		}
+		<-enough
+		if err := server.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		writing.Wait()
+		server.Wait()
+	}
+	http.DefaultClient.CloseIdleConnections()
+}

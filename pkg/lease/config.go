@@ -1,0 +1,232 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"regexp"
+	"time"
+)
+
+// ExpiryPolicy says what happens when the deadline passes without a confirmed
+// renewal: when the store is away, or the process was frozen.
+type ExpiryPolicy int
+
+const (
+	// Resume suspends the lease and goes on asking. If nobody took the number in
+	// between, the holder resumes: an outage of DynamoDB restarts no fleet.
+	Resume ExpiryPolicy = iota
+	// Stop ends the lease at the deadline, as if it were lost. For holders that
+	// use the number for more than IDs and cannot check at each use.
+	Stop
+)
+
+// LostPolicy says what happens when the number is someone else's.
+type LostPolicy int
+
+const (
+	// StopOnLoss closes Done; Err says why.
+	StopOnLoss LostPolicy = iota
+	// Reacquire takes another number with the same agent. NodeID changes, and
+	// generators go on with the new one by themselves.
+	Reacquire
+)
+
+// Config says which pool, on what terms, and who asks. Its zero value works
+// inside a task that the CDK construct set up.
+type Config struct {
+	// Table is the DynamoDB table. Defaults to $NODELEASE_TABLE. Not needed with
+	// a Store.
+	Table string
+	// Pool is the set of numbers; one pool is one ID space. 1 to 64 of
+	// [A-Za-z0-9._-]. Defaults to $NODELEASE_POOL.
+	Pool string
+
+	// TTL is the length of the lease, 1 s to 24 h: how long a dead process's
+	// number rests, and how long an outage may last until the holder suspends.
+	// Defaults to 15 s. Below 5 s, Guard and ClaimGuard must be given.
+	TTL time.Duration
+	// RenewEvery is the time between renewals, up to half of TTL; each waits 10 %
+	// more or less at random. Each costs one write unit. Defaults to TTL / 3.
+	RenewEvery time.Duration
+	// Guard is how long before it could expire the holder stops relying on the
+	// lease. Together with ClaimGuard it is at least twice the clock error
+	// between machines that exclusivity tolerates; IDs stay unique without.
+	// Defaults to TTL / 5, at most 2 s.
+	Guard time.Duration
+	// ClaimGuard is how long after its expiry a lease of someone else is left
+	// alone. Defaults to TTL / 10, at most 1 s.
+	ClaimGuard time.Duration
+	// Reserve is how far ahead milliseconds are reserved with each renewal, at
+	// least TTL + ClaimGuard. More lets ID making (not exclusivity) outlast a
+	// longer outage, and rests a crashed process's number that much longer.
+	// Defaults to TTL + ClaimGuard.
+	Reserve time.Duration
+
+	// Task says what this process is, for people. Defaults to the ECS task ARN,
+	// else host and pid.
+	Task string
+	// Metadata is stored with the lease: address, zone, build. Task and metadata
+	// together are at most 512 bytes, so that a renewal costs one write unit.
+	Metadata map[string]string
+
+	// Wait is how long Start waits for a free number. Defaults to 0, not at all.
+	Wait time.Duration
+	// SeedIfMissing allows the agent to seed a pool that is not there, whether
+	// alone or with a fleet that starts at once. Its Size counts only then.
+	// Defaults to nil: the bootstrap function or the command line seeds.
+	SeedIfMissing *SeedSpec
+	// OnExpiry defaults to Resume, OnLost to StopOnLoss.
+	OnExpiry ExpiryPolicy
+	OnLost   LostPolicy
+
+	// Logger gets every event. Defaults to slog.Default().
+	Logger *slog.Logger
+	// OnEvent gets every event too, in order, from a goroutine of its own; a slow
+	// one delays no renewal.
+	OnEvent func(Event)
+	// Store keeps the leases. Defaults to Open(ctx, Table, ""), DynamoDB with the
+	// SDK's default configuration.
+	Store Store
+	// Clock is for tests and simulations. Defaults to the machine's.
+	Clock Clock
+}
+
+// Defaults and limits of [Config].
+const (
+	DefaultTTL = 15 * time.Second
+	minTTL     = time.Second
+	maxTTL     = 24 * time.Hour
+	// Below this the default guards tolerate less clock error than machines have
+	// without care.
+	guardedTTL = 5 * time.Second
+	// An item stays under 1 KB, one write unit, with this much text of the user's.
+	maxText = 512
+)
+
+var (
+	poolName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
+	tableName = regexp.MustCompile(`^[A-Za-z0-9._-]{3,255}$`)
+)
+
+// CheckPoolName tells what is wrong with a pool's name, if anything: it is 1 to
+// 64 of [A-Za-z0-9._-]. Without a # no pool looks like another one's group.
+func CheckPoolName(name string) error {
+	if !poolName.MatchString(name) {
+		return fmt.Errorf("pool name %q: use 1 to 64 of A-Z a-z 0-9 . _ -", name)
+	}
+	return nil
+}
+
+// withDefaults fills in what is not given and reports all that is wrong at once.
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	if c.Table == "" {
+		c.Table = os.Getenv("NODELEASE_TABLE")
+	}
+	if c.Pool == "" {
+		c.Pool = os.Getenv("NODELEASE_POOL")
+	}
+	if c.Store == nil {
+		switch {
+		case c.Table == "":
+			bad("Table is empty: set it, or NODELEASE_TABLE (pool.Attach does)")
+		case !tableName.MatchString(c.Table):
+			bad("Table %q: use 3 to 255 of A-Z a-z 0-9 . _ -", c.Table)
+		}
+	}
+	if c.Pool == "" {
+		bad("Pool is empty: set it, or NODELEASE_POOL (pool.Attach does)")
+	} else if err := CheckPoolName(c.Pool); err != nil {
+		errs = append(errs, err)
+	}
+	errs = append(errs, c.timings()...)
+
+	if c.Wait < 0 {
+		bad("Wait %v is negative: use 0 for no waiting", c.Wait)
+	}
+	if c.OnExpiry != Resume && c.OnExpiry != Stop {
+		bad("OnExpiry %d: use Resume or Stop", c.OnExpiry)
+	}
+	if c.OnLost != StopOnLoss && c.OnLost != Reacquire {
+		bad("OnLost %d: use StopOnLoss or Reacquire", c.OnLost)
+	}
+	if v, ok := c.Metadata[""]; ok {
+		bad("Metadata has an empty name for the value %q", v)
+	}
+	if text := c.text(); text > maxText {
+		bad("Task and Metadata have %d bytes together, at most %d keep a renewal at one write unit: shorten them", text, maxText)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if len(errs) > 0 {
+		return c, fmt.Errorf("lease: Config: %w", errors.Join(errs...))
+	}
+	return c, nil
+}
+
+// text is how many bytes the user's text takes in the item.
+func (c Config) text() int {
+	n := len(c.Task)
+	for k, v := range c.Metadata {
+		n += len(k) + len(v)
+	}
+	return n
+}
+
+// timings fills in the durations and checks how they relate. The relations are
+// what the promises rest on; see the package comment.
+func (c *Config) timings() (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for name, d := range map[string]time.Duration{"TTL": c.TTL, "RenewEvery": c.RenewEvery, "Guard": c.Guard, "ClaimGuard": c.ClaimGuard, "Reserve": c.Reserve} {
+		if d < 0 {
+			bad("%s %v is negative", name, d)
+		}
+		if d%time.Millisecond != 0 {
+			bad("%s %v: the table keeps whole milliseconds", name, d)
+		}
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	if c.TTL == 0 {
+		c.TTL = DefaultTTL
+	}
+	if c.TTL < minTTL || c.TTL > maxTTL {
+		bad("TTL %v: use %v to %v", c.TTL, minTTL, maxTTL)
+		return errs
+	}
+	if c.TTL < guardedTTL && (c.Guard == 0 || c.ClaimGuard == 0) {
+		bad("TTL %v is below %v: give Guard and ClaimGuard; exclusivity tolerates clock errors of half their sum", c.TTL, guardedTTL)
+	}
+	fill := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def.Truncate(time.Millisecond)
+		}
+	}
+	fill(&c.RenewEvery, c.TTL/3)
+	fill(&c.Guard, min(2*time.Second, c.TTL/5))
+	fill(&c.ClaimGuard, min(time.Second, c.TTL/10))
+	fill(&c.Reserve, c.TTL+c.ClaimGuard)
+	if c.RenewEvery > c.TTL/2 {
+		bad("RenewEvery %v is more than half of TTL %v: one lost answer would end the lease", c.RenewEvery, c.TTL)
+	}
+	if c.Guard >= c.TTL-c.RenewEvery {
+		bad("Guard %v leaves no time to renew: with TTL %v and RenewEvery %v it must be below %v", c.Guard, c.TTL, c.RenewEvery, c.TTL-c.RenewEvery)
+	}
+	if c.ClaimGuard >= c.TTL {
+		bad("ClaimGuard %v is not below TTL %v", c.ClaimGuard, c.TTL)
+	}
+	if c.Reserve < c.TTL+c.ClaimGuard || c.Reserve > maxTTL+c.TTL {
+		bad("Reserve %v: use TTL + ClaimGuard = %v to %v", c.Reserve, c.TTL+c.ClaimGuard, maxTTL+c.TTL)
+	}
+	return errs
+}
+
+// maxSkew is the clock error ε between machines that g + σ ≥ 2ε tolerates.
+func (c Config) maxSkew() time.Duration { return (c.Guard + c.ClaimGuard) / 2 }

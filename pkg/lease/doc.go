@@ -1,0 +1,57 @@
+// Package lease gives a stateless process a small number of its own, a node ID,
+// and keeps it for as long as the process lives, on nothing but a DynamoDB table.
+//
+// # What is promised
+//
+// Each millisecond of each node ID belongs to at most one holder, ever. A lease
+// hands out a span of milliseconds, (not_before, reserved_until], and the spans
+// of one node ID never overlap: each begins where the one before it ended, in
+// one atomic write. IDs made of millisecond, node ID and sequence are therefore
+// unique whatever clocks, pauses, partitions and lost answers do. This needs no
+// clock to be right.
+//
+// At most one process at a time believes that it holds a node ID, as long as
+// the clocks of any two machines differ by no more than half of Guard +
+// ClaimGuard (1.5 s by default). For effects elsewhere that must not rely on
+// this, Version is a fencing token: it grows with each holder.
+//
+// # What is not promised
+//
+// Exclusivity between a check and an effect: any pause fits in between. A lease
+// for a process that is frozen between its uses: AWS Lambda functions must not
+// hold one. Uniqueness after a machine was cloned while it ran, until the next
+// renewal shows it, or after the table was restored from a backup, before
+// [Pool.Raise] was run. Uniqueness between two pools.
+//
+// # A number's states
+//
+//	          seed                 claim
+//	(no item) ────▶ free ───────────────────────────▶ held ──┐
+//	                 ▲  ▲                            │ │  ▲  │ renew
+//	                 │  │ release (after the fence)  │ │  └──┘
+//	                 │  └────────────────────────────┘ │ time
+//	                 │ reserved_until passes           ▼
+//	              cooling ◀────────────────────── expired ────▶ held by another,
+//	                         reap, force release       claim    version + 1
+//
+// # A holder's states
+//
+//	           claim confirmed        deadline, no answer
+//	(acquire) ───────────────▶ held ─────────────────────▶ suspended
+//	    ▲                      │ ▲ ◀───────────────────────┘ │ (OnExpiry: Stop)
+//	    │ OnLost: Reacquire    │    renewal confirmed        │
+//	    └──────────────── lost ◀─────────────────────────────┘
+//	                           taken, freed, or cloned
+//
+// # When to stop relying on it
+//
+// A renewal that was sent at m0, on the monotonic clock, and confirmed at any
+// later time, is good until the deadline
+//
+//	D = m0 + TTL - Guard
+//
+// Others take the number when their wall clock passes expires_at + ClaimGuard.
+// Two believers would need clocks that differ by more than Guard + ClaimGuard
+// in sum. Every use checks D for itself ([Agent.Lease]; each call of a
+// generator), since a timer may fire late, and a request may hang.
+package lease

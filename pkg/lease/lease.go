@@ -1,0 +1,112 @@
+package lease
+
+import (
+	"maps"
+	"time"
+)
+
+// GroupSize is how many node IDs share one partition of the table.
+const GroupSize = 256
+
+// MaxPoolSize is the largest number of node IDs in a pool: 16 bits of them.
+const MaxPoolSize = 1 << 16
+
+// Lease is the right of one session to one node ID for a span of milliseconds,
+// as it stands in the table. A free number is a Lease without a Holder.
+// All times are whole milliseconds of the Unix epoch.
+type Lease struct {
+	Pool   string `json:"pool"`
+	NodeID int    `json:"node_id"`
+
+	// Holder is the session that holds the number, a UUIDv7; empty when free.
+	Holder string `json:"holder,omitempty"`
+	// Task says what the session is or was: an ECS task ARN, or host and pid. It
+	// is information, never evidence of holding.
+	Task string `json:"task,omitempty"`
+	// Version is the fencing token: it grows by one each time the number changes
+	// hands and is never reset. 0 means that nobody ever held the number.
+	Version int64 `json:"version"`
+	// Renewal numbers the renewal attempts inside a version.
+	Renewal int64 `json:"renewal,omitempty"`
+	// TTL is the length of the holder's lease.
+	TTL time.Duration `json:"ttl_ns,omitempty"`
+
+	// The holder may stamp the milliseconds in (NotBefore, ReservedUntil].
+	NotBefore     time.Time `json:"not_before,omitzero"`
+	ReservedUntil time.Time `json:"reserved_until,omitzero"`
+	// ExpiresAt is when others may take the number (a claim guard later); zero
+	// when free.
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+
+	// Layout is the number of the last widening try that the item was marked
+	// with; 0 is none.
+	Layout int64 `json:"layout,omitempty"`
+	// Retired numbers are out of use since the pool was made smaller.
+	Retired bool `json:"retired,omitempty"`
+	// Metadata is what the holder says of itself (address, zone, build).
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// State is what a number is at a moment, to a reader whose clock says now.
+type State string
+
+// The states of a number.
+const (
+	Free    State = "free"    // may be claimed now
+	Held    State = "held"    // somebody's, not expired
+	Expired State = "expired" // somebody's, past its expiry: claimants and the reaper may take it
+	Cooling State = "cooling" // nobody's, but milliseconds ahead of now are still reserved
+	Retired State = "retired" // out of use
+)
+
+// State tells what the number is at now. A retired number that is still held
+// is Retired: its holder may finish, nobody else may come.
+func (l Lease) State(now time.Time) State {
+	switch {
+	case l.Retired:
+		return Retired
+	case l.Holder != "" && !l.ExpiresAt.Before(now):
+		return Held
+	case l.Holder != "":
+		return Expired
+	case l.ReservedUntil.After(now):
+		return Cooling
+	}
+	return Free
+}
+
+// clone copies the lease so that its reader cannot change the store's.
+func (l Lease) clone() Lease {
+	l.Metadata = maps.Clone(l.Metadata)
+	return l
+}
+
+// PoolItem is what the table knows of a pool as a whole.
+type PoolItem struct {
+	Pool   string `json:"pool"`
+	Format int    `json:"item_format"` // of all items of the pool; this package writes ItemFormat
+	Size   int    `json:"pool_size"`   // node IDs are below it
+	// OpenGroups is how many groups, lowest first, a first guess falls into.
+	OpenGroups int `json:"open_groups"`
+	// ReservedLow numbers, the lowest, are never leased: for what is not managed.
+	ReservedLow int       `json:"reserved_low"`
+	CreatedAt   time.Time `json:"created_at,omitzero"`
+	ResizedAt   time.Time `json:"resized_at,omitzero"`
+
+	// ServerTime is the store's clock when it answered, to the second, zero if it
+	// did not say. It is not part of the item.
+	ServerTime time.Time `json:"-"`
+}
+
+// ItemFormat is the format of the items that this package reads and writes.
+const ItemFormat = 1
+
+// Groups is how many groups the pool has.
+func (p PoolItem) Groups() int { return (p.Size + GroupSize - 1) / GroupSize }
+
+// open is the range [low, high) of node IDs that a first guess falls into. It is
+// never empty: where all that is open is reserved, the next group counts too.
+func (p PoolItem) open() (low, high int) {
+	groups := max(p.OpenGroups, p.ReservedLow/GroupSize+1)
+	return p.ReservedLow, min(p.Size, min(groups, p.Groups())*GroupSize)
+}

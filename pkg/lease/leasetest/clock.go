@@ -1,0 +1,35 @@
+package leasetest
+
+import (
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// Clock is a machine's clock with a wall clock that is off, and can be set.
+type Clock struct {
+	lease.Clock
+	mu     sync.Mutex
+	offset time.Duration
+}
+
+// NewClock gives a clock whose wall is off by offset.
+func NewClock(offset time.Duration) *Clock {
+	return &Clock{Clock: snowflake.SystemClock(), offset: offset}
+}
+
+// Step sets the wall clock forward, or back.
+func (c *Clock) Step(by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset += by
+}
+
+// Wall implements [lease.Clock].
+func (c *Clock) Wall() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.Clock.Wall().Add(c.offset)
+}

@@ -1,0 +1,342 @@
+package leasetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// t0 is when the histories of the suite begin.
+var t0 = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func at(ms int) time.Time { return t0.Add(time.Duration(ms) * time.Millisecond) }
+
+const (
+	ttl        = 15 * time.Second
+	claimGuard = time.Second
+)
+
+// Conformance is what every [lease.Store] passes. newStore gives a store without
+// pools; it is called once a case.
+func Conformance(t *testing.T, newStore func(t *testing.T) lease.Store) {
+	t.Run("writes", func(t *testing.T) {
+		s := newStore(t)
+		for i, c := range cases() {
+			t.Run(c.name, func(t *testing.T) { c.run(t, s, lease.Key{Pool: "p", NodeID: i}) })
+		}
+	})
+	t.Run("pool", func(t *testing.T) { poolWrites(t, newStore(t)) })
+	t.Run("reads", func(t *testing.T) { reads(t, newStore(t)) })
+	t.Run("random", func(t *testing.T) { randomWrites(t, newStore(t)) })
+	t.Run("one of many", func(t *testing.T) { oneOfMany(t, newStore(t)) })
+}
+
+// The writes of the cases, all on one number. A claim is by session "a" at 0 ms
+// unless changed.
+func seed(k lease.Key) lease.Write { return lease.Seed{Key: k, Floor: at(-1)} }
+func claim(k lease.Key, session string, ms int) lease.Claim {
+	return lease.Claim{
+		Key: k, Session: session, Task: "task " + session, At: at(ms), ClaimGuard: claimGuard, TTL: ttl,
+		ExpiresAt: at(ms).Add(ttl), ReservedUntil: at(ms).Add(ttl + claimGuard), Metadata: map[string]string{"zone": "a"},
+	}
+}
+func renew(k lease.Key, session string, version, renewal int64, ms int) lease.Renew {
+	return lease.Renew{
+		Key: k, Session: session, Version: version, Renewal: renewal,
+		ExpiresAt: at(ms).Add(ttl), ReservedUntil: at(ms).Add(ttl + claimGuard),
+	}
+}
+func release(k lease.Key, session string, version int64, ms int) lease.Write {
+	return lease.Release{Key: k, Session: session, Version: version, ReservedUntil: at(ms)}
+}
+
+// conformanceCase is a history of one number and a write that ends it.
+type conformanceCase struct {
+	name    string
+	history func(k lease.Key) []lease.Write
+	write   func(k lease.Key) lease.Write
+	applied bool
+	check   func(l lease.Lease) bool // of the item that the last write leaves or meets
+}
+
+func cases() []conformanceCase {
+	fresh := func(k lease.Key) []lease.Write { return []lease.Write{seed(k)} }
+	held := func(k lease.Key) []lease.Write { return []lease.Write{seed(k), claim(k, "a", 0)} }
+	renewed := func(k lease.Key) []lease.Write {
+		return []lease.Write{seed(k), claim(k, "a", 0), renew(k, "a", 1, 3, 5000)}
+	}
+	nothing := func(k lease.Key) []lease.Write { return nil }
+	expired := int((ttl + claimGuard).Milliseconds()) // one millisecond before others may claim
+
+	changed := func(ms int, change func(*lease.Claim)) func(lease.Key) lease.Write {
+		return func(k lease.Key) lease.Write {
+			c := claim(k, "b", ms)
+			change(&c)
+			return c
+		}
+	}
+	return []conformanceCase{
+		{"seed makes a number", nothing, seed, true, func(l lease.Lease) bool {
+			return l.Version == 0 && l.Holder == "" && l.ReservedUntil.Equal(at(-1))
+		}},
+		{"seed resets nothing", held, seed, false, func(l lease.Lease) bool { return l.Holder == "a" && l.Version == 1 }},
+		{"claim takes a free number", fresh, func(k lease.Key) lease.Write { return claim(k, "a", 0) }, true, func(l lease.Lease) bool {
+			return l.Holder == "a" && l.Task == "task a" && l.Version == 1 && l.Renewal == 0 && l.TTL == ttl && l.Metadata["zone"] == "a" &&
+				l.NotBefore.Equal(at(-1)) && l.ReservedUntil.Equal(at(16000)) && l.ExpiresAt.Equal(at(15000))
+		}},
+		{"claim makes no number", nothing, func(k lease.Key) lease.Write { return claim(k, "a", 0) }, false, nil},
+		{"claim leaves a held number", held, func(k lease.Key) lease.Write { return claim(k, "b", 100) }, false, func(l lease.Lease) bool { return l.Holder == "a" }},
+		{"claim by the same session says that it landed", held, func(k lease.Key) lease.Write { return claim(k, "a", 100) }, false, func(l lease.Lease) bool { return l.Holder == "a" && l.Version == 1 }},
+		{"claim leaves a number until σ after its expiry", held, func(k lease.Key) lease.Write { return claim(k, "b", expired) }, false, nil},
+		{"claim takes an expired number", held, func(k lease.Key) lease.Write { return claim(k, "b", expired+1) }, true, func(l lease.Lease) bool {
+			return l.Holder == "b" && l.Version == 2 && l.NotBefore.Equal(at(16000))
+		}},
+		{"claim takes no number whose milliseconds are reserved beyond σ", func(k lease.Key) []lease.Write {
+			return []lease.Write{seed(k), claim(k, "a", 0), lease.ForceRelease{Key: k, Version: 1}}
+		}, func(k lease.Key) lease.Write { return claim(k, "b", 14999) }, false, func(l lease.Lease) bool { return l.Holder == "" }},
+		{"claim takes a number whose milliseconds are reserved up to σ", func(k lease.Key) []lease.Write {
+			return []lease.Write{seed(k), claim(k, "a", 0), lease.ForceRelease{Key: k, Version: 1}}
+		}, func(k lease.Key) lease.Write { return claim(k, "b", 15000) }, true, func(l lease.Lease) bool { return l.NotBefore.Equal(at(16000)) }},
+		{"claim lowers no reserved_until", func(k lease.Key) []lease.Write { return []lease.Write{lease.Seed{Key: k, Floor: at(500)}} },
+			changed(0, func(c *lease.Claim) { c.ReservedUntil = at(499) }), false, nil},
+		{"claim takes no retired number", func(k lease.Key) []lease.Write {
+			return []lease.Write{seed(k), lease.Retire{Key: k, Retired: true}}
+		}, func(k lease.Key) lease.Write { return claim(k, "a", 0) }, false, func(l lease.Lease) bool { return l.Retired }},
+		{"claim takes a number that is back in use", func(k lease.Key) []lease.Write {
+			return []lease.Write{seed(k), lease.Retire{Key: k, Retired: true}, lease.Retire{Key: k}}
+		}, func(k lease.Key) lease.Write { return claim(k, "a", 0) }, true, nil},
+		{"renew extends", held, func(k lease.Key) lease.Write { return renew(k, "a", 1, 1, 5000) }, true, func(l lease.Lease) bool {
+			return l.Renewal == 1 && l.Version == 1 && l.ExpiresAt.Equal(at(20000)) && l.ReservedUntil.Equal(at(21000)) && l.NotBefore.Equal(at(-1))
+		}},
+		{"renew again is refused and shown", renewed, func(k lease.Key) lease.Write { return renew(k, "a", 1, 3, 5000) }, false, func(l lease.Lease) bool { return l.Renewal == 3 }},
+		{"a late renewal is refused", renewed, func(k lease.Key) lease.Write { return renew(k, "a", 1, 2, 4000) }, false, nil},
+		{"a renewal of another session is refused", held, func(k lease.Key) lease.Write { return renew(k, "b", 1, 1, 5000) }, false, nil},
+		{"a renewal of another version is refused", held, func(k lease.Key) lease.Write { return renew(k, "a", 2, 1, 5000) }, false, nil},
+		{"a renewal of a freed number is refused", func(k lease.Key) []lease.Write {
+			return []lease.Write{seed(k), claim(k, "a", 0), release(k, "a", 1, 10)}
+		}, func(k lease.Key) lease.Write { return renew(k, "a", 1, 1, 5000) }, false, nil},
+		{"a renewal makes no number", nothing, func(k lease.Key) lease.Write { return renew(k, "a", 1, 1, 5000) }, false, nil},
+		{"release hands back what was not stamped", held, func(k lease.Key) lease.Write { return release(k, "a", 1, 700) }, true, func(l lease.Lease) bool {
+			return l.Holder == "" && l.ExpiresAt.IsZero() && l.Version == 1 && l.ReservedUntil.Equal(at(700))
+		}},
+		{"release by another session is refused", held, func(k lease.Key) lease.Write { return release(k, "b", 1, 700) }, false, nil},
+		{"release of another version is refused", held, func(k lease.Key) lease.Write { return release(k, "a", 2, 700) }, false, nil},
+		{"abandon undoes a claim", held, func(k lease.Key) lease.Write { return lease.Abandon{Key: k, Session: "a"} }, true, func(l lease.Lease) bool {
+			return l.Holder == "" && l.Version == 1 && l.ReservedUntil.Equal(at(-1))
+		}},
+		{"abandon by another session is refused", held, func(k lease.Key) lease.Write { return lease.Abandon{Key: k, Session: "b"} }, false, nil},
+		{"reap frees what was seen", renewed, func(k lease.Key) lease.Write { return lease.Reap{Key: k, Holder: "a", Version: 1, Renewal: 3} }, true, func(l lease.Lease) bool {
+			return l.Holder == "" && l.Version == 1 && l.ReservedUntil.Equal(at(21000)) && l.ExpiresAt.IsZero()
+		}},
+		{"reap leaves another holder", renewed, func(k lease.Key) lease.Write { return lease.Reap{Key: k, Holder: "b", Version: 1, Renewal: 3} }, false, nil},
+		{"reap leaves another version", renewed, func(k lease.Key) lease.Write { return lease.Reap{Key: k, Holder: "a", Version: 2, Renewal: 3} }, false, nil},
+		{"reap leaves a holder that came back", renewed, func(k lease.Key) lease.Write { return lease.Reap{Key: k, Holder: "a", Version: 1, Renewal: 2} }, false, nil},
+		{"force release frees a held number", held, func(k lease.Key) lease.Write { return lease.ForceRelease{Key: k, Version: 1} }, true, func(l lease.Lease) bool {
+			return l.Holder == "" && l.ReservedUntil.Equal(at(16000))
+		}},
+		{"force release leaves another version", held, func(k lease.Key) lease.Write { return lease.ForceRelease{Key: k, Version: 2} }, false, nil},
+		{"force release of a free number is refused", fresh, func(k lease.Key) lease.Write { return lease.ForceRelease{Key: k, Version: 0} }, false, nil},
+		{"retire keeps the holder", held, func(k lease.Key) lease.Write { return lease.Retire{Key: k, Retired: true} }, true, func(l lease.Lease) bool {
+			return l.Retired && l.Holder == "a" && l.Version == 1
+		}},
+		{"retire makes no number", nothing, func(k lease.Key) lease.Write { return lease.Retire{Key: k, Retired: true} }, false, nil},
+		{"un-retire makes no number", nothing, func(k lease.Key) lease.Write { return lease.Retire{Key: k} }, false, nil},
+		{"raise ends the lease and reserves", held, func(k lease.Key) lease.Write { return lease.Raise{Key: k, To: at(90000)} }, true, func(l lease.Lease) bool {
+			return l.Holder == "" && l.ReservedUntil.Equal(at(90000)) && l.Version == 1
+		}},
+		{"raise lowers nothing", held, func(k lease.Key) lease.Write { return lease.Raise{Key: k, To: at(15000)} }, false, nil},
+		{"raise makes no number", nothing, func(k lease.Key) lease.Write { return lease.Raise{Key: k, To: at(15000)} }, false, nil},
+	}
+}
+
+func (c conformanceCase) run(t *testing.T, s lease.Store, k lease.Key) {
+	for i, w := range c.history(k) {
+		if res, err := s.Write(t.Context(), w); err != nil || !res.Applied {
+			t.Fatalf("write %d of the history, %+v: %+v, %v", i, w, res, err)
+		}
+	}
+	before, err := s.Get(t.Context(), k.Pool, k.NodeID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := c.write(k)
+	res, err := s.Write(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Applied != c.applied {
+		t.Fatalf("applied is %v, want %v: %+v on %+v", res.Applied, c.applied, w, before)
+	}
+	sameAsApply(t, w, before, res)
+	if c.check != nil && !c.check(*res.Lease) {
+		t.Errorf("%+v left %+v", w, *res.Lease)
+	}
+	after, err := s.Get(t.Context(), k.Pool, k.NodeID)
+	if err != nil || !reflect.DeepEqual(after, res.Lease) {
+		t.Errorf("the answer was %+v, the item is %+v, %v", res.Lease, after, err)
+	}
+}
+
+// sameAsApply compares a store's answer with the write's own idea of it.
+func sameAsApply(t *testing.T, w lease.Write, before *lease.Lease, res lease.Result) {
+	t.Helper()
+	want, applied := w.Apply(before)
+	if !applied {
+		if res.Applied || !reflect.DeepEqual(res.Lease, before) {
+			t.Fatalf("%+v on %+v: got %+v, want a refusal that shows the item", w, before, res)
+		}
+		return
+	}
+	if !res.Applied || res.Lease == nil || !reflect.DeepEqual(*res.Lease, want) {
+		t.Fatalf("%+v on %+v:\ngot  %v %+v\nwant %+v", w, before, res.Applied, res.Lease, want)
+	}
+}
+
+// randomWrites does thousands of writes whose values lie close together, so that
+// every comparison is met from below, above and at equality.
+func randomWrites(t *testing.T, s lease.Store) {
+	seeds := [2]uint64{rand.Uint64(), rand.Uint64()}
+	t.Logf("rand.NewPCG(%d, %d)", seeds[0], seeds[1])
+	r := rand.New(rand.NewPCG(seeds[0], seeds[1]))
+	sessions := []string{"a", "b"}
+	model := map[lease.Key]*lease.Lease{}
+	for range 3000 {
+		k := lease.Key{Pool: "random", NodeID: r.IntN(3)}
+		version, renewal, session, ms := int64(r.IntN(3)), int64(r.IntN(3)), sessions[r.IntN(2)], r.IntN(4)-2
+		cur := model[k]
+		if cur != nil { // most of the time close to the truth
+			version, renewal = cur.Version+int64(r.IntN(2)*r.IntN(2)), cur.Renewal+int64(r.IntN(3)-1)
+			ms += int(cur.ReservedUntil.Sub(t0).Milliseconds())
+		}
+		var w lease.Write
+		switch r.IntN(12) {
+		case 0:
+			w = lease.Seed{Key: k, Floor: at(ms)}
+		case 1, 2, 3:
+			c := claim(k, session, ms-2+r.IntN(4))
+			c.ClaimGuard, c.ExpiresAt, c.ReservedUntil = 2*time.Millisecond, at(ms+r.IntN(3)), at(ms+r.IntN(6))
+			c.Metadata = map[string]string{}
+			w = c
+		case 4, 5:
+			n := renew(k, session, version, renewal, 0)
+			n.ExpiresAt, n.ReservedUntil = at(ms+1), at(ms+2)
+			w = n
+		case 6:
+			w = release(k, session, version, ms)
+		case 7:
+			w = lease.Abandon{Key: k, Session: session}
+		case 8:
+			w = lease.Reap{Key: k, Holder: session, Version: version, Renewal: renewal}
+		case 9:
+			w = lease.ForceRelease{Key: k, Version: version}
+		case 10:
+			w = lease.Retire{Key: k, Retired: r.IntN(4) == 0}
+		case 11:
+			w = lease.Raise{Key: k, To: at(ms)}
+		}
+		res, err := s.Write(t.Context(), w)
+		if err != nil {
+			t.Fatalf("%+v on %+v: %v", w, cur, err)
+		}
+		sameAsApply(t, w, cur, res)
+		if res.Applied {
+			model[k] = res.Lease
+		}
+	}
+}
+
+// poolWrites checks the pool's own item.
+func poolWrites(t *testing.T, s lease.Store) {
+	if _, err := s.PoolItem(t.Context(), "p"); err == nil {
+		t.Fatal("a pool that was never made has an item")
+	}
+	var cur *lease.PoolItem
+	for i, w := range []lease.PoolWrite{
+		lease.OpenGroups{Pool: "p", From: 1, To: 2}, // there is no pool
+		lease.ResizePool{Pool: "p", From: 300, To: 20, At: at(1)},
+		lease.CreatePool{Pool: "p", Size: 300, OpenGroups: 1, ReservedLow: 8, At: at(0)},
+		lease.CreatePool{Pool: "p", Size: 700, OpenGroups: 2, At: at(1)}, // it exists
+		lease.OpenGroups{Pool: "p", From: 1, To: 2},
+		lease.OpenGroups{Pool: "p", From: 1, To: 3}, // someone was first
+		lease.ResizePool{Pool: "p", From: 300, To: 700, At: at(5)},
+		lease.ResizePool{Pool: "p", From: 300, To: 100, At: at(6)},
+	} {
+		want, applied := w.Apply(cur)
+		res, err := s.WritePool(t.Context(), w)
+		if err != nil || res.Applied != applied {
+			t.Fatalf("%d: %+v: %+v, %v", i, w, res, err)
+		}
+		if applied {
+			cur = &want
+		}
+		if (res.Pool == nil) != (cur == nil) || cur != nil && withoutServerTime(*res.Pool) != *cur {
+			t.Fatalf("%d: %+v: got %+v, want %+v", i, w, res.Pool, cur)
+		}
+	}
+	got, err := s.PoolItem(t.Context(), "p")
+	if err != nil || withoutServerTime(got) != *cur {
+		t.Errorf("got %+v, %v, want %+v", got, err, *cur)
+	}
+}
+
+func withoutServerTime(p lease.PoolItem) lease.PoolItem {
+	p.ServerTime = time.Time{}
+	return p
+}
+
+// reads checks Get and Group over the border of two groups and of two pools
+// whose names are alike.
+func reads(t *testing.T, s lease.Store) {
+	for _, k := range []lease.Key{{Pool: "p", NodeID: 255}, {Pool: "p", NodeID: 256}, {Pool: "p", NodeID: 300}, {Pool: "p2", NodeID: 257}} {
+		if _, err := s.Write(t.Context(), seed(k)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l, err := s.Get(t.Context(), "p", 257); err != nil || l != nil {
+		t.Errorf("a number that was never seeded: %+v, %v", l, err)
+	}
+	g, err := s.Group(t.Context(), "p", 1)
+	if err != nil || len(g.Corrupt) > 0 {
+		t.Fatal(g.Corrupt, err)
+	}
+	got := ""
+	for _, l := range g.Leases {
+		got += fmt.Sprint(l.Pool, "/", l.NodeID, " ")
+	}
+	if want := "p/256 p/300 "; got != want {
+		t.Errorf("group 1 of p is %q, want %q", got, want)
+	}
+}
+
+// oneOfMany lets many claim one number at once: one of them gets it.
+func oneOfMany(t *testing.T, s lease.Store) {
+	for round := range 20 {
+		k := lease.Key{Pool: "p", NodeID: round}
+		if _, err := s.Write(t.Context(), seed(k)); err != nil {
+			t.Fatal(err)
+		}
+		var won atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() {
+				res, err := s.Write(t.Context(), claim(k, fmt.Sprint("session ", i), 0))
+				if err != nil {
+					t.Error(err)
+				}
+				if res.Applied {
+					won.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if won.Load() != 1 {
+			t.Fatalf("round %d: %d of 16 claims were applied", round, won.Load())
+		}
+	}
+}

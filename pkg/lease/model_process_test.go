@@ -1,0 +1,285 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/history"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// process is one process of the model: what agent.go, loop.go and choose.go do,
+// in steps, with the network and time in between.
+//
+//	idle ──claim──▶ claiming ──answer──▶ running ──release──▶ closing ──▶ gone
+//	  ▲               │ taken, too late    │ taken
+//	  └───────────────┴────────────────────┘
+type process struct {
+	w     *world
+	name  int
+	slot  int
+	state processState
+	agent Agent // for claimOf; it never runs
+	clock *modelClock
+	ids   *snowflake.Generator
+	block *snowflake.Block
+
+	timeline *snowflake.Timeline
+	tries    int
+	session  string
+	node     int
+	first    time.Duration
+	term     *term
+	release  Release
+	waitsFor *message // the latest request: what came before has timed out
+	begun    bool     // what was reserved for the one before has passed
+	believes bool
+
+	busy   bool // its loop runs, or a lock is held
+	making bool // a generator call runs
+	asleep bool // a generator call waits: a second one would wait for it
+}
+
+type processState int
+
+const (
+	idle processState = iota
+	claiming
+	running
+	closing
+	gone
+)
+
+func newProcess(w *world, slot, name int) *process {
+	p := &process{w: w, slot: slot, name: name}
+	p.clock = newModelClock(p)
+	cfg := w.configs[w.r.IntN(len(w.configs))]
+	p.timeline = snowflake.NewTimeline(p.clock)
+	p.agent = Agent{cfg: cfg, clock: p.clock, layout: w.layouts}
+	ids, err := snowflake.New(p.timeline, w.options...)
+	if err != nil {
+		panic(err)
+	}
+	p.ids, p.block = ids, ids.Block()
+	return p
+}
+
+// act lets the loop of the process do its next thing.
+func (p *process) act() {
+	p.busy = true
+	defer func() { p.busy = false }()
+	r := p.w.r
+	switch p.state {
+	case idle:
+		p.try(r.IntN(len(p.w.table)))
+	case claiming: // the request timed out
+		switch r.IntN(8) {
+		case 0:
+			p.abandon()
+		case 1, 2, 3:
+			p.claim()
+		}
+	case running:
+		switch n := r.IntN(20); {
+		case p.agent.cfg.OnExpiry == Stop && !p.term.held(p.clock.Monotonic()):
+			p.close()
+		case n == 0:
+			p.close()
+		case n < 15 || !p.term.held(p.clock.read()):
+			p.renew()
+		default:
+			p.believe()
+		}
+	case closing:
+		if r.IntN(3) == 0 {
+			p.crash()
+		} else {
+			p.w.send(&message{from: p, write: p.release})
+		}
+	}
+}
+
+// try begins to claim a number, with a session of its own.
+func (p *process) try(node int) {
+	p.tries++
+	p.session = fmt.Sprintf("%d.%d", p.name, p.tries)
+	p.w.sessions[p.session] = p
+	p.node = node
+	p.state = claiming
+	p.first = p.clock.Monotonic()
+	p.claim()
+}
+
+func (p *process) claim() {
+	m0 := p.clock.Monotonic()
+	p.waitsFor = &message{from: p, write: p.agent.claimOf(p.node, p.session), m0: m0, first: p.first}
+	p.w.send(p.waitsFor)
+}
+
+func (p *process) abandon() {
+	p.w.count.abandoned++
+	p.state = idle
+	p.w.send(&message{from: p, write: Abandon{Key{modelPool, p.node}, p.session}})
+}
+
+func (p *process) renew() {
+	m0 := p.clock.Monotonic()
+	now := p.timeline.Now
+	if p.w.naked {
+		now = p.clock.Wall
+	}
+	at := p.term.attempt(m0, now(), p.agent.layout)
+	p.w.send(&message{from: p, write: at.write, term: p.term, attempt: at})
+}
+
+// close fences and then gives the number back.
+func (p *process) close() {
+	last := p.timeline.Close()
+	p.disbelieve()
+	p.state = closing
+	p.release = p.term.release(last)
+	p.w.count.released++
+	p.w.send(&message{from: p, write: p.release})
+}
+
+// crash ends the process where it stands; another one is started in its place.
+func (p *process) crash() {
+	p.disbelieve()
+	p.state = gone
+	p.w.restart(p.slot)
+}
+
+// hear takes an answer. Answers to renewals may come late and in any order;
+// the agent itself has given up on all but the last, so this asks for more.
+func (p *process) hear(m *message) {
+	p.busy = true
+	defer func() { p.busy = false }()
+	switch m.write.(type) {
+	case Claim:
+		if p.state == claiming && p.waitsFor == m {
+			p.claimed(m)
+		}
+	case Renew:
+		if p.state == running && p.term == m.term {
+			p.renewed(m)
+		}
+	}
+}
+
+func (p *process) claimed(m *message) {
+	t := p.agent.cfg.claimed(m.write.(Claim), m.result, m.m0, m.first)
+	switch {
+	case t == nil:
+		p.state = idle
+		p.agent.layout = p.w.layouts
+		return
+	case !t.held(p.clock.Monotonic()):
+		p.abandon()
+		return
+	}
+	p.w.count.claims++
+	if !m.result.Applied {
+		p.w.count.landed++
+	}
+	p.term, p.state, p.begun = t, running, false
+	p.may()
+	err := p.timeline.Bind(snowflake.Span{
+		NodeID: p.node, Nodes: len(p.w.table), NotBefore: t.lease.NotBefore, Until: t.lease.ReservedUntil, Deadline: t.idDeadline,
+	})
+	if err != nil {
+		panic(err)
+	}
+	p.believe()
+}
+
+func (p *process) renewed(m *message) {
+	if !m.result.Applied {
+		switch p.term.refused(m.attempt, m.result.Lease) {
+		case landed:
+			p.w.count.landed++
+		case relayouted:
+			p.w.count.relayouted++
+			p.agent.layout = m.result.Lease.Layout
+			return
+		case taken, cloned:
+			p.w.count.lost++
+			p.timeline.Seal()
+			p.disbelieve()
+			p.w.note(history.Event{Kind: history.Lost, Who: p.name, Node: p.node, Version: p.term.lease.Version})
+			p.state = idle
+			return
+		}
+	}
+	p.w.count.renewals++
+	before := p.term.held(p.clock.read())
+	p.term.confirmed(*m.result.Lease, m.attempt.m0)
+	if !before && p.term.held(p.clock.read()) {
+		p.w.count.resumed++
+	}
+	p.may()
+	p.timeline.Extend(p.term.lease.ReservedUntil, p.term.idDeadline)
+	p.believe()
+}
+
+// may tells what the process was told that it may stamp.
+func (p *process) may() {
+	p.w.note(history.Event{Kind: history.May, Who: p.name, Node: p.node, Version: p.term.lease.Version, Until: unixMS(p.term.lease.ReservedUntil)})
+}
+
+// believe is a use of the lease: Agent.Lease. Beliefs end by themselves, at their
+// deadlines: those go first.
+func (p *process) believe() {
+	for _, q := range p.w.slots {
+		if q.believes && !q.term.held(q.clock.read()) {
+			q.disbelieve()
+		}
+	}
+	p.begun = p.begun || !p.w.early || !p.clock.wall().Before(p.term.lease.NotBefore)
+	if p.begun && p.term.held(p.clock.read()) && !p.believes {
+		p.believes = true
+		p.w.note(history.Event{Kind: history.Hold, Who: p.name, Node: p.node, Version: p.term.lease.Version})
+	}
+}
+
+func (p *process) disbelieve() {
+	if p.believes {
+		p.believes = false
+		p.w.note(history.Event{Kind: history.Unhold, Who: p.name, Node: p.node})
+	}
+}
+
+// make asks for IDs, in one of the ways that there are.
+func (p *process) make() {
+	p.making = true
+	defer func() { p.making = false }()
+	var ids [100]snowflake.ID
+	n := 0
+	one := func(next func() (snowflake.ID, error)) {
+		var err error
+		if ids[n], err = next(); err == nil {
+			n++
+		}
+	}
+	how := p.w.r.IntN(8)
+	switch how {
+	case 0:
+		n, _ = p.ids.NextN(p.clock, ids[:1+p.w.r.IntN(len(ids))])
+	case 1, 2:
+		one(p.ids.Next)
+	case 3:
+		one(p.block.Next)
+		one(p.block.Next)
+	default:
+		one(p.ids.TryNext)
+	}
+	for i, id := range ids[:n] {
+		if id == 0 {
+			panic(fmt.Sprint(i, " ", n, " ", how, " ", ids[:n]))
+		}
+		p.w.count.ids++
+		parts := p.w.layout.Decompose(id)
+		// A tick of 10 ms is stamped as a whole.
+		ms := parts.Time.UnixMilli() + p.w.r.Int64N(p.w.layout.Tick.Milliseconds())
+		p.w.note(history.Event{Kind: history.Stamp, Who: p.name, Node: parts.Node, ID: int64(id), MS: ms})
+	}
+}

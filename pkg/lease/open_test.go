@@ -1,0 +1,88 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// bareEnvironment takes everything away that the SDK could find.
+func bareEnvironment(t *testing.T) {
+	for _, kv := range os.Environ() {
+		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "AWS_") {
+			t.Setenv(name, "")
+			os.Unsetenv(name)
+		}
+	}
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	t.Setenv("AWS_CONFIG_FILE", t.TempDir()+"/none")
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", t.TempDir()+"/none")
+}
+
+// A loopback endpoint needs neither Region nor credentials.
+func TestLoopbackNeedsNothing(t *testing.T) {
+	bareEnvironment(t)
+	client := dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	endpoint := *client.Options().BaseEndpoint
+	store, err := lease.Open(t.Context(), table, endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lease.OpenPool(store, "orders").Seed(t.Context(), lease.SeedSpec{Size: 2}); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
+	t.Setenv("NODELEASE_TABLE", table)
+	t.Setenv("NODELEASE_POOL", "orders")
+	a, err := lease.Start(t.Context(), lease.Config{Logger: slog.New(slog.DiscardHandler)}) // the rest from the environment
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoCredentials(t *testing.T) {
+	bareEnvironment(t)
+	cfg := config(nil)
+	cfg.Table = "leases"
+	if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrAccess) || !strings.Contains(err.Error(), "AWS_REGION") {
+		t.Errorf("no Region: %v", err)
+	}
+	t.Setenv("AWS_REGION", "eu-west-1")
+	if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrAccess) || !strings.Contains(err.Error(), "no AWS credentials") {
+		t.Errorf("no credentials: %v", err)
+	}
+}
+
+func TestEndpointIsChecked(t *testing.T) {
+	for _, endpoint := range []string{"localhost:8000", "ftp://127.0.0.1", "http://", "::"} {
+		if _, err := lease.Open(t.Context(), "leases", endpoint); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:8000") {
+			t.Errorf("%q: %v", endpoint, err)
+		}
+	}
+}
+
+// Nothing listens there: the error says where, and what to check.
+func TestNobodyAnswers(t *testing.T) {
+	cfg := config(nil)
+	store, err := lease.Open(t.Context(), "leases", "http://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Store = store
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := lease.Start(ctx, cfg); err == nil || !strings.Contains(err.Error(), "nothing answers at 127.0.0.1:1") || !strings.Contains(err.Error(), "AWS_ENDPOINT_URL_DYNAMODB") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,207 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	arn = "arn:aws:ecs:eu-west-1:123456789012:task/prod/0123456789abcdef0123456789abcdef"
+	// good is what Fargate answers, cut down.
+	good = `{"Cluster":"prod","TaskARN":"` + arn + `","Family":"orders","AvailabilityZone":"eu-west-1b","Containers":[{"Name":"app"}]%s}`
+)
+
+// ecs is a metadata server; identify asks it as a task would.
+func ecs(t *testing.T, answer http.HandlerFunc) {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	t.Setenv("ECS_CONTAINER_METADATA_URI_V4", server.URL+"/v4/0123-456")
+	t.Setenv("AWS_LAMBDA_FUNCTION_NAME", "")
+}
+
+func says(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v4/0123-456/task" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func hostAndPID(t *testing.T) string {
+	t.Helper()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}
+
+func TestIdentifyECS(t *testing.T) {
+	const off, unsynced = `{"ClockErrorBound":2500.5,"ReferenceTimestamp":"2026-11-21T10:00:00Z","ClockSynchronizationStatus":"SYNCHRONIZED"}`,
+		`{"ClockErrorBound":0.5,"ReferenceTimestamp":"2026-11-21T10:00:00Z","ClockSynchronizationStatus":"NOT_SYNCHRONIZED"}`
+	for _, c := range []struct {
+		name, extra, refused string
+	}{
+		{"no word on the clock (EC2)", ``, ""},
+		{"a good clock", `,"ClockDrift":{"ClockErrorBound":0.54,"ReferenceTimestamp":"2026-11-21T10:00:00Z","ClockSynchronizationStatus":"SYNCHRONIZED"}`, ""},
+		{"off, at the task", `,"ClockDrift":` + off, "off by 2.5005s"},
+		{"off, at a container", `,"Containers":[{"Name":"app"},{"ClockDrift":` + off + `}]`, "off by 2.5005s"},
+		{"not synchronized, at the task", `,"ClockDrift":` + unsynced, "not synchronized"},
+		{"not synchronized, at one container", `,"ClockDrift":` + off + `,"Containers":[{"ClockDrift":` + unsynced + `}]`, "not synchronized"},
+		{"off by ages", `,"ClockDrift":{"ClockErrorBound":1e300}`, "off by 24h0m0s"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ecs(t, says(fmt.Sprintf(good, c.extra)))
+			o := identify(t.Context())
+			if o.task != arn || o.cluster != "prod" || o.zone != "eu-west-1b" || o.warning != nil {
+				t.Errorf("%+v", o)
+			}
+			now := time.Date(2026, 11, 21, 10, 0, 3, 0, time.UTC)
+			err := o.checkClock(now, 1500*time.Millisecond)
+			switch {
+			case c.refused == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case c.refused == "":
+			case !errors.Is(err, ErrClockSkew) || !strings.Contains(err.Error(), c.refused) || !strings.Contains(err.Error(), "2026-11-21T10:00:03.000Z"):
+				t.Errorf("error %v, want ErrClockSkew, %q and this machine's time", err, c.refused)
+			case !strings.Contains(c.extra, "1e300") && !strings.Contains(err.Error(), "2026-11-21T10:00:00Z"):
+				t.Errorf("error %v, want the reference's time too", err)
+			}
+		})
+	}
+	t.Run("exactly tolerated", func(t *testing.T) {
+		o := owner{clockError: time.Second}
+		if err := o.checkClock(time.Now(), time.Second); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestIdentifyElsewhere(t *testing.T) {
+	t.Setenv("ECS_CONTAINER_METADATA_URI_V4", "")
+	t.Setenv("AWS_LAMBDA_FUNCTION_NAME", "")
+	if o := identify(t.Context()); o.task != hostAndPID(t) || o.warning != nil {
+		t.Errorf("%+v", o)
+	}
+	t.Setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
+	if o := identify(t.Context()); o.warning == nil || !strings.Contains(o.warning.Error(), "frozen") {
+		t.Errorf("in Lambda: %v", o.warning)
+	}
+}
+
+// Whatever the metadata endpoint does, the start goes on in a bounded time, by
+// host and pid, and with a warning.
+func TestIdentifyBroken(t *testing.T) {
+	asked := 0
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		says   string
+	}{
+		"error": {func(w http.ResponseWriter, _ *http.Request) { asked++; http.Error(w, "no", 500) }, "500"},
+		"slow": {func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+		}, "deadline exceeded"},
+		"trickle": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, `{"TaskARN":`)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}, "deadline exceeded"},
+		"no JSON":     {says("<html>"), "invalid character"},
+		"wrong types": {says(`{"TaskARN":7}`), "TaskARN"},
+		"no ARN":      {says(`{"TaskARN":"arn:aws:ecs:x:1:task/` + strings.Repeat("x", 5000) + `"}`), "not a task's ARN"},
+		"control":     {says(`{"TaskARN":"` + arn + `\nfake log line"}`), "not a task's ARN"},
+		"huge":        {says(`{"Cluster":"` + strings.Repeat("x", 2<<20) + `"}`), "longer than"},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/task") {
+				http.Redirect(w, r, "/elsewhere", http.StatusFound)
+				return
+			}
+			t.Error("the redirect was followed")
+		}, "302"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ecs(t, c.answer)
+			ctx, cancel := t.Context(), func() {}
+			if name != "slow" { // which waits for as long as a start does
+				ctx, cancel = context.WithTimeout(ctx, metadataLimit/4)
+			}
+			defer cancel()
+			began := time.Now()
+			o := identify(ctx)
+			if took := time.Since(began); took > metadataLimit+time.Second {
+				t.Errorf("took %v", took)
+			}
+			if o.task != hostAndPID(t) || o.warning == nil || !strings.Contains(o.warning.Error(), c.says) {
+				t.Errorf("%+v, want a warning with %q", o, c.says)
+			}
+			if err := o.checkClock(time.Now(), time.Millisecond); err != nil {
+				t.Errorf("start refused: %v", err)
+			}
+		})
+	}
+	if asked != 3 {
+		t.Errorf("asked %d times, want 3", asked)
+	}
+}
+
+// What is implausible is left out, the rest is used.
+func TestIdentifyLies(t *testing.T) {
+	ecs(t, says(`{"TaskARN":"`+arn+`","Cluster":"`+strings.Repeat("c", 301)+`","AvailabilityZone":"a\u0007b",
+		"ClockDrift":{"ClockErrorBound":-1e300,"ReferenceTimestamp":"\u001b[2J","ClockSynchronizationStatus":"SYNCHRONIZED"},
+		"Containers":[{"ClockDrift":{"ClockErrorBound":9e4,"ReferenceTimestamp":"\u001b[2J"}}]}`))
+	o := identify(t.Context())
+	if o.task != arn || o.cluster != "" || o.zone != "" || o.warning == nil || !strings.Contains(o.warning.Error(), "ClockErrorBound") {
+		t.Errorf("%+v", o)
+	}
+	if o.clockError != 90*time.Second || o.clockAt != "nothing" {
+		t.Errorf("clock error %v at %q", o.clockError, o.clockAt)
+	}
+}
+
+// Only this machine and its link are asked.
+func TestIdentifyAddress(t *testing.T) {
+	t.Setenv("AWS_LAMBDA_FUNCTION_NAME", "")
+	for _, uri := range []string{"http://10.0.0.1/v4/x", "http://[2001:db8::1]/v4", "http://localhost/v4", "https://127.0.0.1/v4", "file:///etc", "http://169.254.170.2.example.com/", "%"} {
+		t.Setenv("ECS_CONTAINER_METADATA_URI_V4", uri)
+		o := identify(t.Context())
+		if o.task != hostAndPID(t) || o.warning == nil || !strings.Contains(o.warning.Error(), "is not a") {
+			t.Errorf("%s: %+v", uri, o)
+		}
+	}
+}
+
+func TestOwnerMetadata(t *testing.T) {
+	o := owner{zone: "eu-west-1b", cluster: "prod"}
+	given := map[string]string{"build": "7"}
+	for _, c := range []struct {
+		given map[string]string
+		room  int
+		want  string
+	}{
+		{nil, 100, "map[cluster:prod zone:eu-west-1b]"},
+		{given, 100, "map[build:7 cluster:prod zone:eu-west-1b]"},
+		{map[string]string{"zone": "mine"}, 100, "map[cluster:prod zone:mine]"},
+		{given, 14, "map[build:7 zone:eu-west-1b]"},
+		{given, 13, "map[build:7 cluster:prod]"},
+		{nil, 10, "map[]"},
+	} {
+		if got := fmt.Sprint(o.addTo(c.given, c.room)); got != c.want {
+			t.Errorf("%v with room for %d: %s, want %s", c.given, c.room, got, c.want)
+		}
+	}
+	if len(given) != 1 {
+		t.Errorf("the caller's map was changed: %v", given)
+	}
+}

@@ -1,0 +1,195 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Pool is a handle for the pool's verbs: seed, resize, reap, force release,
+// raise, count. All of them may be run again, and by several at once, and go on
+// where an earlier run stopped. They bear throttles and outages until their
+// context ends, and then report what was done so far. A corrupt item is
+// reported and stops nobody.
+type Pool struct {
+	Name string
+	// Progress, if not nil, is called after each group of 256 numbers, one call at
+	// a time. The total may grow.
+	Progress func(done, total int)
+	// Logger is told when Reap waits. Defaults to slog.Default().
+	Logger *slog.Logger
+
+	store Store
+}
+
+// OpenPool gives a handle; it makes no request.
+func OpenPool(s Store, name string) *Pool { return &Pool{Name: name, store: s} }
+
+// Corrupt says of numbers what is wrong with their items.
+type Corrupt map[int]string
+
+// note remembers err if it concerns one item, and tells whether it did.
+func (c *Corrupt) note(err error) bool {
+	var corrupt *CorruptError
+	if !errors.As(err, &corrupt) {
+		return false
+	}
+	if *c == nil {
+		*c = Corrupt{}
+	}
+	(*c)[corrupt.NodeID] = corrupt.Err.Error()
+	return true
+}
+
+// item reads the pool's item.
+func (p *Pool) item(ctx context.Context) (PoolItem, error) {
+	if err := CheckPoolName(p.Name); err != nil {
+		return PoolItem{}, fmt.Errorf("lease: %w", err)
+	}
+	return retried(ctx, func(ctx context.Context) (PoolItem, error) { return p.store.PoolItem(ctx, p.Name) })
+}
+
+// poolSkew is the clock error that verbs which write bear. Floors and expiries
+// are told by this machine's clock: one that is ahead would free live leases, and
+// rest new numbers until it is right.
+const poolSkew = 5 * time.Second
+
+// itemInTime reads the pool's item and compares the clocks, also where there is
+// no such pool.
+func (p *Pool) itemInTime(ctx context.Context) (PoolItem, error) {
+	before := time.Now()
+	item, err := p.item(ctx)
+	if skew := checkSkew(before, time.Now(), item.ServerTime, poolSkew); skew != nil {
+		return item, skew
+	}
+	return item, err
+}
+
+// write does one write of a number, until it is answered.
+func (p *Pool) write(ctx context.Context, w Write) (Result, error) {
+	return retried(ctx, func(ctx context.Context) (Result, error) { return p.store.Write(ctx, w) })
+}
+
+// group reads one group, until it is answered.
+func (p *Pool) group(ctx context.Context, n int) (Group, error) {
+	return retried(ctx, func(ctx context.Context) (Group, error) { return p.store.Group(ctx, p.Name, n) })
+}
+
+// Leases gives every number that has an item, lowest first, retired ones
+// included. A corrupt item is given with its *CorruptError, and the next ones
+// follow; any other error is the last.
+func (p *Pool) Leases(ctx context.Context) iter.Seq2[Lease, error] {
+	return func(yield func(Lease, error) bool) {
+		item, err := p.item(ctx)
+		groups := item.Groups()
+		for n := 0; err == nil && n < min(groups, maxGroups); n++ {
+			var g Group
+			if g, err = p.group(ctx, n); err != nil {
+				break
+			}
+			for _, c := range g.Corrupt {
+				if !yield(Lease{Pool: p.Name, NodeID: c.NodeID}, c) {
+					return
+				}
+			}
+			for _, l := range g.Leases {
+				if !yield(l, nil) {
+					return
+				}
+			}
+			if n == groups-1 && !g.empty() {
+				groups++
+			}
+		}
+		if err != nil {
+			yield(Lease{}, err)
+		}
+	}
+}
+
+func (g Group) empty() bool { return len(g.Leases) == 0 && len(g.Corrupt) == 0 }
+
+const (
+	maxGroups = MaxPoolSize / GroupSize
+	// sweepers is how many groups are worked on at once; a group is a partition of
+	// its own, and a new table has four.
+	sweepers = 16
+)
+
+// sweep is one run over the groups of a pool.
+type sweep struct {
+	*Pool
+	mu      sync.Mutex // for what the groups share, the caller's report included
+	corrupt *Corrupt
+}
+
+// sweep reads groups, several at once, and calls fn for each, until the first
+// error. It goes on behind the last one for as long as there are numbers:
+// retired ones lie above a pool that was made smaller.
+func (p *Pool) sweep(ctx context.Context, groups int, corrupt *Corrupt, fn func(ctx context.Context, s *sweep, n int, g Group) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &sweep{Pool: p, corrupt: corrupt}
+	next, done := 0, 0
+	take := func() (n int, ok bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if n = next; n >= min(groups, maxGroups) || ctx.Err() != nil {
+			return 0, false
+		}
+		next++
+		return n, true
+	}
+	finish := func(n int, g Group) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, c := range g.Corrupt {
+			corrupt.note(c)
+		}
+		if n == groups-1 && !g.empty() {
+			groups++
+		}
+		if done++; p.Progress != nil {
+			p.Progress(done, min(groups, maxGroups))
+		}
+	}
+	var wg sync.WaitGroup
+	for range min(groups, sweepers) {
+		wg.Go(func() {
+			for n, ok := take(); ok; n, ok = take() {
+				g, err := p.group(ctx, n)
+				if err == nil {
+					err = fn(ctx, s, n, g)
+				}
+				if err != nil {
+					cancel(err)
+					return
+				}
+				finish(n, g)
+			}
+		})
+	}
+	wg.Wait()
+	if total := min(groups, maxGroups); done < total {
+		return fmt.Errorf("lease: pool %q: %d of %d groups done, run it again to go on: %w", p.Name, done, total, context.Cause(ctx))
+	}
+	return nil
+}
+
+// do does one write, and counts it if it was done. A corrupt item is noted.
+func (s *sweep) do(ctx context.Context, w Write, count *int) (applied bool, err error) {
+	res, err := s.write(ctx, w)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.corrupt.note(err) {
+		return false, nil
+	}
+	if res.Applied {
+		*count++
+	}
+	return res.Applied, err
+}

@@ -1,0 +1,347 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// What the network may do to a holder's writes, and what the holder makes of it.
+
+// The answer of the first claim is lost: the same session asks again, learns
+// from the refusal that it holds the number, and trusts from its first attempt.
+func TestLostAnswerOfAClaim(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(8)
+		lost := 0
+		s.on(func(ctx context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
+			if _, ok := w.(lease.Claim); ok && lost < 2 {
+				lost++
+				return lose(ctx, do)
+			}
+			return do()
+		})
+		began := time.Now()
+		var ev events
+		cfg := config(s)
+		cfg.OnEvent = ev.add
+		a := start(t, cfg)
+		l, err := a.Lease()
+		if err != nil || l.Version != 1 {
+			t.Fatal(l, err)
+		}
+		claims := writesOf[lease.Claim](s)
+		for _, c := range claims {
+			if c.Session != l.Holder || c.NodeID != l.NodeID {
+				t.Errorf("a doubtful number was left for another: %+v", c)
+			}
+		}
+		// No renewal is confirmed; the deadline counts from the first attempt.
+		s.on(func(ctx context.Context, _ lease.Write, _ func() (lease.Result, error)) (lease.Result, error) {
+			return hang(ctx)
+		})
+		wait(time.Until(began.Add(13*time.Second - time.Millisecond)))
+		if _, err := a.Lease(); err != nil {
+			t.Errorf("before the deadline: %v", err)
+		}
+		wait(time.Millisecond)
+		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
+			t.Errorf("at the deadline of the first attempt: %v", err)
+		}
+		s.on(nil)
+	})
+}
+
+// A claim that never gets an answer is given back when the start ends.
+func TestDoubtfulClaimIsAbandoned(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		first := true
+		s.on(func(ctx context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
+			if _, ok := w.(lease.Claim); ok {
+				if first {
+					first = false
+					_, _ = do()
+				}
+				return hang(ctx)
+			}
+			return do()
+		})
+		before := item(t, s, 0).ReservedUntil
+		if _, err := lease.Start(ctx, config(s)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if l := item(t, s, 0); l.Holder != "" || !l.ReservedUntil.Equal(before) {
+			t.Errorf("left %+v", l)
+		}
+	})
+}
+
+// Answers of renewals are lost for longer than the lease, though the writes are
+// done: the refusal of a repeat, or the next answer, confirms; no loss, no read.
+func TestLostAnswersOfRenewals(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		a := start(t, config(s))
+		s.on(func(ctx context.Context, _ lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
+			return lose(ctx, do)
+		})
+		wait(time.Minute)
+		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
+			t.Error(err)
+		}
+		s.on(nil)
+		wait(3 * time.Second)
+		if l, err := a.Lease(); err != nil || l.Version != 1 {
+			t.Error(l, err)
+		}
+	})
+}
+
+// Each renewal is delivered twice, and the answer is the second delivery's
+// refusal. That confirms the attempt, counted from when it was sent.
+func TestRenewalDeliveredTwice(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		var ev events
+		cfg := config(s)
+		cfg.OnEvent = ev.add
+		a := start(t, cfg)
+		s.on(func(_ context.Context, _ lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
+			if _, err := do(); err != nil {
+				return lease.Result{}, err
+			}
+			time.Sleep(900 * time.Millisecond) // virtual
+			return do()
+		})
+		wait(time.Minute)
+		if _, err := a.Lease(); err != nil {
+			t.Error(err)
+		}
+		for _, e := range ev.of(lease.EventRenewed) {
+			if want := 13*time.Second - 900*time.Millisecond; e.Left != want {
+				t.Errorf("%v left, want %v", e.Left, want)
+			}
+		}
+		if len(ev.of(lease.EventRenewed)) < 9 || len(ev.of(lease.EventLost)) > 0 {
+			t.Error(ev.kinds(lease.EventRenewed, lease.EventLost))
+		}
+		s.on(nil)
+	})
+}
+
+// A slow answer gives less time, not more: the deadline counts from before the
+// request was sent.
+func TestSlowAnswers(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		s.on(func(_ context.Context, _ lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
+			res, err := do()
+			time.Sleep(999 * time.Millisecond) // virtual
+			return res, err
+		})
+		began := time.Now()
+		a := start(t, config(s))
+		s.on(func(ctx context.Context, _ lease.Write, _ func() (lease.Result, error)) (lease.Result, error) {
+			return hang(ctx)
+		})
+		wait(time.Until(began.Add(13*time.Second - time.Millisecond)))
+		if _, err := a.Lease(); err != nil {
+			t.Error(err)
+		}
+		wait(time.Millisecond)
+		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
+			t.Error(err)
+		}
+		s.on(nil)
+	})
+}
+
+// A renewal that asked for much, because the clock was ahead for a moment, is
+// delayed and delivered after later ones were confirmed: it is refused. Had it
+// landed just before one, that one must not lower what it reserved.
+func TestReservedUntilNeverFalls(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		clock := leasetest.NewClock(0)
+		cfg := config(s)
+		cfg.Clock = clock
+		start(t, cfg)
+		var late func() (lease.Result, error)
+		s.on(func(ctx context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
+			if _, ok := w.(lease.Renew); ok && late == nil {
+				late = do
+				return hang(ctx)
+			}
+			return do()
+		})
+		clock.Step(time.Hour) // forward, then back
+		wait(7 * time.Second)
+		clock.Step(-time.Hour)
+		wait(20 * time.Second)
+		if late == nil {
+			t.Fatal("no renewal was sent")
+		}
+		highest := time.Time{}
+		for _, w := range writesOf[lease.Renew](s) {
+			if w.ReservedUntil.Before(highest) {
+				t.Fatalf("renewal %d asks for %v after %v", w.Renewal, w.ReservedUntil, highest)
+			}
+			highest = w.ReservedUntil
+		}
+		before := item(t, s, 0)
+		if res, err := late(); err != nil || res.Applied {
+			t.Errorf("a late renewal was applied: %+v, %v", res, err)
+		}
+		if got := item(t, s, 0); got.ReservedUntil.Before(before.ReservedUntil) {
+			t.Errorf("reserved until %v, was %v", got.ReservedUntil, before.ReservedUntil)
+		}
+	})
+}
+
+// A wall clock that steps back sends no earlier expiry.
+func TestWallStepsBack(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		clock := leasetest.NewClock(0)
+		cfg := config(s)
+		cfg.Clock = clock
+		a := start(t, cfg)
+		for range 20 {
+			clock.Step(-time.Minute)
+			before := item(t, s, 0)
+			wait(6 * time.Second)
+			l, err := a.Lease()
+			if err != nil || !l.ExpiresAt.After(before.ExpiresAt) || !l.ReservedUntil.After(before.ReservedUntil) {
+				t.Fatalf("%+v, %v, was %+v", l, err, before)
+			}
+		}
+	})
+}
+
+// A copy of the process renews with the same session: lost, by both sooner or
+// later, and never a number in two hands for longer than a renewal.
+func TestClone(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		a := start(t, config(s))
+		l, err := a.Lease()
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := s.Memory.Write(t.Context(), lease.Renew{
+			Key: lease.Key{Pool: "orders", NodeID: 0}, Session: l.Holder, Version: l.Version, Renewal: 40,
+			ExpiresAt: l.ExpiresAt.Add(time.Second), ReservedUntil: l.ReservedUntil.Add(time.Second),
+		})
+		if err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		wait(6 * time.Second)
+		if !errors.Is(a.Err(), lease.ErrLost) {
+			t.Errorf("%v, want lost", a.Err())
+		}
+	})
+}
+
+// Reaped, or released by force, while suspended or even while held: lost.
+func TestFreedByOthers(t *testing.T) {
+	for _, version := range []int64{1, 2} {
+		virtual(t, func(t *testing.T) {
+			s := newNetwork(1)
+			a := start(t, config(s))
+			g := ids(t, a)
+			wait(time.Second)
+			res, err := s.Memory.Write(t.Context(), lease.ForceRelease{Key: lease.Key{Pool: "orders", NodeID: 0}, Version: version})
+			if err != nil || res.Applied != (version == 1) {
+				t.Fatal(res, err)
+			}
+			wait(6 * time.Second)
+			if lost := errors.Is(a.Err(), lease.ErrLost); lost != res.Applied {
+				t.Error(a.Err())
+			}
+			// The loss fences, though the deadline has not passed.
+			if id, err := g.Next(); (err != nil) != res.Applied {
+				t.Error(id, err)
+			}
+		})
+	}
+}
+
+// A retired number's holder may finish; nobody else comes.
+func TestRetiredHolderFinishes(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		a := start(t, config(s))
+		if _, err := s.Memory.Write(t.Context(), lease.Retire{Key: lease.Key{Pool: "orders", NodeID: 0}, Retired: true}); err != nil {
+			t.Fatal(err)
+		}
+		wait(time.Minute)
+		if _, err := a.Lease(); err != nil {
+			t.Error(err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := lease.Start(t.Context(), config(s)); !errors.Is(err, lease.ErrPoolExhausted) {
+			t.Error(err)
+		}
+	})
+}
+
+// An attempt never lasts longer than the time that is left.
+func TestAttemptsFitTheTimeLeft(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		cfg := config(s)
+		cfg.TTL, cfg.Guard, cfg.ClaimGuard = time.Second, 200*time.Millisecond, 100*time.Millisecond
+		a := start(t, cfg)
+		began := time.Now() // of the claim, too: virtual time stood still
+		s.on(func(ctx context.Context, w lease.Write, _ func() (lease.Result, error)) (lease.Result, error) {
+			if left := time.Until(began.Add(800 * time.Millisecond)); left > 0 {
+				if end, ok := ctx.Deadline(); !ok || time.Until(end) > left {
+					t.Errorf("an attempt may last %v with %v left", time.Until(end), left)
+				}
+			}
+			return hang(ctx)
+		})
+		wait(2 * time.Second)
+		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
+			t.Error(err)
+		}
+		s.on(nil)
+	})
+}
+
+// A generator knows of each renewal's deadline, not only of the claim's.
+func TestGeneratorIsFencedAtTheRenewedDeadline(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		var ev events
+		cfg := config(s)
+		cfg.OnEvent = ev.add
+		a := start(t, cfg)
+		g := ids(t, a)
+		wait(12 * time.Second)
+		renewed := ev.of(lease.EventRenewed)
+		if len(renewed) == 0 {
+			t.Fatal("no renewal in 12 s")
+		}
+		last := renewed[len(renewed)-1]
+		s.SetOutage(errors.New("away"))
+		wait(time.Until(last.Time.Add(last.Left - time.Millisecond)))
+		if _, err := g.Next(); err != nil {
+			t.Errorf("a millisecond before the deadline: %v", err)
+		}
+		wait(time.Millisecond)
+		if _, err := g.Next(); !errors.Is(err, snowflake.ErrFenced) {
+			t.Errorf("at the deadline: %v", err)
+		}
+	})
+}

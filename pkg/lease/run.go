@@ -1,0 +1,55 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"syscall"
+)
+
+// Run holds a number for as long as fn runs, and is all that main needs:
+//
+//	func main() {
+//		if err := lease.Run(context.Background(), lease.Config{}, work); err != nil {
+//			log.Fatal(err)
+//		}
+//	}
+//
+// fn's context ends on SIGTERM and SIGINT, and, with ErrLost as its cause, when
+// the lease is lost; fn then drains and returns, and the number is given back
+// last. A second signal ends the process as usual. Run returns fn's error, the
+// loss, and a release that was not confirmed; nil after a signal that fn obeyed.
+func Run(ctx context.Context, cfg Config, fn func(ctx context.Context, a *Agent) error) error {
+	ctx, unhook := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer unhook()
+	context.AfterFunc(ctx, unhook)
+	a, err := Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		select {
+		case <-a.Done():
+			cancel(a.Err())
+		case <-work.Done():
+		}
+	}()
+	err = fn(work, a)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // it obeyed
+	}
+	lost := a.Err()
+	cancel(nil)
+	<-watching
+	if errors.Is(lost, ErrLost) && errors.Is(err, context.Canceled) {
+		err = nil // it obeyed, and lost says more
+	}
+	if errors.Is(lost, ErrLost) && !errors.Is(err, ErrLost) {
+		err = errors.Join(lost, err)
+	}
+	return errors.Join(err, a.Close())
+}

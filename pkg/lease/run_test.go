@@ -1,0 +1,75 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+// A real signal ends the callback's context; the number is given back after.
+func TestRunOnSignal(t *testing.T) {
+	s := leasetest.NewMemory("orders", 1)
+	err := lease.Run(t.Context(), config(s), func(ctx context.Context, a *lease.Agent) error {
+		if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		if _, err := a.Lease(); err != nil {
+			t.Errorf("not held while draining: %v", err)
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if l := item(t, s, 0); l.Holder != "" || l.Version != 1 {
+		t.Errorf("not given back: %+v", l)
+	}
+}
+
+func TestRunOnLoss(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		err := lease.Run(t.Context(), config(s), func(ctx context.Context, a *lease.Agent) error {
+			taken(t, s, a)
+			<-ctx.Done()
+			if !errors.Is(context.Cause(ctx), lease.ErrLost) {
+				t.Errorf("the cause is %v", context.Cause(ctx))
+			}
+			return ctx.Err()
+		})
+		if !errors.Is(err, lease.ErrLost) || errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRunReturnsErrors(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		broken := errors.New("broken")
+		if err := lease.Run(t.Context(), config(s), func(context.Context, *lease.Agent) error { return broken }); !errors.Is(err, broken) {
+			t.Error(err)
+		}
+		if err := lease.Run(t.Context(), config(s), func(context.Context, *lease.Agent) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		err := lease.Run(t.Context(), config(s), func(context.Context, *lease.Agent) error {
+			s.SetOutage(errors.New("away"))
+			return nil
+		})
+		if err == nil {
+			t.Error("a release without answer is silent")
+		}
+		s.SetOutage(nil)
+		wait(time.Minute)
+		if err := lease.Run(t.Context(), lease.Config{}, nil); err == nil {
+			t.Error("an empty Config runs")
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package lease
+
+import (
+	"context"
+	"time"
+)
+
+// Stats counts the numbers of a pool at a moment. Capacity is Held + Free +
+// Expired + Cooling: what is reserved, retired, corrupt or not seeded cannot be
+// leased and is not in it.
+type Stats struct {
+	Pool        PoolItem `json:"pool"`
+	Capacity    int      `json:"capacity"`
+	Held        int      `json:"held"`
+	Free        int      `json:"free"`        // could be claimed now
+	Expired     int      `json:"expired"`     // could be claimed now, though nobody gave them back
+	Cooling     int      `json:"cooling"`     // nobody's, resting until what is reserved has passed
+	Retired     int      `json:"retired"`     // out of use, held or not
+	Utilization float64  `json:"utilization"` // percent of Capacity held; 100 where there is none
+	Corrupt     Corrupt  `json:"corrupt,omitempty"`
+}
+
+// Stats counts the numbers of the pool. It reads all of them.
+func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
+	if s.Pool, err = p.item(ctx); err != nil {
+		return s, err
+	}
+	now := time.Now()
+	err = p.sweep(ctx, s.Pool.Groups(), &s.Corrupt, func(_ context.Context, w *sweep, _ int, g Group) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, l := range g.Leases {
+			s.add(l, now)
+		}
+		return nil
+	})
+	s.Capacity = s.Held + s.Free + s.Expired + s.Cooling
+	s.Utilization = 100
+	if s.Capacity > 0 {
+		s.Utilization = 100 * float64(s.Held) / float64(s.Capacity)
+	}
+	return s, err
+}
+
+// add counts one number.
+func (s *Stats) add(l Lease, now time.Time) {
+	state := l.State(now)
+	if l.NodeID >= s.Pool.Size || l.NodeID < s.Pool.ReservedLow { // also before a resize has come to it
+		state = Retired
+	}
+	switch state {
+	case Held:
+		s.Held++
+	case Free:
+		s.Free++
+	case Expired:
+		s.Expired++
+	case Cooling:
+		s.Cooling++
+	case Retired:
+		s.Retired++
+	}
+}

@@ -1,0 +1,92 @@
+package lease
+
+import (
+	"testing"
+	"time"
+)
+
+// A holder's bookkeeping, without clocks or requests.
+
+func newTestTerm(t *testing.T) *term {
+	t.Helper()
+	cfg, err := Config{Store: struct{ Store }{}, Pool: "p"}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w0 := time.UnixMilli(1_000_000)
+	l := Lease{Pool: "p", Holder: "me", Version: 3, NotBefore: w0, ReservedUntil: w0.Add(16 * time.Second), ExpiresAt: w0.Add(15 * time.Second)}
+	return newTerm(cfg, l, 100*time.Second)
+}
+
+func TestDeadlinesCountFromSendingAndNeverFall(t *testing.T) {
+	tm := newTestTerm(t)
+	if want := 113 * time.Second; tm.deadline != want || tm.idDeadline != want {
+		t.Fatal(tm.deadline, tm.idDeadline)
+	}
+	if !tm.held(113*time.Second-1) || tm.held(113*time.Second) {
+		t.Error("held is wrong at the deadline")
+	}
+	tm.confirmed(tm.lease, 105*time.Second)
+	tm.confirmed(tm.lease, 103*time.Second) // the answer of an earlier one comes late
+	if want := 118 * time.Second; tm.deadline != want || tm.idDeadline != want {
+		t.Error(tm.deadline, tm.idDeadline)
+	}
+}
+
+// The maximum is over all that was asked for, not over what was confirmed: an
+// unconfirmed larger one may have landed.
+func TestAttemptsNeverAskForLess(t *testing.T) {
+	tm := newTestTerm(t)
+	w0 := time.UnixMilli(1_000_000)
+	far := tm.attempt(101*time.Second, w0.Add(time.Hour), 0) // no answer
+	near := tm.attempt(102*time.Second, w0.Add(2*time.Second), 0)
+	if near.write.ReservedUntil.Before(far.write.ReservedUntil) || near.write.ExpiresAt.Before(far.write.ExpiresAt) {
+		t.Errorf("asked for %v after %v", near.write, far.write)
+	}
+	if near.write.Renewal != far.write.Renewal+1 || near.write.Version != 3 || near.write.Session != "me" {
+		t.Errorf("%+v", near.write)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	tm := newTestTerm(t)
+	w0 := time.UnixMilli(1_000_000)
+	first := tm.attempt(101*time.Second, w0, 0)
+	second := tm.attempt(102*time.Second, w0, 0)
+	item := func(change func(*Lease)) *Lease {
+		l := tm.lease.clone()
+		change(&l)
+		return &l
+	}
+	for name, c := range map[string]struct {
+		a    attempt
+		cur  *Lease
+		want verdict
+	}{
+		"it landed itself":          {second, item(func(l *Lease) { l.Renewal = 2 }), landed},
+		"a newer one landed":        {first, item(func(l *Lease) { l.Renewal = 2 }), landed},
+		"it was never sent by us":   {second, item(func(l *Lease) { l.Renewal = 3 }), cloned},
+		"nothing landed":            {second, item(func(l *Lease) { l.Renewal = 1; l.Layout = 9 }), relayouted},
+		"another version":           {second, item(func(l *Lease) { l.Version = 4; l.Renewal = 2 }), taken},
+		"another holder":            {second, item(func(l *Lease) { l.Holder = "you" }), taken},
+		"freed":                     {second, item(func(l *Lease) { l.Holder = "" }), taken},
+		"no item":                   {second, nil, taken},
+		"the same task, though":     {second, item(func(l *Lease) { l.Holder, l.Task = "you", tm.lease.Task }), taken},
+		"freed and the same number": {second, item(func(l *Lease) { l.Holder, l.Renewal = "", 2 }), taken},
+	} {
+		if got := tm.refused(c.a, c.cur); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestReleaseIsNeverBelowNotBefore(t *testing.T) {
+	tm := newTestTerm(t)
+	if got := tm.release(time.Time{}); !got.ReservedUntil.Equal(tm.lease.NotBefore) {
+		t.Errorf("nothing stamped: %v", got.ReservedUntil)
+	}
+	last := tm.lease.NotBefore.Add(5 * time.Second)
+	if got := tm.release(last); !got.ReservedUntil.Equal(last) || got.Version != 3 || got.Session != "me" {
+		t.Errorf("%+v", got)
+	}
+}

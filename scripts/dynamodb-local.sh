@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# DynamoDB Local, Amazon's own emulator, for the tests that want to know what DynamoDB says.
+#
+#   scripts/dynamodb-local.sh run -- go test ./...   start one, run the command with its endpoint in
+#                                                    NODELEASE_DYNAMODB_LOCAL, stop it again
+#   scripts/dynamodb-local.sh start                  start one that stays, and print its endpoint
+#   scripts/dynamodb-local.sh stop                   stop that one
+#
+# Any number of "run" may go on at once: each has its own server, port and tables. The server is
+# fetched once through Maven (51 MB); its licence forbids to pass it on, so it stays out of the
+# repository. It listens on 127.0.0.1 only and keeps everything in memory.
+
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cache=$here/../.cache/dynamodb-local
+pom=$here/dynamodb-local/pom.xml
+lib=$cache/lib-$(cksum <"$pom" | cut -d' ' -f1)
+
+die() {
+	echo "dynamodb-local: $*" >&2
+	exit 1
+}
+
+fetch() {
+	java --list-modules 2>/dev/null | grep -q '^jdk.compiler' ||
+		die "needs a JDK of version 17 or newer as 'java': install one (Debian: apt-get install openjdk-17-jdk-headless)"
+	[ -d "$lib" ] && return
+	command -v mvn >/dev/null || die "needs Maven as 'mvn' to fetch DynamoDB Local: install it (Debian: apt-get install maven)"
+	echo "dynamodb-local: fetching DynamoDB Local, once" >&2
+	local new
+	mkdir -p "$cache"
+	new=$(mktemp -d "$cache/new.XXXXXX")
+	if ! mvn -q -B -f "$pom" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$new" >&2; then
+		rm -rf "$new"
+		die "Maven could not fetch it: see above; behind a proxy, set one in ~/.m2/settings.xml"
+	fi
+	# Another copy of this script may have been faster: then its jars are as good.
+	[ -d "$lib" ] && rm -rf "$new" || mv "$new" "$lib"
+}
+
+# server DIR [attached]: becomes the Java process.
+server() {
+	exec java -Xmx512m -Djava.library.path="$lib" -cp "$lib/*" "$here/dynamodb-local/Loopback.java" "$1/endpoint" "${2:-}" >"$1/log" 2>&1
+}
+
+# await DIR PID: until it answers.
+await() {
+	for _ in $(seq 600); do
+		[ -f "$1/endpoint" ] && return
+		if ! kill -0 "$2" 2>/dev/null; then
+			cat "$1/log" >&2
+			die "the server ended before it was ready: see above"
+		fi
+		sleep 0.1
+	done
+	die "the server was not ready within a minute: see $1/log"
+}
+
+run() {
+	[ $# -gt 0 ] || die "run: which command? scripts/dynamodb-local.sh run -- go test ./..."
+	fetch
+	dir=$(mktemp -d "$cache/run.XXXXXX")
+	java='' command=''
+	# The server is ours alone and ends with us: by this trap, and if even that cannot run (kill -9)
+	# because its standard input ends.
+	trap 'stop_run' EXIT
+	trap 'interrupted=1; [ -z "$command" ] || kill -TERM -- "-$command" 2>/dev/null || true; [ -n "$command" ] || exit 130' INT TERM HUP
+	mkfifo "$dir/alive"
+	(server "$dir" attached) <"$dir/alive" &
+	java=$!
+	exec 9>"$dir/alive"
+	await "$dir" "$java"
+	NODELEASE_DYNAMODB_LOCAL=$(cat "$dir/endpoint")
+	export NODELEASE_DYNAMODB_LOCAL
+	set -m # a process group of its own, to be ended as a whole
+	"$@" 9>&- &
+	command=$!
+	set +m
+	local status=0
+	wait "$command" || status=$?
+	# wait also returns when a signal comes: the command then still has to end.
+	while kill -0 "$command" 2>/dev/null; do
+		wait "$command" || status=$?
+	done
+	[ -z "${interrupted:-}" ] || status=130
+	exit "$status"
+}
+
+stop_run() {
+	if [ -n "$java" ]; then
+		kill "$java" 2>/dev/null || true
+		wait "$java" 2>/dev/null || true
+	fi
+	rm -rf "$dir"
+}
+
+# running DIR: is the server there that "start" has started? (A process ID may have passed on.)
+running() {
+	[ -f "$1/pid" ] && ps -o args= -p "$(cat "$1/pid")" 2>/dev/null | grep -qF "$1/endpoint"
+}
+
+start() {
+	fetch
+	dir=$cache/started
+	if running "$dir" && [ -f "$dir/endpoint" ]; then
+		echo "dynamodb-local: runs already" >&2
+	else
+		rm -rf "$dir"
+		mkdir -p "$dir"
+		(server "$dir") </dev/null &
+		echo $! >"$dir/pid"
+		disown
+		await "$dir" "$(cat "$dir/pid")"
+	fi
+	echo "export NODELEASE_DYNAMODB_LOCAL=$(cat "$dir/endpoint")"
+}
+
+stop() {
+	dir=$cache/started
+	if ! running "$dir"; then
+		echo "dynamodb-local: none has been started" >&2
+		return
+	fi
+	pid=$(cat "$dir/pid")
+	kill "$pid"
+	while running "$dir"; do sleep 0.1; done
+	rm -rf "$dir"
+}
+
+case ${1:-} in
+run)
+	shift
+	[ "${1:-}" != -- ] || shift
+	run "$@"
+	;;
+start | stop) "$1" ;;
+*)
+	sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+	exit 2
+	;;
+esac

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/term"
+	"github.com/spf13/cobra"
+
+	"github.com/nodelease/nodelease/internal/demo"
+)
+
+func newDemo(g *globals) *cobra.Command {
+	o := demo.Defaults()
+	var plain, noWait bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Watch a fleet of real processes lease numbers, be killed and frozen, and never make an ID twice",
+		Long: "Start a small DynamoDB on this machine and a fleet of real processes that lease numbers from it and make IDs;\n" +
+			"kill, freeze, stop and restart them and move their clocks; and compare every ID of every process with every other.\n" +
+			"It needs no AWS account, ends by itself, and leaves nothing behind. Exit code 1 if an ID was made twice.",
+		Example: "  nodelease demo\n  nodelease demo --outage\n  nodelease demo --tasks 5 --numbers 3\n  nodelease demo --json | tail -1",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if g.endpoint != "" {
+				return usagef("--endpoint %s: the demo brings a DynamoDB of its own, and breaks things in it", g.endpoint)
+			}
+			if noWait {
+				if cmd.Flags().Changed("wait") {
+					return usagef("--wait and --no-wait exclude each other")
+				}
+				o.Wait = 0
+			}
+			if g.table != "" {
+				o.Table = g.table
+			}
+			if g.pool != "" {
+				o.Pool = g.pool
+			}
+			if !cmd.Flags().Changed("seed") {
+				o.Seed = rand.Uint64N(1_000_000)
+			}
+			if err := o.Validate(); err != nil {
+				return &usageError{err}
+			}
+			return runDemo(cmd, o, g.json, plain)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.Tasks, "tasks", o.Tasks, "size of the fleet; each task is a process")
+	f.IntVar(&o.Numbers, "numbers", o.Numbers, "size of the pool, 1 to 1024")
+	f.DurationVar(&o.Duration, "duration", o.Duration, "how long the fleet runs")
+	f.DurationVar(&o.TTL, "ttl", o.TTL, "length of the leases, 1s to 24h")
+	f.DurationVar(&o.Wait, "wait", o.Wait, "how long a task waits for a free number")
+	f.BoolVar(&noWait, "no-wait", false, "a task that finds no free number ends (and is started again)")
+	f.BoolVar(&o.Outage, "outage", false, "also kill -9 the DynamoDB for longer than the leases, and start it again with its data")
+	f.Uint64Var(&o.Seed, "seed", 0, "what the plan of events is made of (default: another one each time)")
+	f.IntVar(&o.Port, "port", 0, "where the DynamoDB listens on 127.0.0.1 (default: a free port)")
+	f.BoolVar(&plain, "plain", false, "lines of text, also on a terminal")
+	return cmd
+}
+
+// runDemo runs it with the view that fits: live on a terminal, else lines. With
+// --json, stdout is the summary's alone.
+func runDemo(cmd *cobra.Command, o demo.Options, asJSON, plain bool) error {
+	out := cmd.OutOrStdout()
+	if asJSON {
+		out = cmd.ErrOrStderr()
+	}
+	fmt.Fprintf(out, "%s on %s, leases of %v, for %v; to repeat the plan: %s\n",
+		demo.Count(o.Tasks, "task"), demo.Count(o.Numbers, "number"), o.TTL, o.Duration, repeat(o))
+	if demo.Unsafe() {
+		fmt.Fprintln(out, "THIS BUILD BREAKS THE PROTOCOL ON PURPOSE: claims ignore who holds a number. Duplicates will come.")
+	}
+	var view demo.View = demo.Plain{Out: out}
+	if !asJSON && !plain && isTerminal(cmd.InOrStdin()) && isTerminal(out) && os.Getenv("TERM") != "dumb" {
+		view = demo.Live{In: cmd.InOrStdin(), Out: out}
+	}
+	sum, err := demo.Run(cmd.Context(), o, view)
+	if asJSON {
+		if err := writeJSON(cmd.OutOrStdout(), sum); err != nil {
+			return err
+		}
+	} else if sum.Seconds > 0 {
+		if _, err := lipgloss.Fprint(out, sum.Text()); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// isTerminal tells whether somebody looks at a stream.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(f.Fd())
+}
+
+// repeat is the command that makes the same plan again.
+func repeat(o demo.Options) string {
+	words := []string{"nodelease", "demo", fmt.Sprintf("--seed %d", o.Seed)}
+	d := demo.Defaults()
+	add := func(differs bool, format string, v ...any) {
+		if differs {
+			words = append(words, fmt.Sprintf(format, v...))
+		}
+	}
+	add(o.Tasks != d.Tasks, "--tasks %d", o.Tasks)
+	add(o.Numbers != d.Numbers, "--numbers %d", o.Numbers)
+	add(o.Duration != d.Duration, "--duration %v", o.Duration)
+	add(o.TTL != d.TTL, "--ttl %v", o.TTL)
+	add(o.Wait == 0, "--no-wait")
+	add(o.Outage, "--outage")
+	return strings.Join(words, " ")
+}
+
+// newDemoTask is what the demo starts as a task.
+func newDemoTask() *cobra.Command {
+	return &cobra.Command{
+		Use:    demo.TaskCommand,
+		Short:  "A task of the demo",
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return demo.RunTask(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nodelease/nodelease/internal/demo"
+)
+
+// keys are the keys of the one JSON object that text is, in order.
+func keys(t *testing.T, text string) []string {
+	t.Helper()
+	var object map[string]any
+	if err := json.Unmarshal([]byte(text), &object); err != nil || strings.Count(text, "\n") != 1 {
+		t.Fatalf("not one line with one object: %q %v", text, err)
+	}
+	return slices.Sorted(maps.Keys(object))
+}
+
+// program is the demo as a process. What it says on stdout comes line by line.
+type program struct {
+	*exec.Cmd
+	lines  *bufio.Scanner
+	stderr *strings.Builder
+}
+
+// self is this program with arguments.
+func self(args ...string) *exec.Cmd {
+	binary, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return exec.Command(binary, args...)
+}
+
+// start starts a program; when the test ends, nothing of it may be left.
+func start(t *testing.T, cmd *exec.Cmd) *program {
+	t.Helper()
+	p := &program{Cmd: cmd, stderr: &strings.Builder{}}
+	p.Env = append(p.Environ(), asProgram+"=1", marker(t))
+	p.Cmd.Stderr = p.stderr
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.lines = bufio.NewScanner(out)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Process.Kill() // it is over, unless the test failed
+		checkGone(t)
+	})
+	return p
+}
+
+// until reads lines until one has text in it.
+func (p *program) until(t *testing.T, text string) string {
+	t.Helper()
+	var all []string
+	for p.lines.Scan() {
+		all = append(all, p.lines.Text())
+		if strings.Contains(p.lines.Text(), text) {
+			return p.lines.Text()
+		}
+	}
+	t.Fatalf("%q never came, but\n%s\n%s", text, strings.Join(all, "\n"), p.stderr)
+	return ""
+}
+
+// end reads to the end and gives the rest of stdout and the exit code.
+func (p *program) end(t *testing.T) (rest string, code int) {
+	t.Helper()
+	for p.lines.Scan() {
+		rest += p.lines.Text() + "\n"
+	}
+	if err := p.Wait(); err != nil && p.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return rest, p.ProcessState.ExitCode()
+}
+
+// summary runs a demo with --json to its end.
+func summary(t *testing.T, cmd *exec.Cmd) (s demo.Summary, code int, p *program) {
+	t.Helper()
+	p = start(t, cmd)
+	out, code := p.end(t)
+	want := []string{"claims", "duplicates", "freezes", "ids", "kills", "lost", "renewals", "seconds", "suspended", "tasks"}
+	if got := keys(t, out); !reflect.DeepEqual(got, want) {
+		t.Errorf("keys %v", got)
+	}
+	if err := json.Unmarshal([]byte(out), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s, code, p
+}
+
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	s, code, p := summary(t, self("demo", "--json", "--duration", "8s", "--ttl", "1s", "--seed", "1"))
+	if code != 0 || s.Duplicates != 0 {
+		t.Fatalf("exit code %d, %+v\n%s", code, s, p.stderr)
+	}
+	if s.Tasks != 8 || s.IDs < 100_000 || s.Kills < 1 || s.Freezes < 1 || s.Claims < 8 || s.Renewals < 8 || s.Suspended < 1 || s.Lost < 1 || s.Seconds < 8 {
+		t.Errorf("%+v\n%s", s, p.stderr)
+	}
+	for _, want := range []string{"nodelease demo --seed 1 --duration 8s --ttl 1s", "claimed", "kill -9", "SIGSTOP", "SIGCONT", "SIGTERM", "clock", "so far", "released"} {
+		if !strings.Contains(p.stderr.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, p.stderr)
+		}
+	}
+}
+
+// The DynamoDB is killed for longer than the lease: the fleet suspends, resumes
+// the same numbers, and loses nothing.
+func TestDemoOutage(t *testing.T) {
+	t.Parallel()
+	s, code, p := summary(t, self("demo", "--json", "--outage", "--duration", "9s", "--ttl", "2s", "--tasks", "3", "--seed", "2"))
+	if code != 0 || s.Duplicates != 0 || s.Suspended < 3 {
+		t.Errorf("exit code %d, %+v\n%s", code, s, p.stderr)
+	}
+	_, during, _ := strings.Cut(p.stderr.String(), "outage ")
+	during, after, _ := strings.Cut(during, " back ")
+	if strings.Count(during, "suspended") < 3 || strings.Count(after, "resumed") < 3 || strings.Contains(during+after, " lost ") {
+		t.Errorf("the fleet did not come back as it was:\n%s", p.stderr)
+	}
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "nodelease-demo-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// More tasks than numbers: the others wait, or fail, and get one when it frees.
+func TestDemoFiveTasksOnThreeNumbers(t *testing.T) {
+	for flag, want := range map[string]string{"--wait=1h": "waiting ", "--no-wait": "ends with exit code 3: pool exhausted"} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			s, code, p := summary(t, self("demo", "--json", "--tasks", "5", "--numbers", "3", "--duration", "8s", "--ttl", "1s", "--seed", "3", flag))
+			if code != 0 || s.Duplicates != 0 || s.Claims < 4 || !strings.Contains(p.stderr.String(), want) {
+				t.Errorf("exit code %d, %+v\n%s", code, s, p.stderr)
+			}
+		})
+	}
+}
+
+// Whenever it is interrupted, it says so and leaves nothing: see start.
+func TestDemoInterrupted(t *testing.T) {
+	for _, test := range []struct {
+		signal os.Signal
+		at     string
+		flag   string
+	}{
+		{os.Interrupt, "to repeat", "--plain"},
+		{syscall.SIGTERM, "server", "--plain"},
+		{os.Interrupt, "claimed", "--plain"},
+		{syscall.SIGTERM, "SIGSTOP", "--plain"},
+		{os.Interrupt, "kill -9 of DynamoDB", "--outage"},
+	} {
+		t.Run(test.at, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, self("demo", "--ttl", "1s", "--duration", "8s", "--seed", "4", test.flag))
+			p.until(t, test.at)
+			if err := p.Process.Signal(test.signal); err != nil {
+				t.Fatal(err)
+			}
+			if rest, code := p.end(t); code != 1 || !strings.Contains(p.stderr.String(), "nodelease: interrupted") {
+				t.Errorf("exit code %d\n%s%s", code, rest, p.stderr)
+			}
+		})
+	}
+}
+
+// Nothing stays when the demo itself is killed, frozen tasks included.
+func TestDemoKilled(t *testing.T) {
+	t.Parallel()
+	p := start(t, self("demo", "--plain", "--ttl", "1s", "--duration", "8s", "--seed", "5"))
+	p.until(t, "SIGSTOP")
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	p.end(t)
+}
+
+func TestDemoPortTaken(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	p := start(t, self("demo", "--plain", "--port", port))
+	if _, code := p.end(t); code != 1 || !strings.Contains(p.stderr.String(), "127.0.0.1:"+port+`" is in use`) {
+		t.Errorf("exit code %d: %s", code, p.stderr)
+	}
+}
+
+// The comparison can fail. A build that breaks the protocol on purpose, by claims
+// that ignore who holds a number, is found out; no other build can be asked to.
+func TestDemoFindsDuplicates(t *testing.T) {
+	normal, unsafe := build(t), build(t, "-tags", "nodelease_unsafe")
+	for name, test := range map[string]struct {
+		binary, ask string
+		found       bool
+	}{
+		"broken":               {unsafe, "1", true},
+		"broken, not asked to": {unsafe, "", false},
+		"normal, asked to":     {normal, "1", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(test.binary, "demo", "--json", "--duration", "4s", "--numbers", "4", "--seed", "6")
+			cmd.Env = append(os.Environ(), "NODELEASE_UNSAFE_CLAIMS="+test.ask)
+			s, code, p := summary(t, cmd)
+			told := strings.Contains(p.stderr.String(), "IDs were made twice")
+			if found := s.Duplicates > 0; found != test.found || told != test.found || (code == 1) != test.found {
+				t.Errorf("exit code %d, %+v\n%s", code, s, p.stderr)
+			}
+		})
+	}
+}
+
+// build builds the program.
+func build(t *testing.T, flags ...string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "nodelease")
+	out, err := exec.Command("go", append(append([]string{"build"}, flags...), "-o", binary, ".")...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return binary
+}
+
+// The DynamoDB command on its own: a table by name, data that outlives it.
+func TestDynamoDB(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "tables.journal")
+	serve := func() (p *program, flags []string) {
+		p = start(t, self("dynamodb", "--json", "--table", "leases", "--listen", "127.0.0.1:0", "--data", data))
+		var s demo.Serving
+		if err := json.Unmarshal([]byte(p.until(t, "endpoint")), &s); err != nil {
+			t.Fatal(err)
+		}
+		return p, []string{"--endpoint", s.Endpoint, "--table", "leases", "--pool", "p"}
+	}
+	p, flags := serve()
+	if code, _, stderr := call(append([]string{"seed", "--size", "3"}, flags...)...); code != 0 {
+		t.Fatal(stderr)
+	}
+	p.Process.Kill()
+	p.end(t)
+	p, flags = serve()
+	if code, stdout, stderr := call(append([]string{"list"}, flags...)...); code != 0 || !strings.Contains(stdout, "3 numbers") {
+		t.Error(stdout, stderr)
+	}
+	p.Process.Signal(syscall.SIGTERM)
+	if _, code := p.end(t); code != 0 {
+		t.Errorf("exit code %d: %s", code, p.stderr)
+	}
+	if code, _, stderr := call("dynamodb", "--listen", "0.0.0.0:0"); code != 1 || !strings.Contains(stderr, "not a loopback address") {
+		t.Error(code, stderr)
+	}
+}

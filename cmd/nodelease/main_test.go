@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/nodelease/nodelease/internal/demo"
+	"github.com/nodelease/nodelease/internal/embeddeddb"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// asProgram makes this test binary the program itself: the demo starts its own
+// binary again, and tests kill it.
+const asProgram = "NODELEASE_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) == "1" {
+		main()
+	}
+	for _, name := range []string{"NODELEASE_TABLE", "NODELEASE_POOL"} {
+		os.Unsetenv(name)
+	}
+	os.Exit(m.Run())
+}
+
+// call runs a command in this process.
+func call(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(args, strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestExitCode(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errors.New("any"), 1},
+		{usagef("wrong"), 2},
+		{fmt.Errorf("wrapped: %w", usagef("wrong")), 2},
+		{&lease.ExhaustedError{Pool: "p", Size: 3}, 3},
+		{errors.Join(lease.ErrLost, errors.New("any")), 4},
+	} {
+		if got := exitCode(test.err); got != test.want {
+			t.Errorf("%v: %d, want %d", test.err, got, test.want)
+		}
+	}
+}
+
+// Wrong use is told with the usage and the remedy, and nothing is done.
+func TestUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"frobnicate":                             `no command "frobnicate"`,
+		"demo --frob":                            "unknown flag: --frob",
+		"demo now":                               `"now": nodelease demo takes no arguments`,
+		"demo --numbers 0":                       "--numbers 0: use 1 to 1024",
+		"demo --numbers 70000":                   "--numbers 70000: use 1 to 1024",
+		"demo --ttl=-3s":                         "--ttl -3s: use 1s to 24h",
+		"demo --ttl soon":                        `invalid argument "soon"`,
+		"demo --wait 1s --no-wait":               "exclude each other",
+		"demo --port 70000":                      "--port 70000",
+		"demo --endpoint http://127.0.0.1:8000":  "brings a DynamoDB of its own",
+		"seed --table tab --pool p --size 0":     "--size 0: use 1 to 65536",
+		"seed --table tab --pool p --size 70000": "--size 70000: use 1 to 65536",
+		"list --pool p":                          "which table?",
+		"list --table tab":                       "which pool?",
+		"reap --table tab --pool a#b":            `pool name "a#b"`,
+		"version --json=maybe":                   "invalid argument",
+	} {
+		code, stdout, stderr := call(strings.Fields(args)...)
+		if code != 2 || stdout != "" || !strings.Contains(stderr, "Usage:") || !strings.Contains(stderr, "nodelease: ") || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %s", args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{}, {"--help"}, {"help"}} {
+		code, stdout, _ := call(args...)
+		if code != 0 || !strings.Contains(stdout, "demo") || strings.Contains(stdout, "demo-task") || strings.Contains(stdout, "dynamodb  ") {
+			t.Errorf("%v: exit code %d\n%s", args, code, stdout)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	code, stdout, _ := call("version")
+	if code != 0 || !strings.HasPrefix(stdout, "nodelease ") {
+		t.Errorf("exit code %d, %s", code, stdout)
+	}
+	var v map[string]string
+	code, stdout, _ = call("version", "--json")
+	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != 0 || v["go"] == "" || v["platform"] == "" {
+		t.Errorf("exit code %d, %s, %v", code, stdout, err)
+	}
+}
+
+// database serves an embedded DynamoDB and gives the flags that lead to it.
+func database(t *testing.T, table string) []string {
+	t.Helper()
+	s, err := embeddeddb.New(embeddeddb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	endpoint, err := s.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := demo.CreateTable(t.Context(), endpoint, table); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--endpoint", endpoint, "--table", table, "--pool", "orders"}
+}
+
+// A session as a new user has it: seed, seed again, list, reap.
+func TestSeedListReap(t *testing.T) {
+	flags := database(t, "leases")
+	for _, step := range []struct {
+		args string
+		code int
+		want string // in stdout, or in stderr where it fails
+	}{
+		{"list", 1, "pool not seeded"},
+		{"seed --size 300", 0, "pool orders has 300 numbers; 300 of them were made now\n"},
+		{"seed --size 300", 0, "pool orders has 300 numbers; 0 of them were made now\n"},
+		{"seed --size 500", 1, "exists with 300 numbers"},
+		{"list", 0, "300 numbers: 0 held, 300 free, 0 expired, 0 cooling, 0 retired, 0 corrupt\n"},
+		{"reap --dry-run", 0, "0 numbers held, 0 due, 0 freed\n"},
+		{"reap", 0, "0 numbers held, 0 due, 0 freed\n"},
+		{"list --table other", 1, `"other"`},
+	} {
+		// The flags of a step come last: they count.
+		args := strings.Fields(step.args)
+		code, stdout, stderr := call(append(append(args[:1:1], flags...), args[1:]...)...)
+		text := stdout
+		if step.code != 0 {
+			text = stderr
+		}
+		if code != step.code || !strings.Contains(text, step.want) {
+			t.Errorf("%s: exit code %d, stdout %s, stderr %s", step.args, code, stdout, stderr)
+		}
+	}
+}
+
+// The keys of --json are a contract.
+func TestJSON(t *testing.T) {
+	flags := database(t, "leases")
+	for _, test := range []struct {
+		args string
+		want []string
+	}{
+		{"seed --size 2", []string{"finishing", "pool", "raised", "restored", "retired", "seeded"}},
+		{"list", []string{"nodes", "pool"}},
+		{"reap", []string{"braked", "due", "freed", "held", "pool"}},
+	} {
+		code, stdout, stderr := call(append(append(strings.Fields(test.args), "--json"), flags...)...)
+		if got := keys(t, stdout); code != 0 || !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: exit code %d, keys %v, stderr %s", test.args, code, got, stderr)
+		}
+	}
+	_, stdout, _ := call(append([]string{"list", "--json"}, flags...)...)
+	var l struct {
+		Nodes []struct {
+			NodeID int    `json:"node_id"`
+			State  string `json:"state"`
+		} `json:"nodes"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &l); err != nil || len(l.Nodes) != 2 || l.Nodes[1].NodeID != 1 || l.Nodes[1].State != "free" {
+		t.Errorf("%s: %v", stdout, err)
+	}
+}

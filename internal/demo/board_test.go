@@ -1,0 +1,126 @@
+package demo
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+func testBoard(t *testing.T) (b *Board, kinds func() []string) {
+	t.Helper()
+	var told []string
+	b = newBoard(Defaults(), func(n News) { told = append(told, n.Kind) })
+	b.begin()
+	b.started("task-1")
+	b.started("task-2")
+	return b, func() []string { return told }
+}
+
+func TestBoardFindsDuplicates(t *testing.T) {
+	b, kinds := testBoard(t)
+	b.ids("task-1", []snowflake.ID{1, 2, 3})
+	b.ids("task-2", []snowflake.ID{4, 5})
+	if err := b.verdict(); err != nil {
+		t.Fatal(err)
+	}
+	b.ids("task-2", []snowflake.ID{6, 2<<12 | 1})
+	b.ids("task-1", []snowflake.ID{6, 2<<12 | 1, 2<<12 | 2})
+	if sum := b.summary(); sum.Duplicates != 2 || sum.IDs != 10 {
+		t.Errorf("%+v", sum)
+	}
+	if err := b.verdict(); !errors.Is(err, ErrDuplicates) || errors.Is(err, ErrDisorder) {
+		t.Error(err)
+	}
+	if !slices.Contains(kinds(), "DUPLICATE") {
+		t.Error("nobody was told")
+	}
+}
+
+// Each task's IDs strictly increase, also over a change of its number.
+func TestBoardFindsDisorder(t *testing.T) {
+	for _, second := range [][]snowflake.ID{{12, 11}, {9}, {10}} {
+		b, _ := testBoard(t)
+		b.ids("task-1", []snowflake.ID{9 - 1, 10})
+		b.ids("task-2", []snowflake.ID{1}) // another task's do not count
+		b.ids("task-1", second)
+		if err := b.verdict(); !errors.Is(err, ErrDisorder) {
+			t.Errorf("%v after 10: %v", second, err)
+		}
+	}
+}
+
+// The whole life of a task, as its agent tells it.
+func TestBoardFollowsEvents(t *testing.T) {
+	b, kinds := testBoard(t)
+	say := func(kind lease.EventKind, node int, text string) {
+		b.event("task-1", taskEvent{Kind: kind, Node: node, Version: 1, Error: text})
+	}
+	say(lease.EventWaiting, -1, "lease: pool exhausted: all 3 numbers are taken; resize the pool")
+	say(lease.EventWaiting, -1, "again") // told once
+	say(lease.EventClaimed, 7, "")
+	if !b.holds("task-1") || b.holds("task-2") || b.nodeOf("task-1") != "node 7" {
+		t.Error("task-1 holds node 7")
+	}
+	say(lease.EventRenewed, 7, "")
+	say(lease.EventSuspended, 7, "")
+	if b.holds("task-1") {
+		t.Error("suspended is not held")
+	}
+	say(lease.EventResumed, 7, "")
+	say(lease.EventLost, 7, `lease: lost: node 7 of pool "demo" is held by task-2 since version 2`)
+	say(lease.EventClaimed, 8, "")
+	say(lease.EventReleased, 8, "")
+	if had := b.gone("task-1"); !had {
+		t.Error("task-1 had a number")
+	}
+	if had := b.gone("task-2"); had {
+		t.Error("task-2 had none")
+	}
+	sum := b.summary()
+	if sum.Claims != 2 || sum.Renewals != 1 || sum.Suspended != 1 || sum.Lost != 1 {
+		t.Errorf("%+v", sum)
+	}
+	want := []string{"waiting", "claimed", "suspended", "resumed", "lost", "claimed", "released"}
+	if !slices.Equal(kinds(), want) {
+		t.Errorf("told %v, want %v", kinds(), want)
+	}
+	texts := b.snapshot().News
+	if texts[0].Text != "task-1: pool exhausted: all 3 numbers are taken" || texts[4].Text != "task-1: node 7 is held by task-2 since version 2" {
+		t.Errorf("%+v", texts)
+	}
+}
+
+// What the table says of a number and what is known of its holder's process.
+func TestSnapshotStates(t *testing.T) {
+	b, _ := testBoard(t)
+	b.event("task-1", taskEvent{Kind: lease.EventClaimed, Node: 0, Version: 4})
+	held := lease.Lease{NodeID: 0, Holder: "session", Task: "task-1", Version: 4, ExpiresAt: time.Now().Add(time.Hour)}
+	old := held
+	old.Task, old.ExpiresAt = "a stranger", time.Now().Add(-time.Hour)
+	for name, test := range map[string]struct {
+		lease  lease.Lease
+		status string
+		want   string
+	}{
+		"held":      {held, taskHolding, "held"},
+		"suspended": {held, taskSuspended, "suspended"},
+		"frozen":    {held, taskFrozen, "frozen"},
+		"dead":      {held, taskDead, "dead"},
+		"expired":   {old, taskHolding, "expired"},
+		"free":      {lease.Lease{}, taskHolding, "free"},
+		"cooling":   {lease.Lease{ReservedUntil: time.Now().Add(time.Hour)}, taskHolding, "cooling"},
+	} {
+		b.acted("task-1", test.status, nil, "test", "")
+		b.table([]lease.Lease{test.lease})
+		if got := b.snapshot().Numbers[0].State; got != test.want {
+			t.Errorf("%s: shown as %s", name, got)
+		}
+	}
+	if got := b.snapshot().Homeless; !slices.Equal(got, []string{"task-2"}) {
+		t.Errorf("without a number: %v", got)
+	}
+}

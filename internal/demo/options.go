@@ -1,0 +1,76 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Options of a demo. Begin with Defaults: zero values are refused, not filled in.
+type Options struct {
+	Tasks    int           // size of the fleet: processes at a time, 1 to 200
+	Numbers  int           // size of the pool, 1 to 1024
+	Duration time.Duration // how long the fleet runs, at least 3 s
+	TTL      time.Duration // length of the leases, 1 s to 24 h
+	Wait     time.Duration // how long a task waits for a free number; 0 = not at all
+	Outage   bool          // kill the DynamoDB process for longer than a lease, and start it again
+	Seed     uint64        // what the plan is made of
+	Port     int           // of the DynamoDB; 0 = a free one
+	Table    string        // in that DynamoDB
+	Pool     string
+}
+
+// Defaults are the options of the first run. The seed is the caller's to choose.
+func Defaults() Options {
+	return Options{
+		Tasks: 8, Numbers: 12, Duration: 25 * time.Second, TTL: 3 * time.Second, Wait: time.Hour,
+		Table: "demo", Pool: "demo",
+	}
+}
+
+// Validate reports all that is wrong at once.
+func (o Options) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.Tasks < 1 || o.Tasks > 200 {
+		bad("--tasks %d: use 1 to 200; each is a process", o.Tasks)
+	}
+	if o.Numbers < 1 || o.Numbers > 1024 {
+		bad("--numbers %d: use 1 to 1024, the node IDs that fit the default ID layout", o.Numbers)
+	}
+	if o.Duration < 3*time.Second || o.Duration > 24*time.Hour {
+		bad("--duration %v: use 3s to 24h", o.Duration)
+	}
+	if o.TTL < time.Second || o.TTL > 24*time.Hour || o.TTL%time.Millisecond != 0 {
+		bad("--ttl %v: use 1s to 24h, in whole milliseconds", o.TTL)
+	} else if o.Outage && o.outage() > o.Duration/2 {
+		bad("--outage lasts longer than a lease of %v and does not fit into %v: use --duration %v or more, or a shorter --ttl", o.TTL, o.Duration, 2*o.outage())
+	}
+	if o.Wait < 0 {
+		bad("--wait %v: use 0 or more", o.Wait)
+	}
+	if o.Port < 0 || o.Port > math.MaxUint16 {
+		bad("--port %d: use 1 to 65535, or 0 for a free one", o.Port)
+	}
+	return errors.Join(errs...)
+}
+
+// The guards are what the defaults would be; a TTL below 5 s demands that they
+// are chosen on purpose. On one machine they have little to guard against: only
+// the clocks that the demo moves.
+func (o Options) guard() time.Duration { return min(2*time.Second, o.TTL/5).Truncate(time.Millisecond) }
+func (o Options) claimGuard() time.Duration {
+	return min(time.Second, o.TTL/10).Truncate(time.Millisecond)
+}
+
+// skew is the largest clock error with which a task is allowed to start.
+func (o Options) skew() time.Duration { return (o.guard() + o.claimGuard()) / 2 }
+
+// reapAfter is how long the demo's reaper leaves an expired lease alone: short,
+// so that its work can be seen within the demo.
+const reapAfter = time.Second
+
+// outage is how long the DynamoDB process stays dead: until every lease has
+// passed its deadline and its expiry.
+func (o Options) outage() time.Duration { return o.TTL + o.claimGuard() + time.Second }

@@ -1,0 +1,39 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Plain is a view of lines, for where there is no terminal.
+type Plain struct{ Out io.Writer }
+
+// News implements [View].
+func (p Plain) News(n News) {
+	fmt.Fprintf(p.Out, "%6.1fs  %-10s %s\n", n.At.Seconds(), n.Kind, n.Text)
+}
+
+const plainEvery = 2 * time.Second
+
+// Run implements [View]: every other second it says how far things are.
+func (p Plain) Run(ctx context.Context, b *Board) error {
+	tick := time.NewTicker(plainEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			s := b.snapshot()
+			held := 0
+			for _, n := range s.Numbers {
+				if n.State == taskHolding {
+					held++
+				}
+			}
+			b.Tell("so far", "%d of %d numbers held, %s IDs compared, %s a second, %d duplicates", held, s.Options.Numbers, thousands(s.IDs), thousands(int(s.PerSecond)), s.Duplicates)
+		}
+	}
+}

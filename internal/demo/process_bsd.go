@@ -1,0 +1,15 @@
+//go:build unix && !linux
+
+package demo
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// isolate gives a process a group of its own, so that Ctrl-C in the terminal
+// reaches the director alone. When the director dies, the processes see the end
+// of their stdin; frozen ones are woken by the kernel first.
+func isolate(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+}

@@ -1,0 +1,59 @@
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Summary is the outcome of a demo; its JSON is a contract.
+type Summary struct {
+	Tasks      int     `json:"tasks"`      // size of the fleet: processes at a time
+	IDs        int     `json:"ids"`        // that reached a pipe
+	Duplicates int     `json:"duplicates"` // IDs that had been made before, by anybody
+	Kills      int     `json:"kills"`      // tasks killed with kill -9
+	Freezes    int     `json:"freezes"`    // tasks stopped for longer than their lease
+	Claims     int     `json:"claims"`     // numbers claimed
+	Renewals   int     `json:"renewals"`   // confirmed
+	Lost       int     `json:"lost"`       // leases found to be someone else's, or nobody's
+	Suspended  int     `json:"suspended"`  // deadlines that passed unconfirmed
+	Seconds    float64 `json:"seconds"`    // from the fleet's start until its last process was gone
+}
+
+var (
+	// ErrDuplicates is returned when an ID was made twice.
+	ErrDuplicates = errors.New("IDs were made twice")
+	// ErrDisorder is returned when a task's IDs did not strictly increase.
+	ErrDisorder = errors.New("IDs did not increase")
+	// ErrNoIDs is returned when the fleet ran and made no ID.
+	ErrNoIDs = errors.New("no ID was made; with --plain, the lines say why")
+	// ErrInterrupted is returned when the demo was ended before its time.
+	ErrInterrupted = errors.New("interrupted")
+)
+
+// verdict is what the comparison found, if anything.
+func (b *Board) verdict() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var errs []error
+	if n := b.sum.Duplicates; n > 0 {
+		errs = append(errs, fmt.Errorf("%w: %d of %d", ErrDuplicates, n, b.sum.IDs))
+	}
+	if n := b.disorder; n > 0 {
+		errs = append(errs, fmt.Errorf("%w: %d of %d are not above the one that the same task made before", ErrDisorder, n, b.sum.IDs))
+	}
+	return errors.Join(errs...)
+}
+
+// end takes the time.
+func (b *Board) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sum.Seconds = float64(time.Since(b.began).Milliseconds()) / 1000
+}
+
+func (b *Board) summary() Summary {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sum
+}

@@ -1,0 +1,73 @@
+package demo
+
+import (
+	"context"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// watcher looks at the table for the board, and is the reaper of the demo.
+type watcher struct {
+	Options
+	store lease.Store
+	board *Board
+}
+
+const (
+	watchEvery = 250 * time.Millisecond
+	watchLimit = 2 * time.Second
+)
+
+// run watches until ctx ends.
+func (w *watcher) run(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var quietUntil time.Time
+	for ctx.Err() == nil {
+		leases, err := w.look(ctx)
+		if err != nil {
+			// After an outage every lease looks dead; the fleet gets time to come back.
+			quietUntil = time.Now().Add(w.TTL)
+		} else {
+			w.board.table(leases)
+			if time.Now().After(quietUntil) {
+				w.reap(ctx, leases)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+// look reads the whole pool.
+func (w *watcher) look(ctx context.Context) ([]lease.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, watchLimit)
+	defer cancel()
+	var leases []lease.Lease
+	for i := range (lease.PoolItem{Size: w.Numbers}).Groups() {
+		g, err := w.store.Group(ctx, w.Pool, i)
+		if err != nil {
+			return nil, err
+		}
+		leases = append(leases, g.Leases...)
+	}
+	return leases, nil
+}
+
+// reap frees what has been expired for long enough.
+func (w *watcher) reap(ctx context.Context, leases []lease.Lease) {
+	for _, l := range leases {
+		if l.Holder == "" || !time.Now().After(l.ExpiresAt.Add(reapAfter)) {
+			continue
+		}
+		one, cancel := context.WithTimeout(ctx, watchLimit)
+		res, err := w.store.Write(one, lease.Reap{Key: lease.Key{Pool: w.Pool, NodeID: l.NodeID}, Holder: l.Holder, Version: l.Version, Renewal: l.Renewal})
+		cancel()
+		if err == nil && res.Applied {
+			w.board.Tell("reaped", "node %d, which %s stopped renewing", l.NodeID, l.Task)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package demo
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// What goes to a task, as JSON on its stdin: a taskSpec, then orders. When its
+// stdin ends, the task ends.
+
+// taskSpec is what a task is started with. The durations are those of
+// lease.Config.
+type taskSpec struct {
+	Name, Endpoint, Table, Pool  string
+	TTL, Guard, ClaimGuard, Wait time.Duration
+
+	Reacquire bool          // after a loss; otherwise it ends
+	ClockOff  time.Duration // how wrong its wall clock is at first
+}
+
+// order is what a task is told while it runs.
+type order struct {
+	ClockStep time.Duration // move the wall clock
+}
+
+// What comes from a task, on its stdout, are frames: a kind, the length of the
+// payload (4 bytes, little-endian), the payload.
+const (
+	frameIDs   = 'i' // 8 bytes each, little-endian
+	frameEvent = 'e' // a taskEvent as JSON
+)
+
+// What a task says besides what its lease agent says.
+const (
+	eventBehind   lease.EventKind = "behind"    // the clock stepped back: no IDs for now
+	eventCaughtUp lease.EventKind = "caught_up" // there are IDs again
+)
+
+// taskEvent is a lease.Event on its way to the director.
+type taskEvent struct {
+	Kind    lease.EventKind
+	Node    int
+	Version int64
+	Error   string `json:",omitempty"`
+}
+
+const maxFrame = 1 << 20
+
+// frameWriter writes frames, each in one write; it is safe for concurrent use.
+type frameWriter struct {
+	mu  sync.Mutex
+	out io.Writer
+	buf []byte
+}
+
+func (w *frameWriter) ids(ids []snowflake.ID) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begin(frameIDs)
+	for _, id := range ids {
+		w.buf = binary.LittleEndian.AppendUint64(w.buf, uint64(id))
+	}
+	return w.end()
+}
+
+func (w *frameWriter) event(e taskEvent) error {
+	payload, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begin(frameEvent)
+	w.buf = append(w.buf, payload...)
+	return w.end()
+}
+
+func (w *frameWriter) begin(kind byte) { w.buf = append(w.buf[:0], kind, 0, 0, 0, 0) }
+
+func (w *frameWriter) end() error {
+	binary.LittleEndian.PutUint32(w.buf[1:], uint32(len(w.buf)-5))
+	_, err := w.out.Write(w.buf)
+	return err
+}
+
+// readFrames reads until the end. A task that was killed may leave half a frame:
+// the IDs in it that are whole count, for they have left the task.
+func readFrames(in io.Reader, ids func([]snowflake.ID), event func(taskEvent)) error {
+	r := bufio.NewReaderSize(in, 64<<10)
+	var head [5]byte
+	var payload []byte
+	var batch []snowflake.ID
+	for {
+		if _, err := io.ReadFull(r, head[:]); err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		size := binary.LittleEndian.Uint32(head[1:])
+		if size > maxFrame {
+			return fmt.Errorf("a frame of %d bytes from a task: it does not speak the demo's language", size)
+		}
+		payload = append(payload[:0], make([]byte, size)...)
+		n, err := io.ReadFull(r, payload)
+		switch head[0] {
+		case frameIDs:
+			batch = batch[:0]
+			for p := payload[:n]; len(p) >= 8; p = p[8:] {
+				batch = append(batch, snowflake.ID(binary.LittleEndian.Uint64(p)))
+			}
+			ids(batch)
+		case frameEvent:
+			var e taskEvent
+			if err == nil {
+				if err := json.Unmarshal(payload, &e); err != nil {
+					return err
+				}
+				event(e)
+			}
+		default:
+			return fmt.Errorf("a frame of kind %q from a task: it does not speak the demo's language", head[0])
+		}
+		if err != nil {
+			return nil // cut off: the task is dead
+		}
+	}
+}

@@ -1,0 +1,25 @@
+// Command bootstrap is the Lambda function that seeds and resizes pools: a custom
+// resource of CloudFormation, or invoked by hand. See [handler.Bootstrap].
+// Environment: NODELEASE_TABLE.
+package main
+
+import (
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/nodelease/nodelease/functions/internal/handler"
+)
+
+func main() {
+	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stdout, nil)))
+	// CloudFormation is answered with this client; an answer that hangs would use
+	// up the time in which the event could be sent again.
+	http.DefaultClient.Timeout = 10 * time.Second
+	b := &handler.Bootstrap{Table: os.Getenv("NODELEASE_TABLE")}
+	b.Store, b.Setup = handler.Open()
+	lambda.Start(b.Handle)
+}

@@ -1,0 +1,95 @@
+// Package handler is what the three functions do with an event; their main.go
+// only make the clients. Every function may be called again with the same event,
+// and by several at once: the verbs of [lease.Pool] bear that.
+//
+// Time left is respected: work ends early enough to report how far it came, and
+// what was done stays done. What fails for one pool does not stop the others.
+package handler
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// Spec is one pool of the variable NODELEASE_POOLS.
+type Spec struct {
+	Pool        string `json:"pool"`
+	Size        int    `json:"size"`
+	ReservedLow int    `json:"reservedLow"`
+}
+
+// Pools reads NODELEASE_POOLS, a JSON list as the CDK construct writes it, and
+// reports all that is wrong with it.
+func Pools(text string) ([]Spec, error) {
+	var specs []Spec
+	if err := json.Unmarshal([]byte(text), &specs); err != nil {
+		return nil, fmt.Errorf("NODELEASE_POOLS is %q: give a list as [{\"pool\":\"orders\",\"size\":1024,\"reservedLow\":0}]: %w", text, err)
+	}
+	errs := []error{}
+	if len(specs) == 0 {
+		errs = append(errs, errors.New("NODELEASE_POOLS names no pool"))
+	}
+	seen := map[string]bool{}
+	for _, s := range specs {
+		errs = append(errs, lease.CheckPoolName(s.Pool))
+		if seen[s.Pool] {
+			errs = append(errs, fmt.Errorf("NODELEASE_POOLS names pool %q twice", s.Pool))
+		}
+		seen[s.Pool] = true
+	}
+	return specs, errors.Join(errs...)
+}
+
+// errTime is why work ended when the function's time was nearly up.
+var errTime = errors.New("the function's time is up; the next run goes on")
+
+// budget keeps back some of the function's time, to report and to answer in.
+func budget(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadlineCause(ctx, end.Add(-min(10*time.Second, time.Until(end)/5)), errTime)
+}
+
+// eachPool does fn for all pools at once and joins what fails. A pool that is
+// not seeded yet is no failure: schedules begin before a deployment has ended.
+func eachPool(ctx context.Context, specs []Spec, fn func(ctx context.Context, log *slog.Logger, s Spec) error) error {
+	ctx, cancel := budget(ctx)
+	defer cancel()
+	errs := make([]error, len(specs))
+	var wg sync.WaitGroup
+	for i, s := range specs {
+		wg.Go(func() {
+			log := logger(ctx).With("pool", s.Pool)
+			err := fn(ctx, log, s)
+			if errors.Is(err, lease.ErrPoolNotSeeded) {
+				log.Warn("pool not seeded yet", "error", err.Error())
+				return
+			}
+			if err != nil {
+				log.Error("pool failed", "error", err.Error())
+				errs[i] = fmt.Errorf("pool %q: %w", s.Pool, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// logger names the request in every line.
+func logger(ctx context.Context) *slog.Logger {
+	if lc, ok := lambdacontext.FromContext(ctx); ok {
+		return slog.With("request_id", lc.AwsRequestID)
+	}
+	return slog.Default()
+}

@@ -1,0 +1,84 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// Namespace of the metrics. Their one dimension is Pool.
+const Namespace = "Nodelease"
+
+// mostMetrics is what one PutMetricData takes.
+// https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricData.html
+const mostMetrics = 1000
+
+// Metrics is what is needed of a CloudWatch client.
+type Metrics interface {
+	PutMetricData(context.Context, *cloudwatch.PutMetricDataInput, ...func(*cloudwatch.Options)) (*cloudwatch.PutMetricDataOutput, error)
+}
+
+// Poolmetric measures the pools.
+type Poolmetric struct {
+	Store   lease.Store
+	Metrics Metrics
+	Pools   []Spec
+}
+
+// Handle publishes the gauges of all pools in one call, and gives them. A pool
+// that could not be counted to the end is not published: a gap sets off the
+// no-data alarm, a wrong number would set off nothing. The event is not looked at.
+func (p *Poolmetric) Handle(ctx context.Context) ([]lease.Stats, error) {
+	var mu sync.Mutex
+	stats, data := []lease.Stats{}, []types.MetricDatum{}
+	err := eachPool(ctx, p.Pools, func(ctx context.Context, log *slog.Logger, spec Spec) error {
+		at := time.Now()
+		s, err := lease.OpenPool(p.Store, spec.Pool).Stats(ctx)
+		if err != nil {
+			return err
+		}
+		level := slog.LevelInfo
+		if len(s.Corrupt) > 0 || s.Pool.Size != spec.Size || s.Pool.ReservedLow != spec.ReservedLow {
+			level = slog.LevelWarn
+		}
+		log.Log(ctx, level, "measured", "capacity", s.Capacity, "held", s.Held, "free", s.Free, "expired", s.Expired, "cooling", s.Cooling,
+			"retired", s.Retired, "utilization", s.Utilization, "corrupt", s.Corrupt,
+			"size", s.Pool.Size, "declared_size", spec.Size, "reserved_low", s.Pool.ReservedLow, "declared_reserved_low", spec.ReservedLow)
+		mu.Lock()
+		defer mu.Unlock()
+		stats, data = append(stats, s), append(data, gauges(spec.Pool, s, at)...)
+		return nil
+	})
+	for part := range slices.Chunk(data, mostMetrics) {
+		if _, put := p.Metrics.PutMetricData(ctx, &cloudwatch.PutMetricDataInput{Namespace: aws.String(Namespace), MetricData: part}); put != nil {
+			err = errors.Join(err, fmt.Errorf("%d metrics were not published: %w", len(part), put))
+		}
+	}
+	return stats, err
+}
+
+// gauges are what the alarms and the dashboard of the CDK construct look at.
+func gauges(pool string, s lease.Stats, at time.Time) []types.MetricDatum {
+	datum := func(name string, value float64, unit types.StandardUnit) types.MetricDatum {
+		return types.MetricDatum{
+			MetricName: &name, Value: &value, Unit: unit, Timestamp: &at,
+			Dimensions: []types.Dimension{{Name: aws.String("Pool"), Value: &pool}},
+		}
+	}
+	count := func(name string, n int) types.MetricDatum { return datum(name, float64(n), types.StandardUnitCount) }
+	return []types.MetricDatum{
+		count("Capacity", s.Capacity), count("Held", s.Held), count("Free", s.Free), count("Expired", s.Expired),
+		count("Cooling", s.Cooling), count("Retired", s.Retired),
+		datum("Utilization", s.Utilization, types.StandardUnitPercent),
+	}
+}

@@ -1,0 +1,40 @@
+package handler
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// Reaper frees what crashed processes left behind.
+type Reaper struct {
+	Store lease.Store
+	Pools []Spec
+}
+
+// Handle reaps every pool and says what it freed, what is corrupt and what is
+// stuck. The event is not looked at.
+func (r *Reaper) Handle(ctx context.Context) ([]lease.ReapReport, error) {
+	var mu sync.Mutex
+	reports := []lease.ReapReport{}
+	err := eachPool(ctx, r.Pools, func(ctx context.Context, log *slog.Logger, s Spec) error {
+		pool := lease.OpenPool(r.Store, s.Pool)
+		pool.Logger = log
+		report, err := pool.Reap(ctx)
+		level := slog.LevelInfo
+		if report.Braked || len(report.Stuck) > 0 || len(report.Corrupt) > 0 {
+			level = slog.LevelWarn
+		}
+		if err == nil || len(report.Freed) > 0 {
+			log.Log(ctx, level, "reaped", "held", report.Held, "due", report.Due, "freed", report.Freed,
+				"braked", report.Braked, "stuck", report.Stuck, "corrupt", report.Corrupt)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		reports = append(reports, report)
+		return err
+	})
+	return reports, err
+}

@@ -1,0 +1,177 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+// invoke calls a handler as the Lambda runtime does.
+func invoke(t *testing.T, handler any, name string) (string, error) {
+	t.Helper()
+	out, err := lambda.NewHandler(handler).Invoke(t.Context(), event(t, name, ""))
+	return string(out), err
+}
+
+// twoPools is a store with the pools orders and users.
+func twoPools(t *testing.T) *leasetest.Memory {
+	t.Helper()
+	s := leasetest.NewMemory("orders", 20)
+	if _, err := lease.OpenPool(s, "users").Seed(t.Context(), lease.SeedSpec{Size: 4}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+var both = []Spec{{"orders", 20, 0}, {"users", 4, 0}}
+
+func hold(t *testing.T, s lease.Store, pool string, node int, ttl time.Duration) {
+	t.Helper()
+	res, err := s.Write(t.Context(), lease.Claim{
+		Key: lease.Key{Pool: pool, NodeID: node}, Session: fmt.Sprint(node), At: time.Now().Add(time.Second), ClaimGuard: time.Second,
+		TTL: ttl, ExpiresAt: time.Now().Add(ttl), ReservedUntil: time.Now().Add(ttl + time.Second),
+	})
+	if err != nil || !res.Applied {
+		t.Fatal(res, err)
+	}
+}
+
+func TestReaper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logged, s := logs(t), twoPools(t)
+		for n := range 12 {
+			hold(t, s, "orders", n, 15*time.Second)
+		}
+		hold(t, s, "users", 1, 15*time.Second)
+		hold(t, s, "users", 2, time.Hour)
+		<-time.After(2 * time.Minute) // virtual
+		// The brake of one pool holds up no other.
+		began := time.Now()
+		out, err := invoke(t, (&Reaper{Store: s, Pools: append(both, Spec{Pool: "new"})}).Handle, "reaper")
+		if err != nil || time.Since(began) != 15*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		for _, part := range []string{`"pool":"users","held":2,"due":[1],"freed":[1],"braked":false`, `"pool":"orders","held":12,`, `"braked":true`} {
+			if !strings.Contains(out, part) {
+				t.Errorf("answer %s\nlacks %s", out, part)
+			}
+		}
+		if strings.Index(out, "users") > strings.Index(out, "orders") {
+			t.Error("the pool without a brake was not done first")
+		}
+		for _, part := range []string{`"level":"WARN","msg":"reaped","pool":"orders"`, `"level":"INFO","msg":"reaped","pool":"users"`, `not seeded yet","pool":"new"`, `"wait":15000000000`} {
+			if !strings.Contains(logged(), part) {
+				t.Errorf("logs %s\nlack %s", logged(), part)
+			}
+		}
+	})
+}
+
+// One pool that fails does not stop the others.
+func TestReaperFails(t *testing.T) {
+	logged := logs(t)
+	s := meddled{twoPools(t), func(_ context.Context, pool string, _ int) error {
+		if pool == "orders" {
+			return lease.ErrAccess
+		}
+		return nil
+	}}
+	r := &Reaper{Store: s, Pools: both}
+	reports, err := r.Handle(t.Context())
+	if !errors.Is(err, lease.ErrAccess) || len(reports) != 2 {
+		t.Errorf("%+v, %v", reports, err)
+	}
+	errorHas(t, err, `pool "orders"`)
+	if !strings.Contains(logged(), `"msg":"pool failed","pool":"orders"`) {
+		t.Errorf("logs: %s", logged())
+	}
+}
+
+// cloudWatch collects what is published.
+type cloudWatch struct {
+	calls []*cloudwatch.PutMetricDataInput
+	err   error
+}
+
+func (c *cloudWatch) PutMetricData(_ context.Context, in *cloudwatch.PutMetricDataInput, _ ...func(*cloudwatch.Options)) (*cloudwatch.PutMetricDataOutput, error) {
+	c.calls = append(c.calls, in)
+	return &cloudwatch.PutMetricDataOutput{}, c.err
+}
+
+func TestPoolmetric(t *testing.T) {
+	logged, s, cw := logs(t), twoPools(t), &cloudWatch{}
+	hold(t, s, "users", 1, time.Hour)
+	before := time.Now()
+	specs := []Spec{{"orders", 25, 0}, {"users", 4, 0}, {Pool: "new"}}
+	out, err := invoke(t, (&Poolmetric{Store: s, Metrics: cw, Pools: specs}).Handle, "poolmetric")
+	if err != nil || !strings.Contains(out, `"held":1`) {
+		t.Fatalf("%s, %v", out, err)
+	}
+	if len(cw.calls) != 1 || *cw.calls[0].Namespace != "Nodelease" || len(cw.calls[0].MetricData) != 14 {
+		t.Fatalf("%+v", cw.calls)
+	}
+	got := map[string]string{}
+	for _, d := range cw.calls[0].MetricData {
+		if d.Timestamp.Before(before) || len(d.Dimensions) != 1 || *d.Dimensions[0].Name != "Pool" {
+			t.Errorf("%s: %v, %v", *d.MetricName, d.Timestamp, d.Dimensions)
+		}
+		got[*d.Dimensions[0].Value+" "+*d.MetricName] = fmt.Sprint(*d.Value, " ", d.Unit)
+	}
+	for name, want := range map[string]string{
+		"users Capacity": "4 Count", "users Held": "1 Count", "users Free": "3 Count", "users Expired": "0 Count", "users Cooling": "0 Count",
+		"users Retired": "0 Count", "users Utilization": "25 Percent", "orders Capacity": "20 Count", "orders Utilization": "0 Percent",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %s, want %s", name, got[name], want)
+		}
+	}
+	if !strings.Contains(logged(), `"level":"WARN","msg":"measured","pool":"orders"`) || !strings.Contains(logged(), `"size":20,"declared_size":25`) {
+		t.Errorf("the logs do not tell that the size differs: %s", logged())
+	}
+}
+
+// What could be measured is published, what could not is an error.
+func TestPoolmetricFails(t *testing.T) {
+	logs(t)
+	cw := &cloudWatch{err: errors.New("denied")}
+	s := meddled{twoPools(t), func(_ context.Context, pool string, _ int) error {
+		if pool == "orders" {
+			return lease.ErrAccess
+		}
+		return nil
+	}}
+	stats, err := (&Poolmetric{Store: s, Metrics: cw, Pools: both}).Handle(t.Context())
+	errorHas(t, err, `pool "orders"`, "7 metrics were not published", "denied")
+	if len(stats) != 1 || len(cw.calls) != 1 {
+		t.Errorf("%+v, %d calls", stats, len(cw.calls))
+	}
+}
+
+// CloudWatch takes a thousand metrics a call.
+func TestPoolmetricManyPools(t *testing.T) {
+	logs(t)
+	s, cw := leasetest.NewMemory("", 0), &cloudWatch{}
+	var specs []Spec
+	for i := range 150 {
+		specs = append(specs, Spec{fmt.Sprintf("pool-%d", i), 1, 0})
+		if _, err := lease.OpenPool(s, specs[i].Pool).Seed(t.Context(), lease.SeedSpec{Size: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := (&Poolmetric{Store: s, Metrics: cw, Pools: specs}).Handle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(cw.calls) != 2 || len(cw.calls[0].MetricData) != 1000 || len(cw.calls[1].MetricData) != 50 {
+		t.Errorf("%d calls", len(cw.calls))
+	}
+}

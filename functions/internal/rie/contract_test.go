@@ -1,0 +1,222 @@
+package rie_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/cfn"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"go.uber.org/goleak"
+
+	"github.com/nodelease/nodelease/functions/internal/rie"
+	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a function, as it is built, in AWS's emulator, with all that it talks
+// to.
+type world struct {
+	*rie.Function
+	cloud *rie.Cloud
+	pool  *lease.Pool
+	store lease.Store
+	log   *syncBuffer
+}
+
+// run starts a function with a table; change changes its environment.
+func run(t *testing.T, name string, change func(env []string) []string) *world {
+	t.Helper()
+	emulator, err := rie.Emulator()
+	if err != nil {
+		message := fmt.Sprintf("NOT TESTED under AWS's runtime interface emulator: %v", err)
+		if os.Getenv("CI") != "" || os.Getenv(dynamotest.EnvRequire) == "1" {
+			t.Fatal(message)
+		}
+		t.Skip(message)
+	}
+	binary := filepath.Join(t.TempDir(), "bootstrap")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", binary, "./functions/"+name)
+	build.Dir = "../../.."
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+
+	client := dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	w := &world{store: lease.NewDynamoDB(client, table), log: &syncBuffer{}}
+	w.pool = lease.OpenPool(w.store, "orders")
+	if w.cloud, err = rie.NewCloud(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.cloud.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	env := rie.Environment(endpoint(client), w.cloud.URL, table, `[{"pool":"orders","size":300,"reservedLow":0}]`)
+	if change != nil {
+		env = change(env)
+	}
+	if w.Function, err = rie.Start(t.Context(), emulator, binary, env, w.log); err != nil {
+		t.Fatalf("%v\n%s", err, w.log)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+func endpoint(c *dynamodb.Client) string { return *c.Options().BaseEndpoint }
+
+// send sends an event of events/, or one that is given.
+func (w *world) send(t *testing.T, event string) ([]byte, error) {
+	t.Helper()
+	text := []byte(event)
+	if !strings.HasPrefix(event, "{") {
+		var err error
+		if text, err = os.ReadFile("../../../events/" + event + ".json"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w.Invoke(t.Context(), rie.Redirect(text, w.cloud.URL))
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func (w *world) capacity(t *testing.T) [2]int {
+	t.Helper()
+	s, err := w.pool.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return [2]int{s.Capacity, s.Retired}
+}
+
+func TestBootstrapContract(t *testing.T) {
+	w := run(t, "bootstrap", nil)
+	for i, step := range []struct {
+		event string
+		want  [2]int
+	}{
+		{"bootstrap-create", [2]int{1024, 0}}, {"bootstrap-update", [2]int{512, 512}}, {"bootstrap-delete", [2]int{512, 512}},
+	} {
+		if _, err := w.send(t, step.event); err != nil {
+			t.Fatalf("%v\n%s", err, w.log)
+		}
+		var a cfn.Response
+		answers := w.cloud.Answers()
+		if len(answers) != i+1 || json.Unmarshal(answers[i], &a) != nil || a.Status != cfn.StatusSuccess || !strings.HasSuffix(a.PhysicalResourceID, "/orders") {
+			t.Fatalf("%s: answers %s", step.event, answers)
+		}
+		if got := w.capacity(t); got != step.want {
+			t.Errorf("after %s: %v in use and retired, want %v", step.event, got, step.want)
+		}
+	}
+	out, err := w.send(t, "bootstrap")
+	if err != nil || !strings.Contains(string(out), `"restored":512`) {
+		t.Errorf("direct: %s, %v", out, err)
+	}
+	if _, err := w.send(t, `{"Pool":"orders"}`); err == nil || !strings.Contains(err.Error(), "size 0") {
+		t.Errorf("direct, without a size: %v", err)
+	}
+	if log := w.log.String(); !strings.Contains(log, `"msg":"bootstrapped","request_id":"`) {
+		t.Errorf("log: %s", log)
+	}
+}
+
+// A function that is not configured starts all the same, and tells
+// CloudFormation.
+func TestBootstrapContractWithoutTable(t *testing.T) {
+	w := run(t, "bootstrap", func(env []string) []string {
+		return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "NODELEASE_TABLE=") })
+	})
+	if _, err := w.send(t, "bootstrap-create"); err != nil {
+		t.Fatal(err)
+	}
+	if a := w.cloud.Answers(); len(a) != 1 || !strings.Contains(string(a[0]), `"FAILED"`) || !strings.Contains(string(a[0]), "NODELEASE_TABLE is empty") {
+		t.Errorf("answers %s", a)
+	}
+}
+
+func TestReaperContract(t *testing.T) {
+	w := run(t, "reaper", nil)
+	if out, err := w.send(t, "reaper"); err != nil { // before the pool is seeded
+		t.Fatalf("%s, %v\n%s", out, err, w.log)
+	}
+	ago := time.Now().Add(-5 * time.Minute)
+	for _, write := range []lease.Write{
+		lease.Seed{Key: lease.Key{Pool: "orders", NodeID: 7}, Floor: ago.Add(-time.Minute)},
+		lease.Claim{Key: lease.Key{Pool: "orders", NodeID: 7}, Session: "crashed", At: ago, TTL: 15 * time.Second, ExpiresAt: ago.Add(15 * time.Second), ReservedUntil: ago.Add(16 * time.Second)},
+	} {
+		if res, err := w.store.Write(t.Context(), write); err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+	}
+	if _, err := w.pool.Seed(t.Context(), lease.SeedSpec{Size: 300}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.send(t, "reaper")
+	if err != nil || !strings.Contains(string(out), `"held":1,"due":[7],"freed":[7],"braked":false`) {
+		t.Errorf("%s, %v\n%s", out, err, w.log)
+	}
+	if l, err := w.store.Get(t.Context(), "orders", 7); err != nil || l.Holder != "" || l.Version != 1 {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+func TestPoolmetricContract(t *testing.T) {
+	w := run(t, "poolmetric", nil)
+	if _, err := w.pool.Seed(t.Context(), lease.SeedSpec{Size: 300}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.send(t, "poolmetric")
+	if err != nil || !strings.Contains(string(out), `"capacity":300`) {
+		t.Fatalf("%s, %v\n%s", out, err, w.log)
+	}
+	want := []string{
+		"Nodelease Pool=orders Capacity 300 Count", "Nodelease Pool=orders Held 0 Count", "Nodelease Pool=orders Free 300 Count",
+		"Nodelease Pool=orders Expired 0 Count", "Nodelease Pool=orders Cooling 0 Count", "Nodelease Pool=orders Retired 0 Count",
+		"Nodelease Pool=orders Utilization 0 Percent",
+	}
+	if got := w.cloud.Metrics(); !slices.Equal(got, want) {
+		t.Errorf("metrics %q, want %q", got, want)
+	}
+}
+
+// What is not configured does not start, and says why.
+func TestScheduledContractWithoutPools(t *testing.T) {
+	w := run(t, "reaper", func(env []string) []string {
+		return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "NODELEASE_POOLS=") })
+	})
+	if out, err := w.send(t, "reaper"); err == nil {
+		t.Errorf("it answered %s", out)
+	}
+	if log := w.log.String(); !strings.Contains(log, "NODELEASE_POOLS") {
+		t.Errorf("log: %s", log)
+	}
+}

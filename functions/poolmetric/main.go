@@ -1,0 +1,28 @@
+// Command poolmetric is the Lambda function that measures the pools on a schedule
+// and publishes their gauges to CloudWatch. See [handler.Poolmetric].
+// Environment: NODELEASE_TABLE, and NODELEASE_POOLS, a JSON list of {pool, size,
+// reservedLow}.
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/nodelease/nodelease/functions/internal/handler"
+)
+
+func main() {
+	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stdout, nil)))
+	pools, wrong := handler.Pools(os.Getenv("NODELEASE_POOLS"))
+	store, noTable := handler.Open()
+	metrics, noMetrics := handler.OpenMetrics()
+	if err := errors.Join(wrong, noTable, noMetrics); err != nil {
+		slog.Error("not started", "error", err.Error())
+		os.Exit(1)
+	}
+	p := &handler.Poolmetric{Store: store, Metrics: metrics, Pools: pools}
+	lambda.Start(p.Handle)
+}

@@ -1,0 +1,26 @@
+// Command reaper is the Lambda function that frees, on a schedule, the numbers
+// that crashed processes left behind. See [handler.Reaper]. Environment:
+// NODELEASE_TABLE, and NODELEASE_POOLS, a JSON list of {pool, size, reservedLow}.
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/nodelease/nodelease/functions/internal/handler"
+)
+
+func main() {
+	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stdout, nil)))
+	pools, wrong := handler.Pools(os.Getenv("NODELEASE_POOLS"))
+	store, err := handler.Open()
+	if err := errors.Join(wrong, err); err != nil {
+		slog.Error("not started", "error", err.Error())
+		os.Exit(1)
+	}
+	r := &handler.Reaper{Store: store, Pools: pools}
+	lambda.Start(r.Handle)
+}

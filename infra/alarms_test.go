@@ -1,0 +1,123 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/nodelease/nodelease/infra/nodepool"
+)
+
+// The metrics that the poolmetric function publishes; an alarm on another name would never go off.
+var gauges = []string{"Capacity", "Held", "Free", "Expired", "Cooling", "Retired", "Utilization"}
+
+func TestAlarms(t *testing.T) {
+	stack := newStack(t, "")
+	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {
+		p.Pools = append(p.Pools, nodepool.PoolProps{Name: "mail", Size: 300})
+		p.UtilizationAlarm = 70
+	}))
+	type shape struct {
+		compare   string
+		threshold float64
+		periods   float64
+		missing   string
+	}
+	want := map[string]shape{
+		"tablethrottled": {">=", 1, 3, "notBreaching"},
+		"eventsfailed":   {">=", 1, 1, "notBreaching"},
+	}
+	for _, pool := range []string{"orders", "mail"} {
+		want[pool+"utilization"] = shape{">=", 70, 3, "ignore"}
+		want[pool+"exhausted"] = shape{">=", 100, 1, "ignore"}
+		want[pool+"runningout"] = shape{"<", 60, 10, "ignore"}
+		want[pool+"nodata"] = shape{"<", 1, 5, "breaching"}
+	}
+	for _, function := range []string{"bootstrap", "reaper", "poolmetric"} {
+		want[function+"errors"] = shape{">=", 1, 1, "notBreaching"}
+		want[function+"throttles"] = shape{">=", 1, 3, "notBreaching"}
+	}
+	operators := map[string]string{"GreaterThanOrEqualToThreshold": ">=", "LessThanThreshold": "<"}
+
+	got := map[string]shape{}
+	for id, a := range template(t, stack).all("AWS::CloudWatch::Alarm") {
+		p := a.Properties
+		name := strings.TrimPrefix(id[:len(id)-8], "Nodes")
+		got[name] = shape{operators[p["ComparisonOperator"].(string)], p["Threshold"].(float64), p["EvaluationPeriods"].(float64), p["TreatMissingData"].(string)}
+		for _, when := range []string{"AlarmActions", "OKActions"} {
+			if actions, _ := json.Marshal(p[when]); !strings.Contains(string(actions), "NodesAlarms") {
+				t.Errorf("%s: %s are %s", name, when, actions)
+			}
+		}
+		if p["AlarmDescription"] == "" || len(p["AlarmDescription"].(string)) < 20 {
+			t.Errorf("%s does not say what is wrong", name)
+		}
+		// Emulators do not evaluate alarms that are written as queries, which CDK makes of a metric with a label, too.
+		if isQuery := p["MetricName"] == nil; isQuery != (strings.HasSuffix(name, "runningout") || name == "tablethrottled") {
+			t.Errorf("%s: written as a query: %v", name, isQuery)
+		}
+		if p["Namespace"] == "Nodelease" && !slices.Contains(gauges, p["MetricName"].(string)) {
+			t.Errorf("%s is on %v, which nobody publishes", name, p["MetricName"])
+		}
+	}
+	if !maps.Equal(got, want) {
+		for name := range want {
+			if got[name] != want[name] {
+				t.Errorf("%s is %v, want %v", name, got[name], want[name])
+			}
+		}
+		for name := range got {
+			if _, ok := want[name]; !ok {
+				t.Errorf("%s is not expected", name)
+			}
+		}
+	}
+}
+
+// A topic policy that enforces TLS replaces the default one; without a word for CloudWatch no alarm would arrive.
+func TestAlarmsMayPublish(t *testing.T) {
+	stack := newStack(t, "")
+	nodepool.New(stack, "Nodes", orders(nil))
+	policy, _ := json.Marshal(template(t, stack).one(t, "AWS::SNS::TopicPolicy").Properties)
+	if !strings.Contains(string(policy), `"Principal":{"Service":"cloudwatch.amazonaws.com"}`) {
+		t.Errorf("CloudWatch may not publish: %s", policy)
+	}
+}
+
+func TestOwnTopic(t *testing.T) {
+	stack := newStack(t, "")
+	topic := awssns.NewTopic(stack, jsii.String("Pager"), nil)
+	nodes := nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.AlarmTopic = topic }))
+	if *nodes.AlarmTopic().TopicArn() != *topic.TopicArn() {
+		t.Error("AlarmTopic is another one")
+	}
+	doc := template(t, stack)
+	if n := len(doc.all("AWS::SNS::Topic")); n != 1 {
+		t.Errorf("there are %d topics", n)
+	}
+	for id, a := range doc.all("AWS::CloudWatch::Alarm") {
+		if actions, _ := json.Marshal(a.Properties["AlarmActions"]); !strings.Contains(string(actions), "Pager") {
+			t.Errorf("%s goes to %s", id, actions)
+		}
+	}
+}
+
+func TestDashboard(t *testing.T) {
+	stack := newStack(t, "")
+	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {
+		p.Pools = append(p.Pools, nodepool.PoolProps{Name: "mail", Size: 300})
+	}))
+	body, _ := json.Marshal(template(t, stack).one(t, "AWS::CloudWatch::Dashboard").Properties["DashboardBody"])
+	text := strings.ReplaceAll(string(body), `\`, "")
+	for _, want := range append(gauges, "orders: are we about to run out?", "mail: are we about to run out?", "RATE(held)",
+		"nodelease list --table", "ConsumedWriteCapacityUnits", "What the reaper reported") {
+		if !strings.Contains(text, want) {
+			t.Errorf("the dashboard lacks %q", want)
+		}
+	}
+}

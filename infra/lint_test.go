@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+
+	"github.com/nodelease/nodelease/infra/nodepool"
+)
+
+// cfn-lint and parliament look at every shape that the construct has.
+func TestLint(t *testing.T) {
+	tools, err := filepath.Abs("../.cache/lint/bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(tools); err != nil {
+		const message = "NOT LINTED by cfn-lint and parliament: they are not installed. To install them: infra/lint/install.sh"
+		if os.Getenv("CI") != "" || os.Getenv("NODELEASE_REQUIRE_EMULATORS") == "1" {
+			t.Fatal(message)
+		}
+		t.Skip(message)
+	}
+
+	construct := func(edit func(*nodepool.Props)) awscdk.Stack {
+		stack := newStack(t, "us-east-1")
+		nodes := twoPools(stack, edit)
+		task := newTask(stack, "Task")
+		addContainer(task, "app", 0)
+		nodes.Pool("orders").Attach(task)
+		return stack
+	}
+	app := sample(t, nil)
+	var files []string
+	for name, stack := range map[string]awscdk.Stack{
+		"nodelease": stackOf(app, "Nodelease"),
+		"service":   stackOf(app, "NodeleaseService"),
+		"amd64":     stackOf(sample(t, map[string]any{"arch": "amd64"}), "Nodelease"),
+		"two-pools": construct(nil),
+		"replicas": construct(func(p *nodepool.Props) {
+			p.Replicas, p.Consistency = []string{"us-east-2", "us-west-2"}, awsdynamodb.MultiRegionConsistency_STRONG
+		}),
+		"witness": construct(func(p *nodepool.Props) {
+			p.Replicas, p.Witness, p.Consistency = []string{"us-east-2"}, "us-west-2", awsdynamodb.MultiRegionConsistency_STRONG
+		}),
+	} {
+		text, err := json.MarshalIndent(assertions.Template_FromStack(stack, nil).ToJSON(), "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), name+".template.json")
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+
+	for name, command := range map[string][]string{
+		// W3005 says that a DependsOn is not needed; CDK writes more of them than are.
+		"cfn-lint":   append([]string{filepath.Join(tools, "cfn-lint"), "--ignore-checks", "W3005", "--"}, files...),
+		"parliament": append([]string{filepath.Join(tools, "python"), "lint/policies.py"}, files...),
+	} {
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		} else {
+			t.Logf("%s: %s", name, out)
+		}
+	}
+}

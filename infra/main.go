@@ -1,0 +1,29 @@
+// Command infra is the CDK app, as cdk.json runs it from the root of the repository: `npx cdk deploy Nodelease`.
+//
+// It has two stacks: Nodelease, the table with one pool, and NodeleaseService, a sample service on it. Context values choose what differs
+// between deployments, as in `npx cdk deploy -c size=256 Nodelease`:
+//
+//	pool       the pool's name (orders)
+//	size       how many numbers it has (1024)
+//	arch       arm64, amd64 or x86_64: what the functions' zips were built for (arm64)
+//	functions  where the zips are (dist/functions)
+//	throwaway  true: deleting the stack deletes the table too (false)
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/jsii-runtime-go"
+)
+
+func main() {
+	defer jsii.Close()
+	app := awscdk.NewApp(nil)
+	if err := build(app, "."); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	app.Synth(nil)
+}

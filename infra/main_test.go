@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/nodelease/nodelease/infra/nodepool"
+)
+
+// All tests of the infrastructure are in this one package and run one after the other: each package would start a jsii kernel (a node
+// process) of its own, and a kernel serves one caller at a time.
+
+// zips is a directory with stand-ins for what `make functions` builds: templates depend on nothing in them but their hashes.
+var zips string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		defer jsii.Close()
+		var err error
+		if zips, err = os.MkdirTemp("", "zips"); err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(zips)
+		for _, name := range []string{"bootstrap", "reaper", "poolmetric"} {
+			if err := os.WriteFile(filepath.Join(zips, name+".zip"), []byte(name), 0o600); err != nil {
+				panic(err)
+			}
+		}
+		return m.Run()
+	}())
+}
+
+// flags are those of cdk.json, without which the tests would see another template than the CLI makes.
+func flags(t *testing.T) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile("../cdk.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct{ Context map[string]any }
+	if err := json.Unmarshal(text, &config); err != nil {
+		t.Fatal(err)
+	}
+	return config.Context
+}
+
+func newApp(t *testing.T, context map[string]any) awscdk.App {
+	t.Helper()
+	all := flags(t)
+	for k, v := range context {
+		all[k] = v
+	}
+	return awscdk.NewApp(&awscdk.AppProps{Context: &all, Outdir: jsii.String(t.TempDir())})
+}
+
+// newStack is an empty stack in the Region, or tied to none.
+func newStack(t *testing.T, region string) awscdk.Stack {
+	t.Helper()
+	props := &awscdk.StackProps{}
+	if region != "" {
+		props.Env = &awscdk.Environment{Region: jsii.String(region), Account: jsii.String("111111111111")}
+	}
+	return awscdk.NewStack(newApp(t, nil), jsii.String("Test"), props)
+}
+
+// orders is the smallest useful construct.
+func orders(edit func(*nodepool.Props)) *nodepool.Props {
+	p := &nodepool.Props{Pools: []nodepool.PoolProps{{Name: "orders", Size: 1024}}, FunctionsDir: zips}
+	if edit != nil {
+		edit(p)
+	}
+	return p
+}
+
+// sample is the app as main builds it.
+func sample(t *testing.T, context map[string]any) awscdk.App {
+	t.Helper()
+	all := map[string]any{"functions": zips}
+	for k, v := range context {
+		all[k] = v
+	}
+	app := newApp(t, all)
+	if err := build(app, ".."); err != nil {
+		t.Fatal(err)
+	}
+	return app
+}
+
+func stackOf(app awscdk.App, name string) awscdk.Stack {
+	return app.Node().FindChild(jsii.String(name)).(awscdk.Stack)
+}
+
+// template is a stack's, as plain maps.
+func template(t *testing.T, stack awscdk.Stack) document {
+	t.Helper()
+	text, err := json.Marshal(assertions.Template_FromStack(stack, nil).ToJSON())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d document
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+type document struct {
+	Resources map[string]resource
+}
+
+type resource struct {
+	Type           string
+	Properties     map[string]any
+	DependsOn      []string
+	DeletionPolicy string
+}
+
+// all resources of a type, by their logical IDs.
+func (d document) all(kind string) map[string]resource {
+	found := map[string]resource{}
+	for id, r := range d.Resources {
+		if r.Type == kind {
+			found[id] = r
+		}
+	}
+	return found
+}
+
+// one resource of a type, of which there must be just one.
+func (d document) one(t *testing.T, kind string) resource {
+	t.Helper()
+	found := d.all(kind)
+	if len(found) != 1 {
+		t.Fatalf("there are %d of %s, want 1", len(found), kind)
+	}
+	for _, r := range found {
+		return r
+	}
+	panic("unreachable")
+}

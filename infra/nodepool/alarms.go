@@ -1,0 +1,108 @@
+package nodepool
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatchactions"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// newTopic is Props.AlarmTopic or a new one that CloudWatch's alarms of this account may publish to.
+func (n *NodePool) newTopic() awssns.ITopic {
+	if n.props.AlarmTopic != nil {
+		return n.props.AlarmTopic
+	}
+	topic := awssns.NewTopic(n, jsii.String("Alarms"), &awssns.TopicProps{
+		DisplayName: jsii.String("Nodelease alarms"),
+		EnforceSSL:  jsii.Bool(true),
+	})
+	// Enforcing TLS gives the topic a policy, which takes the place of the default one that let alarms in.
+	topic.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(jsii.String("cloudwatch.amazonaws.com"), nil)},
+		Actions:    jsii.Strings("sns:Publish"),
+		Resources:  &[]*string{topic.TopicArn()},
+		Conditions: &map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": awscdk.Stack_Of(n).Account()}},
+	}))
+	return topic
+}
+
+// alarm is what an alarm of this construct differs in.
+type alarm struct {
+	id, why   string
+	metric    awscloudwatch.IMetric
+	compare   awscloudwatch.ComparisonOperator
+	threshold float64
+	periods   float64 // all of them must breach
+	missing   awscloudwatch.TreatMissingData
+}
+
+const (
+	atLeast = awscloudwatch.ComparisonOperator_GREATER_THAN_OR_EQUAL_TO_THRESHOLD
+	below   = awscloudwatch.ComparisonOperator_LESS_THAN_THRESHOLD
+
+	// A gap in the pool's gauges is the no-data alarm's business alone: the others keep their state through it.
+	ignore  = awscloudwatch.TreatMissingData_IGNORE
+	isFine  = awscloudwatch.TreatMissingData_NOT_BREACHING
+	isWrong = awscloudwatch.TreatMissingData_BREACHING
+)
+
+func (n *NodePool) addAlarms(queue awssqs.Queue) {
+	for _, props := range n.props.Pools {
+		for _, a := range n.pools[props.Name].alarms() {
+			n.addAlarm(a)
+		}
+	}
+	for _, name := range functionNames {
+		for _, a := range functionAlarms(name, n.functions[name], n.period()) {
+			n.addAlarm(a)
+		}
+	}
+	n.addAlarm(alarm{"table-throttled", "DynamoDB turns requests to the table away: leases are renewed late",
+		n.tableThrottles(), atLeast, 1, 3, isFine})
+	n.addAlarm(alarm{"events-failed", "Scheduled runs of the reaper or the poolmetric function were given up: see the queue",
+		queue.MetricApproximateNumberOfMessagesVisible(&awscloudwatch.MetricOptions{Period: n.period(), Statistic: jsii.String("Maximum")}),
+		atLeast, 1, 1, isFine})
+}
+
+func (p *Pool) alarms() []alarm {
+	name, props := p.props.Name, p.nodes.props
+	return []alarm{
+		{name + "-utilization", fmt.Sprintf("Pool %s: %v %% of the numbers are in use; a deploy may not find enough", name, props.UtilizationAlarm),
+			p.gauge("Utilization", "Maximum"), atLeast, props.UtilizationAlarm, 3, ignore},
+		{name + "-exhausted", fmt.Sprintf("Pool %s: every number is held; new tasks cannot start", name),
+			p.gauge("Utilization", "Maximum"), atLeast, 100, 1, ignore},
+		// A rolling deploy fills the pool up for a few minutes and is no reason to wake anyone.
+		{name + "-running-out", fmt.Sprintf("Pool %s: every number will be held in %v if it goes on like this", name, props.ExhaustionAlarm),
+			p.timeToExhaustion(), below, props.ExhaustionAlarm.Minutes(), 10, ignore},
+		{name + "-no-data", fmt.Sprintf("Pool %s: it is no longer measured, so that no other alarm of the pool can go off", name),
+			p.gauge("Capacity", "SampleCount"), below, 1, 5, isWrong},
+	}
+}
+
+func functionAlarms(name string, f awslambda.Function, period awscdk.Duration) []alarm {
+	sum := &awscloudwatch.MetricOptions{Statistic: jsii.String("Sum"), Period: period}
+	return []alarm{
+		{name + "-errors", "The " + name + " function fails: see its log", f.MetricErrors(sum), atLeast, 1, 1, isFine},
+		{name + "-throttles", "Lambda turns the " + name + " function away: the account's concurrency is used up", f.MetricThrottles(sum), atLeast, 1, 3, isFine},
+	}
+}
+
+func (n *NodePool) addAlarm(a alarm) {
+	al := awscloudwatch.NewAlarm(n, jsii.String(a.id), &awscloudwatch.AlarmProps{
+		AlarmDescription:   jsii.String(a.why),
+		Metric:             a.metric,
+		ComparisonOperator: a.compare,
+		Threshold:          jsii.Number(a.threshold),
+		EvaluationPeriods:  jsii.Number(a.periods),
+		TreatMissingData:   a.missing,
+	})
+	action := awscloudwatchactions.NewSnsAction(n.topic)
+	al.AddAlarmAction(action)
+	al.AddOkAction(action)
+}

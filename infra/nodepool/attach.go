@@ -1,0 +1,91 @@
+package nodepool
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsecs"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// Seconds that ECS waits after SIGTERM before it kills a container. In that time the service drains, then the lease is released; without the
+// release its number stays taken until the lease expires.
+const (
+	stopTimeout    = 60 // what Attach sets where nothing is set; ECS's own default is 30
+	minStopTimeout = 10
+)
+
+// Attach lets the containers of a task lease from this pool: its role is granted what GrantLease grants, and the containers get
+// NODELEASE_TABLE and NODELEASE_POOL, with which lease.Start needs no configuration. Without containers it is the task's default (its first
+// essential) container. A container that has no stop time-out gets 60 s.
+//
+// When the app is synthesized it warns if the services that run the pool's tasks may hold more numbers during a rolling deploy than the pool
+// has.
+func (p *Pool) Attach(task awsecs.TaskDefinition, containers ...awsecs.ContainerDefinition) {
+	n := p.nodes
+	if len(containers) == 0 {
+		container := task.DefaultContainer()
+		if container == nil {
+			n.problems.addf("Attach(%s): the task definition has no container yet; add its containers before, or name them", *task.Node().Path())
+			return
+		}
+		containers = []awsecs.ContainerDefinition{container}
+	}
+	p.GrantLease(task.TaskRole())
+	for _, c := range containers {
+		path := *c.Node().Path()
+		if *c.TaskDefinition().Node().Path() != *task.Node().Path() {
+			n.problems.addf("Attach(%s): container %s belongs to another task definition; attach it with that one", *task.Node().Path(), path)
+			continue
+		}
+		if other, ok := n.containers[path]; ok {
+			n.problems.addf("Attach: container %s is attached to pool %s and to pool %s, but its environment names one: keep one Attach, "+
+				"give the task role GrantLease on the other pool and name that one in lease.Config.Pool", path, other, p.props.Name)
+			continue
+		}
+		n.containers[path] = p.props.Name
+		c.AddEnvironment(jsii.String("NODELEASE_TABLE"), n.table.TableName())
+		c.AddEnvironment(jsii.String("NODELEASE_POOL"), jsii.String(p.props.Name))
+		n.problems.add(p.ensureStopTimeout(task, c))
+	}
+	p.tasks = append(p.tasks, task)
+}
+
+// ensureStopTimeout gives the container time to drain and release. A container definition cannot be changed once made; the template that its
+// task definition renders can, by the container's place in the list.
+func (p *Pool) ensureStopTimeout(task awsecs.TaskDefinition, c awsecs.ContainerDefinition) error {
+	path := *c.Node().Path()
+	if set := c.RenderContainerDefinition(task).StopTimeout; set != nil {
+		if *set < minStopTimeout {
+			return fmt.Errorf("Attach: container %s has a StopTimeout of %v s: set it to %d s or more in the container's options, so that it "+
+				"can drain and release its node ID", path, *set, minStopTimeout)
+		}
+		return nil
+	}
+	resource, place := task.Node().DefaultChild().(awsecs.CfnTaskDefinition), placeOf(task, c)
+	resource.AddPropertyOverride(jsii.String(fmt.Sprintf("ContainerDefinitions.%d.StopTimeout", place)), stopTimeout)
+	// The list itself is looked at when it is complete: CDK renders it once, and who asks for it earlier freezes it.
+	p.nodes.problems.addLater(func() error {
+		rendered, _ := awscdk.Stack_Of(task).Resolve(resource.ContainerDefinitions()).([]any)
+		if place < len(rendered) && rendered[place].(map[string]any)["name"] == *c.ContainerName() {
+			return nil
+		}
+		return fmt.Errorf("Attach: the stop time-out of container %s cannot be set from here, since the task definition has containers that "+
+			"were not made by its AddContainer: set StopTimeout to %d s in the container's options", path, stopTimeout)
+	})
+	return nil
+}
+
+// placeOf counts the containers that were added to the task before this one. They are rendered in that order.
+func placeOf(task awsecs.TaskDefinition, c awsecs.ContainerDefinition) int {
+	place := 0
+	for _, child := range *task.Node().Children() {
+		if *child.Node().Path() == *c.Node().Path() {
+			break
+		}
+		if _, ok := child.(awsecs.ContainerDefinition); ok {
+			place++
+		}
+	}
+	return place
+}

@@ -1,0 +1,87 @@
+package nodepool
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// addDashboard answers "are we about to run out" with a row of graphs per pool, and "who holds what" with the commands that list it and with
+// what the functions last reported.
+func (n *NodePool) addDashboard() {
+	board := awscloudwatch.NewDashboard(n, jsii.String("Dashboard"), nil)
+	for _, props := range n.props.Pools {
+		board.AddWidgets(n.pools[props.Name].widgets()...)
+	}
+	board.AddWidgets(n.tableWidgets()...)
+	board.AddWidgets(n.logWidget())
+}
+
+func (p *Pool) widgets() []awscloudwatch.IWidget {
+	name := p.props.Name
+	gauges := func(names ...string) *[]awscloudwatch.IMetric {
+		var metrics []awscloudwatch.IMetric
+		for _, m := range names {
+			metrics = append(metrics, p.gauge(m, "Maximum"))
+		}
+		return &metrics
+	}
+	left := &awscloudwatch.YAxisProps{Min: jsii.Number(0)}
+	return []awscloudwatch.IWidget{
+		awscloudwatch.NewTextWidget(&awscloudwatch.TextWidgetProps{
+			Width: jsii.Number(24), Height: jsii.Number(2),
+			Markdown: jsii.String(fmt.Sprintf("## Pool %s: %d numbers, %d usable\nWho holds what: `nodelease list --table %s --pool %s`",
+				name, p.props.Size, p.props.usable(), *p.nodes.table.TableName(), name)),
+		}),
+		awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{
+			Title: jsii.String(name + ": are we about to run out?"), Width: jsii.Number(8), Height: jsii.Number(6),
+			Left: gauges("Utilization"), LeftYAxis: &awscloudwatch.YAxisProps{Min: jsii.Number(0), Max: jsii.Number(100)},
+			LeftAnnotations: &[]*awscloudwatch.HorizontalAnnotation{{
+				Value: jsii.Number(p.nodes.props.UtilizationAlarm), Label: jsii.String("alarm"), Color: awscloudwatch.Color_RED(),
+			}},
+		}),
+		awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{
+			Title: jsii.String(name + ": how long until then?"), Width: jsii.Number(8), Height: jsii.Number(6),
+			Left: &[]awscloudwatch.IMetric{p.timeToExhaustion()}, LeftYAxis: left,
+			LeftAnnotations: &[]*awscloudwatch.HorizontalAnnotation{{
+				Value: jsii.Number(p.nodes.props.ExhaustionAlarm.Minutes()), Label: jsii.String("alarm"), Color: awscloudwatch.Color_RED(),
+			}},
+		}),
+		awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{
+			Title: jsii.String(name + ": where the numbers are"), Width: jsii.Number(8), Height: jsii.Number(6),
+			Left: gauges("Capacity", "Held", "Free", "Expired", "Cooling", "Retired"), LeftYAxis: left,
+		}),
+	}
+}
+
+func (n *NodePool) tableWidgets() []awscloudwatch.IWidget {
+	sum := &awscloudwatch.MetricOptions{Statistic: jsii.String("Sum"), Period: n.period()}
+	var errors, durations []awscloudwatch.IMetric
+	for _, name := range functionNames {
+		errors = append(errors, n.functions[name].MetricErrors(sum))
+		durations = append(durations, n.functions[name].MetricDuration(&awscloudwatch.MetricOptions{Statistic: jsii.String("Maximum"), Period: n.period()}))
+	}
+	graph := func(title string, metrics ...awscloudwatch.IMetric) awscloudwatch.IWidget {
+		return awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{
+			Title: jsii.String(title), Width: jsii.Number(6), Height: jsii.Number(6), Left: &metrics,
+			LeftYAxis: &awscloudwatch.YAxisProps{Min: jsii.Number(0)},
+		})
+	}
+	return []awscloudwatch.IWidget{
+		graph("Table: capacity used",
+			n.table.MetricConsumedWriteCapacityUnits(sum), n.table.MetricConsumedReadCapacityUnits(sum)),
+		graph("Table: throttled requests", n.tableThrottles()),
+		graph("Functions: errors", errors...),
+		graph("Functions: longest run", durations...),
+	}
+}
+
+// logWidget shows what the reaper freed, found corrupt or stuck: the numbers that lost their holders, and who these were.
+func (n *NodePool) logWidget() awscloudwatch.IWidget {
+	return awscloudwatch.NewLogQueryWidget(&awscloudwatch.LogQueryWidgetProps{
+		Title: jsii.String("What the reaper reported"), Width: jsii.Number(24), Height: jsii.Number(8),
+		LogGroupNames: &[]*string{n.functions[reaper].LogGroup().LogGroupName()},
+		QueryLines:    jsii.Strings("fields @timestamp, @message", "filter @message like /^\\{/", "sort @timestamp desc", "limit 100"),
+	})
+}

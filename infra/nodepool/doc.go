@@ -1,0 +1,16 @@
+// Package nodepool is one CDK construct that gives every task of an ECS service a node ID: a DynamoDB table of numbered leases, the three
+// functions that look after it, and the grants and environment that a task definition needs.
+//
+//	nodes := nodepool.New(stack, "Nodes", &nodepool.Props{
+//		Pools: []nodepool.PoolProps{{Name: "orders", Size: 1024}},
+//	})
+//	nodes.Pool("orders").Attach(task, container)
+//
+// It promises that what it synthesizes is safe to lease from: one table whose conditional writes are decided in one place (a single Region,
+// or several with strong consistency), that nothing expires or deletes items behind the holders' backs, and roles that can do what they are
+// for and nothing else. Wrong properties and wrong calls never build something that merely looks right: all of them are reported together
+// when the app is synthesized, each with its value and the remedy.
+//
+// It does not promise that there are enough numbers (it warns where it can count them), and it deletes no data: the table outlives the stack
+// unless Props say otherwise, and removing a pool from Props leaves its items where they are.
+package nodepool

@@ -1,0 +1,113 @@
+package nodepool
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// The functions, by the names of their zips.
+const (
+	bootstrap  = "bootstrap"  // seeds and resizes pools when the stack is deployed
+	reaper     = "reaper"     // frees what crashed tasks left behind
+	poolmetric = "poolmetric" // measures the pools
+)
+
+var functionNames = []string{bootstrap, reaper, poolmetric}
+
+// timeouts in seconds. The bootstrap function writes once per number: 65,536 of them at a new table's 4,000 writes a second are 16 s, and
+// ten minutes leave room for throttling. The reaper waits out the longest lease when it brakes.
+var timeouts = map[string]float64{bootstrap: 600, reaper: 300, poolmetric: 60}
+
+const functionMemory = 256 // MiB; also sets the share of a CPU
+
+// setArchitecture takes Props.Architecture or else the context's "arch". After an error it is arm64, so that the rest can be checked too.
+func (n *NodePool) setArchitecture() error {
+	n.arch = awslambda.Architecture_ARM_64()
+	if n.props.Architecture != nil {
+		n.arch = n.props.Architecture
+		return nil
+	}
+	switch arch := n.Node().TryGetContext(jsii.String("arch")); arch {
+	case nil, "", "arm64":
+	case "amd64", "x86_64":
+		n.arch = awslambda.Architecture_X86_64()
+	default:
+		return fmt.Errorf("the context value arch is %q: use arm64, amd64 or x86_64, the one that the zips were built for", arch)
+	}
+	return nil
+}
+
+// newFunction makes a function with a role of its own that can write its own log, hand failed events to the queue, and do
+// what allow adds.
+func (n *NodePool) newFunction(name string, queue awssqs.IQueue) awslambda.Function {
+	logs := awslogs.NewLogGroup(n, jsii.String(name+"-log"), &awslogs.LogGroupProps{
+		Retention:     n.props.LogRetention,
+		RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
+	})
+	role := awsiam.NewRole(n, jsii.String(name+"-role"), &awsiam.RoleProps{
+		AssumedBy:   awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
+		Description: jsii.String("Nodelease " + name + " function"),
+	})
+	logs.GrantWrite(role)
+	n.allow(name, role)
+	if name == poolmetric {
+		excuse(role.Node().FindChild(jsii.String("DefaultPolicy")), excused{rule: "AwsSolutions-IAM5", finding: "Resource::*",
+			reason: "PutMetricData knows no resources; the statement is held to the namespace Nodelease instead."})
+	}
+
+	props := &awslambda.FunctionProps{
+		Description:   jsii.String("Nodelease " + name),
+		Runtime:       awslambda.Runtime_PROVIDED_AL2023(),
+		Architecture:  n.arch,
+		Handler:       jsii.String("bootstrap"),
+		Code:          awslambda.Code_FromAsset(jsii.String(filepath.Join(n.props.FunctionsDir, name+".zip")), nil),
+		MemorySize:    jsii.Number(functionMemory),
+		Timeout:       awscdk.Duration_Seconds(jsii.Number(timeouts[name])),
+		LogGroup:      logs,
+		Role:          role,
+		RetryAttempts: jsii.Number(1),
+		MaxEventAge:   awscdk.Duration_Minutes(jsii.Number(10)),
+		Environment:   &map[string]*string{"NODELEASE_TABLE": n.table.TableName()},
+	}
+	if name != bootstrap {
+		// CloudFormation's calls of the bootstrap function are asynchronous too, but it answers each of them itself.
+		props.DeadLetterQueue = queue
+		(*props.Environment)["NODELEASE_POOLS"] = jsii.String(n.poolsJSON())
+	}
+	function := awslambda.NewFunction(n, jsii.String(name), props)
+	config := function.Node().FindChild(jsii.String("EventInvokeConfig"))
+	if name == bootstrap {
+		excuse(function, noTracing, excused{rule: "Serverless-LambdaDLQ", reason: answersItself})
+		excuse(config, excused{rule: "Serverless-LambdaAsyncFailureDestination", reason: answersItself})
+	} else {
+		excuse(function, noTracing)
+		excuse(config, excused{rule: "Serverless-LambdaAsyncFailureDestination", reason: usesQueue})
+	}
+	return function
+}
+
+// poolsJSON tells the reaper and the poolmetric function which pools to look after.
+func (n *NodePool) poolsJSON() string {
+	type pool struct {
+		Pool        string `json:"pool"`
+		Size        int    `json:"size"`
+		ReservedLow int    `json:"reservedLow"`
+	}
+	list := make([]pool, 0, len(n.props.Pools))
+	for _, p := range n.props.Pools {
+		list = append(list, pool{p.Name, p.Size, p.ReservedLow})
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		panic(err) // strings and numbers always marshal
+	}
+	return string(text)
+}

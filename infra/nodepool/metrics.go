@@ -1,0 +1,64 @@
+package nodepool
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// metricNamespace and the dimension Pool are what the poolmetric function publishes under. The table is no dimension: two tables in one
+// account and Region must not hold pools of the same name.
+const metricNamespace = "Nodelease"
+
+// horizon is what time to exhaustion shows when the pool does not fill up, and the most that it shows.
+const horizon = 24 * time.Hour
+
+func (n *NodePool) period() awscdk.Duration {
+	return awscdk.Duration_Minutes(jsii.Number(n.props.Every.Minutes()))
+}
+
+// gauge is one of the pool's published numbers. It has no label: with one, CDK would write its alarms as queries, which emulators do not
+// evaluate.
+func (p *Pool) gauge(name, statistic string) awscloudwatch.Metric {
+	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
+		Namespace:     jsii.String(metricNamespace),
+		MetricName:    jsii.String(name),
+		DimensionsMap: &map[string]*string{"Pool": jsii.String(p.props.Name)},
+		Statistic:     jsii.String(statistic),
+		Period:        p.nodes.period(),
+	})
+}
+
+// timeToExhaustion in minutes: what nobody holds over the rate at which it gets less. What nobody holds is counted as capacity less held, and
+// not as Free, since an expired number can be claimed too and a cooling one soon. A pool that is not filling up shows the horizon.
+func (p *Pool) timeToExhaustion() awscloudwatch.MathExpression {
+	most := strconv.Itoa(int(horizon.Minutes()))
+	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
+		Expression: jsii.String("IF(RATE(held) > 0, (capacity - held) / (60 * RATE(held)), " + most + ")"),
+		UsingMetrics: &map[string]awscloudwatch.IMetric{
+			"capacity": p.gauge("Capacity", "Minimum"),
+			"held":     p.gauge("Held", "Maximum"),
+		},
+		Period: p.nodes.period(),
+		Label:  jsii.String("Minutes to exhaustion (" + most + ": not filling up)"),
+	})
+}
+
+// tableThrottles counts requests to the table that DynamoDB turned away.
+func (n *NodePool) tableThrottles() awscloudwatch.MathExpression {
+	count := func(name string) awscloudwatch.IMetric {
+		return n.table.Metric(jsii.String(name), &awscloudwatch.MetricOptions{Statistic: jsii.String("Sum"), Period: n.period()})
+	}
+	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
+		Expression: jsii.String("FILL(reads, 0) + FILL(writes, 0)"),
+		UsingMetrics: &map[string]awscloudwatch.IMetric{
+			"reads":  count("ReadThrottleEvents"),
+			"writes": count("WriteThrottleEvents"),
+		},
+		Period: n.period(),
+		Label:  jsii.String("Throttled requests"),
+	})
+}

@@ -1,0 +1,34 @@
+package nodepool
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// excuse tells cdk-nag, where an app uses it, why a rule does not fit a resource. It writes the metadata that cdk-nag reads and does without
+// the library, which apps that do not use it need not load.
+func excuse(c constructs.IConstruct, reasons ...excused) {
+	var rules []map[string]any
+	for _, r := range reasons {
+		rule := map[string]any{"id": r.rule, "reason": r.reason}
+		if r.finding != "" {
+			rule["applies_to"] = []string{r.finding}
+		}
+		rules = append(rules, rule)
+	}
+	resource := c.Node().DefaultChild().(awscdk.CfnResource)
+	resource.AddMetadata(jsii.String("cdk_nag"), map[string]any{"rules_to_suppress": rules})
+}
+
+type excused struct {
+	rule, reason string
+	finding      string // only this one of the rule's findings
+}
+
+var (
+	noTracing = excused{rule: "Serverless-LambdaTracing",
+		reason: "The function calls one service and logs what it did; a trace would show nothing more."}
+	answersItself = "CloudFormation calls this function and gets every failure as an answer, on which it rolls back."
+	usesQueue     = "Failed events go to the function's dead-letter queue; a destination beside it would keep them twice."
+)

@@ -1,0 +1,128 @@
+package nodepool
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsecs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// NodePool is the table with its pools and everything that looks after them.
+type NodePool struct {
+	constructs.Construct
+
+	props     Props
+	problems  *problems
+	arch      awslambda.Architecture
+	table     awsdynamodb.TableV2
+	functions map[string]awslambda.Function
+	topic     awssns.ITopic
+	pools     map[string]*Pool
+
+	containers map[string]string // path of an attached container to its pool's name
+}
+
+// Pool is one pool of a NodePool, to be given to tasks.
+type Pool struct {
+	nodes *NodePool
+	props PoolProps
+	tasks []awsecs.TaskDefinition
+}
+
+// New builds the table, seeds its pools and sets up reaping, measuring, alarms and a dashboard. Wrong properties are all reported together
+// when the app is synthesized; until then New returns a NodePool on which every call works, so that other mistakes show at the same time.
+func New(scope constructs.Construct, id string, props *Props) *NodePool {
+	n := &NodePool{
+		functions: map[string]awslambda.Function{},
+		pools:     map[string]*Pool{},
+
+		containers: map[string]string{},
+	}
+	// The Override form makes this Go value the construct; what NewConstruct returns could be embedded, but not
+	// be found as this value again.
+	constructs.NewConstruct_Override(n, scope, jsii.String(id))
+	n.problems = watch(n)
+	if props != nil {
+		n.props = *props
+	}
+	n.props = n.props.withDefaults()
+	for _, p := range n.props.Pools {
+		n.pools[p.Name] = &Pool{nodes: n, props: p}
+	}
+
+	n.problems.add(n.setArchitecture())
+	n.problems.add(n.props.validate(n.region()))
+	if n.problems.any() {
+		// A plain table is enough for grants and attachments to be made and checked; it is never synthesized.
+		n.props.Replicas, n.props.Witness, n.props.Consistency = nil, "", ""
+		n.table = n.newTable()
+		return n
+	}
+
+	n.table = n.newTable()
+	n.topic = n.newTopic()
+	queue := n.newQueue()
+	for _, name := range functionNames {
+		n.functions[name] = n.newFunction(name, queue)
+	}
+	n.schedule(reaper, queue)
+	n.schedule(poolmetric, queue)
+	for _, p := range n.props.Pools {
+		n.seed(p)
+	}
+	n.addAlarms(queue)
+	n.addDashboard()
+	n.problems.addLater(n.warnIfTooSmall)
+	return n
+}
+
+// Pool returns the pool of that name, to be granted or attached. A name that is not in Props.Pools is reported when the app is synthesized.
+func (n *NodePool) Pool(name string) *Pool {
+	p, ok := n.pools[name]
+	if !ok {
+		n.problems.addf("Pool(%q): there is no such pool; add it to Props.Pools or use one of %v", name, n.names())
+		return &Pool{nodes: n, props: PoolProps{Name: name}}
+	}
+	return p
+}
+
+// Table is the DynamoDB table, for grants of your own. Give nobody PutItem, DeleteItem or BatchWriteItem on it: only conditional updates
+// keep its promises.
+func (n *NodePool) Table() awsdynamodb.ITableV2 { return n.table }
+
+// Function returns one of "bootstrap", "reaper" and "poolmetric", or nil.
+func (n *NodePool) Function(name string) awslambda.IFunction {
+	if f, ok := n.functions[name]; ok {
+		return f
+	}
+	return nil
+}
+
+// Architecture of the functions, which tasks that are built beside them share.
+func (p *Pool) Architecture() awslambda.Architecture { return p.nodes.arch }
+
+// AlarmTopic is where all alarms of this construct go; subscribe people or a queue to it.
+func (n *NodePool) AlarmTopic() awssns.ITopic { return n.topic }
+
+// Name of the pool.
+func (p *Pool) Name() string { return p.props.Name }
+
+func (n *NodePool) names() []string {
+	names := make([]string, 0, len(n.props.Pools))
+	for _, p := range n.props.Pools {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// region is the stack's Region, or empty where the stack is not tied to one.
+func (n *NodePool) region() string {
+	region := awscdk.Stack_Of(n).Region()
+	if *awscdk.Token_IsUnresolved(region) {
+		return ""
+	}
+	return *region
+}

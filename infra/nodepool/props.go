@@ -1,0 +1,116 @@
+package nodepool
+
+import (
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+)
+
+// Props say which pools a table holds and how it is looked after. Only Pools is required; every other zero value means its default.
+type Props struct {
+	// Pools that live in the table, at least one. Each pool is an ID space of its own: two pools may make equal IDs.
+	Pools []PoolProps
+
+	// TableName of the DynamoDB table. Defaults to a name that CloudFormation makes, which lets a table be replaced without a clash.
+	TableName string
+
+	// Replicas are the other Regions of a multi-Region table: two of them, or one with a Witness. They require Consistency STRONG, which can
+	// be chosen only when the table is created, and a stack whose own Region is set. Defaults to none: one Region.
+	Replicas []string
+
+	// Witness is the third Region of a multi-Region table that stores no readable copy. Defaults to none.
+	Witness string
+
+	// Consistency between Regions. With Replicas only STRONG is accepted: with eventual consistency each Region decides a conditional write
+	// alone and the last writer wins, so two processes would be given the same number. Defaults to none: one Region.
+	Consistency awsdynamodb.MultiRegionConsistency
+
+	// RemovalPolicy of the table. Defaults to RETAIN: a table that is made again has forgotten how far the IDs went.
+	RemovalPolicy awscdk.RemovalPolicy
+
+	// AllowDeletion turns the table's deletion protection off. For stacks that are thrown away, as in tests. Defaults to false.
+	AllowDeletion bool
+
+	// FunctionsDir holds bootstrap.zip, reaper.zip and poolmetric.zip as `make functions` leaves them, built for Architecture. A relative
+	// path counts from the directory where the app runs. In another repository build them from this module: each is
+	// `GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -tags lambda.norpc -o bootstrap github.com/nodelease/nodelease/functions/reaper`, alone in a
+	// zip. Defaults to dist/functions.
+	FunctionsDir string
+
+	// Architecture that the zips were built for. Defaults to the context value "arch" (arm64, amd64 or x86_64), and without it to arm64.
+	Architecture awslambda.Architecture
+
+	// Every is how often the reaper frees what crashed tasks left behind and how often the pools are measured; whole minutes, 1 to 60. Both
+	// read every item of every pool each time: see docs/cost.md before making a large pool. Defaults to 1 minute.
+	Every time.Duration
+
+	// LogRetention of the functions' logs. Defaults to ONE_MONTH.
+	LogRetention awslogs.RetentionDays
+
+	// AlarmTopic is told when an alarm goes off and when it ends. Defaults to a new topic without subscribers: see NodePool.AlarmTopic.
+	AlarmTopic awssns.ITopic
+
+	// UtilizationAlarm is the share of a pool's usable numbers, in percent above 0 and up to 100, from which its alarm goes off. Keep room
+	// for a rolling deploy, which holds the numbers of both fleets at once. Defaults to 80.
+	UtilizationAlarm float64
+
+	// ExhaustionAlarm goes off when every number of a pool would be held within this time if more and more went on being taken as in the
+	// last ten measurements; 1 minute to 24 hours. Defaults to 1 hour.
+	ExhaustionAlarm time.Duration
+}
+
+// PoolProps describe one pool: a numbered set of node IDs that share one namespace.
+type PoolProps struct {
+	// Name of the pool: 1 to 64 letters, digits, dots, underscores or hyphens.
+	Name string
+
+	// Size is how many numbers the pool has, from 0 to Size-1; 1 to 65,536. Raise it at any time; lowering it retires the numbers at the top
+	// and lets their holders finish.
+	Size int
+
+	// ReservedLow numbers at the bottom are never leased, because someone uses them by another way (a migration from fixed IDs). Less than
+	// Size. Defaults to 0.
+	ReservedLow int
+
+	// Floor is the time below which no ID of this pool may ever be stamped: when IDs were made before there was this table. To the
+	// millisecond. Defaults to the time of seeding.
+	Floor time.Time
+}
+
+const (
+	defaultEvery            = time.Minute
+	defaultFunctionsDir     = "dist/functions"
+	defaultUtilizationAlarm = 80
+	defaultExhaustionAlarm  = time.Hour
+)
+
+// withDefaults returns a copy in which every zero value is replaced by what its comment says. The architecture is left to arch, which needs
+// the construct's context.
+func (p Props) withDefaults() Props {
+	if p.RemovalPolicy == "" {
+		p.RemovalPolicy = awscdk.RemovalPolicy_RETAIN
+	}
+	if p.FunctionsDir == "" {
+		p.FunctionsDir = defaultFunctionsDir
+	}
+	if p.Every == 0 {
+		p.Every = defaultEvery
+	}
+	if p.LogRetention == "" {
+		p.LogRetention = awslogs.RetentionDays_ONE_MONTH
+	}
+	if p.UtilizationAlarm == 0 {
+		p.UtilizationAlarm = defaultUtilizationAlarm
+	}
+	if p.ExhaustionAlarm == 0 {
+		p.ExhaustionAlarm = defaultExhaustionAlarm
+	}
+	return p
+}
+
+// usable is how many numbers of the pool can be leased.
+func (p PoolProps) usable() int { return p.Size - p.ReservedLow }

@@ -1,0 +1,32 @@
+package nodepool
+
+import (
+	"strconv"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// seedTimeout in seconds is how long CloudFormation waits for the bootstrap function's answer. Without it a function that cannot answer
+// holds the stack for an hour. It covers the function's own time-out and one retry of a throttled start.
+const seedTimeout = 900
+
+// seed asks the bootstrap function to seed the pool when it is new and to resize it when its properties change. Deleting the resource keeps
+// every item: a pool that is named again later goes on where it stopped.
+func (n *NodePool) seed(p PoolProps) {
+	properties := map[string]any{
+		"Pool":        p.Name,
+		"Size":        strconv.Itoa(p.Size), // CloudFormation hands numbers over as strings in any case
+		"ReservedLow": strconv.Itoa(p.ReservedLow),
+	}
+	if !p.Floor.IsZero() {
+		properties["Floor"] = strconv.FormatInt(p.Floor.UnixMilli(), 10)
+	}
+	// The service token makes CloudFormation wait for the function, and the function for the table and for its role's policy.
+	awscdk.NewCustomResource(n, jsii.String("seed-"+p.Name), &awscdk.CustomResourceProps{
+		ResourceType:   jsii.String("Custom::NodeleasePool"),
+		ServiceToken:   n.functions[bootstrap].FunctionArn(),
+		ServiceTimeout: awscdk.Duration_Seconds(jsii.Number(seedTimeout)),
+		Properties:     &properties,
+	})
+}

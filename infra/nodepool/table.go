@@ -1,0 +1,66 @@
+package nodepool
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// newTable makes the one table. It must never get a TTL attribute: DynamoDB would delete expired leases, and with them the version and the
+// end of the span that the next holder has to begin after.
+func (n *NodePool) newTable() awsdynamodb.TableV2 {
+	p := n.props
+	props := &awsdynamodb.TablePropsV2{
+		PartitionKey:                     &awsdynamodb.Attribute{Name: jsii.String("pool_group"), Type: awsdynamodb.AttributeType_STRING},
+		SortKey:                          &awsdynamodb.Attribute{Name: jsii.String("node_id"), Type: awsdynamodb.AttributeType_NUMBER},
+		Billing:                          awsdynamodb.Billing_OnDemand(nil),
+		DeletionProtection:               jsii.Bool(!p.AllowDeletion),
+		PointInTimeRecoverySpecification: &awsdynamodb.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: jsii.Bool(true)},
+		RemovalPolicy:                    p.RemovalPolicy,
+	}
+	if p.TableName != "" {
+		props.TableName = jsii.String(p.TableName)
+	}
+	if len(p.Replicas) > 0 {
+		var replicas []*awsdynamodb.ReplicaTableProps
+		for _, region := range p.Replicas {
+			replicas = append(replicas, &awsdynamodb.ReplicaTableProps{Region: jsii.String(region)})
+		}
+		props.Replicas = &replicas
+		props.MultiRegionConsistency = p.Consistency
+		if p.Witness != "" {
+			props.WitnessRegion = jsii.String(p.Witness)
+		}
+	}
+	table := awsdynamodb.NewTableV2(n, jsii.String("Table"), props)
+	n.problems.addLater(func() error { return checkReplicas(table) })
+	return table
+}
+
+// checkReplicas looks at the table as it will be: a replica can be added to it after New has looked at Props.
+func checkReplicas(table awsdynamodb.TableV2) error {
+	resource := table.Node().DefaultChild().(awsdynamodb.CfnGlobalTable)
+	replicas, _ := awscdk.Stack_Of(table).Resolve(resource.Replicas()).([]any)
+	strong := resource.MultiRegionConsistency() != nil && *resource.MultiRegionConsistency() == string(awsdynamodb.MultiRegionConsistency_STRONG)
+	if len(replicas) > 1 && !strong {
+		return fmt.Errorf("the table has %d replicas with eventual consistency: %s", len(replicas), eventual)
+	}
+	return nil
+}
+
+// tableARNs are the table's ARN in this Region and in every replica's. IAM is global, so that a task which is moved to another Region after
+// the loss of this one can go on with the role that it has.
+func (n *NodePool) tableARNs() *[]*string {
+	arns := []*string{n.table.TableArn()}
+	for _, region := range n.props.Replicas {
+		arns = append(arns, awscdk.Stack_Of(n).FormatArn(&awscdk.ArnComponents{
+			Service:      jsii.String("dynamodb"),
+			Region:       jsii.String(region),
+			Resource:     jsii.String("table"),
+			ResourceName: n.table.TableName(),
+		}))
+	}
+	return &arns
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+
+	"github.com/nodelease/nodelease/infra/nodepool"
+)
+
+const (
+	onOrders = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*"]}}`
+	onMail   = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["mail","mail#*"]}}`
+	onBoth   = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*","mail","mail#*"]}}`
+)
+
+// Everything that any role may do. What is not in this list nobody may do, and docs/iam.md says why each is.
+var roles = map[string][]string{
+	"bootstrap": {
+		"dynamodb:GetItem on NodesTable" + onBoth,
+		"dynamodb:Query on NodesTable" + onBoth,
+		"dynamodb:UpdateItem on NodesTable" + onBoth,
+		"logs:CreateLogStream on Nodesbootstraplog",
+		"logs:PutLogEvents on Nodesbootstraplog",
+	},
+	"reaper": {
+		"dynamodb:GetItem on NodesTable" + onBoth,
+		"dynamodb:Query on NodesTable" + onBoth,
+		"dynamodb:UpdateItem on NodesTable" + onBoth,
+		"logs:CreateLogStream on Nodesreaperlog",
+		"logs:PutLogEvents on Nodesreaperlog",
+		"sqs:SendMessage on NodesFailed",
+	},
+	"poolmetric": {
+		`cloudwatch:PutMetricData on * if {"StringEquals":{"cloudwatch:namespace":"Nodelease"}}`,
+		"dynamodb:GetItem on NodesTable" + onBoth,
+		"dynamodb:Query on NodesTable" + onBoth,
+		"logs:CreateLogStream on Nodespoolmetriclog",
+		"logs:PutLogEvents on Nodespoolmetriclog",
+		"sqs:SendMessage on NodesFailed",
+	},
+	"Task": {
+		"dynamodb:DescribeTable on NodesTable",
+		"dynamodb:GetItem on NodesTable" + onMail,
+		"dynamodb:Query on NodesTable" + onMail,
+		"dynamodb:UpdateItem on NodesTable" + onMail,
+	},
+}
+
+func TestRoles(t *testing.T) {
+	stack := newStack(t, "")
+	nodes := twoPools(stack, nil)
+	task := newTask(stack, "Task")
+	addContainer(task, "app", 0)
+	nodes.Pool("mail").Attach(task)
+
+	got := map[string][]string{}
+	doc := template(t, stack)
+	for _, policy := range doc.all("AWS::IAM::Policy") {
+		name := roleName(t, policy)
+		got[name] = append(got[name], statements(t, policy)...)
+	}
+	for id, role := range doc.all("AWS::IAM::Role") {
+		if role.Properties["ManagedPolicyArns"] != nil || role.Properties["Policies"] != nil {
+			t.Errorf("%s has policies besides its own: %v", id, role.Properties)
+		}
+	}
+	for name := range roles {
+		slices.Sort(got[name])
+		if !slices.Equal(got[name], roles[name]) {
+			t.Errorf("%s may do\n\t%s\nwant\n\t%s", name, strings.Join(got[name], "\n\t"), strings.Join(roles[name], "\n\t"))
+		}
+	}
+	if len(got) != len(roles) {
+		t.Errorf("there are %d roles with policies, want %d", len(got), len(roles))
+	}
+}
+
+// After the loss of a Region, a task goes on in another one with the role that it has.
+func TestGrantCoversReplicas(t *testing.T) {
+	stack := newStack(t, "us-east-1")
+	nodes := twoPools(stack, func(p *nodepool.Props) {
+		p.Replicas, p.Consistency = []string{"us-east-2", "us-west-2"}, awsdynamodb.MultiRegionConsistency_STRONG
+	})
+	task := newTask(stack, "Task")
+	nodes.Pool("orders").GrantLease(task.TaskRole())
+	for _, policy := range template(t, stack).all("AWS::IAM::Policy") {
+		text, _ := json.Marshal(policy.Properties["PolicyDocument"])
+		covers := strings.Contains(string(text), "dynamodb:us-east-2:") && strings.Contains(string(text), "dynamodb:us-west-2:")
+		if isTask := roleName(t, policy) == "Task"; covers != isTask {
+			t.Errorf("%s: %s", roleName(t, policy), text)
+		}
+	}
+}
+
+func twoPools(stack awscdk.Stack, edit func(*nodepool.Props)) *nodepool.NodePool {
+	return nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {
+		p.Pools = append(p.Pools, nodepool.PoolProps{Name: "mail", Size: 300})
+		if edit != nil {
+			edit(p)
+		}
+	}))
+}
+
+// roleName is what the roles are called in this test.
+func roleName(t *testing.T, policy resource) string {
+	t.Helper()
+	text, _ := json.Marshal(policy.Properties["Roles"])
+	for name := range roles {
+		if strings.Contains(string(text), "Nodes"+name+"role") || strings.Contains(string(text), name+"TaskRole") {
+			return name
+		}
+	}
+	t.Fatalf("a role that the test does not know: %s", text)
+	return ""
+}
+
+// statements of a policy, an action a line.
+func statements(t *testing.T, policy resource) []string {
+	t.Helper()
+	var lines []string
+	for _, s := range policy.Properties["PolicyDocument"].(map[string]any)["Statement"].([]any) {
+		statement := s.(map[string]any)
+		if statement["Effect"] != "Allow" || statement["NotAction"] != nil || statement["NotResource"] != nil {
+			t.Errorf("an unusual statement: %v", statement)
+		}
+		suffix := " on " + strings.Join(names(statement["Resource"]), ", ")
+		if condition := statement["Condition"]; condition != nil {
+			text, _ := json.Marshal(condition)
+			suffix += " if " + string(text)
+		}
+		for _, action := range list(statement["Action"]) {
+			lines = append(lines, fmt.Sprint(action)+suffix)
+		}
+	}
+	return lines
+}
+
+func list(v any) []any {
+	if l, ok := v.([]any); ok {
+		return l
+	}
+	return []any{v}
+}
+
+// names of what a statement is on: logical IDs without their hashes.
+func names(v any) (names []string) {
+	for _, r := range list(v) {
+		switch r := r.(type) {
+		case string:
+			names = append(names, r)
+		case map[string]any:
+			id := fmt.Sprint(list(r["Fn::GetAtt"])[0])
+			names = append(names, id[:len(id)-8])
+		}
+	}
+	return names
+}
+
+// docs/iam.md names every role with every action, and none that there is not.
+func TestIAMPage(t *testing.T) {
+	text, err := os.ReadFile("../docs/iam.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, lines := range roles {
+		heading := name
+		if name == "Task" {
+			heading = "agent"
+		}
+		var want, got []string
+		for _, line := range lines {
+			want = append(want, strings.Fields(line)[0])
+		}
+		for _, row := range tableAfter(t, string(text), "## "+heading) {
+			if len(row) != 3 || len(row[2]) < 5 {
+				t.Errorf("%s: %v does not say why", heading, row)
+			}
+			got = append(got, strings.Trim(row[0], "`"))
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the page has %v, the role %v", heading, got, want)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestService(t *testing.T) {
+	doc := template(t, stackOf(sample(t, nil), "NodeleaseService"))
+	task := doc.one(t, "AWS::ECS::TaskDefinition").Properties
+	container := task["ContainerDefinitions"].([]any)[0].(map[string]any)
+
+	// A check on readiness would make ECS replace the whole fleet during an outage of DynamoDB.
+	check := container["HealthCheck"].(map[string]any)["Command"].([]any)
+	if !slices.Equal(check, []any{"CMD", "/service", "-healthcheck"}) {
+		t.Errorf("the container is checked by %v", check)
+	}
+	if path := doc.one(t, "AWS::ElasticLoadBalancingV2::TargetGroup").Properties["HealthCheckPath"]; path != "/livez" {
+		t.Errorf("the load balancer checks %v", path)
+	}
+	if container["StopTimeout"] != 60.0 || container["ReadonlyRootFilesystem"] != true {
+		t.Errorf("the container is %v", container)
+	}
+	env, _ := json.Marshal(container["Environment"])
+	if !strings.Contains(string(env), "NODELEASE_TABLE") || !strings.Contains(string(env), `{"Name":"NODELEASE_POOL","Value":"orders"}`) {
+		t.Errorf("the container is not attached: %s", env)
+	}
+	if internal := doc.one(t, "AWS::ElasticLoadBalancingV2::LoadBalancer").Properties["Scheme"]; internal != "internal" {
+		t.Errorf("the load balancer is %v", internal)
+	}
+}
+
+// The tasks have no way to the internet, and endpoints for all that they need.
+func TestServiceNetwork(t *testing.T) {
+	doc := template(t, stackOf(sample(t, nil), "NodeleaseService"))
+	for _, never := range []string{"AWS::EC2::InternetGateway", "AWS::EC2::NatGateway", "AWS::EC2::Route"} {
+		if found := doc.all(never); len(found) > 0 {
+			t.Errorf("there is a way out: %v", found)
+		}
+	}
+	endpoints := map[string]string{}
+	for _, e := range doc.all("AWS::EC2::VPCEndpoint") {
+		text, _ := json.Marshal(e.Properties["ServiceName"])
+		name := regexp.MustCompile(`\.(dynamodb|s3|ecr\.api|ecr\.dkr|logs)"`).FindStringSubmatch(string(text))
+		if name == nil {
+			t.Fatalf("an endpoint for %s", text)
+		}
+		endpoints[name[1]] = e.Properties["VpcEndpointType"].(string)
+	}
+	want := map[string]string{"dynamodb": "Gateway", "s3": "Gateway", "ecr.api": "Interface", "ecr.dkr": "Interface", "logs": "Interface"}
+	if !maps.Equal(endpoints, want) {
+		t.Errorf("the endpoints are %v, want %v", endpoints, want)
+	}
+	subnets := doc.all("AWS::EC2::Subnet")
+	if len(subnets) != 2 {
+		t.Errorf("there are %d subnets", len(subnets))
+	}
+	for id, s := range subnets {
+		if s.Properties["MapPublicIpOnLaunch"] != false {
+			t.Errorf("%s is public", id)
+		}
+	}
+	service, _ := json.Marshal(doc.one(t, "AWS::ECS::Service").Properties["NetworkConfiguration"])
+	if !strings.Contains(string(service), `"AssignPublicIp":"DISABLED"`) {
+		t.Errorf("the service's network is %s", service)
+	}
+}
+
+// There is no Docker in the tests. What the Dockerfile runs to build the binary is run as it stands, with the files that the image is made of.
+func TestDockerfileBuilds(t *testing.T) {
+	dockerfile, err := os.ReadFile("../examples/service/Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := regexp.MustCompile(`(?m)^RUN (.*go build.*)$`).FindSubmatch(dockerfile)
+	if step == nil {
+		t.Fatal("the Dockerfile has no build step")
+	}
+	binary := filepath.Join(t.TempDir(), "service")
+	command := strings.Replace(string(step[1]), "-o /service", "-o "+binary, 1)
+
+	build := exec.Command("sh", "-ec", command)
+	build.Dir = imageSource(t)
+	build.Env = append(os.Environ(), "TARGETARCH=arm64", "GOOS=linux", "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	if info, err := os.Stat(binary); err != nil || info.Size() > 30<<20 {
+		t.Errorf("the binary is %v bytes (%v)", info.Size(), err)
+	}
+}
+
+// imageSource is the directory that CDK would hand to docker build.
+func imageSource(t *testing.T) string {
+	t.Helper()
+	assembly := sample(t, nil).Synth(nil)
+	found, err := filepath.Glob(filepath.Join(*assembly.Directory(), "asset.*", "go.mod"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("the image's source: %v (%v)", found, err)
+	}
+	dir := filepath.Dir(found[0])
+	for _, never := range []string{".git", ".cache", "node_modules", "infra"} {
+		if _, err := os.Stat(filepath.Join(dir, never)); err == nil {
+			t.Errorf("the image is made of %s too", never)
+		}
+	}
+	return dir
+}

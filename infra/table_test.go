@@ -1,0 +1,92 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/nodelease/nodelease/infra/nodepool"
+)
+
+const tableType = "AWS::DynamoDB::GlobalTable"
+
+func TestTable(t *testing.T) {
+	stack := newStack(t, "")
+	nodepool.New(stack, "Nodes", orders(nil))
+	checker := assertions.Template_FromStack(stack, nil)
+	checker.HasResource(jsii.String(tableType), map[string]any{
+		"DeletionPolicy":      "Retain",
+		"UpdateReplacePolicy": "Retain",
+		"Properties": map[string]any{
+			"BillingMode": "PAY_PER_REQUEST",
+			"KeySchema": []any{
+				map[string]any{"AttributeName": "pool_group", "KeyType": "HASH"},
+				map[string]any{"AttributeName": "node_id", "KeyType": "RANGE"},
+			},
+			"Replicas": []any{map[string]any{
+				"DeletionProtectionEnabled":        true,
+				"PointInTimeRecoverySpecification": map[string]any{"PointInTimeRecoveryEnabled": true},
+			}},
+		},
+	})
+
+	// DynamoDB would delete expired leases, and with them what the next holder must know.
+	table := template(t, stack).one(t, tableType).Properties
+	for _, never := range []string{"TimeToLiveSpecification", "StreamSpecification", "GlobalSecondaryIndexes", "LocalSecondaryIndexes", "MultiRegionConsistency"} {
+		if value, ok := table[never]; ok {
+			t.Errorf("the table has %s: %v", never, value)
+		}
+	}
+}
+
+func TestThrowawayTable(t *testing.T) {
+	table := template(t, stackOf(sample(t, map[string]any{"throwaway": "true"}), "Nodelease")).one(t, tableType)
+	replica := table.Properties["Replicas"].([]any)[0].(map[string]any)
+	if table.DeletionPolicy != "Delete" || replica["DeletionProtectionEnabled"] != false {
+		t.Errorf("DeletionPolicy is %s and the protection %v: the stack could not be destroyed", table.DeletionPolicy, replica["DeletionProtectionEnabled"])
+	}
+}
+
+func TestMultiRegionTable(t *testing.T) {
+	for name, edit := range map[string]func(*nodepool.Props){
+		"three replicas": func(p *nodepool.Props) { p.Replicas = []string{"us-east-2", "us-west-2"} },
+		"witness":        func(p *nodepool.Props) { p.Replicas, p.Witness = []string{"us-east-2"}, "us-west-2" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			stack := newStack(t, "us-east-1")
+			props := orders(edit)
+			props.Consistency = awsdynamodb.MultiRegionConsistency_STRONG
+			nodepool.New(stack, "Nodes", props)
+			table := template(t, stack).one(t, tableType).Properties
+			if table["MultiRegionConsistency"] != "STRONG" {
+				t.Errorf("MultiRegionConsistency is %v", table["MultiRegionConsistency"])
+			}
+			regions := len(table["Replicas"].([]any))
+			if witnesses, ok := table["GlobalTableWitnesses"].([]any); ok {
+				regions += len(witnesses)
+			}
+			if regions != 3 {
+				t.Errorf("%d Regions take part, want 3: %v", regions, table)
+			}
+			for _, r := range table["Replicas"].([]any) {
+				replica := r.(map[string]any)
+				if replica["DeletionProtectionEnabled"] != true || replica["PointInTimeRecoverySpecification"] == nil {
+					t.Errorf("a replica is not protected like the table: %v", replica)
+				}
+			}
+			if table["TimeToLiveSpecification"] != nil {
+				t.Error("a table with strong consistency takes no TTL")
+			}
+		})
+	}
+}
+
+// A replica that is added behind the construct's back makes the table eventually consistent.
+func TestReplicaAddedLater(t *testing.T) {
+	stack := newStack(t, "us-east-1")
+	nodes := nodepool.New(stack, "Nodes", orders(nil))
+	nodes.Node().FindChild(jsii.String("Table")).(awsdynamodb.TableV2).AddReplica(&awsdynamodb.ReplicaTableProps{Region: jsii.String("eu-west-1")})
+	wantRefused(t, stack, "eventual consistency")
+}

@@ -1,0 +1,106 @@
+// Package e2e runs the deployed stack through a day of its life, on LocalStack. localstack/test.sh deploys it and runs this.
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+const (
+	poolName = "orders"
+	size     = 6 // as test.sh deploys it
+	grown    = 8
+)
+
+// What waits for a schedule waits for at most two of its minutes, on top of the minute for which the reaper leaves an expired lease alone.
+const patience = 4 * time.Minute
+
+func TestStack(t *testing.T) {
+	port := os.Getenv("NODELEASE_LOCALSTACK_PORT")
+	if port == "" {
+		t.Skip("NOT TESTED on LocalStack: NODELEASE_LOCALSTACK_PORT is not set. To run this test: localstack/test.sh")
+	}
+	s := openStack(t, "http://127.0.0.1:"+port)
+	f := newFleet(t, s)
+
+	// CloudFormation had the bootstrap function seed the pool. Asking again, by hand, changes nothing.
+	s.wantCapacity(t, size)
+	s.invoke(t, "bootstrap", map[string]any{"Pool": poolName, "Size": size})
+	s.wantCapacity(t, size)
+
+	// The pool runs out: every task has a number of its own, and the next one is told that there is none.
+	for range size {
+		f.start(t)
+	}
+	f.wantDistinct(t)
+	if _, err := lease.Start(t.Context(), lease.Config{Pool: poolName, Store: s.store}); !errors.Is(err, lease.ErrPoolExhausted) {
+		t.Fatalf("one task more than numbers: %v, want ErrPoolExhausted", err)
+	}
+	mail := s.subscribe(t)
+	s.invoke(t, "poolmetric", nil)
+	s.wantMetric(t, "Utilization", 100)
+	s.wantMetric(t, "Held", size)
+	s.wantMetric(t, "Capacity", size)
+
+	// Two tasks die without a word. Nobody claims their numbers, so that only the reaper can free them; it runs by its schedule alone.
+	dead := []lease.Lease{f.kill(t), f.kill(t)}
+	s.wantAlarm(t, "exhausted", mail)
+	for _, old := range dead {
+		s.wantReaped(t, old)
+	}
+
+	// The pool grows, and new tasks find the new numbers and the freed ones.
+	deploy(t, port, grown)
+	s.wantCapacity(t, grown)
+	for range grown - len(f.tasks) {
+		f.start(t)
+	}
+	f.wantDistinct(t)
+
+	// Everyone goes home: no error, and no number is left held.
+	f.stop(t)
+	stats, err := lease.OpenPool(s.store, poolName).Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stats.Held != 0 || stats.Expired != 0 || len(stats.Corrupt) != 0 {
+		t.Errorf("after all have stopped the pool is %+v", stats)
+	}
+	t.Logf("%d IDs, none twice", len(f.ids))
+}
+
+// deploy changes the size of the pool in the stack that test.sh deployed.
+func deploy(t *testing.T, port string, size int) {
+	t.Helper()
+	command := exec.Command("../cdk.sh", port, "deploy", "Nodelease", "--require-approval", "never", "-c", fmt.Sprintf("size=%d", size))
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(command.Args, " "), err, out)
+	}
+}
+
+// eventually polls what another process does.
+func eventually(t *testing.T, what string, done func() (bool, string)) {
+	t.Helper()
+	begin, last := time.Now(), ""
+	for time.Since(begin) < patience {
+		ok, state := done()
+		if ok {
+			t.Logf("%s after %v", what, time.Since(begin).Round(time.Second))
+			return
+		}
+		last = state
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(time.Second):
+		}
+	}
+	t.Fatalf("%s: not within %v; at last: %s", what, patience, last)
+}

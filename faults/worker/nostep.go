@@ -1,0 +1,7 @@
+//go:build !overlay
+
+package main
+
+import "time"
+
+func step(time.Duration) { panic("built without the overlay of the time package") }

@@ -1,0 +1,155 @@
+package history
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+)
+
+var trace = flag.String("trace", "", "a saved history to judge again")
+
+// TestReplay judges a saved history again: the one of -trace, or, to show that it
+// can, one of its own that breaks S1.
+func TestReplay(t *testing.T) {
+	if *trace == "" {
+		var rec Recorder
+		for _, e := range append(held(), claim(2, 2, 21, 60)) {
+			_ = rec.Add(e)
+		}
+		path, err := rec.Save()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.Remove(path)
+		if got, want := replay(t, path), rec.Err(); want == nil || got == nil || got.Error() != want.Error() {
+			t.Errorf("%v, want %v", got, want)
+		}
+		return
+	}
+	if err := replay(t, *trace); err != nil {
+		t.Error(err)
+	}
+}
+
+func replay(t *testing.T, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	n, err := Replay(f)
+	t.Logf("%d events", n)
+	return err
+}
+
+// Events of node 7.
+
+func seed() Event { return Event{Kind: Item, Op: Seed, Node: 7, Until: 10} }
+func claim(version int64, who int, notBefore, until int64) Event {
+	return Event{Kind: Item, Op: Claim, Node: 7, Who: who, Held: true, Version: version, NotBefore: notBefore, Until: until, Expires: until - 1}
+}
+func renew(who int, renewal, until int64) Event {
+	return Event{Kind: Item, Op: Renew, Node: 7, Who: who, Held: true, Version: 1, NotBefore: 10, Renewal: renewal, Until: until, Expires: until - 1}
+}
+func free(op Op, until int64) Event {
+	return Event{Kind: Item, Op: op, Node: 7, Version: 1, NotBefore: 10, Until: until}
+}
+func may(who int, version, until int64) Event {
+	return Event{Kind: May, Node: 7, Who: who, Version: version, Until: until}
+}
+func stamp(who int, version, ms int64) Event {
+	return Event{Kind: Stamp, Node: 7, Who: who, Version: version, MS: ms, ID: ms}
+}
+func hold(who int, version int64) Event {
+	return Event{Kind: Hold, Node: 7, Who: who, Version: version}
+}
+
+// held is a number that process 1 holds with version 1, renewed once, and may
+// stamp up to 30.
+func held() []Event {
+	return []Event{{Kind: World, Bounded: true}, seed(), claim(1, 1, 10, 20), may(1, 1, 20), stamp(1, 1, 15), renew(1, 1, 30), may(1, 1, 30), hold(1, 1)}
+}
+
+func TestWhatIsAllowed(t *testing.T) {
+	for name, events := range map[string][]Event{
+		"a late renewal is confirmed later":    {renew(1, 4, 60), may(1, 1, 60), stamp(1, 1, 60)},
+		"release, then another one":            {stamp(1, 1, 25), free(Release, 25), {Kind: Unhold, Who: 1}, claim(2, 2, 25, 50), may(2, 2, 50), hold(2, 2), stamp(2, 2, 26)},
+		"an old holder stamps its own span":    {claim(2, 2, 30, 50), may(2, 2, 50), stamp(2, 2, 31), stamp(1, 1, 30)},
+		"told late what it may stamp":          {renew(1, 2, 40), claim(2, 2, 40, 50), may(1, 1, 40), stamp(1, 1, 40)},
+		"told of a span that it has released":  {stamp(1, 1, 25), free(Release, 25), may(1, 1, 30)},
+		"reaped, and still stamping":           {free(Free, 30), stamp(1, 1, 30)},
+		"abandoned by one who never stamped":   {claim(2, 2, 30, 50), {Kind: Item, Op: Abandon, Node: 7, Version: 2, NotBefore: 30, Until: 30}, claim(3, 3, 30, 60)},
+		"a version nobody used":                {claim(2, 2, 30, 50), claim(3, 3, 50, 60), may(3, 3, 60), stamp(3, 3, 51)},
+		"retired, and the holder finishes":     {{Kind: Item, Op: Retire, Node: 7, Who: 1, Held: true, Version: 1, NotBefore: 10, Renewal: 1, Expires: 29, Until: 30}, renew(1, 2, 40)},
+		"raised after a restore":               {free(Raise, 99)},
+		"one believer after the other":         {{Kind: Unhold, Who: 1}, hold(2, 2)},
+		"two believers in two different ones":  {{Kind: Hold, Node: 8, Who: 2, Version: 1}},
+		"lost to another one":                  {claim(2, 2, 30, 50), {Kind: Lost, Who: 1, Node: 7, Version: 1}},
+		"lost to the reaper":                   {free(Free, 30), {Kind: Lost, Who: 1, Node: 7, Version: 1}},
+		"the same one believes again":          {hold(1, 1)},
+		"two believers where clocks are wrong": {{Kind: World}, hold(2, 2)},
+	} {
+		var c Checker
+		for i, e := range append(held(), events...) {
+			if err := c.Add(e); err != nil {
+				t.Errorf("%s: event %d, %+v: %v", name, i, e, err)
+			}
+		}
+	}
+}
+
+func TestWhatIsNot(t *testing.T) {
+	for name, c := range map[string]struct {
+		events []Event
+		want   string
+	}{
+		"seeded again":                         {[]Event{seed()}, "seeded again"},
+		"made by a claim":                      {[]Event{{Kind: Item, Op: Claim, Node: 8, Version: 1}}, "came to be by a claim"},
+		"seeded with a version":                {[]Event{{Kind: Item, Op: Seed, Node: 8, Version: 1}}, "with version 1"},
+		"the version is reset":                 {[]Event{claim(1, 2, 30, 50)}, "from 1 to 1"},
+		"the version jumps":                    {[]Event{claim(3, 2, 30, 50)}, "from 1 to 3"},
+		"a renewal changes the version":        {[]Event{{Kind: Item, Op: Renew, Node: 7, Version: 2}}, "from 1 to 2"},
+		"a span begins too early":              {[]Event{claim(2, 2, 29, 50)}, "up to 30 was reserved"},
+		"a span that ends before it begins":    {[]Event{claim(2, 2, 50, 49)}, "before it begins"},
+		"a renewal lowers what is reserved":    {[]Event{{Kind: Item, Op: Renew, Node: 7, Who: 1, Held: true, Version: 1, NotBefore: 10, Renewal: 2, Expires: 31, Until: 29}}, "lowered reserved_until from 30 to 29"},
+		"a renewal lowers the expiry":          {[]Event{{Kind: Item, Op: Renew, Node: 7, Who: 1, Held: true, Version: 1, NotBefore: 10, Renewal: 2, Expires: 28, Until: 30}}, "expires at 28"},
+		"an older renewal lands":               {[]Event{renew(1, 1, 31)}, "landed after renewal 1"},
+		"a renewal by another":                 {[]Event{renew(2, 2, 40)}, "not held by it"},
+		"a renewal of a freed number":          {[]Event{free(Free, 30), renew(1, 2, 40)}, "not held by it"},
+		"not_before moves":                     {[]Event{{Kind: Item, Op: Free, Node: 7, Version: 1, NotBefore: 11, Until: 30}}, "moved not_before"},
+		"reaping forgets what is reserved":     {[]Event{free(Free, 29)}, "lowered reserved_until"},
+		"a release below the last stamp":       {[]Event{stamp(1, 1, 25), free(Release, 24)}, "25 was stamped"},
+		"an ID after the release":              {[]Event{stamp(1, 1, 25), free(Release, 25), stamp(1, 1, 26)}, "ends at 25"},
+		"abandoned while in use":               {[]Event{free(Abandon, 10)}, "though its holder may stamp up to 30"},
+		"the same ID again":                    {[]Event{stamp(1, 1, 15)}, "made before"},
+		"before the span":                      {[]Event{stamp(1, 1, 10)}, "before the first version"},
+		"after the span":                       {[]Event{stamp(1, 1, 31)}, "ends at 30"},
+		"in another one's span":                {[]Event{claim(2, 2, 30, 50), stamp(1, 1, 31)}, "belongs to version 2"},
+		"in the span of the one before":        {[]Event{claim(2, 2, 30, 50), stamp(2, 2, 30)}, "belongs to version 1"},
+		"in a span of its own, but not this":   {[]Event{claim(2, 1, 30, 50), stamp(1, 1, 31)}, "belongs to version 2"},
+		"told more than is reserved":           {[]Event{may(1, 1, 31)}, "which ends at 30"},
+		"told more than a successor left":      {[]Event{claim(2, 2, 30, 50), may(1, 1, 31)}, "which ends at 30"},
+		"told of a version that never was":     {[]Event{may(1, 2, 30)}, "never was"},
+		"told of another one's version":        {[]Event{may(2, 1, 30)}, "is process 1's"},
+		"given up without need":                {[]Event{{Kind: Lost, Who: 1, Node: 7, Version: 1}}, "which it holds"},
+		"two believers":                        {[]Event{hold(2, 2)}, "and so does process 1"},
+		"an ID of a number that is not there":  {[]Event{{Kind: Stamp, Node: 9, Who: 1, ID: 1, MS: 5}}, "no item"},
+		"raised below what is reserved":        {[]Event{free(Raise, 20)}, "lowered reserved_until"},
+		"released below what nobody stamped":   {[]Event{{Kind: Item, Op: Release, Node: 7, Version: 1, NotBefore: 10, Until: 14}}, "15 was stamped"},
+		"begins below what was told and freed": {[]Event{free(Abandon, 10)}, "abandoned"},
+	} {
+		var rec Recorder
+		for _, e := range held() {
+			if err := rec.Add(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, e := range c.events {
+			_ = rec.Add(e)
+		}
+		if err := rec.Err(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package sim
+
+import (
+	"context"
+	"net"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// createTable makes the table, by a client of its own.
+func createTable(ctx context.Context, server *pipes) error {
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return server.dial(ctx) }}
+	client := dynamodb.New(dynamodb.Options{
+		Region: "us-east-1", BaseEndpoint: aws.String("http://db"), Credentials: credentials.NewStaticCredentialsProvider("A", "B", ""),
+		HTTPClient: &http.Client{Transport: transport},
+	})
+	_, err := client.CreateTable(ctx, &dynamodb.CreateTableInput{
+		TableName: aws.String(tableName), BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{
+			{AttributeName: aws.String("pool_group"), AttributeType: types.ScalarAttributeTypeS},
+			{AttributeName: aws.String("node_id"), AttributeType: types.ScalarAttributeTypeN},
+		},
+		KeySchema: []types.KeySchemaElement{
+			{AttributeName: aws.String("pool_group"), KeyType: types.KeyTypeHash},
+			{AttributeName: aws.String("node_id"), KeyType: types.KeyTypeRange},
+		},
+	})
+	return err
+}

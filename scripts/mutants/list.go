@@ -1,0 +1,84 @@
+package main
+
+const (
+	writes   = "pkg/lease/writes.go"
+	dynamo   = "pkg/lease/dynamodb.go"
+	term     = "pkg/lease/term.go"
+	loop     = "pkg/lease/loop.go"
+	agent    = "pkg/lease/agent.go"
+	choose   = "pkg/lease/choose.go"
+	stores   = "./pkg/lease/leasetest ./pkg/lease"
+	leaseOwn = "./pkg/lease"
+)
+
+// The mutants of the protocol, in the order in which a lease lives.
+var mutants = []mutant{
+	{"seed resets an item", dynamo, `set:    "SET version = :zero, reserved_until = :floor",
+		onlyIf: "attribute_not_exists(pool_group)",`, `set:    "SET version = :zero, reserved_until = :floor",
+		onlyIf: "attribute_not_exists(holder)",`, stores},
+	{"seed at 0", dynamo, `":floor": millis(w.Floor)`, `":floor": num(0)`, stores},
+	{"claim without the expiry", dynamo, `expires_at < :expired_before`, `:expired_before = :expired_before`, stores},
+	{"claim without σ after the expiry", writes, `return trunc(w.At.Add(-w.ClaimGuard))`, `return trunc(w.At)`, stores},
+	{"claim whose task matches skips the expiry", dynamo, `(attribute_not_exists(holder) OR expires_at`, `(attribute_not_exists(holder) OR task = :task OR expires_at`, stores},
+	{"claim ignores reserved_until", dynamo, `AND reserved_until BETWEEN :zero AND :reserved_by`, `AND :zero <= :reserved_by`, stores},
+	{"claim lowers reserved_until", writes, `if until := trunc(w.ReservedUntil); until.Before(by) {`, `if until := trunc(w.ReservedUntil); false {`, stores},
+	{"claim of a retired number", dynamo, `AND attribute_not_exists(retired) `, ``, stores},
+	{"claim ignores the layout", dynamo, `onlyIf: "version >= :zero AND attribute_not_exists(retired) " +
+			"AND (attribute_not_exists(layout) OR layout <= :layout) " +`, `onlyIf: "version >= :zero AND attribute_not_exists(retired) AND :layout = :layout " +`, stores},
+	{"claim heals a missing version", dynamo, `onlyIf: "version >= :zero AND`, `onlyIf: "`, stores},
+	{"claim takes a negative reserved_until", dynamo, `reserved_until BETWEEN :zero AND :reserved_by`, `reserved_until <= :reserved_by`, stores},
+	{"claim begins its span at 0", dynamo, `not_before = reserved_until, reserved_until`, `not_before = :zero, reserved_until`, stores},
+	{"claim keeps the version", dynamo, `version = version + :one`, `version = version + :zero`, stores},
+	{"a landed claim is not recognised", term, `case res.Lease != nil && res.Lease.Holder == w.Session:`, `case false:`, leaseOwn},
+	{"a landed claim counts from the last attempt", term, `return newTerm(c, *res.Lease, first)`, `return newTerm(c, *res.Lease, m0)`, leaseOwn},
+	{"a doubtful claim is left", choose, `a.abandon(ctx, node, session)
+		}
+		return nil, err`, `}
+		return nil, err`, leaseOwn},
+	{"renewal without renewal < :s", dynamo, `AND renewal < :renewal "`, `AND :renewal = :renewal "`, stores},
+	{"renewal of another version", dynamo, `"holder = :session AND version = :version AND renewal`, `"holder = :session AND :version = :version AND renewal`, stores},
+	{"renewal of another session", dynamo, `"holder = :session AND version = :version AND renewal`, `":session = :session AND version = :version AND renewal`, stores},
+	{"renewal ignores the layout", dynamo, `AND renewal < :renewal " +
+			"AND (attribute_not_exists(layout) OR layout <= :layout)",`, `AND renewal < :renewal AND :layout = :layout",`, stores},
+	{"deadline from the reply", loop, `a.confirm(t, *res.Lease, m0, e)`, `a.confirm(t, *res.Lease, a.clock.Monotonic(), e)`, leaseOwn},
+	{"deadline without the guard", term, `t.deadline = max(t.deadline, m0+t.ttl-t.guard)`, `t.deadline = max(t.deadline, m0+t.ttl)`, leaseOwn},
+	{"deadline falls back", term, `t.deadline = max(t.deadline, m0+t.ttl-t.guard)`, `t.deadline = m0 + t.ttl - t.guard`, leaseOwn},
+	{"reserved_until over confirmed ones only", term, `t.saw(trunc(w0.Add(t.ttl)), trunc(w0.Add(t.reserve)))`, `t.askedExpires, t.askedUntil = latest(t.lease.ExpiresAt, trunc(w0.Add(t.ttl))), latest(t.lease.ReservedUntil, trunc(w0.Add(t.reserve)))`, leaseOwn},
+	{"expiry from a wall clock that stepped back", term, `t.askedExpires = latest(t.askedExpires, expires)`, `t.askedExpires = expires`, leaseOwn},
+	{"renewals take the wall clock itself", loop, `t.attempt(m0, a.timeline.Now(), a.layout)`, `t.attempt(m0, a.clock.Wall(), a.layout)`, leaseOwn},
+	{"a clone goes unnoticed", term, `case cur.Renewal > t.asked:`, `case false:`, leaseOwn},
+	{"a landed renewal is taken for a loss", term, `case cur.Renewal >= a.write.Renewal:
+		return landed`, `case cur.Renewal >= a.write.Renewal:
+		return taken`, leaseOwn},
+	{"a failed renewal is taken for a landed one", term, `case cur.Renewal >= a.write.Renewal:`, `case cur.Renewal < a.write.Renewal:`, leaseOwn},
+	{"another version is taken for ours", term, `cur.Holder != t.lease.Holder || cur.Version != t.lease.Version:`, `cur.Holder != t.lease.Holder:`, leaseOwn},
+	{"a lost lease is renewed again", loop, `case taken:
+			a.lose(`, `case taken:
+			func(error) {}(`, leaseOwn},
+	{"use without the deadline", agent, `case !a.term.held(now):`, `case false:`, leaseOwn},
+	{"the generator is not told the deadline", loop, `a.timeline.Extend(t.lease.ReservedUntil, t.idDeadline)`, `a.timeline.Extend(t.lease.ReservedUntil, 1<<62)`, leaseOwn},
+	{"no watchdog", loop, `a.watchdog = time.AfterFunc(left, a.bark)`, `a.watchdog = time.AfterFunc(left, func() {})`, leaseOwn},
+	{"no fence on a loss", loop, `	a.timeline.Seal()
+`, ``, leaseOwn},
+	{"an attempt outlives the time left", loop, `limit = min(limit, left)`, `_ = left`, leaseOwn},
+	{"release before the fence", agent, `last := a.timeline.Close()
+`, `defer a.timeline.Close()
+	last := a.timeline.Now()
+`, leaseOwn},
+	{"release below not_before", term, `ReservedUntil: latest(t.lease.NotBefore, last),`, `ReservedUntil: last,`, leaseOwn},
+	{"release of another version", dynamo, `onlyIf: "holder = :session AND version = :version",`, `onlyIf: "holder = :session AND :version = :version",`, stores},
+	{"release by another session", dynamo, `onlyIf: "holder = :session AND version = :version",`, `onlyIf: "version = :version AND :session = :session",`, stores},
+	{"abandon by another session", dynamo, `onlyIf: "holder = :session",`, `onlyIf: "attribute_exists(holder) AND :session = :session",`, stores},
+	{"reap is not pinned to the renewal", dynamo, `onlyIf: "holder = :holder AND version = :version AND renewal = :renewal",`, `onlyIf: "holder = :holder AND version = :version AND :renewal = :renewal",`, stores},
+	{"reap is not pinned to the version", dynamo, `onlyIf: "holder = :holder AND version = :version AND renewal = :renewal",`, `onlyIf: "holder = :holder AND :version = :version AND renewal = :renewal",`, stores},
+	{"reap is not pinned to the holder", dynamo, `onlyIf: "holder = :holder AND version = :version AND renewal = :renewal",`, `onlyIf: ":holder = :holder AND version = :version AND renewal = :renewal",`, stores},
+	{"reap forgets reserved_until", dynamo, `set:    "REMOVE holder, expires_at",
+		onlyIf: "holder = :holder`, `set:    "REMOVE holder, expires_at, reserved_until",
+		onlyIf: "holder = :holder`, stores},
+	{"force release is not pinned", dynamo, `onlyIf: "attribute_exists(holder) AND version = :version",`, `onlyIf: "attribute_exists(holder) AND :version = :version",`, stores},
+	{"retire makes an item", dynamo, `u := update{set: "REMOVE retired", onlyIf: "attribute_exists(version)"}`, `u := update{set: "REMOVE retired", onlyIf: "attribute_not_exists(holder) OR attribute_exists(holder)"}`, stores},
+	{"raise lowers", dynamo, `onlyIf: "attribute_exists(version) AND reserved_until < :to",`, `onlyIf: "attribute_exists(version) AND :to = :to",`, stores},
+	{"exhausted although the clock is behind", choose, `if o.usable > 0 && o.reserved.After(at.Add(most)) {`, `if o.usable < 0 && o.reserved.After(at.Add(most)) {`, leaseOwn},
+	{"a skewed clock starts", "pkg/lease/clock.go", `if max(ahead, behind) <= limit {`, `if true {`, leaseOwn},
+	{"eventual replication starts", dynamo, `if len(out.Table.Replicas) > 0 &&`, `if false &&`, leaseOwn},
+}

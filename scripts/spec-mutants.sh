@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# spec-mutants.sh [name ...]   Weakens the specification one line at a time, and checks that TLC notices.
+#
+# Runs what docs/spec/mutants.txt lists (only the mutants named, if any are) and prints the table of docs/spec/README.md:
+# what was violated, in how many steps, in how many seconds. Exits 1 if a mutant survives that should not, if something
+# else happens than the list says, or if list and specification do not name the same mutants.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+list=docs/spec/mutants.txt
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bad=0
+
+in_list=$(awk '/^[a-z]/ && $1 != "none" {print $1}' $list | sort -u)
+in_spec=$(grep -oh 'Weak("[^"]*")' docs/spec/*.tla | cut -d'"' -f2 | grep -vx x | sort -u)
+if [ "$in_list" != "$in_spec" ]; then
+	echo "spec-mutants.sh: $list and the Weak(...) of docs/spec/*.tla differ:" >&2
+	diff <(echo "$in_list") <(echo "$in_spec") >&2
+	exit 1
+fi
+
+# check MUTANT CONFIG EXPECTED: runs one and sets result, steps.
+check() {
+	local kind=INVARIANTS cfg=$work/$(basename "$2").cfg
+	case $3 in Rests | Grows | NeverResumes) kind=PROPERTIES ;; esac
+	sed "s/Mutant = \"none\"/Mutant = \"$1\"/" "docs/spec/$2.cfg" >"$cfg"
+	# What is expected is checked alone, so that it cannot hide behind something else.
+	[ "$3" = survives ] || { sed -i '/^INVARIANTS/d; /^PROPERTIES/d' "$cfg"; echo "$kind $3" >>"$cfg"; }
+	if TLC_WORKERS=1 scripts/tlc.sh "$cfg" >"$work/out" 2>&1; then
+		result=survives steps=-
+		return
+	fi
+	result=$(sed -n 's/^Error: \(Invariant\|Action property\) \([A-Za-z0-9]*\) is violated.*/\2/p' "$work/out" | head -1)
+	steps=$(($(grep -c '^State [0-9]*:' "$work/out") - 1))
+	[ -n "$result" ] || { result=error; cat "$work/out" >&2; }
+}
+
+echo '| mutant | config | violated | steps | s | what was weakened |'
+echo '|---|---|---|---|---|---|'
+while read -r mutant config expected what; do
+	case $mutant in '' | '#'*) continue ;; esac
+	[ $# -eq 0 ] || [[ " $* " == *" $mutant "* ]] || continue
+	began=$SECONDS
+	check "$mutant" "$config" "$expected"
+	note=
+	[ "$result" = "$expected" ] || { note=" **expected: $expected**"; bad=1; }
+	echo "| $mutant | ${config#*/} | $result$note | $steps | $((SECONDS - began)) | $what |"
+done <$list
+[ $bad -eq 0 ] || { echo "spec-mutants.sh: something survived, or broke otherwise than $list says" >&2; exit 1; }

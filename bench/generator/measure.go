@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A contender is one way to make IDs.
+type contender struct {
+	name string
+	// start makes a fresh generator. worker then gives each goroutine its call; per
+	// is how many IDs one call makes.
+	start func() (worker func() func(), per int, stop func(), err error)
+}
+
+type options struct {
+	slices     int  // parts of a run, of which the fastest counts: what else the machine does only ever adds
+	latency    bool // measure that too, in runs of its own: reading a clock costs as much as making an ID
+	neighbours int  // processes that use up a core each
+}
+
+// A sample is one run of one contender.
+type sample struct {
+	perID    float64 // ns of wall time
+	cpu      float64 // ns of CPU time, of all threads, per ID
+	fairness float64 // calls of the slowest goroutine over those of the fastest
+	p50, p99, p999,
+	max float64 // ns a call
+}
+
+// A result is all runs of one contender with so many goroutines.
+type result struct {
+	name       string
+	goroutines int
+	samples    []sample
+}
+
+// measureAll lets the contenders alternate, so that a bad minute of the machine
+// hits all of them.
+func measureAll(cs []contender, goroutines []int, runs int, d time.Duration, o options) ([]result, error) {
+	stop, err := startNeighbours(o.neighbours)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	var results []result
+	for _, c := range cs {
+		for _, g := range goroutines {
+			results = append(results, result{name: c.name, goroutines: g})
+		}
+	}
+	for run := range runs {
+		for i := range results {
+			i = (i + run*len(goroutines)) % len(results) // and none is always the first
+			r := &results[i]
+			s, err := measure(cs[i/len(goroutines)], r.goroutines, d, o)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", r.name, err)
+			}
+			r.samples = append(r.samples, s)
+		}
+	}
+	return results, nil
+}
+
+func measure(c contender, goroutines int, d time.Duration, o options) (s sample, err error) {
+	worker, per, stop, err := c.start()
+	if err != nil {
+		return s, err
+	}
+	defer stop()
+	loop(worker, goroutines, d/10, nil) // warm up: the peers' pools, our catch-up window
+	for range max(o.slices, 1) {
+		one := timed(worker, per, goroutines, d/time.Duration(max(o.slices, 1)))
+		if s.perID == 0 || one.perID < s.perID {
+			s = one
+		}
+	}
+	if o.latency {
+		var h histogram
+		loop(worker, goroutines, d, &h)
+		s.p50, s.p99, s.p999, s.max = h.quantile(.5), h.quantile(.99), h.quantile(.999), h.quantile(1)
+	}
+	return s, nil
+}
+
+func timed(worker func() func(), per, goroutines int, d time.Duration) (s sample) {
+	cpu := cpuTime()
+	calls, took := loop(worker, goroutines, d, nil)
+	cpu = cpuTime() - cpu
+	total, least, most := 0, calls[0], 0
+	for _, n := range calls {
+		total, least, most = total+n, min(least, n), max(most, n)
+	}
+	s.perID = float64(took) / float64(total*per)
+	s.cpu = float64(cpu) / float64(total*per)
+	s.fairness = float64(least) / float64(most)
+	return s
+}
+
+var origin = time.Now()
+
+// loop calls from each goroutine, again and again, for d, and gives the calls of
+// each. With a histogram it puts the time of each call there.
+func loop(worker func() func(), goroutines int, d time.Duration, h *histogram) (calls []int, took time.Duration) {
+	var (
+		stop  atomic.Bool
+		ready sync.WaitGroup
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		begin = make(chan struct{})
+	)
+	calls = make([]int, goroutines)
+	for i := range goroutines {
+		ready.Add(1)
+		wg.Go(func() {
+			call, n := worker(), 0
+			var own histogram
+			ready.Done()
+			<-begin
+			if h == nil {
+				for !stop.Load() {
+					call()
+					n++
+				}
+			} else {
+				for last := time.Since(origin); !stop.Load(); n++ {
+					call()
+					now := time.Since(origin)
+					own.add(now - last)
+					last = now
+				}
+				mu.Lock()
+				h.merge(&own)
+				mu.Unlock()
+			}
+			calls[i] = n
+		})
+	}
+	ready.Wait()
+	start := time.Now()
+	close(begin)
+	time.Sleep(d)
+	stop.Store(true)
+	wg.Wait()
+	return calls, time.Since(start)
+}
+
+// cpuTime is what all threads of this process have used, in user and system mode.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,50 @@
+# One word for each daily act. `make` alone lists them.
+
+.DEFAULT_GOAL := help
+
+help: ## list what make can do
+	@grep -hE '^[a-z -]+:.*## ' $(MAKEFILE_LIST) | awk -F':[^#]*## ' '{printf "  %-19s %s\n", $$1, $$2}'
+
+demo: ## a fleet of real processes on an embedded DynamoDB, killed and frozen for half a minute
+	go run ./cmd/nodelease demo
+
+test: ## install what the tests need, and run them all (Go, Java 17, Maven, Python 3.11, Node 20)
+	scripts/test.sh
+
+unit: ## the tests that need nothing but Go
+	go test ./pkg/... ./internal/... ./functions/... ./cmd/...
+
+lint: ## gofmt, vet, golangci-lint
+	scripts/lint.sh
+
+bench: ## the generator beside its peers and the machine's floors
+	cd bench && go run ./generator
+
+sim: ## the protocol's state machine under wild clocks: SEEDS=500 STEPS=20000 SEED=1
+	go test -count=1 -timeout 60m -run TestModel ./pkg/lease -args -seed $(or $(SEED),1) -seeds $(or $(SEEDS),500) -steps $(or $(STEPS),20000)
+
+mutants: ## weaken the protocol's conditions one by one and see which test notices
+	go run ./scripts/mutants
+
+functions: ## build the Lambda functions into OUT (dist/functions) for ARCH (arm64)
+	GOARCH=$(or $(ARCH),arm64) OUT=$(or $(OUT),dist/functions) scripts/build-functions.sh
+
+invoke: ## run a built function under AWS's emulator: FN=reaper EVENT=events/reaper.json
+	scripts/invoke.sh $(or $(FN),$(error FN is bootstrap, reaper or poolmetric)) $(or $(EVENT),events/$(FN).json)
+
+synth: functions ## the CloudFormation templates, into cdk.out
+	infra/cdk.sh synth --quiet
+
+diff deploy destroy: functions ## what would change, change it, take it away: the stacks of infra/main.go, with your AWS credentials
+	infra/cdk.sh $@ --all
+
+localstack: ## start LocalStack without Docker, with DynamoDB Local and the functions as processes
+	localstack/install.sh && localstack/start.sh $(or $(PORT),4566)
+
+localstack-test: ## deploy the real stack to a LocalStack of its own, run a fleet on it, take it away
+	localstack/test.sh
+
+fmt: ## format the Go code
+	gofmt -w $$(git ls-files '*.go')
+
+.PHONY: help demo test unit lint bench sim mutants functions invoke synth diff deploy destroy localstack localstack-test fmt

@@ -1,0 +1,111 @@
+// Package docs has no code: its tests hold the documentation to what is.
+package docs
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+const root = "../.."
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The README's Go block stands, line for line, in a program that runs.
+func TestREADMEGoBlockRuns(t *testing.T) {
+	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(read(t, "README.md"))
+	if block == nil {
+		t.Fatal("the README has no Go block")
+	}
+	program := read(t, "examples/quickstart/main.go")
+	at := 0
+	for line := range strings.Lines(block[1]) {
+		i := strings.Index(program[at:], strings.TrimSpace(line))
+		if i < 0 {
+			t.Fatalf("%q is not in examples/quickstart, or in another order", line)
+		}
+		at += i
+	}
+
+	client := dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	if _, err := lease.OpenPool(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), lease.SeedSpec{Size: 4}); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./examples/quickstart")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "NODELEASE_TABLE="+table, "NODELEASE_POOL=orders", "AWS_ENDPOINT_URL_DYNAMODB="+*client.Options().BaseEndpoint)
+	out, err := cmd.Output()
+	if err != nil || !regexp.MustCompile(`^[0-3] [0-9]{15,}\n$`).Match(out) {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// Links inside the repository lead somewhere.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]+)`)
+	pages, err := filepath.Glob(filepath.Join(root, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deeper, err := filepath.Glob(filepath.Join(root, "docs", "*", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(append(pages, more...), deeper...) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s links to %s, which is not there", page, m[1])
+			}
+		}
+	}
+}
+
+// The layers: see docs/architecture.md. Generators need the standard library
+// only, and nobody who leases a number downloads a cloud toolkit.
+func TestLayers(t *testing.T) {
+	for pkg, forbidden := range map[string]string{
+		"./pkg/snowflake": `\.`, // a dot: any module but the standard library
+		"./pkg/lease":     `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel`,
+		"./functions/...": `aws-cdk-go|jsii|/infra`,
+	} {
+		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", pkg)
+		cmd.Dir = root
+		out, err := cmd.Output()
+		if err != nil {
+			t.Errorf("%s: %v", pkg, err)
+			continue
+		}
+		bad := regexp.MustCompile(forbidden)
+		for line := range strings.Lines(string(out)) {
+			name := strings.TrimSpace(line)
+			if bad.MatchString(name) && !strings.HasSuffix(name, strings.TrimPrefix(pkg, ".")) && !strings.HasPrefix(name, "vendor/golang.org/") {
+				t.Errorf("%s depends on %s", pkg, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Installs what the tests need, into .cache, and runs all of them. Needs Go, a
+# JDK 17, Maven, Python 3.11 and Node 20; says which one is missing. With names
+# of steps as arguments it runs only those.
+#
+#   scripts/test.sh             # everything
+#   scripts/test.sh unit race   # two of the steps
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# What would otherwise be skipped for want of an emulator fails.
+export NODELEASE_REQUIRE_EMULATORS=1
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
+
+need() { # need COMMAND WHAT PACKAGE
+	command -v "$1" >/dev/null || { echo "the tests need $2 as '$1' (Debian: apt-get install $3)" >&2; exit 1; }
+}
+need go "Go 1.26" golang
+need java "a JDK of version 17 or newer" openjdk-17-jdk-headless
+need mvn Maven maven
+need python3 "Python 3.11 with pip and venv" python3-venv
+need node "Node 20" nodejs
+need npm npm npm
+
+# The steps, in the order in which they run: the fast ones first.
+unit() { scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test ./...; }
+race() { scripts/dynamodb-local.sh run -- go test -race -short ./pkg/... ./internal/... ./functions/...; }
+sim() {
+	go test -count=1 -timeout 30m -run 'TestModel$' ./pkg/lease -args -seeds 500 -steps 20000
+	go test -count=1 -timeout 30m -run 'TestWorld$' ./internal/sim -args -seeds 8 -hours 16
+}
+functions() { scripts/build-functions.sh && scripts/build-functions-check.sh; }
+localstack() { localstack/test.sh; }
+steps=(unit race sim functions localstack)
+
+times=()
+for step in "${@:-${steps[@]}}"; do
+	case " ${steps[*]} " in
+	*" $step "*) ;;
+	*) echo "no step '$step'; there are: ${steps[*]}" >&2; exit 2 ;;
+	esac
+	echo "== $step"
+	began=$SECONDS
+	"$step" || { echo "== $step FAILED after $((SECONDS - began)) s" >&2; exit 1; }
+	times+=("$((SECONDS - began)) s  $step")
+done
+echo "== all passed in $SECONDS s; the slowest steps:"
+printf '%s\n' "${times[@]}" | sort -rn | head -10

@@ -279,7 +279,7 @@ func (a *Agent) release(t *term, last time.Time) error {
 		defer cancel()
 		return a.cfg.Store.Write(one, w)
 	})
-	e := Event{Kind: EventReleased, Lease: t.lease, Took: a.clock.Monotonic() - began}
+	e := a.asOfNow(Event{Kind: EventReleased, Lease: t.lease, Took: a.clock.Monotonic() - began})
 	if err != nil {
 		err = fmt.Errorf("lease: giving node %d of pool %q back was not confirmed, it rests until %s: %w",
 			t.lease.NodeID, a.cfg.Pool, stamp(t.askedExpires.Add(a.cfg.ClaimGuard)), err)

@@ -428,6 +428,39 @@ func TestTwoGenerators(t *testing.T) {
 	})
 }
 
+// What generators did is in the events, up to the last one.
+func TestEventsCountIDs(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		var ev events
+		cfg := config(leasetest.NewMemory("orders", 1))
+		cfg.OnEvent = ev.add
+		a := start(t, cfg)
+		g := ids(t, a)
+		issue := func(n int) {
+			for range n {
+				if _, err := g.Next(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		issue(10)
+		wait(lease.DefaultTTL)
+		issue(5)
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Next(); err == nil {
+			t.Fatal("an ID after Close")
+		}
+		if e := ev.of(lease.EventRenewed)[0]; e.IDs.Issued != 10 || e.IDs.Binds != 1 {
+			t.Errorf("at the first renewal: %+v", e.IDs)
+		}
+		if e := ev.of(lease.EventReleased)[0]; e.IDs.Issued != 15 {
+			t.Errorf("at the release: %+v", e.IDs)
+		}
+	})
+}
+
 // A number is freed by force while its holder, cut off and with a clock that is
 // behind, still relies on it; an agent with a clock ahead claims it for its own
 // lost one. It does not rely on it before what the holder reserved has passed, by

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 // EventKind names what happened. The values are the "event" key of the logs.
@@ -36,6 +38,9 @@ type Event struct {
 	Took time.Duration
 	// Left is the time until the deadline; negative when it has passed.
 	Left time.Duration
+	// IDs counts what the generators on this agent did since it was started:
+	// issued, waits, refusals, steps of the clock.
+	IDs snowflake.Stats
 	// Reason is a word for metrics: timeout, throttled, connection, or AWS's code.
 	Reason string
 	Err    error
@@ -65,6 +70,9 @@ func (e Event) log(l *slog.Logger) {
 	}
 	if e.Took != 0 {
 		attrs = append(attrs, slog.Duration("took", e.Took.Round(time.Microsecond)))
+	}
+	if e.IDs.Issued != 0 || e.IDs.Refused != 0 {
+		attrs = append(attrs, slog.Uint64("ids", e.IDs.Issued), slog.Uint64("ids_refused", e.IDs.Refused))
 	}
 	if e.Reason != "" {
 		attrs = append(attrs, slog.String("reason", e.Reason))

@@ -71,7 +71,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 	if err != nil {
 		if ctx.Err() == nil {
 			e.Kind, e.Reason = EventUnanswered, reason(err)
-			a.emit(a.leftOf(e))
+			a.emit(a.asOfNow(e))
 		}
 		return false
 	}
@@ -81,7 +81,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 		case relayouted:
 			e.Kind, e.Reason = EventUnanswered, "layout"
 			e.Err = fmt.Errorf("lease: node %d was marked for layout %d, this program knows %d: upgrade it", t.lease.NodeID, res.Lease.Layout, a.layout)
-			a.emit(a.leftOf(e))
+			a.emit(a.asOfNow(e))
 			return false
 		case cloned:
 			a.lose(fmt.Errorf("%w: node %d of pool %q was renewed by a copy of this process (a cloned machine, a forked process)", ErrLost, t.lease.NodeID, a.cfg.Pool))
@@ -122,10 +122,10 @@ func (a *Agent) confirm(t *term, l Lease, m0 time.Duration, e Event) {
 	a.watch()
 	a.mu.Unlock()
 	e.Kind, e.Lease, e.Err = EventRenewed, l, nil
-	a.emit(a.leftOf(e))
+	a.emit(a.asOfNow(e))
 	if resumed {
 		e.Kind = EventResumed
-		a.emit(a.leftOf(e))
+		a.emit(a.asOfNow(e))
 	}
 }
 
@@ -156,7 +156,7 @@ func (a *Agent) bark() {
 	a.suspended = true
 	e := Event{Kind: EventSuspended, Lease: a.term.lease}
 	a.mu.Unlock()
-	a.emit(a.leftOf(e))
+	a.emit(a.asOfNow(e))
 	if a.cfg.OnExpiry == Stop {
 		a.lose(errExpired)
 	}
@@ -173,7 +173,7 @@ func (a *Agent) lose(err error) {
 	a.timeline.Seal()
 	e := Event{Kind: EventLost, Lease: a.term.lease, Err: err}
 	a.mu.Unlock()
-	a.emit(a.leftOf(e))
+	a.emit(a.asOfNow(e))
 	if a.cfg.OnLost == StopOnLoss {
 		a.end(err)
 	}
@@ -205,7 +205,9 @@ func (a *Agent) replace(ctx context.Context, lost error) bool {
 	}
 }
 
-func (a *Agent) leftOf(e Event) Event {
+// asOfNow adds to an event what is true at this moment.
+func (a *Agent) asOfNow(e Event) Event {
+	e.IDs = a.timeline.Stats()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e.Left = a.term.deadline - a.clock.Monotonic()

@@ -27,6 +27,7 @@ type Agent struct {
 	suspended bool  // announced
 	over      error // why this term ended; nil while it may be renewed
 	closing   bool
+	metadata  description
 	err       error // why the agent ended; nil while it goes on
 	done      chan struct{}
 	watchdog  *time.Timer
@@ -77,7 +78,7 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	}
 	a := &Agent{
 		cfg: cfg, clock: cfg.Clock, timeline: snowflake.NewTimeline(cfg.Clock), hook: hook{fn: cfg.OnEvent},
-		done: make(chan struct{}), stopped: make(chan struct{}),
+		done: make(chan struct{}), stopped: make(chan struct{}), metadata: description{all: cfg.Metadata},
 	}
 	a.close = sync.OnceValue(a.shutdown)
 	if me.warning != nil {
@@ -155,6 +156,7 @@ func (a *Agent) bind(t *term, nodes int) error {
 		return err
 	}
 	a.term, a.over, a.suspended, a.begun = t, nil, false, false
+	a.metadata.tell()
 	a.watch()
 	return nil
 }

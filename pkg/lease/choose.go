@@ -162,7 +162,7 @@ func (a *Agent) acquire(ctx context.Context, p PoolItem, wait time.Duration) (t 
 func (a *Agent) claimOf(node int, session string) Claim {
 	w0 := a.clock.Wall()
 	return Claim{
-		Key: Key{a.cfg.Pool, node}, Session: session, Task: a.cfg.Task, Metadata: a.cfg.Metadata,
+		Key: Key{a.cfg.Pool, node}, Session: session, Task: a.cfg.Task, Metadata: a.metadataNow(),
 		At: w0, ClaimGuard: a.cfg.ClaimGuard, TTL: a.cfg.TTL, ExpiresAt: w0.Add(a.cfg.TTL), ReservedUntil: w0.Add(a.cfg.Reserve), Layout: a.layout,
 	}
 }

@@ -69,6 +69,7 @@ type Config struct {
 	Task string
 	// Metadata is stored with the lease: address, zone, build. Task and metadata
 	// together are at most 512 bytes, so that a renewal costs one write unit.
+	// Agent.SetMetadata changes it later.
 	Metadata map[string]string
 
 	// Wait is how long Start waits for a free number. Defaults to 0, not at all.

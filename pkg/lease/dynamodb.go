@@ -82,7 +82,7 @@ func (w Claim) update() update {
 // in the order in which they were sent, or not at all: a late one must not lower
 // what a newer one reserved.
 func (w Renew) update() update {
-	return update{
+	u := update{
 		set: "SET expires_at = :expires_at, reserved_until = :reserved_until, renewal = :renewal",
 		onlyIf: "holder = :session AND version = :version AND renewal < :renewal " +
 			"AND (attribute_not_exists(layout) OR layout <= :layout)",
@@ -91,6 +91,11 @@ func (w Renew) update() update {
 			":expires_at": millis(w.ExpiresAt), ":reserved_until": millis(w.ReservedUntil), ":layout": num(w.Layout),
 		},
 	}
+	if w.Metadata != nil { // the same one write, not another
+		u.set += ", metadata = :metadata"
+		u.values[":metadata"] = stringMap(w.Metadata)
+	}
+	return u
 }
 
 // What was reserved and not stamped is handed back, by its holder alone and

@@ -243,6 +243,7 @@ func fuzzWrites(k Key, l *Lease) []Write {
 	return []Write{
 		claimAt(k, now),
 		Renew{Key: k, Session: session, Version: l.Version, Renewal: l.Renewal + 1, ExpiresAt: now, ReservedUntil: now.Add(time.Second)},
+		Renew{Key: k, Session: session, Version: l.Version, Renewal: l.Renewal + 1, ExpiresAt: now, ReservedUntil: now.Add(time.Second), Metadata: map[string]string{"zone": "b"}},
 		Seed{k, now},
 		Release{Key: k, Session: session, Version: l.Version, ReservedUntil: now},
 		Abandon{k, session},

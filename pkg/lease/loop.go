@@ -58,6 +58,9 @@ func (a *Agent) renew(ctx context.Context) bool {
 	m0 := a.clock.Monotonic()
 	t := a.term
 	at := t.attempt(m0, a.timeline.Now(), a.layout)
+	if a.metadata.changed {
+		at.write.Metadata = a.metadata.all
+	}
 	limit := renewLimit
 	if left := t.deadline - m0; left > 0 {
 		limit = min(limit, left)
@@ -120,6 +123,7 @@ func (a *Agent) confirm(t *term, l Lease, m0 time.Duration, e Event) {
 		a.suspended = false
 	}
 	a.watch()
+	a.metadata.tell()
 	a.mu.Unlock()
 	e.Kind, e.Lease, e.Err = EventRenewed, l, nil
 	a.emit(a.asOfNow(e))

@@ -98,6 +98,8 @@ type Renew struct {
 	// for or saw, confirmed or not: see term.attempt.
 	ExpiresAt, ReservedUntil time.Time
 	Layout                   int64
+	// Metadata replaces what the holder says of itself; nil leaves it.
+	Metadata map[string]string
 }
 
 // Apply implements [Write].
@@ -107,6 +109,9 @@ func (w Renew) Apply(old *Lease) (Lease, bool) {
 	}
 	l := old.clone()
 	l.ExpiresAt, l.ReservedUntil, l.Renewal = trunc(w.ExpiresAt), trunc(w.ReservedUntil), w.Renewal
+	if w.Metadata != nil {
+		l.Metadata = maps.Clone(w.Metadata)
+	}
 	return l, true
 }
 

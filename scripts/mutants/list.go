@@ -40,6 +40,7 @@ var mutants = []mutant{
 	{"renewal of another session", dynamo, `"holder = :session AND version = :version AND renewal`, `":session = :session AND version = :version AND renewal`, stores},
 	{"renewal ignores the layout", dynamo, `AND renewal < :renewal " +
 			"AND (attribute_not_exists(layout) OR layout <= :layout)",`, `AND renewal < :renewal AND :layout = :layout",`, stores},
+	{"a late renewal changes metadata", dynamo, `AND renewal < :renewal "`, `AND (renewal < :renewal OR attribute_exists(metadata)) "`, stores},
 	{"deadline from the reply", loop, `a.confirm(t, *res.Lease, m0, e)`, `a.confirm(t, *res.Lease, a.clock.Monotonic(), e)`, leaseOwn},
 	{"deadline without the guard", term, `t.deadline = max(t.deadline, m0+t.ttl-t.guard)`, `t.deadline = max(t.deadline, m0+t.ttl)`, leaseOwn},
 	{"deadline falls back", term, `t.deadline = max(t.deadline, m0+t.ttl-t.guard)`, `t.deadline = m0 + t.ttl - t.guard`, leaseOwn},

@@ -114,6 +114,21 @@ func cases() []conformanceCase {
 		{"renew extends", held, func(k lease.Key) lease.Write { return renew(k, "a", 1, 1, 5000) }, true, func(l lease.Lease) bool {
 			return l.Renewal == 1 && l.Version == 1 && l.ExpiresAt.Equal(at(20000)) && l.ReservedUntil.Equal(at(21000)) && l.NotBefore.Equal(at(-1))
 		}},
+		{"renew says other metadata", held, func(k lease.Key) lease.Write {
+			r := renew(k, "a", 1, 1, 5000)
+			r.Metadata = map[string]string{"session_id": "s", "zone": "b"}
+			return r
+		}, true, func(l lease.Lease) bool {
+			return len(l.Metadata) == 2 && l.Metadata["zone"] == "b" && l.Renewal == 1 && l.ReservedUntil.Equal(at(21000))
+		}},
+		{"renew keeps metadata", held, func(k lease.Key) lease.Write { return renew(k, "a", 1, 1, 5000) }, true, func(l lease.Lease) bool {
+			return len(l.Metadata) == 1 && l.Metadata["zone"] == "a"
+		}},
+		{"a late renewal changes no metadata", renewed, func(k lease.Key) lease.Write {
+			r := renew(k, "a", 1, 2, 4000)
+			r.Metadata = map[string]string{"zone": "b"}
+			return r
+		}, false, func(l lease.Lease) bool { return l.Metadata["zone"] == "a" }},
 		{"renew again is refused and shown", renewed, func(k lease.Key) lease.Write { return renew(k, "a", 1, 3, 5000) }, false, func(l lease.Lease) bool { return l.Renewal == 3 }},
 		{"a late renewal is refused", renewed, func(k lease.Key) lease.Write { return renew(k, "a", 1, 2, 4000) }, false, nil},
 		{"a renewal of another session is refused", held, func(k lease.Key) lease.Write { return renew(k, "b", 1, 1, 5000) }, false, nil},
@@ -226,6 +241,9 @@ func randomWrites(t *testing.T, s lease.Store) {
 		case 4, 5:
 			n := renew(k, session, version, renewal, 0)
 			n.ExpiresAt, n.ReservedUntil = at(ms+1), at(ms+2)
+			if r.IntN(2) == 0 {
+				n.Metadata = map[string]string{"ms": fmt.Sprint(ms)}
+			}
 			w = n
 		case 6:
 			w = release(k, session, version, ms)

@@ -86,10 +86,20 @@ func usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
 
-// noArgs refuses arguments; the commands have flags only.
+// noArgs refuses arguments; most commands have flags only.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("%q: %s takes no arguments", args[0], cmd.CommandPath())
 	}
 	return nil
+}
+
+// oneArg wants one argument and says what it is.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("%s takes one argument, %s; given are %d", cmd.CommandPath(), what, len(args))
+		}
+		return nil
+	}
 }

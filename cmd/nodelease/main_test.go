@@ -71,6 +71,21 @@ func TestUsage(t *testing.T) {
 		"seed --table tab --pool p --size 70000": "--size 70000: use 1 to 65536",
 		"list --pool p":                          "which table?",
 		"list --table tab":                       "which pool?",
+		"inspect --table tab --pool p":           "takes one argument, a node ID; given are 0",
+		"inspect x --table tab --pool p":         `"x" is no node ID: use 0 to 65535`,
+		"list --table tab --pool p --state no":   "--state no: use held, free",
+		"list --table tab --pool p --sort no":    "--sort no: use expires, node",
+		"resize --table tab --pool p":            "to which size?",
+		"release 3 --table tab --pool p":         "which version?",
+		"raise --table tab --pool p --to noon":   "--to noon: use a time",
+		"watch --table tab --pool p --every 1ms": "--every 1ms: use 100ms or more",
+		"id":                                     "which ID?",
+		"id 1 --layout mine":                     "--layout mine: use default, wide16",
+		"id 12x":                                 "12x",
+		"id 1 --to morse":                        "--to morse: use base32",
+		"id 1 --first now":                       "take no ID",
+		"id --first 1999-12-31":                  "has IDs from 2025-01-01",
+		"lst":                                    "did you mean list?",
 		"reap --table tab --pool a#b":            `pool name "a#b"`,
 		"version --json=maybe":                   "invalid argument",
 	} {
@@ -95,7 +110,7 @@ func TestVersion(t *testing.T) {
 	if code != 0 || !strings.HasPrefix(stdout, "nodelease ") {
 		t.Errorf("exit code %d, %s", code, stdout)
 	}
-	var v map[string]string
+	var v map[string]any
 	code, stdout, _ = call("version", "--json")
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != 0 || v["go"] == "" || v["platform"] == "" {
 		t.Errorf("exit code %d, %s, %v", code, stdout, err)

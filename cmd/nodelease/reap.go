@@ -17,7 +17,7 @@ func newReap(g *globals) *cobra.Command {
 		Long: "Free the numbers whose leases have been expired for more than a minute. Claimants take expired numbers themselves;\n" +
 			"reaping makes the table say who is there. When very many are due at once, it waits for a lease's length first and\n" +
 			"frees only what has not come back.",
-		Example: "  nodelease reap --table nodelease --pool orders --dry-run",
+		Example: "  nodelease reap --table leases --pool orders --dry-run\n  nodelease reap --table leases --pool orders",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			pool, _, err := g.open(cmd.Context())
@@ -28,7 +28,9 @@ func newReap(g *globals) *cobra.Command {
 			if dry {
 				reap = pool.Due
 			}
+			done := progressOn(cmd.ErrOrStderr(), pool, "reading")
 			r, err := reap(cmd.Context())
+			done()
 			if err != nil {
 				return err
 			}
@@ -57,8 +59,5 @@ func reaped(r lease.ReapReport) string {
 	if len(r.Stuck) > 0 {
 		fmt.Fprintf(&b, "stuck, reserved for hours ahead: %v\n", r.Stuck)
 	}
-	for n, why := range r.Corrupt {
-		fmt.Fprintf(&b, "node %d is corrupt: %s\n", n, why)
-	}
-	return b.String()
+	return b.String() + corrupted(r.Corrupt)
 }

@@ -3,40 +3,73 @@ package main
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
+// sizes are the flags of what makes numbers.
+type sizes struct {
+	size, low int
+	floor     string
+}
+
+func (s *sizes) flags(cmd *cobra.Command, size string) {
+	f := cmd.Flags()
+	f.IntVar(&s.low, "reserved-low", 0, "how many of the lowest numbers are never leased, for what is not managed; it stays so")
+	f.StringVar(&s.floor, "floor", "", "no ID with a new number is from before this `time`: where numbers were fixed by hand until then (default: now)")
+	f.IntVar(&s.size, "size", 0, size)
+}
+
+func (s *sizes) spec() (spec lease.SeedSpec, err error) {
+	switch {
+	case s.size < 1 || s.size > lease.MaxPoolSize:
+		return spec, usagef("--size %d: use 1 to %d, the numbers of 16 bits", s.size, lease.MaxPoolSize)
+	case s.low < 0 || s.low >= s.size:
+		return spec, usagef("--reserved-low %d: use 0 to %d", s.low, s.size-1)
+	}
+	spec = lease.SeedSpec{Size: s.size, ReservedLow: s.low}
+	if s.floor != "" {
+		spec.Floor, err = parseTime("--floor", s.floor, time.Now())
+	}
+	return spec, err
+}
+
 func newSeed(g *globals) *cobra.Command {
-	var size int
+	s := sizes{}
 	cmd := &cobra.Command{
 		Use:   "seed",
 		Short: "Make a pool and its numbers, where they do not exist",
 		Long: "Make a pool and its numbers 0 to size-1, where they do not exist. It may be run again, and by several at once;\n" +
 			"what exists is never changed.",
-		Example: "  nodelease seed --table nodelease --pool orders --size 1024",
-		Args:    noArgs,
+		Example: "  nodelease seed --table leases --pool orders --size 1024\n" +
+			"  nodelease seed --table leases --pool orders --size 1024 --reserved-low 32    0 to 31 stay hand-made\n" +
+			"  nodelease seed --table leases --pool orders --size 1024 --floor 2026-12-01T00:00:00Z",
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if size < 1 || size > lease.MaxPoolSize {
-				return usagef("--size %d: use 1 to %d, the numbers of 16 bits", size, lease.MaxPoolSize)
+			spec, err := s.spec()
+			if err != nil {
+				return err
 			}
 			pool, _, err := g.open(cmd.Context())
 			if err != nil && !errors.Is(err, lease.ErrPoolNotSeeded) {
 				return err
 			}
-			done, err := pool.Seed(cmd.Context(), lease.SeedSpec{Size: size})
+			done := progressOn(cmd.ErrOrStderr(), pool, "seeding")
+			c, err := pool.Seed(cmd.Context(), spec)
+			done()
 			if err != nil {
 				return err
 			}
 			if g.json {
-				return writeJSON(cmd.OutOrStdout(), done)
+				return writeJSON(cmd.OutOrStdout(), c)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "pool %s has %d numbers; %d of them were made now\n", g.pool, done.Pool.Size, done.Seeded)
-			return err
+			return say(cmd.OutOrStdout(), fmt.Sprintf("pool %s has %d numbers; %d of them were made now\n", g.pool, c.Pool.Size-c.Pool.ReservedLow, c.Seeded)+corrupted(c.Corrupt))
 		},
 	}
-	cmd.Flags().IntVar(&size, "size", 1024, "how many numbers the pool has, 1 to 65536")
+	s.flags(cmd, "how many numbers the pool has, 1 to 65536")
+	cmd.Flags().Lookup("size").DefValue, s.size = "1024", 1024
 	return cmd
 }

@@ -6,20 +6,24 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 func newVersion(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Say which build this is",
-		Args:  noArgs,
+		Use:     "version",
+		Short:   "Say which build this is",
+		Example: "  nodelease version\n  nodelease version --json",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := struct {
 				Version  string `json:"version"`
 				Revision string `json:"revision,omitempty"`
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
-			}{"(devel)", "", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+				Format   int    `json:"item_format"` // of the items that this build reads and writes
+			}{"(devel)", "", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, lease.ItemFormat}
 			if info, ok := debug.ReadBuildInfo(); ok {
 				v.Version = info.Main.Version
 				for _, s := range info.Settings {

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// takenApart is an ID with its parts.
+type takenApart struct {
+	ID       snowflake.ID `json:"id"`
+	ReadAs   string       `json:"read_as"`
+	Time     time.Time    `json:"time"`
+	Node     int          `json:"node"`
+	Sequence int          `json:"sequence"`
+	Layout   string       `json:"layout"`
+	Base32   string       `json:"base32"`
+	Base58   string       `json:"base58"`
+	Hex      string       `json:"hex"`
+	MadeBy   *madeBy      `json:"made_by,omitempty"`
+}
+
+// idRange is the result of --first and --last.
+type idRange struct {
+	First snowflake.ID `json:"first,omitzero"`
+	Last  snowflake.ID `json:"last,omitzero"`
+}
+
+func newID(g *globals) *cobra.Command {
+	var layout, from, to, first, last string
+	cmd := &cobra.Command{
+		Use:   "id [ID…]",
+		Short: "Take IDs apart, convert them, and find the first and last ID of a time",
+		Long: "Take IDs apart into time, node and sequence, and show them in every encoding. With a table and a pool it says who made the\n" +
+			"ID, if that is still known. --first and --last give the least and the greatest ID of a time, for queries by ID.\n\n" +
+			"Encodings: decimal, base32 (Crockford, 13 characters), base58 (11), hex (16). Times: 2026-11-21T04:05:06Z, 2026-11-21,\n" +
+			"Unix milliseconds, now, or a distance from now such as -1h.\n\nLayouts:\n" + describeLayouts(),
+		Example: "  nodelease id 254863920394240012\n" +
+			"  nodelease id 254863920394240012 --table leases --pool orders      also who made it\n" +
+			"  nodelease id 07MBR59E8R00C --to decimal\n" +
+			"  nodelease id 175928847299117063 --layout discord\n" +
+			"  psql -c \"SELECT … WHERE id BETWEEN $(nodelease id --first -1h) AND $(nodelease id --last now)\"",
+		Args: func(_ *cobra.Command, args []string) error {
+			switch ranged := first != "" || last != ""; {
+			case len(args) == 0 && !ranged:
+				return usagef("which ID? Give one or more, or --first or --last with a time")
+			case len(args) > 0 && ranged:
+				return usagef("--first and --last take no ID")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			write, ok := encodings[to]
+			if !ok {
+				return usagef("--to %s: use %s", to, strings.Join(slices.Sorted(maps.Keys(encodings)), ", "))
+			}
+			// Only what was asked for touches the table: IDs can be taken apart offline.
+			maker, e, err := g.maker(cmd.Context(), layout)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return printRange(cmd, g.json, e, first, last, write)
+			}
+			var all []takenApart
+			for _, arg := range args {
+				id, as, err := readID(arg, from)
+				if err != nil {
+					return &usageError{err}
+				}
+				t := takeApart(id, as, e)
+				if maker != nil {
+					if t.MadeBy, err = maker(cmd.Context(), t); err != nil {
+						return err
+					}
+				}
+				all = append(all, t)
+			}
+			if g.json {
+				return writeJSON(cmd.OutOrStdout(), map[string]any{"ids": all})
+			}
+			for i, t := range all {
+				text := write(t.ID) + "\n"
+				if !cmd.Flags().Changed("to") {
+					text = t.text(time.Now())
+					if i > 0 {
+						text = "\n" + text
+					}
+				}
+				if err := say(cmd.OutOrStdout(), text); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&layout, "layout", "", "the `name` of the layout of the IDs (default: default, or wide16 for a pool that needs it)")
+	f.StringVar(&from, "from", "", "the `encoding` that the ID is in (default: what it looks like)")
+	f.StringVar(&to, "to", "decimal", "print only the ID, in this `encoding`")
+	f.StringVar(&first, "first", "", "the least ID of this `time`")
+	f.StringVar(&last, "last", "", "the greatest ID of this `time`")
+	complete(cmd, "layout", layoutNames...)
+	complete(cmd, "from", slices.Sorted(maps.Keys(encodings))...)
+	complete(cmd, "to", slices.Sorted(maps.Keys(encodings))...)
+	return cmd
+}
+
+// printRange prints the bounds that were asked for, each on a line.
+func printRange(cmd *cobra.Command, asJSON bool, e eras, first, last string, write func(snowflake.ID) string) error {
+	var r idRange
+	var lines string
+	for _, bound := range []struct {
+		flag, at string
+		id       *snowflake.ID
+		of       func(snowflake.Layout, time.Time) snowflake.ID
+	}{
+		{"--first", first, &r.First, snowflake.Layout.First},
+		{"--last", last, &r.Last, snowflake.Layout.Last},
+	} {
+		if bound.at == "" {
+			continue
+		}
+		t, err := parseTime(bound.flag, bound.at, time.Now())
+		if err != nil {
+			return err
+		}
+		l := e.layoutAt(t)
+		if t.Before(l.Epoch) || !t.Before(l.Expires()) {
+			return usagef("%s %s: the layout %s has IDs from %s to %s", bound.flag, bound.at, e.name, l.Epoch.Format(time.DateOnly), l.Expires().Format(time.DateOnly))
+		}
+		*bound.id = bound.of(l, t)
+		lines += write(*bound.id) + "\n"
+	}
+	if asJSON {
+		return writeJSON(cmd.OutOrStdout(), r)
+	}
+	return say(cmd.OutOrStdout(), lines)
+}
+
+func takeApart(id snowflake.ID, as string, e eras) takenApart {
+	p := e.takeApart(id)
+	return takenApart{
+		ID: id, ReadAs: as, Time: p.Time, Node: p.Node, Sequence: p.Sequence, Layout: e.name,
+		Base32: id.Base32(), Base58: id.Base58(), Hex: hexOf(id),
+	}
+}
+
+func (t takenApart) text(now time.Time) string {
+	var b strings.Builder
+	line := func(name, value string) { fmt.Fprintf(&b, "  %s %s\n", faint.Render(fmt.Sprintf("%-9s", name)), value) }
+	b.WriteString(bold.Render(t.ID.String()) + faint.Render(" (read as "+t.ReadAs+")") + "\n")
+	line("time", moment(t.Time, now))
+	line("node", fmt.Sprint(t.Node))
+	line("sequence", fmt.Sprint(t.Sequence))
+	line("layout", t.Layout)
+	line("base32", t.Base32)
+	line("base58", t.Base58)
+	line("hex", t.Hex)
+	if t.MadeBy != nil {
+		line("made by", t.MadeBy.Text)
+	}
+	return b.String()
+}
+
+// madeBy says who made an ID, as far as the table still knows.
+type madeBy struct {
+	Text    string `json:"text"`
+	Version int64  `json:"version,omitempty"` // of the lease; 0: not known
+	Task    string `json:"task,omitempty"`
+}
+
+// maker gives the layouts of the IDs and, where the flags name a table, a way to
+// find out who made one.
+func (g *globals) maker(ctx context.Context, layout string) (who func(context.Context, takenApart) (*madeBy, error), e eras, err error) {
+	if e, err = namedLayout(layout); err != nil {
+		return nil, e, err
+	}
+	if g.table == "" || g.pool == "" {
+		return nil, e, nil
+	}
+	store, err := g.store(ctx)
+	if err != nil {
+		return nil, e, err
+	}
+	item, err := store.PoolItem(ctx, g.pool)
+	if err != nil {
+		return nil, e, err
+	}
+	if layout == "" {
+		e = layoutsOf(item)
+	}
+	return func(ctx context.Context, t takenApart) (*madeBy, error) {
+		l, err := store.Get(ctx, g.pool, t.Node)
+		return whoMade(l, t), err
+	}, e, nil
+}
+
+// whoMade tells who made an ID. A millisecond of a number belongs to one lease
+// at most, and the item has the span of the last one.
+func whoMade(l *lease.Lease, t takenApart) *madeBy {
+	switch {
+	case l == nil:
+		return &madeBy{Text: fmt.Sprintf("not by this pool: it has no node %d; another layout?", t.Node)}
+	case l.Version == 0:
+		return &madeBy{Text: fmt.Sprintf("not by this pool: nobody ever held node %d", l.NodeID)}
+	case !t.Time.After(l.NotBefore):
+		return &madeBy{Text: fmt.Sprintf("an earlier holder than version %d, which is all that the table remembers", l.Version)}
+	case t.Time.After(l.ReservedUntil):
+		return &madeBy{Text: fmt.Sprintf("not by this pool: no time of node %d was ever reserved after %s; another layout or pool?", l.NodeID, l.ReservedUntil.Format(time.RFC3339))}
+	}
+	holds := "held node %d last"
+	if l.Holder != "" {
+		holds = "holds node %d now"
+	}
+	return &madeBy{Text: fmt.Sprintf("version %d, %s, which "+holds, l.Version, l.Task, l.NodeID), Version: l.Version, Task: l.Task}
+}

@@ -29,9 +29,13 @@ sim() {
 	go test -count=1 -timeout 30m -run 'TestModel$' ./pkg/lease -args -seeds 500 -steps 20000
 	go test -count=1 -timeout 30m -run 'TestWorld$' ./internal/sim -args -seeds 8 -hours 16
 }
+platforms() {
+	GOARCH=386 go test -short ./pkg/snowflake/...
+	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
+}
 functions() { scripts/build-functions.sh && scripts/build-functions-check.sh; }
 localstack() { localstack/test.sh; }
-steps=(unit race sim functions localstack)
+steps=(unit race platforms sim functions localstack)
 
 times=()
 for step in "${@:-${steps[@]}}"; do

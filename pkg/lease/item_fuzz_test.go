@@ -61,7 +61,7 @@ func strange(data []byte, names ...string) attributes {
 		case 7:
 			return "253402300800000"
 		case 8, 9:
-			return strconv.Itoa(1795219200000 + one() - 128)
+			return strconv.FormatInt(1795219200000+int64(one())-128, 10)
 		default:
 			return strconv.Itoa(b)
 		}

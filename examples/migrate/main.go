@@ -1,0 +1,76 @@
+// Command migrate replaces hard-coded worker IDs with leased ones, without a duplicate and without IDs that go back. It is given the
+// largest ID that the old generators have made, seeds a pool whose floor is that ID's time, and makes its own IDs in the old layout:
+// what is stored stays sortable and can be taken apart as before.
+//
+// The old generators must have stopped. Where they must run on for a while, leave them their numbers: see docs/migration.md.
+//
+//	go run ./examples/migrate -from sonyflake -last 582914386421679104
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// layouts are those of well-known generators with their default epochs; with another epoch set Layout.Epoch.
+var layouts = map[string]snowflake.Layout{
+	"bwmarrin":  snowflake.Twitter(), // github.com/bwmarrin/snowflake has Twitter's epoch and widths
+	"twitter":   snowflake.Twitter(),
+	"discord":   snowflake.Discord(),
+	"sonyflake": snowflake.Sonyflake(),
+}
+
+func main() {
+	log.SetFlags(0)
+	from := flag.String("from", "bwmarrin", "the old generator: bwmarrin, twitter, discord or sonyflake")
+	last := flag.String("last", "", "the largest ID that the old generators have made, in decimal")
+	size := flag.Int("size", 16, "how many numbers the pool gets")
+	flag.Parse()
+	layout, ok := layouts[*from]
+	if !ok {
+		log.Fatalf("-from %q: use bwmarrin, twitter, discord or sonyflake", *from)
+	}
+	old, err := snowflake.Parse(*last)
+	if err != nil {
+		log.Fatalf("-last: %v", err)
+	}
+	if err := run(context.Background(), layout, old, *size); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, layout snowflake.Layout, old snowflake.ID, size int) error {
+	// Nothing at or before the floor is ever stamped by a leased number. The old ID's tick may be 10 ms long: its end counts.
+	parts := layout.Decompose(old)
+	floor := parts.Time.Add(layout.Tick)
+	fmt.Printf("the last ID is of node %d at %s; nothing up to %s will be stamped\n",
+		parts.Node, parts.Time.Format(time.RFC3339Nano), floor.Format(time.RFC3339Nano))
+
+	agent, err := lease.Start(ctx, lease.Config{
+		SeedIfMissing: &lease.SeedSpec{Size: size, Floor: floor}, // or: nodelease seed --size 16 --floor …
+		Wait:          time.Minute,                               // an old clock may have been ahead
+	})
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	ids, err := snowflake.New(agent, snowflake.WithLayout(layout))
+	if err != nil {
+		return err
+	}
+	id, err := ids.Next()
+	if err != nil {
+		return err
+	}
+	if id <= old {
+		return fmt.Errorf("%d is not above %d", id, old)
+	}
+	fmt.Printf("node %d goes on with %d, which is above\n", agent.NodeID(), id)
+	return nil
+}

@@ -1,0 +1,76 @@
+// Command worker takes jobs, a line of stdin each, and gives each an ID. It shows lease.Run, which is all that main needs: the number is
+// given back last, after the job in hand; SIGTERM ends the work and not the process in the middle of a job; and if the lease is lost, Run's
+// error ends the process with a code that makes an orchestrator start another.
+//
+//	seq 5 | NODELEASE_TABLE=… NODELEASE_POOL=orders go run ./examples/worker
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+func main() {
+	if err := lease.Run(context.Background(), lease.Config{}, work); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// work ends when there are no more jobs, on SIGTERM, or when the lease is lost.
+func work(ctx context.Context, agent *lease.Agent) error {
+	ids, err := snowflake.New(agent)
+	if err != nil {
+		return err
+	}
+	jobs := lines()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case job, more := <-jobs:
+			if !more {
+				return nil
+			}
+			id, err := nextID(ctx, ids)
+			if err != nil {
+				return err
+			}
+			fmt.Printf("worker %d did job %q as %d\n", agent.NodeID(), job, id)
+		}
+	}
+}
+
+// lines reads stdin in a goroutine of its own, since a read cannot be cancelled.
+func lines() <-chan string {
+	jobs := make(chan string)
+	go func() {
+		defer close(jobs)
+		for s := bufio.NewScanner(os.Stdin); s.Scan(); {
+			jobs <- s.Text()
+		}
+	}()
+	return jobs
+}
+
+// nextID waits through a suspension: while DynamoDB is out of reach for longer than the lease, no ID may be made, and the job can wait.
+func nextID(ctx context.Context, ids *snowflake.Generator) (snowflake.ID, error) {
+	for {
+		id, err := ids.NextContext(ctx)
+		if !errors.Is(err, snowflake.ErrFenced) {
+			return id, err
+		}
+		select {
+		case <-ctx.Done(): // on a loss too, with lease.ErrLost as the cause
+			return 0, context.Cause(ctx)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

@@ -51,11 +51,12 @@ func TestCostPage(t *testing.T) {
 	for _, row := range tableAfter(t, page, "## Looking after the pools") {
 		for i, minutes := range []float64{1, 5, 15} {
 			runs := hours * 60 / minutes
-			reads := 2 * runs * number(t, row[0]) * itemBytes / 4096 * price["read"] / 1e6
+			reads := 2 * runs * number(t, row[0]) * itemBytes / 4096 / 2 * price["read"] / 1e6
 			lambda := 2 * runs * (price["request"]/1e6 + seconds*gigabytes*price["compute"])
 			watching := float64(metrics)*price["metric"] + float64(alarmed)*price["alarm"] + runs*price["api"]/1e3
-			check("a pool of "+row[0], row[i+1], reads+lambda+watching)
+			check(row[0]+" numbers", row[i+2], reads+lambda+watching)
 		}
+		check("units for "+row[0]+" numbers", row[1], number(t, row[0])*itemBytes/4096/2)
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 // the open groups; who finds it taken looks at a group with one strong Query
 // and takes a random free number. Simulated with 1,024 tasks on 1,024 numbers
 // that costs 1.5 writes and 0.5 queries a task; the first free number, which is
-// what others take, costs 11 to 500 writes.
+// what others take, costs 11 to 500 writes. Which groups are looked at, and how
+// many at most, is in search.go: nothing reads the whole of a large pool.
 
 // guess is the number that a session tries first.
 func guess(session string, p PoolItem) int {
@@ -24,46 +25,65 @@ func guess(session string, p PoolItem) int {
 	return low + int(h.Sum64()%uint64(high-low))
 }
 
-// outlook is what a look at the open groups showed.
+// outlook is what a look at some of the open groups showed.
 type outlook struct {
 	free   int       // a number that could be claimed, -1 if there is none
 	usable int       // numbers that are not retired
+	groups int       // that were looked at
+	open   int       // that there were to look at
 	next   time.Time // when the next one could be claimed if nobody renews
 	// The smallest reserved_until of all: when even that is far ahead, it is this
 	// machine's clock that is behind.
 	reserved time.Time
 }
 
-// look reads open groups, in random order, until one has a number that could be
-// claimed with the terms of c, and takes a random one.
-func (a *Agent) look(ctx context.Context, p *PoolItem, c Claim) (outlook, error) {
+// look reads groups until one has a number that could be claimed with the terms
+// of c, and takes a random one. It gives up after so many pages as s allows.
+func (a *Agent) look(ctx context.Context, p *PoolItem, c Claim, s *search) (outlook, error) {
 	o := outlook{free: -1}
-	order := rand.Perm(min(max(p.OpenGroups, 1), p.Groups()))
-	for i := 0; i < len(order); i++ {
-		g, err := retried(ctx, func(ctx context.Context) (Group, error) { return a.cfg.Store.Group(ctx, p.Pool, order[i]) })
+	s.begin()
+	for n, ok := s.group(*p, c.At); ok; n, ok = s.group(*p, c.At) {
+		g, err := retried(ctx, func(ctx context.Context) (Group, error) { return a.cfg.Store.Group(ctx, p.Pool, n) })
 		if err != nil {
 			return o, err
 		}
 		for _, corrupt := range g.Corrupt {
 			a.emit(Event{Kind: EventCorrupt, Lease: Lease{Pool: p.Pool, NodeID: corrupt.NodeID}, Err: corrupt})
 		}
-		free := o.add(g, *p, c)
-		// Nearly full: the next group is opened before it is needed. Only when all
-		// that are open were found so; several who find it race for one write.
-		if i == len(order)-1 && len(free) < GroupSize/4 && len(order) < p.Groups() {
-			if err := a.openGroup(ctx, p); err != nil {
+		one := outlook{}
+		free := one.add(g, *p, c)
+		o.merge(one)
+		if len(free) == 0 {
+			s.foundFull(n, one.next)
+		}
+		// Nearly full: the next group is opened before it is needed. The newest is
+		// emptier than the rest, so its state is that of all.
+		if _, last := p.groupsOpen(); n == last && len(free) < GroupSize/4 && last+1 < p.Groups() {
+			if err := a.openGroups(ctx, p, s); err != nil {
 				return o, err
-			}
-			if len(free) == 0 {
-				order = append(order, len(order))
 			}
 		}
 		if len(free) > 0 {
 			o.free = free[rand.IntN(len(free))]
-			return o, nil
+			break
 		}
 	}
+	first, last := p.groupsOpen()
+	o.open = last + 1 - first
 	return o, nil
+}
+
+// merge adds what was seen of one group.
+func (o *outlook) merge(one outlook) {
+	earliest := func(a, b time.Time) time.Time {
+		if a.IsZero() || !b.IsZero() && b.Before(a) {
+			return b
+		}
+		return a
+	}
+	o.groups++
+	o.usable += one.usable
+	o.next, o.reserved = earliest(o.next, one.next), earliest(o.reserved, one.reserved)
 }
 
 // add takes a group into account and gives the numbers that could be claimed.
@@ -91,14 +111,17 @@ func (o *outlook) add(g Group, p PoolItem, c Claim) (free []int) {
 	return free
 }
 
-// openGroup opens the next group, unless someone else just did.
-func (a *Agent) openGroup(ctx context.Context, p *PoolItem) error {
+// openGroups opens the next group, unless someone else just did. A claimant that
+// comes here again is one of a herd, and opens twice as many each time: so a
+// fleet of any size has room after a few rounds, and a single task opens one.
+func (a *Agent) openGroups(ctx context.Context, p *PoolItem, s *search) error {
 	now, err := retried(ctx, func(ctx context.Context) (PoolItem, error) { return a.cfg.Store.PoolItem(ctx, p.Pool) })
 	if err != nil {
 		return err
 	}
-	if now.OpenGroups <= p.OpenGroups {
-		w := OpenGroups{Pool: p.Pool, From: now.OpenGroups, To: p.OpenGroups + 1}
+	_, before := p.groupsOpen()
+	if _, last := now.groupsOpen(); last == before {
+		w := OpenGroups{Pool: p.Pool, From: now.OpenGroups, To: min(last+1+s.step(), now.Groups())}
 		res, err := retried(ctx, func(ctx context.Context) (PoolResult, error) { return a.cfg.Store.WritePool(ctx, w) })
 		if err != nil {
 			return err
@@ -107,6 +130,7 @@ func (a *Agent) openGroup(ctx context.Context, p *PoolItem) error {
 			now = *res.Pool
 		}
 	}
+	s.opened(before + 1)
 	*p = now
 	return nil
 }
@@ -119,7 +143,7 @@ func (o outlook) none(pool string, c Config, at time.Time) error {
 		return fmt.Errorf("%w: this machine's clock says %s, but every number of pool %q is reserved until %s or later: repair the clock, or wait until then",
 			ErrClockBehind, stamp(at), pool, stamp(o.reserved))
 	}
-	return &ExhaustedError{Pool: pool, Size: o.usable, NextFree: o.next}
+	return &ExhaustedError{Pool: pool, Size: o.usable, Unseen: o.open - o.groups, NextFree: o.next}
 }
 
 // acquire finds a number and claims it. It waits for a free one for as long as
@@ -128,10 +152,11 @@ func (o outlook) none(pool string, c Config, at time.Time) error {
 func (a *Agent) acquire(ctx context.Context, p PoolItem, wait time.Duration) (t *term, nodes int, err error) {
 	since := a.clock.Monotonic()
 	session := newSession()
+	var s search
 	t, err = a.claim(ctx, guess(session, p), session)
 	for t == nil && err == nil {
 		var o outlook
-		if o, err = a.look(ctx, &p, a.claimOf(0, "")); err != nil {
+		if o, err = a.look(ctx, &p, a.claimOf(0, ""), &s); err != nil {
 			break
 		}
 		if o.free >= 0 {
@@ -144,6 +169,7 @@ func (a *Agent) acquire(ctx context.Context, p PoolItem, wait time.Duration) (t 
 		if left <= 0 || errors.Is(none, ErrClockBehind) {
 			return nil, 0, none
 		}
+		s.waiting = true
 		a.emit(Event{Kind: EventWaiting, Lease: Lease{Pool: p.Pool, NodeID: -1}, Err: none})
 		// A holder may release at any moment, so look about once a second.
 		nap := time.Second/2 + rand.N(time.Second)

@@ -273,11 +273,21 @@ func (d *DynamoDB) PoolItem(ctx context.Context, pool string) (PoolItem, error) 
 // Group implements [Store]. One group is one Query of one page: 256 items of at
 // most 1 KB.
 func (d *DynamoDB) Group(ctx context.Context, pool string, group int) (Group, error) {
+	return d.query(ctx, pool, group, true)
+}
+
+// eventualGroup is Group at half the price, for who can do with an answer that is
+// a second old.
+func (d *DynamoDB) eventualGroup(ctx context.Context, pool string, group int) (Group, error) {
+	return d.query(ctx, pool, group, false)
+}
+
+func (d *DynamoDB) query(ctx context.Context, pool string, group int, consistent bool) (Group, error) {
 	var g Group
 	var from attributes
 	for {
 		out, err := d.client.Query(ctx, &dynamodb.QueryInput{
-			TableName: &d.table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: from,
+			TableName: &d.table, ConsistentRead: &consistent, ExclusiveStartKey: from,
 			KeyConditionExpression:    aws.String(partitionKey + " = :group"),
 			ExpressionAttributeValues: attributes{":group": str(groupKey(pool, group))},
 		}, once)

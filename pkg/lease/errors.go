@@ -44,7 +44,9 @@ var (
 // ExhaustedError says how full the pool is. It is an ErrPoolExhausted.
 type ExhaustedError struct {
 	Pool string
-	Size int // usable numbers
+	Size int // usable numbers that were looked at
+	// Unseen groups of 256 were not looked at: of a large pool a start looks at 16.
+	Unseen int
 	// NextFree is when the next number could be taken if its holder stops
 	// renewing; zero when no number can ever be (all retired or corrupt).
 	NextFree time.Time
@@ -55,7 +57,11 @@ func (e *ExhaustedError) Error() string {
 	if !e.NextFree.IsZero() {
 		next = "the next one is free at " + stamp(e.NextFree) + " at the earliest, unless renewed"
 	}
-	return fmt.Sprintf("%v: all %d numbers of pool %q are taken; %s; resize the pool, or set Config.Wait", ErrPoolExhausted, e.Size, e.Pool, next)
+	of := fmt.Sprintf("all %d numbers of pool %q are taken", e.Size, e.Pool)
+	if e.Unseen > 0 {
+		of = fmt.Sprintf("all %d numbers of pool %q that were looked at are taken (%d groups of %d were not)", e.Size, e.Pool, e.Unseen, GroupSize)
+	}
+	return fmt.Sprintf("%v: %s; %s; resize the pool, or set Config.Wait", ErrPoolExhausted, of, next)
 }
 
 // Is makes the error an ErrPoolExhausted.

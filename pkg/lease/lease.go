@@ -104,9 +104,16 @@ const ItemFormat = 1
 // Groups is how many groups the pool has.
 func (p PoolItem) Groups() int { return (p.Size + GroupSize - 1) / GroupSize }
 
+// groupsOpen is the first and the last group that numbers are leased in. Where
+// all that is open is reserved, the next one counts too.
+func (p PoolItem) groupsOpen() (first, last int) {
+	first = p.ReservedLow / GroupSize
+	return first, max(first, min(p.OpenGroups, p.Groups())-1)
+}
+
 // open is the range [low, high) of node IDs that a first guess falls into. It is
-// never empty: where all that is open is reserved, the next group counts too.
+// never empty.
 func (p PoolItem) open() (low, high int) {
-	groups := max(p.OpenGroups, p.ReservedLow/GroupSize+1)
-	return p.ReservedLow, min(p.Size, min(groups, p.Groups())*GroupSize)
+	_, last := p.groupsOpen()
+	return p.ReservedLow, min(p.Size, (last+1)*GroupSize)
 }

@@ -79,6 +79,17 @@ func (p *Pool) group(ctx context.Context, n int) (Group, error) {
 	return retried(ctx, func(ctx context.Context) (Group, error) { return p.store.Group(ctx, p.Name, n) })
 }
 
+// cheapGroup reads one group at half the price where the store offers that. What
+// it gives may be a second old.
+func (p *Pool) cheapGroup(ctx context.Context, n int) (Group, error) {
+	if s, ok := p.store.(interface {
+		eventualGroup(ctx context.Context, pool string, group int) (Group, error)
+	}); ok {
+		return retried(ctx, func(ctx context.Context) (Group, error) { return s.eventualGroup(ctx, p.Name, n) })
+	}
+	return p.group(ctx, n)
+}
+
 // Leases gives every number that has an item, lowest first, retired ones
 // included. A corrupt item is given with its *CorruptError, and the next ones
 // follow; any other error is the last.
@@ -115,22 +126,61 @@ func (g Group) empty() bool { return len(g.Leases) == 0 && len(g.Corrupt) == 0 }
 
 const (
 	maxGroups = MaxPoolSize / GroupSize
-	// sweepers is how many groups are worked on at once; a group is a partition of
-	// its own, and a new table has four.
+	// sweepers is how many groups are worked on at once.
 	sweepers = 16
+	// A sweep writes at most writesAtOnce numbers at once and writesPerSecond after
+	// that: what one partition of a table takes, for all groups may lie in one. A
+	// new table has four of them. So 65,536 numbers take 66 seconds.
+	writesPerSecond = 1000
+	writesAtOnce    = 1000
 )
+
+// pace keeps the writes of a sweep to a rate that a table bears.
+type pace struct {
+	mu   sync.Mutex
+	paid time.Time // when the writes so far would have ended at writesPerSecond
+}
+
+// wait waits for one write's turn.
+func (p *pace) wait(ctx context.Context) error {
+	const each = time.Second / writesPerSecond
+	p.mu.Lock()
+	now := time.Now()
+	p.paid = latest(p.paid, now).Add(each)
+	left := p.paid.Sub(now) - writesAtOnce*each
+	p.mu.Unlock()
+	if left <= 0 {
+		return nil
+	}
+	return pause(ctx, left)
+}
 
 // sweep is one run over the groups of a pool.
 type sweep struct {
 	*Pool
 	mu      sync.Mutex // for what the groups share, the caller's report included
 	corrupt *Corrupt
+	pace    pace
 }
 
 // sweep reads groups, several at once, and calls fn for each, until the first
 // error. It goes on behind the last one for as long as there are numbers:
 // retired ones lie above a pool that was made smaller.
 func (p *Pool) sweep(ctx context.Context, groups int, corrupt *Corrupt, fn func(ctx context.Context, s *sweep, n int, g Group) error) error {
+	return p.run(ctx, groups, true, p.group, corrupt, fn)
+}
+
+// sweepOpen is a sweep over the groups that leases can be in, and no others. It
+// writes only what is pinned on what it read, so answers may be a second old,
+// which is half the price.
+func (p *Pool) sweepOpen(ctx context.Context, item PoolItem, corrupt *Corrupt, fn func(ctx context.Context, s *sweep, n int, g Group) error) error {
+	_, last := item.groupsOpen()
+	return p.run(ctx, max(last+1, item.OpenGroups), false, p.cheapGroup, corrupt, fn)
+}
+
+// run is a sweep, behind the last group too or not.
+func (p *Pool) run(ctx context.Context, groups int, beyond bool, read func(context.Context, int) (Group, error),
+	corrupt *Corrupt, fn func(ctx context.Context, s *sweep, n int, g Group) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &sweep{Pool: p, corrupt: corrupt}
@@ -150,7 +200,7 @@ func (p *Pool) sweep(ctx context.Context, groups int, corrupt *Corrupt, fn func(
 		for _, c := range g.Corrupt {
 			corrupt.note(c)
 		}
-		if n == groups-1 && !g.empty() {
+		if beyond && n == groups-1 && !g.empty() {
 			groups++
 		}
 		if done++; p.Progress != nil {
@@ -161,7 +211,7 @@ func (p *Pool) sweep(ctx context.Context, groups int, corrupt *Corrupt, fn func(
 	for range min(groups, sweepers) {
 		wg.Go(func() {
 			for n, ok := take(); ok; n, ok = take() {
-				g, err := p.group(ctx, n)
+				g, err := read(ctx, n)
 				if err == nil {
 					err = fn(ctx, s, n, g)
 				}
@@ -182,6 +232,9 @@ func (p *Pool) sweep(ctx context.Context, groups int, corrupt *Corrupt, fn func(
 
 // do does one write, and counts it if it was done. A corrupt item is noted.
 func (s *sweep) do(ctx context.Context, w Write, count *int) (applied bool, err error) {
+	if err := s.pace.wait(ctx); err != nil {
+		return false, err
+	}
 	res, err := s.write(ctx, w)
 	s.mu.Lock()
 	defer s.mu.Unlock()

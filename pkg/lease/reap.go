@@ -55,7 +55,7 @@ func (p *Pool) Reap(ctx context.Context) (ReapReport, error) {
 		return r, nil
 	}
 	freed := 0
-	err = p.sweep(ctx, d.groups, &r.Corrupt, func(ctx context.Context, s *sweep, _ int, g Group) error {
+	err = p.sweepOpen(ctx, d.item, &r.Corrupt, func(ctx context.Context, s *sweep, _ int, g Group) error {
 		for _, l := range g.Leases {
 			// Pinned on the first look: a holder that has renewed since is alive,
 			// whatever its expiry and this machine's clock say.
@@ -82,21 +82,21 @@ func (p *Pool) Reap(ctx context.Context) (ReapReport, error) {
 // dues is what a look found due, and how to free it.
 type dues struct {
 	ReapReport
-	groups  int
+	item    PoolItem
 	longest time.Duration // lease among them
 	writes  map[int]Reap
 }
 
-// due looks at every number.
+// due looks at every number that can be held.
 func (p *Pool) due(ctx context.Context) (dues, error) {
 	d := dues{ReapReport: ReapReport{Pool: p.Name, Due: []int{}, Freed: []int{}}, writes: map[int]Reap{}}
 	item, err := p.itemInTime(ctx)
 	if err != nil {
 		return d, err
 	}
-	d.groups = item.Groups()
+	d.item = item
 	now := time.Now()
-	err = p.sweep(ctx, d.groups, &d.Corrupt, func(_ context.Context, s *sweep, _ int, g Group) error {
+	err = p.sweepOpen(ctx, item, &d.Corrupt, func(_ context.Context, s *sweep, _ int, g Group) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, l := range g.Leases {

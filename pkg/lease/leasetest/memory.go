@@ -33,6 +33,12 @@ func NewMemory(pool string, size int) *Memory {
 		return m
 	}
 	spec := lease.SeedSpec{Size: size, Floor: time.Now()}
+	// Pool.Seed keeps to the pace of a table, which memory has no need of: it finds
+	// the numbers there.
+	for n := range min(size, lease.MaxPoolSize) {
+		w := lease.Seed{Key: lease.Key{Pool: pool, NodeID: n}, Floor: spec.Floor}
+		m.leases[w.Item()], _ = w.Apply(nil)
+	}
 	if _, err := lease.OpenPool(m, pool).Seed(context.Background(), spec); err != nil {
 		panic(err)
 	}

@@ -1,0 +1,86 @@
+package lease
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// search is which groups a claimant looks at, and what it remembers of them from
+// one look to the next.
+//
+// A page of a large pool is a group of 256, so reading all of it for one number
+// would be 256 pages. The first page is of a random open group, for a herd to
+// spread. If that is full, the second is of the newest group: the older ones
+// have had more time to fill, and only the newest tells whether it is time to
+// open the next. Then random ones, those last that were full and have no lease
+// that expires by now: in these only a release makes room.
+//
+// The pool counts as exhausted when a look finds nothing on firstPages. Pools of
+// up to 4,096 numbers are seen as a whole by that. In larger ones a number that
+// is left may be missed when nearly nothing is left: with 1 % free in any 256
+// groups a look of 16 pages fails once in 10^17. Who waits reads laterPages a
+// second.
+type search struct {
+	full    map[int]time.Time // when the next lease of a full group expires
+	seen    map[int]bool      // in this look
+	waiting bool              // an earlier look found nothing
+	fresh   int               // groups from here on were opened since; 0 = none were
+	grown   int               // how often groups were opened
+}
+
+const (
+	firstPages = 16
+	laterPages = 4
+)
+
+// begin begins a look.
+func (s *search) begin() { s.seen = map[int]bool{} }
+
+// group gives the next group to look at, if there is to be another page.
+func (s *search) group(p PoolItem, now time.Time) (n int, ok bool) {
+	first, last := p.groupsOpen()
+	var fresh, due, full []int
+	for n := first; n <= last; n++ {
+		switch at, known := s.full[n]; {
+		case s.seen[n]:
+		case s.fresh > 0 && n >= s.fresh:
+			fresh = append(fresh, n)
+		case known && (at.IsZero() || at.After(now)):
+			full = append(full, n)
+		default:
+			due = append(due, n)
+		}
+	}
+	if pages := len(s.seen); pages >= firstPages || s.waiting && pages >= laterPages {
+		fresh, due, full = fresh[:min(len(fresh), max(2*firstPages-pages, 0))], nil, nil
+	}
+	for _, some := range [][]int{fresh, due, full} {
+		if len(some) > 0 {
+			n = some[rand.IntN(len(some))]
+			if len(fresh) == 0 && len(s.seen) == 1 && some[len(some)-1] == last {
+				n = last
+			}
+			s.seen[n] = true
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// foundFull remembers when a group can have a number at the earliest, if none is
+// given back; a zero time is never.
+func (s *search) foundFull(n int, next time.Time) {
+	if s.full == nil {
+		s.full = map[int]time.Time{}
+	}
+	s.full[n] = next
+}
+
+// step is how many groups to open.
+func (s *search) step() int { return 1 << min(s.grown, 7) }
+
+// opened remembers that groups from first on are new.
+func (s *search) opened(first int) {
+	s.fresh = first
+	s.grown++
+}

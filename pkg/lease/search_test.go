@@ -1,0 +1,245 @@
+package lease_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/embeddeddb"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+// What a start costs, in conditional writes and in Query pages, by how full the
+// pool is.
+
+// occupied is a pool of size numbers, the lowest low of them reserved and every
+// group open, of which a random part is held.
+func occupied(t *testing.T, s *leasetest.Memory, size, low int, part float64) {
+	t.Helper()
+	open := (size + lease.GroupSize - 1) / lease.GroupSize
+	if _, err := s.WritePool(t.Context(), lease.CreatePool{Pool: "orders", Size: size, OpenGroups: open, ReservedLow: low, At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	for n := low; n < size; n++ {
+		if _, err := s.Write(t.Context(), lease.Seed{Key: lease.Key{Pool: "orders", NodeID: n}, Floor: time.Now().Add(-time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		if rand.Float64() < part {
+			hold(t, s, n, time.Now(), time.Hour)
+		}
+	}
+}
+
+// starts lets tasks start and end one after the other, and gives what one costs.
+func starts(t *testing.T, s lease.Store, tasks int) (writes, pages float64) {
+	t.Helper()
+	c := &counter{Store: s}
+	for range tasks {
+		a, err := lease.Start(t.Context(), config(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = a.Close()
+	}
+	return float64(c.writes.Load())/float64(tasks) - 1, float64(c.queries.Load()) / float64(tasks) // without the release
+}
+
+// A lone task needs at most two conditional writes and two pages on average,
+// however full the pool is, in a small pool and in the largest.
+func TestLoneTask(t *testing.T) {
+	for _, size := range []int{1024, 65536} {
+		for _, part := range []float64{0.5, 0.9, 0.99} {
+			virtual(t, func(t *testing.T) {
+				s := leasetest.NewMemory("", 0)
+				occupied(t, s, size, size/65536*8, part)
+				writes, pages := starts(t, s, 500)
+				t.Logf("%d numbers, %.0f %% held: %.2f writes, %.2f pages", size, 100*part, writes, pages)
+				if writes > 2 || pages > 2 {
+					t.Errorf("%d numbers, %.0f %% held: %.2f writes and %.2f pages a task", size, 100*part, writes, pages)
+				}
+			})
+		}
+	}
+}
+
+// The same on a server that speaks DynamoDB. The largest pool is loaded from a
+// data file, since seeding it takes a minute by design.
+func TestLoneTaskOnEmbedded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := bufio.NewWriter(f)
+	fmt.Fprintln(w, "nodelease embedded DynamoDB, journal version 1")
+	fmt.Fprintln(w, `{"Table":"leases","Create":{"TableName":"leases","BillingMode":"PAY_PER_REQUEST",`+
+		`"AttributeDefinitions":[{"AttributeName":"pool_group","AttributeType":"S"},{"AttributeName":"node_id","AttributeType":"N"}],`+
+		`"KeySchema":[{"AttributeName":"pool_group","KeyType":"HASH"},{"AttributeName":"node_id","KeyType":"RANGE"}]}}`)
+	const line = `{"Table":"leases","Item":{"pool_group":{"S":"%s"},"node_id":{"N":"%d"},%s}}` + "\n"
+	past, future := time.Now().Add(-time.Hour).UnixMilli(), time.Now().Add(time.Hour).UnixMilli()
+	for size, pool := range map[int]string{1024: "small", 65536: "large"} {
+		low := size / 65536 * 8
+		fmt.Fprintf(w, line, pool, -1, fmt.Sprintf(`"item_format":{"N":"1"},"pool_size":{"N":"%d"},"open_groups":{"N":"%d"},"reserved_low":{"N":"%d"}`, size, size/256, low))
+		for n := low; n < size; n++ {
+			item := fmt.Sprintf(`"version":{"N":"0"},"reserved_until":{"N":"%d"}`, past)
+			if rand.Float64() < 0.99 {
+				item = fmt.Sprintf(`"version":{"N":"1"},"renewal":{"N":"0"},"holder":{"S":"h"},"not_before":{"N":"%d"},"expires_at":{"N":"%d"},"reserved_until":{"N":"%d"}`, past, future, future)
+			}
+			fmt.Fprintf(w, line, fmt.Sprintf("%s#%d", pool, n/256), n, item)
+		}
+	}
+	if err := errors.Join(w.Flush(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	db, err := embeddeddb.New(embeddeddb.Options{Data: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint, err := db.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	for _, pool := range []string{"small", "large"} {
+		c := &counter{Store: lease.NewDynamoDB(dynamotest.Client(t, endpoint), "leases")}
+		const tasks = 60
+		for range tasks {
+			cfg := config(c)
+			cfg.Pool = pool
+			a, err := lease.Start(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = a.Close()
+		}
+		writes, pages := float64(c.writes.Load())/tasks-1, float64(c.queries.Load())/tasks
+		t.Logf("%s: %.2f writes, %.2f pages", pool, writes, pages)
+		if writes > 2 || pages > 2 {
+			t.Errorf("%s: %.2f writes and %.2f pages a task", pool, writes, pages)
+		}
+	}
+}
+
+// Tasks that come one by one fill the largest pool from its first group on, and
+// open the next one when the last is more than 75 % full. They too need two writes
+// and two pages at most.
+func TestGroupsFillUp(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tasks = 2000
+		s := leasetest.NewMemory("", 0)
+		occupied(t, s, 65536, 8, 0)
+		if _, err := s.WritePool(t.Context(), lease.OpenGroups{Pool: "orders", From: 256, To: 1}); err != nil {
+			t.Fatal(err)
+		}
+		c := &counter{Store: s}
+		highest := 0
+		for range tasks {
+			cfg := config(c)
+			cfg.TTL = 24 * time.Hour
+			highest = max(highest, start(t, cfg).NodeID())
+		}
+		p, err := s.PoolItem(t.Context(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		writes, pages := float64(c.writes.Load())/tasks, float64(c.queries.Load())/tasks
+		t.Logf("%d tasks in %d groups, highest number %d: %.2f writes, %.2f pages", tasks, p.OpenGroups, highest, writes, pages)
+		if least := tasks / lease.GroupSize; p.OpenGroups < least || p.OpenGroups > 2*least {
+			t.Errorf("%d tasks are in %d groups", tasks, p.OpenGroups)
+		}
+		if highest >= p.OpenGroups*lease.GroupSize {
+			t.Errorf("number %d with %d groups open", highest, p.OpenGroups)
+		}
+		if writes > 2 || pages > 2 {
+			t.Errorf("%.2f writes and %.2f pages a task", writes, pages)
+		}
+		// What looks after the pool reads those groups and no others.
+		c.queries.Store(0)
+		stats, err := lease.OpenPool(c, "orders").Stats(t.Context())
+		if err != nil || stats.Held != tasks || stats.Capacity != 65528 || c.queries.Load() != int64(p.OpenGroups) {
+			t.Errorf("%+v, %v, %d pages", stats, err, c.queries.Load())
+		}
+		c.queries.Store(0)
+		if report, err := lease.OpenPool(c, "orders").Reap(t.Context()); err != nil || report.Held != tasks || c.queries.Load() != int64(p.OpenGroups) {
+			t.Errorf("%+v, %v, %d pages", report, err, c.queries.Load())
+		}
+	})
+}
+
+// A herd much larger than what is open finds room after a few rounds.
+func TestHerdOpensGroups(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tasks = 1500
+		s := leasetest.NewMemory("", 0)
+		occupied(t, s, 65536, 8, 0)
+		if _, err := s.WritePool(t.Context(), lease.OpenGroups{Pool: "orders", From: 256, To: 1}); err != nil {
+			t.Fatal(err)
+		}
+		c := &counter{Store: s}
+		var failed atomic.Int64
+		together(tasks, func(int) {
+			cfg := config(c)
+			cfg.TTL = 24 * time.Hour
+			a, err := lease.Start(t.Context(), cfg)
+			if err != nil {
+				failed.Add(1)
+				t.Error(err)
+				return
+			}
+			t.Cleanup(func() { _ = a.Close() })
+		})
+		p, _ := s.PoolItem(t.Context(), "orders")
+		t.Logf("%d groups open: %.2f writes and %.2f pages a task", p.OpenGroups, float64(c.writes.Load())/tasks, float64(c.queries.Load())/tasks)
+		if p.OpenGroups > 64 {
+			t.Errorf("%d groups are open", p.OpenGroups)
+		}
+	})
+}
+
+// That nothing is free is found without reading the whole of a large pool, at once
+// and again while one waits.
+func TestExhaustionIsCheap(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := leasetest.NewMemory("", 0)
+		occupied(t, s, 65536, 8, 1)
+		c := &counter{Store: s}
+		var none *lease.ExhaustedError
+		cfg := config(c)
+		cfg.TTL = 2 * time.Hour // what is reserved for others is no sign of a clock that is behind
+		if _, err := lease.Start(t.Context(), cfg); !errors.As(err, &none) || none.Unseen != 240 || none.NextFree.IsZero() || !strings.Contains(err.Error(), "240 groups") {
+			t.Fatal(err)
+		}
+		if pages := c.queries.Load(); pages != 16 {
+			t.Errorf("%d pages to find that nothing is free", pages)
+		}
+		c.queries.Store(0)
+		cfg.Wait = time.Minute
+		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrPoolExhausted) {
+			t.Fatal(err)
+		}
+		if pages := c.queries.Load(); pages > 16+4*125 {
+			t.Errorf("%d pages in a minute", pages)
+		}
+	})
+	// A small pool is seen as a whole, so that its last number is found at once.
+	virtual(t, func(t *testing.T) {
+		s := leasetest.NewMemory("", 0)
+		occupied(t, s, 4096, 0, 1)
+		last := item(t, s, 1234)
+		if _, err := s.Write(t.Context(), lease.Release{Key: lease.Key{Pool: "orders", NodeID: 1234}, Session: last.Holder, Version: last.Version, ReservedUntil: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		if a := start(t, config(s)); a.NodeID() != 1234 {
+			t.Error(a.NodeID())
+		}
+	})
+}

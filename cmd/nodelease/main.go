@@ -12,6 +12,8 @@
 //	3  pool exhausted: every number is held
 //	4  lease lost: the number is someone else's
 //
+// exec passes its program's code through and uses 125 and up for its own.
+//
 // Results go to stdout, as text or with --json as one line of JSON; errors go to
 // stderr and say what to do.
 package main
@@ -55,6 +57,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if errors.As(err, &usage) {
 		fmt.Fprintln(stderr, cmd.UsageString())
 	}
+	if err.Error() == "" {
+		return exitCode(err) // a child has said all there was to say
+	}
 	fmt.Fprintf(stderr, "%s%s\n", demo.ErrorPrefix, strings.TrimPrefix(err.Error(), "lease: "))
 	return exitCode(err)
 }
@@ -62,9 +67,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // exitCode is the contract with scripts.
 func exitCode(err error) int {
 	var usage *usageError
+	var own *exitError
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &own):
+		return own.code
 	case errors.As(err, &usage):
 		return 2
 	case errors.Is(err, lease.ErrPoolExhausted):

@@ -194,6 +194,15 @@ func (a *Agent) Lease() (Lease, error) {
 	return a.term.lease.clone(), nil
 }
 
+// Left is the time until the deadline, as of now: not positive once it has passed.
+// A confirmed renewal moves the deadline on. It is for those who must act before
+// it; whether the lease may be relied on is for Lease to say.
+func (a *Agent) Left() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.term.deadline - a.clock.Monotonic()
+}
+
 // early is how long the number still belongs to its last holder, as far as this
 // machine's clock can tell; not positive once it does not.
 func (a *Agent) early() time.Duration {

@@ -1,0 +1,460 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/demo"
+	"github.com/nodelease/nodelease/internal/embeddeddb"
+)
+
+// testChild makes this test binary a program that exec runs. It says what happens
+// to it, and every few milliseconds its clock, over a connection of its own, whose
+// end is its death.
+const testChild = "test-child"
+
+func init() {
+	if len(os.Args) > 3 && os.Args[1] == testChild {
+		runTestChild(os.Args[2], os.Args[3])
+	}
+}
+
+func runTestChild(address, mode string) {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1)
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		os.Exit(99)
+	}
+	say := func(format string, args ...any) { fmt.Fprintf(conn, format+"\n", args...) }
+	say("hello %s %d %d %s %s", mode, os.Getpid(), os.Getppid(), os.Getenv("NODELEASE_NODE_ID"), os.Getenv("NODELEASE_VERSION"))
+	if mode == "parent" || mode == "leaver" {
+		self, _ := os.Executable()
+		grandchild := exec.Command(self, testChild, address, "stubborn")
+		grandchild.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // as a daemon does
+		if grandchild.Start() != nil {
+			os.Exit(98)
+		}
+	}
+	go func() {
+		for {
+			say("alive %d", time.Now().UnixMilli())
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	if mode == "leaver" {
+		bufio.NewReader(conn).ReadString('\n') // the test says when
+		os.Exit(6)
+	}
+	for s := range signals {
+		say("got %v", s)
+		if s == syscall.SIGTERM && mode == "obey" {
+			os.Exit(7)
+		}
+	}
+}
+
+// stage is where test children say what happens.
+type stage struct{ net.Listener }
+
+func newStage(t *testing.T) stage {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return stage{l}
+}
+
+// actor is a test child, as far as its connection tells.
+type actor struct {
+	net.Conn
+	lines        *bufio.Scanner
+	pid, parent  int
+	node, mode   string
+	lastAlive    time.Time
+	toldOfSignal []string
+}
+
+// enter waits for the next test child.
+func (s stage) enter(t *testing.T) *actor {
+	t.Helper()
+	conn, err := s.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	a := &actor{Conn: conn, lines: bufio.NewScanner(conn)}
+	if !a.lines.Scan() {
+		t.Fatal("it died at once")
+	}
+	words := strings.Fields(a.lines.Text())
+	if len(words) != 6 || words[0] != "hello" {
+		t.Fatalf("%q", words)
+	}
+	a.mode, a.node = words[1], words[4]
+	a.pid, _ = strconv.Atoi(words[2])
+	a.parent, _ = strconv.Atoi(words[3])
+	return a
+}
+
+// hear reads until the child says what is wanted, or dies.
+func (a *actor) hear(want string) bool {
+	for a.lines.Scan() {
+		word, rest, _ := strings.Cut(a.lines.Text(), " ")
+		switch word {
+		case "alive":
+			ms, _ := strconv.ParseInt(rest, 10, 64)
+			a.lastAlive = time.UnixMilli(ms)
+		case "got":
+			a.toldOfSignal = append(a.toldOfSignal, rest)
+		}
+		if a.lines.Text() == want {
+			return true
+		}
+	}
+	return false
+}
+
+// end reads until it dies.
+func (a *actor) end() { a.hear("") }
+
+// execOf is exec of a test child.
+func execOf(t *testing.T, flags []string, s stage, mode string) *program {
+	t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"exec"}, flags...)
+	return start(t, self(append(args, "--", binary, testChild, s.Addr().String(), mode)...))
+}
+
+// short makes leases short enough to wait for their end, with a guard and a grace
+// that a busy machine can keep.
+func short(flags []string) []string {
+	return append([]string{"--ttl", "3s", "--guard", "800ms", "--claim-guard", "100ms", "--grace", "900ms"}, flags...)
+}
+
+// holder tells who holds number 0 and until when.
+func holder(t *testing.T, flags []string) (task string, expires time.Time) {
+	t.Helper()
+	code, stdout, stderr := call(append([]string{"list", "--json"}, flags...)...)
+	var l struct {
+		Nodes []struct {
+			State     string    `json:"state"`
+			Task      string    `json:"task"`
+			ExpiresAt time.Time `json:"expires_at"`
+		} `json:"nodes"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &l); err != nil || code != 0 || len(l.Nodes) != 1 {
+		t.Fatalf("%s %s %v", stdout, stderr, err)
+	}
+	if l.Nodes[0].State == "free" {
+		return "", time.Time{}
+	}
+	return l.Nodes[0].State, l.Nodes[0].ExpiresAt
+}
+
+// onePool is a table with a pool of one number.
+func onePool(t *testing.T) (flags []string) {
+	t.Helper()
+	flags, _ = breakable(t, 1)
+	return flags
+}
+
+// breakable is a table with a pool whose database can be made to stop answering.
+func breakable(t *testing.T, size int) (flags []string, outage func(bool)) {
+	t.Helper()
+	db, err := embeddeddb.New(embeddeddb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if out.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		db.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() { server.Close(); db.Close() })
+	if err := demo.CreateTable(t.Context(), server.URL, "leases"); err != nil {
+		t.Fatal(err)
+	}
+	flags = []string{"--endpoint", server.URL, "--table", "leases", "--pool", "orders"}
+	if code, _, stderr := call(append([]string{"seed", "--size", strconv.Itoa(size)}, flags...)...); code != 0 {
+		t.Fatal(stderr)
+	}
+	return flags, out.Store
+}
+
+func send(t *testing.T, pid int, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestExecExitCodes(t *testing.T) {
+	flags := onePool(t)
+	for _, test := range []struct {
+		program []string
+		want    int
+		stdout  string
+		stderr  string
+	}{
+		{[]string{"sh", "-c", "echo $NODELEASE_NODE_ID $NODELEASE_VERSION $NODELEASE_POOL"}, 0, "0 1 orders\n", ""},
+		{[]string{"sh", "-c", "echo $NODELEASE_VERSION; exit 7"}, 7, "2\n", ""},
+		{[]string{"sh", "-c", "exit 125"}, 125, "", ""},
+		{[]string{"sh", "-c", "kill -KILL $$"}, 137, "", ""},
+		{[]string{"sh", "-c", "kill -TERM $$"}, 143, "", ""},
+		{[]string{"printf", "%s-%s", "--ttl", "\xff\n"}, 0, "--ttl-\xff\n", ""},
+		{[]string{"no-such-program"}, 127, "", `"no-such-program" cannot be run`},
+		{[]string{"/no/such/program"}, 127, "", "cannot be run"},
+		{[]string{"/etc/passwd"}, 126, "", "cannot be run"},
+		{[]string{"/"}, 126, "", "cannot be run"},
+		{nil, 125, "", "which program?"},
+		{[]string{"--frob", "true"}, 125, "", "unknown flag: --frob"},
+		{[]string{"--grace", "10s", "true"}, 125, "", "--grace 10s: use up to"},
+		{[]string{"--pool", "empty", "true"}, 125, "", "pool not seeded"},
+	} {
+		t.Run(strings.Join(test.program, " "), func(t *testing.T) {
+			args := append([]string{"exec"}, flags...)
+			if len(test.program) > 0 && !strings.HasPrefix(test.program[0], "--") {
+				args = append(args, "--")
+			}
+			p := start(t, self(append(args, test.program...)...))
+			stdout, code := p.end(t)
+			if code != test.want || stdout != test.stdout || !strings.Contains(p.stderr.String(), test.stderr) || test.stderr == "" && p.stderr.String() != "" {
+				t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, p.stderr)
+			}
+			if state, _ := holder(t, flags); state != "" {
+				t.Errorf("the number is %s", state)
+			}
+		})
+	}
+}
+
+// A program that has no "x" fails in the guardian; one that does not parse, too.
+func TestExecCannotRun(t *testing.T) {
+	flags := onePool(t)
+	script := t.TempDir() + "/script"
+	if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, self(append(append([]string{"exec"}, flags...), "--", script)...))
+	if _, code := p.end(t); code != 127 || strings.Count(p.stderr.String(), "cannot be run") != 1 {
+		t.Errorf("exit code %d, %s", code, p.stderr)
+	}
+	if state, _ := holder(t, flags); state != "" {
+		t.Errorf("the number is %s", state)
+	}
+}
+
+func TestExecSignals(t *testing.T) {
+	t.Parallel()
+	flags, s := onePool(t), newStage(t)
+	p := execOf(t, flags, s, "obey")
+	a := s.enter(t)
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1} {
+		send(t, p.Process.Pid, sig)
+		if !a.hear("got " + sig.String()) {
+			t.Fatalf("%v did not arrive: %s", sig, p.stderr)
+		}
+	}
+	if state, _ := holder(t, flags); state != "held" {
+		t.Errorf("the number is %q", state)
+	}
+	send(t, p.Process.Pid, syscall.SIGTERM)
+	a.end()
+	if _, code := p.end(t); code != 7 || len(a.toldOfSignal) != 3 {
+		t.Errorf("exit code %d, signals %v, %s", code, a.toldOfSignal, p.stderr)
+	}
+	if state, _ := holder(t, flags); state != "" {
+		t.Errorf("the number is %s", state)
+	}
+}
+
+// A signal before the program was started ends exec.
+func TestExecInterruptedWhileWaiting(t *testing.T) {
+	t.Parallel()
+	flags, s := onePool(t), newStage(t)
+	execOf(t, flags, s, "obey")
+	s.enter(t)
+	p := self(append(append([]string{"exec", "--wait", "1h"}, flags...), "--", "true")...)
+	p.Env = append(p.Environ(), asProgram+"=1", marker(t))
+	stderr, err := p.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, _ := bufio.NewReader(stderr).ReadString('\n'); !strings.Contains(line, "waiting") {
+		t.Errorf("%q", line)
+	}
+	send(t, p.Process.Pid, syscall.SIGTERM)
+	io.Copy(io.Discard, stderr)
+	if p.Wait(); p.ProcessState.ExitCode() != 143 {
+		t.Errorf("exit code %d", p.ProcessState.ExitCode())
+	}
+}
+
+// Whoever is frozen, no child runs at the moment from which on others may have the
+// number. It is killed at the deadline, and told before, unless it is frozen.
+func TestExecFrozen(t *testing.T) {
+	for name, test := range map[string]struct {
+		mode                  string
+		self, child, guardian bool
+		told                  bool
+	}{
+		"exec, obedient child":      {mode: "obey", self: true, told: true},
+		"exec, stubborn child":      {mode: "stubborn", self: true, told: true},
+		"exec, child with children": {mode: "parent", self: true, told: true},
+		"exec and child":            {mode: "stubborn", self: true, child: true},
+		"guardian":                  {mode: "stubborn", guardian: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			flags, outage := breakable(t, 1)
+			p := execOf(t, short(flags), s, test.mode)
+			a := s.enter(t)
+			all := []*actor{a}
+			if test.mode == "parent" {
+				all = append(all, s.enter(t))
+			}
+			if test.self {
+				send(t, p.Process.Pid, syscall.SIGSTOP)
+			}
+			if test.child {
+				send(t, a.pid, syscall.SIGSTOP)
+			}
+			if test.guardian {
+				send(t, a.parent, syscall.SIGSTOP)
+				outage(true)
+			}
+			var expires time.Time
+			if !test.guardian {
+				_, expires = holder(t, flags)
+			}
+			for _, a := range all {
+				a.end()
+				if !test.guardian && !a.lastAlive.Before(expires) {
+					t.Errorf("%s was alive at %v, the lease expired at %v", a.mode, a.lastAlive, expires)
+				}
+			}
+			if told := len(a.toldOfSignal) > 0; told != test.told && !test.child {
+				t.Errorf("signals %v", a.toldOfSignal)
+			}
+			if test.self {
+				send(t, p.Process.Pid, syscall.SIGCONT)
+			}
+			outage(false)
+			if _, code := p.end(t); code != 125 || !strings.Contains(p.stderr.String(), "was ended, since node 0 of pool orders could not be kept") {
+				t.Errorf("exit code %d, %s", code, p.stderr)
+			}
+		})
+	}
+}
+
+// The database is away: the child is told in time, killed in time, and the code is
+// exec's own.
+func TestExecOutage(t *testing.T) {
+	for _, mode := range []string{"obey", "stubborn"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			flags, outage := breakable(t, 1)
+			p := execOf(t, short(flags), s, mode)
+			a := s.enter(t)
+			outage(true)
+			a.end()
+			outage(false) // so that the number can be given back
+			if len(a.toldOfSignal) != 1 {
+				t.Errorf("signals %v", a.toldOfSignal)
+			}
+			if _, code := p.end(t); code != 125 || !strings.Contains(p.stderr.String(), "could not be kept") {
+				t.Errorf("exit code %d, %s", code, p.stderr)
+			}
+		})
+	}
+}
+
+// Nothing stays, whoever of the three is killed, and in whatever group and session
+// it is: see start for the processes that are left.
+func TestExecKilled(t *testing.T) {
+	for _, who := range []string{"exec", "frozen exec", "guardian", "child"} {
+		t.Run(who, func(t *testing.T) {
+			t.Parallel()
+			flags, s := onePool(t), newStage(t)
+			p := execOf(t, short(flags), s, "parent")
+			a := s.enter(t)
+			b := s.enter(t)
+			want := 125
+			switch who {
+			case "frozen exec":
+				send(t, p.Process.Pid, syscall.SIGSTOP)
+				fallthrough
+			case "exec":
+				send(t, p.Process.Pid, syscall.SIGKILL)
+				want = -1
+			case "guardian":
+				send(t, a.parent, syscall.SIGKILL)
+			case "child":
+				send(t, a.pid, syscall.SIGKILL)
+				want = 137
+			}
+			a.end()
+			b.end()
+			if _, code := p.end(t); code != want {
+				t.Errorf("exit code %d, %s", code, p.stderr)
+			}
+			if state, _ := holder(t, flags); want > 0 && state != "" {
+				t.Errorf("the number is %s", state)
+			}
+		})
+	}
+}
+
+// What a child leaves behind is told to end, and the number is given back only when
+// it has ended.
+func TestExecLeftBehind(t *testing.T) {
+	t.Parallel()
+	flags, s := onePool(t), newStage(t)
+	p := execOf(t, append([]string{"--grace", "6s"}, flags...), s, "leaver")
+	a := s.enter(t)
+	b := s.enter(t)
+	fmt.Fprintln(a, "leave")
+	a.end()
+	if !b.hear("got " + syscall.SIGTERM.String()) {
+		t.Error("what was left behind was not told")
+	}
+	if state, _ := holder(t, flags); state != "held" {
+		t.Errorf("while something is left, the number is %q", state)
+	}
+	send(t, b.pid, syscall.SIGKILL)
+	b.end()
+	if _, code := p.end(t); code != 6 {
+		t.Errorf("exit code %d, %s", code, p.stderr)
+	}
+	if state, _ := holder(t, flags); state != "" {
+		t.Errorf("the number is %s", state)
+	}
+}

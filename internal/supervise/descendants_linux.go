@@ -1,0 +1,73 @@
+package supervise
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// process is one line of the process table.
+type process struct {
+	pid, parent int
+}
+
+// signalBelow sends a signal to every living process below root but one and what
+// is below that, and tells how many there were. A process that is being started
+// meanwhile may be missed: who kills does it again until none is left.
+func signalBelow(root, except int, sig syscall.Signal) (living int) {
+	for _, p := range below(root, except) {
+		living++
+		// The handle names this very process; only if it is still the child of that
+		// parent, its number has not been given to another in between.
+		h, err := os.FindProcess(p.pid)
+		if err != nil {
+			continue
+		}
+		if now, ok := look(p.pid); ok && now.parent == p.parent {
+			_ = h.Signal(sig)
+		}
+		_ = h.Release()
+	}
+	return living
+}
+
+// below is every living process below root, parents before their children.
+func below(root, except int) (found []process) {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	children := map[int][]process{}
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil || pid == except {
+			continue
+		}
+		if p, ok := look(pid); ok {
+			children[p.parent] = append(children[p.parent], p)
+		}
+	}
+	for queue := children[root]; len(queue) > 0; {
+		found = append(found, queue...)
+		var next []process
+		for _, p := range queue {
+			next = append(next, children[p.pid]...)
+		}
+		queue = next
+	}
+	return found
+}
+
+// look reads one process's line; not ok if it is dead, buried or not.
+func look(pid int) (process, bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, false
+	}
+	// pid (name) state parent …; the name may have any characters in it.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 2 || bytes.ContainsAny(fields[0], "ZX") {
+		return process{}, false
+	}
+	parent, err := strconv.Atoi(string(fields[1]))
+	return process{pid, parent}, err == nil
+}

@@ -91,6 +91,7 @@ func TestLayers(t *testing.T) {
 	for pkg, forbidden := range map[string]string{
 		"./pkg/snowflake": `\.`, // a dot: any module but the standard library
 		"./pkg/lease":     `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel`,
+		"./pkg/cluster":   `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel|pgx`,
 		"./functions/...": `aws-cdk-go|jsii|/infra`,
 	} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", pkg)

@@ -1,0 +1,404 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
+)
+
+func TestMembersSeeEachOther(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		c := cluster.NewMemory()
+		a := join(t, c, "a", func(c *cluster.Config) { c.Metadata = map[string]string{"zone": "1"} })
+		wait(time.Second)
+		b := join(t, c, "b")
+		if names(b.State()) != "a b" || names(a.State()) != "a" {
+			t.Errorf("b sees %q at once, a %q before its next heartbeat", names(b.State()), names(a.State()))
+		}
+		wait(timeout)
+		if !a.State().Equal(b.State()) || a.State().Len() != 2 || leader(a) != "a" || leader(b) != "a" {
+			t.Errorf("a sees %q led by %s, b %q led by %s", names(a.State()), leader(a), names(b.State()), leader(b))
+		}
+		m, ok := b.State().Member(a.Self().SessionID)
+		if !ok || m.NodeID != "a" || m.Version != 1 || m.Metadata["zone"] != "1" || time.Since(m.Heartbeat) > timeout {
+			t.Errorf("%+v", m)
+		}
+		m.Metadata["zone"] = "changed"
+		if again, _ := b.State().Member(m.SessionID); again.Metadata["zone"] != "1" {
+			t.Error("a reader changed the state")
+		}
+	})
+}
+
+// Who stops heartbeating is dropped after the time-out, and no earlier.
+func TestTimeout(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		c := cluster.NewMemory()
+		a, b := join(t, c, "a"), join(t, c, "b")
+		wait(timeout)
+		if err := errors.Join(b.Close(), b.Close()); err != nil {
+			t.Fatal(err)
+		}
+		wait(timeout / 2)
+		if names(a.State()) != "a b" {
+			t.Errorf("after half of the time-out: %q", names(a.State()))
+		}
+		wait(settled - timeout/2)
+		if names(a.State()) != "a" {
+			t.Errorf("after the time-out: %q", names(a.State()))
+		}
+		if !errors.Is(b.Err(), cluster.ErrClosed) {
+			t.Error(b.Err())
+		}
+		<-b.Done()
+	})
+}
+
+// After a silence that was longer than the time-out a node has a new session; a
+// shorter one leaves it.
+func TestRotation(t *testing.T) {
+	for _, c := range []struct {
+		silence time.Duration
+		rotated bool
+	}{{timeout - timeout/3, false}, {3 * timeout, true}} {
+		t.Run(c.silence.String(), func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				shared := cluster.NewMemory()
+				link := &network{Coordinator: shared}
+				var told recorder
+				a := join(t, shared, "a", func(c *cluster.Config) { c.Listeners = []cluster.Listener{told.listen} })
+				b := join(t, link, "b")
+				wait(timeout)
+				before := b.Self()
+				link.set(true, nil)
+				wait(c.silence)
+				link.set(false, nil)
+				wait(settled)
+				after := b.Self()
+				if rotated := after.SessionID != before.SessionID; rotated != c.rotated || after.SessionID < before.SessionID || after.NodeID != "b" {
+					t.Errorf("was %+v, is %+v", before, after)
+				}
+				if c.rotated != (after.Version == before.Version+1) {
+					t.Errorf("version %d, was %d", after.Version, before.Version)
+				}
+				if _, old := a.State().Member(before.SessionID); old == c.rotated || !a.State().Equal(b.State()) {
+					t.Errorf("a sees %q, b %q", names(a.State()), names(b.State()))
+				}
+				want := []string{"a", "a b"}
+				if c.rotated {
+					want = []string{"a", "a b", "a", "a b"}
+				}
+				sameStates(t, told.events(), want)
+			})
+		})
+	}
+}
+
+// sameStates checks what a listener was told, and that each event goes on from
+// the one before.
+func sameStates(t *testing.T, events []cluster.Event, want []string) {
+	t.Helper()
+	var got []string
+	var previous cluster.State
+	for _, e := range events {
+		got = append(got, names(e.State))
+		if !e.Previous.Equal(previous) || e.State.Equal(e.Previous) {
+			t.Errorf("told %q after %q, which was %q", names(e.State), names(previous), names(e.Previous))
+		}
+		previous = e.State
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("told %q, want %q", got, want)
+	}
+}
+
+// Nothing changes, and nobody is told so.
+func TestNoNewsIsNotTold(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		c := cluster.NewMemory()
+		var told recorder
+		a := join(t, c, "a", func(c *cluster.Config) { c.Listeners = []cluster.Listener{told.listen} })
+		wait(time.Hour)
+		sameStates(t, told.events(), []string{"a"})
+		if e := told.events()[0]; e.Cluster != "orders" || e.NodeID != "a" || e.SessionID != a.Self().SessionID {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+// A slow listener delays neither heartbeats nor the other listeners, and is then
+// told the newest alone.
+func TestSlowListener(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		c := cluster.NewMemory()
+		var slow, quick recorder
+		release := make(chan struct{})
+		a := join(t, c, "a", func(c *cluster.Config) {
+			c.Listeners = []cluster.Listener{func(ctx context.Context, e cluster.Event) error {
+				<-release
+				return slow.listen(ctx, e)
+			}, quick.listen}
+		})
+		wait(0) // the first state is on its way to both
+		b := join(t, c, "b")
+		wait(timeout)
+		join(t, c, "c")
+		wait(timeout)
+		_ = b.Close()
+		wait(10 * timeout)
+		d := join(t, c, "d")
+		if names(d.State()) != "a c d" {
+			t.Errorf("while a's listener is slow, d sees %q", names(d.State()))
+		}
+		wait(timeout)
+		sameStates(t, quick.events(), []string{"a", "a b", "a b c", "a c", "a c d"})
+		close(release)
+		wait(0)
+		sameStates(t, slow.events(), []string{"a", "a c d"})
+		if a.Err() != nil {
+			t.Error(a.Err())
+		}
+	})
+}
+
+// A listener that fails ends the node's part: it is down and says why, and the
+// others drop it.
+func TestFatalListener(t *testing.T) {
+	cause := errors.New("no disk")
+	for name, fail := range map[string]cluster.Listener{
+		"error": func(_ context.Context, e cluster.Event) error {
+			if e.State.Len() > 1 {
+				return cause
+			}
+			return nil
+		},
+		"panic": func(_ context.Context, e cluster.Event) error {
+			if e.State.Len() > 1 {
+				panic("no disk")
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				c := cluster.NewMemory()
+				var other recorder
+				a := join(t, c, "a", func(c *cluster.Config) { c.Listeners = []cluster.Listener{fail, other.listen} })
+				health(t, a, 200, "UP", "")
+				b := join(t, c, "b")
+				<-a.Done()
+				if err := a.Err(); !errors.Is(err, cluster.ErrListener) || !strings.Contains(err.Error(), "no disk") {
+					t.Error(err)
+				}
+				health(t, a, 503, "DOWN", "no disk")
+				health(t, b, 200, "UP", "")
+				wait(settled)
+				if names(b.State()) != "b" {
+					t.Errorf("b sees %q", names(b.State()))
+				}
+				told := len(other.events())
+				join(t, c, "c")
+				wait(settled)
+				if len(other.events()) != told {
+					t.Error("a listener of a node that is down was told more")
+				}
+				if err := a.Close(); err != nil || !errors.Is(a.Err(), cluster.ErrListener) {
+					t.Error(err, a.Err())
+				}
+			})
+		})
+	}
+}
+
+func health(t *testing.T, n *cluster.Node, code int, texts ...string) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	n.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+	for _, text := range append(texts, n.Self().SessionID) {
+		if w.Code != code || !strings.Contains(w.Body.String(), text) {
+			t.Errorf("%d %s, want %d with %q", w.Code, w.Body, code, text)
+		}
+	}
+}
+
+// An outage of the backend ends nobody's part.
+func TestOutageLeavesHealthUp(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		link := &network{Coordinator: cluster.NewMemory()}
+		a := join(t, link, "a")
+		link.set(true, nil)
+		wait(time.Hour)
+		health(t, a, 200, "UP")
+		link.set(false, nil)
+		wait(timeout)
+		if a.State().Len() != 1 {
+			t.Errorf("a sees %q", names(a.State()))
+		}
+	})
+}
+
+// A listener may close its own node.
+func TestCloseFromAListener(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		nodes := make(chan *cluster.Node, 1)
+		n := join(t, cluster.NewMemory(), "a", func(c *cluster.Config) {
+			c.Listeners = []cluster.Listener{func(context.Context, cluster.Event) error { return (<-nodes).Close() }}
+		})
+		nodes <- n
+		<-n.Done()
+		if !errors.Is(n.Err(), cluster.ErrClosed) {
+			t.Error(n.Err())
+		}
+	})
+}
+
+// Two sides of a partition see different states, each with a leader of its own,
+// and the same one when it is over.
+func TestPartition(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		shared := cluster.NewMemory()
+		left := func(m cluster.Member) bool { return m.NodeID < "c" }
+		right := func(m cluster.Member) bool { return m.NodeID >= "c" }
+		links, nodes := map[string]*network{}, map[string]*cluster.Node{}
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			links[name] = &network{Coordinator: shared}
+			nodes[name] = join(t, links[name], name)
+			wait(time.Millisecond)
+		}
+		check := func(when string, states, leaders map[bool]string) {
+			t.Helper()
+			for name, n := range nodes {
+				isLeft := name < "c"
+				if names(n.State()) != states[isLeft] || leader(n) != leaders[isLeft] {
+					t.Errorf("%s, %s sees %q led by %s", when, name, names(n.State()), leader(n))
+				}
+			}
+		}
+		wait(timeout)
+		whole := map[bool]string{true: "a b c d e", false: "a b c d e"}
+		check("before", whole, map[bool]string{true: "a", false: "a"})
+		for name, l := range links {
+			l.set(false, map[bool]func(cluster.Member) bool{true: left, false: right}[name < "c"])
+		}
+		wait(timeout)
+		check("in the partition", map[bool]string{true: "a b", false: "c d e"}, map[bool]string{true: "a", false: "c"})
+		for _, l := range links {
+			l.set(false, nil)
+		}
+		wait(timeout)
+		check("after", whole, map[bool]string{true: "a", false: "a"})
+	})
+}
+
+// A thousand members come and go; in the end all see the same.
+func TestChurn(t *testing.T) {
+	members := 1000
+	if testing.Short() {
+		members = 100
+	}
+	virtual(t, func(t *testing.T) {
+		c := cluster.NewMemory()
+		var told recorder
+		var nodes []*cluster.Node
+		start := func(name string) *cluster.Node {
+			return join(t, c, name, func(c *cluster.Config) { c.Every = timeout / 2 })
+		}
+		watcher := join(t, c, "watcher", func(c *cluster.Config) { c.Listeners = []cluster.Listener{told.listen} })
+		for i := range members {
+			nodes = append(nodes, start(fmt.Sprint("node ", i)))
+		}
+		for i := 0; i < members; i += 3 { // a third restarts, over two time-outs
+			_ = nodes[i].Close()
+			time.Sleep(6 * timeout / time.Duration(members)) // virtual
+			nodes[i] = start(fmt.Sprint("node ", i))
+		}
+		wait(timeout + timeout)
+		want := watcher.State()
+		if want.Len() != members+1 {
+			t.Errorf("the watcher sees %d members", want.Len())
+		}
+		for _, n := range nodes {
+			if !n.State().Equal(want) || leader(n) != "watcher" {
+				t.Fatalf("%s sees %d members led by %s", n.Self().NodeID, n.State().Len(), leader(n))
+			}
+		}
+		events := told.events()
+		if last := events[len(events)-1]; !last.State.Equal(want) {
+			t.Errorf("the last that was told are %d members", last.State.Len())
+		}
+	})
+}
+
+// Those who prefer to pull: each loop has its own previous state, and skips what
+// it was too busy to see.
+func TestChanges(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		c := cluster.NewMemory()
+		a := join(t, c, "a")
+		var told recorder
+		for e := range a.Changes(t.Context()) {
+			_ = told.listen(t.Context(), e)
+			switch len(told.events()) {
+			case 1:
+				join(t, c, "b")
+				wait(timeout)
+				join(t, c, "c")
+				wait(timeout)
+				continue
+			case 2:
+			}
+			break
+		}
+		sameStates(t, told.events(), []string{"a", "a b c"})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for range a.Changes(ctx) {
+			continue // ends with ctx
+		}
+		go func() { time.Sleep(time.Minute); _ = a.Close() }() // virtual
+		for range a.Changes(t.Context()) {
+			continue // ends with the node
+		}
+		for range a.Changes(t.Context()) {
+			t.Error("a closed node tells of changes")
+		}
+	})
+}
+
+func TestConfigChecks(t *testing.T) {
+	good := func() cluster.Config {
+		return cluster.Config{Cluster: "c", NodeID: "a", Coordinator: cluster.NewMemory(), Logger: silent}
+	}
+	for name, change := range map[string]func(*cluster.Config){
+		"Cluster":     func(c *cluster.Config) { c.Cluster = "" },
+		"NodeID":      func(c *cluster.Config) { c.NodeID = strings.Repeat("x", 200) },
+		"Coordinator": func(c *cluster.Config) { c.Coordinator = nil },
+		"Every":       func(c *cluster.Config) { c.Every = c.Timeout + time.Minute },
+	} {
+		cfg := good()
+		change(&cfg)
+		if _, err := cluster.Start(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A start that gets no answer ends with its context, and says why.
+func TestStartWithoutAnswer(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		link := &network{Coordinator: cluster.NewMemory()}
+		link.set(true, nil)
+		_, err := cluster.Start(ctx, cluster.Config{Cluster: "c", NodeID: "a", Coordinator: link, Logger: silent})
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), errAway.Error()) {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,225 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// Table is the [Coordinator] on the table of the leases. A member with a lease is
+// its item: the renewal was the heartbeat, and a heartbeat here only reads. The
+// member with the oldest session reads all and keeps a digest of it, the others
+// read that, and read all themselves where it is older than the time-out.
+type Table struct {
+	client lease.Client
+	table  string
+	store  *lease.DynamoDB
+
+	mu      sync.Mutex
+	digests map[string]*digest // by the session that reads
+}
+
+var _ Coordinator = (*Table)(nil)
+
+// NewTable reads the table that the leases are in. A cluster's name is a pool's.
+func NewTable(client lease.Client, table string) *Table {
+	return &Table{client: client, table: table, store: lease.NewDynamoDB(client, table), digests: map[string]*digest{}}
+}
+
+// Heartbeat implements [Coordinator].
+func (t *Table) Heartbeat(ctx context.Context, b Beat) ([]Member, error) {
+	if b.Self.Number == NoNumber {
+		if err := t.beat(ctx, b.Self); err != nil {
+			return nil, err
+		}
+	}
+	d := t.digestOf(b.Self)
+	if !b.Oldest {
+		members, fresh, err := d.read(ctx, b)
+		if fresh || err != nil {
+			return members, err
+		}
+	}
+	now := time.Now()
+	members, err := t.all(ctx, b.Self.Cluster, now, b.Timeout)
+	if err != nil || !b.Oldest {
+		return members, err
+	}
+	return members, d.write(ctx, b, members, now)
+}
+
+// digestOf is what a member knows of the digest. A process has few members.
+func (t *Table) digestOf(m Member) *digest {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := m.Cluster + "#" + m.Key()
+	if t.digests[key] == nil {
+		t.digests[key] = &digest{Table: t, partition: m.Cluster + "#digest"}
+	}
+	return t.digests[key]
+}
+
+// all reads every member, strongly consistent.
+func (t *Table) all(ctx context.Context, cluster string, now time.Time, timeout time.Duration) ([]Member, error) {
+	oldest := now.Add(-timeout)
+	members, err := t.nodes(ctx, cluster, oldest)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := t.store.PoolItem(ctx, cluster)
+	if errors.Is(err, lease.ErrPoolNotSeeded) {
+		return members, nil // a cluster without leases
+	}
+	if err != nil {
+		return nil, err
+	}
+	// Numbers are leased in the open groups only.
+	for group := range max(pool.OpenGroups, pool.ReservedLow/lease.GroupSize+1) {
+		g, err := t.store.Group(ctx, cluster, group)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range g.Leases {
+			if m, ok := memberOf(l); ok && !m.Heartbeat.Before(oldest) {
+				members = append(members, m)
+			}
+		}
+	}
+	return members, nil
+}
+
+// memberOf is the member that holds a lease, if its holder takes part.
+func memberOf(l lease.Lease) (Member, bool) {
+	m := Member{
+		Cluster: l.Pool, NodeID: l.Metadata[metaNode], Number: l.NodeID, SessionID: l.Metadata[metaSession], Version: l.Version,
+		Heartbeat: l.ExpiresAt.Add(-l.TTL), Metadata: said(l.Metadata),
+	}
+	return m, l.Holder != "" && m.SessionID != "" && l.Metadata[metaLeft] == ""
+}
+
+// said is what the holder of a lease says of itself, without what a node adds.
+func said(metadata map[string]string) map[string]string {
+	var rest map[string]string
+	for name, value := range metadata {
+		if name != metaNode && name != metaSession && name != metaLeft {
+			if rest == nil {
+				rest = map[string]string{}
+			}
+			rest[name] = value
+		}
+	}
+	return rest
+}
+
+// Publish implements [Coordinator].
+func (t *Table) Publish(ctx context.Context, m Member, known Versions) error {
+	versions := attributes{}
+	for key, version := range known {
+		versions[key] = num(version)
+	}
+	_, err := t.update(ctx, m.Cluster+"#known", sortKey(m), "SET member_key = :key, known = :known", "", attributes{
+		":key": str(m.Key()), ":known": &types.AttributeValueMemberM{Value: versions},
+	})
+	return err
+}
+
+// Known implements [Coordinator].
+func (t *Table) Known(ctx context.Context, cluster string) (map[string]Versions, error) {
+	all := map[string]Versions{}
+	for item, err := range t.query(ctx, cluster+"#known") {
+		if err != nil {
+			return nil, err
+		}
+		known := Versions{}
+		if m, ok := item["known"].(*types.AttributeValueMemberM); ok {
+			for key, version := range m.Value {
+				known[key] = number(version)
+			}
+		}
+		all[text(item["member_key"])] = known
+	}
+	return all, nil
+}
+
+type attributes = map[string]types.AttributeValue
+
+// query goes through a partition, page by page, strongly consistent.
+func (t *Table) query(ctx context.Context, partition string) func(func(attributes, error) bool) {
+	return func(yield func(attributes, error) bool) {
+		var from attributes
+		for {
+			out, err := t.client.Query(ctx, &dynamodb.QueryInput{
+				TableName: &t.table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: from,
+				KeyConditionExpression: aws.String("pool_group = :partition"), ExpressionAttributeValues: attributes{":partition": str(partition)},
+			})
+			if err != nil {
+				yield(nil, fmt.Errorf("cluster: Query of %s in table %q: %w", partition, t.table, err))
+				return
+			}
+			for _, item := range out.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if from = out.LastEvaluatedKey; len(from) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// update does one UpdateItem and gives the item after it, nil if the condition
+// refused it.
+func (t *Table) update(ctx context.Context, partition string, node int64, set, onlyIf string, values attributes) (attributes, error) {
+	in := &dynamodb.UpdateItemInput{
+		TableName: &t.table, Key: key(partition, node), UpdateExpression: &set, ExpressionAttributeValues: values, ReturnValues: types.ReturnValueAllNew,
+	}
+	if onlyIf != "" {
+		in.ConditionExpression = &onlyIf
+	}
+	out, err := t.client.UpdateItem(ctx, in)
+	var refused *types.ConditionalCheckFailedException
+	if errors.As(err, &refused) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cluster: UpdateItem of %s %d in table %q: %w", partition, node, t.table, err)
+	}
+	return out.Attributes, nil
+}
+
+func key(partition string, node int64) attributes {
+	return attributes{"pool_group": str(partition), "node_id": num(node)}
+}
+
+func str(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+func num(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
+// text is a string attribute, empty where it is none.
+func text(av types.AttributeValue) string {
+	if s, ok := av.(*types.AttributeValueMemberS); ok {
+		return s.Value
+	}
+	return ""
+}
+
+// number is a number attribute, 0 where it is none.
+func number(av types.AttributeValue) int64 {
+	if n, ok := av.(*types.AttributeValueMemberN); ok {
+		v, _ := strconv.ParseInt(n.Value, 10, 64)
+		return v
+	}
+	return 0
+}

@@ -1,0 +1,256 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// With a lease the heartbeat is the renewal: a member that is not the oldest
+// writes nothing else, and reads one item of the digest.
+func TestHeartbeatIsTheRenewal(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		var nodes []*cluster.Node
+		for _, name := range []string{"a", "b", "c"} {
+			_, n := tab.leased(t, name)
+			nodes = append(nodes, n)
+			wait(time.Second)
+		}
+		wait(2 * settled)
+		for _, n := range nodes {
+			if names(n.State()) != "a b c" || leader(n) != "a" {
+				t.Errorf("%s sees %q led by %s", n.Self().NodeID, names(n.State()), leader(n))
+			}
+		}
+		m, _ := nodes[0].State().Member(nodes[2].Self().SessionID)
+		if l := nodes[2].Self(); m.Number != l.Number || m.Number < 0 || m.Version != 1 || time.Since(m.Heartbeat) > 2*timeout {
+			t.Errorf("%+v, c is %+v", m, l)
+		}
+		for _, call := range []string{"UpdateItem", "GetItem", "Query"} {
+			tab.count("c " + call)
+		}
+		began := renewals(t, tab, nodes[2])
+		wait(time.Minute)
+		renewed := int(renewals(t, tab, nodes[2]) - began)
+		writes, reads, queries := tab.count("c UpdateItem"), tab.count("c GetItem"), tab.count("c Query")
+		if renewed < 10 || writes != renewed || reads != renewed || queries != 0 {
+			t.Errorf("in a minute %d renewals, %d writes, %d reads of one item, %d queries", renewed, writes, reads, queries)
+		}
+	})
+}
+
+// renewals is how many renewals a node's lease had.
+func renewals(t *testing.T, tab *table, n *cluster.Node) int64 {
+	t.Helper()
+	l, err := lease.NewDynamoDB(tab.client(""), tab.name).Get(t.Context(), "orders", n.Self().Number)
+	if err != nil || l == nil {
+		t.Fatal(l, err)
+	}
+	return l.Renewal
+}
+
+// A node whose listener fails leaves the cluster, and the lease goes on making IDs.
+func TestFatalListenerMarksTheLease(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		_, a := tab.leased(t, "a")
+		agent, b := tab.leased(t, "b", func(c *cluster.Config) {
+			c.Listeners = []cluster.Listener{func(_ context.Context, e cluster.Event) error {
+				if e.State.Len() > 2 {
+					return errors.New("no disk")
+				}
+				return nil
+			}}
+		})
+		wait(settled)
+		if names(a.State()) != "a b" {
+			t.Fatalf("a sees %q", names(a.State()))
+		}
+		_, c := tab.leased(t, "c")
+		<-b.Done()
+		wait(timeout)
+		if names(a.State()) != "a c" || names(c.State()) != "a c" {
+			t.Errorf("a sees %q, c %q", names(a.State()), names(c.State()))
+		}
+		ids, err := snowflake.New(agent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ids.Next(); err != nil {
+			t.Errorf("no ID: %v", err)
+		}
+		// Another node may take part with the same agent.
+		join(t, cluster.NewTable(tab.client("b"), tab.name), "b", func(c *cluster.Config) { c.Agent = agent })
+		wait(settled)
+		if names(a.State()) != "a c b" {
+			t.Errorf("a sees %q", names(a.State()))
+		}
+	})
+}
+
+// An outage for longer than the time-out: the renewal that resumes the lease says
+// the new session, and the holder stays.
+func TestRotationWithALease(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		_, a := tab.leased(t, "a")
+		agent, b := tab.leased(t, "b")
+		wait(settled)
+		before, session := mustLease(t, agent), b.Self().SessionID
+		tab.setAway("b", true)
+		wait(2 * timeout)
+		if names(a.State()) != "a" {
+			t.Errorf("a sees %q", names(a.State()))
+		}
+		tab.setAway("b", false)
+		<-agent.Renewed()
+		after := mustLease(t, agent)
+		if after.Holder != before.Holder || after.Version != before.Version || after.Metadata["session_id"] == session || after.Metadata["session_id"] != b.Self().SessionID {
+			t.Errorf("resumed %+v, was %+v with session %s, b is %+v", after, before, session, b.Self())
+		}
+		wait(settled)
+		if !a.State().Equal(b.State()) || a.State().Len() != 2 {
+			t.Errorf("a sees %q, b %q", names(a.State()), names(b.State()))
+		}
+	})
+}
+
+func mustLease(t *testing.T, a *lease.Agent) lease.Lease {
+	t.Helper()
+	l, err := a.Lease()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// Who gives the lease back is dropped at the next look; who loses it is down.
+func TestEndOfTheLease(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		_, a := tab.leased(t, "a")
+		given, b := tab.leased(t, "b")
+		freed, c := tab.leased(t, "c")
+		wait(settled)
+		if err := given.Close(); err != nil {
+			t.Fatal(err)
+		}
+		l := mustLease(t, freed)
+		store := lease.NewDynamoDB(tab.client(""), tab.name)
+		if _, err := store.Write(t.Context(), lease.ForceRelease{Key: lease.Key{Pool: "orders", NodeID: l.NodeID}, Version: l.Version}); err != nil {
+			t.Fatal(err)
+		}
+		<-b.Done()
+		<-c.Done()
+		if !errors.Is(b.Err(), cluster.ErrLease) || !errors.Is(b.Err(), lease.ErrClosed) || !errors.Is(c.Err(), lease.ErrLost) {
+			t.Error(b.Err(), c.Err())
+		}
+		wait(timeout / 2)
+		if names(a.State()) != "a" {
+			t.Errorf("a sees %q", names(a.State()))
+		}
+	})
+}
+
+// The digest's writer dies: the others read the table themselves, drop it, and
+// the next one goes on with the digest.
+func TestStaleDigest(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		_, a := tab.leased(t, "a")
+		wait(time.Second)
+		var rest []*cluster.Node
+		for _, name := range []string{"b", "c", "d"} {
+			_, n := tab.leased(t, name)
+			rest = append(rest, n)
+			wait(time.Second)
+		}
+		wait(2 * settled)
+		tab.count("d Query")
+		wait(time.Minute)
+		if n := tab.count("d Query"); n != 0 {
+			t.Errorf("%d queries by d, though there is a digest", n)
+		}
+		tab.setAway("a", true)
+		wait(2*timeout + settled)
+		for _, n := range rest {
+			if names(n.State()) != "b c d" || leader(n) != "b" {
+				t.Errorf("%s sees %q led by %s", n.Self().NodeID, names(n.State()), leader(n))
+			}
+		}
+		wait(settled)
+		tab.count("d Query")
+		wait(time.Minute)
+		if n := tab.count("d Query"); n != 0 {
+			t.Errorf("%d queries by d, though there is a new digest", n)
+		}
+		tab.setAway("a", false)
+		wait(2 * settled)
+		if names(a.State()) != "b c d a" || !a.State().Equal(rest[2].State()) {
+			t.Errorf("a sees %q, d %q", names(a.State()), names(rest[2].State()))
+		}
+	})
+}
+
+// Members with leases and without, in one cluster.
+func TestNodesWithoutLeases(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		_, a := tab.leased(t, "a")
+		wait(time.Second)
+		b := join(t, cluster.NewTable(tab.client("b"), tab.name), "b", func(c *cluster.Config) { c.Metadata = map[string]string{"zone": "1"} })
+		wait(2 * settled)
+		m, ok := a.State().Member(b.Self().SessionID)
+		if !a.State().Equal(b.State()) || !ok || m.Number != cluster.NoNumber || m.Metadata["zone"] != "1" {
+			t.Errorf("a sees %q, b %q; b is %+v", names(a.State()), names(b.State()), m)
+		}
+	})
+}
+
+// A node waits until every live member knows its version: also one that saw its
+// predecessor on the same number.
+func TestWaitKnown(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		tab := newTable(t, 2)
+		publish := func(c *cluster.Config) { c.PublishKnown = true }
+		_, a := tab.leased(t, "a", publish)
+		agent, _ := tab.leased(t, "b", publish)
+		wait(settled)
+		number := agent.NodeID()
+		tab.setAway("b", true) // an unclean end
+		wait(settled)
+		second, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.client("b2"), tab.name), Pool: "orders", Logger: silent, Wait: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer second.Close()
+		n := join(t, cluster.NewTable(tab.client("b2"), tab.name), "b", func(c *cluster.Config) { c.Agent, c.PublishKnown = second, true })
+		if second.NodeID() != number || n.Self().Version != 2 {
+			t.Fatalf("%+v", n.Self())
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := n.WaitKnown(short); !errors.Is(err, context.DeadlineExceeded) || fmt.Sprint(err) == "" {
+			t.Errorf("nobody can know it yet: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*settled)
+		defer cancel()
+		if err := n.WaitKnown(ctx); err != nil {
+			t.Error(err)
+		}
+		// Known is written when it changes, and then no more.
+		tab.count("a UpdateItem")
+		_ = a
+		wait(time.Minute)
+		if writes := tab.count("a UpdateItem"); writes > 2*14 {
+			t.Errorf("%d writes in a minute by the oldest, which renews and writes the digest 12 times", writes)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package ui
+
+import (
+	"embed"
+	"encoding/json"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+//go:embed page
+var files embed.FS
+
+// policy lets the page load nothing from elsewhere, run nothing that stands in
+// its HTML, and be framed by nobody. Pico's arrows and marks are data: images.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// ServeHTTP implements [http.Handler]. There are only things to look at: every
+// method but GET and HEAD is refused, and so is whoever asks for another host.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	switch {
+	case !thisMachine(r.Host):
+		// A name of someone else's that leads here (DNS rebinding) would make this
+		// page readable to the site of that name.
+		http.Error(w, "this page is for this machine alone: open it as http://localhost:PORT/ or http://127.0.0.1:PORT/", http.StatusMisdirectedRequest)
+		return
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		h.Set("Allow", "GET, HEAD")
+		http.Error(w, "this page only shows: use the commands of nodelease to change a pool", http.StatusMethodNotAllowed)
+		return
+	}
+	switch r.URL.Path {
+	case "/events":
+		s.serveEvents(w, r)
+	case "/find":
+		s.serveFind(w, r)
+	default:
+		static, err := fs.Sub(files, "page")
+		if err != nil {
+			panic(err) // only of a wrong name
+		}
+		http.FileServerFS(static).ServeHTTP(w, r)
+	}
+}
+
+// thisMachine tells whether a Host header names the loopback interface. The port
+// is not compared: a tunnel may end on another one.
+func thisMachine(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	if name == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	return err == nil && ip.IsLoopback()
+}
+
+// serveEvents streams messages until the page goes, or the server does.
+func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
+	group := -1
+	if text := r.URL.Query().Get("group"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
+			http.Error(w, "group="+strconv.Quote(text)+" is no group: use a number from 0", http.StatusBadRequest)
+			return
+		}
+		group = int(n)
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead {
+		return
+	}
+	out := http.NewResponseController(w)
+	if _, err := w.Write([]byte("retry: 1000\n\n")); err != nil || out.Flush() != nil {
+		return
+	}
+	p := s.open(group)
+	defer s.close(p)
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-s.gone:
+			// The page says that it has ended, and waits for another one.
+			_, _ = w.Write([]byte("event: end\ndata: {}\n\n"))
+			return
+		case message, ok := <-p.out:
+			if !ok {
+				return // too slow; it comes again and gets the whole
+			}
+			if _, err := w.Write(message); err != nil || out.Flush() != nil {
+				return
+			}
+		}
+	}
+}
+
+const (
+	mostFound  = 100  // numbers that are told in full
+	mostMarked = 1024 // numbers that are only named
+)
+
+// foundMessage is the answer to a search.
+type foundMessage struct {
+	Total  int         `json:"total"`
+	First  []*number   `json:"first"`
+	Named  []int       `json:"named"`  // of those that the page shows
+	Groups map[int]int `json:"groups"` // how many in each group
+}
+
+// serveFind answers a search from what was read last: it reads nothing.
+func (s *Server) serveFind(w http.ResponseWriter, r *http.Request) {
+	group, err := strconv.Atoi(r.URL.Query().Get("group"))
+	if err != nil {
+		group = -1
+	}
+	s.mu.Lock()
+	found := s.model.find(r.URL.Query().Get("q"))
+	m := foundMessage{Total: len(found), First: found[:min(len(found), mostFound)], Named: []int{}, Groups: map[int]int{}}
+	for _, n := range found {
+		in := n.ID / lease.GroupSize
+		m.Groups[in]++
+		if s.shows(&page{group: group}, in) && len(m.Named) < mostMarked {
+			m.Named = append(m.Named, n.ID)
+		}
+	}
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(m); err != nil {
+		return // whoever asked is gone
+	}
+}

@@ -1,0 +1,187 @@
+package ui
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+func get(s *Server, method, path, host string) *http.Response {
+	r := httptest.NewRequest(method, path, nil)
+	r.Host = host
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func TestEveryAnswerHasItsHeaders(t *testing.T) {
+	s := New(Options{Source: leasetest.NewMemory("orders", 4), Pool: "orders", Every: time.Second})
+	for path, kind := range map[string]string{
+		"/": "text/html", "/app.js": "text/javascript", "/look.css": "text/css", "/icon.svg": "image/svg+xml",
+		"/vendor/uplot/uPlot.iife.min.js": "text/javascript", "/find?q=a": "application/json", "/nothing": "text/plain",
+	} {
+		res := get(s, http.MethodGet, path, "127.0.0.1:4711")
+		if got := res.Header.Get("Content-Type"); !strings.HasPrefix(got, kind) {
+			t.Errorf("%s is %s", path, got)
+		}
+		csp := res.Header.Get("Content-Security-Policy")
+		if !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "unsafe") {
+			t.Errorf("%s: %s", path, csp)
+		}
+		for name, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "Cross-Origin-Resource-Policy": "same-origin",
+		} {
+			if got := res.Header.Get(name); got != want {
+				t.Errorf("%s: %s is %q, not %q", path, name, got, want)
+			}
+		}
+		if res.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s may be read by other sites", path)
+		}
+	}
+}
+
+func TestOnlyLooking(t *testing.T) {
+	s := New(Options{Source: leasetest.NewMemory("orders", 4), Pool: "orders", Every: time.Second})
+	for _, path := range []string{"/", "/events", "/find"} {
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "CLAIM"} {
+			res := get(s, method, path, "localhost")
+			if res.StatusCode != http.StatusMethodNotAllowed || res.Header.Get("Allow") != "GET, HEAD" {
+				t.Errorf("%s %s: %s", method, path, res.Status)
+			}
+		}
+		if res := get(s, http.MethodHead, path, "localhost"); res.StatusCode != http.StatusOK {
+			t.Errorf("HEAD %s: %s", path, res.Status)
+		}
+	}
+}
+
+// A site whose name was rebound to 127.0.0.1 sends its own name.
+func TestOtherHostsAreRefused(t *testing.T) {
+	s := New(Options{Source: leasetest.NewMemory("orders", 4), Pool: "orders", Every: time.Second})
+	for _, host := range []string{"evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example:80", "10.0.0.1:80", "0.0.0.0", "", "[2001:db8::1]:80"} {
+		for _, path := range []string{"/", "/events", "/find"} {
+			if res := get(s, http.MethodGet, path, host); res.StatusCode != http.StatusMisdirectedRequest {
+				t.Errorf("%s of host %q: %s", path, host, res.Status)
+			}
+		}
+	}
+	for _, host := range []string{"localhost", "localhost:80", "127.0.0.1:4711", "127.1.2.3", "[::1]:80", "[::1]"} {
+		if res := get(s, http.MethodGet, "/", host); res.StatusCode != http.StatusOK {
+			t.Errorf("host %q: %s", host, res.Status)
+		}
+	}
+}
+
+func TestListenRefusesOtherAddresses(t *testing.T) {
+	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "example.com:0", "127.0.0.1"} {
+		if l, err := Listen(addr); err == nil {
+			l.Close()
+			t.Errorf("%q was opened", addr)
+		}
+	}
+}
+
+// Over a real connection: the whole, a change, and the end of the server.
+func TestEventsOverHTTP(t *testing.T) {
+	store := &table{Memory: leasetest.NewMemory("orders", 4)}
+	s := New(Options{Source: store, Pool: "orders", Every: 10 * time.Millisecond})
+	l, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, l) }()
+	url := "http://" + l.Addr().String()
+
+	res, err := http.Get(url + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if got := res.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Errorf("%s", got)
+	}
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, 1<<20)
+	until := func(what func(line string) bool) {
+		for lines.Scan() {
+			if what(lines.Text()) {
+				return
+			}
+		}
+		t.Fatal("the stream ended", lines.Err())
+	}
+	until(func(line string) bool { return line == "event: all" })
+	store.claim(t, 2, "api/2", time.Hour)
+	until(func(line string) bool { return strings.Contains(line, `"task":"api/2"`) })
+
+	found, err := http.Get(url + "/find?q=API")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer found.Body.Close()
+	var m foundMessage
+	if err := json.NewDecoder(found.Body).Decode(&m); err != nil || m.Total != 1 || m.First[0].ID != 2 || m.Groups[0] != 1 {
+		t.Errorf("%+v, %v", m, err)
+	}
+
+	cancel()
+	until(func(line string) bool { return line == "event: end" })
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFind(t *testing.T) {
+	m := model{pool: lease.PoolItem{Size: 4}}
+	at := time.Unix(1_700_000_000, 0)
+	m.read(0, lease.Group{Leases: []lease.Lease{
+		{NodeID: 0, ReservedUntil: at},
+		{NodeID: 1, Holder: "s-1", Task: "arn:aws:ecs:task/API-2", ExpiresAt: at.Add(time.Minute), Metadata: map[string]string{"zone": "eu-1b"}},
+		{NodeID: 2, Holder: "s-2", Task: "worker", ExpiresAt: at.Add(time.Minute)},
+	}}, at, newChange())
+	for query, want := range map[string][]int{
+		"": {1, 2, 0, 3}, "api": {1}, "s-": {1, 2}, "ZONE=EU": {1}, "free": {0}, "missing": {3}, "2": {2, 1}, "nothing such": nil, " worker ": {2},
+	} {
+		var got []int
+		for _, n := range m.find(query) {
+			got = append(got, n.ID)
+		}
+		if len(got) != len(want) {
+			t.Errorf("%q finds %v, not %v", query, got, want)
+			continue
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Errorf("%q finds %v, not %v", query, got, want)
+				break
+			}
+		}
+	}
+}
+
+func TestSinceIsWhenTheSessionBegan(t *testing.T) {
+	for session, want := range map[string]int64{
+		"017f22e2-79b0-7cc3-98c4-dc0c0c07398f": 1645557742000, // the example of RFC 9562
+		"f47ac10b-58cc-4372-a567-0e02b2c3d479": 0,             // a random one
+		"somebody":                             0,
+	} {
+		if got := began(session); got != want {
+			t.Errorf("%s began at %d, not %d", session, got, want)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// Source is what the page is read from; every [lease.Store] is one.
+type Source interface {
+	PoolItem(ctx context.Context, pool string) (lease.PoolItem, error)
+	Group(ctx context.Context, pool string, group int) (lease.Group, error)
+}
+
+// Server reads a pool for the pages that are open and serves them. It is safe
+// for concurrent use; Run does the reading.
+type Server struct {
+	source      Source
+	pool, title string
+	every       time.Duration
+	marks       func() map[int]string
+
+	wake chan struct{} // somebody looks
+	gone chan struct{} // closed when Run returns
+
+	mu      sync.Mutex
+	whole   bool // every group was read
+	model   model
+	readAt  time.Time // when the last turn ended well; zero when none is recent
+	trouble string    // why the last turn did not
+	reads   int       // groups that the last turn read
+	history history
+	news    []news
+	fresh   []news // since the last turn
+	marked  map[int]string
+	pages   map[*page]bool
+}
+
+// Options of a [Server].
+type Options struct {
+	Source Source
+	Pool   string
+	Title  string        // where the pool is: the table's name
+	Every  time.Duration // how often the pool is read while a page is open
+	// Marks, if not nil, tells what is known of numbers beside the table: that
+	// their process is frozen, or dead. It is asked once a turn.
+	Marks func() map[int]string
+}
+
+// New gives a server. It reads nothing before Run.
+func New(o Options) *Server {
+	return &Server{
+		source: o.Source, pool: o.Pool, title: o.Title, every: o.Every, marks: o.Marks,
+		wake: make(chan struct{}, 1), gone: make(chan struct{}), pages: map[*page]bool{},
+	}
+}
+
+// page is an open page: a stream of messages.
+type page struct {
+	group  int // the one that it looks into; -1 none, of a large pool
+	synced bool
+	out    chan []byte // closed when the page is too slow; it comes again then
+}
+
+// backlog is how many messages a page may be behind.
+const backlog = 8
+
+// Run reads the pool once an interval for as long as a page is open, until ctx
+// ends. It is called once.
+func (s *Server) Run(ctx context.Context) {
+	defer close(s.gone)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if !s.looked() {
+			s.mu.Lock()
+			s.readAt = time.Time{} // what is known grows old from here
+			s.mu.Unlock()
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.wake:
+			}
+		}
+		s.turn(ctx)
+		timer.Reset(s.every)
+	}
+}
+
+func (s *Server) looked() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pages) > 0
+}
+
+// watched are the groups that some page looks into.
+func (s *Server) watched() map[int]bool {
+	groups := map[int]bool{}
+	for p := range s.pages {
+		groups[p.group] = true
+	}
+	return groups
+}
+
+// open adds a page. It gets the whole first, at once if it is known.
+func (s *Server) open(group int) *page {
+	p := &page{group: group, out: make(chan []byte, backlog)}
+	s.mu.Lock()
+	s.pages[p] = true
+	if !s.readAt.IsZero() {
+		s.send(p, nil)
+	}
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return p
+}
+
+func (s *Server) close(p *page) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pages, p)
+}
+
+// Tell adds to what just happened, beside what the table shows. Number is -1
+// where it is about none.
+func (s *Server) Tell(number int, kind, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tell(news{Number: number, Kind: kind, Text: text, At: time.Now().UnixMilli()})
+}
+
+// finish ends a turn: it counts, and tells every page what is new.
+func (s *Server) finish(c *change, read int, began time.Time, err error) {
+	var marks map[int]string
+	if s.marks != nil {
+		marks = s.marks()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.marked, s.reads, s.trouble = marks, read, ""
+	if err != nil {
+		s.trouble = err.Error()
+	} else {
+		if s.readAt.IsZero() {
+			s.model.churn = churn{} // of a time that nobody saw
+			s.history.gap(began)
+		}
+		s.history.add(began, s.model.total, s.model.churn)
+		s.model.churn = churn{}
+		s.readAt = now
+	}
+	for _, n := range merged(c.news) {
+		n.At = now.UnixMilli()
+		s.tell(n)
+	}
+	for p := range s.pages {
+		s.send(p, c)
+	}
+	s.fresh = s.fresh[:0]
+}
+
+// send gives a page what changed, or all if it has not got that yet.
+func (s *Server) send(p *page, c *change) {
+	event, body := "turn", any(nil)
+	switch {
+	case !s.whole:
+		event, body = "trouble", s.trouble
+	case p.synced && c != nil:
+		body = s.changed(p, c)
+	default:
+		event, body = "all", s.all(p)
+		p.synced = true
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // only of types that cannot be JSON
+	}
+	message := slices.Concat([]byte("event: "+event+"\ndata: "), text, []byte("\n\n"))
+	select {
+	case p.out <- message:
+	default:
+		close(p.out)
+		delete(s.pages, p)
+	}
+}

@@ -1,0 +1,52 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Listen opens a port of the loopback interface, such as 127.0.0.1:8080 or
+// localhost:0 (a free one). Any other address is refused: there is no password.
+func Listen(addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("address %q: %w: write it as 127.0.0.1:8080, or with port 0 for a free one", addr, err)
+	}
+	if !thisMachine(host) {
+		return nil, fmt.Errorf("address %q is not on the loopback interface, and the page has no access control: use 127.0.0.1, and a tunnel (ssh -L) from elsewhere", addr)
+	}
+	return net.Listen("tcp", addr)
+}
+
+// Serve serves the page on a port that Listen has opened, until ctx ends.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	srv := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	go s.Run(reading)
+	var err error
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+		// Open pages are told so, by Run's end.
+		<-s.gone
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if srv.Shutdown(grace) != nil {
+			_ = srv.Close()
+		}
+		err = <-served
+	}
+	stop()
+	<-s.gone
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}

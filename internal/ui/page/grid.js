@@ -1,0 +1,202 @@
+// The grid: numbers, or the groups of a large pool. One element a cell; only
+// those that changed are touched.
+import { count, el, meanings, signs, states } from './words.js'
+
+const groupSize = 256
+
+export class Grid {
+  #root
+  #cells = new Map()
+  #columns = 1
+  #at // the cell that Tab leads to
+  #on
+
+  // on: { choose(id), enter(group) }
+  constructor(root, on) {
+    this.#root = root
+    this.#on = on
+    root.addEventListener('keydown', (e) => this.#key(e))
+    root.addEventListener('focusin', (e) => e.target.dataset.id && this.#rove(Number(e.target.dataset.id)))
+    root.addEventListener('click', (e) => {
+      const cell = e.target.closest('[data-id]')
+      if (cell) this.#open(Number(cell.dataset.id))
+    })
+  }
+
+  get byGroup() { return this.#root.dataset.of === 'groups' }
+
+  // lay builds the grid anew for what the pool shows.
+  lay(pool) {
+    const byGroup = !pool.whole && pool.group < 0
+    const ids = byGroup ? pool.groups.map((_, i) => i) : [...pool.numbers.keys()].sort((a, b) => a - b)
+    const keep = this.#root.contains(document.activeElement)
+    const n = ids.length
+    const size = n <= 64 ? 'large' : n <= 256 ? 'medium' : 'small'
+    this.#columns = n <= 12 ? 6 : n <= 64 ? 8 : n <= 256 ? 16 : 32
+    this.#root.dataset.of = byGroup ? 'groups' : 'numbers'
+    this.#root.dataset.size = size
+    this.#root.dataset.columns = this.#columns
+    this.#root.setAttribute('aria-colcount', this.#columns)
+    this.#cells = new Map()
+    const rows = []
+    for (let i = 0; i < n; i += this.#columns) {
+      const row = el('div', null, { role: 'row' })
+      const first = byGroup ? ids[i] * groupSize : ids[i]
+      row.append(el('span', size === 'large' ? '' : first, { 'aria-hidden': 'true', class: 'first' }))
+      for (const id of ids.slice(i, i + this.#columns)) {
+        const cell = el('div', null, { role: 'gridcell', tabindex: -1, 'data-id': id })
+        cell.append(el('b'), el('i'), el('small'))
+        this.#cells.set(id, cell)
+        row.append(cell)
+      }
+      rows.push(row)
+    }
+    this.#root.replaceChildren(...rows)
+    for (const id of ids) this.draw(pool, id)
+    this.#rove(this.#cells.has(this.#at) ? this.#at : ids[0])
+    if (keep) this.focus()
+  }
+
+  draw(pool, id) {
+    const cell = this.#cells.get(id)
+    if (!cell) return
+    if (this.byGroup) this.#drawGroup(cell, pool, id)
+    else this.#drawNumber(cell, pool, pool.numbers.get(id))
+  }
+
+  has(id) { return this.#cells.has(id) }
+
+  #drawNumber(cell, pool, n) {
+    if (!n) return
+    const mark = pool.mark(n)
+    const [name, sign, task] = cell.children
+    set(cell, 'state', n.state)
+    set(cell, 'mark', mark)
+    write(name, n.n)
+    write(sign, signs[mark] ?? signs[n.state])
+    write(task, n.task ?? '')
+    this.#drain(cell, pool, n)
+    const label = `${n.n}: ${mark ? mark + ', ' : ''}${n.state}${n.task ? ', ' + n.task : ''}`
+    if (cell.title !== label) {
+      cell.title = label
+      cell.setAttribute('aria-label', label)
+    }
+  }
+
+  // drain shows how much of a lease is left once its holder is late.
+  #drain(cell, pool, n) {
+    const left = n.state === 'held' ? pool.left(n) : 1
+    const late = left < 0.4
+    if (late || cell.dataset.late) cell.style.setProperty('--left', late ? `${Math.round(left * 100)}%` : '100%')
+    set(cell, 'late', late ? 'late' : undefined)
+  }
+
+  // tick lets time pass for the leases that run low.
+  tick(pool) {
+    if (this.byGroup) return
+    const late = new Set(pool.status.late.map((n) => n.n))
+    for (const id of late) {
+      const n = pool.numbers.get(id)
+      if (n && this.has(id)) this.#drain(this.#cells.get(id), pool, n)
+    }
+  }
+
+  #drawGroup(cell, pool, g) {
+    const counts = pool.groups[g] ?? states.map(() => 0)
+    const [name, sign, text] = cell.children
+    const [held, free, cooling, expired, , corrupt] = counts
+    const usable = held + free + cooling + expired
+    const open = g < pool.status.open
+    const state = corrupt ? 'corrupt' : expired ? 'expired' : held ? 'held' : usable ? 'free' : 'retired'
+    set(cell, 'state', state)
+    set(cell, 'closed', open ? undefined : 'closed')
+    cell.style.setProperty('--fill', `${usable ? Math.round((100 * held) / usable) : 0}%`)
+    write(name, g)
+    write(sign, corrupt || expired ? signs[state] : '')
+    write(text, held ? count(held) : '')
+    const label = `Group ${g}, numbers ${g * groupSize} to ${g * groupSize + groupSize - 1}: ` +
+      states.map((s, i) => (counts[i] ? `${counts[i]} ${s}` : '')).filter(Boolean).join(', ') + (open ? '' : '; not open yet')
+    cell.title = label
+    cell.setAttribute('aria-label', label)
+  }
+
+  // choose shows which number is selected.
+  choose(id) {
+    for (const c of this.#root.querySelectorAll('[aria-selected]')) c.removeAttribute('aria-selected')
+    if (this.has(id) && !this.byGroup) this.#cells.get(id).setAttribute('aria-selected', 'true')
+  }
+
+  // find dims all but the numbers, or groups, that were found; null ends that.
+  find(found) {
+    set(this.#root, 'finding', found ? 'finding' : undefined)
+    for (const [id, cell] of this.#cells) set(cell, 'found', found?.has(id) ? 'found' : undefined)
+  }
+
+  focus(id = this.#at) {
+    this.#rove(id)
+    this.#cells.get(this.#at)?.focus()
+  }
+
+  #rove(id) {
+    if (!this.has(id)) return
+    if (this.has(this.#at)) this.#cells.get(this.#at).tabIndex = -1
+    this.#at = id
+    this.#cells.get(id).tabIndex = 0
+  }
+
+  #open(id) {
+    this.focus(id)
+    if (this.byGroup) this.#on.enter(id)
+    else this.#on.choose(id)
+  }
+
+  #key(e) {
+    const ids = [...this.#cells.keys()]
+    const i = ids.indexOf(this.#at)
+    const row = i - (i % this.#columns)
+    const to = {
+      ArrowLeft: i - 1, ArrowRight: i + 1, ArrowUp: i - this.#columns, ArrowDown: i + this.#columns,
+      Home: e.ctrlKey ? 0 : row, End: e.ctrlKey ? ids.length - 1 : Math.min(row + this.#columns, ids.length) - 1,
+      PageUp: i % this.#columns, PageDown: ids.length - 1,
+    }[e.key]
+    if (e.key === 'Enter' || e.key === ' ') this.#open(this.#at)
+    else if (to === undefined || e.altKey || e.metaKey) return
+    else if (ids[to] !== undefined) {
+      this.focus(ids[to])
+      if (!this.byGroup) this.#on.choose(ids[to])
+    }
+    e.preventDefault()
+  }
+}
+
+// legend explains the states, with how many numbers are in each.
+export function legend(list, pool) {
+  const marked = Object.values(Object.fromEntries([...pool.numbers.values()].map((n) => [n.n, pool.mark(n)]))).filter(Boolean)
+  const rows = states.map((s, i) => [s, pool.status.total[i]]).filter(([s, n]) => n || !['missing', 'corrupt', 'retired'].includes(s))
+  for (const m of ['frozen', 'dead', 'suspended']) {
+    if (pool.status.marks) rows.push([m, marked.filter((x) => x === m).length])
+  }
+  if (list.children.length !== rows.length || rows.some(([s], i) => list.children[i].dataset.of !== s)) {
+    list.replaceChildren(...rows.map(([s]) => {
+      const li = el('li', null, { 'data-of': s, title: meanings[s] })
+      const swatch = el('span', null, { class: 'swatch', 'aria-hidden': 'true', [signs[s] && states.includes(s) ? 'data-state' : 'data-mark']: s })
+      swatch.append(el('i', signs[s]))
+      li.append(swatch, el('strong'), el('span', s))
+      return li
+    }))
+  }
+  rows.forEach(([, n], i) => {
+    write(list.children[i].children[1], count(n))
+    set(list.children[i], 'none', n ? undefined : 'none')
+  })
+}
+
+function write(e, text) {
+  if (e.textContent !== String(text)) e.textContent = text
+}
+
+function set(e, key, value) {
+  if (e.dataset[key] === value) return
+  if (value === undefined) delete e.dataset[key]
+  else e.dataset[key] = value
+}

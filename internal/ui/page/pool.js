@@ -1,0 +1,76 @@
+// What this page knows of the pool: all of a small one; of a large one the
+// counts of its groups, and the numbers of the group that it looks into.
+
+export class Pool {
+  numbers = new Map()
+  groups = []
+  news = []
+  history = { at: [], used: [], claimed: [], ended: [] }
+  marks = {}
+  status = { total: [0, 0, 0, 0, 0, 0, 0], late: [] }
+  skew = 0
+
+  get now() { return Date.now() + this.skew }
+
+  // all begins anew.
+  all(m) {
+    this.#take(m)
+    this.name = m.pool
+    this.title = m.title
+    this.every = m.every
+    this.whole = m.whole
+    this.group = m.whole ? -1 : m.group
+    this.numbers = new Map((m.numbers ?? []).map((n) => [n.n, n]))
+    this.groups = m.groups ?? []
+    this.history = { at: m.history.at ?? [], used: m.history.used ?? [], claimed: m.history.claimed ?? [], ended: m.history.ended ?? [] }
+    this.news = m.news ?? []
+  }
+
+  // turn takes in what changed, and returns the numbers and groups concerned.
+  turn(m) {
+    const before = this.marks
+    this.#take(m)
+    const numbers = new Set()
+    for (const n of m.numbers ?? []) {
+      this.numbers.set(n.n, n)
+      numbers.add(n.n)
+    }
+    for (const [id, expires, reserved, renewal] of m.beats ?? []) {
+      Object.assign(this.numbers.get(id) ?? {}, { expires, reserved, renewal })
+      numbers.add(id)
+    }
+    for (const n of Object.keys({ ...before, ...this.marks })) {
+      if (before[n] !== this.marks[n]) numbers.add(Number(n))
+    }
+    const groups = Object.entries(m.groups ?? {}).map(([g, counts]) => {
+      this.groups[g] = counts
+      return Number(g)
+    })
+    if (m.point) {
+      const kept = 1800
+      for (const k of Object.keys(this.history)) {
+        this.history[k].push(m.point[k])
+        if (this.history[k].length > kept) this.history[k].shift()
+      }
+    }
+    this.news = this.news.concat(m.news ?? []).slice(-100)
+    return { numbers, groups, moved: (m.numbers ?? []).length > 0 }
+  }
+
+  #take(m) {
+    this.status = m
+    this.marks = m.marks ?? {}
+    this.skew = m.now - Date.now()
+  }
+
+  // left is how much of a lease is left, from 0 to 1.
+  left(n) {
+    return n.ttl ? Math.max(0, Math.min(1, (n.expires - this.now) / n.ttl)) : 1
+  }
+
+  // mark is what is known of a number's process, if that says more than the table.
+  mark(n) {
+    const mark = this.marks[n.n]
+    return mark === n.state ? undefined : mark
+  }
+}

@@ -23,7 +23,7 @@ export class Charts {
     const axis = { stroke: colour('--faint'), grid: { stroke: colour('--line'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' }
     const common = (over) => ({
       ...size(this.#usedAt), legend: { show: false }, cursor: { y: false, points: { show: false }, drag: { x: false, y: false }, sync: { key: 'time' } },
-      padding: [8, 6, 0, 0], ...over,
+      padding: [8, 26, 0, 0], ...over,
     })
     const x = { ...axis, grid: { show: false }, size: 22, space: 90, values: '{HH}:{mm}:{ss}' }
     const scaleX = { time: true, range: (u, min, max) => [Math.min(min, max - 60), max] }

@@ -55,7 +55,7 @@ func newRoot() *cobra.Command {
 	f.StringVar(&g.endpoint, "endpoint", "", "DynamoDB `URL`; one on 127.0.0.1 needs no Region and no credentials")
 	f.BoolVar(&g.json, "json", false, "print the result as one line of JSON")
 	root.AddCommand(newDemo(g), newDemoTask(), newDynamoDB(g),
-		newList(g), newInspect(g), newWatch(g), newStats(g), newRelease(g), newSeed(g), newResize(g), newRaise(g), newReap(g), newID(g), newUI(g), newVersion(g))
+		newList(g), newInspect(g), newWatch(g), newStats(g), newRelease(g), newSeed(g), newResize(g), newRaise(g), newReap(g), newID(g), newDoctor(g), newUI(g), newVersion(g))
 	root.AddCommand(newExec(g), newExecGuardian())
 	return root
 }

@@ -7,8 +7,8 @@
 // numbers are exact to 38 digits, and errors carry DynamoDB's codes and texts. With a data file,
 // a write that was acknowledged survives a kill -9 of the process (not a power cut: it never syncs).
 //
-// It does not promise the rest of DynamoDB. It has CreateTable, DescribeTable, DeleteTable, GetItem,
-// Query, PutItem and UpdateItem, values of the types S, N, BOOL, L and M, and attributes as a whole;
+// It does not promise the rest of DynamoDB. It has CreateTable, DescribeTable, DescribeTimeToLive,
+// DeleteTable, GetItem, Query, Scan, PutItem and UpdateItem, values of the types S, N, BOOL, L and M, and attributes as a whole;
 // all else is refused by name, never ignored. Nothing is too large, nothing throttles, nothing is
 // eventually consistent, and credentials are not looked at, which is why it listens on loopback
 // addresses only.

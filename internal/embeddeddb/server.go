@@ -45,13 +45,15 @@ func New(o Options) (*Server, error) {
 
 // operations by their names on the wire.
 var operations = map[string]func(*Server, []byte) any{
-	"CreateTable":   operation((*Server).createTable),
-	"DeleteTable":   operation((*Server).deleteTable),
-	"DescribeTable": operation((*Server).describeTable),
-	"GetItem":       operation((*Server).getItem),
-	"PutItem":       operation((*Server).putItem),
-	"UpdateItem":    operation((*Server).updateItem),
-	"Query":         operation((*Server).query),
+	"CreateTable":        operation((*Server).createTable),
+	"DeleteTable":        operation((*Server).deleteTable),
+	"DescribeTable":      operation((*Server).describeTable),
+	"DescribeTimeToLive": operation((*Server).describeTimeToLive),
+	"GetItem":            operation((*Server).getItem),
+	"PutItem":            operation((*Server).putItem),
+	"UpdateItem":         operation((*Server).updateItem),
+	"Query":              operation((*Server).query),
+	"Scan":               operation((*Server).scan),
 }
 
 // operation decodes a request into the fields that the operation knows. One that it does not know

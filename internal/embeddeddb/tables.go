@@ -40,3 +40,9 @@ func (s *Server) deleteTable(in *tableInput) any {
 func (s *Server) describeTable(in *tableInput) any {
 	return map[string]any{"Table": s.table(in.TableName).describe("ACTIVE")}
 }
+
+// describeTimeToLive: nothing expires here.
+func (s *Server) describeTimeToLive(in *tableInput) any {
+	s.table(in.TableName)
+	return map[string]any{"TimeToLiveDescription": map[string]string{"TimeToLiveStatus": "DISABLED"}}
+}

@@ -73,6 +73,7 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 		cfg.Task = me.task
 		cfg.Metadata = me.addTo(cfg.Metadata, maxText-cfg.text())
 	}
+	cfg.Metadata = withLibrary(cfg.Metadata, release(), maxText-cfg.text())
 	if err := me.checkClock(cfg.Clock.Wall(), cfg.maxSkew()); err != nil {
 		return nil, err
 	}

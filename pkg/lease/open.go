@@ -14,12 +14,21 @@ import (
 	"github.com/aws/smithy-go/logging"
 )
 
-// Open makes a store with the SDK's default configuration: Region, credentials
-// and proxies from the environment, the shared files or the task's role. An
-// endpoint of "" is the one of the environment (AWS_ENDPOINT_URL_DYNAMODB,
-// AWS_ENDPOINT_URL), else AWS's own. An endpoint on the loopback interface
-// (an emulator) needs neither Region nor credentials.
+// Open makes a store with the client of [OpenClient].
 func Open(ctx context.Context, table, endpoint string) (*DynamoDB, error) {
+	client, err := OpenClient(ctx, endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return NewDynamoDB(client, table), nil
+}
+
+// OpenClient makes a client with the SDK's default configuration: Region,
+// credentials and proxies from the environment, the shared files or the task's
+// role. An endpoint of "" is the one of the environment
+// (AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL), else AWS's own. An endpoint on
+// the loopback interface (an emulator) needs neither Region nor credentials.
+func OpenClient(ctx context.Context, endpoint string) (*dynamodb.Client, error) {
 	if endpoint == "" {
 		endpoint = os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")
 	}
@@ -45,11 +54,11 @@ func Open(ctx context.Context, table, endpoint string) (*DynamoDB, error) {
 	if cfg.Region == "" {
 		return nil, fmt.Errorf("%w: no AWS Region: set AWS_REGION, or use an endpoint on 127.0.0.1, which needs none", ErrAccess)
 	}
-	return NewDynamoDB(dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
 		if endpoint != "" {
 			o.BaseEndpoint = aws.String(endpoint)
 		}
-	}), table), nil
+	}), nil
 }
 
 // loopback reports whether an endpoint is on this machine.

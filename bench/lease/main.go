@@ -1,0 +1,95 @@
+// Command lease measures pkg/lease beside its peers: what a claim, a renewal and
+// a release cost, and how soon a crashed holder's number is someone else's.
+//
+//	make bench-lease                                  print everything, some 8 minutes
+//	scripts/dynamodb-local.sh run -- sh -c 'cd bench/lease && go run . -out ../../docs'
+//
+// All but etcd run on the same DynamoDB Local and through the same kind of client,
+// whose transport counts every request that leaves the process, retries included.
+// etcd is embedded in this process, counted by gRPC interceptors. Times are of one
+// machine that does it all; requests are the same on any.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/dynamotest"
+)
+
+func main() {
+	var (
+		out   = flag.String("out", "", "directory for benchmarks.md and .svg")
+		note  = flag.String("note", "", "a remark for the page, such as what else the machine did")
+		quick = flag.Bool("quick", false, "herds of 1 and 64 only, for a look at whether all works")
+	)
+	flag.Parse()
+	if err := run(context.Background(), *out, *note, *quick); err != nil {
+		fmt.Fprintln(os.Stderr, "lease:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out, note string, quick bool) error {
+	local := os.Getenv(dynamotest.EnvLocal)
+	if local == "" {
+		return fmt.Errorf("%s is not set: run `make bench-lease`, which starts DynamoDB Local", dynamotest.EnvLocal)
+	}
+	server, err := startEtcd()
+	if err != nil {
+		return err
+	}
+	defer server.stop()
+	r := &report{machine: describe(), note: note, began: time.Now(), sizes: []int{1, 256, 1024}}
+	if quick {
+		r.sizes = []int{1, 64}
+	}
+	contenders := []contender{ours(local), dynamolockInOrder(local), dynamolockAtRandom(local), zeebe(local), etcd(server)}
+	for _, size := range r.sizes {
+		for _, c := range contenders {
+			h, err := herd(ctx, c, size)
+			if err != nil {
+				return fmt.Errorf("%s, %d claimants: %w", c.name, size, err)
+			}
+			progress("%s", h)
+			r.herds = append(r.herds, h)
+		}
+	}
+	for _, c := range contenders {
+		if c.name == randomName { // its renewals are those of the other
+			continue
+		}
+		u, err := upkeep(ctx, c)
+		if err != nil {
+			return fmt.Errorf("%s, renewals: %w", c.name, err)
+		}
+		progress("%s renewed: p50 %v", c.name, u.p50)
+		r.upkeeps = append(r.upkeeps, u)
+	}
+	if r.plain, err = comparePlain(ctx, local); err != nil {
+		return err
+	}
+	progress("a renewal takes %.2f of a plain conditional write", r.plain.ratio())
+	if r.crashes, err = crashAll(ctx, contenders); err != nil {
+		return err
+	}
+	r.took = time.Since(r.began)
+	page := r.markdown()
+	fmt.Print(page)
+	if out == "" {
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(out, "benchmarks.md"), []byte(page), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(out, "benchmarks.svg"), []byte(r.picture()), 0o644)
+}
+
+func progress(format string, args ...any) {
+	fmt.Fprintln(os.Stderr, time.Now().Format("15:04:05"), strings.TrimSpace(fmt.Sprintf(format, args...)))
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// A phase is what a request is made for; it travels in the context, through the
+// contender and the SDK down to the transport.
+type phase string
+
+const (
+	claiming  phase = "claim"
+	renewing  phase = "renew"
+	releasing phase = "release"
+)
+
+type phaseKey struct{}
+
+func in(ctx context.Context, p phase) context.Context { return context.WithValue(ctx, phaseKey{}, p) }
+
+// phaseOf is the phase of a request; what nobody named belongs to the claim (a
+// start looks at its table and its pool).
+func phaseOf(ctx context.Context) phase {
+	if p, ok := ctx.Value(phaseKey{}).(phase); ok {
+		return p
+	}
+	return claiming
+}
+
+// tally is what was sent in one phase.
+type tally struct {
+	requests, writes, refused int // all; conditional writes; of those, refused
+	queries                   int // requests that read many items
+	writeUnits, readUnits     float64
+}
+
+// meter counts.
+type meter struct {
+	mu     sync.Mutex
+	phases map[phase]*tally
+}
+
+func newMeter() *meter { return &meter{phases: map[phase]*tally{}} }
+
+func (m *meter) add(ctx context.Context, count func(t *tally)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := phaseOf(ctx)
+	if m.phases[p] == nil {
+		m.phases[p] = &tally{}
+	}
+	count(m.phases[p])
+}
+
+func (m *meter) of(p phase) tally {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.phases[p]; t != nil {
+		return *t
+	}
+	return tally{}
+}
+
+// operation counts a request of DynamoDB's.
+func (m *meter) operation(ctx context.Context, name string, refused bool) {
+	m.add(ctx, func(t *tally) {
+		t.requests++
+		switch name {
+		case "UpdateItem", "PutItem", "DeleteItem":
+			t.writes++
+			if refused {
+				t.refused++
+			}
+		case "Query", "Scan":
+			t.queries++
+		case "GetItem", "DescribeTable":
+		default:
+			panic(fmt.Sprintf("a request %q that nobody counts", name))
+		}
+	})
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+const oursName = "nodelease"
+
+func ours(endpoint string) contender {
+	return contender{oursName, func(ctx context.Context, m *meter, n int, t terms) (numbers, error) {
+		client := newClient(endpoint, m)
+		aside := newClient(endpoint, newMeter()) // seeding is not the claimants'
+		table, err := createTable(ctx, aside, "pool_group", "node_id")
+		if err != nil {
+			return nil, err
+		}
+		if _, err := lease.OpenPool(lease.NewDynamoDB(aside, table), "bench").Seed(ctx, lease.SeedSpec{Size: n}); err != nil {
+			return nil, err
+		}
+		return pool{lease.NewDynamoDB(client, table), t}, nil
+	}}
+}
+
+type pool struct {
+	store lease.Store
+	terms terms
+}
+
+// phased tells the meter what a write is for, and fails once its process is dead.
+type phased struct {
+	lease.Store
+	dead atomic.Bool
+}
+
+func (s *phased) Write(ctx context.Context, w lease.Write) (lease.Result, error) {
+	if s.dead.Load() {
+		return lease.Result{}, fmt.Errorf("the process is dead")
+	}
+	switch w.(type) {
+	case lease.Renew:
+		ctx = in(ctx, renewing)
+	case lease.Release:
+		ctx = in(ctx, releasing)
+	}
+	return s.Store.Write(ctx, w)
+}
+
+// claim starts an agent as an application does, with all that it looks at first.
+func (p pool) claim(ctx context.Context) (held, error) {
+	h := &agent{store: &phased{Store: p.store}, renewed: make(chan time.Duration, 1000)}
+	a, err := lease.Start(ctx, lease.Config{
+		Pool: "bench", Store: h.store, TTL: p.terms.lease, RenewEvery: p.terms.every, Wait: time.Minute, Task: "bench",
+		Logger: slog.New(slog.DiscardHandler),
+		OnEvent: func(e lease.Event) {
+			if e.Kind == lease.EventRenewed {
+				h.renewed <- e.Took
+			}
+		},
+	})
+	h.Agent = a
+	return h, err
+}
+
+func (p pool) close() {}
+
+type agent struct {
+	*lease.Agent
+	store   *phased
+	renewed chan time.Duration
+}
+
+func (h *agent) number() int { return h.NodeID() }
+
+func (h *agent) renewals(ctx context.Context, n int) (took []time.Duration, err error) {
+	for len(took) < n {
+		select {
+		case t := <-h.renewed:
+			took = append(took, t)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return took, nil
+}
+
+func (h *agent) crash() { h.store.dead.Store(true) }
+
+func (h *agent) release(context.Context) error { return h.Close() }

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// picture draws the largest herd: requests a claim, and the time until all have a
+// number. The scales are logarithmic: linear ones would show one bar only.
+func (r *report) picture() string {
+	const width, label, row = 760, 210, 18
+	// Blue and grey, which the colour-blind tell apart; the order says it too.
+	const blue, grey = "#0072b2", "#999999"
+	var b strings.Builder
+	y := 0
+	title := func(s string) {
+		y += 8
+		fmt.Fprintf(&b, `<text x="8" y="%d" font-weight="bold">%s</text>`+"\n", y+12, s)
+		y += row + 4
+	}
+	size := r.sizes[len(r.sizes)-1]
+	draw := func(value func(herdResult) float64, text func(herdResult) string) {
+		least, most := math.Inf(1), 0.0
+		for _, h := range r.herds {
+			if h.size == size {
+				least, most = min(least, value(h)), max(most, value(h))
+			}
+		}
+		least /= 2 // the shortest bar is to be seen
+		for _, h := range r.herds {
+			if h.size != size {
+				continue
+			}
+			colour := grey
+			if h.name == oursName {
+				colour = blue
+			}
+			w := math.Log(value(h)/least) / math.Log(most/least) * (width - label - 90)
+			fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>`+"\n", label-8, y+12, h.name)
+			fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.1f" height="13" fill="%s"/>`+"\n", label, y+2, w, colour)
+			fmt.Fprintf(&b, `<text x="%.1f" y="%d">%s</text>`+"\n", label+w+6, y+12, text(h))
+			y += row
+		}
+	}
+	title(fmt.Sprintf("%d claimants at once on %d numbers: requests a claim (logarithmic)", size, size))
+	draw(func(h herdResult) float64 { return h.each(h.tally.requests) }, func(h herdResult) string { return fmt.Sprintf("%.1f", h.each(h.tally.requests)) })
+	title("… and the time until each has one (logarithmic)")
+	draw(func(h herdResult) float64 { return float64(h.took) / float64(time.Millisecond) }, func(h herdResult) string { return short(h.took) })
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="11">`+"\n"+
+		`<rect width="100%%" height="100%%" fill="white"/>`+"\n%s</svg>\n", width, y+12, b.String())
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// A report is all that was measured.
+type report struct {
+	machine, note string
+	began         time.Time
+	took          time.Duration
+	sizes         []int
+	herds         []herdResult
+	upkeeps       []upkeepResult
+	plain         plainResult
+	crashes       []crashResult
+}
+
+func (r *report) herd(name string, size int) herdResult {
+	for _, h := range r.herds {
+		if h.name == name && h.size == size {
+			return h
+		}
+	}
+	return herdResult{}
+}
+
+func (r *report) upkeep(name string) upkeepResult {
+	for _, u := range r.upkeeps {
+		if u.name == name {
+			return u
+		}
+	}
+	return upkeepResult{}
+}
+
+func (r *report) markdown() string {
+	var b strings.Builder
+	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	p("# Leases beside their peers\n")
+	p("Measured %s on %s with `make bench-lease`, in one run of %v. %s", r.began.Format(time.DateOnly), r.machine, r.took.Round(time.Second), r.note)
+	p("[The generator beside its peers](benchmarks-generator.md) · [A fleet on paper](benchmarks-fleet.md): the same for whole fleets against DynamoDB's limits.\n")
+	p("![Requests and wall time until all claimants of a herd have a number](benchmarks.svg)\n")
+	p("Ours, [dynamolock](https://github.com/cirello-io/dynamolock) v2.1.0 and Zeebe's algorithm work on the same DynamoDB Local, each through one client of the AWS SDK for the whole herd (128 connections), whose")
+	p("transport counts every request that leaves the process. etcd is a server of one member in the measuring process, with its log on disk, counted by gRPC interceptors (`Txn` as a write, `Range` as a query).")
+	p("DynamoDB Local handles one request after the other: **times say how the contenders compare on this machine, not what DynamoDB would take**; requests are the same anywhere.\n")
+
+	p("## The bars\n")
+	p("Set before the measurement. A miss stays a miss.\n")
+	p("| | asked for | measured | |\n|---|---|---|---|")
+	for _, x := range r.bars() {
+		sign, verdict := "≤", "met"
+		if x.atLeast {
+			sign = "≥"
+		}
+		if !x.met() {
+			verdict = "**missed**"
+		}
+		p("| %s | %s %v | %.2f | %s |", x.what, sign, x.want, x.got, verdict)
+	}
+
+	p("\n## Claims\n")
+	p("So many claimants at once on as many numbers, all free: a fleet that starts. *Ours* is all that `lease.Start` does: one DescribeTable, one GetItem of the pool's item, and the claim. *dynamolock* is one lock a number, `FailIfLocked`, and")
+	p("10 ms instead of its 1 s before the loser of a race looks again. *Zeebe's algorithm* reads the numbers from 0 on, one GetItem each, and compares-and-sets the first free one, as its `RepositoryNodeIdProvider` does on S3. *etcd* grants a lease,")
+	p("tries a random number in a transaction and, where that is taken, lists all keys and tries a random free one: our own strategy. p50 and p99 are of one claimant's time from its start until it has a number.\n")
+	p("| | claimants | requests a claim | conditional writes | refused | Queries | read units | all have one in | p50 | p99 |\n|---|---|---|---|---|---|---|---|---|---|")
+	for _, size := range r.sizes {
+		for _, h := range r.herds {
+			if h.size != size {
+				continue
+			}
+			t := h.tally
+			units := fmt.Sprintf("%.1f", t.readUnits/float64(size))
+			if strings.HasPrefix(h.name, "etcd") {
+				units = "–"
+			}
+			p("| %s | %d | %.2f | %.2f | %.2f | %.2f | %s | %s | %s | %s |", h.name, size, h.each(t.requests), h.each(t.writes), h.each(t.refused), h.each(t.queries), units, short(h.took), short(h.p50), short(h.p99))
+		}
+	}
+	p("\nDynamoDB bills a refused conditional write like one that is done: the writes column, times the item's size in KB rounded up, is the bill. A strongly consistent Query of a group of 256 numbers of some 150 bytes is 10 units; a GetItem is one.")
+
+	p("\n## Renewals and releases\n")
+	p("%d holders, %d renewals each, twice a second. Capacity as DynamoDB Local reports it (`ReturnConsumedCapacity`); beside it the formula,", keepers, renewalsOf)
+	p("⌈item size / 1 KB⌉ write units for a write and ⌈size / 4 KB⌉ read units for a strongly consistent read.\n")
+	p("| | requests a renewal | write units (formula) | read units (formula) | p50 | p99 | requests a release | write units (formula) |\n|---|---|---|---|---|---|---|---|")
+	for _, u := range r.upkeeps {
+		n, k := float64(u.renewals), float64(u.releases)
+		units := []string{fmt.Sprintf("%.2f (1)", u.renew.writeUnits/n), fmt.Sprintf("%.2f (0)", u.renew.readUnits/n), fmt.Sprintf("%.2f (1)", u.release.writeUnits/k)}
+		if strings.HasPrefix(u.name, "etcd") {
+			units = []string{"–", "–", "–"}
+		}
+		name := strings.TrimSuffix(u.name, ", in key order")
+		p("| %s | %.2f | %s | %s | %s | %s | %.2f | %s |", name, float64(u.renew.requests)/n, units[0], units[1], short(u.p50), short(u.p99), float64(u.release.requests)/k, units[2])
+	}
+	p("\nIn turns with a plain `UpdateItem` that has a condition and whose answer nobody looks at (1,500 each, medians): plain %s, our renewal %s (%.2f), the write of our claim %s (%.2f). The difference is the item in the answer, which is how", short(r.plain.bare), short(r.plain.renew), r.plain.ratio(), short(r.plain.claim), r.plain.claimRatio())
+	p("a holder learns without a read what became of an attempt whose answer was lost.")
+
+	p("\n## From a crash until the number is someone else's\n")
+	p("One number, leases of %v; its holder dies right after a renewal. One claimant waits from that moment on; another one starts %v later, when the lease has long run out.\n", crashed, 2*crashed)
+	p("| | who waits from the crash on | who comes %v after it |\n|---|---|---|", 2*crashed)
+	for _, c := range r.crashes {
+		p("| %s | %s | %s |", strings.TrimSuffix(c.name, ", in key order"), short(c.waiting), short(c.later))
+	}
+	p("\nOurs waits for the expiry plus the claim guard (a tenth of the lease, at most 1 s), which is the price of exclusivity under clock error; dynamolock, which compares no clocks, watches every dead lock for a full lease before it believes in the death, however long ago that was.")
+	return b.String()
+}
+
+// short is a duration with three digits.
+func short(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d >= time.Second:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	case d >= 10*time.Millisecond:
+		return fmt.Sprintf("%.0f ms", float64(d)/1e6)
+	}
+	return fmt.Sprintf("%.2f ms", float64(d)/1e6)
+}
+
+// describe is the machine in a line.
+func describe() string {
+	cpu := runtime.GOARCH
+	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(info)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				cpu = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	load := ""
+	if l, err := os.ReadFile("/proc/loadavg"); err == nil {
+		load = ", load " + strings.Fields(string(l))[0] + " at the start"
+	}
+	return fmt.Sprintf("%s, %d cores, %s/%s, %s%s", cpu, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), load)
+}

@@ -56,7 +56,7 @@ func newRoot() *cobra.Command {
 	f.BoolVar(&g.json, "json", false, "print the result as one line of JSON")
 	root.AddCommand(newDemo(g), newDemoTask(), newDynamoDB(g),
 		newList(g), newInspect(g), newWatch(g), newStats(g), newRelease(g), newSeed(g), newResize(g), newRaise(g), newReap(g), newID(g), newDoctor(g), newUI(g), newVersion(g))
-	root.AddCommand(newExec(g), newExecGuardian())
+	root.AddCommand(newExec(g), newExecGuardian(), newServe(g))
 	return root
 }
 

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodelease/nodelease/internal/sidecar"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// serving is what serve says once it answers.
+type serving struct {
+	Listen  string `json:"listen"` // a URL, or unix: and a path
+	Pool    string `json:"pool"`
+	NodeID  int    `json:"node_id"`
+	Version int64  `json:"version"`
+}
+
+func newServe(g *globals) *cobra.Command {
+	var t terms
+	var listen, layout, mode string
+	var remote bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Give a number and IDs to programs in any language, over HTTP on this machine",
+		Long: "Lease a number and answer HTTP requests on this machine:\n\n" +
+			"  GET  /v1/node      the number\n" +
+			"  GET  /v1/lease     its lease, and for how much longer it may be relied on\n" +
+			"  POST /v1/ids?n=N   N IDs, 1 to 10,000; Accept: application/json, text/plain or application/octet-stream\n" +
+			"  GET  /livez        200 while the process should live on, also through an outage of DynamoDB\n" +
+			"  GET  /readyz       200 while the number may be relied on\n" +
+			"  GET  /metrics      for Prometheus\n\n" +
+			"There is no access control: who can connect can take IDs. On SIGTERM it answers what was asked and gives the number\n" +
+			"back last. When the lease is lost it ends with exit code 4, to be started again.\n\nLayouts of the IDs:\n" + describeLayouts() +
+			"\n  T/N/S      your own: T bits of milliseconds since 2025-01-01, N of node, S of sequence, as 40/3/10",
+		Example: "  nodelease serve --table leases --pool orders\n" +
+			"  nodelease serve --table leases --pool orders --listen unix:/run/nodelease/sidecar.sock\n" +
+			"  curl -X POST 'http://127.0.0.1:7373/v1/ids?n=3'",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := parseLayout(layout)
+			if err != nil {
+				return err
+			}
+			m, err := strconv.ParseUint(mode, 8, 9)
+			if err != nil {
+				return usagef("--socket-mode %s: use permissions such as 0660", mode)
+			}
+			cfg, err := t.config(cmd.Context(), g)
+			if err != nil {
+				return err
+			}
+			// Before a number is taken: what is wrong here is told at once.
+			listener, err := sidecar.Listen(listen, remote, fs.FileMode(m))
+			if err != nil {
+				return err
+			}
+			return runServe(cmd, g, cfg, l, listener)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&listen, "listen", "127.0.0.1:7373", "`address` on this machine, host:port or unix:path; port 0 takes a free one")
+	f.BoolVar(&remote, "allow-remote", false, "allow a --listen address that others can reach")
+	f.StringVar(&mode, "socket-mode", "0660", "who may connect to a Unix socket, as `permissions` of the file")
+	f.StringVar(&layout, "layout", "default", "`layout` of the IDs: a name or T/N/S, see above; the same for all that share a pool")
+	t.register(f)
+	complete(cmd, "layout", layoutNames...)
+	return cmd
+}
+
+// runServe leases a number and answers until a signal comes or the lease is lost.
+func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, layout snowflake.Layout, listener net.Listener) error {
+	defer listener.Close()
+	metrics := sidecar.NewMetrics()
+	slog.SetDefault(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
+	cfg.Logger, cfg.OnEvent = slog.Default(), metrics.Event
+	agent, err := lease.Start(cmd.Context(), cfg)
+	if err != nil {
+		return err
+	}
+	ids, err := snowflake.New(agent, snowflake.WithLayout(layout))
+	if err != nil {
+		return errors.Join(err, agent.Close())
+	}
+	l, err := agent.Lease()
+	if err != nil {
+		return errors.Join(err, agent.Close())
+	}
+	said := serving{Listen: urlOf(listener.Addr()), Pool: l.Pool, NodeID: l.NodeID, Version: l.Version}
+	if g.json {
+		err = writeJSON(cmd.OutOrStdout(), said)
+	} else {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "serving node %d of pool %s on %s; stop it with Ctrl-C\n", said.NodeID, said.Pool, said.Listen)
+	}
+	if err != nil {
+		return errors.Join(err, agent.Close())
+	}
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-agent.Done():
+			cancel(agent.Err())
+		case <-ctx.Done():
+		}
+	}()
+	err = sidecar.Serve(ctx, listener, sidecar.Handler(agent, ids, metrics))
+	if lost := agent.Err(); lost != nil {
+		err = errors.Join(lost, err)
+	}
+	return errors.Join(err, agent.Close()) // last: nobody is being answered any more
+}
+
+// urlOf is how a client names where the sidecar listens.
+func urlOf(a net.Addr) string {
+	if a.Network() == "unix" {
+		return "unix:" + a.String()
+	}
+	return "http://" + a.String()
+}
+
+// parseLayout reads the name of a layout, or its bits.
+func parseLayout(text string) (snowflake.Layout, error) {
+	if named := layouts[text]; named != nil {
+		return named(), nil
+	}
+	bits := strings.Split(text, "/")
+	if len(bits) != 3 {
+		return snowflake.Layout{}, usagef("--layout %s: use %s, or bits such as 40/3/10", text, strings.Join(layoutNames, ", "))
+	}
+	var width [3]uint8
+	for i := range bits {
+		n, err := strconv.ParseUint(bits[i], 10, 8)
+		if err != nil {
+			return snowflake.Layout{}, usagef("--layout %s: %q is no number of bits", text, bits[i])
+		}
+		width[i] = uint8(n)
+	}
+	l := snowflake.Default()
+	l.TimeBits, l.NodeBits, l.SequenceBits = width[0], width[1], width[2]
+	if err := l.Validate(); err != nil {
+		return l, &usageError{err}
+	}
+	return l, nil
+}

@@ -1,0 +1,16 @@
+// Package sidecar gives a leased number and its IDs to programs in any language on
+// the same machine, over HTTP on the loopback interface or a Unix socket. The
+// contract is docs/sidecar.md.
+//
+//	GET  /v1/node       the number, if it may be relied on now
+//	GET  /v1/lease      the lease that it comes from, with the time left
+//	POST /v1/ids?n=     1 to 10,000 IDs: JSON, text or binary
+//	GET  /livez         whether to restart it: the agent's live check
+//	GET  /readyz        whether to send it work: the agent's ready check
+//	GET  /metrics       for Prometheus
+//
+// There is no access control: who can connect can take IDs and read the number.
+// So it refuses to listen beyond the machine unless told to, and refuses requests
+// that a web page made a browser of this machine send: by their Host (DNS
+// rebinding) and by their origin (cross-site requests).
+package sidecar

@@ -1,0 +1,123 @@
+package sidecar
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// handler answers the requests.
+type handler struct {
+	agent *lease.Agent
+	ids   *snowflake.Generator
+	same  *http.CrossOriginProtection
+}
+
+// Handler answers the requests of the contract. The agent's generator is ids;
+// metrics is what /metrics answers, and counts the rest.
+func Handler(agent *lease.Agent, ids *snowflake.Generator, metrics *Metrics) http.Handler {
+	h := &handler{agent: agent, ids: ids, same: http.NewCrossOriginProtection()}
+	mux := http.NewServeMux()
+	for _, route := range []struct {
+		method, path string
+		handler      http.Handler
+	}{
+		{http.MethodGet, "/v1/node", http.HandlerFunc(h.node)},
+		{http.MethodGet, "/v1/lease", http.HandlerFunc(h.lease)},
+		{http.MethodPost, "/v1/ids", http.HandlerFunc(h.makeIDs)},
+		{http.MethodGet, "/livez", agent},
+		{http.MethodGet, "/readyz", agent.Ready()},
+		{http.MethodGet, "/metrics", metrics.handler(agent, ids)},
+	} {
+		answer := metrics.count(route.path, route.handler)
+		mux.Handle(route.method+" "+route.path, answer) // GET is HEAD too
+		mux.Handle(route.path, metrics.count(route.path, only(route.method)))
+	}
+	mux.Handle("/", metrics.count("other", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		problem{http.StatusNotFound, "not_found", fmt.Sprintf("there is no %.100q", r.URL.Path),
+			"use /v1/node, /v1/lease, /v1/ids, /livez, /readyz or /metrics", 0}.write(w)
+	})))
+	return h.guard(mux)
+}
+
+// only refuses all methods but one.
+func only(method string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", method)
+		problem{http.StatusMethodNotAllowed, "method_not_allowed", fmt.Sprintf("%s %s", r.Method, r.URL.Path), "use " + method, 0}.write(w)
+	})
+}
+
+// nodeAnswer is the number.
+type nodeAnswer struct {
+	Pool    string `json:"pool"`
+	NodeID  int    `json:"node_id"`
+	Version int64  `json:"version"`
+	// IDs says how JSON has the IDs: "string", or "number" where all of them are
+	// below 2^53.
+	IDs    string       `json:"ids"`
+	Layout layoutAnswer `json:"layout"`
+}
+
+// layoutAnswer is what a reader needs to take an ID apart.
+type layoutAnswer struct {
+	EpochMS      int64 `json:"epoch_ms"`
+	TickMS       int64 `json:"tick_ms"`
+	TimeBits     uint8 `json:"time_bits"`
+	NodeBits     uint8 `json:"node_bits"`
+	SequenceBits uint8 `json:"sequence_bits"`
+	NodeLast     bool  `json:"node_last"`
+}
+
+func (h *handler) node(w http.ResponseWriter, _ *http.Request) {
+	l, err := h.agent.Lease()
+	if err != nil {
+		h.problemOf(err).write(w)
+		return
+	}
+	layout := h.ids.Layout()
+	answer := nodeAnswer{
+		Pool: l.Pool, NodeID: l.NodeID, Version: l.Version, IDs: "string",
+		Layout: layoutAnswer{layout.Epoch.UnixMilli(), layout.Tick.Milliseconds(), layout.TimeBits, layout.NodeBits, layout.SequenceBits, layout.NodeLast},
+	}
+	if layout.JavaScriptSafe() {
+		answer.IDs = "number"
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// leaseAnswer is the lease. The session that holds it is nobody's business: who
+// knows it could give the number back.
+type leaseAnswer struct {
+	Pool      string            `json:"pool"`
+	NodeID    int               `json:"node_id"`
+	Version   int64             `json:"version"`
+	Task      string            `json:"task"`
+	LeftMS    int64             `json:"left_ms"` // until the deadline, now
+	ExpiresAt time.Time         `json:"expires_at"`
+	Metadata  map[string]string `json:"metadata,omitempty"`
+}
+
+func (h *handler) lease(w http.ResponseWriter, _ *http.Request) {
+	// What is left is asked first: a pause in between makes it too small by now,
+	// and then Lease says so.
+	left := h.agent.Left()
+	l, err := h.agent.Lease()
+	if err != nil {
+		h.problemOf(err).write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, leaseAnswer{l.Pool, l.NodeID, l.Version, l.Task, max(left.Milliseconds(), 0), l.ExpiresAt.UTC(), l.Metadata})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client may be gone
+}

@@ -1,0 +1,107 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// MaxIDs is how many IDs one request may ask for.
+const MaxIDs = 10_000
+
+// patience is how long a request waits for its IDs where more are asked for than
+// the layout has.
+const patience = 5 * time.Second
+
+// batch is what a request needs, kept for the next one.
+type batch struct {
+	ids  []snowflake.ID
+	text []byte
+}
+
+var batches = sync.Pool{New: func() any { return &batch{} }}
+
+func (h *handler) makeIDs(w http.ResponseWriter, r *http.Request) {
+	n, form, wrong := h.asked(r)
+	if wrong != nil {
+		wrong.write(w)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	b := batches.Get().(*batch)
+	defer batches.Put(b)
+	if cap(b.ids) < n {
+		b.ids = make([]snowflake.ID, n)
+	}
+	b.ids = b.ids[:n]
+	// All or none: what a failed call has drawn is lost, and will never be made again.
+	if _, err := h.ids.NextN(ctx, b.ids); err != nil {
+		if r.Context().Err() == nil {
+			h.problemOf(err).write(w)
+		}
+		return
+	}
+	b.text = form.append(b.text[:0], b.ids)
+	w.Header().Set("Content-Type", form.contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(b.text)))
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Vary", "Accept")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(b.text) // the client may be gone
+}
+
+// asked reads how many IDs in which form a request wants.
+func (h *handler) asked(r *http.Request) (n int, f form, wrong *problem) {
+	n, err := count(r.URL.RawQuery)
+	if err != nil {
+		return 0, f, badRequest(err.Error(), fmt.Sprintf("use POST /v1/ids?n=N with N from 1 to %d; without n it is 1", MaxIDs))
+	}
+	// A body has no meaning here. One byte tells whether there is one; the rest of
+	// it is never read.
+	if got, err := r.Body.Read(make([]byte, 1)); got > 0 || err != nil && !errors.Is(err, io.EOF) {
+		return 0, f, &problem{http.StatusRequestEntityTooLarge, "body_too_large", "the request has a body", "send none: n goes into the query", 0}
+	}
+	f, ok := choose(h.forms(), r.Header.Values("Accept"))
+	if !ok {
+		return 0, f, &problem{http.StatusNotAcceptable, "not_acceptable", fmt.Sprintf("Accept: %.200q", r.Header.Values("Accept")),
+			"accept application/json, text/plain or application/octet-stream", 0}
+	}
+	return n, f, nil
+}
+
+// count reads n out of a query; nothing else may be in it.
+func count(query string) (int, error) {
+	if len(query) > 100 {
+		return 0, fmt.Errorf("the query has %d characters", len(query))
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return 0, fmt.Errorf("the query %q: %w", query, err)
+	}
+	for name := range values {
+		if name != "n" {
+			return 0, fmt.Errorf("there is no parameter %q", name)
+		}
+	}
+	switch given := values["n"]; len(given) {
+	case 0:
+		return 1, nil
+	case 1:
+		n, err := strconv.ParseUint(given[0], 10, 16)
+		if err != nil || n < 1 || n > MaxIDs {
+			return 0, fmt.Errorf("n is %q", given[0])
+		}
+		return int(n), nil
+	default:
+		return 0, fmt.Errorf("n is given %d times", len(given))
+	}
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nodelease/nodelease/internal/dynamotest"
+)
+
+// serveOn is serve on a fresh pool of four numbers, and where it listens.
+func serveOn(t *testing.T, args ...string) (p *program, said serving, flags []string) {
+	t.Helper()
+	flags = database(t, "leases")
+	if code, _, stderr := call(append([]string{"seed", "--size", "4"}, flags...)...); code != 0 {
+		t.Fatal(stderr)
+	}
+	p = start(t, self(append(append([]string{"serve", "--json"}, args...), flags...)...))
+	if err := json.Unmarshal([]byte(p.until(t, "listen")), &said); err != nil {
+		t.Fatal(err)
+	}
+	return p, said, flags
+}
+
+// A life: it answers, drains on SIGTERM and leaves its number free.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	p, said, flags := serveOn(t, "--listen", "127.0.0.1:0", "--layout", "40/3/10")
+	response, err := http.Post(said.Listen+"/v1/ids?n=1000", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var answer struct {
+		IDs []uint64 `json:"ids"` // numbers: the layout has 53 bits
+	}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || len(answer.IDs) != 1000 {
+		t.Fatal(len(answer.IDs), err)
+	}
+	for i, id := range answer.IDs {
+		if int(id>>10&7) != said.NodeID || id >= 1<<53 || i > 0 && id <= answer.IDs[i-1] {
+			t.Fatalf("%d after %v", id, answer.IDs[:i])
+		}
+	}
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if _, code := p.end(t); code != 0 {
+		t.Errorf("exit code %d, %s", code, p.stderr)
+	}
+	if _, stdout, _ := call(append([]string{"list"}, flags...)...); !strings.Contains(stdout, "0 held") {
+		t.Error(stdout)
+	}
+}
+
+func TestServeUsage(t *testing.T) {
+	flags := database(t, "leases")
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"--listen 0.0.0.0:0":      "--allow-remote if you mean it",
+		"--listen :0":             "--allow-remote if you mean it",
+		"--listen [::]:0":         "--allow-remote if you mean it",
+		"--listen 192.0.2.1:0":    "--allow-remote if you mean it",
+		"--listen example.org:0":  "--allow-remote if you mean it",
+		"--listen 7373":           "use an address such as 127.0.0.1:7373",
+		"--listen unix:":          "give the path of a file",
+		"--listen unix:@abstract": "give the path of a file",
+		"--listen unix:" + file:   "there is a file that is not a socket",
+		"--layout 41/10":          "or bits such as 40/3/10",
+		"--layout 41/10/x":        `"x" is no number of bits`,
+		"--layout 41/10/13":       "an ID has 63",
+		"--socket-mode 888":       "use permissions such as 0660",
+		"--listen 127.0.0.1:0":    "pool not seeded",
+		"surplus":                 "takes no arguments",
+	} {
+		code, stdout, stderr := call(append(append([]string{"serve"}, flags...), strings.Fields(args)...)...)
+		if code == 0 || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %s", args, code, stdout, stderr)
+		}
+	}
+}
+
+// The clients in examples get IDs from it that nobody else gets, over TCP and over
+// a Unix socket, and tell errors with the remedy.
+func TestServeClients(t *testing.T) {
+	for name, program := range map[string][]string{
+		"python": {"python3", "example.py"},
+		"node":   {"node", "example.mjs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(program[0]); err != nil {
+				if os.Getenv("CI") != "" || os.Getenv(dynamotest.EnvRequire) == "1" {
+					t.Fatal(err)
+				}
+				t.Skipf("NOT TESTED: the client in examples/%s: %v", name, err)
+			}
+			socket := "unix:" + filepath.Join(t.TempDir(), "s")
+			for _, listen := range []string{"127.0.0.1:0", socket} {
+				p, said, _ := serveOn(t, "--listen", listen)
+				client := exec.Command(program[0], program[1], "250") // two batches and a half
+				client.Dir = filepath.Join("..", "..", "examples", name)
+				client.Env = append(os.Environ(), "NODELEASE_SIDECAR="+said.Listen, "PYTHONDONTWRITEBYTECODE=1")
+				out, err := client.CombinedOutput()
+				lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+				if err != nil || len(lines) != 251 || !regexp.MustCompile(`^node [0-3] version 1$`).MatchString(lines[0]) {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				for i, id := range lines[1:] {
+					if !regexp.MustCompile(`^\d{18}$`).MatchString(id) || i > 0 && id <= lines[i] {
+						t.Fatalf("line %d: %s after %s", i, id, lines[i])
+					}
+				}
+				p.Process.Signal(syscall.SIGTERM)
+				if _, code := p.end(t); code != 0 {
+					t.Errorf("exit code %d, %s", code, p.stderr)
+				}
+			}
+		})
+	}
+}
+
+// The clients fit on a page.
+func TestServeClientsAreShort(t *testing.T) {
+	for _, name := range []string{"python/nodelease.py", "node/nodelease.mjs"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "examples", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), "\n"); n > 40 {
+			t.Errorf("%s has %d lines", name, n)
+		}
+	}
+}
+
+// A lost lease ends it with the exit code for that, to be started again.
+func TestServeLost(t *testing.T) {
+	t.Parallel()
+	p, said, flags := serveOn(t, "--listen", "127.0.0.1:0", "--ttl", "1s", "--guard", "200ms", "--claim-guard", "100ms")
+	code, _, stderr := call(append([]string{"release", "--yes", "--version", "1"}, append(flags, strconv.Itoa(said.NodeID))...)...)
+	if code != 0 {
+		t.Fatal(stderr)
+	}
+	if _, code := p.end(t); code != 4 || !strings.Contains(p.stderr.String(), "lost") {
+		t.Errorf("exit code %d, %s", code, p.stderr)
+	}
+}
+
+// The socket of a dead process is taken over; one that is in use is not.
+func TestServeSocket(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	p, _, _ := serveOn(t, "--listen", "unix:"+path, "--socket-mode", "0600")
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Error(info, err)
+	}
+	flags := database(t, "leases")
+	if code, _, stderr := call(append([]string{"serve", "--listen", "unix:" + path}, flags...)...); code == 0 || !strings.Contains(stderr, "another process listens there") {
+		t.Error(code, stderr)
+	}
+	p.Process.Kill()
+	p.end(t)
+	p, _, _ = serveOn(t, "--listen", "unix:"+path)
+	p.Process.Signal(syscall.SIGTERM)
+	if _, code := p.end(t); code != 0 {
+		t.Errorf("exit code %d, %s", code, p.stderr)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the socket is left: %v", err)
+	}
+}

@@ -1,0 +1,7 @@
+// Prints which number it has, and as many IDs as asked for: node example.mjs 3
+import { Sidecar } from "./nodelease.mjs";
+
+const sidecar = new Sidecar();
+const { node_id, version } = await sidecar.node();
+console.log("node", node_id, "version", version);
+for (const id of await Promise.all(Array.from({ length: Number(process.argv[2]) }, () => sidecar.nextID()))) console.log(String(id));

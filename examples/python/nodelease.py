@@ -1,0 +1,40 @@
+"""A client of the sidecar (nodelease serve). One for each thread."""
+import http.client, json, os, socket
+
+class Sidecar:
+    def __init__(self, address=os.environ.get("NODELEASE_SIDECAR", "http://127.0.0.1:7373"), batch=100):
+        self.address, self.batch, self.ids, self.connection = address, batch, [], None
+
+    def node(self):
+        """{"pool", "node_id", "version", ...}, true at this moment."""
+        return self._ask("GET", "/v1/node")
+
+    def next_id(self):
+        """A new ID. They are fetched by the batch."""
+        if not self.ids:
+            self.ids = [int(i) for i in reversed(self._ask("POST", f"/v1/ids?n={self.batch}")["ids"])]
+        return self.ids.pop()
+
+    def _ask(self, method, path):
+        fresh = self.connection is None
+        try:
+            self.connection = self.connection or _connect(self.address)
+            self.connection.request(method, path)
+            response = self.connection.getresponse()
+            answer = json.loads(response.read())
+        except (OSError, http.client.HTTPException):
+            self.connection = None
+            if fresh:
+                raise
+            return self._ask(method, path)  # an idle connection may have ended: once more
+        if response.status != 200:  # {"error", "detail", "remedy"}
+            raise RuntimeError(f"{answer['error']}: {answer['detail']}; {answer['remedy']}")
+        return answer
+
+def _connect(address):
+    if not address.startswith("unix:"):
+        return http.client.HTTPConnection(address.removeprefix("http://"), timeout=10)
+    connection = http.client.HTTPConnection("localhost", timeout=10)
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(address.removeprefix("unix:"))
+    return connection

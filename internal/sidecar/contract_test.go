@@ -1,0 +1,196 @@
+package sidecar_test
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/sidecar"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+var update = flag.Bool("update", false, "write what is answered into docs/sidecar.md")
+
+const contract = "../../docs/sidecar.md"
+
+// serving is a handler on a lease of a store in memory.
+type serving struct {
+	http.Handler
+	store *leasetest.Memory
+	agent *lease.Agent
+}
+
+func serve(t testing.TB, layout snowflake.Layout) *serving {
+	t.Helper()
+	s := &serving{store: leasetest.NewMemory("orders", 1)}
+	metrics := sidecar.NewMetrics()
+	var err error
+	s.agent, err = lease.Start(t.Context(), lease.Config{
+		Store: s.store, Pool: "orders", Task: "web-1", Metadata: map[string]string{"zone": "a"},
+		Logger: slog.New(slog.DiscardHandler), OnEvent: metrics.Event,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.agent.Close() })
+	ids, err := snowflake.New(s.agent, snowflake.WithLayout(layout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Handler = sidecar.Handler(s.agent, ids, metrics)
+	return s
+}
+
+// ask sends a request as it stands in the contract, and writes the answer down.
+func (s *serving) ask(t *testing.T, text string) string {
+	t.Helper()
+	head, body, _ := strings.Cut(text, "\n\n")
+	line, headers, _ := strings.Cut(head, "\n")
+	raw := line + " HTTP/1.1\r\n"
+	if !strings.Contains(headers, "Host:") {
+		raw += "Host: 127.0.0.1:7373\r\n"
+	}
+	if headers != "" {
+		raw += strings.ReplaceAll(headers, "\n", "\r\n") + "\r\n"
+	}
+	if body != "" {
+		raw += fmt.Sprintf("Content-Length: %d\r\n", len(body))
+	}
+	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(raw + "\r\n" + body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	out := fmt.Sprintf("%d %s\n", w.Code, w.Header().Get("Content-Type"))
+	for _, name := range []string{"Allow", "Retry-After"} {
+		if v := w.Header().Get(name); v != "" {
+			out += name + ": " + v + "\n"
+		}
+	}
+	if w.Header().Get("Content-Type") == "application/octet-stream" {
+		return out + fmt.Sprintf("\n(%d bytes)\n", w.Body.Len())
+	}
+	return out + "\n" + w.Body.String()
+}
+
+// states are what a block's info string names.
+var states = map[string]func(*testing.T) *serving{
+	"held": func(t *testing.T) *serving { return serve(t, snowflake.Default()) },
+	"53":   func(t *testing.T) *serving { return serve(t, snowflake.JS53()) },
+	"suspended": func(t *testing.T) *serving {
+		s := serve(t, snowflake.Default())
+		s.store.SetOutage(errors.New("away"))
+		time.Sleep(20 * time.Second) // virtual
+		return s
+	},
+	"lost": func(t *testing.T) *serving {
+		s := serve(t, snowflake.Default())
+		s.store.SetOutage(errors.New("away"))
+		time.Sleep(20 * time.Second) // virtual
+		s.store.SetOutage(nil)
+		now := time.Now()
+		res, err := s.store.Write(t.Context(), lease.Claim{
+			Key: lease.Key{Pool: "orders"}, Session: "another", Task: "web-2", At: now, ClaimGuard: time.Second,
+			ExpiresAt: now.Add(15 * time.Second), ReservedUntil: now.Add(16 * time.Second),
+		})
+		if err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		<-s.agent.Done()
+		return s
+	},
+	"closed": func(t *testing.T) *serving {
+		s := serve(t, snowflake.Default())
+		if err := s.agent.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	},
+}
+
+// What differs from one time to the next: IDs, times, what is left.
+var varies = regexp.MustCompile(`\d{15,}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"left_ms":-?\d+|[0-9.]+m?s ago`)
+
+// The exchanges in the contract are what is answered, in virtual time.
+func TestContract(t *testing.T) {
+	page, err := os.ReadFile(contract)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```http (\\w+)\n(.*?)\n\n(\\d\\d\\d .*?)```")
+	found := map[string]int{}
+	changed := block.ReplaceAllStringFunc(string(page), func(text string) string {
+		parts := block.FindStringSubmatch(text)
+		state, request, want := parts[1], parts[2], parts[3]
+		found[state]++
+		var got string
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))) // virtual time begins in 2000
+			begin := states[state]
+			if begin == nil {
+				t.Fatalf("no state %q", state)
+			}
+			got = begin(t).ask(t, request)
+		})
+		if varies.ReplaceAllString(got, "…") != varies.ReplaceAllString(want, "…") {
+			if !*update {
+				t.Errorf("%s, %s\n%s\nwant\n%s", state, request, got, want)
+			}
+			return "```http " + state + "\n" + request + "\n\n" + got + "```"
+		}
+		return text
+	})
+	for state := range states {
+		if found[state] == 0 {
+			t.Errorf("the contract has no exchange in the state %q", state)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(contract, []byte(changed), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The metrics' names are part of the contract too.
+func TestContractMetrics(t *testing.T) {
+	page, err := os.ReadFile(contract)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)))
+		s := serve(t, snowflake.Default())
+		s.ask(t, "POST /v1/ids?n=7")
+		time.Sleep(time.Minute)
+		answer := s.ask(t, "GET /metrics")
+		for _, m := range regexp.MustCompile("`(nodelease_[a-z_]+)`").FindAllStringSubmatch(string(page), -1) {
+			if !strings.Contains(answer, "# TYPE "+m[1]+" ") {
+				t.Errorf("there is no %s", m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile(`# TYPE (nodelease_\w+)`).FindAllStringSubmatch(answer, -1) {
+			if !strings.Contains(string(page), "`"+m[1]+"`") {
+				t.Errorf("%s is not in the contract", m[1])
+			}
+		}
+		for _, want := range []string{"nodelease_ids_issued_total 7\n", "nodelease_lease_held 1\n", `nodelease_lease_events_total{event="lost"} 0`, `nodelease_http_requests_total{code="200",path="/v1/ids"} 1`} {
+			if !strings.Contains(answer, want) {
+				t.Errorf("%q is missing in\n%s", want, answer)
+			}
+		}
+	})
+}

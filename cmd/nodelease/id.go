@@ -43,9 +43,9 @@ func newID(g *globals) *cobra.Command {
 			"ID, if that is still known. --first and --last give the least and the greatest ID of a time, for queries by ID.\n\n" +
 			"Encodings: decimal, base32 (Crockford, 13 characters), base58 (11), hex (16). Times: 2026-11-21T04:05:06Z, 2026-11-21,\n" +
 			"Unix milliseconds, now, or a distance from now such as -1h.\n\nLayouts:\n" + describeLayouts(),
-		Example: "  nodelease id 254863920394240012\n" +
-			"  nodelease id 254863920394240012 --table leases --pool orders      also who made it\n" +
-			"  nodelease id 07MBR59E8R00C --to decimal\n" +
+		Example: "  nodelease id 249733066275188748\n" +
+			"  nodelease id 249733066275188748 --table leases --pool orders      also who made it\n" +
+			"  nodelease id 06XSTWT800W0C --to decimal\n" +
 			"  nodelease id 175928847299117063 --layout discord\n" +
 			"  psql -c \"SELECT … WHERE id BETWEEN $(nodelease id --first -1h) AND $(nodelease id --last now)\"",
 		Args: func(_ *cobra.Command, args []string) error {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/testscript"
+
 	"github.com/nodelease/nodelease/internal/demo"
 	"github.com/nodelease/nodelease/internal/embeddeddb"
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -23,10 +25,17 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "1" {
 		main()
 	}
+	testscript.Main(tests{m}, map[string]func(){"nodelease": main}) // sessions start it under this name
+}
+
+// tests run without what the caller's environment says.
+type tests struct{ *testing.M }
+
+func (m tests) Run() int {
 	for _, name := range []string{"NODELEASE_TABLE", "NODELEASE_POOL"} {
 		os.Unsetenv(name)
 	}
-	os.Exit(m.Run())
+	return m.M.Run()
 }
 
 // call runs a command in this process.

@@ -34,7 +34,7 @@ func newRoot() *cobra.Command {
 		Example: "  nodelease demo                                   a fleet on this machine, no AWS account\n" +
 			"  nodelease doctor --table leases --pool orders    what is wrong, and the command that mends it\n" +
 			"  nodelease list --table leases --pool orders      who holds which number\n" +
-			"  nodelease id 254863920394240012                  take an ID apart",
+			"  nodelease id 249733066275188748                  take an ID apart",
 		SuggestionsMinimumDistance: 2,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {

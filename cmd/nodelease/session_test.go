@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/nodelease/nodelease/internal/demo"
+	"github.com/nodelease/nodelease/internal/embeddeddb"
+)
+
+// The sessions of testdata are what a user types and sees, with the program
+// itself, on an embedded DynamoDB of this process that has the table leases.
+// Beside testscript's own commands they have
+//
+//	exits CODE command…             runs a command that ends with this exit code
+//	hold NODE TASK DISTANCE [LIB]   makes a lease of the pool orders that expires so far from now
+//	corrupt NODE                    writes an item as nobody should
+func TestSessions(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			server, err := embeddeddb.New(embeddeddb.Options{})
+			if err != nil {
+				return err
+			}
+			e.Defer(func() { server.Close() })
+			endpoint, err := server.Listen("127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			if err := demo.CreateTable(context.Background(), endpoint, "leases"); err != nil {
+				return err
+			}
+			e.Setenv("ENDPOINT", endpoint)
+			e.Setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
+			e.Setenv("NODELEASE_TABLE", "leases")
+			e.Setenv("NODELEASE_POOL", "orders")
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits": exits, "hold": hold, "corrupt": corrupt,
+		},
+	})
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE command…")
+	}
+	code := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+func hold(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: hold NODE TASK DISTANCE [LIB]")
+	}
+	node, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	distance, err := time.ParseDuration(args[2])
+	ts.Check(err)
+	more := map[string]any{"task": args[1]}
+	if len(args) > 3 {
+		more["metadata"] = map[string]string{"lib": args[3]}
+	}
+	write(ts, number(node, time.Now().Add(distance), more))
+}
+
+func corrupt(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: corrupt NODE")
+	}
+	node, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	write(ts, map[string]any{"pool_group": "orders#0", "node_id": node, "version": "three"})
+}
+
+func write(ts *testscript.TestScript, item map[string]any) {
+	client := dynamodb.New(dynamodb.Options{
+		Region: "us-east-1", BaseEndpoint: aws.String(ts.Getenv("ENDPOINT")), Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+	})
+	av, err := attributevalue.MarshalMap(item)
+	ts.Check(err)
+	_, err = client.PutItem(context.Background(), &dynamodb.PutItemInput{TableName: aws.String("leases"), Item: av})
+	ts.Check(err)
+}

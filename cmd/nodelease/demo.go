@@ -22,7 +22,7 @@ func newDemo(g *globals) *cobra.Command {
 		Long: "Start a small DynamoDB on this machine and a fleet of real processes that lease numbers from it and make IDs;\n" +
 			"kill, freeze, stop and restart them and move their clocks; and compare every ID of every process with every other.\n" +
 			"It needs no AWS account, ends by itself, and leaves nothing behind. Exit code 1 if an ID was made twice.",
-		Example: "  nodelease demo\n  nodelease demo --outage\n  nodelease demo --tasks 5 --numbers 3\n  nodelease demo --json | tail -1",
+		Example: "  nodelease demo\n  nodelease demo --outage\n  nodelease demo --ui --duration 5m\n  nodelease demo --tasks 5 --numbers 3\n  nodelease demo --json | tail -1",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if g.endpoint != "" {
@@ -57,6 +57,7 @@ func newDemo(g *globals) *cobra.Command {
 	f.DurationVar(&o.Wait, "wait", o.Wait, "how long a task waits for a free number")
 	f.BoolVar(&noWait, "no-wait", false, "a task that finds no free number ends (and is started again)")
 	f.BoolVar(&o.Outage, "outage", false, "also kill -9 the DynamoDB for longer than the leases, and start it again with its data")
+	f.BoolVar(&o.Page, "ui", false, "also show the pool on a page for the browser, and print its address")
 	f.Uint64Var(&o.Seed, "seed", 0, "what the plan of events is made of (default: another one each time)")
 	f.IntVar(&o.Port, "port", 0, "where the DynamoDB listens on 127.0.0.1 (default: a free port)")
 	f.BoolVar(&plain, "plain", false, "lines of text, also on a terminal")
@@ -113,6 +114,7 @@ func repeat(o demo.Options) string {
 	add(o.TTL != d.TTL, "--ttl %v", o.TTL)
 	add(o.Wait == 0, "--no-wait")
 	add(o.Outage, "--outage")
+	add(o.Page, "--ui")
 	return strings.Join(words, " ")
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/ui"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -28,6 +29,8 @@ type Board struct {
 	news     []News        // the last ones
 	rate     meter
 	history  []float64 // of the rate, a value for each sample
+	page     *ui.Server
+	pageURL  string
 }
 
 // taskState is what is known of one process, alive or dead.
@@ -84,6 +87,9 @@ func (b *Board) say(kind, format string, args ...any) {
 		b.news = slices.Delete(b.news, 0, 1)
 	}
 	b.tell(n)
+	if b.page != nil && onPage[kind] {
+		b.page.Tell(-1, kind, n.Text)
+	}
 }
 
 // begin sets the time from which the news count.

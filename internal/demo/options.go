@@ -15,6 +15,7 @@ type Options struct {
 	TTL      time.Duration // length of the leases, 1 s to 24 h
 	Wait     time.Duration // how long a task waits for a free number; 0 = not at all
 	Outage   bool          // kill the DynamoDB process for longer than a lease, and start it again
+	Page     bool          // show the pool on a page, too
 	Seed     uint64        // what the plan is made of
 	Port     int           // of the DynamoDB; 0 = a free one
 	Table    string        // in that DynamoDB

@@ -62,6 +62,9 @@ func (s Snapshot) figures() string {
 func (s Snapshot) counts() string {
 	text := fmt.Sprintf(" %d kill -9   %s   %s   %s   %d suspended   %d lost",
 		s.Kills, Count(s.Freezes, "freeze"), Count(s.Claims, "claim"), Count(s.Renewals, "renewal"), s.Suspended, s.Lost)
+	if s.PageURL != "" {
+		text += "   " + s.PageURL
+	}
 	if s.Outage {
 		return " " + alarm.Render(" DynamoDB IS DOWN ") + faint.Render("  "+text)
 	}

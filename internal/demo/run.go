@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/ui"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -82,6 +84,14 @@ func show(ctx context.Context, o Options, view View, b *Board) error {
 	b.Tell("seeded", "pool %q with %s", o.Pool, Count(o.Numbers, "number"))
 	b.Tell("look", "nodelease list --endpoint %s --table %s --pool %s", d.server.endpoint, o.Table, o.Pool)
 
+	var page *ui.Server
+	var listener net.Listener
+	if o.Page {
+		if page, listener, err = b.openPage(store); err != nil {
+			return err
+		}
+	}
+
 	b.begin()
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -91,6 +101,9 @@ func show(ctx context.Context, o Options, view View, b *Board) error {
 	helpers.Go(func() { viewErr = view.Run(background, b); close(quit) })
 	helpers.Go(func() { (&watcher{o, store, b}).run(background) })
 	helpers.Go(func() { b.sampleUntil(background) })
+	if page != nil {
+		helpers.Go(func() { b.servePage(background, page, listener) })
+	}
 
 	err = d.run(ctx, quit)
 	grace := endGrace

@@ -23,6 +23,7 @@ type Server struct {
 	pool, title string
 	every       time.Duration
 	marks       func() map[int]string
+	line        func() string
 
 	wake chan struct{} // somebody looks
 	gone chan struct{} // closed when Run returns
@@ -37,6 +38,7 @@ type Server struct {
 	news    []news
 	fresh   []news // since the last turn
 	marked  map[int]string
+	said    string
 	pages   map[*page]bool
 }
 
@@ -49,12 +51,14 @@ type Options struct {
 	// Marks, if not nil, tells what is known of numbers beside the table: that
 	// their process is frozen, or dead. It is asked once a turn.
 	Marks func() map[int]string
+	// Line, if not nil, is a line of text that is shown with the counts.
+	Line func() string
 }
 
 // New gives a server. It reads nothing before Run.
 func New(o Options) *Server {
 	return &Server{
-		source: o.Source, pool: o.Pool, title: o.Title, every: o.Every, marks: o.Marks,
+		source: o.Source, pool: o.Pool, title: o.Title, every: o.Every, marks: o.Marks, line: o.Line,
 		wake: make(chan struct{}, 1), gone: make(chan struct{}), pages: map[*page]bool{},
 	}
 }
@@ -147,10 +151,14 @@ func (s *Server) finish(c *change, read int, began time.Time, err error) {
 	if s.marks != nil {
 		marks = s.marks()
 	}
+	var line string
+	if s.line != nil {
+		line = s.line()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	s.marked, s.reads, s.trouble = marks, read, ""
+	s.marked, s.said, s.reads, s.trouble = marks, line, read, ""
 	if err != nil {
 		s.trouble = err.Error()
 	} else {

@@ -20,6 +20,7 @@ type status struct {
 	Late     []*number      `json:"late"`
 	LateMore int            `json:"late_more"`
 	Marks    map[int]string `json:"marks"` // null where nothing is known beside the table
+	Line     string         `json:"line,omitempty"`
 	Reads    int            `json:"reads"`
 	Trouble  string         `json:"trouble,omitempty"`
 }
@@ -53,7 +54,7 @@ func (s *Server) status() status {
 	late, total := s.model.late()
 	return status{
 		Now: time.Now().UnixMilli(), Size: s.model.pool.Size, Open: s.model.pool.OpenGroups, Total: s.model.total, Used: used(s.model.total),
-		Late: late, LateMore: total - len(late), Marks: s.marked, Reads: s.reads, Trouble: s.trouble,
+		Late: late, LateMore: total - len(late), Marks: s.marked, Line: s.said, Reads: s.reads, Trouble: s.trouble,
 	}
 }
 

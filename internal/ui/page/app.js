@@ -68,6 +68,7 @@ function where() {
 function show(moved) {
   $('used').textContent = percent(pool.status.used)
   legend($('legend'), pool)
+  $('line').textContent = pool.status.line ?? ''
   charts.show(pool.history)
   lists.late(pool)
   lists.news(pool)

@@ -71,7 +71,7 @@ export class Lists {
 
   news(pool) {
     const rows = pool.news.slice(-60).reverse().map((n) => {
-      const row = el('li', null, { 'data-kind': n.kind })
+      const row = el('li', null, { 'data-kind': n.kind, title: n.text })
       if (n.n >= 0) row.dataset.n = n.n
       row.append(el('time', time(n.at)), el('b', n.n >= 0 ? n.n : ''), el('em', n.kind), el('span', n.text))
       return row

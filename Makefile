@@ -47,7 +47,13 @@ localstack: ## start LocalStack without Docker, with DynamoDB Local and the func
 localstack-test: ## deploy the real stack to a LocalStack of its own, run a fleet on it, take it away
 	localstack/test.sh
 
+ui: ## the tests of the page, in a real Chromium
+	internal/ui/e2e/test.sh
+
+picture: ## make the pictures of the page in docs/img again, from the running demo and the tests
+	PICTURES=$(CURDIR)/docs/img internal/ui/e2e/test.sh
+
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')
 
-.PHONY: help demo test unit lint bench bench-lease sim mutants functions invoke synth diff deploy destroy localstack localstack-test fmt
+.PHONY: help demo test unit lint bench bench-lease sim mutants functions invoke synth diff deploy destroy localstack localstack-test ui picture fmt

@@ -34,8 +34,9 @@ platforms() {
 	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
 }
 functions() { scripts/build-functions.sh && scripts/build-functions-check.sh; }
+ui() { internal/ui/e2e/test.sh; }
 localstack() { localstack/test.sh; }
-steps=(unit race platforms sim functions localstack)
+steps=(unit race platforms sim functions ui localstack)
 
 times=()
 for step in "${@:-${steps[@]}}"; do

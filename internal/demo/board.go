@@ -87,9 +87,7 @@ func (b *Board) say(kind, format string, args ...any) {
 		b.news = slices.Delete(b.news, 0, 1)
 	}
 	b.tell(n)
-	if b.page != nil && onPage[kind] {
-		b.page.Tell(-1, kind, n.Text)
-	}
+	b.tellPage(n)
 }
 
 // begin sets the time from which the news count.

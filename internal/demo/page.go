@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/ui"
@@ -18,6 +20,21 @@ const pageEvery = 500 * time.Millisecond
 var onPage = map[string]bool{
 	"kill -9": true, "SIGSTOP": true, "SIGCONT": true, "SIGTERM": true, "clock": true, "outage": true, "back": true,
 	"suspended": true, "lost": true, "DUPLICATE": true, "DISORDER": true,
+}
+
+// withNode is how the director names the number of a task.
+var withNode = regexp.MustCompile(`, with node (\d+)`)
+
+// tellPage passes news on, with the number apart from the text.
+func (b *Board) tellPage(n News) {
+	if b.page == nil || !onPage[n.Kind] {
+		return
+	}
+	number := -1
+	if m := withNode.FindStringSubmatch(n.Text); m != nil {
+		number, _ = strconv.Atoi(m[1])
+	}
+	b.page.Tell(number, n.Kind, withNode.ReplaceAllString(n.Text, ""))
 }
 
 // openPage makes the page of --ui, and puts its address on the board.

@@ -9,6 +9,7 @@ import (
 // find lists numbers by what is known of them: the number itself, or a part of
 // task, session, state or metadata. Those that somebody holds come first.
 func (m *model) find(query string) (found []*number) {
+	found = []*number{} // never null in JSON
 	query = strings.ToLower(strings.TrimSpace(query))
 	for g := range m.groups {
 		for i := range m.groups[g].numbers {

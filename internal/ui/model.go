@@ -142,6 +142,7 @@ func (m *model) compare(old, n *number, c *change) {
 // late lists the holders whose leases run low, the most urgent first.
 // What was not read again since may have been renewed: each as of its reading.
 func (m *model) late() (late []*number, total int) {
+	late = []*number{} // never null in JSON
 	for _, g := range m.groups {
 		for i := range g.numbers {
 			if n := &g.numbers[i]; n.low(g.readAt) {

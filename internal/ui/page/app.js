@@ -41,6 +41,7 @@ function begin() {
   where()
   grid.lay(pool)
   charts.show(pool.history)
+  stream.patience = Math.max(20_000, 3 * pool.every)
   if (wanted !== null && grid.has(wanted) && !grid.byGroup) {
     choose(wanted)
     grid.focus(wanted)
@@ -142,10 +143,10 @@ function trouble(text) {
 $('query').addEventListener('input', search)
 $('search').addEventListener('submit', (e) => {
   e.preventDefault()
-  if (found?.first.length) {
-    choose(found.first[0].n)
-    grid.focus(found.first[0].n)
-  }
+  const first = found?.first[0]
+  if (!first) return
+  choose(first.n)
+  grid.focus(first.n)
 })
 $('theme').addEventListener('click', toggleTheme)
 $('ask').addEventListener('click', () => $('help').showModal())

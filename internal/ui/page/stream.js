@@ -6,6 +6,7 @@ export class Stream {
   #watchdog
   #group = -1
   #heard = 0
+  patience = 20_000 // ms without a message until a connection counts as dead
   #on
 
   // on: { message(event, data), link(state) } with live, lost, ended
@@ -29,15 +30,19 @@ export class Stream {
         this.#on.message(event, JSON.parse(e.data))
       })
     }
-    source.addEventListener('end', () => this.#on.link('ended'))
+    let ended = false
+    source.addEventListener('end', () => {
+      ended = true
+      this.#on.link('ended')
+    })
     source.onerror = () => {
-      this.#on.link('lost')
+      if (!ended) this.#on.link('lost')
       // The browser tries again by itself, unless the answer was an error.
       if (source.readyState === EventSource.CLOSED) setTimeout(() => source === this.#source && this.open(this.#group), 2000)
     }
     // A connection may be dead without telling.
     this.#watchdog = setInterval(() => {
-      if (Date.now() - this.#heard > 20_000) this.open(this.#group)
+      if (Date.now() - this.#heard > this.patience) this.open(this.#group)
     }, 5000)
   }
 

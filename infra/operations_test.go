@@ -2,8 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,26 +10,6 @@ import (
 
 	"github.com/nodelease/nodelease/infra/nodepool"
 )
-
-// The program of docs/operations.md is what someone will copy in the middle of a restore.
-func TestOperationsPageCompiles(t *testing.T) {
-	page := operations(t)
-	programs := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page, -1)
-	if len(programs) == 0 {
-		t.Fatal("the page has no program")
-	}
-	for i, p := range programs {
-		file := filepath.Join(t.TempDir(), "main.go")
-		if err := os.WriteFile(file, []byte(p[1]), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		build := exec.Command("go", "build", "-o", filepath.Join(t.TempDir(), "program"), file)
-		build.Dir = ".."
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Errorf("program %d: %v\n%s", i+1, err, out)
-		}
-	}
-}
 
 // Whatever alarm wakes someone, the page says what to do.
 func TestOperationsPageHasEveryAlarm(t *testing.T) {

@@ -44,12 +44,7 @@ func newWatch(g *globals) *cobra.Command {
 				return err
 			}
 			ctx := cmd.Context()
-			if length > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, length)
-				defer cancel()
-			}
-			w := &watch{pool: pool, every: every}
+			w := &watch{pool: pool, every: every, length: length}
 			switch {
 			case g.json:
 				return w.lines(ctx, func(_ *listed, changes []change) error {
@@ -86,6 +81,7 @@ func newWatch(g *globals) *cobra.Command {
 type watch struct {
 	pool   *lease.Pool
 	every  time.Duration
+	length time.Duration // 0: until it is stopped
 	before *listed
 }
 
@@ -101,15 +97,20 @@ func (w *watch) look(ctx context.Context) (*listed, []change, error) {
 	return now, changes, nil
 }
 
-// lines tells each look's changes until ctx ends.
+// lines tells each look's changes until ctx or the time for it ends; one look
+// there always is.
 func (w *watch) lines(ctx context.Context, tell func(*listed, []change) error) error {
+	var end <-chan time.Time
+	if w.length > 0 {
+		end = time.After(w.length)
+	}
 	ticker := time.NewTicker(w.every)
 	defer ticker.Stop()
 	for {
 		l, changes, err := w.look(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil // it was stopped, or its time has passed
+			return nil // it was stopped
 		case err != nil:
 			return err
 		}
@@ -118,6 +119,8 @@ func (w *watch) lines(ctx context.Context, tell func(*listed, []change) error) e
 		}
 		select {
 		case <-ctx.Done():
+			return nil
+		case <-end:
 			return nil
 		case <-ticker.C:
 		}

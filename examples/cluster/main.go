@@ -1,0 +1,56 @@
+// Command cluster takes part in a cluster and says who is alive and who leads,
+// each time that it changes.
+//
+//	NODELEASE_TABLE=… NODELEASE_POOL=orders go run ./examples/cluster order-service-1
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: cluster NAME, a name that stays over restarts and that no other node has")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	settings, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := run(ctx, dynamodb.NewFromConfig(settings), os.Args[1], os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run takes part until ctx ends, or the node does.
+func run(ctx context.Context, client *dynamodb.Client, name string, out io.Writer) error {
+	table := os.Getenv("NODELEASE_TABLE")
+	agent, err := lease.Start(ctx, lease.Config{Store: lease.NewDynamoDB(client, table)})
+	if err != nil {
+		return err
+	}
+	defer agent.Close()
+	node, err := cluster.Start(ctx, cluster.Config{NodeID: name, Agent: agent, Coordinator: cluster.NewTable(client, table)})
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	for e := range node.Changes(ctx) {
+		leader, _ := cluster.LowestSession(e.State)
+		fmt.Fprintln(out, e.State.Len(), "alive,", leader.NodeID, "leads")
+	}
+	return node.Err()
+}

@@ -1,0 +1,273 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/uuid"
+
+	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// What members cost, as DynamoDB Local says, and as docs/cluster.md says. A round is one heartbeat of
+// every member, and there are twelve in a minute.
+func TestCost(t *testing.T) {
+	client := dynamotest.Local(t)
+	documented, err := os.ReadFile("../../docs/cluster.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, members := range []int{3, 50, 1000} {
+		if members > 50 && testing.Short() {
+			continue
+		}
+		t.Run(strconv.Itoa(members), func(t *testing.T) {
+			f := newFleet(t, client, members)
+			f.round(t) // each looks for itself
+			f.round(t) // each takes the parts of the digest
+			steady := f.round(t)
+			f.join(t, members)
+			change := f.round(t) // the first member's turn comes first
+			change.sub(steady)
+			look := f.look(t) // so does the one who came
+			change.reads += look.reads
+			known := f.publish(t)
+			got := []float64{
+				12 * steady.writes / float64(members), 12 * steady.reads / float64(members), // a member's, each minute
+				change.writes, change.reads, look.reads, known.writes, // all members', once
+			}
+			row := rowOf(t, string(documented), members)
+			line := "| " + strconv.Itoa(members)
+			for i, v := range got {
+				line += fmt.Sprintf(" | %.1f", v)
+				if i >= len(row) || math.Abs(row[i]-v) > 0.05*v+0.11 {
+					t.Errorf("column %d is %.1f, docs/cluster.md says %v", i, v, row)
+				}
+			}
+			t.Log(line + " |")
+		})
+	}
+}
+
+// rowOf reads the row of the table for so many members.
+func rowOf(t *testing.T, page string, members int) (row []float64) {
+	t.Helper()
+	want := fmt.Sprintf(`(?m)^\| %s \|(.*)\|$`, regexp.QuoteMeta(thousands(members)))
+	found := regexp.MustCompile(want).FindStringSubmatch(page)
+	if found == nil {
+		t.Fatalf("docs/cluster.md has no row for %d members", members)
+	}
+	for cell := range strings.SplitSeq(found[1], "|") {
+		v, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(cell), ",", ""), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row = append(row, v)
+	}
+	return row
+}
+
+func thousands(n int) string {
+	if n < 1000 {
+		return strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
+}
+
+// fleet is members on one table, each with the lease of a number, in no time.
+type fleet struct {
+	*meter
+	store   *lease.DynamoDB
+	table   *cluster.Table
+	name    string
+	members []cluster.Member
+	holders []string
+	renewal int64
+	joined  int // how many there were at first: the figures are theirs
+}
+
+func newFleet(t *testing.T, client *dynamodb.Client, members int) *fleet {
+	t.Helper()
+	name := dynamotest.CreateTable(t, client)
+	m := &meter{Client: client}
+	f := &fleet{meter: m, store: lease.NewDynamoDB(m, name), table: cluster.NewTable(m, name), name: name}
+	size := 256
+	if members > 200 {
+		size = 1024
+	}
+	if _, err := lease.OpenPool(f.store, "orders").Seed(t.Context(), lease.SeedSpec{Size: size, Floor: time.Now().Add(-time.Second)}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range members {
+		f.join(t, i)
+	}
+	f.joined = members
+	return f
+}
+
+// join claims a number as an ECS task does.
+func (f *fleet) join(t *testing.T, i int) {
+	t.Helper()
+	m := cluster.Member{
+		Cluster: "orders", NodeID: fmt.Sprintf("order-service-%d", i), Number: i, SessionID: uuid.Must(uuid.NewV7()).String(), Version: 1,
+		Metadata: map[string]string{"zone": "eu-central-1a", "address": fmt.Sprintf("10.0.%d.%d:8080", i/200, i%200), "build": "2026-11-21.4"},
+	}
+	holder, now := uuid.Must(uuid.NewV7()).String(), time.Now()
+	metadata := map[string]string{"node": m.NodeID, "session_id": m.SessionID}
+	for name, value := range m.Metadata {
+		metadata[name] = value
+	}
+	res, err := f.store.Write(t.Context(), lease.Claim{
+		Key: lease.Key{Pool: "orders", NodeID: i}, Session: holder, At: now, ClaimGuard: time.Second, TTL: timeout,
+		Task:      "arn:aws:ecs:eu-central-1:123456789012:task/production/0123456789abcdef0123456789abcdef",
+		ExpiresAt: now.Add(timeout), ReservedUntil: now.Add(timeout + time.Second), Metadata: metadata,
+	})
+	if err != nil || !res.Applied {
+		t.Fatal(res, err)
+	}
+	f.members, f.holders = append(f.members, m), append(f.holders, holder)
+}
+
+// unhurried is a time-out in which a thousand members have their turn here.
+const unhurried = time.Hour
+
+// typical is how many of the others are measured for all of them.
+const typical = 20
+
+// others scales up what some of the others took to all of them.
+func (f *fleet) others(took units, measured int) units {
+	scale := float64(f.joined-1) / float64(measured)
+	return units{scale * took.reads, scale * took.writes}
+}
+
+// round lets the first member renew and look, and then others, and gives what all of them take.
+func (f *fleet) round(t *testing.T) units {
+	t.Helper()
+	first := f.turns(t, 0, 1)
+	n := min(typical, f.joined-1)
+	sum := f.others(f.turns(t, 1, 1+n), n)
+	return units{first.reads + sum.reads, first.writes + sum.writes}
+}
+
+// turns lets members renew and look.
+func (f *fleet) turns(t *testing.T, from, to int) units {
+	t.Helper()
+	f.reset()
+	f.renewal++
+	for i, m := range f.members[:to] {
+		if i < from {
+			continue
+		}
+		now := time.Now()
+		res, err := f.store.Write(t.Context(), lease.Renew{
+			Key: lease.Key{Pool: "orders", NodeID: i}, Session: f.holders[i], Version: 1, Renewal: f.renewal,
+			ExpiresAt: now.Add(timeout), ReservedUntil: now.Add(timeout + time.Second),
+		})
+		if err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		seen, err := f.table.Heartbeat(t.Context(), cluster.Beat{Self: m, Timeout: unhurried, Oldest: i == 0})
+		if err != nil || len(seen) != len(f.members) {
+			t.Fatal(len(seen), err)
+		}
+	}
+	return f.reset()
+}
+
+// look lets someone look who knows of no digest.
+func (f *fleet) look(t *testing.T) units {
+	t.Helper()
+	f.reset()
+	if _, err := cluster.NewTable(f.meter, f.name).Heartbeat(t.Context(), cluster.Beat{Self: f.members[1], Timeout: unhurried}); err != nil {
+		t.Fatal(err)
+	}
+	return f.reset()
+}
+
+// publish lets every member say what it knows.
+func (f *fleet) publish(t *testing.T) units {
+	t.Helper()
+	known := cluster.Versions{}
+	for _, m := range f.members {
+		known[m.Key()] = m.Version
+	}
+	n := min(typical, f.joined-1)
+	for _, m := range f.members[1 : 1+n] {
+		if err := f.table.Publish(t.Context(), m, known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.reset()
+	for _, m := range f.members[1 : 1+n] { // once more, for an item that is there already
+		if err := f.table.Publish(t.Context(), m, known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f.others(f.reset(), n)
+}
+
+// units are capacity units.
+type units struct{ reads, writes float64 }
+
+func (u *units) sub(o units) { u.reads, u.writes = u.reads-o.reads, u.writes-o.writes }
+
+// meter adds up the capacity that each answer says it took.
+type meter struct {
+	*dynamodb.Client
+	mu  sync.Mutex
+	sum units
+}
+
+func (m *meter) reset() units {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sum := m.sum
+	m.sum = units{}
+	return sum
+}
+
+func (m *meter) took(sum *float64, c *types.ConsumedCapacity) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	*sum += aws.ToFloat64(c.CapacityUnits)
+}
+
+func (m *meter) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := m.Client.GetItem(ctx, in, o...)
+	if err == nil {
+		m.took(&m.sum.reads, out.ConsumedCapacity)
+	}
+	return out, err
+}
+
+func (m *meter) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
+	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := m.Client.Query(ctx, in, o...)
+	if err == nil {
+		m.took(&m.sum.reads, out.ConsumedCapacity)
+	}
+	return out, err
+}
+
+func (m *meter) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	out, err := m.Client.UpdateItem(ctx, in, o...)
+	if err == nil {
+		m.took(&m.sum.writes, out.ConsumedCapacity)
+	}
+	return out, err
+}

@@ -1,0 +1,160 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+// Three nodes in one process. With NewTable, and a lease agent in each Config, they
+// are three processes anywhere.
+func Example() {
+	ctx := context.Background()
+	backend := cluster.NewMemory()
+	var last *cluster.Node
+	for _, name := range []string{"anna", "ben", "carla"} {
+		node, err := cluster.Start(ctx, cluster.Config{Cluster: "orders", NodeID: name, Coordinator: backend})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer node.Close()
+		last = node
+	}
+	for m := range last.State().Members() {
+		fmt.Println(m.NodeID, "version", m.Version)
+	}
+	leader, _ := last.Leader()
+	fmt.Println(leader.NodeID, "leads")
+	// Output:
+	// anna version 1
+	// ben version 1
+	// carla version 1
+	// anna leads
+}
+
+// Listeners are told the newest state, and what they were told before.
+func ExampleListener() {
+	ctx := context.Background()
+	backend := cluster.NewMemory()
+	told := make(chan string)
+	node, err := cluster.Start(ctx, cluster.Config{
+		Cluster: "orders", NodeID: "anna", Coordinator: backend, Every: 10 * time.Millisecond,
+		Listeners: []cluster.Listener{func(_ context.Context, e cluster.Event) error {
+			told <- fmt.Sprintf("%d alive, %d before", e.State.Len(), e.Previous.Len())
+			return nil
+		}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer node.Close()
+	fmt.Println(<-told)
+	other, err := cluster.Start(ctx, cluster.Config{Cluster: "orders", NodeID: "ben", Coordinator: backend})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer other.Close()
+	fmt.Println(<-told)
+	// Output:
+	// 1 alive, 0 before
+	// 2 alive, 1 before
+}
+
+// The loop takes the changes as it is ready for them.
+func ExampleNode_Changes() {
+	node, err := cluster.Start(context.Background(), cluster.Config{Cluster: "orders", NodeID: "anna", Coordinator: cluster.NewMemory()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer node.Close()
+	for e := range node.Changes(context.Background()) {
+		fmt.Println(e.State.Len(), "alive, seen by", e.NodeID)
+		break
+	}
+	// Output:
+	// 1 alive, seen by anna
+}
+
+// A check that tells of the membership, beside the lease's own.
+func ExampleNode_ServeHTTP() {
+	node, err := cluster.Start(context.Background(), cluster.Config{Cluster: "orders", NodeID: "anna", Coordinator: cluster.NewMemory()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /cluster", node)
+	ask := func() int {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest("GET", "/cluster", nil))
+		return w.Code
+	}
+	fmt.Println(ask())
+	if err := node.Close(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(ask())
+	// Output:
+	// 200
+	// 503
+}
+
+// ledger is a resource that takes writes of one leader at a time: it remembers the
+// largest version that it has seen, and refuses those before.
+type ledger struct{ version int64 }
+
+func (l *ledger) write(version int64, what string) error {
+	if version < l.version {
+		return fmt.Errorf("refused: version %d is older than %d", version, l.version)
+	}
+	l.version = version
+	fmt.Printf("version %d writes %q\n", version, what)
+	return nil
+}
+
+// A leader lease is a pool of one number. Its version is the fencing token: a
+// leader that was replaced without noticing, because it was frozen or its request
+// was late, is refused at the resource. Nothing else refuses it.
+func Example_leaderLease() {
+	ctx := context.Background()
+	table := leasetest.NewMemory("orders-leader", 1)
+	lead := func(name string) (*lease.Agent, lease.Lease) {
+		agent, err := lease.Start(ctx, lease.Config{
+			Pool: "orders-leader", Store: table, Task: name, Wait: time.Minute, // for its turn
+			Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		l, err := agent.Lease() // checked at this moment, and at no later one
+		if err != nil {
+			log.Fatal(err)
+		}
+		return agent, l
+	}
+	var orders ledger
+	anna, first := lead("anna")
+	fmt.Println(orders.write(first.Version, "order 1"))
+	late := func() error { return orders.write(first.Version, "order 2") } // a request that is still on its way
+
+	if err := anna.Close(); err != nil {
+		log.Fatal(err)
+	}
+	ben, second := lead("ben")
+	defer ben.Close()
+	fmt.Println(orders.write(second.Version, "order 3"))
+	fmt.Println(late())
+	// Output:
+	// version 1 writes "order 1"
+	// <nil>
+	// version 2 writes "order 3"
+	// <nil>
+	// refused: version 1 is older than 2
+}

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nodelease/nodelease/internal/demo"
 	"github.com/nodelease/nodelease/internal/embeddeddb"
 )
@@ -457,4 +459,75 @@ func TestExecLeftBehind(t *testing.T) {
 	if state, _ := holder(t, flags); state != "" {
 		t.Errorf("the number is %s", state)
 	}
+}
+
+// An operator frees the number by force: the child is told at once, since it must
+// go, and long before its deadline.
+func TestExecLost(t *testing.T) {
+	t.Parallel()
+	flags, s := onePool(t), newStage(t)
+	p := execOf(t, append([]string{"--ttl", "6s", "--guard", "500ms", "--claim-guard", "500ms"}, flags...), s, "obey")
+	a := s.enter(t)
+	if code, _, stderr := call(append([]string{"release", "0", "--yes", "--version", "1"}, flags...)...); code != 0 {
+		t.Fatal(stderr)
+	}
+	a.end()
+	if len(a.toldOfSignal) != 1 {
+		t.Errorf("signals %v", a.toldOfSignal)
+	}
+	if _, code := p.end(t); code != 125 || !strings.Contains(p.stderr.String(), "lost") {
+		t.Errorf("exit code %d, %s", code, p.stderr)
+	}
+}
+
+// On a terminal the child is in the same job: Ctrl-C reaches it once, and it may
+// read from the terminal.
+func TestExecTerminal(t *testing.T) {
+	t.Parallel()
+	flags := onePool(t)
+	near, far := terminal(t)
+	p := self(append(append([]string{"exec"}, flags...), "--", "sh", "-c",
+		`trap 'echo interrupted; n=$((n+1))' INT; echo ready; read line || read line; echo "read $line, $n"; exit 5`)...)
+	p.Env = append(p.Environ(), asProgram+"=1", marker(t))
+	p.Stdin, p.Stdout, p.Stderr = far, far, far
+	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Process.Kill(); checkGone(t) })
+	far.Close()
+	said := bufio.NewScanner(near)
+	for _, step := range []struct{ want, then string }{{"ready", "\x03"}, {"interrupted", "hello\n"}, {"read hello, 1", ""}} {
+		for !strings.Contains(said.Text(), step.want) {
+			if !said.Scan() {
+				t.Fatalf("%q never came: %v", step.want, said.Err())
+			}
+		}
+		io.WriteString(near, step.then)
+	}
+	if p.Wait(); p.ProcessState.ExitCode() != 5 {
+		t.Errorf("exit code %d", p.ProcessState.ExitCode())
+	}
+}
+
+// terminal is both ends of a new one.
+func terminal(t *testing.T) (near, far *os.File) {
+	t.Helper()
+	near, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("NOT TESTED: exec on a terminal: %v", err)
+	}
+	t.Cleanup(func() { near.Close() })
+	n, err := unix.IoctlGetInt(int(near.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(int(near.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	far, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("NOT TESTED: exec on a terminal: %v", err)
+	}
+	return near, far
 }

@@ -35,6 +35,10 @@ func NewDynamoDB(client Client, table string) *DynamoDB {
 	return &DynamoDB{client: client, table: table}
 }
 
+// Table is the client and the table that the store was made with, for packages
+// that keep items of their own beside the leases.
+func (d *DynamoDB) Table() (Client, string) { return d.client, d.table }
+
 // once lets a call be one attempt.
 func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 

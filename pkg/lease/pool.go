@@ -79,9 +79,9 @@ func (p *Pool) group(ctx context.Context, n int) (Group, error) {
 	return retried(ctx, func(ctx context.Context) (Group, error) { return p.store.Group(ctx, p.Name, n) })
 }
 
-// cheapGroup reads one group at half the price where the store offers that. What
-// it gives may be a second old.
-func (p *Pool) cheapGroup(ctx context.Context, n int) (Group, error) {
+// Glance reads one group of numbers, from 0, at half the price where the store
+// offers that. What it gives may be a second old.
+func (p *Pool) Glance(ctx context.Context, n int) (Group, error) {
 	if s, ok := p.store.(interface {
 		eventualGroup(ctx context.Context, pool string, group int) (Group, error)
 	}); ok {
@@ -175,7 +175,7 @@ func (p *Pool) sweep(ctx context.Context, groups int, corrupt *Corrupt, fn func(
 // which is half the price.
 func (p *Pool) sweepOpen(ctx context.Context, item PoolItem, corrupt *Corrupt, fn func(ctx context.Context, s *sweep, n int, g Group) error) error {
 	_, last := item.groupsOpen()
-	return p.run(ctx, max(last+1, item.OpenGroups), false, p.cheapGroup, corrupt, fn)
+	return p.run(ctx, max(last+1, item.OpenGroups), false, p.Glance, corrupt, fn)
 }
 
 // run is a sweep, behind the last group too or not.

@@ -1,0 +1,107 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// A corrupt entry is no entry, and is mended by the next registration. What a
+// corrupt list points at is never written: it could be a lease.
+func TestCorrupt(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	s := NewTable(client, table)
+	if _, err := lease.OpenPool(s.leases(), "orders").Seed(t.Context(), lease.SeedSpec{Size: 2}); err != nil {
+		t.Fatal(err)
+	}
+	before := raw(t, client, table, "orders#0", 1)
+	number := func(n string) types.AttributeValue { return &types.AttributeValueMemberN{Value: n} }
+	for _, item := range []attributes{
+		{"pool_group": str("orders#svc#orders"), "node_id": number("0"), "version": str("x"), "revision": number("9"), "holder": number("1")},
+		{"pool_group": str("orders#svc#orders"), "node_id": number("1"), "holder": str("x"), "metadata": str("x")},
+		{"pool_group": str("orders#registered"), "node_id": number("1"), "holder": str("x"), "version": number("0"), "revision": number("1"),
+			"places": &types.AttributeValueMemberL{Value: []types.AttributeValue{str("0"), str(""), str("#0"), str("svc#"), str("svc#a#0"), str("ep#a"), str("ep#a#")}}},
+		{"pool_group": str("orders#registered"), "node_id": number("-5"), "holder": str("x"), "version": number("1")},
+	} {
+		if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
+	wantPorts(t, service(t, d, "orders"))
+	if cleared, err := Sweep(t.Context(), s, "orders"); err != nil || cleared != 0 {
+		t.Errorf("%d, %v", cleared, err)
+	}
+	if now := raw(t, client, table, "orders#0", 1); itemBytes(now) != itemBytes(before) {
+		t.Errorf("the lease is %v now", now)
+	}
+	for range 2 {
+		a, err := lease.Start(t.Context(), lease.Config{Store: s.leases(), Pool: "orders", Logger: silent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		register(t, d, a, Service{"orders", at(a.NodeID())})
+	}
+	wantPorts(t, service(t, d, "orders"), 0, 1)
+}
+
+// raw is an item as the table has it.
+func raw(t *testing.T, client *dynamodb.Client, table, partition string, node int) attributes {
+	t.Helper()
+	out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: key(partition, node), ConsistentRead: aws.Bool(true)})
+	if err != nil || out.Item == nil {
+		t.Fatal(out, err)
+	}
+	return out.Item
+}
+
+// itemBytes is how DynamoDB counts: names and strings by their bytes, a number two
+// digits a byte and one more, maps and lists with three and one for each member.
+func itemBytes(item attributes) (n int) {
+	for name, av := range item {
+		n += len(name)
+		switch v := av.(type) {
+		case *types.AttributeValueMemberS:
+			n += len(v.Value)
+		case *types.AttributeValueMemberN:
+			n += (len(v.Value)+1)/2 + 1
+		case *types.AttributeValueMemberM:
+			n += 3 + len(v.Value) + itemBytes(v.Value)
+		}
+	}
+	return n
+}
+
+// A client without an item in its refusals, as DynamoDB Local's can be.
+type bare struct{ lease.Client }
+
+func (b bare) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	out, err := b.Client.UpdateItem(ctx, in, o...)
+	var refused *types.ConditionalCheckFailedException
+	if errors.As(err, &refused) {
+		return nil, &types.ConditionalCheckFailedException{}
+	}
+	return out, err
+}
+
+func TestRefusalWithoutItem(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	s := NewTable(bare{client}, dynamotest.CreateTable(t, client))
+	r := record{NodeID: 1, Holder: "h", Version: 1, Revision: 1}
+	for i, want := range []bool{true, false} {
+		now, applied, err := s.write(t.Context(), "orders#svc#orders", r)
+		if err != nil || applied != want || !now.same(r) || !slices.Equal(now.Places, r.Places) {
+			t.Errorf("write %d: %+v, %v, %v", i, now, applied, err)
+		}
+	}
+}

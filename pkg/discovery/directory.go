@@ -1,0 +1,82 @@
+package discovery
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// DefaultMaxAge is a third of a lease's default length.
+const DefaultMaxAge = lease.DefaultTTL / 3
+
+// Config says where entries are, and how fresh readers want them.
+type Config struct {
+	// Pool is the pool of the leases. Defaults to $NODELEASE_POOL.
+	Pool string
+	// Store keeps the entries, required: NewTable.
+	Store Store
+	// MaxAge is how old an answer may be that is given again: how late a new
+	// instance, or one that was taken back, is noticed. One that died is dropped
+	// when its lease ends, whatever this is. 100 ms to 1 h; defaults to 5 s.
+	MaxAge time.Duration
+	// Live tells whether the version of a number's lease is live, if the process
+	// knows that already, as a member of a cluster does. Then no lease is read.
+	Live func(nodeID int, version int64) bool
+	// Logger gets warnings. Defaults to slog.Default().
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	if c.Pool == "" {
+		c.Pool = os.Getenv("NODELEASE_POOL")
+	}
+	if err := lease.CheckPoolName(c.Pool); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Store == nil {
+		errs = append(errs, errors.New("no Store: give NewTable(client, table)"))
+	}
+	if c.MaxAge == 0 {
+		c.MaxAge = DefaultMaxAge
+	}
+	if c.MaxAge < 100*time.Millisecond || c.MaxAge > time.Hour {
+		errs = append(errs, fmt.Errorf("MaxAge %v: use 100ms to 1h", c.MaxAge))
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if len(errs) > 0 {
+		return c, fmt.Errorf("discovery: Config: %w", errors.Join(errs...))
+	}
+	return c, nil
+}
+
+// Directory is where services are entered and found. All of its methods are safe
+// for concurrent use. Of those that register with one agent there may be one: a
+// second one would take back what the first has entered.
+type Directory struct {
+	cfg  Config
+	pool *lease.Pool
+
+	mu         sync.Mutex
+	groups     map[int]*cached[holders] // by number, for all lookups
+	registrars map[*lease.Agent]*registrar
+}
+
+// New gives a directory; it makes no request.
+func New(cfg Config) (*Directory, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Directory{
+		cfg: cfg, pool: lease.OpenPool(cfg.Store.leases(), cfg.Pool),
+		groups: map[int]*cached[holders]{}, registrars: map[*lease.Agent]*registrar{},
+	}, nil
+}

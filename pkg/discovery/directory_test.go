@@ -1,0 +1,280 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+func TestRegisterAndResolve(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a, b := w.agent(t, nil), w.agent(t, nil)
+		d, other := w.directory(t, nil), w.directory(t, nil)
+		here := Address{Host: "10.0.0.7", Port: 8080, Zone: "a", Weight: 3, Labels: map[string]string{"build": "7"}}
+		register(t, d, a, Service{"orders", here}, Service{"stock", at(1)}, Endpoint{"shard", "7", at(2)}, Endpoint{"shard", "", at(3)})
+		register(t, other, b, Service{"orders", at(9)})
+
+		wantPorts(t, service(t, other, "orders"), 9, 8080)
+		wantPorts(t, service(t, other, "stock"), 1)
+		wantPorts(t, service(t, other, "nobody"))
+		for key, port := range map[string]int{"7": 2, "": 3} {
+			l, err := other.Endpoint("shard", key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantPorts(t, l, port)
+		}
+		held, err := a.Lease()
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := service(t, d, "orders").Resolve(t.Context())
+		want := Instance{held.NodeID, held.Holder, held.Version, here}
+		if err != nil || !slices.ContainsFunc(list, func(i Instance) bool { return reflect.DeepEqual(i, want) }) {
+			t.Errorf("%+v, %v, want %+v in it", list, err, want)
+		}
+
+		// An address can be replaced, and taken back; both are seen by who asks anew.
+		register(t, d, a, Service{"orders", at(8081)})
+		wantPorts(t, service(t, other, "orders"), 9, 8081)
+		if err := d.Deregister(t.Context(), a, Service{Name: "orders"}, Endpoint{Name: "shard", Key: "7"}); err != nil {
+			t.Fatal(err)
+		}
+		wantPorts(t, service(t, other, "orders"), 9)
+		wantPorts(t, service(t, other, "stock"), 1)
+		if err := d.Leave(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		wantPorts(t, service(t, other, "stock"))
+		if left := w.left(); len(left) != 2 { // b's entry and its list
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// A process that ends without a word is gone when its lease is, however long
+// answers are cached; one that gives its lease back, after MaxAge.
+func TestGoneWithTheLease(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a, b := w.agent(t, nil), w.agent(t, nil)
+		d := w.directory(t, func(c *Config) { c.MaxAge = time.Hour })
+		register(t, d, a, Service{"orders", at(1)})
+		register(t, d, b, Service{"orders", at(2)})
+		l := service(t, d, "orders")
+		wantPorts(t, l, 1, 2)
+
+		w.kill(a)
+		ends := w.lease(t, a.NodeID()).ExpiresAt
+		wait(time.Until(ends) - time.Millisecond)
+		wantPorts(t, l, 1, 2)
+		wait(2 * time.Millisecond)
+		wantPorts(t, l, 2)
+		for range 20 { // and b's renewals are seen, though nothing is older than MaxAge
+			wait(5 * time.Second)
+			wantPorts(t, l, 2)
+		}
+		if w.store.queries != 1 {
+			t.Errorf("%d queries for the entries", w.store.queries)
+		}
+
+		fresh := w.directory(t, nil)
+		m := service(t, fresh, "orders")
+		wantPorts(t, m, 2)
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		wait(DefaultMaxAge)
+		wantPorts(t, m)
+	})
+}
+
+// The next holder of a number is not who was entered before.
+func TestNextHolderIsAnother(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(1)
+		a := w.agent(t, nil)
+		d := w.directory(t, nil)
+		register(t, d, a, Service{"orders", at(1)}, Service{"stock", at(1)})
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b := w.agent(t, nil)
+		wantPorts(t, service(t, d, "orders"))
+		register(t, d, b, Service{"orders", at(2)})
+		wantPorts(t, service(t, d, "orders"), 2)
+		wantPorts(t, service(t, d, "stock"))
+		want := []string{"orders#registered 0", "orders#svc#orders 0"}
+		if left := w.left(); !slices.Equal(left, want) { // what a left was cleared by b
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// Through an outage that is longer than the lease, Resolve gives what it knew,
+// and after it the same entries count again, without a write.
+func TestResumed(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, nil)
+		d := w.directory(t, nil)
+		register(t, d, a, Service{"orders", at(1)})
+		l := service(t, d, "orders")
+		wantPorts(t, l, 1)
+		writes := w.store.sent()
+		away := errors.New("away")
+		w.setOutage(away)
+		wait(time.Minute)
+		if list, err := l.Resolve(t.Context()); !errors.Is(err, away) || !slices.Equal(portsOf(list), []int{1}) {
+			t.Errorf("%v, %v", list, err)
+		}
+		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
+			t.Fatal(err)
+		}
+		w.setOutage(nil)
+		<-a.Renewed()
+		wait(2 * time.Second)
+		wantPorts(t, l, 1)
+		if got := w.store.sent(); got != writes {
+			t.Errorf("%d writes", got-writes)
+		}
+	})
+}
+
+// An agent that takes another number is entered with that one.
+func TestReacquired(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, func(c *lease.Config) { c.OnLost = lease.Reacquire })
+		d := w.directory(t, nil)
+		register(t, d, a, Service{"orders", at(1)}, Endpoint{"shard", "7", at(1)})
+		l := service(t, d, "orders")
+		before, err := l.Resolve(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.freeByForce(t, a.NodeID())
+		wait(30 * time.Second)
+		after, err := l.Resolve(t.Context())
+		if err != nil || len(after) != 1 || after[0].Holder == before[0].Holder {
+			t.Errorf("%v, %v, before %v", after, err, before)
+		}
+		held, err := a.Lease()
+		if err != nil || after[0].Version != held.Version || after[0].NodeID != held.NodeID {
+			t.Errorf("%+v, %v", held, err)
+		}
+		if _, err := Sweep(t.Context(), w.store, "orders"); err != nil {
+			t.Fatal(err)
+		}
+		if left := w.left(); len(left) != 3 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
+
+// Nothing that a late or lost answer leaves behind stays.
+func TestLostAnswers(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, nil)
+		d := w.directory(t, nil)
+		lost := 0
+		w.store.lose = func(string, record) bool { lost++; return lost%2 == 1 }
+		register(t, d, a, Service{"orders", at(1)}, Service{"stock", at(1)})
+		register(t, d, a, Service{"orders", at(2)})
+		if err := d.Deregister(t.Context(), a, Service{Name: "stock"}); err != nil {
+			t.Fatal(err)
+		}
+		w.store.mu.Lock()
+		w.store.lose = nil
+		w.store.mu.Unlock()
+		wantPorts(t, service(t, d, "orders"), 2)
+		wantPorts(t, service(t, d, "stock"))
+
+		// A registration that arrives when it has been taken back is refused.
+		held, err := a.Lease()
+		if err != nil {
+			t.Fatal(err)
+		}
+		here := at(1)
+		late := record{NodeID: held.NodeID, Holder: held.Holder, Version: held.Version, Revision: 3, Address: &here}
+		if _, applied, err := w.store.write(t.Context(), "orders#svc#stock", late); applied || err != nil {
+			t.Errorf("%v, %v", applied, err)
+		}
+	})
+}
+
+func TestRegisterWaits(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, nil)
+		d := w.directory(t, nil)
+		w.setOutage(errors.New("away"))
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if err := d.Register(ctx, a, Service{"orders", at(1)}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "away") {
+			t.Errorf("%v", err)
+		}
+		w.setOutage(nil)
+		wait(2 * time.Second)
+		wantPorts(t, service(t, d, "orders"), 1) // it went on
+
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Register(t.Context(), a, Service{"orders", at(1)}); !errors.Is(err, lease.ErrClosed) {
+			t.Errorf("%v", err)
+		}
+		if err := d.Leave(t.Context(), a); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestRefusedOffers(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, nil)
+		d := w.directory(t, nil)
+		for _, bad := range [][]Offer{
+			{Service{"", at(1)}},
+			{Service{"a#b", at(1)}},
+			{Endpoint{"shard", "_", at(1)}},
+			{Endpoint{"shard", "a#b", at(1)}},
+			{Service{"orders", Address{}}},
+			{Service{"orders", Address{Host: "a b"}}},
+			{Service{"orders", at(70000)}},
+			{Service{"orders", Address{Host: "h", Weight: 101}}},
+			{Service{"orders", Address{Host: "h", Labels: map[string]string{"x": strings.Repeat("y", 600)}}}},
+			{Service{"orders", at(1)}, Service{"orders", at(2)}},
+			{Service{"good", at(1)}, Service{"", at(1)}},
+		} {
+			if err := d.Register(t.Context(), a, bad...); err == nil {
+				t.Errorf("%+v was accepted", bad)
+			}
+		}
+		many := make([]Offer, MaxOffers+1)
+		for i := range many {
+			many[i] = Endpoint{"shard", strings.Repeat("x", i+1), at(1)}
+		}
+		if err := d.Register(t.Context(), a, many...); err == nil {
+			t.Error("too many were accepted")
+		}
+		register(t, d, a, many[1:]...)
+		if w.store.sent() != MaxOffers+1 {
+			t.Errorf("%d writes", w.store.sent())
+		}
+		for _, bad := range []Config{{Pool: "a#b", Store: w.store}, {Pool: "orders"}, {Pool: "orders", Store: w.store, MaxAge: time.Millisecond}} {
+			if _, err := New(bad); err == nil {
+				t.Errorf("%+v was accepted", bad)
+			}
+		}
+	})
+}

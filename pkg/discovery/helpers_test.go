@@ -1,0 +1,225 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+// virtual runs a test in virtual time.
+func virtual(t *testing.T, fn func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		wait(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))) // ID layouts begin after 2000
+		fn(t)
+	})
+}
+
+// wait lets virtual time pass.
+func wait(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+var silent = slog.New(slog.DiscardHandler)
+
+// world is a pool of numbers, with what is registered.
+type world struct {
+	leases *leasetest.Memory
+	store  *counting
+	cuts   map[*lease.Agent]*cut
+}
+
+func newWorld(size int) *world {
+	m := leasetest.NewMemory("orders", size)
+	return &world{m, &counting{Memory: NewMemory(m)}, map[*lease.Agent]*cut{}}
+}
+
+// counting is a store in memory that counts calls, and loses answers.
+type counting struct {
+	*Memory
+	mu                    sync.Mutex
+	queries, gets, writes int
+	lose                  func(partition string, r record) bool // the write is done, the answer lost
+}
+
+func (c *counting) note(n *int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*n++
+}
+
+func (c *counting) query(ctx context.Context, partition string) ([]record, error) {
+	c.note(&c.queries)
+	return c.Memory.query(ctx, partition)
+}
+
+func (c *counting) get(ctx context.Context, partition string, nodeID int) (record, error) {
+	c.note(&c.gets)
+	return c.Memory.get(ctx, partition, nodeID)
+}
+
+func (c *counting) write(ctx context.Context, partition string, r record) (record, bool, error) {
+	c.note(&c.writes)
+	now, applied, err := c.Memory.write(ctx, partition, r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lose != nil && c.lose(partition, r) {
+		return record{}, false, context.DeadlineExceeded
+	}
+	return now, applied, err
+}
+
+func (c *counting) sent() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writes
+}
+
+// setOutage lets nothing answer, neither leases nor entries.
+func (w *world) setOutage(err error) {
+	w.leases.SetOutage(err)
+	w.store.Memory.mu.Lock()
+	defer w.store.Memory.mu.Unlock()
+	w.store.outage = err
+}
+
+// cut is the store as one agent sees it: killed, it is never heard of again.
+type cut struct {
+	*leasetest.Memory
+	killed atomic.Bool
+}
+
+func (c *cut) Write(ctx context.Context, w lease.Write) (lease.Result, error) {
+	if c.killed.Load() {
+		return lease.Result{}, errors.New("killed")
+	}
+	return c.Memory.Write(ctx, w)
+}
+
+func (w *world) cut() *cut { return &cut{Memory: w.leases} }
+
+// agent holds a number until the test ends.
+func (w *world) agent(t *testing.T, change func(*lease.Config)) *lease.Agent {
+	t.Helper()
+	mine := w.cut()
+	cfg := lease.Config{Store: mine, Pool: "orders", Task: "test", Logger: silent}
+	if change != nil {
+		change(&cfg)
+	}
+	a, err := lease.Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.Close() })
+	w.cuts[a] = mine
+	return a
+}
+
+// kill lets a process end without a word.
+func (w *world) kill(a *lease.Agent) { w.cuts[a].killed.Store(true) }
+
+func (w *world) directory(t *testing.T, change func(*Config)) *Directory {
+	t.Helper()
+	cfg := Config{Store: w.store, Pool: "orders", Logger: silent}
+	if change != nil {
+		change(&cfg)
+	}
+	return directory(t, cfg)
+}
+
+func directory(t *testing.T, cfg Config) *Directory {
+	t.Helper()
+	d, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func service(t *testing.T, d *Directory, name string) *Lookup {
+	t.Helper()
+	l, err := d.Service(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func register(t *testing.T, d *Directory, a *lease.Agent, offers ...Offer) {
+	t.Helper()
+	if err := d.Register(t.Context(), a, offers...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func at(port int) Address { return Address{Host: "10.0.0.7", Port: port} }
+
+// ports are where a lookup leads.
+func ports(t *testing.T, l *Lookup) []int {
+	t.Helper()
+	list, err := l.Resolve(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return portsOf(list)
+}
+
+func portsOf(list []Instance) (all []int) {
+	for _, i := range list {
+		all = append(all, i.Port)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func wantPorts(t *testing.T, l *Lookup, want ...int) {
+	t.Helper()
+	if got := ports(t, l); !slices.Equal(got, want) {
+		t.Errorf("at %s there are %v, want %v", l.at, got, want)
+	}
+}
+
+// left is every entry, cleared ones aside.
+func (w *world) left() (all []string) {
+	w.store.Memory.mu.Lock()
+	defer w.store.Memory.mu.Unlock()
+	for partition, records := range w.store.partitions {
+		for n, r := range records {
+			if r.Holder != "" {
+				all = append(all, fmt.Sprintf("%s %d", partition, n))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// lease is a number as the table has it.
+func (w *world) lease(t *testing.T, node int) lease.Lease {
+	t.Helper()
+	l, err := w.leases.Get(t.Context(), "orders", node)
+	if err != nil || l == nil {
+		t.Fatal(l, err)
+	}
+	return *l
+}
+
+// freeByForce is what an operator does, or a reaper after the lease's end.
+func (w *world) freeByForce(t *testing.T, node int) {
+	t.Helper()
+	res, err := w.leases.Write(t.Context(), lease.ForceRelease{Key: lease.Key{Pool: "orders", NodeID: node}, Version: w.lease(t, node).Version})
+	if err != nil || !res.Applied {
+		t.Fatal(res, err)
+	}
+}

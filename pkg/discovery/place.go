@@ -1,0 +1,145 @@
+package discovery
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Address is where an instance is, and what it says of itself. Its text, names
+// of labels included, has at most 512 bytes, so that an entry is one write unit.
+type Address struct {
+	// Host is a name or an IP address, required: 1 to 253 of A-Z a-z 0-9 . _ : -.
+	Host string `json:"host" dynamodbav:"host"`
+	// Port is 1 to 65,535; 0 for none.
+	Port int `json:"port,omitempty" dynamodbav:"port,omitempty"`
+	// Zone is where the instance runs, for callers that prefer their own.
+	Zone string `json:"zone,omitempty" dynamodbav:"zone,omitempty"`
+	// Weight is its share of the calls, relative to others': 1 to 100. 0 counts as 1.
+	Weight int               `json:"weight,omitempty" dynamodbav:"weight,omitempty"`
+	Labels map[string]string `json:"labels,omitempty" dynamodbav:"labels,omitempty"`
+}
+
+// HostPort is the address to dial, host:port.
+func (a Address) HostPort() string { return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)) }
+
+const (
+	maxText   = 512
+	maxWeight = 100
+)
+
+var hostName = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,253}$`)
+
+// check reports all that is wrong at once.
+func (a Address) check() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !hostName.MatchString(a.Host) {
+		bad("host %q: use a name or an IP address, 1 to 253 of A-Z a-z 0-9 . _ : -", a.Host)
+	}
+	if a.Port < 0 || a.Port > 65535 {
+		bad("port %d: use 0 to 65535", a.Port)
+	}
+	if a.Weight < 0 || a.Weight > maxWeight {
+		bad("weight %d: use 0 to %d", a.Weight, maxWeight)
+	}
+	text := len(a.Host) + len(a.Zone)
+	for name, value := range a.Labels {
+		text += len(name) + len(value)
+	}
+	if text > maxText {
+		bad("host, zone and labels have %d bytes together: use at most %d", text, maxText)
+	}
+	return errors.Join(errs...)
+}
+
+func (a Address) clone() Address {
+	a.Labels = maps.Clone(a.Labels)
+	return a
+}
+
+// Offer is what a process can register: a [Service] or an [Endpoint].
+type Offer interface {
+	where() (place, error)
+	address() Address
+}
+
+// Service is one instance of a service type. A process is at most one instance
+// of each.
+type Service struct {
+	Name string // 1 to 64 of A-Z a-z 0-9 . _ -
+	Address
+}
+
+// Endpoint is something that instances are found for by a key: the owner of a
+// shard, the sessions of a tenant. A process may have any keys of an endpoint.
+type Endpoint struct {
+	Name string // 1 to 64 of A-Z a-z 0-9 . _ -
+	Key  string // the same, up to 128, but not "_"; empty: no key
+	Address
+}
+
+func (s Service) where() (place, error)  { return servicePlace(s.Name) }
+func (e Endpoint) where() (place, error) { return endpointPlace(e.Name, e.Key) }
+func (a Address) address() Address       { return a }
+
+// place is where entries stand, as it follows the pool's name and a # in the
+// partition key: svc#<service>, or ep#<endpoint>#<key or _>. Names and keys have no
+// #, so that no place looks like another one, nor like a group of leases.
+type place string
+
+const noKey = "_"
+
+var (
+	nameForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	keyForm  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+)
+
+func servicePlace(name string) (place, error) {
+	if !nameForm.MatchString(name) {
+		return "", fmt.Errorf("service name %q: use 1 to 64 of A-Z a-z 0-9 . _ -", name)
+	}
+	return place("svc#" + name), nil
+}
+
+func endpointPlace(name, key string) (place, error) {
+	if !nameForm.MatchString(name) {
+		return "", fmt.Errorf("endpoint name %q: use 1 to 64 of A-Z a-z 0-9 . _ -", name)
+	}
+	switch {
+	case key == "":
+		key = noKey
+	case key == noKey || !keyForm.MatchString(key):
+		return "", fmt.Errorf("key %q of endpoint %q: use 1 to 128 of A-Z a-z 0-9 . _ -, but not \"_\" alone; an empty one is no key", key, name)
+	}
+	return place("ep#" + name + "#" + key), nil
+}
+
+// parsePlace reads what an item says. Items can be corrupt, and writing where one
+// of them points could hit a lease: only what Register writes is taken.
+func parsePlace(text string) (place, bool) {
+	kind, rest, _ := strings.Cut(text, "#")
+	var p place
+	var err error
+	switch kind {
+	case "svc":
+		p, err = servicePlace(rest)
+	case "ep":
+		name, key, _ := strings.Cut(rest, "#")
+		if key == noKey {
+			key = ""
+		}
+		p, err = endpointPlace(name, key)
+	}
+	return p, err == nil && string(p) == text && text != ""
+}
+
+// in is the partition of a pool's entries at this place.
+func (p place) in(pool string) string { return pool + "#" + string(p) }
+
+// registered is the partition that says of each number where it is entered.
+func registered(pool string) string { return pool + "#registered" }

@@ -1,0 +1,122 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// MaxOffers is how much one process can register at a time.
+const MaxOffers = 100
+
+// Register enters what this process offers, for as long as the agent has a lease:
+// the entries are written again, with the new number, when the agent takes
+// another one (Reacquire), and count again by themselves after a suspension. What
+// is registered again at the same place replaces the earlier address.
+//
+// It returns once all of it is in the table. An offer with a bad name, key or
+// address is an error at once, and then none is registered. If ctx ends first, or
+// the lease is suspended meanwhile, the offers stay, and are written as soon as
+// that is possible, until Deregister.
+func (d *Directory) Register(ctx context.Context, agent *lease.Agent, offers ...Offer) error {
+	wanted, err := check(offers)
+	if err != nil {
+		return err
+	}
+	return d.registrar(agent).change(ctx, func(all map[place]*Address) error {
+		more := 0
+		for p := range wanted {
+			if all[p] == nil {
+				more++
+			}
+		}
+		if len(all)+more > MaxOffers {
+			return fmt.Errorf("discovery: %d offers would be registered with one lease: use at most %d", len(all)+more, MaxOffers)
+		}
+		for p, a := range wanted {
+			all[p] = a
+		}
+		return nil
+	})
+}
+
+// Deregister takes offers back; only where they are counts, not their address. It
+// returns once the table says so. Do it before draining, and before the agent is
+// closed. If ctx ends first, they are taken back as soon as that is possible; at
+// the latest they end with the lease.
+func (d *Directory) Deregister(ctx context.Context, agent *lease.Agent, offers ...Offer) error {
+	unwanted, err := places(offers)
+	if err != nil {
+		return err
+	}
+	return d.takeBack(ctx, agent, func(all map[place]*Address) {
+		for _, p := range unwanted {
+			delete(all, p)
+		}
+	})
+}
+
+// Leave takes all of this agent's offers back, as Deregister does.
+func (d *Directory) Leave(ctx context.Context, agent *lease.Agent) error {
+	return d.takeBack(ctx, agent, func(all map[place]*Address) { clear(all) })
+}
+
+func (d *Directory) takeBack(ctx context.Context, agent *lease.Agent, fn func(map[place]*Address)) error {
+	err := d.registrar(agent).change(ctx, func(all map[place]*Address) error { fn(all); return nil })
+	if agent.Err() != nil { // without a lease nothing counts
+		return nil
+	}
+	return err
+}
+
+func check(offers []Offer) (map[place]*Address, error) {
+	all := map[place]*Address{}
+	var errs []error
+	for _, o := range offers {
+		p, err := o.where()
+		a := o.address().clone()
+		if err = errors.Join(err, a.check()); err == nil && all[p] != nil {
+			err = fmt.Errorf("%s is offered twice", p)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("discovery: %w", err))
+		}
+		all[p] = &a
+	}
+	return all, errors.Join(errs...)
+}
+
+// places is where offers are, whatever their addresses.
+func places(offers []Offer) (all []place, err error) {
+	var errs []error
+	for _, o := range offers {
+		p, err := o.where()
+		if err != nil {
+			err = fmt.Errorf("discovery: %w", err)
+		}
+		all, errs = append(all, p), append(errs, err)
+	}
+	return all, errors.Join(errs...)
+}
+
+// registrar is the agent's, which there is for as long as the agent goes on.
+func (d *Directory) registrar(agent *lease.Agent) *registrar {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.registrars[agent]
+	if r == nil {
+		r = &registrar{dir: d, agent: agent, wanted: map[place]*Address{}, wake: make(chan struct{}, 1), turned: make(chan struct{})}
+		d.registrars[agent] = r
+		go r.loop()
+	}
+	return r
+}
+
+// forget lets go of an agent that has ended.
+func (d *Directory) forget(agent *lease.Agent) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.registrars, agent)
+}

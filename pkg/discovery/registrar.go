@@ -1,0 +1,221 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// registrar makes the table say what a process offers. It compares what is wanted
+// with what it has written for the present lease, after each change, after each
+// renewal, and after a failure; mostly there is nothing to do.
+type registrar struct {
+	dir   *Directory
+	agent *lease.Agent
+
+	mu     sync.Mutex
+	wanted map[place]*Address
+	asked  int           // changes so far
+	done   int           // of those, in the table
+	err    error         // of the last turn
+	turned chan struct{} // closed by the next turn
+	wake   chan struct{}
+
+	// Only the loop has these: the session, and what the table holds of it.
+	session  session
+	revision int64
+	written  map[place]*Address // nil: sent, and not answered
+	listed   map[place]bool
+}
+
+type session struct {
+	nodeID  int
+	holder  string
+	version int64
+}
+
+// change changes what is wanted, and waits until the table says so.
+func (r *registrar) change(ctx context.Context, fn func(map[place]*Address) error) error {
+	r.mu.Lock()
+	if err := fn(r.wanted); err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	r.asked++
+	mine := r.asked
+	select {
+	case r.wake <- struct{}{}:
+	default: // it is awake
+	}
+	r.mu.Unlock()
+	for {
+		r.mu.Lock()
+		done, err, turned := r.done, r.err, r.turned
+		r.mu.Unlock()
+		if done >= mine {
+			return nil
+		}
+		select {
+		case <-turned:
+		case <-r.agent.Done():
+			return r.agent.Err()
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("discovery: not in the table yet, it goes on: %w", context.Cause(ctx)), err)
+		}
+	}
+}
+
+// loop ends with the agent: its entries count no more then.
+func (r *registrar) loop() {
+	defer r.dir.forget(r.agent)
+	for failures := 0; r.agent.Err() == nil; {
+		renewed := r.agent.Renewed() // asked for before the lease is looked at
+		var retry <-chan time.Time
+		if err := r.turn(); err != nil {
+			retry = time.After(rand.N(min(time.Second, 50*time.Millisecond<<min(failures, 10))) + 1)
+			failures++
+		} else {
+			failures = 0
+		}
+		select {
+		case <-r.wake:
+		case <-renewed:
+		case <-retry:
+		case <-r.agent.Done():
+		}
+	}
+}
+
+// turn does all that there is to do, and says so.
+func (r *registrar) turn() error {
+	r.mu.Lock()
+	asked, wanted := r.asked, maps.Clone(r.wanted)
+	r.mu.Unlock()
+	err := r.reconcile(wanted)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		r.done = asked
+	} else if r.err == nil && !errors.Is(err, lease.ErrSuspended) && !errors.Is(err, lease.ErrLost) && !errors.Is(err, lease.ErrClosed) {
+		r.dir.cfg.Logger.Warn("discovery: not registered, trying again", "pool", r.dir.cfg.Pool, "node_id", r.session.nodeID, "error", err)
+	}
+	r.err = err
+	close(r.turned)
+	r.turned = make(chan struct{})
+	return err
+}
+
+func (r *registrar) reconcile(wanted map[place]*Address) error {
+	l, err := r.agent.Lease()
+	if err != nil {
+		return err
+	}
+	if now := (session{l.NodeID, l.Holder, l.Version}); now != r.session {
+		if len(wanted) == 0 { // nothing to enter, nothing to take back
+			return nil
+		}
+		if err := r.begin(now); err != nil {
+			return err
+		}
+	}
+	if err := r.list(wanted); err != nil {
+		return err
+	}
+	for _, p := range slices.Sorted(maps.Keys(wanted)) {
+		if a := wanted[p]; r.written[p] != a {
+			r.written[p] = nil
+			if err := r.put(p.in(r.dir.cfg.Pool), record{Address: a}); err != nil {
+				return err
+			}
+			r.written[p] = a
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(r.written)) {
+		if wanted[p] == nil {
+			if err := r.put(p.in(r.dir.cfg.Pool), record{}); err != nil {
+				return err
+			}
+			delete(r.written, p)
+		}
+	}
+	if len(wanted) == 0 && len(r.listed) > 0 { // nothing is left to sweep
+		if err := r.put(registered(r.dir.cfg.Pool), record{}); err != nil {
+			return err
+		}
+		r.listed = map[place]bool{}
+	}
+	return nil
+}
+
+// begin starts on a number. Where an earlier holder of it was entered, something
+// may still stand: that is replaced, or taken back, as if it were ours.
+func (r *registrar) begin(now session) error {
+	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
+	defer cancel()
+	old, err := r.dir.cfg.Store.get(ctx, registered(r.dir.cfg.Pool), now.nodeID)
+	if err != nil {
+		return err
+	}
+	r.session, r.revision = now, 0
+	r.written, r.listed = map[place]*Address{}, map[place]bool{}
+	for _, text := range old.Places {
+		if p, ok := parsePlace(text); ok {
+			r.written[p] = nil
+		}
+	}
+	return nil
+}
+
+// list makes sure that the list of where this number is entered has all of it,
+// before the entries are written: none is left that nobody finds.
+func (r *registrar) list(wanted map[place]*Address) error {
+	missing := false
+	for p := range wanted {
+		missing = missing || !r.listed[p]
+	}
+	if !missing {
+		return nil
+	}
+	all := map[place]bool{}
+	for p := range wanted {
+		all[p] = true
+	}
+	for p := range r.written { // not taken back yet
+		all[p] = true
+	}
+	rec := record{}
+	for _, p := range slices.Sorted(maps.Keys(all)) {
+		rec.Places = append(rec.Places, string(p))
+	}
+	if err := r.put(registered(r.dir.cfg.Pool), rec); err != nil {
+		return err
+	}
+	r.listed = all
+	return nil
+}
+
+// put sends one record of the session, each attempt with a revision of its own: a
+// late one is older than what came after it.
+func (r *registrar) put(partition string, rec record) error {
+	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
+	defer cancel()
+	r.revision++
+	rec.NodeID, rec.Version, rec.Revision = r.session.nodeID, r.session.version, r.revision
+	if rec.Address != nil || rec.Places != nil {
+		rec.Holder = r.session.holder
+	}
+	err := put(ctx, r.dir.cfg.Store, partition, rec)
+	var newer *newerError
+	if errors.As(err, &newer) && newer.now.Version == rec.Version {
+		r.revision = newer.now.Revision // the next attempt replaces it
+		return fmt.Errorf("another Directory registers with the same lease, use one: %w", err)
+	}
+	return err
+}

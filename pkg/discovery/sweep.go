@@ -1,0 +1,80 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// Sweep clears what holders left behind whose lease is gone for good: released,
+// reaped, or another's. It reads no clock, and writes only what is older than a
+// next holder's first entry, so it can be run at any time, and by several at once.
+// Nothing depends on it: such entries do not count. It tells how many it cleared.
+func Sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
+	if err := lease.CheckPoolName(pool); err != nil {
+		return 0, fmt.Errorf("discovery: %w", err)
+	}
+	lists, err := s.query(ctx, registered(pool))
+	if err != nil {
+		return 0, err
+	}
+	groups := map[int]holders{}
+	for _, list := range lists {
+		if list.Holder == "" || list.NodeID < 0 || list.NodeID >= lease.MaxPoolSize {
+			continue
+		}
+		n := list.NodeID / lease.GroupSize
+		if groups[n] == nil {
+			if groups[n], err = readHolders(ctx, lease.OpenPool(s.leases(), pool), n); err != nil {
+				return cleared, err
+			}
+		}
+		if !groups[n].over(list) {
+			continue
+		}
+		buried, err := bury(ctx, s, pool, list, list.Version)
+		if cleared += buried; err != nil {
+			return cleared, err
+		}
+	}
+	return cleared, nil
+}
+
+// over reports whether the record's holder is gone for good: nobody gets a
+// version back. A lease that seems older than the record was read too early.
+func (h holders) over(r record) bool {
+	l, ok := h[r.NodeID]
+	return ok && (l.version > r.Version || l.version == r.Version && l.session != r.Holder)
+}
+
+// bury clears the entries that a list has, and then the list: of holders up to a
+// version, all of them gone for good.
+func bury(ctx context.Context, s Store, pool string, list record, version int64) (cleared int, err error) {
+	for _, text := range list.Places {
+		p, ok := parsePlace(text)
+		if !ok {
+			continue // corrupt: never write where it points
+		}
+		ok, err := clearRecord(ctx, s, p.in(pool), buried(list.NodeID, version))
+		if err != nil {
+			return cleared, err
+		}
+		if ok {
+			cleared++
+		}
+	}
+	_, err = clearRecord(ctx, s, registered(pool), buried(list.NodeID, version))
+	return cleared, err
+}
+
+// clearRecord writes one, and tells whether it did. Something newer is in order.
+func clearRecord(ctx context.Context, s Store, partition string, r record) (bool, error) {
+	err := put(ctx, s, partition, r)
+	var newer *newerError
+	if errors.As(err, &newer) {
+		return false, nil
+	}
+	return err == nil, err
+}

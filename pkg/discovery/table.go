@@ -1,0 +1,123 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// Table is the [Store] on the table of the leases. What [lease.Config] and
+// GrantLease need is enough for it: GetItem, Query and UpdateItem.
+type Table struct {
+	client lease.Client
+	table  string
+	store  lease.Store
+}
+
+var _ Store = (*Table)(nil)
+
+// NewTable keeps entries in the table that the leases are in.
+func NewTable(client lease.Client, table string) *Table {
+	return &Table{client: client, table: table, store: lease.NewDynamoDB(client, table)}
+}
+
+func (t *Table) leases() lease.Store { return t.store }
+
+type attributes = map[string]types.AttributeValue
+
+func (t *Table) query(ctx context.Context, partition string) (all []record, err error) {
+	var from attributes
+	for {
+		out, err := t.client.Query(ctx, &dynamodb.QueryInput{
+			TableName: &t.table, ExclusiveStartKey: from,
+			KeyConditionExpression: aws.String("pool_group = :partition"), ExpressionAttributeValues: attributes{":partition": str(partition)},
+		})
+		if err != nil {
+			return nil, t.failed("Query", partition, err)
+		}
+		for _, item := range out.Items {
+			if r, err := decode(item); err == nil { // a corrupt entry is no entry
+				all = append(all, r)
+			}
+		}
+		if from = out.LastEvaluatedKey; len(from) == 0 {
+			return all, nil
+		}
+	}
+}
+
+func (t *Table) get(ctx context.Context, partition string, nodeID int) (record, error) {
+	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.table, Key: key(partition, nodeID), ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return record{}, t.failed("GetItem", partition, err)
+	}
+	r, err := decode(out.Item)
+	if err != nil {
+		return record{NodeID: nodeID}, nil // corrupt; the next write mends it
+	}
+	return r, nil
+}
+
+func (t *Table) write(ctx context.Context, partition string, r record) (record, bool, error) {
+	values, err := attributevalue.MarshalMap(r)
+	if err != nil {
+		return record{}, false, fmt.Errorf("discovery: %s: %w", partition, err)
+	}
+	set, remove := "SET version = :version, revision = :revision", ""
+	given := attributes{":version": values["version"], ":revision": values["revision"]}
+	for _, name := range []string{"holder", "metadata", "places"} {
+		if values[name] == nil {
+			remove += ", " + name
+			continue
+		}
+		set += ", " + name + " = :" + name
+		given[":"+name] = values[name]
+	}
+	if remove != "" {
+		set += " REMOVE" + remove[1:]
+	}
+	_, err = t.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &t.table, Key: key(partition, r.NodeID), UpdateExpression: &set, ExpressionAttributeValues: given,
+		// What is missing or of another type compares as false: a corrupt item is
+		// mended by the next write. Nothing rests on an entry as IDs do on a lease.
+		ConditionExpression:                 aws.String("NOT (version > :version OR (version = :version AND revision >= :revision))"),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	})
+	var refused *types.ConditionalCheckFailedException
+	switch {
+	case err == nil:
+		return r, true, nil
+	case !errors.As(err, &refused):
+		return record{}, false, t.failed("UpdateItem", partition, err)
+	case len(refused.Item) == 0: // DynamoDB Local may leave it out
+		now, err := t.get(ctx, partition, r.NodeID)
+		return now, false, err
+	}
+	now, err := decode(refused.Item)
+	return now, false, err
+}
+
+func (t *Table) failed(call, partition string, err error) error {
+	return fmt.Errorf("discovery: %s of %s in table %q: %w", call, partition, t.table, err)
+}
+
+func decode(item attributes) (r record, err error) {
+	if err := attributevalue.UnmarshalMap(item, &r); err != nil {
+		return record{}, fmt.Errorf("discovery: corrupt item: %w", err)
+	}
+	return r, nil
+}
+
+func key(partition string, nodeID int) attributes {
+	return attributes{"pool_group": str(partition), "node_id": &types.AttributeValueMemberN{Value: strconv.Itoa(nodeID)}}
+}
+
+func str(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }

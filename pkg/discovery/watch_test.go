@@ -1,0 +1,224 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// TestWatch: the newest list at once and then each change, none twice, and what
+// came and went while the watcher was busy not at all.
+func TestWatch(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		d := w.directory(t, nil)
+		a, b := w.agent(t, nil), w.agent(t, nil)
+		next, stop := iter.Pull(service(t, d, "orders").Watch(t.Context()))
+		defer stop()
+		expect := func(within time.Duration, want ...int) {
+			t.Helper()
+			began := time.Now()
+			list, ok := next()
+			if took := time.Since(began); !ok || !slices.Equal(portsOf(list), want) || took > within {
+				t.Fatalf("%v (%v) after %v, want %v within %v", portsOf(list), ok, took, want, within)
+			}
+		}
+		late := DefaultMaxAge + DefaultMaxAge/10
+		expect(0)
+		register(t, d, a, Service{"orders", at(1)})
+		expect(late, 1)
+		register(t, d, b, Service{"orders", at(2)})
+		wait(time.Second)
+		register(t, d, b, Service{"orders", at(3)})
+		wait(time.Minute) // busy
+		w.setOutage(errors.New("away"))
+		wait(5 * time.Second)
+		w.setOutage(nil)
+		expect(late, 1, 3)
+		w.kill(a)
+		ends := time.Until(w.lease(t, a.NodeID()).ExpiresAt)
+		expect(ends+100*time.Millisecond, 3)
+	})
+}
+
+// A watch whose readers have no reason reads nothing but once every MaxAge, and
+// ends with its context.
+func TestWatchIsQuiet(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		d := w.directory(t, nil)
+		register(t, d, w.agent(t, nil), Service{"orders", at(1)})
+		ctx, cancel := context.WithCancel(t.Context())
+		told := make(chan int)
+		go func() {
+			n := 0
+			for range service(t, d, "orders").Watch(ctx) {
+				n++
+			}
+			told <- n
+		}()
+		wait(10 * time.Minute)
+		cancel()
+		if n := <-told; n != 1 {
+			t.Errorf("told %d times of one list", n)
+		}
+		if q := w.store.queries; q < 100 || q > 121 {
+			t.Errorf("%d queries in 10 min", q)
+		}
+	})
+}
+
+// A herd of callers asks the store once, also when it does not answer.
+func TestCallersShareAnAnswer(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		d := w.directory(t, nil)
+		register(t, d, w.agent(t, nil), Service{"orders", at(1)})
+		l := service(t, d, "orders")
+		herd := func() {
+			for range 50 {
+				go func() { _, _ = l.Resolve(t.Context()) }()
+			}
+			synctest.Wait()
+		}
+		herd()
+		if w.store.queries != 1 {
+			t.Errorf("%d queries", w.store.queries)
+		}
+		wait(DefaultMaxAge)
+		w.setOutage(errors.New("away"))
+		herd()
+		if w.store.queries != 2 {
+			t.Errorf("%d queries", w.store.queries)
+		}
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := l.Resolve(canceled); err == nil {
+			t.Error("no error")
+		}
+	})
+}
+
+// A process that knows already who lives reads no lease.
+func TestLive(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, nil)
+		dead := map[int]bool{}
+		d := w.directory(t, func(c *Config) {
+			c.Live = func(n int, version int64) bool { return !dead[n] && version == w.lease(t, n).Version }
+		})
+		register(t, d, a, Service{"orders", at(1)})
+		wantPorts(t, service(t, d, "orders"), 1)
+		dead[a.NodeID()] = true
+		wantPorts(t, service(t, d, "orders"))
+		if len(d.groups) != 0 {
+			t.Error("leases were read")
+		}
+	})
+}
+
+// TestChurn lets processes come, be killed, leave, lose their numbers and move for
+// an hour, with outages, lost answers and a reaper. Nobody is ever given whose
+// lease has ended; everybody who lives is found soon; in the end nothing is left.
+func TestChurn(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { virtual(t, func(t *testing.T) { churn(t, seed) }) })
+	}
+}
+
+func churn(t *testing.T, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 10))
+	w := newWorld(12)
+	d := w.directory(t, nil)
+	l := service(t, d, "orders")
+	w.store.lose = func(string, record) bool { return r.IntN(10) == 0 }
+	offers := func(port int) []Offer {
+		return []Offer{Service{"orders", at(port)}, Endpoint{"shard", fmt.Sprint(port % 20), at(port)}}
+	}
+	var living []*lease.Agent
+	over := map[string]time.Time{} // by when a session is given no more
+	ending := func(a *lease.Agent, at func(lease.Lease) time.Time) {
+		if held, err := a.Lease(); err == nil {
+			over[held.Holder] = at(w.lease(t, held.NodeID))
+		}
+	}
+	whenExpired := func(l lease.Lease) time.Time { return l.ExpiresAt }
+	soon := func(lease.Lease) time.Time { return time.Now().Add(DefaultMaxAge) }
+	port := 0
+	for range 300 {
+		wait(rand.N(6 * time.Second))
+		switch i := r.IntN(max(len(living), 1)); {
+		case len(living) < 3 || r.IntN(3) == 0 && len(living) < 8:
+			a := w.agent(t, func(c *lease.Config) { c.OnLost, c.Wait = lease.Reacquire, time.Hour })
+			living = append(living, a)
+			port++
+			_ = d.Register(t.Context(), a, offers(port)...)
+		case r.IntN(4) == 0:
+			w.kill(living[i])
+			ending(living[i], whenExpired)
+			_ = living[i].Close() // the table hears nothing of it
+			living = slices.Delete(living, i, i+1)
+		case r.IntN(3) == 0:
+			ending(living[i], soon)
+			_ = d.Leave(t.Context(), living[i])
+			_ = living[i].Close()
+			living = slices.Delete(living, i, i+1)
+		case r.IntN(3) == 0:
+			port++
+			_ = d.Register(t.Context(), living[i], Service{"orders", at(port)})
+		case r.IntN(3) == 0:
+			if held, err := living[i].Lease(); err == nil && w.lease(t, held.NodeID).Holder == held.Holder {
+				ending(living[i], soon)
+				w.freeByForce(t, held.NodeID)
+			}
+		case r.IntN(6) == 0:
+			w.setOutage(errors.New("away"))
+			wait(rand.N(40 * time.Second))
+			w.setOutage(nil)
+		default:
+			if _, err := lease.OpenPool(w.leases, "orders").Reap(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Sweep(t.Context(), w.store, "orders"); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+		}
+		list, err := l.Resolve(t.Context())
+		for _, i := range list {
+			if end, ok := over[i.Holder]; ok && err == nil && time.Now().After(end) {
+				t.Fatalf("%+v is given, over since %v", i, time.Since(end))
+			}
+		}
+	}
+	wait(2 * time.Minute)
+	list, err := l.Resolve(t.Context())
+	if err != nil || len(list) != len(living) {
+		t.Errorf("%d are found, %v, %d live", len(list), err, len(living))
+	}
+	w.store.mu.Lock()
+	w.store.lose = nil
+	w.store.mu.Unlock()
+	for _, a := range living {
+		if err := d.Leave(t.Context(), a); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := lease.OpenPool(w.leases, "orders").Reap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Sweep(t.Context(), w.store, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	if left := w.left(); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -1,5 +1,5 @@
 // Command reaper is the Lambda function that frees, on a schedule, the numbers
-// that crashed processes left behind. See [handler.Reaper]. Environment:
+// that crashed processes left behind, and the entries of their services. See [handler.Reaper]. Environment:
 // NODELEASE_TABLE, and NODELEASE_POOLS, a JSON list of {pool, size, reservedLow}.
 package main
 
@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/nodelease/nodelease/functions/internal/handler"
+	"github.com/nodelease/nodelease/pkg/discovery"
 )
 
 func main() {
@@ -21,6 +22,6 @@ func main() {
 		slog.Error("not started", "error", err.Error())
 		os.Exit(1)
 	}
-	r := &handler.Reaper{Store: store, Pools: pools}
+	r := &handler.Reaper{Store: store, Entries: discovery.NewTable(store.Table()), Pools: pools}
 	lambda.Start(r.Handle)
 }

@@ -92,6 +92,7 @@ func TestLayers(t *testing.T) {
 		"./pkg/snowflake": `\.`, // a dot: any module but the standard library
 		"./pkg/lease":     `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel`,
 		"./pkg/cluster":   `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel|pgx`,
+		"./pkg/discovery": `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel|/pkg/cluster`,
 		"./functions/...": `aws-cdk-go|jsii|/infra`,
 	} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", pkg)

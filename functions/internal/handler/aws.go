@@ -14,7 +14,7 @@ import (
 )
 
 // Open makes the store of the table that NODELEASE_TABLE names.
-func Open() (lease.Store, error) {
+func Open() (*lease.DynamoDB, error) {
 	table := os.Getenv("NODELEASE_TABLE")
 	if table == "" {
 		return nil, errors.New("NODELEASE_TABLE is empty: name the table")

@@ -5,30 +5,43 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Reaper frees what crashed processes left behind.
+// Reaper frees what crashed processes left behind: numbers, and then the entries
+// of services that were theirs.
 type Reaper struct {
-	Store lease.Store
-	Pools []Spec
+	Store   lease.Store
+	Entries discovery.Store
+	Pools   []Spec
+}
+
+// ReaperReport is what was done in one pool.
+type ReaperReport struct {
+	lease.ReapReport
+	Cleared int `json:"cleared"` // entries of services whose process is gone
 }
 
 // Handle reaps every pool and says what it freed, what is corrupt and what is
 // stuck. The event is not looked at.
-func (r *Reaper) Handle(ctx context.Context) ([]lease.ReapReport, error) {
+func (r *Reaper) Handle(ctx context.Context) ([]ReaperReport, error) {
 	var mu sync.Mutex
-	reports := []lease.ReapReport{}
+	reports := []ReaperReport{}
 	err := eachPool(ctx, r.Pools, func(ctx context.Context, log *slog.Logger, s Spec) error {
 		pool := lease.OpenPool(r.Store, s.Pool)
 		pool.Logger = log
-		report, err := pool.Reap(ctx)
+		reaped, err := pool.Reap(ctx)
+		report := ReaperReport{ReapReport: reaped}
+		if err == nil {
+			report.Cleared, err = discovery.Sweep(ctx, r.Entries, s.Pool)
+		}
 		level := slog.LevelInfo
 		if report.Braked || len(report.Stuck) > 0 || len(report.Corrupt) > 0 {
 			level = slog.LevelWarn
 		}
-		if err == nil || len(report.Freed) > 0 {
-			log.Log(ctx, level, "reaped", "held", report.Held, "due", report.Due, "freed", report.Freed,
+		if err == nil || len(report.Freed) > 0 || report.Cleared > 0 {
+			log.Log(ctx, level, "reaped", "held", report.Held, "due", report.Due, "freed", report.Freed, "cleared", report.Cleared,
 				"braked", report.Braked, "stuck", report.Stuck, "corrupt", report.Corrupt)
 		}
 		mu.Lock()

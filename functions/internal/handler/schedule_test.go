@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 
+	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -57,7 +58,7 @@ func TestReaper(t *testing.T) {
 		<-time.After(2 * time.Minute) // virtual
 		// The brake of one pool holds up no other.
 		began := time.Now()
-		out, err := invoke(t, (&Reaper{Store: s, Pools: append(both, Spec{Pool: "new"})}).Handle, "reaper")
+		out, err := invoke(t, (&Reaper{Store: s, Entries: discovery.NewMemory(s), Pools: append(both, Spec{Pool: "new"})}).Handle, "reaper")
 		if err != nil || time.Since(began) != 15*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
@@ -86,7 +87,7 @@ func TestReaperFails(t *testing.T) {
 		}
 		return nil
 	}}
-	r := &Reaper{Store: s, Pools: both}
+	r := &Reaper{Store: s, Entries: discovery.NewMemory(s), Pools: both}
 	reports, err := r.Handle(t.Context())
 	if !errors.Is(err, lease.ErrAccess) || len(reports) != 2 {
 		t.Errorf("%+v, %v", reports, err)
@@ -95,6 +96,39 @@ func TestReaperFails(t *testing.T) {
 	if !strings.Contains(logged(), `"msg":"pool failed","pool":"orders"`) {
 		t.Errorf("logs: %s", logged())
 	}
+}
+
+// What a process that is gone had registered is cleared once its lease is
+// given back or reaped.
+func TestReaperClearsEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		<-time.After(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))) // virtual; ID layouts begin after 2000
+		logged, s := logs(t), leasetest.NewMemory("orders", 20)
+		entries := discovery.NewMemory(s)
+		d, err := discovery.New(discovery.Config{Pool: "orders", Store: entries})
+		if err != nil {
+			t.Fatal(err)
+		}
+		agent, err := lease.Start(t.Context(), lease.Config{Store: s, Pool: "orders"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		here := discovery.Address{Host: "10.0.0.7"}
+		if err := d.Register(t.Context(), agent, discovery.Service{Name: "orders", Address: here}, discovery.Endpoint{Name: "shard", Address: here}); err != nil {
+			t.Fatal(err)
+		}
+		r := &Reaper{Store: s, Entries: entries, Pools: both[:1]}
+		for _, want := range []string{`"freed":[],"braked":false,"cleared":0`, `"braked":false,"cleared":2`, `"freed":[],"braked":false,"cleared":0`} {
+			out, err := invoke(t, r.Handle, "reaper")
+			if err != nil || !strings.Contains(out, want) {
+				t.Errorf("%s, %v, want %s", out, err, want)
+			}
+			_ = agent.Close()
+		}
+		if !strings.Contains(logged(), `"cleared":2`) {
+			t.Errorf("logs: %s", logged())
+		}
+	})
 }
 
 // cloudWatch collects what is published.

@@ -13,7 +13,7 @@
 //	└──┴─────────────────────────────────────────┴────────────┴─────────────┘
 //	   until 2094-09-07                           1,024 nodes  4,096 IDs per ms
 //
-// When fewer node bits are in use (Span.NodeBits), the rest lengthens the
+// When fewer node bits are in use (Span.Eras), the rest lengthens the
 // sequence at its upper end:
 //
 //	│ 0│ milliseconds                            │burst│ node │ sequence    │

@@ -126,12 +126,15 @@ func TestBindRefuses(t *testing.T) {
 	first := next(t, g)
 	for want, change := range map[string]func(*snowflake.Span){
 		"node ID 1024 is not in a pool of 1024 (0 to 1023)": func(s *snowflake.Span) { s.NodeID = 1024 },
-		"node ID -1 is not":                                  func(s *snowflake.Span) { s.NodeID = -1 },
-		"a pool of 65536 node IDs does not fit":              func(s *snowflake.Span) { s.Nodes = 65536 },
-		"before it begins":                                   func(s *snowflake.Span) { s.NotBefore, s.Until = noon, noon.Add(-1) },
-		"1024 node IDs do not fit the span's 9 node bits":    func(s *snowflake.Span) { s.NodeBits = 9 },
-		"span's 11 node bits do not fit a layout with 10":    func(s *snowflake.Span) { s.NodeBits = 11 },
-		"1024 node IDs do not fit the span's -1000 node bit": func(s *snowflake.Span) { s.NodeBits = -1000 },
+		"node ID -1 is not":                        func(s *snowflake.Span) { s.NodeID = -1 },
+		"a pool of 65536 node IDs does not fit":    func(s *snowflake.Span) { s.Nodes = 65536 },
+		"before it begins":                         func(s *snowflake.Span) { s.NotBefore, s.Until = noon, noon.Add(-1) },
+		"node ID 512 does not fit the 9 node bits": func(s *snowflake.Span) { s.NodeID, s.Eras = 512, snowflake.Eras{{NodeBits: 9}} },
+		"an era with 17 node bits":                 func(s *snowflake.Span) { s.Eras = snowflake.Eras{{NodeBits: 17}} },
+		"an era with 0 node bits":                  func(s *snowflake.Span) { s.Eras = snowflake.Eras{{}} },
+		"follows one that begins": func(s *snowflake.Span) {
+			s.Eras = snowflake.Eras{{From: noon, NodeBits: 10}, {From: noon, NodeBits: 11}}
+		},
 	} {
 		s := free()
 		change(&s)
@@ -313,7 +316,7 @@ func TestNarrowNode(t *testing.T) {
 			last := ID(0)
 			for width := 2; width <= 4; width++ {
 				s := free()
-				s.NodeID, s.Nodes, s.NodeBits = node, 4, width
+				s.NodeID, s.Nodes, s.Eras = node, 4, snowflake.Eras{{NodeBits: width}}
 				if err := tl.Bind(s); err != nil {
 					t.Fatal(err)
 				}

@@ -12,7 +12,7 @@ import (
 //
 //	time | node | sequence      or, with NodeLast,      time | sequence | node
 //
-// with zeroes above. When a span narrows the node (Span.NodeBits), the bits set
+// with zeroes above. When a span narrows the node (Span.Eras), the bits set
 // free lengthen the sequence at its upper end, above the node.
 type Layout struct {
 	Epoch        time.Time     // time zero of the time field; a whole millisecond

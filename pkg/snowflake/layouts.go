@@ -7,7 +7,7 @@ import "time"
 func Default() Layout { return millis(date(2025, 1, 1), 41, 10, 12) }
 
 // Wide16 is 41/16/6 from 2025-01-01: until 2094-09-07, 65,536 nodes, 64,000 IDs/s
-// each. With a narrowed node (Span.NodeBits) each makes up to 64 IDs/ms more
+// each. With a narrowed node (Span.Eras) each makes up to 64 IDs/ms more
 // per value of the bits set free.
 func Wide16() Layout { return millis(date(2025, 1, 1), 41, 16, 6) }
 

@@ -23,10 +23,10 @@ type Span struct {
 	// layout into which they do not fit. 0 stands for NodeID + 1.
 	Nodes int
 
-	// NodeBits is the width of the node ID at run time; the node bits of the
-	// layout that it leaves free lengthen the sequence. Every holder of the pool
-	// must use the same. 0 stands for all of the layout's.
-	NodeBits int
+	// Eras are the widths of the node ID at run time; the node bits of the layout
+	// that they leave free lengthen the sequence. Every holder of the pool must use
+	// the same. None stand for all of the layout's.
+	Eras Eras
 
 	// Stamps are milliseconds after NotBefore, up to and including Until. A zero
 	// NotBefore is no lower end.
@@ -47,17 +47,12 @@ func (s Span) check(l *Layout) error {
 	if s.Until.Before(s.NotBefore) {
 		bad("the span ends (%v) before it begins (%v)", s.Until, s.NotBefore)
 	}
-	if s.NodeBits < 0 || s.NodeBits > 0 && s.Nodes > 1<<min(s.NodeBits, 62) {
-		bad("%d node IDs do not fit the span's %d node bits", s.Nodes, s.NodeBits)
+	if err := s.Eras.check(s.NodeID, s.NotBefore); err != nil {
+		errs = append(errs, err)
 	}
-	if l != nil {
-		if s.Nodes > l.Nodes() {
-			bad("a pool of %d node IDs does not fit a layout with %d node bits (%d); use WithLayout with %d",
-				s.Nodes, l.NodeBits, l.Nodes(), nodeBitsFor(s.Nodes))
-		}
-		if s.NodeBits > int(l.NodeBits) {
-			bad("the span's %d node bits do not fit a layout with %d", s.NodeBits, l.NodeBits)
-		}
+	if l != nil && s.Nodes > l.Nodes() {
+		bad("a pool of %d node IDs does not fit a layout with %d node bits (%d); use WithLayout with %d",
+			s.Nodes, l.NodeBits, l.Nodes(), nodeBitsFor(s.Nodes))
 	}
 	if errs != nil {
 		return fmt.Errorf("snowflake: %w", errors.Join(errs...))

@@ -30,6 +30,12 @@ func (g *Generator) reserve(want uint64) (tm *term, first, n uint64, err error) 
 				first += rand.Uint64N(g.randomSeq)
 			}
 		}
+		if first >= limit && tm.tickOf(first) >= tm.ends.Load() { // the next era's
+			if g.t.turn(tm) {
+				continue
+			}
+			return tm, 0, 0, nil
+		}
 		if first >= limit { // the fence, by value
 			if _, _, err := g.t.verdict(tm); err != nil {
 				return tm, 0, 0, g.endOf(tm, first, err)

@@ -49,6 +49,11 @@ func (g *Generator) settle(ctx context.Context, tm *term, ticket uint64, left ti
 		// wall clock must be looked at here too. First the clocks, then the
 		// deadline: see seal.
 		mono, wall := g.t.observe(tm)
+		if tick >= tm.ends.Load() && ticket < sealed { // the next era's: of another width
+			g.t.turn(tm)
+			g.t.counters.skipped.Add(1)
+			return g.slow(ctx, left)
+		}
 		if mono >= tm.deadline.Load() || wall >= tm.wallEnd.Load() || ticket >= tm.limit.Load() {
 			over, last, err := g.t.verdict(tm)
 			if over && tick <= last && ticket < sealed {

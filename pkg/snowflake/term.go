@@ -28,6 +28,7 @@ type term struct {
 	lowMask  uint64
 	mark     uint64 // a ticket with none of these bits is one in 64, and the first of each tick
 	first    uint64 // state when nothing has been drawn
+	era      int    // the one whose width this is
 
 	// Read by each call, seldom written. deadline and limit only grow, except
 	// that sealing puts the deadline into the past.
@@ -35,6 +36,7 @@ type term struct {
 	limit    atomic.Uint64 // the first ticket outside of the confirmed span
 	wallEnd  atomic.Int64  // Unix ns: the first moment outside of it
 	lag      atomic.Uint64 // ticks that stamps may be behind the clock: 0 but when saturated
+	ends     atomic.Uint64 // the first tick of the next era: limit is never beyond it
 
 	last uint64 // last tick stamped; set when sealed, guarded by Timeline.mu
 

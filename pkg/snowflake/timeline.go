@@ -2,7 +2,9 @@ package snowflake
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,20 +99,29 @@ func (t *Timeline) begin() {
 	anchor := t.anchorNow()
 	t.raiseNow(anchor)
 	t.borrow = 0
+	t.beginAt(anchor)
+}
+
+// beginAt starts a term with an anchor. Caller: mu held, the last term sealed.
+func (t *Timeline) beginAt(anchor int64) {
 	if t.layout == nil || t.state != isBound {
 		return
 	}
 	l := *t.layout
-	width := int(l.NodeBits)
-	if t.span.NodeBits > 0 {
-		width = t.span.NodeBits
-	}
 	// Nothing at or before NotBefore, which is the last holder's, and nothing that
 	// an earlier term of ours may have stamped.
 	if !t.span.NotBefore.IsZero() {
 		t.used = max(t.used, l.tickOf(t.span.NotBefore.UnixMilli()))
 	}
-	tm := newTerm(l, t.span.NodeID, width, anchor, t.used)
+	// One term has one width: that of the next tick to be stamped.
+	eras := t.span.Eras
+	era := eras.at(l, max(t.used+1, l.tickOf((t.mono()+anchor)/int64(time.Millisecond))))
+	used := t.used
+	if first := eras.firstTick(l, era); first > 0 {
+		used = max(used, first-1)
+	}
+	tm := newTerm(l, t.span.NodeID, int(eras.width(l, era)), anchor, used)
+	tm.era = era
 	t.setEnd(tm)
 	t.term.Store(tm)
 }
@@ -120,6 +131,12 @@ func (t *Timeline) setEnd(tm *term) {
 	// A tick is the holder's if all of its milliseconds are: with a tick of 10 ms
 	// the one in which the span ends is left out.
 	ticks := min(t.layout.tickOf(satAdd(t.untilMs, 1)), 1<<t.layout.TimeBits)
+	ends := uint64(math.MaxUint64)
+	if next := tm.era + 1; next < len(t.span.Eras) {
+		ends = t.span.Eras.firstTick(*t.layout, next)
+	}
+	ticks = min(ticks, ends)
+	tm.ends.Store(ends)
 	tm.limit.Store(ticks << tm.seqBits)
 	tm.wallEnd.Store(msToNs(satAdd(t.untilMs, 1)))
 	tm.deadline.Store(t.deadline)
@@ -137,6 +154,53 @@ func (t *Timeline) Extend(until time.Time, deadline time.Duration) {
 	if t.layout != nil {
 		t.setEnd(t.term.Load())
 	}
+}
+
+// Widen adds an era, which the pool has been told of: from its first tick on IDs
+// have the new width. It must begin behind the end of the span that was confirmed
+// so far, for what is confirmed may have been stamped; the error says so, or that
+// the node ID does not fit, and then nothing has changed. A timeline that is not
+// bound ignores it: the next Bind brings its own eras.
+func (t *Timeline) Widen(e Era) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state != isBound {
+		return nil
+	}
+	if e.From.UnixMilli() <= t.untilMs || len(t.span.Eras) == 0 {
+		return fmt.Errorf("snowflake: an era from %v cannot be added to a span that reaches to %v, with %d eras before it",
+			e.From, time.UnixMilli(t.untilMs).UTC(), len(t.span.Eras))
+	}
+	s := t.span
+	s.Eras = append(slices.Clone(s.Eras), e)
+	if err := s.check(t.layout); err != nil {
+		return err
+	}
+	t.span = s
+	if t.layout != nil {
+		t.setEnd(t.term.Load())
+	}
+	return nil
+}
+
+// turn ends a term whose era ends and begins the next one, for a caller that
+// needs a tick behind it. False: the era's last tick has not begun, so that calls
+// with a ticket of it still wait for that; come back when it has. They get their
+// IDs when it is sealed after that, and nobody waits longer than for a tick.
+func (t *Timeline) turn(tm *term) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.term.Load() != tm || t.state != isBound {
+		return true // someone else has, or it is over
+	}
+	ends := tm.ends.Load()
+	if tm.begun(t.mono())+1 < ends {
+		return false
+	}
+	t.seal()
+	t.used = max(t.used, ends-1)
+	t.beginAt(tm.anchor)
+	return true
 }
 
 // Seal fences every generator at once until the next Bind, and returns the last
@@ -184,6 +248,10 @@ func (t *Timeline) seal() {
 	drawn = tm.state.Swap(sealed)
 	before := tm.tickOf(tm.first)
 	tm.last = max(before, min(tm.tickOf(drawn), tm.begun(t.mono())))
+	// Draws that raced for the last tickets went beyond the limit. Those are void.
+	if limit := tm.tickOf(tm.limit.Load()); tm.last >= limit {
+		tm.last = max(before, limit-1)
+	}
 	if tm.last > before {
 		t.used, t.last = tm.last, t.layout.endOf(tm.last)
 	}

@@ -19,7 +19,11 @@ type Agent struct {
 	clock    Clock
 	timeline *snowflake.Timeline
 	hook     hook
-	layout   int64 // the newest widening that this agent knows of
+	pool     PoolItem // as last read; see learn.go
+	stale    bool     // a number was met that knows of a newer widening
+
+	life       context.Context // ends when the agent closes
+	background sync.WaitGroup
 
 	mu        sync.Mutex
 	term      *term // nil before the first claim
@@ -85,13 +89,14 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	if me.warning != nil {
 		a.emit(Event{Kind: EventWarning, Lease: Lease{Pool: cfg.Pool, NodeID: -1}, Err: me.warning})
 	}
+	a.life, a.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if err := a.join(ctx); err != nil {
+		a.stop()
+		a.background.Wait()
 		a.hook.drain(releaseBudget)
 		return nil, err
 	}
-	loop, stop := context.WithCancel(context.WithoutCancel(ctx))
-	a.stop = stop
-	go a.loop(loop)
+	go a.loop(a.life)
 	// The span begins behind the last millisecond of the holder before.
 	for left := a.early(); left > 0; left = a.early() {
 		if err := pause(ctx, left); err != nil {
@@ -133,11 +138,12 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	if err := checkSkew(before, a.clock.Wall(), pool.ServerTime, a.cfg.maxSkew()); err != nil {
 		return err
 	}
-	t, nodes, err := a.acquire(ctx, pool, wait)
+	a.pool = pool
+	t, err := a.acquire(ctx, wait)
 	if err != nil {
 		return err
 	}
-	if err := a.bind(t, nodes); err != nil {
+	if err := a.bind(t); err != nil {
 		a.abandon(ctx, t.lease.NodeID, t.lease.Holder) // nothing was stamped
 		return fmt.Errorf("%w: %w", errUnfit, err)
 	}
@@ -145,12 +151,12 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// bind lets generators stamp the span of t, a number of a pool of nodes.
-func (a *Agent) bind(t *term, nodes int) error {
+// bind lets generators stamp the span of t.
+func (a *Agent) bind(t *term) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	err := a.timeline.Bind(snowflake.Span{
-		NodeID: t.lease.NodeID, Nodes: nodes,
+		NodeID: t.lease.NodeID, Nodes: a.pool.Size, Eras: a.pool.Eras,
 		NotBefore: t.lease.NotBefore, Until: t.lease.ReservedUntil, Deadline: t.idDeadline,
 	})
 	if err != nil {
@@ -265,6 +271,7 @@ func (a *Agent) shutdown() error {
 	a.mu.Unlock()
 	a.stop()
 	<-a.stopped // no renewal is sent after the release
+	a.background.Wait()
 	a.mu.Lock()
 	a.watchdog.Stop()
 	t, over := a.term, a.over

@@ -31,6 +31,7 @@ type outlook struct {
 	usable int       // numbers that are not retired
 	groups int       // that were looked at
 	open   int       // that there were to look at
+	newer  bool      // a number is marked for a widening that the claimant does not know
 	next   time.Time // when the next one could be claimed if nobody renews
 	// The smallest reserved_until of all: when even that is far ahead, it is this
 	// machine's clock that is behind.
@@ -39,27 +40,28 @@ type outlook struct {
 
 // look reads groups until one has a number that could be claimed with the terms
 // of c, and takes a random one. It gives up after so many pages as s allows.
-func (a *Agent) look(ctx context.Context, p *PoolItem, c Claim, s *search) (outlook, error) {
+func (a *Agent) look(ctx context.Context, c Claim, s *search) (outlook, error) {
 	o := outlook{free: -1}
 	s.begin()
-	for n, ok := s.group(*p, c.At); ok; n, ok = s.group(*p, c.At) {
-		g, err := retried(ctx, func(ctx context.Context) (Group, error) { return a.cfg.Store.Group(ctx, p.Pool, n) })
+	for n, ok := s.group(a.pool, c.At); ok; n, ok = s.group(a.pool, c.At) {
+		g, err := retried(ctx, func(ctx context.Context) (Group, error) { return a.cfg.Store.Group(ctx, a.cfg.Pool, n) })
 		if err != nil {
 			return o, err
 		}
 		for _, corrupt := range g.Corrupt {
-			a.emit(Event{Kind: EventCorrupt, Lease: Lease{Pool: p.Pool, NodeID: corrupt.NodeID}, Err: corrupt})
+			a.emit(Event{Kind: EventCorrupt, Lease: Lease{Pool: a.cfg.Pool, NodeID: corrupt.NodeID}, Err: corrupt})
 		}
 		one := outlook{}
-		free := one.add(g, *p, c)
+		free := one.add(g, a.pool, c)
 		o.merge(one)
+		a.stale = a.stale || one.newer
 		if len(free) == 0 {
 			s.foundFull(n, one.next)
 		}
 		// Nearly full: the next group is opened before it is needed. The newest is
 		// emptier than the rest, so its state is that of all.
-		if _, last := p.groupsOpen(); n == last && len(free) < GroupSize/4 && last+1 < p.Groups() {
-			if err := a.openGroups(ctx, p, s); err != nil {
+		if _, last := a.pool.groupsOpen(); n == last && len(free) < GroupSize/4 && last+1 < a.pool.Groups() {
+			if err := a.openGroups(ctx, s, len(free) == 0); err != nil {
 				return o, err
 			}
 		}
@@ -68,7 +70,7 @@ func (a *Agent) look(ctx context.Context, p *PoolItem, c Claim, s *search) (outl
 			break
 		}
 	}
-	first, last := p.groupsOpen()
+	first, last := a.pool.groupsOpen()
 	o.open = last + 1 - first
 	return o, nil
 }
@@ -89,9 +91,10 @@ func (o *outlook) merge(one outlook) {
 // add takes a group into account and gives the numbers that could be claimed.
 func (o *outlook) add(g Group, p PoolItem, c Claim) (free []int) {
 	for _, l := range g.Leases {
-		if l.Retired || l.NodeID < p.ReservedLow || l.NodeID >= p.Size {
+		if l.Retired || l.NodeID < p.ReservedLow || l.NodeID >= p.limit() {
 			continue
 		}
+		o.newer = o.newer || l.Layout > c.Layout
 		o.usable++
 		if _, ok := c.Apply(&l); ok {
 			free = append(free, l.NodeID)
@@ -114,25 +117,47 @@ func (o *outlook) add(g Group, p PoolItem, c Claim) (free []int) {
 // openGroups opens the next group, unless someone else just did. A claimant that
 // comes here again is one of a herd, and opens twice as many each time: so a
 // fleet of any size has room after a few rounds, and a single task opens one.
-func (a *Agent) openGroups(ctx context.Context, p *PoolItem, s *search) error {
-	now, err := retried(ctx, func(ctx context.Context) (PoolItem, error) { return a.cfg.Store.PoolItem(ctx, p.Pool) })
-	if err != nil {
+//
+// In a narrow pool the width follows what is open, in the background, since there
+// is head-room. Where there is none left, the claimant does that first if it finds
+// no number at all; what comes to fit can be claimed when the new width begins.
+func (a *Agent) openGroups(ctx context.Context, s *search, full bool) error {
+	_, before := a.pool.groupsOpen()
+	var err error
+	if a.pool, err = a.readPool(ctx); err != nil {
 		return err
 	}
-	_, before := p.groupsOpen()
-	if _, last := now.groupsOpen(); last == before {
-		w := OpenGroups{Pool: p.Pool, From: now.OpenGroups, To: min(last+1+s.step(), now.Groups())}
+	if before+1 >= a.pool.usableGroups() {
+		if !full {
+			return nil
+		}
+		if _, err := OpenPool(a.cfg.Store, a.cfg.Pool).widen(ctx, false); err != nil {
+			return err
+		}
+		if a.pool, err = a.readPool(ctx); err != nil || before+1 >= a.pool.usableGroups() {
+			return err
+		}
+	}
+	if _, last := a.pool.groupsOpen(); last == before {
+		w := OpenGroups{Pool: a.cfg.Pool, From: a.pool.OpenGroups, To: min(last+1+s.step(), a.pool.usableGroups())}
 		res, err := retried(ctx, func(ctx context.Context) (PoolResult, error) { return a.cfg.Store.WritePool(ctx, w) })
 		if err != nil {
 			return err
 		}
 		if res.Pool != nil {
-			now = *res.Pool
+			a.pool = *res.Pool
+		}
+		if res.Applied && a.pool.narrow() && a.pool.bits() < bitsFor(a.pool.OpenGroups) {
+			a.widen()
 		}
 	}
 	s.opened(before + 1)
-	*p = now
 	return nil
+}
+
+// readPool reads the pool's item, for who has no number.
+func (a *Agent) readPool(ctx context.Context) (PoolItem, error) {
+	return retried(ctx, func(ctx context.Context) (PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
 }
 
 // none says why no number was found by a claimant whose clock says at.
@@ -147,17 +172,23 @@ func (o outlook) none(pool string, c Config, at time.Time) error {
 }
 
 // acquire finds a number and claims it. It waits for a free one for as long as
-// wait says; ctx bounds everything. nodes is the pool's size, which may have
-// changed since p was read.
-func (a *Agent) acquire(ctx context.Context, p PoolItem, wait time.Duration) (t *term, nodes int, err error) {
+// wait says; ctx bounds everything.
+func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *term, err error) {
 	since := a.clock.Monotonic()
 	session := newSession()
 	var s search
-	t, err = a.claim(ctx, guess(session, p), session)
+	t, err = a.claim(ctx, guess(session, a.pool), session)
 	for t == nil && err == nil {
 		var o outlook
-		if o, err = a.look(ctx, &p, a.claimOf(0, ""), &s); err != nil {
+		if o, err = a.look(ctx, a.claimOf(0, ""), &s); err != nil {
 			break
+		}
+		if a.stale {
+			a.stale = false
+			known := a.pool.Widening.Try
+			if a.pool, err = a.readPool(ctx); err != nil || a.pool.Widening.Try > known {
+				continue
+			}
 		}
 		if o.free >= 0 {
 			t, err = a.claim(ctx, o.free, newSession())
@@ -165,23 +196,23 @@ func (a *Agent) acquire(ctx context.Context, p PoolItem, wait time.Duration) (t 
 		}
 		now := a.clock.Wall()
 		left := wait - (a.clock.Monotonic() - since)
-		none := o.none(p.Pool, a.cfg, now)
+		none := o.none(a.cfg.Pool, a.cfg, now)
 		if left <= 0 || errors.Is(none, ErrClockBehind) {
-			return nil, 0, none
+			return nil, none
 		}
 		s.waiting = true
-		a.emit(Event{Kind: EventWaiting, Lease: Lease{Pool: p.Pool, NodeID: -1}, Err: none})
+		a.emit(Event{Kind: EventWaiting, Lease: Lease{Pool: a.cfg.Pool, NodeID: -1}, Err: none})
 		// A holder may release at any moment, so look about once a second.
 		nap := time.Second/2 + rand.N(time.Second)
 		if !o.next.IsZero() {
 			nap = min(nap, max(o.next.Sub(now), 0)+backoff(0))
 		}
 		if err := pause(ctx, min(nap, left)); err != nil {
-			return nil, 0, errors.Join(none, err)
+			return nil, errors.Join(none, err)
 		}
-		p, err = retried(ctx, func(ctx context.Context) (PoolItem, error) { return a.cfg.Store.PoolItem(ctx, p.Pool) })
+		a.pool, err = a.readPool(ctx)
 	}
-	return t, p.Size, err
+	return t, err
 }
 
 // claimOf is a claim by this agent, as of now.
@@ -189,7 +220,7 @@ func (a *Agent) claimOf(node int, session string) Claim {
 	w0 := a.clock.Wall()
 	return Claim{
 		Key: Key{a.cfg.Pool, node}, Session: session, Task: a.cfg.Task, Metadata: a.metadataNow(),
-		At: w0, ClaimGuard: a.cfg.ClaimGuard, TTL: a.cfg.TTL, ExpiresAt: w0.Add(a.cfg.TTL), ReservedUntil: w0.Add(a.cfg.Reserve), Layout: a.layout,
+		At: w0, ClaimGuard: a.cfg.ClaimGuard, TTL: a.cfg.TTL, ExpiresAt: w0.Add(a.cfg.TTL), ReservedUntil: a.pool.capped(w0.Add(a.cfg.Reserve)), Layout: a.pool.Widening.Try,
 	}
 }
 
@@ -197,6 +228,7 @@ func (a *Agent) claimOf(node int, session string) Claim {
 // it is someone else's. An attempt without an answer may have been done, or be
 // done later, so the same session asks again instead of leaking the number.
 func (a *Agent) claim(ctx context.Context, node int, session string) (*term, error) {
+	a.uncap(ctx, a.clock.Wall())
 	first := a.clock.Monotonic()
 	doubt := false
 	// An answer is of no use when the lease that it confirms is over.
@@ -219,6 +251,7 @@ func (a *Agent) claim(ctx context.Context, node int, session string) (*term, err
 				e := Event{Kind: EventTaken, Lease: Lease{Pool: a.cfg.Pool, NodeID: node}, Took: took}
 				if res.Lease != nil {
 					e.Lease = *res.Lease
+					a.stale = a.stale || res.Lease.Layout > w.Layout
 				}
 				a.emit(e)
 				return nil, nil

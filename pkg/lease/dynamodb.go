@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 // Client is what the store needs of a *[dynamodb.Client].
@@ -56,11 +59,16 @@ type update struct {
 // A number is seeded once, and only where there is no item at all: seeding it
 // again would forget which milliseconds of it were stamped.
 func (w Seed) update() update {
-	return update{
+	u := update{
 		set:    "SET version = :zero, reserved_until = :floor",
 		onlyIf: "attribute_not_exists(pool_group)",
 		values: attributes{":zero": num(0), ":floor": millis(w.Floor)},
 	}
+	if w.Layout > 0 {
+		u.set += ", layout = :layout"
+		u.values[":layout"] = num(w.Layout)
+	}
+	return u
 }
 
 // The new span begins where the stored one ended, in the same atomic write: so
@@ -159,11 +167,19 @@ func (w Raise) update() update {
 }
 
 func (w CreatePool) update() update {
-	return update{
+	u := update{
 		set:    "SET item_format = :format, pool_size = :size, open_groups = :open_groups, reserved_low = :reserved_low, created_at = :at",
 		onlyIf: "attribute_not_exists(pool_group)",
 		values: attributes{":format": num(ItemFormat), ":size": num(w.Size), ":open_groups": num(w.OpenGroups), ":reserved_low": num(w.ReservedLow), ":at": millis(w.At)},
 	}
+	if w.NodeBits > 0 {
+		u.set += ", layouts = :layouts, widen_try = :zero, widen_from = :zero, widen_bits = :bits, widen_state = :done, widen_numbers = :numbers"
+		maps.Copy(u.values, attributes{
+			":layouts": layouts(snowflake.Era{From: time.UnixMilli(0), NodeBits: w.NodeBits}), ":zero": num(0), ":bits": num(w.NodeBits),
+			":done": str(string(WidenDone)), ":numbers": num(w.Numbers),
+		})
+	}
+	return u
 }
 
 func (w OpenGroups) update() update {
@@ -364,6 +380,13 @@ func stringMap(m map[string]string) types.AttributeValue {
 		av[k] = str(v)
 	}
 	return &types.AttributeValueMemberM{Value: av}
+}
+
+// layouts is a list of one entry of the pool's history.
+func layouts(e snowflake.Era) types.AttributeValue {
+	return &types.AttributeValueMemberL{Value: []types.AttributeValue{
+		&types.AttributeValueMemberM{Value: attributes{"from": millis(e.From), "node_bits": num(e.NodeBits)}},
+	}}
 }
 
 func numberOf(av types.AttributeValue) string {

@@ -23,6 +23,7 @@ const (
 	EventSuspended   EventKind = "suspended"    // the deadline passed unconfirmed
 	EventResumed     EventKind = "resumed"      // confirmed after a suspension
 	EventLost        EventKind = "lost"         // someone else's, for good: Err says how
+	EventWidened     EventKind = "widened"      // the pool's node IDs become wider
 	EventReleased    EventKind = "released"     // given back
 	EventNotReleased EventKind = "not_released" // giving back was not confirmed
 	EventWarning     EventKind = "warning"      // something the start could not look at

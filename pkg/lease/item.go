@@ -8,6 +8,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 // Attributes of the key, and the sort key of a pool's own item.
@@ -45,6 +47,16 @@ type poolItem struct {
 	ReservedLow int    `dynamodbav:"reserved_low"`
 	CreatedAt   *int64 `dynamodbav:"created_at"`
 	ResizedAt   *int64 `dynamodbav:"resized_at"`
+
+	Layouts []struct {
+		From     *int64 `dynamodbav:"from"`
+		NodeBits int    `dynamodbav:"node_bits"`
+	} `dynamodbav:"layouts"`
+	WidenTry     *int64     `dynamodbav:"widen_try"`
+	WidenFrom    *int64     `dynamodbav:"widen_from"`
+	WidenBits    int        `dynamodbav:"widen_bits"`
+	WidenState   WidenState `dynamodbav:"widen_state"`
+	WidenNumbers int        `dynamodbav:"widen_numbers"`
 }
 
 // decodeLease reads a number's item; every doubt is a *CorruptError.
@@ -97,10 +109,38 @@ func decodePool(pool string, av attributes) (*PoolItem, error) {
 	case it.Size == nil || *it.Size < 1 || *it.Size > MaxPoolSize || it.OpenGroups < 0 || it.ReservedLow < 0 || it.ReservedLow >= *it.Size:
 		return nil, &CorruptError{pool, poolNode, fmt.Errorf("pool_size %s, open_groups %d, reserved_low %d", show(it.Size), it.OpenGroups, it.ReservedLow)}
 	}
-	return &PoolItem{
+	p := &PoolItem{
 		Pool: pool, Format: *it.Format, Size: *it.Size, OpenGroups: it.OpenGroups, ReservedLow: it.ReservedLow,
 		CreatedAt: fromMS(it.CreatedAt), ResizedAt: fromMS(it.ResizedAt),
-	}, nil
+	}
+	if err := it.widths(p); err != nil {
+		return nil, &CorruptError{pool, poolNode, err}
+	}
+	return p, nil
+}
+
+// widths reads the attributes that only a narrow pool has: all of them or none.
+func (it poolItem) widths(p *PoolItem) error {
+	if len(it.Layouts) == 0 {
+		if it.WidenTry != nil || it.WidenFrom != nil || it.WidenBits != 0 || it.WidenState != "" || it.WidenNumbers != 0 {
+			return errors.New("it has a widening and no layouts")
+		}
+		return nil
+	}
+	for i, l := range it.Layouts {
+		if l.From == nil || !plausible(*l.From) || l.NodeBits < 1 || l.NodeBits > 16 || i > 0 && *l.From <= *it.Layouts[i-1].From {
+			return fmt.Errorf("layouts: number %d has %d node bits from %s", i, l.NodeBits, show(l.From))
+		}
+		p.Eras = append(p.Eras, snowflake.Era{From: fromMS(l.From), NodeBits: l.NodeBits})
+	}
+	known := it.WidenState == WidenOpen || it.WidenState == WidenVoid || it.WidenState == WidenDone
+	if it.WidenTry == nil || *it.WidenTry < 0 || *it.WidenTry > mostEver || it.WidenFrom == nil || !plausible(*it.WidenFrom) || !known ||
+		it.WidenBits < 1 || it.WidenBits > 16 || it.WidenNumbers < 0 || it.WidenNumbers > 1<<p.bits() {
+		return fmt.Errorf("widen_try %s, widen_from %s, widen_bits %d, widen_state %q, widen_numbers %d", show(it.WidenTry), show(it.WidenFrom), it.WidenBits, it.WidenState, it.WidenNumbers)
+	}
+	p.Widening = Widening{Try: *it.WidenTry, From: fromMS(it.WidenFrom), Bits: it.WidenBits, State: it.WidenState}
+	p.Numbers = it.WidenNumbers
+	return nil
 }
 
 // itemKey is the table's key of a number.

@@ -138,7 +138,7 @@ func fuzzTable(f *testing.F) (*dynamodb.Client, *DynamoDB) {
 	}
 	s := NewDynamoDB(client, "leases")
 	for _, n := range []int{fuzzNode - 1, fuzzNode + 1} {
-		if res, err := s.Write(context.Background(), Seed{Key{"p", n}, time.UnixMilli(1795219200000)}); err != nil || !res.Applied {
+		if res, err := s.Write(context.Background(), Seed{Key: Key{"p", n}, Floor: time.UnixMilli(1795219200000)}); err != nil || !res.Applied {
 			f.Fatal(res, err)
 		}
 	}
@@ -244,7 +244,7 @@ func fuzzWrites(k Key, l *Lease) []Write {
 		claimAt(k, now),
 		Renew{Key: k, Session: session, Version: l.Version, Renewal: l.Renewal + 1, ExpiresAt: now, ReservedUntil: now.Add(time.Second)},
 		Renew{Key: k, Session: session, Version: l.Version, Renewal: l.Renewal + 1, ExpiresAt: now, ReservedUntil: now.Add(time.Second), Metadata: map[string]string{"zone": "b"}},
-		Seed{k, now},
+		Seed{Key: k, Floor: now},
 		Release{Key: k, Session: session, Version: l.Version, ReservedUntil: now},
 		Abandon{k, session},
 		Reap{Key: k, Holder: session, Version: l.Version, Renewal: l.Renewal},

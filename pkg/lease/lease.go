@@ -3,6 +3,8 @@ package lease
 import (
 	"maps"
 	"time"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 // GroupSize is how many node IDs share one partition of the table.
@@ -93,6 +95,14 @@ type PoolItem struct {
 	CreatedAt   time.Time `json:"created_at,omitzero"`
 	ResizedAt   time.Time `json:"resized_at,omitzero"`
 
+	// Eras are the widths that the node IDs of a narrow pool have had; see
+	// [SeedSpec.Narrow]. They take its IDs apart: [snowflake.Eras.Decompose].
+	Eras snowflake.Eras `json:"layouts,omitempty"`
+	// Numbers of a narrow pool are there or may come to be: those below it.
+	Numbers int `json:"widen_numbers,omitempty"`
+	// Widening is the latest try to change the width of a narrow pool.
+	Widening Widening `json:"widening,omitzero"`
+
 	// ServerTime is the store's clock when it answered, to the second, zero if it
 	// did not say. It is not part of the item.
 	ServerTime time.Time `json:"-"`
@@ -104,16 +114,19 @@ const ItemFormat = 1
 // Groups is how many groups the pool has.
 func (p PoolItem) Groups() int { return (p.Size + GroupSize - 1) / GroupSize }
 
+// usableGroups is how many of them have numbers that can be claimed.
+func (p PoolItem) usableGroups() int { return (p.limit() + GroupSize - 1) / GroupSize }
+
 // groupsOpen is the first and the last group that numbers are leased in. Where
 // all that is open is reserved, the next one counts too.
 func (p PoolItem) groupsOpen() (first, last int) {
 	first = p.ReservedLow / GroupSize
-	return first, max(first, min(p.OpenGroups, p.Groups())-1)
+	return first, max(first, min(p.OpenGroups, p.usableGroups())-1)
 }
 
 // open is the range [low, high) of node IDs that a first guess falls into. It is
 // never empty.
 func (p PoolItem) open() (low, high int) {
 	_, last := p.groupsOpen()
-	return p.ReservedLow, min(p.Size, (last+1)*GroupSize)
+	return p.ReservedLow, min(p.limit(), (last+1)*GroupSize)
 }

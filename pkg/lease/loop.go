@@ -51,13 +51,19 @@ func (a *Agent) current() error {
 
 // renew sends one renewal and reports whether it was confirmed.
 func (a *Agent) renew(ctx context.Context) bool {
+	a.uncap(ctx, a.timeline.Now())
 	a.mu.Lock()
 	// The number, both clocks and what is asked for are taken together: m0 before
 	// the request is sent, w0 from the clock that generators stamp from, so that a
 	// wall clock that steps back never asks for an earlier expiry.
 	m0 := a.clock.Monotonic()
 	t := a.term
-	at := t.attempt(m0, a.timeline.Now(), a.layout)
+	at, ok := t.attempt(m0, a.timeline.Now(), a.pool)
+	if !ok {
+		a.mu.Unlock()
+		a.unanswered(t.lease, fmt.Errorf("lease: pool %q changes its width, and node %d waits for that with its renewal", a.cfg.Pool, t.lease.NodeID))
+		return false
+	}
 	if a.metadata.changed {
 		at.write.Metadata = a.metadata.all
 	}
@@ -82,10 +88,10 @@ func (a *Agent) renew(ctx context.Context) bool {
 		switch t.refused(at, res.Lease) {
 		case landed:
 		case relayouted:
-			e.Kind, e.Reason = EventUnanswered, "layout"
-			e.Err = fmt.Errorf("lease: node %d was marked for layout %d, this program knows %d: upgrade it", t.lease.NodeID, res.Lease.Layout, a.layout)
-			a.emit(a.asOfNow(e))
-			return false
+			if a.reread(ctx) && res.Lease.Layout > a.pool.Widening.Try {
+				a.unanswered(t.lease, fmt.Errorf("lease: node %d was marked for widening %d, and its pool knows of %d", t.lease.NodeID, res.Lease.Layout, a.pool.Widening.Try))
+			}
+			return false // and tried again
 		case cloned:
 			a.lose(fmt.Errorf("%w: node %d of pool %q was renewed by a copy of this process (a cloned machine, a forked process)", ErrLost, t.lease.NodeID, a.cfg.Pool))
 			return false
@@ -94,7 +100,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 			return false
 		}
 	}
-	a.confirm(t, *res.Lease, m0, e)
+	a.confirm(t, *res.Lease, at.m0, e)
 	return true
 }
 

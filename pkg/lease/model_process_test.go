@@ -55,7 +55,7 @@ func newProcess(w *world, slot, name int) *process {
 	p.clock = newModelClock(p)
 	cfg := w.configs[w.r.IntN(len(w.configs))]
 	p.timeline = snowflake.NewTimeline(p.clock)
-	p.agent = Agent{cfg: cfg, clock: p.clock, layout: w.layouts}
+	p.agent = Agent{cfg: cfg, clock: p.clock, timeline: p.timeline, pool: w.pool}
 	ids, err := snowflake.New(p.timeline, w.options...)
 	if err != nil {
 		panic(err)
@@ -128,7 +128,10 @@ func (p *process) renew() {
 	if p.w.naked {
 		now = p.clock.Wall
 	}
-	at := p.term.attempt(m0, now(), p.agent.layout)
+	at, ok := p.term.attempt(m0, now(), p.agent.pool)
+	if !ok {
+		return
+	}
 	p.w.send(&message{from: p, write: at.write, term: p.term, attempt: at})
 }
 
@@ -171,7 +174,7 @@ func (p *process) claimed(m *message) {
 	switch {
 	case t == nil:
 		p.state = idle
-		p.agent.layout = p.w.layouts
+		p.agent.pool = p.w.pool
 		return
 	case !t.held(p.clock.Monotonic()):
 		p.abandon()
@@ -199,7 +202,7 @@ func (p *process) renewed(m *message) {
 			p.w.count.landed++
 		case relayouted:
 			p.w.count.relayouted++
-			p.agent.layout = m.result.Lease.Layout
+			p.agent.pool = p.w.pool
 			return
 		case taken, cloned:
 			p.w.count.lost++

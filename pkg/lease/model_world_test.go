@@ -38,7 +38,7 @@ type world struct {
 	answers  []*message          // on their way back
 	looks    []Lease             // what the reaper and the operator saw, and may act on late
 	born     int
-	layouts  int64 // that numbers were marked with
+	pool     PoolItem
 }
 
 // message is a write on its way to the table, and its answer on the way back.
@@ -64,7 +64,7 @@ func newWorld(seed uint64) *world {
 	w.table = make([]*Lease, 1+r.IntN(4))
 	w.note(history.Event{Kind: history.World, Bounded: w.bounded, Text: fmt.Sprintf("model seed %d", seed)})
 	for n := range w.table {
-		w.apply(Seed{Key{modelPool, n}, time.Unix(0, w.now)})
+		w.apply(Seed{Key: Key{modelPool, n}, Floor: time.Unix(0, w.now)})
 	}
 	w.slots = make([]*process, len(w.table)+1+r.IntN(4))
 	for i := range w.slots {
@@ -292,7 +292,7 @@ func (w *world) operate() {
 		}
 		wr = Raise{k, time.Unix(0, w.now).Add(time.Duration(w.r.IntN(20)-5) * time.Second)}
 	case 1:
-		wr = Seed{k, time.Unix(0, w.now)}
+		wr = Seed{Key: k, Floor: time.Unix(0, w.now)}
 	case 2, 3, 4, 5:
 		wr = Retire{k, w.r.IntN(4) == 0}
 	case 6, 7, 8:
@@ -316,9 +316,9 @@ func (w *world) operate() {
 
 // mark gives a number a layout that nobody knows yet.
 func (w *world) mark(n int) {
-	w.layouts++
+	w.pool.Widening.Try++
 	l := w.table[n].clone()
-	l.Layout = w.layouts
+	l.Layout = w.pool.Widening.Try
 	w.table[n] = &l
 }
 

@@ -18,8 +18,16 @@ func (p *Pool) Resize(ctx context.Context, s SeedSpec) (c Changes, err error) {
 		return c, err
 	}
 	from := c.Pool.Size
-	if s.ReservedLow != c.Pool.ReservedLow {
+	if s.ReservedLow != c.Pool.ReservedLow || s.Narrow != c.Pool.narrow() {
 		return c, s.fits(c.Pool)
+	}
+	if c.Pool.narrow() { // an unfinished change of the width is finished first
+		if c, err = p.Widen(ctx); err == nil && s.Size > from {
+			err = p.grow(ctx, &c, s.Size)
+		}
+		if err != nil {
+			return c, err
+		}
 	}
 	if s.Size > from {
 		c.Pool.Size = s.Size

@@ -20,6 +20,13 @@ type SeedSpec struct {
 	// clocks were ahead when a lost table was in use. Defaults to now, as does any
 	// earlier time.
 	Floor time.Time
+	// Narrow lets the width of node IDs follow the groups of 256 in use: 8 bits and
+	// the length of their number, 9 for up to 256 nodes, 11 for 1,000. The other node
+	// bits of the layout make IDs: a node makes twice as many in a millisecond for
+	// each. Whoever makes IDs must know the width, as generators on an agent do. A
+	// fleet that is larger than what is open waits some 20 s at its first start for
+	// each doubling beyond 512. It cannot be changed later.
+	Narrow bool
 }
 
 // Changes says what a seed, a resize or a raise did.
@@ -31,6 +38,7 @@ type Changes struct {
 	Retired  int `json:"retired"`  // taken out of use
 	Restored int `json:"restored"` // taken back into use
 	Raised   int `json:"raised"`
+	Marked   int `json:"marked,omitempty"` // told of a new width
 	// Finishing numbers are retired and still held.
 	Finishing int     `json:"finishing"`
 	Corrupt   Corrupt `json:"corrupt,omitempty"`
@@ -82,7 +90,8 @@ func (p *Pool) Seed(ctx context.Context, s SeedSpec) (c Changes, err error) {
 	c.Pool, err = p.itemInTime(ctx)
 	fresh := errors.Is(err, ErrPoolNotSeeded)
 	if fresh {
-		c.Pool, err = PoolItem{Pool: p.Name, Size: s.Size, ReservedLow: s.ReservedLow}, nil
+		c.Pool, _ = s.create(p.Name).Apply(nil)
+		err = nil
 	}
 	if err == nil {
 		err = s.fits(c.Pool)
@@ -93,7 +102,7 @@ func (p *Pool) Seed(ctx context.Context, s SeedSpec) (c Changes, err error) {
 	if err != nil || !fresh {
 		return c, err
 	}
-	create := CreatePool{Pool: p.Name, Size: s.Size, OpenGroups: openAtFirst(s.Size), ReservedLow: s.ReservedLow, At: time.Now()}
+	create := s.create(p.Name)
 	res, err := retried(ctx, func(ctx context.Context) (PoolResult, error) { return p.store.WritePool(ctx, create) })
 	if err != nil {
 		return c, err
@@ -104,8 +113,22 @@ func (p *Pool) Seed(ctx context.Context, s SeedSpec) (c Changes, err error) {
 	return c, s.fits(c.Pool)
 }
 
+// create makes the pool's item, as of now.
+func (s SeedSpec) create(pool string) CreatePool {
+	w := CreatePool{Pool: pool, Size: s.Size, OpenGroups: openAtFirst(s.Size), ReservedLow: s.ReservedLow, At: time.Now()}
+	if s.Narrow {
+		w.OpenGroups = s.ReservedLow/GroupSize + 1
+		w.NodeBits = bitsFor(w.OpenGroups)
+		w.Numbers = min(s.Size, 1<<w.NodeBits)
+	}
+	return w
+}
+
 // fits tells whether a pool that exists is the one that is asked for.
 func (s SeedSpec) fits(p PoolItem) error {
+	if s.Narrow != p.narrow() {
+		return fmt.Errorf("lease: pool %q exists, and whether its width follows its groups (Narrow is %v) stays so: name another pool", p.Pool, p.narrow())
+	}
 	if s.Size == p.Size && s.ReservedLow == p.ReservedLow {
 		return nil
 	}
@@ -144,15 +167,16 @@ func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Ti
 				s.mu.Unlock()
 			}
 		}
-		low, high := max(n*GroupSize, item.ReservedLow), min((n+1)*GroupSize, item.Size)
-		return s.seed(ctx, c, low, high, g, floor)
+		low, high := max(n*GroupSize, item.ReservedLow), min((n+1)*GroupSize, item.limit())
+		// A number of a wider width is nobody's before that begins.
+		return s.seed(ctx, c, low, high, g, Seed{Floor: latest(floor, item.changed()), Layout: item.Widening.Try})
 	})
 }
 
 // seed makes the numbers from low to high-1 that are not in g, their group, in
 // random order. Who is refused, since someone else seeds too, looks again instead
 // of paying for all that the other has done: so a fleet shares the work.
-func (s *sweep) seed(ctx context.Context, c *Changes, low, high int, g Group, floor time.Time) (err error) {
+func (s *sweep) seed(ctx context.Context, c *Changes, low, high int, g Group, w Seed) (err error) {
 	there := map[int]bool{}
 	for {
 		for _, l := range g.Leases {
@@ -165,7 +189,8 @@ func (s *sweep) seed(ctx context.Context, c *Changes, low, high int, g Group, fl
 		for _, i := range rand.Perm(max(high-low, 0)) {
 			if node := low + i; !there[node] && applied {
 				there[node] = true
-				if applied, err = s.do(ctx, Seed{Key: Key{s.Name, node}, Floor: floor}, &c.Seeded); err != nil {
+				w.Key = Key{s.Name, node}
+				if applied, err = s.do(ctx, w, &c.Seeded); err != nil {
 					return err
 				}
 			}

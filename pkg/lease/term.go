@@ -30,7 +30,7 @@ type term struct {
 // attempt is one renewal as it was sent.
 type attempt struct {
 	write Renew
-	m0    time.Duration
+	m0    time.Duration // when it was sent, or earlier: what trust counts from
 }
 
 // verdict is what a refused renewal means.
@@ -60,6 +60,9 @@ func newTerm(c Config, l Lease, m0 time.Duration) *term {
 // its first at first: the term that it begins, or nil, if the number is someone
 // else's.
 func (c Config) claimed(w Claim, res Result, m0, first time.Duration) *term {
+	// Where an open try caps what is reserved, trust ends earlier; see missing.
+	short := max(w.At.Add(w.TTL+w.ClaimGuard).Sub(w.ReservedUntil), 0)
+	m0, first = m0-short, first-short
 	switch {
 	case res.Applied:
 		return newTerm(c, *res.Lease, m0)
@@ -85,13 +88,30 @@ func (t *term) saw(expires, until time.Time) {
 // smaller one after it would hand its milliseconds to the next holder. DynamoDB
 // has no max(), so the holder takes it over all that it asked for, confirmed or
 // not.
-func (t *term) attempt(m0 time.Duration, w0 time.Time, layout int64) attempt {
+//
+// While a widening try is open nothing beyond its cap is asked for. False: more
+// was asked for already, so there is nothing to ask for until the try is settled.
+func (t *term) attempt(m0 time.Duration, w0 time.Time, known PoolItem) (attempt, bool) {
+	until := known.capped(trunc(w0.Add(t.reserve)))
+	if known.capped(t.askedUntil) != t.askedUntil {
+		return attempt{}, false
+	}
 	t.asked++
-	t.saw(trunc(w0.Add(t.ttl)), trunc(w0.Add(t.reserve)))
+	t.saw(trunc(w0.Add(t.ttl)), until)
+	if !known.cap().IsZero() {
+		m0 -= t.missing(w0)
+	}
 	return attempt{m0: m0, write: Renew{
 		Key: Key{t.lease.Pool, t.lease.NodeID}, Session: t.lease.Holder, Version: t.lease.Version, Renewal: t.asked,
-		ExpiresAt: t.askedExpires, ReservedUntil: t.askedUntil, Layout: layout,
-	}}
+		ExpiresAt: t.askedExpires, ReservedUntil: t.askedUntil, Layout: known.Widening.Try,
+	}}, true
+}
+
+// missing is how much less than a lease and the claimants' guard is reserved from
+// w0 on. Trust ends that much earlier: when a lease is freed by force, it is what
+// is reserved that keeps the next holder from relying on the number.
+func (t *term) missing(w0 time.Time) time.Duration {
+	return max(w0.Add(t.reserve-t.spare).Sub(t.askedUntil), 0)
 }
 
 // confirmed takes over what the table is known to hold since a request that was

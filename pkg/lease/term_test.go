@@ -38,8 +38,8 @@ func TestDeadlinesCountFromSendingAndNeverFall(t *testing.T) {
 func TestAttemptsNeverAskForLess(t *testing.T) {
 	tm := newTestTerm(t)
 	w0 := time.UnixMilli(1_000_000)
-	far := tm.attempt(101*time.Second, w0.Add(time.Hour), 0) // no answer
-	near := tm.attempt(102*time.Second, w0.Add(2*time.Second), 0)
+	far := mustAttempt(t, tm, 101*time.Second, w0.Add(time.Hour)) // no answer
+	near := mustAttempt(t, tm, 102*time.Second, w0.Add(2*time.Second))
 	if near.write.ReservedUntil.Before(far.write.ReservedUntil) || near.write.ExpiresAt.Before(far.write.ExpiresAt) {
 		t.Errorf("asked for %v after %v", near.write, far.write)
 	}
@@ -51,8 +51,8 @@ func TestAttemptsNeverAskForLess(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	tm := newTestTerm(t)
 	w0 := time.UnixMilli(1_000_000)
-	first := tm.attempt(101*time.Second, w0, 0)
-	second := tm.attempt(102*time.Second, w0, 0)
+	first := mustAttempt(t, tm, 101*time.Second, w0)
+	second := mustAttempt(t, tm, 102*time.Second, w0)
 	item := func(change func(*Lease)) *Lease {
 		l := tm.lease.clone()
 		change(&l)
@@ -89,4 +89,14 @@ func TestReleaseIsNeverBelowNotBefore(t *testing.T) {
 	if got := tm.release(last); !got.ReservedUntil.Equal(last) || got.Version != 3 || got.Session != "me" {
 		t.Errorf("%+v", got)
 	}
+}
+
+// mustAttempt is an attempt where no widening is open.
+func mustAttempt(t *testing.T, tm *term, m0 time.Duration, w0 time.Time) attempt {
+	t.Helper()
+	a, ok := tm.attempt(m0, w0, PoolItem{})
+	if !ok {
+		t.Fatal("nothing to ask for")
+	}
+	return a
 }

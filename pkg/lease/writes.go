@@ -3,6 +3,8 @@ package lease
 import (
 	"maps"
 	"time"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 // Key names the item of a number.
@@ -31,6 +33,8 @@ type Write interface {
 type Seed struct {
 	Key
 	Floor time.Time
+	// Layout is the latest widening try of a narrow pool; else 0.
+	Layout int64
 }
 
 // Apply implements [Write].
@@ -38,7 +42,7 @@ func (w Seed) Apply(old *Lease) (Lease, bool) {
 	if old != nil {
 		return Lease{}, false
 	}
-	return Lease{Pool: w.Pool, NodeID: w.NodeID, ReservedUntil: trunc(w.Floor)}, true
+	return Lease{Pool: w.Pool, NodeID: w.NodeID, ReservedUntil: trunc(w.Floor), Layout: w.Layout}, true
 }
 
 // Claim takes a number that is free or expired.
@@ -243,6 +247,9 @@ type CreatePool struct {
 	Pool                          string
 	Size, OpenGroups, ReservedLow int
 	At                            time.Time
+	// NodeBits is the first width of a narrow pool; else 0. Numbers are those that
+	// it can hold, or fewer.
+	NodeBits, Numbers int
 }
 
 // PoolName implements [PoolWrite].
@@ -253,7 +260,14 @@ func (w CreatePool) Apply(old *PoolItem) (PoolItem, bool) {
 	if old != nil {
 		return PoolItem{}, false
 	}
-	return PoolItem{Pool: w.Pool, Format: ItemFormat, Size: w.Size, OpenGroups: w.OpenGroups, ReservedLow: w.ReservedLow, CreatedAt: trunc(w.At)}, true
+	p := PoolItem{Pool: w.Pool, Format: ItemFormat, Size: w.Size, OpenGroups: w.OpenGroups, ReservedLow: w.ReservedLow, CreatedAt: trunc(w.At)}
+	if w.NodeBits > 0 {
+		ever := time.UnixMilli(0).UTC()
+		p.Eras = snowflake.Eras{{From: ever, NodeBits: w.NodeBits}}
+		p.Widening = Widening{From: ever, Bits: w.NodeBits, State: WidenDone}
+		p.Numbers = w.Numbers
+	}
+	return p, true
 }
 
 // OpenGroups lets first guesses fall into more groups, or fewer.

@@ -9,9 +9,9 @@ import (
 // Era is a stretch of time in which the node IDs of a pool have one width.
 type Era struct {
 	// From is the era's first millisecond. The first era of all counts before it too.
-	From time.Time
+	From time.Time `json:"from"`
 	// NodeBits is the width. A layout with fewer node bits uses all that it has.
-	NodeBits int
+	NodeBits int `json:"node_bits"`
 }
 
 // Eras are the widths that the node IDs of a pool have had, oldest first. The

@@ -32,6 +32,7 @@ func Conformance(t *testing.T, newStore func(t *testing.T) lease.Store) {
 		}
 	})
 	t.Run("pool", func(t *testing.T) { poolWrites(t, newStore(t)) })
+	t.Run("widening", func(t *testing.T) { widenings(t, newStore(t)) })
 	t.Run("reads", func(t *testing.T) { reads(t, newStore(t)) })
 	t.Run("random", func(t *testing.T) { randomWrites(t, newStore(t)) })
 	t.Run("one of many", func(t *testing.T) { oneOfMany(t, newStore(t)) })
@@ -51,6 +52,9 @@ func renew(k lease.Key, session string, version, renewal int64, ms int) lease.Re
 		Key: k, Session: session, Version: version, Renewal: renewal,
 		ExpiresAt: at(ms).Add(ttl), ReservedUntil: at(ms).Add(ttl + claimGuard),
 	}
+}
+func mark(k lease.Key, try int64, from int) lease.Write {
+	return lease.Mark{Key: k, Try: try, From: at(from), Floor: at(-1)}
 }
 func release(k lease.Key, session string, version int64, ms int) lease.Write {
 	return lease.Release{Key: k, Session: session, Version: version, ReservedUntil: at(ms)}
@@ -166,6 +170,32 @@ func cases() []conformanceCase {
 			return l.Holder == "" && l.ReservedUntil.Equal(at(90000)) && l.Version == 1
 		}},
 		{"raise lowers nothing", held, func(k lease.Key) lease.Write { return lease.Raise{Key: k, To: at(15000)} }, false, nil},
+		{"a mark leaves all but the layout", renewed, func(k lease.Key) lease.Write { return mark(k, 2, 21001) }, true, func(l lease.Lease) bool {
+			return l.Layout == 2 && l.Holder == "a" && l.Version == 1 && l.Renewal == 3 && l.ReservedUntil.Equal(at(21000)) && l.ExpiresAt.Equal(at(20000))
+		}},
+		{"a mark makes a number that is not there", nothing, func(k lease.Key) lease.Write { return mark(k, 1, 500) }, true, func(l lease.Lease) bool {
+			return l.Layout == 1 && l.Version == 0 && l.Holder == "" && l.ReservedUntil.Equal(at(-1))
+		}},
+		{"no late seed makes a number without its mark", func(k lease.Key) []lease.Write { return []lease.Write{mark(k, 1, 500)} }, seed, false, nil},
+		{"a mark is refused where the new width is reserved already", renewed, func(k lease.Key) lease.Write { return mark(k, 2, 21000) }, false, nil},
+		{"a late mark of an older try is refused", func(k lease.Key) []lease.Write { return []lease.Write{seed(k), mark(k, 2, 500)} }, func(k lease.Key) lease.Write { return mark(k, 1, 500) }, false, nil},
+		{"a mark that is there is refused and shown", func(k lease.Key) []lease.Write { return []lease.Write{seed(k), mark(k, 2, 500)} }, func(k lease.Key) lease.Write { return mark(k, 2, 500) }, false, func(l lease.Lease) bool { return l.Layout == 2 }},
+		{"a claim that does not know the mark is refused", func(k lease.Key) []lease.Write { return []lease.Write{seed(k), mark(k, 1, 500)} }, func(k lease.Key) lease.Write { return claim(k, "a", 0) }, false, nil},
+		{"a claim that knows the mark is done", func(k lease.Key) []lease.Write { return []lease.Write{seed(k), mark(k, 1, 500)} },
+			changed(0, func(c *lease.Claim) { c.Layout = 1 }), true, func(l lease.Lease) bool { return l.Holder == "b" && l.Layout == 1 }},
+		{"a renewal that does not know the mark is refused", func(k lease.Key) []lease.Write {
+			return []lease.Write{seed(k), claim(k, "a", 0), mark(k, 1, 90000)}
+		}, func(k lease.Key) lease.Write { return renew(k, "a", 1, 1, 5000) }, false, func(l lease.Lease) bool { return l.Layout == 1 }},
+		{"a renewal that knows the mark is done", func(k lease.Key) []lease.Write {
+			return []lease.Write{seed(k), claim(k, "a", 0), mark(k, 1, 90000)}
+		}, func(k lease.Key) lease.Write {
+			r := renew(k, "a", 1, 1, 5000)
+			r.Layout = 1
+			return r
+		}, true, nil},
+		{"a seed of a wider number has its mark", nothing, func(k lease.Key) lease.Write { return lease.Seed{Key: k, Floor: at(90), Layout: 3} }, true, func(l lease.Lease) bool {
+			return l.Layout == 3 && l.ReservedUntil.Equal(at(90))
+		}},
 		{"raise makes no number", nothing, func(k lease.Key) lease.Write { return lease.Raise{Key: k, To: at(15000)} }, false, nil},
 	}
 }
@@ -230,17 +260,17 @@ func randomWrites(t *testing.T, s lease.Store) {
 			ms += int(cur.ReservedUntil.Sub(t0).Milliseconds())
 		}
 		var w lease.Write
-		switch r.IntN(12) {
+		switch r.IntN(13) {
 		case 0:
 			w = lease.Seed{Key: k, Floor: at(ms)}
 		case 1, 2, 3:
 			c := claim(k, session, ms-2+r.IntN(4))
 			c.ClaimGuard, c.ExpiresAt, c.ReservedUntil = 2*time.Millisecond, at(ms+r.IntN(3)), at(ms+r.IntN(6))
-			c.Metadata = map[string]string{}
+			c.Metadata, c.Layout = map[string]string{}, int64(r.IntN(4))
 			w = c
 		case 4, 5:
 			n := renew(k, session, version, renewal, 0)
-			n.ExpiresAt, n.ReservedUntil = at(ms+1), at(ms+2)
+			n.ExpiresAt, n.ReservedUntil, n.Layout = at(ms+1), at(ms+2), int64(r.IntN(4))
 			if r.IntN(2) == 0 {
 				n.Metadata = map[string]string{"ms": fmt.Sprint(ms)}
 			}
@@ -255,6 +285,8 @@ func randomWrites(t *testing.T, s lease.Store) {
 			w = lease.ForceRelease{Key: k, Version: version}
 		case 10:
 			w = lease.Retire{Key: k, Retired: r.IntN(4) == 0}
+		case 12:
+			w = lease.Mark{Key: k, Try: int64(1 + r.IntN(3)), From: at(ms + r.IntN(3)), Floor: at(ms)}
 		case 11:
 			w = lease.Raise{Key: k, To: at(ms)}
 		}
@@ -293,13 +325,87 @@ func poolWrites(t *testing.T, s lease.Store) {
 		if applied {
 			cur = &want
 		}
-		if (res.Pool == nil) != (cur == nil) || cur != nil && withoutServerTime(*res.Pool) != *cur {
+		if (res.Pool == nil) != (cur == nil) || cur != nil && !reflect.DeepEqual(withoutServerTime(*res.Pool), *cur) {
 			t.Fatalf("%d: %+v: got %+v, want %+v", i, w, res.Pool, cur)
 		}
 	}
 	got, err := s.PoolItem(t.Context(), "p")
-	if err != nil || withoutServerTime(got) != *cur {
+	if err != nil || !reflect.DeepEqual(withoutServerTime(got), *cur) {
 		t.Errorf("got %+v, %v, want %+v", got, err, *cur)
+	}
+}
+
+// widenings checks the writes of a narrow pool's item.
+func widenings(t *testing.T, s lease.Store) {
+	var cur *lease.PoolItem
+	begin := func(try int64, seen lease.WidenState, from, bits int) lease.PoolWrite {
+		return lease.BeginWiden{Pool: "p", Try: try, Seen: seen, From: at(from), Bits: bits}
+	}
+	commit := func(try int64, from, bits int) lease.PoolWrite {
+		return lease.CommitWiden{Pool: "p", Try: try, From: at(from), Bits: bits}
+	}
+	void := func(try int64) lease.PoolWrite { return lease.VoidWiden{Pool: "p", Try: try} }
+	add := func(from, to int, try int64) lease.PoolWrite {
+		return lease.AddNumbers{Pool: "p", From: from, To: to, Try: try}
+	}
+	for i, c := range []struct {
+		w       lease.PoolWrite
+		applied bool
+	}{
+		{begin(1, lease.WidenDone, 100, 10), false}, // there is no pool
+		{lease.CreatePool{Pool: "p", Size: 65536, OpenGroups: 1, NodeBits: 9, Numbers: 512, At: at(0)}, true},
+		{void(0), false}, // it is done
+		{commit(0, 0, 9), false},
+		{begin(2, lease.WidenDone, 100, 10), false}, // that is not the next one
+		{begin(1, lease.WidenVoid, 100, 10), false}, // that is not what it was
+		{begin(1, lease.WidenDone, 100, 10), true},
+		{begin(1, lease.WidenDone, 101, 10), false},
+		{add(512, 1024, 1), false}, // it is open
+		{commit(1, 101, 10), false},
+		{commit(1, 100, 11), false},
+		{void(1), true},
+		{commit(1, 100, 10), false}, // it is void
+		{void(1), false},
+		{begin(2, lease.WidenOpen, 200, 10), false},
+		{begin(2, lease.WidenVoid, 200, 10), true},
+		{commit(1, 100, 10), false}, // it is another try's turn
+		{void(1), false},
+		{begin(3, lease.WidenOpen, 300, 10), true}, // which makes the one before void
+		{commit(2, 200, 10), false},
+		{commit(3, 300, 10), true},
+		{commit(3, 300, 10), false},
+		{void(3), false},
+		{begin(4, lease.WidenOpen, 400, 10), false}, // it is done by now
+		{add(500, 1024, 3), false},
+		{add(512, 1024, 2), false},
+		{add(512, 1024, 3), true},
+		{begin(4, lease.WidenDone, 400, 11), true},
+	} {
+		want, applied := c.w.Apply(cur)
+		res, err := s.WritePool(t.Context(), c.w)
+		if err != nil || res.Applied != c.applied || applied != c.applied {
+			t.Fatalf("%d: %+v on %+v: applied %v by the store, %v by Apply, want %v, %v", i, c.w, cur, res.Applied, applied, c.applied, err)
+		}
+		if applied {
+			cur = &want
+		}
+		if (res.Pool == nil) != (cur == nil) || cur != nil && !reflect.DeepEqual(withoutServerTime(*res.Pool), *cur) {
+			t.Fatalf("%d: %+v: got %+v, want %+v", i, c.w, res.Pool, cur)
+		}
+	}
+	if len(cur.Eras) != 2 || !cur.Eras[1].From.Equal(at(300)) || cur.Eras[1].NodeBits != 10 || cur.Numbers != 1024 {
+		t.Errorf("%+v", cur)
+	}
+	// A pool of one width has no tries.
+	for i, w := range []lease.PoolWrite{
+		lease.CreatePool{Pool: "q", Size: 2, OpenGroups: 1, At: at(0)},
+		lease.BeginWiden{Pool: "q", Try: 1, From: at(100), Bits: 10},
+		lease.AddNumbers{Pool: "q", To: 2},
+		lease.VoidWiden{Pool: "q"},
+	} {
+		if res, err := s.WritePool(t.Context(), w); err != nil || res.Applied != (i == 0) || res.Pool.Widening != (lease.Widening{}) {
+			t.Errorf("%+v: %+v, %v", w, res, err)
+		}
 	}
 }
 

@@ -1,0 +1,81 @@
+package lease
+
+import (
+	"context"
+	"time"
+)
+
+// What an agent knows of its pool. Only who starts the agent, and then its loop,
+// reads the pool's item and changes a.pool. An agent of a pool that is never
+// widened reads it once, at its start.
+
+// reread reads the pool's item again, and tells whether it was answered.
+func (a *Agent) reread(ctx context.Context) bool {
+	one, cancel := context.WithTimeout(ctx, renewLimit)
+	defer cancel()
+	p, err := a.cfg.Store.PoolItem(one, a.cfg.Pool)
+	if err != nil {
+		if ctx.Err() == nil {
+			a.unanswered(Lease{Pool: a.cfg.Pool, NodeID: -1}, err)
+		}
+		return false
+	}
+	a.learn(p)
+	return true
+}
+
+// learn takes the pool's item over, and tells the generators of a new width
+// before anything is reserved that needs it.
+func (a *Agent) learn(p PoolItem) {
+	known := len(a.pool.Eras)
+	a.pool = p
+	for _, era := range p.Eras[min(known, len(p.Eras)):] {
+		if err := a.timeline.Widen(era); err != nil {
+			a.lose(err) // what it holds and the pool's history do not go together
+			return
+		}
+		a.emit(Event{Kind: EventWidened, Lease: Lease{Pool: a.cfg.Pool, NodeID: -1}})
+	}
+}
+
+// uncap looks again when a widening that is open keeps this agent from reserving
+// as much as it needs. If it is open still, the agent makes it void: a widener that
+// died stops nobody, one that lives begins again, later.
+func (a *Agent) uncap(ctx context.Context, now time.Time) {
+	bites := func() bool {
+		until := now.Add(a.cfg.Reserve)
+		return !a.pool.capped(until).Equal(until)
+	}
+	if !bites() || !a.reread(ctx) || !bites() {
+		return
+	}
+	one, cancel := context.WithTimeout(ctx, renewLimit)
+	defer cancel()
+	res, err := a.cfg.Store.WritePool(one, VoidWiden{Pool: a.cfg.Pool, Try: a.pool.Widening.Try})
+	switch {
+	case err == nil && res.Pool != nil:
+		a.learn(*res.Pool)
+	case err != nil && ctx.Err() == nil:
+		a.unanswered(Lease{Pool: a.cfg.Pool, NodeID: -1}, err)
+	}
+}
+
+// unanswered tells of a request that comes to nothing for now.
+func (a *Agent) unanswered(l Lease, err error) {
+	e := Event{Kind: EventUnanswered, Lease: l, Reason: reason(err), Err: err}
+	if l.Version > 0 {
+		e = a.asOfNow(e)
+	}
+	a.emit(e)
+}
+
+// widen lets the width of node IDs follow the groups that this agent has opened,
+// in the background. It ends with the agent; whoever opens the next group goes on.
+func (a *Agent) widen() {
+	a.background.Go(func() {
+		_, err := OpenPool(a.cfg.Store, a.cfg.Pool).widen(a.life, false)
+		if err != nil && a.life.Err() == nil {
+			a.emit(Event{Kind: EventWarning, Lease: Lease{Pool: a.cfg.Pool, NodeID: -1}, Err: err})
+		}
+	})
+}

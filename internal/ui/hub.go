@@ -17,7 +17,7 @@ type Source interface {
 }
 
 // Server reads a pool for the pages that are open and serves them. It is safe
-// for concurrent use; Run does the reading.
+// for concurrent use; Serve does the reading.
 type Server struct {
 	source      Source
 	pool, title string
@@ -26,7 +26,7 @@ type Server struct {
 	line        func() string
 
 	wake chan struct{} // somebody looks
-	gone chan struct{} // closed when Run returns
+	gone chan struct{} // closed when run returns
 
 	mu      sync.Mutex
 	whole   bool // every group was read
@@ -55,7 +55,7 @@ type Options struct {
 	Line func() string
 }
 
-// New gives a server. It reads nothing before Run.
+// New gives a server. It reads nothing before Serve.
 func New(o Options) *Server {
 	return &Server{
 		source: o.Source, pool: o.Pool, title: o.Title, every: o.Every, marks: o.Marks, line: o.Line,
@@ -73,9 +73,9 @@ type page struct {
 // backlog is how many messages a page may be behind.
 const backlog = 8
 
-// Run reads the pool once an interval for as long as a page is open, until ctx
+// run reads the pool once an interval for as long as a page is open, until ctx
 // ends. It is called once.
-func (s *Server) Run(ctx context.Context) {
+func (s *Server) run(ctx context.Context) {
 	defer close(s.gone)
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -22,19 +22,20 @@ func Listen(addr string) (net.Listener, error) {
 	return net.Listen("tcp", addr)
 }
 
-// Serve serves the page on a port that Listen has opened, until ctx ends.
+// Serve serves the page on a port that Listen has opened, until ctx ends,
+// and reads the pool for it. It is called once.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	go s.Run(reading)
+	go s.run(reading)
 	var err error
 	select {
 	case err = <-served:
 	case <-ctx.Done():
-		// Open pages are told so, by Run's end.
+		// Open pages are told so, by run's end.
 		<-s.gone
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()

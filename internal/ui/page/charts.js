@@ -37,7 +37,7 @@ export class Charts {
     const stepped = uPlot.paths.stepped({ align: -1 })
     const churn = new uPlot(common({
       scales: { x: scaleX, y: { range: (u, min, max) => { const m = Math.max(4, -min, max); return [-m, m] } } },
-      axes: [x, { ...axis, size: 34, values: (u, v) => v.map((n) => (Number.isInteger(n) ? Math.abs(n) : '')) }],
+      axes: [x, { ...axis, size: 34, space: 24, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 1e4, 2e4, 5e4], values: (u, v) => v.map(Math.abs) }],
       series: [{},
         { stroke: held, width: 1, fill: colour('--held-pale'), paths: stepped, points: { show: false } },
         { stroke: expired, width: 1, fill: colour('--expired-pale'), paths: stepped, points: { show: false } }],

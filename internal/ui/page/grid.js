@@ -85,9 +85,8 @@ export class Grid {
 
   // drain shows how much of a lease is left once its holder is late.
   #drain(cell, pool, n) {
-    const left = n.state === 'held' ? pool.left(n) : 1
-    const late = left < 0.4
-    if (late || cell.dataset.late) cell.style.setProperty('--left', late ? `${Math.round(left * 100)}%` : '100%')
+    const late = n.state === 'held' && pool.late(n)
+    if (late) cell.style.setProperty('--left', `${Math.round(pool.left(n) * 100)}%`)
     set(cell, 'late', late ? 'late' : undefined)
   }
 

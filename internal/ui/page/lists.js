@@ -38,7 +38,8 @@ export class Lists {
       return
     }
     const mark = pool.mark(n)
-    const pairs = [['State', `${signs[n.state]} ${n.state}`], ['', n.note ?? meanings[n.state]]]
+    const late = n.state === 'held' && pool.late(n) ? 'late' : undefined
+    const pairs = [['State', `${signs[n.state]} ${n.state}`], ['', n.note ?? meanings[late ?? n.state]]]
     if (mark) pairs.push(['Process', `${signs[mark]} ${mark}`])
     if (n.holder) {
       pairs.push(['Task', n.task])

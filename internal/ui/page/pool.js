@@ -68,6 +68,10 @@ export class Pool {
     return n.ttl ? Math.max(0, Math.min(1, (n.expires - this.now) / n.ttl)) : 1
   }
 
+  // late tells whether a holder should have renewed by now: healthy ones do so
+  // while more than two fifths are left.
+  late(n) { return this.left(n) < 0.4 }
+
   // mark is what is known of a number's process, if that says more than the table.
   mark(n) {
     const mark = this.marks[n.n]

@@ -10,6 +10,7 @@ export const signs = {
 
 export const meanings = {
   held: 'somebody’s, and renewed in time',
+  late: 'somebody’s; its renewal is overdue',
   free: 'may be claimed now',
   cooling: 'nobody’s; rests until what its last holder reserved has passed',
   expired: 'somebody’s, but no longer renewed: others may take it',

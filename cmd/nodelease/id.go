@@ -103,7 +103,7 @@ func newID(g *globals) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&layout, "layout", "", "the `name` of the layout of the IDs (default: default, or wide16 for a pool that needs it)")
+	f.StringVar(&layout, "layout", "", "`layout` of the IDs: a name or T/N/S, see above (default: default, or wide16 for a pool that needs it)")
 	f.StringVar(&from, "from", "", "the `encoding` that the ID is in (default: what it looks like)")
 	f.StringVar(&to, "to", "decimal", "print only the ID, in this `encoding`")
 	f.StringVar(&first, "first", "", "the least ID of this `time`")

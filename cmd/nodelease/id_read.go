@@ -51,11 +51,11 @@ func namedLayout(name string) (eras, error) {
 	if name == "" {
 		name = "default"
 	}
-	l := layouts[name]
-	if l == nil {
-		return eras{}, usagef("--layout %s: use %s", name, strings.Join(layoutNames, ", "))
+	l, err := parseLayout(name)
+	if err != nil {
+		return eras{}, err
 	}
-	return always(name, l()), nil
+	return always(name, l), nil
 }
 
 func describeLayouts() string {
@@ -63,7 +63,7 @@ func describeLayouts() string {
 	for _, name := range layoutNames {
 		fmt.Fprintf(&b, "  %-10s %v\n", name, layouts[name]())
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return b.String() + "  T/N/S      your own: T bits of milliseconds since 2025-01-01, N of node, S of sequence, as 40/3/10"
 }
 
 // encodings of an ID.

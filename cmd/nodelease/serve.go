@@ -40,8 +40,7 @@ func newServe(g *globals) *cobra.Command {
 			"  GET  /readyz       200 while the number may be relied on\n" +
 			"  GET  /metrics      for Prometheus\n\n" +
 			"There is no access control: who can connect can take IDs. On SIGTERM it answers what was asked and gives the number\n" +
-			"back last. When the lease is lost it ends with exit code 4, to be started again.\n\nLayouts of the IDs:\n" + describeLayouts() +
-			"\n  T/N/S      your own: T bits of milliseconds since 2025-01-01, N of node, S of sequence, as 40/3/10",
+			"back last. When the lease is lost it ends with exit code 4, to be started again.\n\nLayouts of the IDs:\n" + describeLayouts(),
 		Example: "  nodelease serve --table leases --pool orders\n" +
 			"  nodelease serve --table leases --pool orders --listen unix:/run/nodelease/sidecar.sock\n" +
 			"  curl -X POST 'http://127.0.0.1:7373/v1/ids?n=3'",
@@ -54,6 +53,9 @@ func newServe(g *globals) *cobra.Command {
 			m, err := strconv.ParseUint(mode, 8, 9)
 			if err != nil {
 				return usagef("--socket-mode %s: use permissions such as 0660", mode)
+			}
+			if err := sidecar.CheckAddress(listen, remote); err != nil {
+				return &usageError{err}
 			}
 			cfg, err := t.config(cmd.Context(), g)
 			if err != nil {

@@ -45,9 +45,10 @@ func (h *handler) makeIDs(w http.ResponseWriter, r *http.Request) {
 	b.ids = b.ids[:n]
 	// All or none: what a failed call has drawn is lost, and will never be made again.
 	if _, err := h.ids.NextN(ctx, b.ids); err != nil {
-		if r.Context().Err() == nil {
-			h.problemOf(err).write(w)
+		if r.Context().Err() != nil {
+			panic(http.ErrAbortHandler) // the client is gone: no answer must look like one
 		}
+		h.problemOf(err).write(w)
 		return
 	}
 	b.text = form.append(b.text[:0], b.ids)

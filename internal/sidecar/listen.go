@@ -10,19 +10,34 @@ import (
 	"syscall"
 )
 
-// Listen opens where the sidecar is reached: host:port, or unix:path. Beyond the
-// loopback interface it listens only if remote allows it. mode is who may connect
-// to a Unix socket.
-func Listen(address string, remote bool, mode os.FileMode) (net.Listener, error) {
+// CheckAddress tells what is wrong with an address for Listen, if anything: it is
+// host:port, or unix:path. Beyond the loopback interface it is allowed only with
+// remote.
+func CheckAddress(address string, remote bool) error {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
-		return listenUnix(path, mode)
+		if path == "" || path[0] == '@' {
+			return fmt.Errorf("--listen %s: give the path of a file", address)
+		}
+		return nil
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, fmt.Errorf("--listen %s: use an address such as 127.0.0.1:7373, or unix:/path/to/socket", address)
+		return fmt.Errorf("--listen %s: use an address such as 127.0.0.1:7373, or unix:/path/to/socket", address)
 	}
 	if !remote && !loopbackName(host) {
-		return nil, fmt.Errorf("--listen %s reaches beyond this machine, and anybody who can connect can take IDs: use 127.0.0.1:%s or unix:/path/to/socket, or --allow-remote if you mean it", address, port)
+		return fmt.Errorf("--listen %s reaches beyond this machine, and anybody who can connect can take IDs: use 127.0.0.1:%s or unix:/path/to/socket, or --allow-remote if you mean it", address, port)
+	}
+	return nil
+}
+
+// Listen opens where the sidecar is reached. mode is who may connect to a Unix
+// socket.
+func Listen(address string, remote bool, mode os.FileMode) (net.Listener, error) {
+	if err := CheckAddress(address, remote); err != nil {
+		return nil, err
+	}
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		return listenUnix(path, mode)
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -43,9 +58,6 @@ func loopbackName(host string) bool {
 
 // listenUnix takes the place of a socket whose server is dead, and of nothing else.
 func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
-	if path == "" || path[0] == '@' {
-		return nil, fmt.Errorf("--listen unix:%s: give the path of a file", path)
-	}
 	l, err := net.Listen("unix", path)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		info, statErr := os.Lstat(path)

@@ -55,6 +55,10 @@ func Guard(path string, args []string) (code int, err error) {
 		return CodeOwn, err
 	}
 	defer g.alarm.close()
+	if g.now() >= g.deadline { // we, or the machine, were frozen
+		g.report(true)
+		return CodeOwn, nil
+	}
 	g.child, err = os.StartProcess(path, args, &os.ProcAttr{
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Pgid: g.set.Group, Pdeathsig: syscall.SIGKILL},
@@ -76,22 +80,23 @@ func Guard(path string, args []string) (code int, err error) {
 	if err := g.watch(orders, reap()); err != nil {
 		return CodeOwn, err // the child dies with us
 	}
-	// The owner may be gone.
-	_ = json.NewEncoder(os.NewFile(reportFile, "report")).Encode(report{Stopped: g.stopped})
+	g.report(g.stopped)
 	return g.code, nil
+}
+
+// report tells the owner, who may be gone, whether the lease's end was the child's.
+func (g *guardian) report(stopped bool) {
+	_ = json.NewEncoder(os.NewFile(reportFile, "report")).Encode(report{Stopped: stopped})
 }
 
 // watch is the guardian's life. Each turn looks at the clock, whatever woke it.
 func (g *guardian) watch(orders <-chan order, dead <-chan death) error {
 	var tick <-chan time.Time
 	for {
-		now, err := bootNow()
-		if err != nil {
-			now = g.deadline // cannot be; fail on the safe side
-		}
+		now := g.now()
 		if !g.stopping && now >= g.warning() {
 			g.stopped = !g.ended
-			g.stop(now)
+			g.stop()
 		}
 		if g.stopping && now >= g.limit {
 			g.kill()
@@ -112,14 +117,14 @@ func (g *guardian) watch(orders <-chan order, dead <-chan death) error {
 			if !ok {
 				orders = nil
 			}
-			g.obey(o, !ok, now)
+			g.obey(o, !ok)
 		case d, ok := <-dead:
 			if !ok {
 				return nil
 			}
 			if d.pid == g.child.Pid {
 				g.ended, g.code = true, d.code
-				g.stop(now) // what it has left behind, if anything
+				g.stop() // what it has left behind, if anything
 			}
 		case <-g.alarm.C:
 		case <-tick:
@@ -127,17 +132,26 @@ func (g *guardian) watch(orders <-chan order, dead <-chan death) error {
 	}
 }
 
+// now is the clock, or the deadline if it cannot be read: the safe side.
+func (g *guardian) now() boot {
+	now, err := bootNow()
+	if err != nil {
+		return g.deadline
+	}
+	return now
+}
+
 // warning is when SIGTERM is due.
 func (g *guardian) warning() boot { return g.deadline.add(-time.Duration(g.set.GraceNS)) }
 
 // obey does what the owner says, or what its death means.
-func (g *guardian) obey(o order, gone bool, now boot) {
+func (g *guardian) obey(o order, gone bool) {
 	switch {
 	case gone:
-		g.stop(now)
+		g.stop()
 	case o.Stop:
 		g.stopped = g.stopped || !g.ended
-		g.stop(now)
+		g.stop()
 	case o.Signal != 0:
 		_ = g.child.Signal(o.Signal) // it may have ended
 	case !g.stopping:
@@ -149,12 +163,12 @@ func (g *guardian) obey(o order, gone bool, now boot) {
 
 // stop asks all to end, and wakes those who are frozen so that they can hear it.
 // They have the grace for it, and never longer than until the deadline.
-func (g *guardian) stop(now boot) {
+func (g *guardian) stop() {
 	if g.stopping {
 		return
 	}
 	g.stopping = true
-	g.limit = min(now.add(time.Duration(g.set.GraceNS)), g.deadline)
+	g.limit = min(g.now().add(time.Duration(g.set.GraceNS)), g.deadline)
 	signalBelow(os.Getpid(), 0, syscall.SIGTERM)
 	signalBelow(os.Getpid(), 0, syscall.SIGCONT)
 }

@@ -86,7 +86,7 @@ func (s screen) render() string {
 	}
 	lines := []string{bold.Render("nodelease watch "+s.pool) + faint.Render("   q ends")}
 	if s.last == nil {
-		return strings.Join(append(lines, "looking…"), "\n")
+		return fitted(append(lines, "looking…"), s.width, s.height)
 	}
 	lines = append(lines, s.last.counts(), bar(s.last.stats(), s.width), "")
 	used := &listed{at: s.last.at}
@@ -109,10 +109,15 @@ func (s screen) render() string {
 	for _, c := range s.changes[max(0, len(s.changes)-room):] {
 		lines = append(lines, c.line())
 	}
+	return fitted(lines, s.width, s.height)
+}
+
+// fitted cuts what is too long and too much.
+func fitted(lines []string, width, height int) string {
 	for i, line := range lines {
-		lines[i] = ansi.Truncate(line, s.width, "…")
+		lines[i] = ansi.Truncate(line, width, "…")
 	}
-	return strings.Join(lines[:min(len(lines), s.height)], "\n")
+	return strings.Join(lines[:min(len(lines), height)], "\n")
 }
 
 // stats counts what was seen.

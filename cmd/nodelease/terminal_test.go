@@ -1,0 +1,159 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"charm.land/lipgloss/v2"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// A table is never wider than the terminal, and of a task's name its end stays,
+// which tells it from others. In a pipe nothing is cut.
+func TestSheetFits(t *testing.T) {
+	const arn = "arn:aws:ecs:eu-central-1:123456789012:task/cluster/0123456789abcdef0123456789abcdef"
+	now := time.Now()
+	l := &listed{at: now, Nodes: []listedNode{
+		{lease.Lease{NodeID: 65535, Holder: "h", Task: arn, Version: 123456, ExpiresAt: now.Add(12 * time.Second), ReservedUntil: now.Add(13 * time.Second)}, lease.Held},
+		{lease.Lease{NodeID: 3, ReservedUntil: now.Add(-time.Hour)}, lease.Free},
+	}}
+	if text := l.sheet().text(0); !strings.Contains(text, arn) {
+		t.Errorf("cut in a pipe:\n%s", text)
+	}
+	for width := 20; width < 200; width += 7 {
+		text := l.sheet().text(width)
+		for line := range strings.Lines(text) {
+			if w := lipgloss.Width(strings.TrimSuffix(line, "\n")); w > width {
+				t.Errorf("%d cells of %d: %q", w, width, line)
+			}
+		}
+		if width >= 70 && !strings.Contains(text, "89abcdef ") {
+			t.Errorf("the end of the task is lost:\n%s", text)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	now := time.Now()
+	for d, want := range map[time.Duration]string{
+		0: "now", 12340 * time.Millisecond: "in 12.3s", -time.Hour: "1h0m0s ago", 90*time.Second + time.Millisecond: "in 1m30s",
+		72 * time.Hour: "in 3 days", -50 * time.Hour: "2 days ago",
+	} {
+		if got := distance(now.Add(d), now); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+	if got := distance(time.Time{}, now); got != "-" {
+		t.Errorf("no time: %q", got)
+	}
+}
+
+// What happened between two looks is told once, in the words of the protocol.
+func TestChanges(t *testing.T) {
+	now := time.Now()
+	node := func(version int64, holder string, state lease.State) listedNode {
+		return listedNode{lease.Lease{NodeID: 1, Version: version, Holder: holder, Task: "task-" + holder, Retired: state == lease.Retired}, state}
+	}
+	for _, test := range []struct {
+		was, is listedNode
+		want    string
+	}{
+		{node(0, "", lease.Free), node(1, "a", lease.Held), "claimed"},
+		{node(1, "a", lease.Expired), node(2, "b", lease.Held), "claimed"},
+		{node(1, "a", lease.Held), node(1, "a", lease.Held), ""},
+		{node(1, "a", lease.Held), node(1, "a", lease.Expired), "expired"},
+		{node(1, "a", lease.Expired), node(1, "a", lease.Held), "renewed"},
+		{node(1, "a", lease.Expired), node(1, "", lease.Free), "freed"},
+		{node(1, "a", lease.Held), node(1, "", lease.Free), "released"},
+		{node(1, "a", lease.Held), node(2, "", lease.Free), "released"},
+		{node(1, "", lease.Free), node(1, "", lease.Retired), "retired"},
+		{node(1, "", lease.Retired), node(1, "", lease.Free), "restored"},
+		{node(1, "", lease.Cooling), node(1, "", lease.Free), ""},
+	} {
+		changes := changesBetween(&listed{Nodes: []listedNode{test.was}}, &listed{Nodes: []listedNode{test.is}, at: now})
+		got := ""
+		if len(changes) == 1 {
+			got = changes[0].Kind
+		}
+		if got != test.want || len(changes) > 1 {
+			t.Errorf("%+v, then %+v: %v, want %q", test.was, test.is, changes, test.want)
+		}
+	}
+	first := changesBetween(nil, &listed{Nodes: []listedNode{node(1, "a", lease.Held), node(0, "", lease.Free)}})
+	if len(first) != 1 || first[0].Kind != "held" {
+		t.Errorf("the first look tells %v", first)
+	}
+	if made := changesBetween(&listed{}, &listed{Nodes: []listedNode{node(0, "", lease.Free)}}); len(made) != 1 || made[0].Kind != "made" {
+		t.Errorf("a new number is %v", made)
+	}
+}
+
+// The live view fits whatever terminal it is shown on.
+func TestWatchFits(t *testing.T) {
+	l := &listed{at: time.Now()}
+	for n := range 300 {
+		l.Nodes = append(l.Nodes, listedNode{lease.Lease{NodeID: n, Holder: "h", Task: strings.Repeat("task", 20), Version: 1, ExpiresAt: l.at}, lease.Held})
+	}
+	s := screen{pool: "orders"}
+	for width := 0; width < 130; width += 10 {
+		for height := 0; height < 50; height += 5 {
+			s.width, s.height = width, height
+			for _, last := range []*listed{nil, l} {
+				s.last, s.changes = last, changesBetween(nil, l)
+				lines := strings.Split(s.render(), "\n")
+				if len(lines) > max(height, 1) {
+					t.Errorf("%d lines of %d", len(lines), height)
+				}
+				for _, line := range lines {
+					if w := lipgloss.Width(line); w > width {
+						t.Errorf("%d cells of %d: %q", w, width, line)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Whatever is given as an ID is read, and then comes out of its encoding as it
+// went in, or it is refused.
+func FuzzReadID(f *testing.F) {
+	for _, s := range []string{"", "0", "249733066275188748", "06XSTWT80W0W0", "0x10", "0000000000000010", "11111111112", "zzzzzzzzzzz", "9223372036854775808", "äöü"} {
+		f.Add(s, "")
+		f.Add(s, "hex")
+	}
+	f.Fuzz(func(t *testing.T, s, from string) {
+		id, as, err := readID(s, from)
+		if err != nil {
+			return
+		}
+		again, _, err := readID(encodings[as](id), as)
+		if err != nil || again != id {
+			t.Errorf("%q as %s is %d, and then %d, %v", s, as, id, again, err)
+		}
+		for name, l := range layouts {
+			e := always(name, l())
+			p := e.takeApart(id)
+			if p.Time.IsZero() || p.Node < 0 || p.Sequence < 0 {
+				t.Errorf("%d with %s: %+v", id, name, p)
+			}
+		}
+	})
+}
+
+// Text that is not for a terminal has no colours.
+func TestNoColoursElsewhere(t *testing.T) {
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := say(file, bad.Render("bad")+bold.Render("bold")); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file.Name()); err != nil || string(text) != "badbold" {
+		t.Errorf("%q, %v", text, err)
+	}
+}

@@ -164,7 +164,7 @@ func progressOn(out io.Writer, pool *lease.Pool, verb string) (done func()) {
 			return // it is over before one could read it
 		}
 		full := cells * done / total
-		lipgloss.Fprintf(out, "\r%s %s%s %d of %d groups", verb, good.Render(strings.Repeat("━", full)), faint.Render(strings.Repeat("─", cells-full)), done, total)
+		_ = say(out, fmt.Sprintf("\r%s %s%s %d of %d groups", verb, good.Render(strings.Repeat("━", full)), faint.Render(strings.Repeat("─", cells-full)), done, total))
 	}
 	return func() { fmt.Fprint(out, "\r"+ansi.EraseLineRight) }
 }

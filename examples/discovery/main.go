@@ -1,0 +1,128 @@
+// Command discovery is a service that is found by others, and finds them, with nothing but the table of the leases. Each process answers
+// on a free port of this machine, enters that with its lease, and calls another service by its name. Kill one (kill -9): callers go on with
+// the next at once, and when its lease has ended nobody is told of it any more.
+//
+//	NODELEASE_TABLE=… NODELEASE_POOL=shop go run ./examples/discovery -name orders -zone a -calls stock
+//	NODELEASE_TABLE=… NODELEASE_POOL=shop go run ./examples/discovery -name stock -zone a -calls orders
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/discovery"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+func main() {
+	log.SetFlags(0)
+	name := flag.String("name", "orders", "the service that this process is an instance of")
+	zone := flag.String("zone", "", "where it runs")
+	calls := flag.String("calls", "", "the service that it calls, five times a second")
+	ttl := flag.Duration("ttl", 5*time.Second, "length of the lease")
+	flag.Parse()
+
+	ctx := context.Background()
+	store, err := lease.Open(ctx, os.Getenv("NODELEASE_TABLE"), "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	cfg := lease.Config{Store: store, TTL: *ttl}
+	directory, err := discovery.New(discovery.Config{Store: discovery.NewTable(store.Table()), MaxAge: time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = lease.Run(ctx, cfg, func(ctx context.Context, agent *lease.Agent) error {
+		return serve(ctx, agent, directory, *name, *zone, *calls)
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func serve(ctx context.Context, agent *lease.Agent, directory *discovery.Directory, name, zone, calls string) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "%s %d", name, agent.NodeID())
+	})}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	defer server.Close()
+
+	// Answering first, entered second: whoever finds this process is answered.
+	here := discovery.Address{Host: "127.0.0.1", Port: listener.Addr().(*net.TCPAddr).Port, Zone: zone}
+	if err := directory.Register(ctx, agent, discovery.Service{Name: name, Address: here}); err != nil {
+		return err
+	}
+	fmt.Printf("%s %d is at %s\n", name, agent.NodeID(), here.HostPort())
+	if calls != "" {
+		lookup, err := directory.Service(calls)
+		if err != nil {
+			return err
+		}
+		go tell(ctx, lookup, calls)
+		go call(ctx, &http.Client{Transport: &transport{directory: directory, zone: zone, base: http.DefaultTransport}}, calls)
+	}
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		if err = context.Cause(ctx); errors.Is(err, context.Canceled) {
+			err = nil
+		}
+	}
+	// Taken back first, so that callers go elsewhere while the last requests are answered; the lease is given back last, by lease.Run.
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	return errors.Join(err, directory.Leave(drain, agent), server.Shutdown(drain))
+}
+
+// tell prints who is there, each time that it is others.
+func tell(ctx context.Context, lookup *discovery.Lookup, service string) {
+	for list := range lookup.Watch(ctx) {
+		fmt.Printf("%s:", service)
+		for _, i := range list {
+			fmt.Printf(" %d", i.NodeID)
+		}
+		fmt.Println()
+	}
+}
+
+// call calls a service and prints who answered.
+func call(ctx context.Context, client *http.Client, service string) {
+	for ctx.Err() == nil {
+		if answer, err := get(ctx, client, "http://"+service+"/"); err != nil {
+			fmt.Printf("no answer: %v\n", err)
+		} else {
+			fmt.Printf("%s answered\n", answer)
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func get(ctx context.Context, client *http.Client, url string) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
+}

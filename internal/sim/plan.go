@@ -27,8 +27,16 @@ type Plan struct {
 	Tamper func(body []byte) []byte
 }
 
-// NewPlan draws a plan with so many hours of agents.
-func NewPlan(seed uint64, agentHours float64) Plan {
+// economy is a lease of a minute or more. Its worlds last longer: what can go wrong
+// comes with the renewals, not with the hours.
+const (
+	economy       = time.Minute
+	economyFactor = 3
+)
+
+// NewPlan draws a plan with so many hours of tasks, three times as many where
+// leases are long.
+func NewPlan(seed uint64, taskHours float64) Plan {
 	r := rand.New(rand.NewPCG(seed, 1))
 	leases := []lease.Config{
 		{},
@@ -40,13 +48,20 @@ func NewPlan(seed uint64, agentHours float64) Plan {
 		{OnExpiry: lease.Stop},
 		{OnLost: lease.Reacquire},
 		{OnLost: lease.Reacquire, OnExpiry: lease.Stop},
-	}
+		{TTL: time.Minute},
+		{TTL: 2 * time.Minute, Reserve: 5 * time.Minute},
+		{TTL: 90 * time.Second, OnLost: lease.Reacquire},
+		{TTL: 10 * time.Minute},
+	} // an odd number of them, so that each meets bounded clocks and wild ones
 	p := Plan{
 		Seed: seed, Bounded: seed%2 == 0, Dates: seed%4 == 0 || seed%8 == 1, Force: r.IntN(2) == 0,
 		Lease: leases[seed%uint64(len(leases))], Tasks: 4 + r.IntN(20),
 	}
 	p.Numbers = max(1, p.Tasks*(50+r.IntN(100))/100)
-	p.Hours = time.Duration(agentHours * float64(time.Hour) / float64(p.Tasks))
+	if p.Lease.TTL >= economy {
+		taskHours *= economyFactor
+	}
+	p.Hours = time.Duration(taskHours * float64(time.Hour) / float64(p.Tasks))
 	p.Lease.TTL = max(p.Lease.TTL, map[bool]time.Duration{true: lease.DefaultTTL}[p.Lease.TTL == 0])
 	guard, claimGuard := min(2*time.Second, p.Lease.TTL/5), min(time.Second, p.Lease.TTL/10)
 	// The timeline's clock may lag by 10 ms, clocks drift, milliseconds cut off.

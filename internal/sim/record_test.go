@@ -13,8 +13,9 @@ import (
 // record remembers, in a file, which seeds are done: a long run can be stopped and
 // goes on where it was. A seed that fails is not in it.
 type record struct {
-	path string
-	done map[uint64]bool
+	path  string
+	done  map[uint64]bool
+	hours float64 // that agents have lived in them
 }
 
 const recordHead = "seed\tagent hours\tIDs\tprocesses\tkilled\tdeployments\trequests\tlost\tdone late\trefused\tanswers lost\tclock steps\tpauses\tsuspended\tresumed\tlost leases\ttask hours\tcommit\n"
@@ -33,8 +34,10 @@ func openRecord(t *testing.T, path string) *record {
 	}
 	for lines := bufio.NewScanner(strings.NewReader(string(text))); lines.Scan(); {
 		var seed uint64
-		if _, err := fmt.Sscan(lines.Text(), &seed); err == nil {
+		var hours float64
+		if _, err := fmt.Sscan(lines.Text(), &seed, &hours); err == nil {
 			r.done[seed] = true
+			r.hours += hours
 		}
 	}
 	return r

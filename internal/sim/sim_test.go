@@ -18,50 +18,58 @@ var (
 	firstSeed  = flag.Uint64("seed", 1, "first seed")
 	seeds      = flag.Int("seeds", 4, "how many seeds")
 	taskHours  = flag.Float64("hours", 8, "hours of tasks in each seed")
+	until      = flag.Float64("until", 0, "go on with more seeds until agents have lived so many hours, those of -record included")
 	recordFile = flag.String("record", "", "a file that remembers which seeds are done")
 	commit     = flag.String("commit", "", "what the record says was run")
 )
 
-// TestWorld lives through a few worlds.
+// TestWorld lives through a few worlds. An hour that an agent lives is one of
+// virtual time, from its start to its end, in which the faults of its world befall
+// it: the last minutes of a world, in which they have ended, count too.
 //
-//	go test ./internal/sim -run TestWorld -seeds 16 -hours 64
+//	go test ./internal/sim -run TestWorld$ -seeds 16 -hours 64
+//	go test ./internal/sim -run TestWorld$ -timeout 24h -until 10000 -hours 30 -record done.tsv
 func TestWorld(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // it allocates a lot and keeps little
+	began := time.Now()
 	if testing.Short() { // under the race detector
 		*seeds, *taskHours = min(*seeds, 1), min(*taskHours, 1)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // it allocates a lot and keeps little
-	began := time.Now()
-	if testing.Short() {
-		*seeds, *taskHours = min(*seeds, 2), min(*taskHours, 2)
-	}
 	record := openRecord(t, *recordFile)
-	next := make(chan uint64)
-	go func() {
-		defer close(next)
-		for i := range *seeds {
-			next <- *firstSeed + uint64(i)
-		}
-	}()
 	var mu sync.Mutex
-	total := newCounts()
+	total, lived := newCounts(), record.hours
+	seed := *firstSeed
+	next := func() (uint64, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		for record.has(seed) {
+			seed++
+		}
+		if t.Failed() || *until > 0 && lived >= *until || *until == 0 && seed >= *firstSeed+uint64(*seeds) {
+			return 0, false
+		}
+		seed++
+		return seed - 1, true
+	}
 	t.Run("seeds", func(t *testing.T) {
 		for range 2 {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
-				for seed := range next {
-					if t.Failed() || record.has(seed) {
-						continue
-					}
+				for seed, ok := next(); ok && !t.Failed(); seed, ok = next() {
 					c := live(t, NewPlan(seed, *taskHours))
 					mu.Lock()
 					total.Add(c)
+					lived += c.Lived.Hours()
 					record.add(t, seed, c)
 					mu.Unlock()
 				}
 			})
 		}
 	})
-	t.Logf("seeds %d to %d, %v: %v", *firstSeed, *firstSeed+uint64(*seeds)-1, time.Since(began).Round(time.Second), total)
+	t.Logf("seeds %d to %d, %v: %v", *firstSeed, seed-1, time.Since(began).Round(time.Second), total)
+	if record.path != "" {
+		t.Logf("%.0f agent hours with those of %s", lived, record.path)
+	}
 }
 
 // live lives through one plan.

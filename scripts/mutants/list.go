@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 const (
 	writes   = "pkg/lease/writes.go"
 	dynamo   = "pkg/lease/dynamodb.go"
@@ -11,12 +13,10 @@ const (
 	leaseOwn = "./pkg/lease"
 )
 
-// The mutants of the protocol, in the order in which a lease lives.
-var mutants = []mutant{
-	{"seed resets an item", dynamo, `set:    "SET version = :zero, reserved_until = :floor",
-		onlyIf: "attribute_not_exists(pool_group)",`, `set:    "SET version = :zero, reserved_until = :floor",
-		onlyIf: "attribute_not_exists(holder)",`, stores},
-	{"seed at 0", dynamo, `":floor": millis(w.Floor)`, `":floor": num(0)`, stores},
+var mutants = slices.Concat(leaseMutants, poolMutants, idMutants)
+
+// The mutants of a lease, in the order in which it lives.
+var leaseMutants = []mutant{
 	{"claim without the expiry", dynamo, `expires_at < :expired_before`, `:expired_before = :expired_before`, stores},
 	{"claim without σ after the expiry", writes, `return trunc(w.At.Add(-w.ClaimGuard))`, `return trunc(w.At)`, stores},
 	{"claim whose task matches skips the expiry", dynamo, `(attribute_not_exists(holder) OR expires_at`, `(attribute_not_exists(holder) OR task = :task OR expires_at`, stores},
@@ -70,16 +70,26 @@ var mutants = []mutant{
 	{"release of another version", dynamo, `onlyIf: "holder = :session AND version = :version",`, `onlyIf: "holder = :session AND :version = :version",`, stores},
 	{"release by another session", dynamo, `onlyIf: "holder = :session AND version = :version",`, `onlyIf: "version = :version AND :session = :session",`, stores},
 	{"abandon by another session", dynamo, `onlyIf: "holder = :session",`, `onlyIf: "attribute_exists(holder) AND :session = :session",`, stores},
-	{"reap is not pinned to the renewal", dynamo, `onlyIf: "holder = :holder AND version = :version AND renewal = :renewal",`, `onlyIf: "holder = :holder AND version = :version AND :renewal = :renewal",`, stores},
-	{"reap is not pinned to the version", dynamo, `onlyIf: "holder = :holder AND version = :version AND renewal = :renewal",`, `onlyIf: "holder = :holder AND :version = :version AND renewal = :renewal",`, stores},
-	{"reap is not pinned to the holder", dynamo, `onlyIf: "holder = :holder AND version = :version AND renewal = :renewal",`, `onlyIf: ":holder = :holder AND version = :version AND renewal = :renewal",`, stores},
-	{"reap forgets reserved_until", dynamo, `set:    "REMOVE holder, expires_at",
-		onlyIf: "holder = :holder`, `set:    "REMOVE holder, expires_at, reserved_until",
-		onlyIf: "holder = :holder`, stores},
-	{"force release is not pinned", dynamo, `onlyIf: "attribute_exists(holder) AND version = :version",`, `onlyIf: "attribute_exists(holder) AND :version = :version",`, stores},
-	{"retire makes an item", dynamo, `u := update{set: "REMOVE retired", onlyIf: "attribute_exists(version)"}`, `u := update{set: "REMOVE retired", onlyIf: "attribute_not_exists(holder) OR attribute_exists(holder)"}`, stores},
-	{"raise lowers", dynamo, `onlyIf: "attribute_exists(version) AND reserved_until < :to",`, `onlyIf: "attribute_exists(version) AND :to = :to",`, stores},
 	{"exhausted although the clock is behind", choose, `if o.usable > 0 && o.reserved.After(at.Add(most)) {`, `if o.usable < 0 && o.reserved.After(at.Add(most)) {`, leaseOwn},
 	{"a skewed clock starts", "pkg/lease/clock.go", `if max(ahead, behind) <= limit {`, `if true {`, leaseOwn},
 	{"eventual replication starts", dynamo, `if len(out.Table.Replicas) > 0 &&`, `if false &&`, leaseOwn},
+	{"a claim is believed although its lease is over", choose, `if t != nil && t.held(a.clock.Monotonic()) {`, `if t != nil {`, leaseOwn},
+	{"use before not_before", agent, `case a.earlyBy() > 0:`, `case false:`, leaseOwn},
+	{"start returns before not_before", agent, `for left := a.early(); left > 0; left = a.early() {`, `for left := a.early(); left > time.Hour; left = a.early() {`, leaseOwn},
+	{"no fence at a close", agent, `last := a.timeline.Close()`, `last := a.timeline.Now()`, leaseOwn},
+	{"use goes on after a release", agent, `	case a.closing:
+		return Lease{}, ErrClosed
+	case a.over != nil:
+		return Lease{}, a.over
+`, ``, leaseOwn},
+	{"renewals go on after a release", agent, `	a.stop()
+	<-a.stopped // no renewal is sent after the release
+`, `	defer a.stop()
+`, leaseOwn},
+	{"a lease that was lost is released", agent, `if over == nil || errors.Is(over, errExpired) {`, `if over == nil || errors.Is(over, ErrLost) {`, leaseOwn},
+	{"a confirmation after the end is taken over", loop, `if a.over != nil { // stopped at the deadline while the answer came`, `if false {`, leaseOwn},
+	{"an old confirmation lowers reserved_until", term, `until := latest(t.lease.ReservedUntil, l.ReservedUntil)`, `until := l.ReservedUntil`, leaseOwn},
+	{"the store's Apply ignores the expiry", writes, `case old.Holder != "" && !old.ExpiresAt.Before(w.expiredBefore()):`, `case false:`, stores},
+	{"the store's Apply ignores reserved_until", writes, `case old.ReservedUntil.After(w.reservedBy()):`, `case false:`, stores},
+	{"the store's Apply takes any renewal", writes, `old.Version != w.Version || old.Renewal >= w.Renewal ||`, `old.Version != w.Version ||`, stores},
 }

@@ -1,0 +1,223 @@
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// docs/spec/README.md names the Go function of each step of the specification, and
+// the other way round. What it says of the format of its tables is checked here.
+func TestSpecificationNamesItsFunctions(t *testing.T) {
+	functions := map[string]bool{}
+	for _, dir := range []string{"pkg/lease", "pkg/snowflake"} {
+		for name := range goFunctions(t, dir) {
+			functions[name] = true
+		}
+	}
+	readme := read(t, "docs/spec/README.md")
+	told := map[string]bool{} // of Go names
+	for _, module := range []string{"Lease.tla", "Widening.tla"} {
+		text := read(t, "docs/spec/"+module)
+		rows := tableRows(t, readme, "### "+module, 3)
+		actions := map[string]bool{}
+		for _, row := range rows {
+			for _, action := range names(row[0]) {
+				actions[action] = true
+				if !definition(action).MatchString(text) {
+					t.Errorf("%s is in the table of %s, which does not define it", action, module)
+				}
+			}
+			goNames := names(row[1])
+			if len(goNames) == 0 && row[1] != "not yet" {
+				t.Errorf("%s of %s: no Go name, and not \"not yet\"", row[0], module)
+			}
+			for _, name := range goNames {
+				told[name] = true
+				if !functions[name] {
+					t.Errorf("%s of %s: no function %s in pkg/lease or pkg/snowflake", row[0], module, name)
+				}
+			}
+		}
+		for _, action := range actionsOfNext(text) {
+			if !actions[action] {
+				t.Errorf("action %s of %s has no row in docs/spec/README.md", action, module)
+			}
+		}
+	}
+	for _, row := range tableRows(t, readme, "### Without a step", 2) {
+		for _, name := range names(row[0]) {
+			if told[name] {
+				t.Errorf("%s has a step, and is listed without one", name)
+			}
+			if !functions[name] {
+				t.Errorf("no function %s in pkg/lease or pkg/snowflake", name)
+			}
+			told[name] = true
+		}
+	}
+	for name := range goFunctions(t, "pkg/lease") {
+		receiver, method, _ := strings.Cut(name, ".")
+		if (method == "Apply" || receiver == "term" || receiver == "Pool" && ast.IsExported(method)) && !told[name] {
+			t.Errorf("%s: which step of docs/spec is it? Name it in a table of docs/spec/README.md, or say there why it has none", name)
+		}
+	}
+}
+
+// goFunctions are the names of a package's functions and methods, those of
+// interfaces included: "function" or "Type.method".
+func goFunctions(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				name := n.Name.Name
+				if n.Recv != nil {
+					name = receiverName(n.Recv.List[0].Type) + "." + name
+				}
+				found[name] = true
+			case *ast.TypeSpec:
+				if i, ok := n.Type.(*ast.InterfaceType); ok {
+					for _, m := range i.Methods.List {
+						for _, id := range m.Names {
+							found[n.Name.Name+"."+id.Name] = true
+						}
+					}
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
+
+func receiverName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiverName(e.X)
+	case *ast.IndexExpr:
+		return receiverName(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+// tableRows are the cells of the table under a heading of a page.
+func tableRows(t *testing.T, page, heading string, columns int) (rows [][]string) {
+	t.Helper()
+	_, section, ok := strings.Cut(page, heading+"\n")
+	if !ok {
+		t.Fatalf("no heading %q", heading)
+	}
+	section, _, _ = strings.Cut(section, "\n#")
+	for line := range strings.Lines(section) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) == columns && !strings.HasPrefix(line, "|---") {
+			for i := range cells {
+				cells[i] = strings.TrimSpace(cells[i])
+			}
+			rows = append(rows, cells)
+		}
+	}
+	if len(rows) < 2 {
+		t.Fatalf("no table under %q", heading)
+	}
+	return rows[1:]
+}
+
+var quoted = regexp.MustCompile("`([^`]+)`")
+
+func names(cell string) (all []string) {
+	for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+func definition(name string) *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + `(\([^)]*\))?\s*==`)
+}
+
+// actionsOfNext are the operators that a module's Next is made of: those that
+// change something.
+func actionsOfNext(text string) (actions []string) {
+	next := regexp.MustCompile(`(?s)\nNext ==\n(.*?)\n\n`).FindStringSubmatch(text)
+	for _, name := range regexp.MustCompile(`[A-Z]\w*`).FindAllString(next[1], -1) {
+		at := definition(name).FindStringIndex(text)
+		if at == nil {
+			continue
+		}
+		body, _, _ := strings.Cut(text[at[1]:], "\n\n")
+		if strings.Contains(body, "'") || strings.Contains(body, "UNCHANGED") {
+			actions = append(actions, name)
+		}
+	}
+	return actions
+}
+
+// The README records each mutant of the list with what it violates, and each
+// configuration that the list names is there.
+func TestSpecificationRecordsItsMutants(t *testing.T) {
+	readme := read(t, "docs/spec/README.md")
+	for line := range strings.Lines(read(t, "docs/spec/mutants.txt")) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || fields[0] == "#" || fields[0] == "none" {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(root, "docs/spec", fields[1]+".cfg")); err != nil {
+			t.Errorf("mutant %s: %v", fields[0], err)
+		}
+		config := fields[1][strings.Index(fields[1], "/")+1:]
+		if !strings.Contains(readme, "| "+fields[0]+" | "+config+" | "+fields[2]+" |") {
+			t.Errorf("docs/spec/README.md has no row that says that %s on %s gives %s: run scripts/spec-mutants.sh %s and record it", fields[0], config, fields[2], fields[0])
+		}
+	}
+}
+
+// The mutants can all be made of the code as it is, docs/mutants.md has a row for
+// each, and what it says must be caught is caught by a mutant that there is.
+func TestMutantsAreUpToDate(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./scripts/mutants", "-check")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	page := read(t, "docs/mutants.md")
+	inSpec := read(t, "docs/spec/mutants.txt")
+	inCode := map[string]bool{}
+	for _, row := range tableRows(t, page, "## In the code", 3) {
+		inCode[row[0]] = row[2] != "NOBODY"
+	}
+	for _, row := range tableRows(t, page, "## What must be caught", 3) {
+		for _, name := range names(row[1]) {
+			if !inCode[name] {
+				t.Errorf("%s: no mutant %q in the table, or nothing catches it: go run ./scripts/mutants -table docs/mutants.md", row[0], name)
+			}
+		}
+		for _, name := range names(row[2]) {
+			if !strings.Contains(inSpec, "\n"+name+" ") {
+				t.Errorf("%s: no mutant %q in docs/spec/mutants.txt", row[0], name)
+			}
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// The answer to a claim comes when the lease that it grants is over: the process
+// was stopped meanwhile. Nothing was stamped, so it is given up, and another
+// session tries.
+func TestClaimAnsweredAfterItsLease(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		late := true
+		s.on(func(_ context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
+			res, err := do()
+			if _, ok := w.(lease.Claim); ok && late {
+				late = false
+				time.Sleep(14 * time.Second) // virtual
+			}
+			return res, err
+		})
+		a := start(t, config(s))
+		l, err := a.Lease()
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := writesOf[lease.Abandon](s)
+		if len(given) != 1 || given[0].Session == l.Holder {
+			t.Errorf("given up: %+v; held: %+v", given, l)
+		}
+	})
+}
+
+// Once Close has begun, nobody relies on the number, whatever becomes of the
+// release; and no renewal is under way any more when it is sent.
+func TestNothingGoesOnWhileReleasing(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		a := start(t, config(s))
+		renewing := false
+		s.on(func(ctx context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
+			switch w.(type) {
+			case lease.Renew:
+				renewing = true
+				defer func() { renewing = false }()
+				return hang(ctx)
+			case lease.Release:
+				if renewing {
+					t.Error("a release was sent while a renewal was under way")
+				}
+				if l, err := a.Lease(); !errors.Is(err, lease.ErrClosed) {
+					t.Errorf("relied on while the release was under way: %+v, %v", l, err)
+				}
+			}
+			return do()
+		})
+		for !renewing {
+			wait(10 * time.Millisecond)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

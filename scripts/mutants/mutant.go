@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// mutant replaces one piece of one file.
+type mutant struct {
+	name     string
+	file     string
+	old, new string
+	tests    string // packages whose tests should notice
+}
+
+// source is the file with the piece replaced, which must stand in it once.
+func (m mutant) source() (string, error) {
+	src, err := os.ReadFile(m.file)
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(src), m.old); n != 1 {
+		return "", fmt.Errorf("%q stands %d times in %s, not once: bring the mutant in scripts/mutants up to date", m.old, n, m.file)
+	}
+	return strings.Replace(string(src), m.old, m.new, 1), nil
+}
+
+var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+
+// try runs the tests with the mutant laid over the real file, and gives the
+// first tests that failed; "" if none did.
+func (m mutant) try(dir string) (string, error) {
+	src, err := m.source()
+	if err != nil {
+		return "", err
+	}
+	mutated := filepath.Join(dir, "mutant.go")
+	if err := os.WriteFile(mutated, []byte(src), 0o600); err != nil {
+		return "", err
+	}
+	file, err := filepath.Abs(m.file)
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, fmt.Appendf(nil, `{"Replace":{%q:%q}}`, file, mutated), 0o600); err != nil {
+		return "", err
+	}
+	args := append([]string{"test", "-overlay", overlay, "-timeout", "180s", "-count", "1", "-failfast"}, strings.Fields(m.tests)...)
+	cmd := exec.Command("go", args...)
+	cmd.Env = append(os.Environ(), "CI=", "NODELEASE_REQUIRE_EMULATORS=") // the embedded server is enough here
+	text, err := cmd.CombinedOutput()
+	if err == nil {
+		return "", nil
+	}
+	if strings.Contains(string(text), "[build failed]") || strings.Contains(string(text), "[setup failed]") {
+		return "", fmt.Errorf("it does not compile:\n%s", text)
+	}
+	var names []string
+	for _, f := range failed.FindAllStringSubmatch(string(text), -1) {
+		if !strings.Contains(f[1], "/") {
+			names = append(names, f[1])
+		}
+	}
+	if len(names) == 0 {
+		names = []string{"time-out or panic"}
+	}
+	return strings.Join(names[:min(len(names), 3)], ", "), nil
+}

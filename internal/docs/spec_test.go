@@ -4,8 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -173,51 +171,4 @@ func actionsOfNext(text string) (actions []string) {
 		}
 	}
 	return actions
-}
-
-// The README records each mutant of the list with what it violates, and each
-// configuration that the list names is there.
-func TestSpecificationRecordsItsMutants(t *testing.T) {
-	readme := read(t, "docs/spec/README.md")
-	for line := range strings.Lines(read(t, "docs/spec/mutants.txt")) {
-		fields := strings.Fields(line)
-		if len(fields) < 4 || fields[0] == "#" || fields[0] == "none" {
-			continue
-		}
-		if _, err := os.Stat(filepath.Join(root, "docs/spec", fields[1]+".cfg")); err != nil {
-			t.Errorf("mutant %s: %v", fields[0], err)
-		}
-		config := fields[1][strings.Index(fields[1], "/")+1:]
-		if !strings.Contains(readme, "| "+fields[0]+" | "+config+" | "+fields[2]+" |") {
-			t.Errorf("docs/spec/README.md has no row that says that %s on %s gives %s: run scripts/spec-mutants.sh %s and record it", fields[0], config, fields[2], fields[0])
-		}
-	}
-}
-
-// The mutants can all be made of the code as it is, docs/mutants.md has a row for
-// each, and what it says must be caught is caught by a mutant that there is.
-func TestMutantsAreUpToDate(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "go", "run", "./scripts/mutants", "-check")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	page := read(t, "docs/mutants.md")
-	inSpec := read(t, "docs/spec/mutants.txt")
-	inCode := map[string]bool{}
-	for _, row := range tableRows(t, page, "## In the code", 3) {
-		inCode[row[0]] = row[2] != "NOBODY"
-	}
-	for _, row := range tableRows(t, page, "## What must be caught", 3) {
-		for _, name := range names(row[1]) {
-			if !inCode[name] {
-				t.Errorf("%s: no mutant %q in the table, or nothing catches it: go run ./scripts/mutants -table docs/mutants.md", row[0], name)
-			}
-		}
-		for _, name := range names(row[2]) {
-			if !strings.Contains(inSpec, "\n"+name+" ") {
-				t.Errorf("%s: no mutant %q in docs/spec/mutants.txt", row[0], name)
-			}
-		}
-	}
 }

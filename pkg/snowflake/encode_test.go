@@ -115,6 +115,17 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%s %q is %d", e.name, s, id)
 			}
 		}
+		want, refused := snowflake.Parse(s)
+		for _, src := range []any{s, []byte(s)} {
+			var id ID
+			if err := id.Scan(src); (err == nil) != (refused == nil) || id != want {
+				t.Errorf("a column of %T %q: %d, %v; parsed it is %d, %v", src, s, id, err, want, refused)
+			}
+		}
+		var n snowflake.Number
+		if err := n.UnmarshalJSON([]byte(s)); (err != nil && (!errors.Is(err, snowflake.ErrSyntax) || n != 0)) || n < 0 {
+			t.Errorf("JSON number %q: %d, %v", s, n, err)
+		}
 	})
 }
 

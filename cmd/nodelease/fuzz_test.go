@@ -1,0 +1,47 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// idle makes commands that do nothing of all commands: what is left of them is how
+// they take arguments and flags.
+func idle(cmd *cobra.Command) {
+	cmd.PersistentPreRun, cmd.PersistentPreRunE, cmd.PreRun, cmd.PreRunE, cmd.Run = nil, nil, nil, nil, nil
+	cmd.RunE = func(*cobra.Command, []string) error { return nil }
+	for _, sub := range cmd.Commands() {
+		idle(sub)
+	}
+}
+
+// Whatever the arguments: no panic, and what is wrong with them is told as wrong
+// use, with the usage.
+func FuzzArguments(f *testing.F) {
+	for _, args := range []string{
+		"", "demo", "demo --numbers 7 --json", "demo --ttl=-3s", "list --table t --pool p", "list --table", "seed --size x", "reap -h", "help seed",
+		"id 254863920394240012", "id -- -1", "exec -- true", "exec --table t --pool p -- sh -c x", "version --json=maybe", "--", "-", "--=", "demo -zzz", "completion bash", "__complete demo --",
+	} {
+		f.Add(strings.ReplaceAll(args, " ", "\x00"))
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		root := newRoot()
+		idle(root)
+		root.SetArgs(strings.Split(line, "\x00"))
+		root.SetIn(strings.NewReader(""))
+		root.SetOut(io.Discard)
+		root.SetErr(io.Discard)
+		var usage *usageError
+		cmd, err := root.ExecuteC()
+		if strings.HasPrefix(cmd.Name(), "__complete") {
+			return // for shells, and the library's own
+		}
+		if err != nil && (!errors.As(err, &usage) || cmd.UsageString() == "") {
+			t.Errorf("%q: %v, which is not told as wrong use", line, err)
+		}
+	})
+}

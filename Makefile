@@ -26,6 +26,12 @@ bench-lease: ## leases beside dynamolock, Zeebe's algorithm and etcd: requests, 
 sim: ## the protocol's state machine under wild clocks: SEEDS=500 STEPS=20000 SEED=1
 	go test -count=1 -timeout 60m -run TestModel ./pkg/lease -args -seed $(or $(SEED),1) -seeds $(or $(SEEDS),500) -steps $(or $(STEPS),20000)
 
+fuzz: ## every fuzz target, each for FUZZTIME (10s)
+	FUZZTIME=$(or $(FUZZTIME),10s) scripts/fuzz.sh
+
+spec: ## check the specification of docs/spec with TLC (Java, Maven)
+	scripts/tlc.sh
+
 mutants: ## weaken the protocol's conditions one by one and see which test notices
 	go run ./scripts/mutants
 
@@ -56,4 +62,4 @@ picture: ## make the pictures of the page in docs/img again, from the running de
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')
 
-.PHONY: help demo test unit lint bench bench-lease sim mutants functions invoke synth diff deploy destroy localstack localstack-test ui picture fmt
+.PHONY: help demo test unit lint bench bench-lease sim fuzz spec mutants functions invoke synth diff deploy destroy localstack localstack-test ui picture fmt

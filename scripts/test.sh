@@ -25,10 +25,20 @@ need npm npm npm
 # The steps, in the order in which they run: the fast ones first.
 unit() { scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test ./...; }
 race() { scripts/postgres.sh && scripts/dynamodb-local.sh run -- go test -race -short ./pkg/... ./internal/... ./functions/...; }
+# 1,024 agents in one process, as -short leaves out.
+heavy() { go test -count=1 -race -timeout 20m -run 'TestManyAgents' ./internal/sim; }
+# Ten million steps of the model, and a thousand hours of real agents.
 sim() {
 	go test -count=1 -timeout 30m -run 'TestModel$' ./pkg/lease -args -seeds 500 -steps 20000
-	go test -count=1 -timeout 30m -run 'TestWorld$' ./internal/sim -args -seeds 8 -hours 16
+	go test -count=1 -timeout 40m -run 'TestWorld$' ./internal/sim -args -hours 30 -until 1000
 }
+# The embedded server beside DynamoDB Local.
+differential() {
+	scripts/dynamodb-local.sh run -- go test -count=1 -timeout 20m -run 'TestDifferential$' ./internal/embeddeddb/conform -args -operations 20000
+}
+# Real processes, real faults; and the benchmarks' own tests. Modules of their own.
+faults() { (cd faults && go test -count=1 -timeout 20m ./...) && (cd bench && go test -count=1 ./...); }
+spec() { scripts/tlc.sh; }
 platforms() {
 	GOARCH=386 go test -short ./pkg/snowflake/...
 	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
@@ -36,7 +46,7 @@ platforms() {
 functions() { scripts/build-functions.sh && scripts/build-functions-check.sh; }
 ui() { internal/ui/e2e/test.sh; }
 localstack() { localstack/test.sh; }
-steps=(unit race platforms sim functions ui localstack)
+steps=(unit race platforms differential faults heavy spec sim functions ui localstack)
 
 times=()
 for step in "${@:-${steps[@]}}"; do

@@ -13,7 +13,7 @@ const (
 	leaseOwn = "./pkg/lease"
 )
 
-var mutants = slices.Concat(leaseMutants, poolMutants, idMutants)
+var mutants = slices.Concat(leaseMutants, poolMutants, widenMutants, idMutants)
 
 // The mutants of a lease, in the order in which it lives.
 var leaseMutants = []mutant{
@@ -41,12 +41,12 @@ var leaseMutants = []mutant{
 	{"renewal ignores the layout", dynamo, `AND renewal < :renewal " +
 			"AND (attribute_not_exists(layout) OR layout <= :layout)",`, `AND renewal < :renewal AND :layout = :layout",`, stores},
 	{"a late renewal changes metadata", dynamo, `AND renewal < :renewal "`, `AND (renewal < :renewal OR attribute_exists(metadata)) "`, stores},
-	{"deadline from the reply", loop, `a.confirm(t, *res.Lease, m0, e)`, `a.confirm(t, *res.Lease, a.clock.Monotonic(), e)`, leaseOwn},
+	{"deadline from the reply", loop, `a.confirm(t, *res.Lease, at.m0, e)`, `a.confirm(t, *res.Lease, a.clock.Monotonic(), e)`, leaseOwn},
 	{"deadline without the guard", term, `t.deadline = max(t.deadline, m0+t.ttl-t.guard)`, `t.deadline = max(t.deadline, m0+t.ttl)`, leaseOwn},
 	{"deadline falls back", term, `t.deadline = max(t.deadline, m0+t.ttl-t.guard)`, `t.deadline = m0 + t.ttl - t.guard`, leaseOwn},
-	{"reserved_until over confirmed ones only", term, `t.saw(trunc(w0.Add(t.ttl)), trunc(w0.Add(t.reserve)))`, `t.askedExpires, t.askedUntil = latest(t.lease.ExpiresAt, trunc(w0.Add(t.ttl))), latest(t.lease.ReservedUntil, trunc(w0.Add(t.reserve)))`, leaseOwn},
+	{"reserved_until over confirmed ones only", term, `t.saw(trunc(w0.Add(t.ttl)), until)`, `t.askedExpires, t.askedUntil = latest(t.lease.ExpiresAt, trunc(w0.Add(t.ttl))), latest(t.lease.ReservedUntil, until)`, leaseOwn},
 	{"expiry from a wall clock that stepped back", term, `t.askedExpires = latest(t.askedExpires, expires)`, `t.askedExpires = expires`, leaseOwn},
-	{"renewals take the wall clock itself", loop, `t.attempt(m0, a.timeline.Now(), a.layout)`, `t.attempt(m0, a.clock.Wall(), a.layout)`, leaseOwn},
+	{"renewals take the wall clock itself", loop, `t.attempt(m0, a.timeline.Now(), a.pool)`, `t.attempt(m0, a.clock.Wall(), a.pool)`, leaseOwn},
 	{"a clone goes unnoticed", term, `case cur.Renewal > t.asked:`, `case false:`, leaseOwn},
 	{"a landed renewal is taken for a loss", term, `case cur.Renewal >= a.write.Renewal:
 		return landed`, `case cur.Renewal >= a.write.Renewal:

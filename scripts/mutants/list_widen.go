@@ -1,0 +1,25 @@
+package main
+
+const (
+	widening = "pkg/lease/widening.go"
+	widen    = "pkg/lease/widen.go"
+)
+
+// The mutants of a width that changes while the fleet makes IDs.
+var widenMutants = []mutant{
+	{"mark ignores reserved_until", widening, `OR version >= :zero AND reserved_until < :from " +`, `OR version >= :zero AND :from = :from " +`, stores},
+	{"mark of an older try", widening, `"AND (attribute_not_exists(layout) OR layout < :try)",`, `"AND attribute_exists(version)",`, stores},
+	{"mark skips what is missing", widening, `onlyIf: "attribute_not_exists(pool_group) OR version`, `onlyIf: "version`, stores},
+	{"no cap while a try is open", widening, `if end := p.cap(); !end.IsZero() && until.After(end) {`, `if end := p.cap(); false && until.After(end) {`, leaseOwn},
+	{"the cap lowers what was asked for", term, `if known.capped(t.askedUntil) != t.askedUntil {`, `if false {`, leaseOwn},
+	{"trust is not shortened by the cap", term, `m0 -= t.missing(w0)`, `_ = t.missing(w0)`, leaseOwn},
+	{"commit although a mark was refused", widen, `	return errReserved
+}`, `	return nil
+}`, leaseOwn},
+	{"commit of another try", widening, `onlyIf: "item_format = :format AND widen_try = :try AND widen_state = :open " +`, `onlyIf: "item_format = :format AND :try = :try AND widen_state = :open " +`, stores},
+	{"commit of a void try", widening, `onlyIf: "item_format = :format AND widen_try = :try AND widen_state = :open " +`, `onlyIf: "item_format = :format AND widen_try = :try AND :open = :open " +`, stores},
+	{"void of a committed try", widening, `onlyIf: "item_format = :format AND widen_try = :try AND widen_state = :open",`, `onlyIf: "item_format = :format AND widen_try = :try AND :open = :open",`, stores},
+	{"begin over another try", widening, `AND widen_try = :before AND widen_state = :seen",`, `AND :before = :before AND widen_state = :seen",`, stores},
+	{"numbers come while a try is open", widening, `AND widen_try = :try AND widen_state <> :open",`, `AND widen_try = :try AND :open = :open",`, stores},
+	{"numbers come before their width", widen, `to := min(size, 1<<c.Pool.bits())`, `to := size`, leaseOwn},
+}

@@ -28,18 +28,20 @@ type Server struct {
 	wake chan struct{} // somebody looks
 	gone chan struct{} // closed when run returns
 
-	mu      sync.Mutex
-	whole   bool // every group was read
-	model   model
-	readAt  time.Time // when the last turn ended well; zero when none is recent
-	trouble string    // why the last turn did not
-	reads   int       // groups that the last turn read
-	history history
-	news    []news
-	fresh   []news // since the last turn
-	marked  map[int]string
-	said    string
-	pages   map[*page]bool
+	mu    sync.Mutex
+	whole bool // every group was read
+	// wasWhole says how the pool was shown after the last turn.
+	wasWhole bool
+	model    model
+	readAt   time.Time // when the last turn ended well; zero when none is recent
+	trouble  string    // why the last turn did not
+	reads    int       // groups that the last turn read
+	history  history
+	news     []news
+	fresh    []news // since the last turn
+	marked   map[int]string
+	said     string
+	pages    map[*page]bool
 }
 
 // Options of a [Server].
@@ -174,7 +176,10 @@ func (s *Server) finish(c *change, read int, began time.Time, err error) {
 		n.At = now.UnixMilli()
 		s.tell(n)
 	}
+	grown := s.whole && s.isWhole() != s.wasWhole
+	s.wasWhole = s.isWhole()
 	for p := range s.pages {
+		p.synced = p.synced && !grown // it is shown in another way from here on
 		s.send(p, c)
 	}
 	s.fresh = s.fresh[:0]

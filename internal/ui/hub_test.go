@@ -152,6 +152,25 @@ func TestALargePoolIsShownByGroup(t *testing.T) {
 	})
 }
 
+func TestAPoolThatGrowsIsShownByGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := started(t, 1024)
+		p := s.open(-1)
+		defer s.close(p)
+		if all := next[allMessage](t, p, "all"); !all.Whole || len(all.Numbers) != 1024 {
+			t.Fatalf("%+v", all)
+		}
+		next[turnMessage](t, p, "turn")
+		if _, err := lease.OpenPool(store, "orders").Resize(t.Context(), lease.SeedSpec{Size: 2048}); err != nil {
+			t.Fatal(err)
+		}
+		if all := next[allMessage](t, p, "all"); all.Whole || len(all.Groups) != 8 || len(all.Numbers) != 0 || all.Size != 2048 {
+			t.Errorf("%d groups, %d numbers", len(all.Groups), len(all.Numbers))
+		}
+		next[turnMessage](t, p, "turn")
+	})
+}
+
 func TestNewsOfManyIsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := started(t, 256)

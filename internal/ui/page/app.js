@@ -26,10 +26,16 @@ const stream = new Stream({
     if (event === 'trouble') return trouble(data)
     const change = event === 'all' ? pool.all(data) : pool.turn(data)
     trouble(pool.status.trouble)
-    if (event === 'all') begin()
-    else if (!grid.byGroup && [...change.numbers].some((n) => !grid.has(n) && pool.numbers.has(n))) grid.lay(pool)
-    else for (const id of grid.byGroup ? change.groups : change.numbers) grid.draw(pool, id)
-    show(event === 'all' || change.moved)
+    if (event === 'all') {
+      begin()
+      return show(true)
+    }
+    const changed = grid.byGroup ? change.groups : change.numbers
+    if (changed.some((id) => !grid.has(id))) {
+      where() // it has grown
+      grid.lay(pool)
+    } else for (const id of changed) grid.draw(pool, id)
+    show(grid.byGroup ? changed.length > 0 : change.moved)
   },
 })
 

@@ -36,11 +36,13 @@ export class Pool {
       numbers.add(n.n)
     }
     for (const [id, expires, reserved, renewal] of m.beats ?? []) {
-      Object.assign(this.numbers.get(id) ?? {}, { expires, reserved, renewal })
+      const n = this.numbers.get(id)
+      if (!n) continue
+      Object.assign(n, { expires, reserved, renewal })
       numbers.add(id)
     }
-    for (const n of Object.keys({ ...before, ...this.marks })) {
-      if (before[n] !== this.marks[n]) numbers.add(Number(n))
+    for (const n of Object.keys({ ...before, ...this.marks }).map(Number)) {
+      if (before[n] !== this.marks[n] && this.numbers.has(n)) numbers.add(n)
     }
     const groups = Object.entries(m.groups ?? {}).map(([g, counts]) => {
       this.groups[g] = counts
@@ -54,7 +56,7 @@ export class Pool {
       }
     }
     this.news = this.news.concat(m.news ?? []).slice(-100)
-    return { numbers, groups, moved: (m.numbers ?? []).length > 0 }
+    return { numbers: [...numbers], groups, moved: (m.numbers ?? []).length > 0 }
   }
 
   #take(m) {

@@ -147,7 +147,7 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 		a.abandon(ctx, t.lease.NodeID, t.lease.Holder) // nothing was stamped
 		return fmt.Errorf("%w: %w", errUnfit, err)
 	}
-	a.emit(Event{Kind: EventClaimed, Lease: t.lease, Took: a.clock.Monotonic() - began})
+	a.emit(a.asOfNow(Event{Kind: EventClaimed, Lease: t.lease, Took: a.clock.Monotonic() - began}))
 	return nil
 }
 

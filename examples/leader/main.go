@@ -1,0 +1,98 @@
+// Command leader shows the two ways to have a leader, side by side.
+//
+// By state: a pure function of who is alive. It costs nothing and needs no election, but two members that see different states, in a
+// partition, follow two leaders. Right where a second leader does work twice and no harm.
+//
+// By lease: a pool of one number. One process at a time believes that it leads, within the stated clock error, and the version tells a
+// resource which leader is the newer one. Right where two would do harm; the resource must compare the version then (see examples/broker).
+//
+//	NODELEASE_TABLE=… NODELEASE_POOL=members go run ./examples/leader -name a -leaders leader
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+type member struct {
+	name, leaders string
+	ttl           time.Duration
+}
+
+func main() {
+	log.SetFlags(0)
+	var m member
+	flag.StringVar(&m.name, "name", "", "a stable `name` for this process, which no other one has")
+	flag.StringVar(&m.leaders, "leaders", "leader", "the `pool` of one number that is the leader lease")
+	flag.DurationVar(&m.ttl, "ttl", lease.DefaultTTL, "length of the leases: how long a dead leader is waited for")
+	flag.Parse()
+	if err := lease.Run(context.Background(), m.lease(""), m.takePart); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// lease is the terms of a lease; guards are given, so that short ones can be tried.
+func (m member) lease(pool string) lease.Config {
+	return lease.Config{Pool: pool, TTL: m.ttl, Guard: m.ttl / 5, ClaimGuard: m.ttl / 10}
+}
+
+func (m member) takePart(ctx context.Context, agent *lease.Agent) error {
+	aws, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return err
+	}
+	table := cluster.NewTable(dynamodb.NewFromConfig(aws), os.Getenv("NODELEASE_TABLE"))
+	node, err := cluster.Start(ctx, cluster.Config{NodeID: m.name, Coordinator: table, Agent: agent})
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+
+	ended := make(chan error, 1)
+	go func() { ended <- m.leadByLease(ctx) }()
+	led := ""
+	for e := range node.Changes(ctx) {
+		if leader, ok := cluster.LowestSession(e.State); ok && leader.NodeID != led {
+			led = leader.NodeID
+			fmt.Printf("%s: leader by state is %s, of %d\n", m.name, led, e.State.Len())
+		}
+	}
+	if err := <-ended; err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// leadByLease waits for its turn, leads until it is told to stop or loses the lease, and gives it to the next at once.
+func (m member) leadByLease(ctx context.Context) error {
+	for ctx.Err() == nil {
+		cfg := m.lease(m.leaders)
+		cfg.Wait = time.Hour
+		leader, err := lease.Start(ctx, cfg)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if l, err := leader.Lease(); err == nil {
+			fmt.Printf("%s: leader by lease, version %d\n", m.name, l.Version)
+		}
+		select {
+		case <-leader.Done(): // lost: stand in line again
+		case <-ctx.Done():
+			return leader.Close()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// asMember makes the test's own binary run as the program.
+const asMember = "TEST_AS_MEMBER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asMember) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// The leader is killed; by state and by lease the other one follows, with a larger version.
+func TestSuccession(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	for pool, size := range map[string]int{"members": 4, "leader": 1} {
+		if _, err := lease.OpenPool(lease.NewDynamoDB(client, table), pool).Seed(t.Context(), lease.SeedSpec{Size: size}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := func(name string) (*exec.Cmd, *lines) {
+		t.Helper()
+		command := exec.Command(os.Args[0], "-name", name, "-ttl", "4s")
+		command.Env = append(os.Environ(), asMember+"=1", "NODELEASE_TABLE="+table, "NODELEASE_POOL=members", "AWS_ENDPOINT_URL_DYNAMODB="+*client.Options().BaseEndpoint,
+			"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=none", "AWS_SECRET_ACCESS_KEY=none")
+		command.Stderr = os.Stderr
+		out, err := command.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = command.Process.Kill()
+			_ = command.Wait()
+		})
+		return command, newLines(out)
+	}
+	a, said := start("a")
+	said.await(t, "a: leader by state is a, of 1", "a: leader by lease, version 1")
+	_, saidB := start("b")
+	saidB.await(t, "b: leader by state is a, of 2")
+	if err := a.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	saidB.await(t, "b: leader by state is b, of 1", "b: leader by lease, version 2")
+}
+
+// lines are what a process says, in any order.
+type lines struct {
+	scanner *bufio.Scanner
+	said    map[string]bool
+}
+
+func newLines(r io.Reader) *lines {
+	return &lines{bufio.NewScanner(r), map[string]bool{}}
+}
+
+func (l *lines) await(t *testing.T, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		for !l.said[w] {
+			if !l.scanner.Scan() {
+				t.Fatalf("it ended without %q; it said %v", w, l.said)
+			}
+			l.said[l.scanner.Text()] = true
+		}
+	}
+}

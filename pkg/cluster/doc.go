@@ -32,8 +32,7 @@
 // A node has two names. NodeID is the application's: stable, it survives
 // restarts. SessionID is a UUIDv7, new for each incarnation and after each
 // silence that was longer than the time-out: others have dropped the old one by
-// then, and may have acted on that. A silence that nobody measured, as when the
-// process was frozen, shows the old session for one more renewal.
+// then, and may have acted on that.
 //
 // With a [lease.Agent] the heartbeat is the renewal: what the node says of itself
 // stands in the lease's metadata, and no second write is made. There is no join

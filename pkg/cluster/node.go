@@ -19,26 +19,19 @@ var (
 	ErrClosed = errors.New("cluster: closed")
 )
 
-// What a node with a lease says of itself in the lease's metadata.
-const (
-	metaNode    = "node"
-	metaSession = "session_id"
-	metaLeft    = "has_left" // it takes part no more, though the lease goes on
-)
-
 // Node is one live process in a cluster. All of its methods are safe for
 // concurrent use, and none waits for a listener.
 type Node struct {
 	cfg Config
 
-	mu     sync.Mutex
-	now    view
-	turned chan struct{} // closed by the next heartbeat
-	err    error
-	done   chan struct{}
+	mu        sync.Mutex
+	now       view
+	confirmed time.Time     // the last heartbeat
+	turned    chan struct{} // closed by the next heartbeat
+	err       error
+	done      chan struct{}
 
 	// Only the heartbeat's goroutine has these.
-	confirmed time.Time       // the last heartbeat
 	expired   time.Time       // the last time that this node had the backend forget
 	published Versions        // what it said last that it knows
 	renewed   <-chan struct{} // of the agent, asked for before the lease was read
@@ -75,6 +68,10 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err := n.rotate(); err != nil {
 		return nil, err
 	}
+	if cfg.Agent != nil {
+		n.renewed = cfg.Agent.Renewed()
+		cfg.Agent.BeforeResume(func() { _ = n.rotateIfSilent() }) // a failure shows at the next turn
+	}
 	for failed := n.turn(ctx); failed != nil; failed = n.turn(ctx) {
 		if err := n.pause(ctx, false); err != nil {
 			return nil, errors.Join(fmt.Errorf("cluster: no heartbeat of %q yet: %w: %w", cfg.NodeID, err, failed), n.Close())
@@ -110,7 +107,7 @@ func (n *Node) pause(ctx context.Context, ok bool) error {
 	if n.cfg.Agent != nil {
 		lost = n.cfg.Agent.Done()
 		// Nothing to do between renewals, but a silence that is too long.
-		wait = max(time.Until(n.confirmed.Add(n.cfg.Timeout)), 0) + 1
+		wait = max(n.cfg.Timeout-n.silence(), 0) + 1
 	}
 	t := time.NewTimer(wait)
 	defer t.Stop()
@@ -131,12 +128,9 @@ func (n *Node) pause(ctx context.Context, ok bool) error {
 
 // turn does one heartbeat.
 func (n *Node) turn(ctx context.Context) error {
-	if time.Since(n.confirmed) > n.cfg.Timeout {
-		n.confirmed = time.Now() // of the new session, which has been silent for no time
-		if err := n.rotate(); err != nil {
-			n.end(err)
-			return err
-		}
+	if err := n.rotateIfSilent(); err != nil {
+		n.end(err)
+		return err
 	}
 	if n.cfg.Agent != nil {
 		if err := n.renewal(); err != nil {
@@ -151,7 +145,6 @@ func (n *Node) turn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.confirmed = time.Now()
 	state := n.observe(members)
 	n.tellKnown(one, state)
 	n.expire(one)
@@ -162,7 +155,7 @@ func (n *Node) turn(ctx context.Context) error {
 func (n *Node) observe(members []Member) State {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.now.self.Heartbeat = time.Now()
+	n.now.self.Heartbeat, n.confirmed = time.Now(), time.Now()
 	for _, m := range members {
 		if m.Same(n.now.self) {
 			n.now.self = m
@@ -185,44 +178,6 @@ func (n *Node) expire(ctx context.Context) {
 		return
 	}
 	n.expired = time.Now()
-}
-
-// rotate begins a new session.
-func (n *Node) rotate() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.now.self.SessionID = newSession()
-	if n.cfg.Agent == nil {
-		return nil
-	}
-	n.renewed = n.cfg.Agent.Renewed()
-	err := n.cfg.Agent.SetMetadata(map[string]string{metaNode: n.cfg.NodeID, metaSession: n.now.self.SessionID, metaLeft: ""})
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrLease, err)
-	}
-	return nil
-}
-
-// renewal takes in what the lease says, if it is held.
-func (n *Node) renewal() error {
-	n.renewed = n.cfg.Agent.Renewed() // before the look, so that none is missed
-	l, err := n.cfg.Agent.Lease()
-	if err != nil {
-		return err
-	}
-	n.confirmed = time.Now()
-	n.mu.Lock()
-	other := n.now.self.Number != NoNumber && (n.now.self.Number != l.NodeID || n.now.self.Version != l.Version)
-	n.now.self.Number, n.now.self.Version = l.NodeID, l.Version
-	n.now.self.Metadata = said(l.Metadata)
-	n.mu.Unlock()
-	if other { // another number is another incarnation
-		if err := n.rotate(); err != nil {
-			n.end(err)
-			return err
-		}
-	}
-	return nil
 }
 
 // view is the present one, and a channel that the next heartbeat closes.
@@ -266,6 +221,7 @@ func (n *Node) end(err error) {
 	n.err = err
 	close(n.done)
 	if n.cfg.Agent != nil {
+		n.cfg.Agent.BeforeResume(nil)
 		if err := n.cfg.Agent.SetMetadata(map[string]string{metaLeft: "1"}); err != nil {
 			n.cfg.Logger.Warn("cluster mark not set", "cluster", n.cfg.Cluster, "node_id", n.cfg.NodeID, "error", err)
 		}

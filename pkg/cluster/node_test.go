@@ -66,7 +66,7 @@ func TestRotation(t *testing.T) {
 	for _, c := range []struct {
 		silence time.Duration
 		rotated bool
-	}{{timeout - timeout/3, false}, {3 * timeout, true}} {
+	}{{timeout / 2, false}, {3 * timeout, true}} {
 		t.Run(c.silence.String(), func(t *testing.T) {
 			virtual(t, func(t *testing.T) {
 				shared := cluster.NewMemory()

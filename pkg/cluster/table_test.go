@@ -75,7 +75,7 @@ func TestFatalListenerMarksTheLease(t *testing.T) {
 		}
 		_, c := tab.leased(t, "c")
 		<-b.Done()
-		wait(timeout)
+		wait(settled) // the mark, the digest's next writing and the next look
 		if names(a.State()) != "a c" || names(c.State()) != "a c" {
 			t.Errorf("a sees %q, c %q", names(a.State()), names(c.State()))
 		}
@@ -251,6 +251,31 @@ func TestWaitKnown(t *testing.T) {
 		wait(time.Minute)
 		if writes := tab.count("a UpdateItem"); writes > 2*14 {
 			t.Errorf("%d writes in a minute by the oldest, which renews and writes the digest 12 times", writes)
+		}
+	})
+}
+
+// A lost number is replaced by another: another incarnation.
+func TestAnotherNumber(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		_, a := tab.leased(t, "a")
+		agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.client("b"), tab.name), Pool: "orders", Logger: silent, OnLost: lease.Reacquire})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer agent.Close()
+		b := join(t, cluster.NewTable(tab.client("b"), tab.name), "b", func(c *cluster.Config) { c.Agent = agent })
+		wait(settled)
+		before := b.Self()
+		store := lease.NewDynamoDB(tab.client(""), tab.name)
+		if _, err := store.Write(t.Context(), lease.ForceRelease{Key: lease.Key{Pool: "orders", NodeID: before.Number}, Version: before.Version}); err != nil {
+			t.Fatal(err)
+		}
+		wait(2 * settled)
+		after := b.Self()
+		if after.Number == before.Number || after.SessionID == before.SessionID || names(a.State()) != "a b" || !a.State().Equal(b.State()) {
+			t.Errorf("was %+v, is %+v; a sees %q", before, after, names(a.State()))
 		}
 	})
 }

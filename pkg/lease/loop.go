@@ -52,6 +52,7 @@ func (a *Agent) current() error {
 // renew sends one renewal and reports whether it was confirmed.
 func (a *Agent) renew(ctx context.Context) bool {
 	a.uncap(ctx, a.timeline.Now())
+	a.announce()
 	a.mu.Lock()
 	// The number, both clocks and what is asked for are taken together: m0 before
 	// the request is sent, w0 from the clock that generators stamp from, so that a

@@ -12,6 +12,7 @@ type description struct {
 	all     map[string]string
 	changed bool          // since the claim: renewals carry it from now on
 	renewed chan struct{} // closed by the next confirmation; nil if nobody waits
+	resume  func()        // BeforeResume
 }
 
 // SetMetadata changes what the holder says of itself, name by name: an empty
@@ -52,6 +53,29 @@ func (a *Agent) Renewed() <-chan struct{} {
 		a.metadata.renewed = make(chan struct{})
 	}
 	return a.metadata.renewed
+}
+
+// BeforeResume sets what is called before a renewal is sent whose confirmation
+// would resume a suspended lease, so that the holder can say by SetMetadata, with
+// that very renewal, what has changed meanwhile. The renewal waits for it. nil
+// takes it away.
+func (a *Agent) BeforeResume(fn func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.metadata.resume = fn
+}
+
+// announce calls what was set by BeforeResume, if it is time.
+func (a *Agent) announce() {
+	a.mu.Lock()
+	fn := a.metadata.resume
+	if a.term.held(a.clock.Monotonic()) {
+		fn = nil
+	}
+	a.mu.Unlock()
+	if fn != nil {
+		fn()
+	}
 }
 
 // tell lets those go on who wait for a confirmation.

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -57,6 +58,34 @@ func TestSetMetadataChecks(t *testing.T) {
 		if got := item(t, s, 0).Metadata; !maps.Equal(got, cfg.Metadata) {
 			t.Errorf("refused changes left %v", got)
 		}
+	})
+}
+
+// The renewal that resumes a suspended lease says what has changed; the ones
+// before it do not ask.
+func TestBeforeResume(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		a := start(t, config(s))
+		called := 0
+		a.BeforeResume(func() {
+			called++
+			if err := a.SetMetadata(map[string]string{"session_id": "two"}); err != nil {
+				t.Error(err)
+			}
+		})
+		wait(time.Minute)
+		if called > 0 {
+			t.Error("called though nothing was suspended")
+		}
+		s.SetOutage(errors.New("away"))
+		wait(time.Minute)
+		s.SetOutage(nil)
+		<-a.Renewed()
+		if l := item(t, s, 0); called == 0 || l.Metadata["session_id"] != "two" || l.Version != 1 {
+			t.Errorf("called %d times, left %+v", called, l)
+		}
+		a.BeforeResume(nil)
 	})
 }
 

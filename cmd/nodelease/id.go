@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,7 +63,6 @@ func newID(g *globals) *cobra.Command {
 			if !ok {
 				return usagef("--to %s: use %s", to, strings.Join(slices.Sorted(maps.Keys(encodings)), ", "))
 			}
-			// Only what was asked for touches the table: IDs can be taken apart offline.
 			maker, e, err := g.maker(cmd.Context(), layout)
 			if err != nil {
 				return err
@@ -78,9 +78,7 @@ func newID(g *globals) *cobra.Command {
 				}
 				t := takeApart(id, as, e)
 				if maker != nil {
-					if t.MadeBy, err = maker(cmd.Context(), t); err != nil {
-						return err
-					}
+					t.MadeBy = maker(cmd.Context(), t)
 				}
 				all = append(all, t)
 			}
@@ -179,28 +177,36 @@ type madeBy struct {
 }
 
 // maker gives the layouts of the IDs and, where the flags name a table, a way to
-// find out who made one.
-func (g *globals) maker(ctx context.Context, layout string) (who func(context.Context, takenApart) (*madeBy, error), e eras, err error) {
+// find out who made one. A table that cannot be read keeps no ID from being taken
+// apart.
+func (g *globals) maker(ctx context.Context, layout string) (who func(context.Context, takenApart) *madeBy, e eras, err error) {
 	if e, err = namedLayout(layout); err != nil {
 		return nil, e, err
 	}
 	if g.table == "" || g.pool == "" {
 		return nil, e, nil
 	}
+	var item lease.PoolItem
 	store, err := g.store(ctx)
-	if err != nil {
-		return nil, e, err
+	if err == nil {
+		item, err = store.PoolItem(ctx, g.pool)
 	}
-	item, err := store.PoolItem(ctx, g.pool)
-	if err != nil {
+	var usage *usageError
+	switch {
+	case errors.As(err, &usage):
 		return nil, e, err
-	}
-	if layout == "" {
+	case err != nil:
+		unknown := &madeBy{Text: "not known: " + plain(err)}
+		return func(context.Context, takenApart) *madeBy { return unknown }, e, nil
+	case layout == "":
 		e = layoutsOf(item)
 	}
-	return func(ctx context.Context, t takenApart) (*madeBy, error) {
+	return func(ctx context.Context, t takenApart) *madeBy {
 		l, err := store.Get(ctx, g.pool, t.Node)
-		return whoMade(l, t), err
+		if err != nil {
+			return &madeBy{Text: "not known: " + plain(err)}
+		}
+		return whoMade(l, t)
 	}, e, nil
 }
 

@@ -160,8 +160,12 @@ func fromEntryToSweep(t *testing.T, s Store) {
 	if err := agents[1].Close(); err != nil {
 		t.Fatal(err)
 	}
-	fresh := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
-	wantPorts(t, service(t, fresh, "orders"), 0)
+	fresh := directory(t, Config{Store: s, Pool: "orders", MaxAge: 100 * time.Millisecond, Logger: silent})
+	for list := range service(t, fresh, "orders").Watch(t.Context()) {
+		if slices.Equal(portsOf(list), []int{0}) {
+			break
+		}
+	}
 	for round, want := range []int{2, 0} {
 		if cleared, err := Sweep(t.Context(), s, "orders"); err != nil || cleared != want {
 			t.Errorf("sweep %d cleared %d, %v, want %d", round, cleared, err, want)

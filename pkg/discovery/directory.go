@@ -65,7 +65,8 @@ type Directory struct {
 	pool *lease.Pool
 
 	mu         sync.Mutex
-	groups     map[int]*cached[holders] // by number, for all lookups
+	groups     map[int]*cached[group] // by number, for all lookups
+	mute       time.Time              // until then nothing is published
 	registrars map[*lease.Agent]*registrar
 }
 
@@ -77,6 +78,6 @@ func New(cfg Config) (*Directory, error) {
 	}
 	return &Directory{
 		cfg: cfg, pool: lease.OpenPool(cfg.Store.leases(), cfg.Pool),
-		groups: map[int]*cached[holders]{}, registrars: map[*lease.Agent]*registrar{},
+		groups: map[int]*cached[group]{}, registrars: map[*lease.Agent]*registrar{},
 	}, nil
 }

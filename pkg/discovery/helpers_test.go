@@ -50,6 +50,7 @@ type counting struct {
 	*Memory
 	mu                    sync.Mutex
 	queries, gets, writes int
+	published             int
 	lose                  func(partition string, r record) bool // the write is done, the answer lost
 }
 
@@ -70,7 +71,11 @@ func (c *counting) get(ctx context.Context, partition string, nodeID int) (recor
 }
 
 func (c *counting) write(ctx context.Context, partition string, r record) (record, bool, error) {
-	c.note(&c.writes)
+	if r.NodeID == sharedNode {
+		c.note(&c.published)
+	} else {
+		c.note(&c.writes)
+	}
 	now, applied, err := c.Memory.write(ctx, partition, r)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// holders is what one group of leases says, by number.
+// holders is what some leases say, by number.
 type holders map[int]holder
 
 // holder is what counts of a lease: who, and until when.
@@ -27,86 +27,79 @@ func (h holders) of(r record) time.Time {
 	return time.Time{}
 }
 
-// againAfter is how old leases are before they are read again earlier than
-// MaxAge asks for.
+// ended reports whether a lease that counted when they were read, at a time, has
+// ended since, unless it was renewed.
+func (h holders) ended(entries []record, at time.Time) bool {
+	now := time.Now()
+	for _, r := range entries {
+		if ends := h.of(r); ends.After(at) && !ends.After(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// unaware reports whether an entry is of a lease that they do not know yet.
+func (h holders) unaware(entries []record) bool {
+	for _, r := range entries {
+		if r.Version > h[r.NodeID].version {
+			return true
+		}
+	}
+	return false
+}
+
+// againAfter is how old an answer is before it is asked for again earlier than
+// MaxAge wants.
 const againAfter = 500 * time.Millisecond
 
-// good reports whether leases read at a time still tell which of the entries
-// count. Old ones show a lease as ended that was renewed since, or do not know
-// an entry's lease yet.
-func (h holders) good(entries []record, at time.Time, maxAge time.Duration) bool {
-	now := time.Now()
-	switch age := now.Sub(at); {
-	case age >= maxAge:
-		return false
-	case age < againAfter:
-		return true
-	}
-	for _, r := range entries {
-		ends := h.of(r)
-		if ends.After(at) && !ends.After(now) || r.Version > h[r.NodeID].version {
-			return false
-		}
-	}
-	return true
+// group is what one group of leases says, and when it was read.
+type group struct {
+	holders
+	at time.Time
 }
 
-// live leaves of the entries those whose lease is live, and tells when the first
-// of these leases ends. The leases are read by the group: no read per instance.
-func (d *Directory) live(ctx context.Context, entries []record) (list []Instance, ends time.Time, err error) {
+// read reads the groups of leases that the entries are in, those that need it,
+// all at once: no read per instance. It tells how old the oldest answer is.
+func (d *Directory) read(ctx context.Context, entries []record) (holders, time.Time, error) {
 	byGroup := map[int][]record{}
 	for _, r := range entries {
-		if r.Holder == "" || r.Address == nil {
-			continue
-		}
-		if d.cfg.Live == nil {
-			byGroup[r.NodeID/lease.GroupSize] = append(byGroup[r.NodeID/lease.GroupSize], r)
-		} else if d.cfg.Live(r.NodeID, r.Version) {
-			list = append(list, r.instance())
-		}
+		byGroup[r.NodeID/lease.GroupSize] = append(byGroup[r.NodeID/lease.GroupSize], r)
 	}
-	groups, err := d.holders(ctx, byGroup)
-	if err != nil {
-		return nil, ends, err
-	}
-	now := time.Now()
-	for _, r := range entries {
-		until := groups[r.NodeID/lease.GroupSize].of(r)
-		if r.Address == nil || !until.After(now) {
-			continue
-		}
-		list = append(list, r.instance())
-		if ends.IsZero() || until.Before(ends) {
-			ends = until
-		}
-	}
-	return list, ends, nil
-}
-
-// holders reads the groups that entries are in, those that need it, all at once.
-func (d *Directory) holders(ctx context.Context, byGroup map[int][]record) (map[int]holders, error) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	all, errs := map[int]holders{}, []error{}
+	all, oldest, errs := holders{}, time.Now(), []error{}
 	for n, entries := range byGroup {
+		good := func(g group, at time.Time) bool {
+			age := time.Since(at)
+			return age < min(againAfter, d.cfg.MaxAge) || age < d.cfg.MaxAge && !g.ended(entries, at) && !g.unaware(entries)
+		}
 		wg.Go(func() {
-			h, err := d.group(n).get(ctx,
-				func(h holders, at time.Time) bool { return h.good(entries, at, d.cfg.MaxAge) },
-				func(ctx context.Context) (holders, error) { return readHolders(ctx, d.pool, n) })
+			g, err := d.group(n).get(ctx, good, func(ctx context.Context) (group, error) {
+				at := time.Now()
+				h, err := readHolders(ctx, d.pool, n)
+				return group{h, at}, err
+			})
 			mu.Lock()
 			defer mu.Unlock()
-			all[n], errs = h, append(errs, err)
+			for _, r := range entries {
+				all[r.NodeID] = g.holders[r.NodeID]
+			}
+			if g.at.Before(oldest) {
+				oldest = g.at
+			}
+			errs = append(errs, err)
 		})
 	}
 	wg.Wait()
-	return all, errors.Join(errs...)
+	return all, oldest, errors.Join(errs...)
 }
 
-func (d *Directory) group(n int) *cached[holders] {
+func (d *Directory) group(n int) *cached[group] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.groups[n] == nil {
-		d.groups[n] = newCached[holders]()
+		d.groups[n] = newCached[group]()
 	}
 	return d.groups[n]
 }

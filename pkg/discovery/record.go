@@ -18,6 +18,8 @@ type record struct {
 	Revision int64    `dynamodbav:"revision"`
 	Address  *Address `dynamodbav:"metadata,omitempty"`
 	Places   []string `dynamodbav:"places,omitempty"`
+	// Leases is what a reader left for others; see shared.go.
+	Leases map[string]lent `dynamodbav:"leases,omitempty"`
 }
 
 // buried is the record of a number that version's holder left: newer than

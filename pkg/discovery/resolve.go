@@ -20,6 +20,27 @@ type Instance struct {
 	Address
 }
 
+// live leaves of the entries those whose lease is live, and tells when the first
+// of these leases ends.
+func (d *Directory) live(v view) (list []Instance, ends time.Time) {
+	now := time.Now()
+	for _, r := range v.entries {
+		if d.cfg.Live != nil {
+			if d.cfg.Live(r.NodeID, r.Version) {
+				list = append(list, r.instance())
+			}
+			continue
+		}
+		if until := v.leases.of(r); until.After(now) {
+			list = append(list, r.instance())
+			if ends.IsZero() || until.Before(ends) {
+				ends = until
+			}
+		}
+	}
+	return list, ends
+}
+
 func (r record) instance() Instance {
 	return Instance{r.NodeID, r.Holder, r.Version, r.Address.clone()}
 }
@@ -28,9 +49,9 @@ func (r record) instance() Instance {
 // remembers the last answer. It is safe for concurrent use; keep it for as long
 // as answers are asked for.
 type Lookup struct {
-	dir     *Directory
-	at      place
-	entries *cached[[]record]
+	dir  *Directory
+	at   place
+	view *cached[view]
 
 	mu   sync.Mutex
 	last []Instance
@@ -54,7 +75,7 @@ func (d *Directory) lookup(p place, err error) (*Lookup, error) {
 	if err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
 	}
-	return &Lookup{dir: d, at: p, entries: newCached[[]record]()}, nil
+	return &Lookup{dir: d, at: p, view: newCached[view]()}, nil
 }
 
 // Resolve gives the live instances, by number; none is no error. What it reads is
@@ -72,14 +93,11 @@ func (l *Lookup) Resolve(ctx context.Context) ([]Instance, error) {
 // resolve also tells when the first of the leases ends; zero: not known.
 func (l *Lookup) resolve(ctx context.Context) ([]Instance, time.Time, error) {
 	d := l.dir
-	entries, err := l.entries.get(ctx,
-		func(_ []record, at time.Time) bool { return time.Since(at) < d.cfg.MaxAge },
-		func(ctx context.Context) ([]record, error) { return d.cfg.Store.query(ctx, l.at.in(d.cfg.Pool)) })
-	var list []Instance
-	var ends time.Time
-	if err == nil {
-		list, ends, err = d.live(ctx, entries)
-	}
+	v, err := l.view.get(ctx, func(v view, at time.Time) bool {
+		age := time.Since(at)
+		return age < min(againAfter, d.cfg.MaxAge) || age < d.cfg.MaxAge && !v.leases.ended(v.entries, v.at)
+	}, func(ctx context.Context) (view, error) { return d.look(ctx, l.at) })
+	list, ends := d.live(v)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {

@@ -73,7 +73,7 @@ func (t *Table) write(ctx context.Context, partition string, r record) (record, 
 	}
 	set, remove := "SET version = :version, revision = :revision", ""
 	given := attributes{":version": values["version"], ":revision": values["revision"]}
-	for _, name := range []string{"holder", "metadata", "places"} {
+	for _, name := range []string{"holder", "metadata", "places", "leases"} {
 		if values[name] == nil {
 			remove += ", " + name
 			continue

@@ -111,20 +111,27 @@ func TestUnits(t *testing.T) {
 		if got := ports(t, l); len(got) != c.n {
 			t.Fatalf("%d instances", len(got))
 		}
-		t.Logf("%s: %d calls, %v reads for %d instances", c.service, m.calls, m.reads, c.n)
+		t.Logf("%s: %d calls, %v reads, %v writes for %d instances", c.service, m.calls, m.reads, m.writes, c.n)
 		entries := math.Ceil(float64(c.n*size)/4096) / 2 // for nothing, DynamoDB itself takes 0.5
+		note := math.Ceil(float64(c.n*32) / 1024)        // what is left for others
 		switch {
 		case i == 0:
 			group = m.reads - entries
 		case c.n == 0:
 			group = 0
 		}
-		if off := math.Abs(m.reads - entries - group); off > 0.5 || group > 12.5 {
-			t.Errorf("%v reads, want %v for the entries and %v for the leases", m.reads, entries, group)
+		if off := math.Abs(m.reads - entries - group); off > 0.5 || group > 12.5 || m.writes > note {
+			t.Errorf("%v reads, want %v for the entries and %v for the leases; %v writes, want at most %v", m.reads, entries, group, m.writes, note)
 		}
 		m.reset()
 		if ports(t, l); m.calls != 0 {
 			t.Errorf("%d calls for an answer that was known", m.calls)
+		}
+		other := directory(t, Config{Store: NewTable(m, table), Pool: "orders", MaxAge: time.Hour, Logger: silent})
+		ports(t, service(t, other, c.service))
+		t.Logf("%s, the next reader: %d calls, %v reads, %v writes", c.service, m.calls, m.reads, m.writes)
+		if most := entries + note/8 + 0.5; m.calls != 1 || m.reads > most || m.writes != 0 {
+			t.Errorf("the next reader: %d calls, %v reads, %v writes, want one call and at most %v", m.calls, m.reads, m.writes, most)
 		}
 	}
 	m.reset()

@@ -107,6 +107,54 @@ func TestCallersShareAnAnswer(t *testing.T) {
 	})
 }
 
+// Of many readers one reads the leases, and leaves what it found for the others.
+func TestReadersShareLeases(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, nil)
+		register(t, w.directory(t, nil), a, Service{"orders", at(1)})
+		var readers []*Lookup
+		for range 50 {
+			readers = append(readers, service(t, w.directory(t, nil), "orders"))
+		}
+		for range 60 { // a minute
+			wait(time.Second)
+			for _, l := range readers {
+				wantPorts(t, l, 1)
+			}
+		}
+		looked := 0
+		for _, l := range readers {
+			l.dir.mu.Lock()
+			looked += len(l.dir.groups)
+			l.dir.mu.Unlock()
+		}
+		if w.store.published > 15 || looked > 15 {
+			t.Errorf("leases were read by %d readers, and published %d times", looked, w.store.published)
+		}
+
+		// A new instance is no one's to know yet: the next reader finds out.
+		register(t, w.directory(t, nil), w.agent(t, nil), Service{"orders", at(2)})
+		wantPorts(t, service(t, w.directory(t, nil), "orders"), 1, 2)
+
+		// One whose clock is ahead by an hour spoils nothing for the others.
+		entries, err := w.store.query(t.Context(), "orders#svc#orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong := holders{}
+		for _, e := range entries {
+			wrong[e.NodeID] = holder{e.Holder, e.Version, time.Now().Add(time.Second)}
+		}
+		if _, applied, err := w.store.write(t.Context(), "orders#svc#orders", share(entries, wrong, time.Now().Add(time.Hour))); !applied || err != nil {
+			t.Fatal(applied, err)
+		}
+		w.kill(a)
+		wait(20 * time.Second)
+		wantPorts(t, service(t, w.directory(t, nil), "orders"), 2)
+	})
+}
+
 // A process that knows already who lives reads no lease.
 func TestLive(t *testing.T) {
 	virtual(t, func(t *testing.T) {
@@ -139,7 +187,7 @@ func churn(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 10))
 	w := newWorld(12)
 	d := w.directory(t, nil)
-	l := service(t, d, "orders")
+	readers := []*Lookup{service(t, d, "orders"), service(t, w.directory(t, nil), "orders")}
 	w.store.lose = func(string, record) bool { return r.IntN(10) == 0 }
 	offers := func(port int) []Offer {
 		return []Offer{Service{"orders", at(port)}, Endpoint{"shard", fmt.Sprint(port % 20), at(port)}}
@@ -152,7 +200,7 @@ func churn(t *testing.T, seed uint64) {
 		}
 	}
 	whenExpired := func(l lease.Lease) time.Time { return l.ExpiresAt }
-	soon := func(lease.Lease) time.Time { return time.Now().Add(DefaultMaxAge) }
+	soon := func(lease.Lease) time.Time { return time.Now().Add(2 * DefaultMaxAge) }
 	port := 0
 	for range 300 {
 		wait(rand.N(6 * time.Second))
@@ -192,7 +240,7 @@ func churn(t *testing.T, seed uint64) {
 				t.Fatal(err)
 			}
 		}
-		list, err := l.Resolve(t.Context())
+		list, err := readers[r.IntN(2)].Resolve(t.Context())
 		for _, i := range list {
 			if end, ok := over[i.Holder]; ok && err == nil && time.Now().After(end) {
 				t.Fatalf("%+v is given, over since %v", i, time.Since(end))
@@ -200,9 +248,10 @@ func churn(t *testing.T, seed uint64) {
 		}
 	}
 	wait(2 * time.Minute)
-	list, err := l.Resolve(t.Context())
-	if err != nil || len(list) != len(living) {
-		t.Errorf("%d are found, %v, %d live", len(list), err, len(living))
+	for _, l := range readers {
+		if list, err := l.Resolve(t.Context()); err != nil || len(list) != len(living) {
+			t.Errorf("%d are found, %v, %d live", len(list), err, len(living))
+		}
 	}
 	w.store.mu.Lock()
 	w.store.lose = nil

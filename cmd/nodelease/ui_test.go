@@ -59,7 +59,7 @@ func TestUI(t *testing.T) {
 // The demo's page shows what is done to the fleet, and ends with it.
 func TestDemoUI(t *testing.T) {
 	t.Parallel()
-	p := start(t, self("demo", "--ui", "--plain", "--tasks", "3", "--ttl", "1s", "--duration", "30s", "--seed", "1"))
+	p := start(t, self("demo", "--ui", "--plain", "--tasks", "3", "--ttl", "1s", "--duration", "40s", "--seed", "1"))
 	_, url, _ := strings.Cut(p.until(t, " page "), "http")
 	onPage(t, "http"+url, `"kind":"kill -9"`)
 	onPage(t, "http"+url, `"kind":"SIGSTOP"`)

@@ -74,7 +74,7 @@ test('every state has a word, a sign and a pattern of its own', async (t) => {
 test('changes show by themselves', async (t) => {
   const page = await look(t, { size: 64, open: 1 })
   await page.is(7, 'free')
-  await fixture.put({ from: 7, state: 'held', task: 'orders-api/7', left: 15_000 })
+  await fixture.put({ from: 7, state: 'held', task: 'orders-api/7' })
   await page.is(7, 'held')
   await page.locator('#news [data-n="7"][data-kind="claimed"]', { hasText: 'orders-api/7' }).waitFor()
   await page.locator('#rows tr[data-n="7"]', { hasText: 'orders-api/7' }).waitFor()
@@ -85,7 +85,7 @@ test('changes show by themselves', async (t) => {
   await facts.getByText('orders-api/7').waitFor()
   assert.match(await facts.innerText(), /Held since\s*\d\d:\d\d:\d\d, for/)
 
-  await fixture.put({ from: 7, state: 'held', task: 'orders-api/7', left: 5_000 })
+  await fixture.put({ from: 7, state: 'held', task: 'orders-api/7', left: 600_000, ttl: 3_600_000 })
   await page.locator('#late [data-n="7"]').waitFor()
   await page.locator('[data-id="7"][data-late]').waitFor()
   await fixture.put({ from: 7, state: 'expired', task: 'orders-api/7' })
@@ -173,7 +173,7 @@ test('both themes, and a choice that is remembered', async (t) => {
 
 const busy = [
   { from: 0, to: 640, state: 'held' }, { from: 47, to: 49, state: 'free' }, { from: 301, to: 309, state: 'cooling' }, { from: 371, state: 'free' },
-  { from: 422, to: 424, state: 'expired' }, { from: 555, state: 'corrupt' }, { from: 200, to: 201, state: 'held', left: 5000 }, { from: 1000, to: 1023, state: 'retired' },
+  { from: 422, to: 424, state: 'expired' }, { from: 555, state: 'corrupt' }, { from: 200, to: 201, state: 'held', left: 600_000, ttl: 3_600_000 }, { from: 1000, to: 1023, state: 'retired' },
 ]
 
 test('1,024 numbers: a change touches what changed', async (t) => {

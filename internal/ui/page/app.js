@@ -104,8 +104,10 @@ async function search() {
   if (asking) return
   asking = true
   try {
-    const answer = await fetch(`find?q=${encodeURIComponent(query || 'held')}&group=${pool.group}`)
-    found = await answer.json()
+    const group = pool.group
+    const answer = await (await fetch(`find?q=${encodeURIComponent(query || 'held')}&group=${group}`)).json()
+    if (query !== $('query').value.trim() || group !== pool.group) return // it is asked again
+    found = answer
     grid.find(query ? new Set(grid.byGroup ? Object.keys(found.groups).map(Number) : found.named) : null)
     holders()
   } catch {

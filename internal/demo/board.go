@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/ui"
+	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -25,6 +26,7 @@ type Board struct {
 	seen     seen
 	tasks    map[string]*taskState
 	leases   []lease.Lease // as the table said last
+	leader   string        // whose session is the oldest of those, empty before anybody's
 	out      bool          // the DynamoDB is away
 	news     []News        // the last ones
 	rate     meter
@@ -229,4 +231,24 @@ func (b *Board) table(leases []lease.Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.leases = leases
+	if name := leaderOf(leases, time.Now()); name != "" && name != b.leader {
+		after := ""
+		if b.leader != "" {
+			after = ", after " + b.leader
+		}
+		b.say("leads", "%s: its session is the oldest of all that are alive%s", name, after)
+		b.leader = name
+	}
+}
+
+// leaderOf elects as the members do, from what the table says.
+func leaderOf(leases []lease.Lease, now time.Time) (name string) {
+	lowest := ""
+	for _, l := range leases {
+		m, ok := cluster.MemberOf(l)
+		if ok && l.State(now) == lease.Held && (lowest == "" || m.SessionID < lowest) {
+			lowest, name = m.SessionID, m.NodeID
+		}
+	}
+	return name
 }

@@ -124,3 +124,32 @@ func TestSnapshotStates(t *testing.T) {
 		t.Errorf("without a number: %v", got)
 	}
 }
+
+// The oldest session leads, of those that are alive and take part; a change is told once.
+func TestBoardTellsWhoLeads(t *testing.T) {
+	b, kinds := testBoard(t)
+	held := func(task, session string, left time.Duration) lease.Lease {
+		return lease.Lease{Holder: "h", Task: task, Version: 1, ExpiresAt: time.Now().Add(left), Metadata: map[string]string{"node": task, "session_id": session}}
+	}
+	one, two := held("task-1", "a", time.Hour), held("task-2", "b", time.Hour)
+	gone := held("task-1", "a", -time.Hour)
+	stranger := lease.Lease{Holder: "h", Task: "x", ExpiresAt: time.Now().Add(time.Hour)}
+	for i, c := range []struct {
+		leases []lease.Lease
+		leader string
+	}{
+		{nil, ""},
+		{[]lease.Lease{stranger, two, one}, "task-1"},
+		{[]lease.Lease{one, two}, "task-1"},
+		{[]lease.Lease{gone, two}, "task-2"},
+		{[]lease.Lease{gone}, "task-2"}, // nobody is known to have followed
+	} {
+		b.table(c.leases)
+		if got := b.snapshot().Leader; got != c.leader {
+			t.Errorf("step %d: %q leads, want %q", i, got, c.leader)
+		}
+	}
+	if want := []string{"leads", "leads"}; !slices.Equal(kinds(), want) {
+		t.Errorf("told %v, want %v", kinds(), want)
+	}
+}

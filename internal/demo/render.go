@@ -65,6 +65,9 @@ func (s Snapshot) counts() string {
 	if s.PageURL != "" {
 		text += "   " + s.PageURL
 	}
+	if s.Leader != "" {
+		text += "   " + s.Leader + " leads"
+	}
 	if s.Outage {
 		return " " + alarm.Render(" DynamoDB IS DOWN ") + faint.Render("  "+text)
 	}
@@ -104,7 +107,7 @@ func newsStyle(kind string) lipgloss.Style {
 		return cold
 	case "suspended", "waiting", "reaped", "no IDs":
 		return warn
-	case "claimed", "resumed", "released", "back", "IDs again":
+	case "leads", "claimed", "resumed", "released", "back", "IDs again":
 		return good
 	case "outage", "DUPLICATE", "DISORDER":
 		return alarm

@@ -48,9 +48,9 @@ func TestRenderFits(t *testing.T) {
 
 func TestRenderSays(t *testing.T) {
 	s := testSnapshot(12, 3)
-	s.Homeless = []string{"task-20", "task-21"}
+	s.Homeless, s.Leader = []string{"task-20", "task-21"}, "task-7"
 	text := ansi.Strip(s.render(100, 30))
-	for _, want := range []string{"12,345,678 IDs compared", "0 duplicates", "123,456 a second", "● 0", "‖ 2", "✖ 3", "task-3", "v11", "suspended", "without a number: task-20, task-21", "▁▁▄█"} {
+	for _, want := range []string{"12,345,678 IDs compared", "0 duplicates", "123,456 a second", "● 0", "‖ 2", "✖ 3", "task-3", "v11", "suspended", "task-7 leads", "without a number: task-20, task-21", "▁▁▄█"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

@@ -18,6 +18,7 @@ type Snapshot struct {
 	Numbers   []Number
 	Homeless  []string // tasks that have no number, and are not dead
 	Outage    bool
+	Leader    string // the task that leads; empty: none yet
 	PageURL   string // empty: none
 	News      []News // oldest first
 }
@@ -40,7 +41,7 @@ func (b *Board) snapshot() Snapshot {
 	now := time.Now()
 	s := Snapshot{
 		Options: b.opts, Summary: b.sum, Elapsed: now.Sub(b.began), PerSecond: b.rate.perSecond,
-		History: slices.Clone(b.history), Outage: b.out, PageURL: b.pageURL, News: slices.Clone(b.news),
+		History: slices.Clone(b.history), Outage: b.out, Leader: b.leader, PageURL: b.pageURL, News: slices.Clone(b.news),
 	}
 	for _, l := range b.leases {
 		n := Number{Node: l.NodeID, State: string(l.State(now)), Version: l.Version}

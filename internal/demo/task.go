@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -61,8 +62,33 @@ func RunTask(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
+		part, leave := context.WithCancel(ctx)
+		defer leave()
+		go takePart(part, agent, spec)
 		return makeIDs(ctx, ids, out)
 	})
+}
+
+// takePart makes the task a member of the fleet's cluster, for as long as it has
+// a lease.
+func takePart(ctx context.Context, agent *lease.Agent, spec taskSpec) {
+	table := cluster.NewTable(client(spec.Endpoint), spec.Table)
+	for ctx.Err() == nil {
+		renewed := agent.Renewed()
+		node, err := cluster.Start(ctx, cluster.Config{NodeID: spec.Name, Agent: agent, Coordinator: table, Logger: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			select {
+			case <-ctx.Done():
+			case <-node.Done():
+			}
+			_ = node.Close()
+			return
+		}
+		select { // suspended: once more when it is not
+		case <-ctx.Done():
+		case <-renewed:
+		}
+	}
 }
 
 // makeIDs makes IDs at a steady pace. While it is fenced (suspended, between two

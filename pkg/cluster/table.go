@@ -89,7 +89,7 @@ func (t *Table) all(ctx context.Context, cluster string, now time.Time, timeout 
 			return nil, err
 		}
 		for _, l := range g.Leases {
-			if m, ok := memberOf(l); ok && !m.Heartbeat.Before(oldest) {
+			if m, ok := MemberOf(l); ok && !m.Heartbeat.Before(oldest) {
 				members = append(members, m)
 			}
 		}
@@ -97,8 +97,9 @@ func (t *Table) all(ctx context.Context, cluster string, now time.Time, timeout 
 	return members, nil
 }
 
-// memberOf is the member that holds a lease, if its holder takes part.
-func memberOf(l lease.Lease) (Member, bool) {
+// MemberOf is the member that holds a lease, if its holder takes part in a
+// cluster. Whether its heartbeat is recent is the reader's to say.
+func MemberOf(l lease.Lease) (Member, bool) {
 	m := Member{
 		Cluster: l.Pool, NodeID: l.Metadata[metaNode], Number: l.NodeID, SessionID: l.Metadata[metaSession], Version: l.Version,
 		Heartbeat: l.ExpiresAt.Add(-l.TTL), Metadata: said(l.Metadata),

@@ -75,13 +75,21 @@ func (d *doctor) checkNumbers(l *listed) {
 		}
 	}
 	want := p.Size - p.ReservedLow
+	if narrow(p) { // the others come with the width that they need
+		want = min(p.Size, p.Numbers) - p.ReservedLow
+	}
 	switch {
 	case there < want:
 		seed := fmt.Sprintf("seed --size %d --floor +1m", p.Size)
 		if p.ReservedLow > 0 {
 			seed += fmt.Sprintf(" --reserved-low %d", p.ReservedLow)
 		}
+		if narrow(p) {
+			seed += " --narrow"
+		}
 		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d of its %d numbers are missing", p.Pool, want-there, want), d.again(seed))
+	case p.Widening.State == lease.WidenOpen && p.Widening.From.Before(l.at):
+		d.add("pool", warning, fmt.Sprintf("a change of the width of %s to %d bits was not finished; any start of a task does it too, when it is needed", p.Pool, p.Widening.Bits), d.again(fmt.Sprintf("resize --size %d", p.Size)))
 	case len(wrong) > 0:
 		d.add("pool", problem, fmt.Sprintf("a resize of %s to %d numbers was not finished: %s", p.Pool, p.Size, some(wrong)), d.again(fmt.Sprintf("resize --size %d", p.Size)))
 	default:

@@ -166,6 +166,19 @@ func TestDoctor(t *testing.T) {
 		{"numbers missing", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 1, "pool_size": 300, "open_groups": 2, "reserved_low": 10})
 		}, "pool", problem, "290 of its 290 numbers are missing", "nodelease seed --size 300 --floor +1m --reserved-low 10"},
+		{"narrow", func(w *ward) {
+			pool := lease.OpenPool(lease.NewDynamoDB(w.Client, w.table), "orders")
+			if _, err := pool.Seed(w.t.Context(), lease.SeedSpec{Size: 1000, Narrow: true}); err != nil {
+				w.t.Fatal(err)
+			}
+		}, "pool", fine, "has all of its 512 numbers", ""},
+		{"width unfinished", func(w *ward) {
+			w.seed("orders", 4)
+			w.put(map[string]any{
+				"pool_group": "orders", "node_id": -1, "item_format": 1, "pool_size": 4, "open_groups": 1, "reserved_low": 0, "layouts": []any{map[string]any{"from": 0, "node_bits": 9}},
+				"widen_try": 1, "widen_from": 1, "widen_bits": 10, "widen_state": "open", "widen_numbers": 4,
+			})
+		}, "pool", warning, "to 10 bits was not finished", "nodelease resize --size 4"},
 		{"resize unfinished", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 4, "version": 0, "reserved_until": 1})

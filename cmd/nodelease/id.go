@@ -41,7 +41,7 @@ func newID(g *globals) *cobra.Command {
 		Use:   "id [ID…]",
 		Short: "Take IDs apart, convert them, and find the first and last ID of a time",
 		Long: "Take IDs apart into time, node and sequence, and show them in every encoding. With a table and a pool it says who made the\n" +
-			"ID, if that is still known. --first and --last give the least and the greatest ID of a time, for queries by ID.\n\n" +
+			"ID, if that is still known, and takes it apart with the width that the pool's node IDs had at its time. --first and --last give the least and the greatest ID of a time, for queries by ID.\n\n" +
 			"Encodings: decimal, base32 (Crockford, 13 characters), base58 (11), hex (16). Times: 2026-11-21T04:05:06Z, 2026-11-21,\n" +
 			"Unix milliseconds, now, or a distance from now such as -1h.\n\nLayouts:\n" + describeLayouts(),
 		Example: "  nodelease id 249733066275188748\n" +
@@ -63,12 +63,12 @@ func newID(g *globals) *cobra.Command {
 			if !ok {
 				return usagef("--to %s: use %s", to, strings.Join(slices.Sorted(maps.Keys(encodings)), ", "))
 			}
-			maker, e, err := g.maker(cmd.Context(), layout)
+			maker, l, err := g.maker(cmd.Context(), layout)
 			if err != nil {
 				return err
 			}
 			if len(args) == 0 {
-				return printRange(cmd, g.json, e, first, last, write)
+				return printRange(cmd, g.json, l, first, last, write)
 			}
 			var all []takenApart
 			for _, arg := range args {
@@ -76,7 +76,7 @@ func newID(g *globals) *cobra.Command {
 				if err != nil {
 					return &usageError{err}
 				}
-				t := takeApart(id, as, e)
+				t := takeApart(id, as, l)
 				if maker != nil {
 					t.MadeBy = maker(cmd.Context(), t)
 				}
@@ -113,7 +113,7 @@ func newID(g *globals) *cobra.Command {
 }
 
 // printRange prints the bounds that were asked for, each on a line.
-func printRange(cmd *cobra.Command, asJSON bool, e eras, first, last string, write func(snowflake.ID) string) error {
+func printRange(cmd *cobra.Command, asJSON bool, l idLayout, first, last string, write func(snowflake.ID) string) error {
 	var r idRange
 	var lines string
 	for _, bound := range []struct {
@@ -131,11 +131,10 @@ func printRange(cmd *cobra.Command, asJSON bool, e eras, first, last string, wri
 		if err != nil {
 			return err
 		}
-		l := e.layoutAt(t)
 		if t.Before(l.Epoch) || !t.Before(l.Expires()) {
-			return usagef("%s %s: the layout %s has IDs from %s to %s", bound.flag, bound.at, e.name, l.Epoch.Format(time.DateOnly), l.Expires().Format(time.DateOnly))
+			return usagef("%s %s: the layout %s has IDs from %s to %s", bound.flag, bound.at, l.name, l.Epoch.Format(time.DateOnly), l.Expires().Format(time.DateOnly))
 		}
-		*bound.id = bound.of(l, t)
+		*bound.id = bound.of(l.Layout, t)
 		lines += write(*bound.id) + "\n"
 	}
 	if asJSON {
@@ -144,10 +143,10 @@ func printRange(cmd *cobra.Command, asJSON bool, e eras, first, last string, wri
 	return say(cmd.OutOrStdout(), lines)
 }
 
-func takeApart(id snowflake.ID, as string, e eras) takenApart {
-	p := e.takeApart(id)
+func takeApart(id snowflake.ID, as string, l idLayout) takenApart {
+	p := l.takeApart(id)
 	return takenApart{
-		ID: id, ReadAs: as, Time: p.Time, Node: p.Node, Sequence: p.Sequence, Layout: e.name,
+		ID: id, ReadAs: as, Time: p.Time, Node: p.Node, Sequence: p.Sequence, Layout: l.name,
 		Base32: id.Base32(), Base58: id.Base58(), Hex: hexOf(id),
 	}
 }
@@ -179,12 +178,12 @@ type madeBy struct {
 // maker gives the layouts of the IDs and, where the flags name a table, a way to
 // find out who made one. A table that cannot be read keeps no ID from being taken
 // apart.
-func (g *globals) maker(ctx context.Context, layout string) (who func(context.Context, takenApart) *madeBy, e eras, err error) {
-	if e, err = namedLayout(layout); err != nil {
-		return nil, e, err
+func (g *globals) maker(ctx context.Context, layout string) (who func(context.Context, takenApart) *madeBy, l idLayout, err error) {
+	if l, err = namedLayout(layout); err != nil {
+		return nil, l, err
 	}
 	if g.table == "" || g.pool == "" {
-		return nil, e, nil
+		return nil, l, nil
 	}
 	var item lease.PoolItem
 	store, err := g.store(ctx)
@@ -194,20 +193,18 @@ func (g *globals) maker(ctx context.Context, layout string) (who func(context.Co
 	var usage *usageError
 	switch {
 	case errors.As(err, &usage):
-		return nil, e, err
+		return nil, l, err
 	case err != nil:
 		unknown := &madeBy{Text: "not known: " + plain(err)}
-		return func(context.Context, takenApart) *madeBy { return unknown }, e, nil
-	case layout == "":
-		e = layoutsOf(item)
+		return func(context.Context, takenApart) *madeBy { return unknown }, l, nil
 	}
 	return func(ctx context.Context, t takenApart) *madeBy {
-		l, err := store.Get(ctx, g.pool, t.Node)
+		number, err := store.Get(ctx, g.pool, t.Node)
 		if err != nil {
 			return &madeBy{Text: "not known: " + plain(err)}
 		}
-		return whoMade(l, t)
-	}, e, nil
+		return whoMade(number, t)
+	}, l.of(item, layout != ""), nil
 }
 
 // whoMade tells who made an ID. A millisecond of a number belongs to one lease

@@ -13,31 +13,25 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// eras says which layout the IDs of a time have. The time field stands in the
-// same bits in all layouts of one pool.
-type eras struct {
-	name     string
-	layoutAt func(time.Time) snowflake.Layout
+// idLayout is how the IDs of a pool are laid out: the eras are the widths that
+// its node IDs have had, if they are not fixed.
+type idLayout struct {
+	name string
+	snowflake.Layout
+	eras snowflake.Eras
 }
 
-// takeApart takes an ID apart with the layout of its own time.
-func (e eras) takeApart(id snowflake.ID) snowflake.Parts {
-	at := e.layoutAt(time.Time{}).Decompose(id).Time
-	return e.layoutAt(at).Decompose(id)
-}
+// takeApart takes an ID apart with the width of its own time.
+func (l idLayout) takeApart(id snowflake.ID) snowflake.Parts { return l.eras.Decompose(l.Layout, id) }
 
-// always is one layout for all time.
-func always(name string, l snowflake.Layout) eras {
-	return eras{name, func(time.Time) snowflake.Layout { return l }}
-}
-
-// layoutsOf gives the layouts of a pool's IDs: the table does not say which one
-// its users chose, but a pool fits only some.
-func layoutsOf(p lease.PoolItem) eras {
-	if p.Size > snowflake.Default().Nodes() {
-		return always("wide16", snowflake.Wide16())
+// of gives the layout of a pool's IDs. The table does not say which one its users
+// chose; where they do not say so either, it is the one that the pool fits into.
+func (l idLayout) of(p lease.PoolItem, given bool) idLayout {
+	if !given && p.Size > l.Nodes() {
+		l.name, l.Layout = "wide16", snowflake.Wide16()
 	}
-	return always("default", snowflake.Default())
+	l.eras = p.Eras
+	return l
 }
 
 var layoutNames = []string{"default", "wide16", "js53", "twitter", "discord", "sonyflake"}
@@ -47,15 +41,15 @@ var layouts = map[string]func() snowflake.Layout{
 	"twitter": snowflake.Twitter, "discord": snowflake.Discord, "sonyflake": snowflake.Sonyflake,
 }
 
-func namedLayout(name string) (eras, error) {
+func namedLayout(name string) (idLayout, error) {
 	if name == "" {
 		name = "default"
 	}
 	l, err := parseLayout(name)
 	if err != nil {
-		return eras{}, err
+		return idLayout{}, err
 	}
-	return always(name, l), nil
+	return idLayout{name: name, Layout: l}, nil
 }
 
 func describeLayouts() string {

@@ -36,6 +36,7 @@ func newResize(g *globals) *cobra.Command {
 			if !cmd.Flags().Changed("reserved-low") {
 				spec.ReservedLow = item.ReservedLow
 			}
+			spec.Narrow = narrow(item)
 			if spec.ReservedLow >= spec.Size {
 				return usagef("--size %d: the lowest %d numbers of the pool are reserved; use a larger size", spec.Size, spec.ReservedLow)
 			}
@@ -55,6 +56,9 @@ func newResize(g *globals) *cobra.Command {
 	cmd.Flags().Lookup("reserved-low").Hidden = true // it cannot be changed
 	return cmd
 }
+
+// narrow tells whether the width of the pool's node IDs follows what is in use.
+func narrow(p lease.PoolItem) bool { return len(p.Eras) > 0 }
 
 // resized tells what a resize did.
 func resized(before lease.PoolItem, c lease.Changes) string {

@@ -14,6 +14,7 @@ import (
 type sizes struct {
 	size, low int
 	floor     string
+	narrow    bool
 }
 
 func (s *sizes) flags(cmd *cobra.Command, size string) {
@@ -30,7 +31,7 @@ func (s *sizes) spec() (spec lease.SeedSpec, err error) {
 	case s.low < 0 || s.low >= s.size:
 		return spec, usagef("--reserved-low %d: use 0 to %d", s.low, s.size-1)
 	}
-	spec = lease.SeedSpec{Size: s.size, ReservedLow: s.low}
+	spec = lease.SeedSpec{Size: s.size, ReservedLow: s.low, Narrow: s.narrow}
 	if s.floor != "" {
 		spec.Floor, err = parseTime("--floor", s.floor, time.Now())
 	}
@@ -71,5 +72,6 @@ func newSeed(g *globals) *cobra.Command {
 	}
 	s.flags(cmd, "how many numbers the pool has, 1 to 65536")
 	cmd.Flags().Lookup("size").DefValue, s.size = "1024", 1024
+	cmd.Flags().BoolVar(&s.narrow, "narrow", false, "node IDs get only the bits that the numbers in use need, and IDs the others; it stays so")
 	return cmd
 }

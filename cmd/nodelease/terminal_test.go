@@ -134,8 +134,7 @@ func FuzzReadID(f *testing.F) {
 			t.Errorf("%q as %s is %d, and then %d, %v", s, as, id, again, err)
 		}
 		for name, l := range layouts {
-			e := always(name, l())
-			p := e.takeApart(id)
+			p := idLayout{name: name, Layout: l()}.takeApart(id)
 			if p.Time.IsZero() || p.Node < 0 || p.Sequence < 0 {
 				t.Errorf("%d with %s: %+v", id, name, p)
 			}

@@ -43,11 +43,17 @@ func run(ctx context.Context, client *dynamodb.Client, name string, out io.Write
 		return err
 	}
 	defer agent.Close()
-	node, err := cluster.Start(ctx, cluster.Config{NodeID: name, Agent: agent, Coordinator: cluster.NewTable(client, table)})
+	node, err := cluster.Start(ctx, cluster.Config{
+		NodeID: name, Agent: agent, Coordinator: cluster.NewTable(client, table), PublishKnown: true,
+	})
 	if err != nil {
 		return err
 	}
 	defer node.Close()
+	// Ready when no member takes this number's last holder for alive.
+	if err := node.WaitKnown(ctx); err != nil {
+		return err
+	}
 	for e := range node.Changes(ctx) {
 		leader, _ := cluster.LowestSession(e.State)
 		fmt.Fprintln(out, e.State.Len(), "alive,", leader.NodeID, "leads")

@@ -83,6 +83,34 @@ func ExampleNode_Changes() {
 	// 1 alive, seen by anna
 }
 
+// Another rule for who leads: a pure function of the state.
+func ExampleElector() {
+	ctx := context.Background()
+	backend := cluster.NewMemory()
+	inZoneB := func(s cluster.State) (cluster.Member, bool) {
+		for m := range s.Members() {
+			if m.Metadata["zone"] == "b" {
+				return m, true
+			}
+		}
+		return cluster.Member{}, false
+	}
+	for _, zone := range []string{"a", "b"} {
+		node, err := cluster.Start(ctx, cluster.Config{
+			Cluster: "orders", NodeID: "node in " + zone, Coordinator: backend, Elect: inZoneB, Metadata: map[string]string{"zone": zone},
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer node.Close()
+		leader, found := node.Leader()
+		fmt.Printf("%v %q\n", found, leader.NodeID)
+	}
+	// Output:
+	// false ""
+	// true "node in b"
+}
+
 // A check that tells of the membership, beside the lease's own.
 func ExampleNode_ServeHTTP() {
 	node, err := cluster.Start(context.Background(), cluster.Config{Cluster: "orders", NodeID: "anna", Coordinator: cluster.NewMemory()})

@@ -45,6 +45,18 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 			t.Errorf("%+v", turn)
 		}
 
+		// What a holder says of itself may change with a renewal.
+		res, err = store.Write(t.Context(), lease.Renew{
+			Key: lease.Key{Pool: "orders", NodeID: 7}, Session: first, Version: 1, Renewal: 2, ExpiresAt: now.Add(2 * time.Minute), ReservedUntil: now.Add(2 * time.Minute),
+			Metadata: map[string]string{"zone": "b"},
+		})
+		if err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		if turn = next[turnMessage](t, p, "turn"); len(turn.Numbers) != 1 || turn.Numbers[0].Metadata["zone"] != "b" {
+			t.Errorf("%+v", turn)
+		}
+
 		// 3 renews no more: late, then expired.
 		for len(turn.Late) == 0 {
 			turn = next[turnMessage](t, p, "turn")

@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -103,7 +104,7 @@ func (m *model) show(index int, got lease.Group, at time.Time) []number {
 
 // same tells whether two readings of a number differ by a renewal at most.
 func same(a, b *number) bool {
-	return a.State == b.State && a.Holder == b.Holder && a.Version == b.Version && a.Task == b.Task && a.Note == b.Note && a.TTL == b.TTL
+	return a.State == b.State && a.Holder == b.Holder && a.Version == b.Version && a.Task == b.Task && a.Note == b.Note && a.TTL == b.TTL && maps.Equal(a.Metadata, b.Metadata)
 }
 
 // compare tells what happened to a number between two readings.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nodelease/nodelease/infra/nodepool"
 	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -40,6 +41,10 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 
 	calls := &recorder{Client: client, keys: map[string]map[string]bool{}}
 	config := lease.Config{Pool: "orders", Store: lease.NewDynamoDB(calls, table)}
+	directory, err := discovery.New(discovery.Config{Pool: "orders", Store: discovery.NewTable(calls, table)})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		agent, err := lease.Start(t.Context(), config)
 		if err != nil {
@@ -53,6 +58,16 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 		if _, err := ids.Next(); err != nil {
 			t.Fatal(err)
 		}
+		if err := directory.Register(t.Context(), agent, discovery.Service{Name: "orders", Address: discovery.Address{Host: "10.0.0.7"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lookup, err := directory.Service("orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := lookup.Resolve(t.Context()); err != nil || len(found) != 2 {
+		t.Fatalf("%v, %v", found, err)
 	}
 	// With every number taken it has to look at all that it may look at.
 	if _, err := lease.Start(t.Context(), config); !errors.Is(err, lease.ErrPoolExhausted) {
@@ -139,7 +154,7 @@ func (r *recorder) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...
 }
 
 func (r *recorder) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
-	r.note("Query", in.ExpressionAttributeValues[":group"])
+	r.note("Query", slices.Collect(maps.Values(in.ExpressionAttributeValues))...)
 	return r.Client.Query(ctx, in, o...)
 }
 

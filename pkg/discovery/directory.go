@@ -22,7 +22,8 @@ type Config struct {
 	Store Store
 	// MaxAge is how old an answer may be that is given again: how late a new
 	// instance, or one that was taken back, is noticed. One that died is dropped
-	// when its lease ends, whatever this is. 100 ms to 1 h; defaults to 5 s.
+	// when its lease ends, whatever this is. More than two thirds of a lease's
+	// length saves nothing. 100 ms to 1 h; defaults to 5 s.
 	MaxAge time.Duration
 	// Live tells whether the version of a number's lease is live, if the process
 	// knows that already, as a member of a cluster does. Then no lease is read.

@@ -6,7 +6,8 @@
 // # What is promised
 //
 // An instance that ended without a word is given no longer than its lease lasts,
-// by the reader's clock, however long answers are cached. An entry never counts
+// by the reader's clock, however long answers are cached; one that took itself
+// back, no longer than [Config.MaxAge]. An entry never counts
 // for another holder of the same number. After a suspension the same entries
 // count again; after a loss, where the agent takes another number, they are
 // written again. What a late or repeated write leaves behind never replaces
@@ -14,15 +15,17 @@
 //
 // # What is not promised
 //
-// An address is a hint: its process may have ended since, or not answer. Readers
-// see a new entry, or one that was taken back, up to [Config.MaxAge] later, and
-// two readers may see different lists at one moment. A reader whose clock is
-// ahead by more than two thirds of a lease's length sees nobody.
+// An address is a hint: its process may have ended since, or not answer. Two
+// readers may see different lists at one moment. A lease that was given back, or
+// freed by force, while its entries stood is noticed up to two MaxAge later. A
+// reader whose clock is ahead by more than two thirds of a lease's length sees
+// nobody.
 //
 // # How it is kept
 //
 //	<pool>#svc#<service>          node ID    a service's instances
 //	<pool>#ep#<endpoint>#<key>    node ID    an endpoint's; without a key "_"
+//	either of them                -1         what a reader found out of their leases
 //	<pool>#registered             node ID    where the holder of a number is entered
 //
 // Every item carries version and revision, and every write is one conditional

@@ -78,8 +78,8 @@ func (d *Directory) lookup(p place, err error) (*Lookup, error) {
 	return &Lookup{dir: d, at: p, view: newCached[view]()}, nil
 }
 
-// Resolve gives the live instances, by number; none is no error. What it reads is
-// at most Config.MaxAge old, and mostly it reads nothing. The store is asked once
+// Resolve gives the live instances, by number; none is no error. Mostly it reads
+// nothing: an answer counts for Config.MaxAge. The store is asked once
 // however many callers wait. A read may take 2 s; after one that failed, callers
 // get its error for a second, at once.
 //

@@ -1,0 +1,128 @@
+package discovery_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/discovery"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+// hold gives a process's lease. A program passes a lease.Config{} and no more.
+func hold(ctx context.Context, leases lease.Store) *lease.Agent {
+	agent, err := lease.Start(ctx, lease.Config{Pool: "shop", Store: leases, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return agent
+}
+
+// A process enters what it offers; others find it for as long as its lease is
+// live.
+func Example() {
+	ctx := context.Background()
+	leases := leasetest.NewMemory("shop", 8) // a program has discovery.NewTable(client, table)
+	directory, err := discovery.New(discovery.Config{Pool: "shop", Store: discovery.NewMemory(leases)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	agent := hold(ctx, leases)
+	defer agent.Close()
+
+	here := discovery.Address{Host: "10.0.0.7", Port: 8080, Zone: "eu-central-1a"}
+	err = directory.Register(ctx, agent,
+		discovery.Service{Name: "orders", Address: here},
+		discovery.Endpoint{Name: "shard", Key: "7", Address: here})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	orders, err := directory.Service("orders")
+	if err != nil {
+		log.Fatal(err)
+	}
+	instances, err := orders.Resolve(ctx)
+	for _, i := range instances {
+		fmt.Println("orders:", i.HostPort(), i.Zone, err)
+	}
+	if err := directory.Leave(ctx, agent); err != nil { // before draining
+		log.Fatal(err)
+	}
+	shard, err := directory.Endpoint("shard", "7")
+	if err != nil {
+		log.Fatal(err)
+	}
+	instances, err = shard.Resolve(ctx)
+	fmt.Println("shard 7:", len(instances), err)
+	// Output:
+	// orders: 10.0.0.7:8080 eu-central-1a <nil>
+	// shard 7: 0 <nil>
+}
+
+// A watcher acts on the newest list, whatever led to it.
+func ExampleLookup_Watch() {
+	ctx := context.Background()
+	leases := leasetest.NewMemory("shop", 8)
+	directory, err := discovery.New(discovery.Config{Pool: "shop", Store: discovery.NewMemory(leases)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	agent := hold(ctx, leases)
+	defer agent.Close()
+	err = directory.Register(ctx, agent, discovery.Service{Name: "orders", Address: discovery.Address{Host: "10.0.0.7", Port: 8080}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	orders, err := directory.Service("orders")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for instances := range orders.Watch(ctx) {
+		fmt.Println(len(instances), "at", instances[0].HostPort())
+		break
+	}
+	// Output: 1 at 10.0.0.7:8080
+}
+
+// A member of a cluster knows already who is alive, so its lookups read no lease.
+func ExampleConfig_live() {
+	ctx := context.Background()
+	leases := leasetest.NewMemory("shop", 8)
+	agent := hold(ctx, leases)
+	defer agent.Close()
+	node, err := cluster.Start(ctx, cluster.Config{NodeID: "orders-1", Agent: agent, Coordinator: cluster.NewMemory()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer node.Close()
+
+	directory, err := discovery.New(discovery.Config{
+		Pool: "shop", Store: discovery.NewMemory(leases),
+		Live: func(nodeID int, version int64) bool {
+			for m := range node.State().Members() {
+				if m.Number == nodeID && m.Version == version {
+					return true
+				}
+			}
+			return false
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = directory.Register(ctx, agent, discovery.Service{Name: "orders", Address: discovery.Address{Host: "10.0.0.7", Port: 8080}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	orders, err := directory.Service("orders")
+	if err != nil {
+		log.Fatal(err)
+	}
+	instances, err := orders.Resolve(ctx)
+	fmt.Println(len(instances), err)
+	// Output: 1 <nil>
+}

@@ -22,4 +22,16 @@ var widenMutants = []mutant{
 	{"begin over another try", widening, `AND widen_try = :before AND widen_state = :seen",`, `AND :before = :before AND widen_state = :seen",`, stores},
 	{"numbers come while a try is open", widening, `AND widen_try = :try AND widen_state <> :open",`, `AND widen_try = :try AND :open = :open",`, stores},
 	{"numbers come before their width", widen, `to := min(size, 1<<c.Pool.bits())`, `to := size`, leaseOwn},
+	{"mark of a late seed's number is skipped", widen, `			if marked[node] {
+				continue`, `			if _, there := marked[node]; marked[node] || !there {
+				continue`, leaseOwn},
+	{"the cap lets E itself through", widening, `return p.Widening.From.Add(-time.Millisecond)`, `return p.Widening.From`, leaseOwn},
+	{"begin after a try that is done", widening, `AND widen_try = :before AND widen_state = :seen",`, `AND widen_try = :before AND :seen = :seen",`, stores},
+	{"wider numbers are seeded below E", "pkg/lease/seed.go", `Seed{Floor: latest(floor, item.changed()), Layout`, `Seed{Floor: floor, Layout`, leaseOwn},
+	{"wider numbers are made below E by a mark", widen, `floor := latest(time.Now(), c.Pool.changed())`, `floor := time.Now()`, leaseOwn},
+	{"wider numbers are seeded without the mark", "pkg/lease/seed.go", `item.changed()), Layout: item.Widening.Try}`, `item.changed())}`, leaseOwn},
+	{"a generator keeps its width", timeline, `		ends = t.span.Eras.firstTick(*t.layout, next)
+`, ``, ids},
+	{"draws beyond the end of an era count", slow, `if tick >= tm.ends.Load() && ticket < sealed {`, `if false {`, ids},
+	{"an era begins where stamps were confirmed", timeline, `if e.From.UnixMilli() <= t.untilMs || len`, `if len`, ids},
 }

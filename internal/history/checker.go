@@ -65,7 +65,7 @@ func (c *Checker) Add(e Event) error {
 func (c *Checker) item(e Event) error {
 	n := c.nodes[e.Node]
 	if n == nil {
-		if e.Op != Seed || e.Version != 0 || e.Held {
+		if e.Op != Seed && e.Op != Mark || e.Version != 0 || e.Held {
 			return fmt.Errorf("the item came to be by a %s, with version %d", e.Op, e.Version)
 		}
 		c.nodes[e.Node] = &node{item: e}

@@ -16,6 +16,7 @@ type modelClock struct {
 	began           int64
 	ppm             int64
 	offset          int64
+	ended           bool // the call in progress has been given up
 }
 
 func newModelClock(p *process) *modelClock {
@@ -81,7 +82,7 @@ func (c *modelClock) Sleep(d time.Duration) {
 
 // Err ends a call that has waited: a generator asks after each wait.
 func (c *modelClock) Err() error {
-	if c.p.w.r.IntN(8) == 0 {
+	if c.ended = c.ended || c.p.w.r.IntN(8) == 0; c.ended {
 		return context.DeadlineExceeded
 	}
 	return nil

@@ -32,6 +32,7 @@ type process struct {
 	term     *term
 	release  Release
 	waitsFor *message // the latest request: what came before has timed out
+	reads    *message // the latest about the pool's item
 	begun    bool     // what was reserved for the one before has passed
 	believes bool
 
@@ -71,6 +72,10 @@ func (p *process) act() {
 	r := p.w.r
 	switch p.state {
 	case idle:
+		if p.w.narrow && r.IntN(4) == 0 {
+			p.read()
+			return
+		}
 		p.try(r.IntN(len(p.w.table)))
 	case claiming: // the request timed out
 		switch r.IntN(8) {
@@ -102,6 +107,7 @@ func (p *process) act() {
 // try begins to claim a number, with a session of its own.
 func (p *process) try(node int) {
 	p.tries++
+	p.reads = nil
 	p.session = fmt.Sprintf("%d.%d", p.name, p.tries)
 	p.w.sessions[p.session] = p
 	p.node = node
@@ -128,9 +134,15 @@ func (p *process) renew() {
 	if p.w.naked {
 		now = p.clock.Wall
 	}
+	if p.w.narrow {
+		p.unstick()
+	}
 	at, ok := p.term.attempt(m0, now(), p.agent.pool)
 	if !ok {
 		return
+	}
+	if !p.agent.pool.cap().IsZero() {
+		p.w.count.capped++
 	}
 	p.w.send(&message{from: p, write: at.write, term: p.term, attempt: at})
 }
@@ -157,6 +169,9 @@ func (p *process) crash() {
 func (p *process) hear(m *message) {
 	p.busy = true
 	defer func() { p.busy = false }()
+	if m == p.reads && p.state != claiming {
+		p.agent.learn(m.pool)
+	}
 	switch m.write.(type) {
 	case Claim:
 		if p.state == claiming && p.waitsFor == m {
@@ -174,7 +189,7 @@ func (p *process) claimed(m *message) {
 	switch {
 	case t == nil:
 		p.state = idle
-		p.agent.pool = p.w.pool
+		p.news()
 		return
 	case !t.held(p.clock.Monotonic()):
 		p.abandon()
@@ -187,7 +202,7 @@ func (p *process) claimed(m *message) {
 	p.term, p.state, p.begun = t, running, false
 	p.may()
 	err := p.timeline.Bind(snowflake.Span{
-		NodeID: p.node, Nodes: len(p.w.table), NotBefore: t.lease.NotBefore, Until: t.lease.ReservedUntil, Deadline: t.idDeadline,
+		NodeID: p.node, Nodes: len(p.w.table), Eras: p.agent.pool.Eras, NotBefore: t.lease.NotBefore, Until: t.lease.ReservedUntil, Deadline: t.idDeadline,
 	})
 	if err != nil {
 		panic(err)
@@ -202,7 +217,7 @@ func (p *process) renewed(m *message) {
 			p.w.count.landed++
 		case relayouted:
 			p.w.count.relayouted++
-			p.agent.pool = p.w.pool
+			p.news()
 			return
 		case taken, cloned:
 			p.w.count.lost++
@@ -222,6 +237,15 @@ func (p *process) renewed(m *message) {
 	p.may()
 	p.timeline.Extend(p.term.lease.ReservedUntil, p.term.idDeadline)
 	p.believe()
+}
+
+// news is after a refusal: the pool's item may have changed.
+func (p *process) news() {
+	if p.w.narrow {
+		p.read()
+		return
+	}
+	p.agent.pool = p.w.pool
 }
 
 // may tells what the process was told that it may stamp.
@@ -253,7 +277,7 @@ func (p *process) disbelieve() {
 
 // make asks for IDs, in one of the ways that there are.
 func (p *process) make() {
-	p.making = true
+	p.making, p.clock.ended = true, false
 	defer func() { p.making = false }()
 	var ids [100]snowflake.ID
 	n := 0
@@ -281,6 +305,9 @@ func (p *process) make() {
 		}
 		p.w.count.ids++
 		parts := p.w.layout.Decompose(id)
+		if p.w.narrow {
+			parts = p.w.decompose(id)
+		}
 		// A tick of 10 ms is stamped as a whole.
 		ms := parts.Time.UnixMilli() + p.w.r.Int64N(p.w.layout.Tick.Milliseconds())
 		p.w.note(history.Event{Kind: history.Stamp, Who: p.name, Node: parts.Node, ID: int64(id), MS: ms})

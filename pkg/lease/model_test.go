@@ -35,7 +35,7 @@ func TestModel(t *testing.T) {
 				for i := lane; i < *modelSeeds && !t.Failed(); i += 4 {
 					w := newWorld(*modelSeed + uint64(i))
 					if err := w.run(*modelSteps); err != nil {
-						t.Errorf("repeat with: go test ./pkg/lease -run TestModel$ -seed %d -seeds 1 -steps %d\n%s", *modelSeed+uint64(i), *modelSteps, w.rec.Failure())
+						t.Errorf("repeat with: go test ./pkg/lease -run TestModel$ -seed %d -seeds 1 -steps %d\n%v\n%s", *modelSeed+uint64(i), *modelSteps, err, w.rec.Failure())
 					}
 					mu.Lock()
 					total.add(w.count)
@@ -45,7 +45,7 @@ func TestModel(t *testing.T) {
 		}
 	})
 	t.Logf("seeds %d to %d, %v: %v", *modelSeed, *modelSeed+uint64(*modelSeeds)-1, time.Since(began).Round(time.Millisecond), total)
-	if c := total; *modelSeeds >= 60 && !t.Failed() && min(c.claims, c.renewals, c.resumed, c.lost, c.relayouted*10, c.landed, c.released, c.abandoned, c.crashes, c.nested, c.ids, c.freed) < 100 {
+	if c := total; *modelSeeds >= 60 && !t.Failed() && min(c.claims, c.renewals, c.resumed, c.lost, c.relayouted*10, c.landed, c.released, c.abandoned, c.crashes, c.nested, c.ids, c.freed, c.widened*10, c.capped) < 100 {
 		t.Errorf("a world in which too little happened: %v", total)
 	}
 }

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -18,6 +19,7 @@ type weather struct {
 	layout  snowflake.Layout
 	options []snowflake.Option
 	marks   bool // numbers may be marked with a layout that not all processes know
+	narrow  bool // the node IDs become wider; see widener
 	naked   bool // renewals take the wall clock itself: S1 must not hang on the timeline's
 	early   bool // reaper and operator free leases that have not expired
 }
@@ -44,7 +46,7 @@ func newWeather(r *rand.Rand) weather {
 	r.Shuffle(len(leases), func(i, j int) { leases[i], leases[j] = leases[j], leases[i] })
 	guard, claimGuard, after, longest := time.Hour, time.Hour, time.Hour, time.Duration(0)
 	for _, c := range leases[:1+r.IntN(2)] {
-		c.Store, c.Pool = struct{ Store }{}, modelPool
+		c.Store, c.Pool, c.Logger = struct{ Store }{}, modelPool, slog.New(slog.DiscardHandler)
 		c, err := c.withDefaults()
 		if err != nil {
 			panic(err)
@@ -72,13 +74,16 @@ func newWeather(r *rand.Rand) weather {
 	if r.IntN(3) == 0 {
 		w.options = append(w.options, snowflake.WithMaxBackward(time.Duration(r.IntN(3))*10*time.Millisecond))
 	}
+	if w.narrow = r.IntN(3) == 0; w.narrow {
+		w.marks = false
+	}
 	return w
 }
 
 // counts show that a run was not an idle one.
 type counts struct {
-	steps, claims, renewals, resumed, lost, relayouted, landed, released, abandoned, crashes, nested, ids, freed int
-	hours                                                                                                        time.Duration
+	steps, claims, renewals, resumed, lost, relayouted, landed, released, abandoned, crashes, nested, ids, freed, widened, capped int
+	hours                                                                                                                         time.Duration
 }
 
 func (c *counts) add(o counts) {
@@ -95,10 +100,12 @@ func (c *counts) add(o counts) {
 	c.nested += o.nested
 	c.ids += o.ids
 	c.freed += o.freed
+	c.widened += o.widened
+	c.capped += o.capped
 	c.hours += o.hours
 }
 
 func (c counts) String() string {
-	return fmt.Sprintf("%d steps in %.0f process hours: %d claims, %d renewals, %d resumed, %d lost, %d marked, %d landed unheard, %d released, %d abandoned, %d freed, %d crashes, %d pauses inside a step, %d IDs",
-		c.steps, c.hours.Hours(), c.claims, c.renewals, c.resumed, c.lost, c.relayouted, c.landed, c.released, c.abandoned, c.freed, c.crashes, c.nested, c.ids)
+	return fmt.Sprintf("%d steps in %.0f process hours: %d claims, %d renewals, %d resumed, %d lost, %d marked, %d landed unheard, %d released, %d abandoned, %d freed, %d crashes, %d pauses inside a step, %d IDs; %d times wider, %d capped renewals",
+		c.steps, c.hours.Hours(), c.claims, c.renewals, c.resumed, c.lost, c.relayouted, c.landed, c.released, c.abandoned, c.freed, c.crashes, c.nested, c.ids, c.widened, c.capped)
 }

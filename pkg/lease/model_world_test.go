@@ -39,6 +39,8 @@ type world struct {
 	looks    []Lease             // what the reaper and the operator saw, and may act on late
 	born     int
 	pool     PoolItem
+	wideners []*widener
+	stamps   []stamped // of a narrow world
 }
 
 // message is a write on its way to the table, and its answer on the way back.
@@ -49,6 +51,11 @@ type message struct {
 	attempt   attempt // of a renewal
 	m0, first time.Duration
 	result    Result
+
+	widener   *widener
+	read      bool      // of the pool's item, in place of a write
+	poolWrite PoolWrite // in place of a write
+	pool      PoolItem  // the answer to both
 }
 
 // violation unwinds the steps inside steps when a promise is broken.
@@ -63,10 +70,15 @@ func newWorld(seed uint64) *world {
 	w.weather = newWeather(r)
 	w.table = make([]*Lease, 1+r.IntN(4))
 	w.note(history.Event{Kind: history.World, Bounded: w.bounded, Text: fmt.Sprintf("model seed %d", seed)})
-	for n := range w.table {
-		w.apply(Seed{Key: Key{modelPool, n}, Floor: time.Unix(0, w.now)})
+	if w.narrow {
+		w.narrowPool()
 	}
-	w.slots = make([]*process, len(w.table)+1+r.IntN(4))
+	for n := range w.table {
+		if !w.narrow {
+			w.apply(Seed{Key: Key{modelPool, n}, Floor: time.Unix(0, w.now)})
+		}
+	}
+	w.slots = make([]*process, min(len(w.table), 4)+1+r.IntN(4))
 	for i := range w.slots {
 		w.restart(i)
 	}
@@ -76,8 +88,12 @@ func newWorld(seed uint64) *world {
 // run takes steps until one breaks a promise.
 func (w *world) run(steps int) (err error) {
 	defer func() {
-		if v, broken := recover().(violation); broken {
+		switch v := recover().(type) {
+		case nil:
+		case violation:
 			err = v
+		default: // the model's own mistake, or the code's
+			panic(v)
 		}
 	}()
 	began := w.now
@@ -108,6 +124,8 @@ func (w *world) step() {
 		if p := w.slots[w.r.IntN(len(w.slots))]; !p.busy && !p.asleep {
 			p.make()
 		}
+	case n < 95 && w.narrow:
+		w.wideners[w.r.IntN(len(w.wideners))].act()
 	case n < 97:
 		if w.chance(w.operator) {
 			w.operate()
@@ -143,7 +161,7 @@ func (w *world) pass() {
 // just long enough.
 func (w *world) race() {
 	l, p := w.table[w.r.IntN(len(w.table))], w.slots[w.r.IntN(len(w.slots))]
-	if p.busy || p.making || w.depth > 0 {
+	if l == nil || p.busy || p.making || w.depth > 0 {
 		return
 	}
 	if p.state == running && !p.begun {
@@ -211,8 +229,14 @@ func (w *world) deliver() {
 		again := *m
 		w.send(&again)
 	}
-	m.result = w.apply(m.write)
-	if m.from != nil {
+	switch {
+	case m.poolWrite != nil:
+		w.applyPool(m.poolWrite)
+	case !m.read:
+		m.result = w.apply(m.write)
+	}
+	m.pool = w.pool
+	if m.from != nil || m.widener != nil {
 		w.answers = append(w.answers, m)
 		if len(w.answers) > 30 {
 			w.pick(&w.answers)
@@ -223,10 +247,13 @@ func (w *world) deliver() {
 // answer lets one answer reach who waits for it.
 func (w *world) answer() {
 	m := w.pick(&w.answers)
-	if m == nil || m.from.busy || w.chance(w.loss) {
-		return
+	switch {
+	case m == nil, w.chance(w.loss):
+	case m.widener != nil:
+		m.widener.hear(m)
+	case !m.from.busy:
+		m.from.hear(m)
 	}
-	m.from.hear(m)
 }
 
 // apply is the store: one write, one step.
@@ -266,6 +293,8 @@ func (w *world) apply(wr Write) Result {
 		e.Op = history.Retire
 	case Raise:
 		e.Op = history.Raise
+	case Mark:
+		e.Op = history.Mark
 	}
 	w.note(e)
 	copied := l.clone()
@@ -277,6 +306,12 @@ func (w *world) apply(wr Write) Result {
 func (w *world) operate() {
 	n := w.r.IntN(len(w.table))
 	k := Key{modelPool, n}
+	if w.table[n] == nil {
+		if n < 2 { // a seed of the pool's first day
+			w.send(&message{write: Seed{Key: k, Floor: time.Unix(0, w.now)}})
+		}
+		return
+	}
 	due := func(l *Lease) bool { return w.early || w.now > l.ExpiresAt.Add(50*time.Second).UnixNano() }
 	if l := w.table[n]; l.Holder != "" && due(l) {
 		w.looks = append(w.looks, l.clone())
@@ -364,7 +399,7 @@ func holdsTimeline() bool {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
 	for {
 		f, more := frames.Next()
-		for _, name := range []string{").follow", ").begin", ").seal", ").adopt", ").verdict", ").Bind", ").Extend", ").Seal", ").Close"} {
+		for _, name := range []string{").follow", ").begin", ").seal", ").adopt", ").verdict", ").turn", ").Widen", ").Bind", ").Extend", ").Seal", ").Close"} {
 			if strings.HasSuffix(f.Function, name) {
 				return true
 			}

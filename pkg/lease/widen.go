@@ -110,7 +110,8 @@ var (
 
 // finishWiden marks every number and commits the try, or makes it void.
 func (p *Pool) finishWiden(ctx context.Context, c *Changes, w Widening) error {
-	floor := time.Now()
+	// A number of the last width may not be seeded yet, and is nobody's before that.
+	floor := latest(time.Now(), c.Pool.changed())
 	err := p.sweepNumbers(ctx, c, func(ctx context.Context, s *sweep, n int, g Group) error {
 		marked := map[int]bool{}
 		for _, l := range g.Leases {

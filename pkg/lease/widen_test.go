@@ -105,6 +105,33 @@ func TestWidenMakesWhatIsMissing(t *testing.T) {
 	}
 }
 
+// The next widening comes before the numbers of the last one are seeded, and before
+// its width has begun: the marks that make them leave them to nobody until then.
+func TestWidenTwiceInARow(t *testing.T) {
+	s := leasetest.NewMemory("", 0)
+	narrow(t, s, 2048, 2)
+	ctx, cut := stopAfter[lease.Seed](t, s, 1)
+	if _, err := lease.OpenPool(cut, "orders").Widen(ctx); err == nil {
+		t.Fatal("it was cut off")
+	}
+	item, err := s.PoolItem(t.Context(), "orders")
+	if err != nil || item.Numbers != 1024 || len(item.Eras) != 2 {
+		t.Fatalf("%+v, %v", item, err)
+	}
+	if _, err := s.WritePool(t.Context(), lease.OpenGroups{Pool: "orders", From: 2, To: 4}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lease.OpenPool(s, "orders").Widen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	widened(t, s, 9, 10, 11)
+	for n := 512; n < 1024; n++ {
+		if l, err := s.Get(t.Context(), "orders", n); err != nil || l.ReservedUntil.Before(item.Eras[1].From) {
+			t.Fatalf("%+v, %v: its width begins at %v", l, err, item.Eras[1].From)
+		}
+	}
+}
+
 // A widening that is cut off anywhere is finished by the next who comes, and what is
 // marked is not marked again.
 func TestWidenResumes(t *testing.T) {

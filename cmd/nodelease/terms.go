@@ -41,8 +41,8 @@ func (t *terms) grace(asked time.Duration) (time.Duration, error) {
 	if guard == 0 {
 		guard = min(2*time.Second, t.ttl/5)
 	}
-	span := t.ttl - guard             // from the renewal to the deadline
-	most := span - t.ttl/3 - t.ttl/10 // and the next one is due a third of the lease later
+	span := t.ttl - guard                 // from the renewal to the deadline
+	most := max(span-t.ttl/3-t.ttl/10, 0) // and the next one is due a third of the lease later
 	switch {
 	case asked == 0:
 		return min(span/5, most), nil

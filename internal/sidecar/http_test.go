@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -245,6 +246,24 @@ func TestAccept(t *testing.T) {
 			t.Errorf("%q: %s", accept, answer)
 		}
 	}
+}
+
+// Whatever stands in the query and in Accept, the answer is one of the contract.
+func FuzzIDs(f *testing.F) {
+	s := serve(f, snowflake.Default())
+	for _, seed := range [][2]string{{"n=3", "*/*"}, {"n=1&n=2", "text/plain;q=0.5"}, {"n=%zz", ";q=,"}, {"", "application/octet-stream, text/*;q=1e-1"}} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, query, accept string) {
+		r := httptest.NewRequest(http.MethodPost, "/v1/ids", nil)
+		r.URL.RawQuery = query
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != 200 && w.Code != 400 && w.Code != 406 || w.Body.Len() == 0 {
+			t.Errorf("%q, %q: %d %s", query, accept, w.Code, w.Body)
+		}
+	})
 }
 
 // How many IDs a second clients get, each with a connection of its own:

@@ -13,12 +13,11 @@ type process struct {
 	pid, parent int
 }
 
-// signalBelow sends a signal to every living process below root but one and what
-// is below that, and tells how many there were. A process that is being started
-// meanwhile may be missed: who kills does it again until none is left.
-func signalBelow(root, except int, sig syscall.Signal) (living int) {
-	for _, p := range below(root, except) {
-		living++
+// signalBelow sends a signal to every living process below root. One that is being
+// started meanwhile, or whose parent dies meanwhile, may be missed: who kills does
+// it again until the kernel says that none is left.
+func signalBelow(root int, sig syscall.Signal) {
+	for _, p := range below(root) {
 		// The handle names this very process; only if it is still the child of that
 		// parent, its number has not been given to another in between.
 		h, err := os.FindProcess(p.pid)
@@ -30,16 +29,15 @@ func signalBelow(root, except int, sig syscall.Signal) (living int) {
 		}
 		_ = h.Release()
 	}
-	return living
 }
 
 // below is every living process below root, parents before their children.
-func below(root, except int) (found []process) {
+func below(root int) (found []process) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	children := map[int][]process{}
 	for _, dir := range dirs {
 		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil || pid == except {
+		if err != nil {
 			continue
 		}
 		if p, ok := look(pid); ok {

@@ -169,8 +169,8 @@ func (g *guardian) stop() {
 	}
 	g.stopping = true
 	g.limit = min(g.now().add(time.Duration(g.set.GraceNS)), g.deadline)
-	signalBelow(os.Getpid(), 0, syscall.SIGTERM)
-	signalBelow(os.Getpid(), 0, syscall.SIGCONT)
+	signalBelow(os.Getpid(), syscall.SIGTERM)
+	signalBelow(os.Getpid(), syscall.SIGCONT)
 }
 
 // kill ends all at once. The group comes first: that is one step, in which nobody
@@ -182,7 +182,7 @@ func (g *guardian) kill() {
 		}
 		_ = g.child.Kill()
 	}
-	signalBelow(os.Getpid(), 0, syscall.SIGKILL)
+	signalBelow(os.Getpid(), syscall.SIGKILL)
 }
 
 // death is a process that has ended.

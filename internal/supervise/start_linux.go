@@ -140,33 +140,35 @@ func (c *Child) Wait() (code int, stopped bool, err error) {
 			// The guardian has killed all at this moment; if it is frozen, we do.
 			now, err := bootNow()
 			c.mu.Lock()
-			due := err != nil || now >= c.deadline
+			deadline := c.deadline
 			c.mu.Unlock()
-			if !due {
-				continue
-			}
-			if late {
-				_ = c.guardian.Process.Kill()
+			if err == nil && now < deadline {
 				continue
 			}
 			late = true
-			signalBelow(c.guardian.Process.Pid, 0, syscall.SIGKILL)
-			if err := c.alarm.set(now.add(patience)); err != nil {
+			signalBelow(c.guardian.Process.Pid, syscall.SIGKILL)
+			if err != nil || now >= deadline.add(patience) || c.alarm.set(now.add(wake)) != nil {
 				_ = c.guardian.Process.Kill()
 			}
 		}
 	}
 }
 
-// bury kills and buries what a guardian that was killed has left.
+// bury kills and buries what a guardian that was killed has left. It is over when
+// the kernel says that there is no child: a look at the process table alone may
+// miss one whose parent dies during the look.
 func bury() {
 	for pause := wake; ; pause = min(2*pause, patience) {
-		var status syscall.WaitStatus
-		for pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil); pid > 0 || errors.Is(err, syscall.EINTR); {
-			pid, err = syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
-		}
-		if signalBelow(os.Getpid(), 0, syscall.SIGKILL) == 0 {
-			return
+		signalBelow(os.Getpid(), syscall.SIGKILL)
+		for {
+			var status syscall.WaitStatus
+			pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+			if errors.Is(err, syscall.ECHILD) {
+				return
+			}
+			if pid == 0 {
+				break
+			}
 		}
 		time.Sleep(pause)
 	}

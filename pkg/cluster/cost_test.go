@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"regexp"
 	"strconv"
@@ -39,7 +40,7 @@ func TestCost(t *testing.T) {
 			f.round(t) // each looks for itself
 			f.round(t) // each takes the parts of the digest
 			steady := f.round(t)
-			f.join(t, members)
+			f.join(t)
 			change := f.round(t) // the first member's turn comes first
 			change.sub(steady)
 			look := f.look(t) // so does the one who came
@@ -108,37 +109,73 @@ func newFleet(t *testing.T, client *dynamodb.Client, members int) *fleet {
 	if members > 200 {
 		size = 1024
 	}
-	if _, err := lease.OpenPool(f.store, "orders").Seed(t.Context(), lease.SeedSpec{Size: size, Floor: time.Now().Add(-time.Second)}); err != nil {
+	open := (size + lease.GroupSize - 1) / lease.GroupSize
+	if _, err := f.store.WritePool(t.Context(), lease.CreatePool{Pool: "orders", Size: size, OpenGroups: open, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	for i := range members {
-		f.join(t, i)
+	// As Pool.Seed and each member's claim leave them, in fewer requests.
+	for first := 0; first < size; first += batch {
+		var puts []types.WriteRequest
+		for i := first; i < min(first+batch, size); i++ {
+			item := free(i)
+			if i < members {
+				item = f.claimed(i)
+			}
+			puts = append(puts, types.WriteRequest{PutRequest: &types.PutRequest{Item: item}})
+		}
+		out, err := client.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{name: puts}})
+		if err != nil || len(out.UnprocessedItems) > 0 {
+			t.Fatal(out, err)
+		}
 	}
 	f.joined = members
 	return f
 }
 
-// join claims a number as an ECS task does.
-func (f *fleet) join(t *testing.T, i int) {
-	t.Helper()
+// batch is how many items a request may put.
+const batch = 25
+
+// free is the item of a number that nobody ever held.
+func free(i int) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{
+		"pool_group": &types.AttributeValueMemberS{Value: fmt.Sprintf("orders#%d", i/lease.GroupSize)}, "node_id": n(int64(i)),
+		"version": n(0), "reserved_until": n(time.Now().UnixMilli() - 1000),
+	}
+}
+
+func n(v int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(v, 10)}
+}
+
+// claimed is the item that an ECS task's claim leaves, and a new member. Sessions
+// repeat from run to run, for the sizes of what is packed depend on them.
+func (f *fleet) claimed(i int) map[string]types.AttributeValue {
+	random := rand.NewChaCha8([32]byte{byte(i), byte(i >> 8)})
+	s := func(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }
 	m := cluster.Member{
-		Cluster: "orders", NodeID: fmt.Sprintf("order-service-%d", i), Number: i, SessionID: uuid.Must(uuid.NewV7()).String(), Version: 1,
+		Cluster: "orders", NodeID: fmt.Sprintf("order-service-%d", i), Number: i, SessionID: uuid.Must(uuid.NewRandomFromReader(random)).String(), Version: 1,
 		Metadata: map[string]string{"zone": "eu-central-1a", "address": fmt.Sprintf("10.0.%d.%d:8080", i/200, i%200), "build": "2026-11-21.4"},
 	}
-	holder, now := uuid.Must(uuid.NewV7()).String(), time.Now()
-	metadata := map[string]string{"node": m.NodeID, "session_id": m.SessionID}
-	for name, value := range m.Metadata {
-		metadata[name] = value
-	}
-	res, err := f.store.Write(t.Context(), lease.Claim{
-		Key: lease.Key{Pool: "orders", NodeID: i}, Session: holder, At: now, ClaimGuard: time.Second, TTL: timeout,
-		Task:      "arn:aws:ecs:eu-central-1:123456789012:task/production/0123456789abcdef0123456789abcdef",
-		ExpiresAt: now.Add(timeout), ReservedUntil: now.Add(timeout + time.Second), Metadata: metadata,
-	})
-	if err != nil || !res.Applied {
-		t.Fatal(res, err)
-	}
+	holder, now := uuid.Must(uuid.NewV7()).String(), time.Now().UnixMilli()
 	f.members, f.holders = append(f.members, m), append(f.holders, holder)
+	metadata := map[string]types.AttributeValue{"node": s(m.NodeID), "session_id": s(m.SessionID)}
+	for name, value := range m.Metadata {
+		metadata[name] = s(value)
+	}
+	item := free(i)
+	item["version"], item["renewal"], item["lease_ms"], item["holder"] = n(1), n(0), n(timeout.Milliseconds()), s(holder)
+	item["not_before"], item["expires_at"], item["reserved_until"] = n(now-1000), n(now+timeout.Milliseconds()), n(now+timeout.Milliseconds()+1000)
+	item["task"] = s("arn:aws:ecs:eu-central-1:123456789012:task/production/0123456789abcdef0123456789abcdef")
+	item["metadata"] = &types.AttributeValueMemberM{Value: metadata}
+	return item
+}
+
+// join puts another member into the table.
+func (f *fleet) join(t *testing.T) {
+	t.Helper()
+	if _, err := f.Client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &f.name, Item: f.claimed(len(f.members))}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // unhurried is a time-out in which a thousand members have their turn here.
@@ -157,8 +194,8 @@ func (f *fleet) others(took units, measured int) units {
 func (f *fleet) round(t *testing.T) units {
 	t.Helper()
 	first := f.turns(t, 0, 1)
-	n := min(typical, f.joined-1)
-	sum := f.others(f.turns(t, 1, 1+n), n)
+	few := min(typical, f.joined-1)
+	sum := f.others(f.turns(t, 1, 1+few), few)
 	return units{first.reads + sum.reads, first.writes + sum.writes}
 }
 
@@ -204,19 +241,19 @@ func (f *fleet) publish(t *testing.T) units {
 	for _, m := range f.members {
 		known[m.Key()] = m.Version
 	}
-	n := min(typical, f.joined-1)
-	for _, m := range f.members[1 : 1+n] {
+	few := min(typical, f.joined-1)
+	for _, m := range f.members[1 : 1+few] {
 		if err := f.table.Publish(t.Context(), m, known); err != nil {
 			t.Fatal(err)
 		}
 	}
 	f.reset()
-	for _, m := range f.members[1 : 1+n] { // once more, for an item that is there already
+	for _, m := range f.members[1 : 1+few] { // once more, for an item that is there already
 		if err := f.table.Publish(t.Context(), m, known); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return f.others(f.reset(), n)
+	return f.others(f.reset(), few)
 }
 
 // units are capacity units.

@@ -110,18 +110,6 @@ func (k *keys) claim(ctx context.Context) (held, error) {
 // the lease meanwhile.
 func (k *keys) free(ctx context.Context, id clientv3.LeaseID) (int, error) {
 	for waits := 0; ; waits++ {
-		if waits == 1 {
-			stay, stop := context.WithCancel(ctx)
-			defer stop()
-			alive, err := k.client.KeepAlive(stay, id)
-			if err != nil {
-				return 0, err
-			}
-			go func() {
-				for range alive {
-				}
-			}()
-		}
 		got, err := k.client.Get(ctx, k.prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 		if err != nil {
 			return 0, err
@@ -142,6 +130,18 @@ func (k *keys) free(ctx context.Context, id clientv3.LeaseID) (int, error) {
 		}
 		if len(free) > 0 {
 			return free[rand.IntN(len(free))], nil
+		}
+		if waits == 0 {
+			stay, stop := context.WithCancel(ctx)
+			defer stop()
+			alive, err := k.client.KeepAlive(stay, id)
+			if err != nil {
+				return 0, err
+			}
+			go func() {
+				for range alive {
+				}
+			}()
 		}
 		watch, stop := context.WithCancel(ctx)
 		select {

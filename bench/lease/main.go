@@ -1,7 +1,7 @@
 // Command lease measures pkg/lease beside its peers: what a claim, a renewal and
 // a release cost, and how soon a crashed holder's number is someone else's.
 //
-//	make bench-lease                                  print everything, some 8 minutes
+//	make bench-lease                                  print everything, 5 to 15 minutes
 //	scripts/dynamodb-local.sh run -- sh -c 'cd bench/lease && go run . -out ../../docs'
 //
 // All but etcd run on the same DynamoDB Local and through the same kind of client,
@@ -78,7 +78,7 @@ func run(ctx context.Context, out, note string, quick bool) error {
 	if r.crashes, err = crashAll(ctx, contenders); err != nil {
 		return err
 	}
-	r.took = time.Since(r.began)
+	r.took, r.endLoad = time.Since(r.began), load()
 	page := r.markdown()
 	fmt.Print(page)
 	if out == "" {

@@ -10,14 +10,14 @@ import (
 
 // A report is all that was measured.
 type report struct {
-	machine, note string
-	began         time.Time
-	took          time.Duration
-	sizes         []int
-	herds         []herdResult
-	upkeeps       []upkeepResult
-	plain         plainResult
-	crashes       []crashResult
+	machine, note, endLoad string
+	began                  time.Time
+	took                   time.Duration
+	sizes                  []int
+	herds                  []herdResult
+	upkeeps                []upkeepResult
+	plain                  plainResult
+	crashes                []crashResult
 }
 
 func (r *report) herd(name string, size int) herdResult {
@@ -42,7 +42,7 @@ func (r *report) markdown() string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	p("# Leases beside their peers\n")
-	p("Measured %s on %s with `make bench-lease`, in one run of %v. %s", r.began.Format(time.DateOnly), r.machine, r.took.Round(time.Second), r.note)
+	p("Measured %s on %s and %s at the end, with `make bench-lease`, in one run of %v. %s", r.began.Format(time.DateOnly), r.machine, r.endLoad, r.took.Round(time.Second), r.note)
 	p("[The generator beside its peers](benchmarks-generator.md) · [A fleet on paper](benchmarks-fleet.md): the same for whole fleets against DynamoDB's limits.\n")
 	p("![Requests and wall time until all claimants of a herd have a number](benchmarks.svg)\n")
 	p("Ours, [dynamolock](https://github.com/cirello-io/dynamolock) v2.1.0 and Zeebe's algorithm work on the same DynamoDB Local, each through one client of the AWS SDK for the whole herd (128 connections), whose")
@@ -133,9 +133,14 @@ func describe() string {
 			}
 		}
 	}
-	load := ""
-	if l, err := os.ReadFile("/proc/loadavg"); err == nil {
-		load = ", load " + strings.Fields(string(l))[0] + " at the start"
+	return fmt.Sprintf("%s, %d cores, %s/%s, %s, load %s at the start", cpu, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), load())
+}
+
+// load is how many processes wanted to run in the last minute.
+func load() string {
+	l, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
 	}
-	return fmt.Sprintf("%s, %d cores, %s/%s, %s%s", cpu, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), load)
+	return strings.Fields(string(l))[0]
 }

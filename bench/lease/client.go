@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -28,7 +30,8 @@ func newClient(endpoint string, m *meter) *dynamodb.Client {
 	})
 }
 
-// counting counts what leaves the process, and what was refused.
+// counting counts what leaves the process, and what was refused. A request that is
+// given up while it waits for a connection does not leave.
 type counting struct {
 	next http.RoundTripper
 	m    *meter
@@ -41,9 +44,11 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 		return c.next.RoundTrip(r)
 	}
 	if r.Body != nil { // without its WriteTo: see internal/dynamotest
-		r = r.WithContext(ctx)
+		r = r.Clone(ctx)
 		r.Body = struct{ io.ReadCloser }{r.Body}
 	}
+	var sent atomic.Bool
+	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { sent.Store(true) }}))
 	resp, err := c.next.RoundTrip(r)
 	refused := false
 	if err == nil && resp.StatusCode == http.StatusBadRequest {
@@ -53,7 +58,9 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = io.NopCloser(bytes.NewReader(body))
 		refused = bytes.Contains(body, []byte("ConditionalCheckFailed"))
 	}
-	c.m.operation(ctx, name, refused)
+	if sent.Load() {
+		c.m.operation(ctx, name, refused)
+	}
 	return resp, err
 }
 

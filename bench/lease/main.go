@@ -1,7 +1,7 @@
 // Command lease measures pkg/lease beside its peers: what a claim, a renewal and
 // a release cost, and how soon a crashed holder's number is someone else's.
 //
-//	make bench-lease                                  print everything, 5 to 15 minutes
+//	make bench-lease                                  print everything, 5 to 10 minutes
 //	scripts/dynamodb-local.sh run -- sh -c 'cd bench/lease && go run . -out ../../docs'
 //
 // All but etcd run on the same DynamoDB Local and through the same kind of client,
@@ -24,18 +24,19 @@ import (
 
 func main() {
 	var (
-		out   = flag.String("out", "", "directory for benchmarks.md and .svg")
-		note  = flag.String("note", "", "a remark for the page, such as what else the machine did")
-		quick = flag.Bool("quick", false, "herds of 1 and 64 only, for a look at whether all works")
+		out      = flag.String("out", "", "directory for benchmarks.md and .svg")
+		note     = flag.String("note", "", "a remark for the page, such as what else the machine did")
+		patience = flag.Duration("patience", time.Minute, "how long a herd may take; what it sent until then is a lower bound")
+		quick    = flag.Bool("quick", false, "herds of 1 and 64 only, for a look at whether all works")
 	)
 	flag.Parse()
-	if err := run(context.Background(), *out, *note, *quick); err != nil {
+	if err := run(context.Background(), *out, *note, *quick, *patience); err != nil {
 		fmt.Fprintln(os.Stderr, "lease:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, out, note string, quick bool) error {
+func run(ctx context.Context, out, note string, quick bool, patience time.Duration) error {
 	local := os.Getenv(dynamotest.EnvLocal)
 	if local == "" {
 		return fmt.Errorf("%s is not set: run `make bench-lease`, which starts DynamoDB Local", dynamotest.EnvLocal)
@@ -45,21 +46,11 @@ func run(ctx context.Context, out, note string, quick bool) error {
 		return err
 	}
 	defer server.stop()
-	r := &report{machine: describe(), note: note, began: time.Now(), sizes: []int{1, 256, 1024}}
+	r := &report{machine: describe(), note: note, patience: patience, began: time.Now(), sizes: []int{1, 256, 1024}}
 	if quick {
 		r.sizes = []int{1, 64}
 	}
 	contenders := []contender{ours(local), dynamolockInOrder(local), dynamolockAtRandom(local), zeebe(local), etcd(server)}
-	for _, size := range r.sizes {
-		for _, c := range contenders {
-			h, err := herd(ctx, c, size)
-			if err != nil {
-				return fmt.Errorf("%s, %d claimants: %w", c.name, size, err)
-			}
-			progress("%s", h)
-			r.herds = append(r.herds, h)
-		}
-	}
 	for _, c := range contenders {
 		if c.name == randomName { // its renewals are those of the other
 			continue
@@ -77,6 +68,16 @@ func run(ctx context.Context, out, note string, quick bool) error {
 	progress("a renewal takes %.2f of a plain conditional write", r.plain.ratio())
 	if r.crashes, err = crashAll(ctx, contenders); err != nil {
 		return err
+	}
+	for _, size := range r.sizes {
+		for _, c := range contenders {
+			h, err := herd(ctx, c, size, patience)
+			if err != nil {
+				return fmt.Errorf("%s, %d claimants: %w", c.name, size, err)
+			}
+			progress("%s", h)
+			r.herds = append(r.herds, h)
+		}
 	}
 	r.took, r.endLoad = time.Since(r.began), load()
 	page := r.markdown()

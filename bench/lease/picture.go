@@ -45,9 +45,17 @@ func (r *report) picture() string {
 		}
 	}
 	title(fmt.Sprintf("%d claimants at once on %d numbers: requests a claim (logarithmic)", size, size))
-	draw(func(h herdResult) float64 { return h.each(h.tally.requests) }, func(h herdResult) string { return fmt.Sprintf("%.1f", h.each(h.tally.requests)) })
+	draw(func(h herdResult) float64 { return h.each(h.tally.requests) }, func(h herdResult) string { return more(h) + fmt.Sprintf("%.1f", h.each(h.tally.requests)) })
 	title("… and the time until each has one (logarithmic)")
-	draw(func(h herdResult) float64 { return float64(h.took) / float64(time.Millisecond) }, func(h herdResult) string { return short(h.took) })
+	draw(func(h herdResult) float64 { return float64(h.took) / float64(time.Millisecond) }, func(h herdResult) string { return more(h) + short(h.took) })
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="11">`+"\n"+
 		`<rect width="100%%" height="100%%" fill="white"/>`+"\n%s</svg>\n", width, y+12, b.String())
+}
+
+// more marks a lower bound.
+func more(h herdResult) string {
+	if h.cut() {
+		return "&gt; "
+	}
+	return ""
 }

@@ -11,6 +11,7 @@ import (
 // A report is all that was measured.
 type report struct {
 	machine, note, endLoad string
+	patience               time.Duration
 	began                  time.Time
 	took                   time.Duration
 	sizes                  []int
@@ -78,10 +79,15 @@ func (r *report) markdown() string {
 			if strings.HasPrefix(h.name, "etcd") {
 				units = "–"
 			}
-			p("| %s | %d | %.2f | %.2f | %.2f | %.2f | %s | %s | %s | %s |", h.name, size, h.each(t.requests), h.each(t.writes), h.each(t.refused), h.each(t.queries), units, short(h.took), short(h.p50), short(h.p99))
+			bound, all, p50, p99 := "", short(h.took), short(h.p50), short(h.p99)
+			if h.cut() {
+				bound, all, p50, p99 = "> ", fmt.Sprintf("%d in %s, then cut off", h.placed, short(h.took)), "–", "–"
+			}
+			p("| %s | %d | %s%.2f | %s%.2f | %s%.2f | %.2f | %s | %s | %s | %s |", h.name, size, bound, h.each(t.requests), bound, h.each(t.writes), bound, h.each(t.refused), h.each(t.queries), units, all, p50, p99)
 		}
 	}
-	p("\nDynamoDB bills a refused conditional write like one that is done: the writes column, times the item's size in KB rounded up, is the bill. A strongly consistent Query of a group of 256 numbers of some 150 bytes is 10 units; a GetItem is one.")
+	p("\nA herd that has not ended after %v is cut off: its counts are of what was sent until then, and lower bounds (>).", r.patience)
+	p("DynamoDB bills a refused conditional write like one that is done: the writes column, times the item's size in KB rounded up, is the bill. A strongly consistent Query of a group of 256 numbers of some 150 bytes is 10 units; a GetItem is one.")
 
 	p("\n## Renewals and releases\n")
 	p("%d holders, %d renewals each, twice a second. Capacity as DynamoDB Local reports it (`ReturnConsumedCapacity`); beside it the formula,", keepers, renewalsOf)

@@ -16,11 +16,13 @@ const (
 )
 
 // backoff is the pause before try n (from 0): full jitter, 50 ms doubling up to
-// 1 s. https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
-func backoff(n int) time.Duration {
-	most := min(time.Second, 50*time.Millisecond<<min(n, 10))
-	return rand.N(most) + 1
-}
+// 1 s. What this and other ways do to a fleet and to its table is measured on
+// paper: docs/benchmarks-fleet.md.
+// https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+func backoff(n int) time.Duration { return rand.N(longest(n)) + 1 }
+
+// longest is the longest pause before try n.
+func longest(n int) time.Duration { return min(time.Second, 50*time.Millisecond<<min(n, 10)) }
 
 // pause waits for d or the end of ctx.
 func pause(ctx context.Context, d time.Duration) error {

@@ -26,6 +26,7 @@ type search struct {
 	waiting bool              // an earlier look found nothing
 	fresh   int               // groups from here on were opened since; 0 = none were
 	grown   int               // how often groups were opened
+	dice    *rand.Rand        // of a simulation; nil = the process's
 }
 
 const (
@@ -56,7 +57,7 @@ func (s *search) group(p PoolItem, now time.Time) (n int, ok bool) {
 	}
 	for _, some := range [][]int{fresh, due, full} {
 		if len(some) > 0 {
-			n = some[rand.IntN(len(some))]
+			n = some[s.random(len(some))]
 			if len(fresh) == 0 && len(s.seen) == 1 && some[len(some)-1] == last {
 				n = last
 			}
@@ -65,6 +66,14 @@ func (s *search) group(p PoolItem, now time.Time) (n int, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// random is one of n.
+func (s *search) random(n int) int {
+	if s.dice != nil {
+		return s.dice.IntN(n)
+	}
+	return rand.IntN(n)
 }
 
 // foundFull remembers when a group can have a number at the earliest, if none is

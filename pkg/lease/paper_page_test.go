@@ -1,0 +1,133 @@
+package lease
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// The ways to wait before a try that there were to choose from.
+func backoffs() []policy {
+	full := func(most time.Duration) func(*rand.Rand, int) time.Duration {
+		return func(r *rand.Rand, n int) time.Duration {
+			return time.Duration(r.Int64N(int64(min(most, 50*time.Millisecond<<min(n, 20)))))
+		}
+	}
+	return []policy{
+		ours,
+		{"full jitter, 50 ms to 5 s", full(5 * time.Second), spread(10)},
+		{"full jitter, 50 ms to 20 s (the SDK's)", full(20 * time.Second), spread(10)},
+		{"no jitter, 50 ms doubling to 1 s", func(_ *rand.Rand, n int) time.Duration { return longest(n) }, spread(10)},
+		{"no jitter, always 50 ms", func(*rand.Rand, int) time.Duration { return 50 * time.Millisecond }, spread(10)},
+	}
+}
+
+// The ways to spread renewals.
+func jitters() (all []policy) {
+	for _, percent := range []int64{0, 10, 50} {
+		p := ours
+		p.name, p.jitter = fmt.Sprintf("%d %%", percent), spread(percent)
+		all = append(all, p)
+	}
+	return all
+}
+
+func paperPage(logf func(string, ...any)) string {
+	var b strings.Builder
+	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	row := func(what string, r paperResult) {
+		logf("%s: %v", what, r)
+		all, n := short(r.all), float64(r.agents)
+		if !r.done {
+			all = fmt.Sprintf("**not all**: %d have none after %s", r.unmet, short(paperLimit))
+		}
+		agent := "–"
+		if r.p99 > 0 {
+			agent = short(r.p50) + " / " + short(r.p99)
+		}
+		p("| %s | %s | %s | %.2f | %.1f | %d | %d | %d | %d | %.4f |", what, all, agent, float64(r.count.writes)/n, r.count.reads/n, r.peak, r.offered, r.count.throttled, r.count.lost, r.count.dollars())
+	}
+	head := func(first string) {
+		p("| %s | all placed in | one agent, p50 / p99 | writes an agent | read units an agent | most writes in a second | most requests in a second | throttled | lost | USD |\n|---|---|---|---|---|---|---|---|---|---|", first)
+	}
+	p("# A fleet on paper\n")
+	p("What happens to a whole fleet, and to its table, when everything happens at once. Computed, not measured: the agents' own decisions (which number, which group, when again, what a refused")
+	p("write means) as a state machine in virtual time, on a table with DynamoDB's limits: 1,000 write units and 3,000 read units a second for each partition, 4 partitions for a new table on demand, a")
+	p("group's numbers in one partition by the hash of its key, 2,500 DescribeTable a second. More is throttled at once. A table's growth and its burst capacity are left out: they only help. A")
+	p("request takes 3 to 7 ms, one in a hundred up to 60 ms more. Repeatable by seed; a fleet of 1,024 is one of the unit tests.\n")
+	p("    go test ./pkg/lease -run TestFleetsOnPaper -timeout 60m -args -paper $PWD/docs\n")
+	p("*Cold start*: all start within one second, on free numbers. *Outage*: DynamoDB answers nothing but errors for 5 minutes; nobody is restarted, all suspend and ask on, and the time is that from")
+	p("its end until the last is confirmed. *Rolling deploy*: a tenth stops and as many start within a second, ten times. Writes count the renewals of that time too, and refused ones, which are billed. Prices as in [cost](cost.md).\n")
+
+	for _, c := range []struct {
+		title string
+		paperCase
+	}{
+		{"1,024 agents, a new table (4 partitions), the defaults: leases of 15 s", paperCase{agents: 1024, partitions: 4, fresh: true}},
+		{"65,528 agents, a table warmed to 32 partitions, the defaults", paperCase{agents: 65528, partitions: 32}},
+		{"65,528 agents, a new table (4 partitions), leases of 90 s", paperCase{agents: 65528, partitions: 4, ttl: 90 * time.Second}},
+	} {
+		c.policy, c.seed = ours, 1
+		p("## %s\n", c.title)
+		head("")
+		w, r := coldStart(c.paperCase)
+		row("cold start", r)
+		row("5-minute outage", outage(w, 5*time.Minute))
+		row("rolling deploy", rolling(w))
+		if err := w.check(); err != nil {
+			p("**%v**", err)
+		}
+		p("")
+	}
+	p("In the last two the pool was in use before, so its groups are open. On a pool of 65,528 that never was, one group is open, into which all guess, and the first start of a fleet that large would crawl:\n")
+	head("")
+	c := paperCase{agents: 65528, partitions: 32, fresh: true, policy: ours, seed: 1}
+	_, r := coldStart(c)
+	row("first start ever", r)
+	p("")
+	p("A fleet needs agents ÷ seconds between renewals write units every second: 65,528 agents that renew every 5 s need 13,106, which is more than the 4,000 of a new table. Give the table the")
+	p("[warm throughput](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput.html) for it before the fleet starts (as in the second table), or longer leases (as in the third).\n")
+
+	p("## The defaults for retries\n")
+	p("Full jitter from 50 ms up to 1 s is what the agent does. The others, under the same seed:\n")
+	for _, c := range []paperCase{{agents: 1024, partitions: 1}, {agents: 8192, partitions: 4, ttl: 30 * time.Second}} {
+		p("\n### %d agents on %s\n", c.agents, plural(c.partitions, "partition"))
+		head("pause before another try")
+		for _, policy := range backoffs() {
+			c.policy, c.seed = policy, 1
+			w, r := coldStart(c)
+			row("cold start, "+policy.name, r)
+			row("outage, "+policy.name, outage(w, time.Minute))
+		}
+		p("")
+	}
+
+	p("## The default for the spread of renewals\n")
+	p("1,024 agents renew every 5 s, which is 205 writes a second if they are spread well. The most writes in any second of the minute after a cold start within one second, on a table of one partition:\n")
+	p("| each renewal is early or late by | most writes in a second | most throttled in a second |\n|---|---|---|")
+	for _, policy := range jitters() {
+		_, r := coldStart(paperCase{agents: 1024, partitions: 1, policy: policy, seed: 1})
+		logf("jitter %s: %d %d", policy.name, r.steady, r.throttles)
+		p("| %s | %d | %d |", policy.name, r.steady, r.throttles)
+	}
+	return b.String()
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprint(n, " ", what, "s")
+}
+
+// short is a duration with three digits.
+func short(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d >= time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return fmt.Sprintf("%d ms", d.Milliseconds())
+}

@@ -77,15 +77,22 @@ func run(ctx context.Context, out, note string, quick bool, patience time.Durati
 			}
 			progress("%s", h)
 			r.herds = append(r.herds, h)
+			if err := r.save(out); err != nil {
+				return err
+			}
 		}
 	}
+	fmt.Print(r.markdown())
+	return nil
+}
+
+// save writes what there is so far: a run takes minutes.
+func (r *report) save(out string) error {
 	r.took, r.endLoad = time.Since(r.began), load()
-	page := r.markdown()
-	fmt.Print(page)
 	if out == "" {
 		return nil
 	}
-	if err := os.WriteFile(filepath.Join(out, "benchmarks.md"), []byte(page), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(out, "benchmarks.md"), []byte(r.markdown()), 0o644); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(out, "benchmarks.svg"), []byte(r.picture()), 0o644)

@@ -82,6 +82,8 @@ func (h *agent) renewals(ctx context.Context, n int) (took []time.Duration, err 
 		select {
 		case t := <-h.renewed:
 			took = append(took, t)
+		case <-h.Done():
+			return nil, h.Err()
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

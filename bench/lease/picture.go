@@ -37,7 +37,7 @@ func (r *report) picture() string {
 			if h.name == oursName {
 				colour = blue
 			}
-			w := math.Log(value(h)/least) / math.Log(most/least) * (width - label - 90)
+			w := math.Log(value(h)/least) / math.Log(max(most/least, 2)) * (width - label - 90)
 			fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>`+"\n", label-8, y+12, h.name)
 			fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.1f" height="13" fill="%s"/>`+"\n", label, y+2, w, colour)
 			fmt.Fprintf(&b, `<text x="%.1f" y="%d">%s</text>`+"\n", label+w+6, y+12, text(h))

@@ -37,7 +37,7 @@ func comparePlain(ctx context.Context, endpoint string) (r plainResult, err erro
 			ExpiresAt: at.Add(time.Second), ReservedUntil: at.Add(2 * time.Second),
 		}
 	}
-	const key, session, rounds = 0, "0190a6f2-7a58-7c2c-a1d1-3f6a1b9f3f10", 1500
+	const key, session, rounds = 0, "0190a6f2-7a58-7c2c-a1d1-3f6a1b9f3f10", 1000
 	now := time.Now().Add(time.Hour)
 	if res, err := store.Write(ctx, claimOf(key, session, now)); err != nil || !res.Applied {
 		return r, fmt.Errorf("the claim: %+v, %w", res, err)

@@ -19,7 +19,7 @@ type upkeepResult struct {
 
 const (
 	keepers     = 32
-	renewalsOf  = 20
+	renewalsOf  = 12
 	renewalsAll = keepers * renewalsOf
 )
 
@@ -27,7 +27,7 @@ const (
 func upkeep(ctx context.Context, c contender) (u upkeepResult, err error) {
 	u = upkeepResult{name: c.name, renewals: renewalsAll, releases: keepers}
 	m := newMeter()
-	set, err := c.open(ctx, m, keepers, terms{lease: 5 * time.Second, every: 500 * time.Millisecond})
+	set, err := c.open(ctx, m, keepers, terms{lease: time.Minute, every: 500 * time.Millisecond})
 	if err != nil {
 		return u, err
 	}

@@ -58,7 +58,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = io.NopCloser(bytes.NewReader(body))
 		refused = bytes.Contains(body, []byte("ConditionalCheckFailed"))
 	}
-	if sent.Load() {
+	if err == nil || sent.Load() {
 		c.m.operation(ctx, name, refused)
 	}
 	return resp, err

@@ -40,6 +40,7 @@ const (
 	paperReadsAgain // to open groups
 	paperOpens
 	paperHolds
+	paperReleases
 )
 
 // again is a try that had no answer: back off.
@@ -114,6 +115,16 @@ func (a *paperAgent) act(w *paper, i int32) {
 		a.choose(w, i)
 	case paperHolds:
 		a.renew(w, i)
+	case paperReleases:
+		n := a.term.lease.NodeID
+		if !w.write(w.groups[n/GroupSize]) {
+			a.again(w, i)
+			return
+		}
+		if l, ok := a.term.release(w.wall()).Apply(&w.leases[n]); ok {
+			w.leases[n] = l
+		}
+		a.state = paperGone
 	}
 }
 

@@ -187,17 +187,8 @@ func (w *paper) start(i int32, within time.Duration) {
 	w.after(i, time.Duration(w.dice.Int64N(int64(within))))
 }
 
-// stop releases an agent's number and ends it; a release is not lost here.
-func (w *paper) stop(i int32) {
-	a := &w.agents[i]
-	w.spent.requests++
-	w.spent.writes++
-	n := a.term.lease.NodeID
-	if l, ok := a.term.release(w.wall()).Apply(&w.leases[n]); ok {
-		w.leases[n] = l
-	}
-	a.state = paperGone // its event finds it so, or a new one in its place
-}
+// stop lets an agent release its number and end, at its next turn.
+func (w *paper) stop(i int32) { w.agents[i].state = paperReleases }
 
 // peak is the most of something in one second, from one second to another.
 func (w *paper) peak(from, to int, of func(paperCount) int) int {

@@ -63,6 +63,12 @@ func (r *report) markdown() string {
 			verdict = "**missed**"
 		}
 		got := fmt.Sprintf("%.2f", x.got)
+		if x.bound {
+			got = "> " + got
+			if !x.met() {
+				verdict = "not decided: cut off"
+			}
+		}
 		if math.IsNaN(x.got) || math.IsInf(x.got, 0) {
 			got, verdict = "not measured", ""
 		}

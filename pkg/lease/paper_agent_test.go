@@ -232,7 +232,7 @@ func (a *paperAgent) nap(w *paper, i int32) {
 
 func (a *paperAgent) renew(w *paper, i int32) {
 	n := a.term.lease.NodeID
-	at := a.term.attempt(w.monotonic(), w.wall(), 0)
+	at, _ := a.term.attempt(w.monotonic(), w.wall(), a.known) // no try is open here
 	if !w.write(w.groups[n/GroupSize]) {
 		a.again(w, i)
 		return

@@ -89,7 +89,7 @@ func newPaper(c paperCase) *paper {
 	}
 	w.leases = make([]Lease, size)
 	for n := range w.leases {
-		w.leases[n], _ = Seed{Key{paperPool, n}, paperDay.Add(-time.Hour)}.Apply(nil)
+		w.leases[n], _ = Seed{Key: Key{paperPool, n}, Floor: paperDay.Add(-time.Hour)}.Apply(nil)
 	}
 	for g := range w.pool.Groups() {
 		w.groups = append(w.groups, w.table.of(groupKey(paperPool, g)))

@@ -32,6 +32,7 @@ type Agent struct {
 	over      error // why this term ended; nil while it may be renewed
 	closing   bool
 	metadata  description
+	ecs       ecsWord
 	err       error // why the agent ended; nil while it goes on
 	done      chan struct{}
 	watchdog  *time.Timer
@@ -86,6 +87,7 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 		done: make(chan struct{}), stopped: make(chan struct{}), metadata: description{all: cfg.Metadata},
 	}
 	a.close = sync.OnceValue(a.shutdown)
+	a.ecs.took(me, cfg.Clock.Monotonic())
 	if me.warning != nil {
 		a.emit(Event{Kind: EventWarning, Lease: Lease{Pool: cfg.Pool, NodeID: -1}, Err: me.warning})
 	}
@@ -171,6 +173,9 @@ func (a *Agent) bind(t *term) error {
 // NodeID is the number, from 0. It is constant while the agent lives, unless
 // Config.OnLost is Reacquire. Having it is no proof of holding it: see Lease.
 func (a *Agent) NodeID() int { return a.lease().NodeID }
+
+// Pool is the pool that the number is of.
+func (a *Agent) Pool() string { return a.cfg.Pool }
 
 // lease is what is known of the lease, whether it is held or not.
 func (a *Agent) lease() Lease {

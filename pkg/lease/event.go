@@ -42,6 +42,9 @@ type Event struct {
 	// IDs counts what the generators on this agent did since it was started:
 	// issued, waits, refusals, steps of the clock.
 	IDs snowflake.Stats
+	// ClockError is how far off ECS says that this machine's clock may be, as it was
+	// asked last; 0 where nobody says.
+	ClockError time.Duration
 	// Reason is a word for metrics: timeout, throttled, connection, or AWS's code.
 	Reason string
 	Err    error

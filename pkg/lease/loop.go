@@ -28,6 +28,7 @@ func (a *Agent) loop(ctx context.Context) {
 			failures++
 			if a.renew(ctx) {
 				failures = 0
+				a.askECSAgain(ctx)
 			}
 		}
 		if err := a.current(); err != nil {
@@ -222,5 +223,6 @@ func (a *Agent) asOfNow(e Event) Event {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e.Left = a.term.deadline - a.clock.Monotonic()
+	e.ClockError = a.ecs.clockError
 	return e
 }

@@ -76,6 +76,46 @@ func (o owner) checkClock(now time.Time, limit time.Duration) error {
 	return nil
 }
 
+// askEvery is how often ECS is asked again how good the clock is.
+const askEvery = 10 * time.Minute
+
+// ecsWord is what ECS said last of the clock, and when.
+type ecsWord struct {
+	clockError time.Duration
+	at         time.Duration // monotonic
+}
+
+func (w *ecsWord) took(o owner, at time.Duration) { w.clockError, w.at = o.clockError, at }
+
+// askECSAgain keeps the clock's error bound in the events true, and warns of a
+// clock that has become worse than the guards tolerate. It ends no lease: others
+// have the guards too, and IDs stay unique. The answer is waited for apart from
+// the loop, since it must delay no renewal.
+func (a *Agent) askECSAgain(ctx context.Context) {
+	if os.Getenv("ECS_CONTAINER_METADATA_URI_V4") == "" {
+		return
+	}
+	now := a.clock.Monotonic()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closing || now-a.ecs.at < askEvery {
+		return
+	}
+	a.ecs.at = now
+	a.background.Go(func() {
+		me := identify(ctx)
+		if me.warning != nil || ctx.Err() != nil {
+			return // what was said before stands
+		}
+		a.mu.Lock()
+		a.ecs.took(me, now)
+		a.mu.Unlock()
+		if err := me.checkClock(a.clock.Wall(), a.cfg.maxSkew()); err != nil {
+			a.emit(a.asOfNow(Event{Kind: EventWarning, Lease: a.lease(), Err: err}))
+		}
+	})
+}
+
 // addTo adds cluster and zone to a lease's metadata where there is room for
 // them, in bytes, and the user did not give them.
 func (o owner) addTo(metadata map[string]string, room int) map[string]string {

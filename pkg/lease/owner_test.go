@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 const (
@@ -205,3 +209,55 @@ func TestOwnerMetadata(t *testing.T) {
 		t.Errorf("the caller's map was changed: %v", given)
 	}
 }
+
+// What ECS says of the clock is asked again at times, apart from the loop, and a
+// clock that has become bad is warned of.
+func TestECSIsAskedAgain(t *testing.T) {
+	var bound atomic.Int64
+	var asked atomic.Int64
+	ecs(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		fmt.Fprintf(w, good, fmt.Sprintf(`,"ClockDrift":{"ClockErrorBound":%d,"ClockSynchronizationStatus":"SYNCHRONIZED"}`, bound.Load()))
+	})
+	cfg, err := Config{Pool: "orders", Store: struct{ Store }{}, Logger: slog.New(slog.DiscardHandler)}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var clock stopped
+	events := make(chan Event, 8)
+	a := &Agent{cfg: cfg, clock: &clock, timeline: snowflake.NewTimeline(&clock), hook: hook{fn: func(e Event) { events <- e }}, term: newTerm(cfg, Lease{}, 0)}
+	ask := func(after time.Duration) time.Duration {
+		clock.at += after
+		a.askECSAgain(t.Context())
+		a.background.Wait()
+		return a.asOfNow(Event{}).ClockError
+	}
+	bound.Store(3)
+	if got := ask(askEvery - 1); got != 0 || asked.Load() != 0 {
+		t.Errorf("asked early: %v", got)
+	}
+	if got := ask(1); got != 3*time.Millisecond {
+		t.Errorf("a clock error of %v, want 3ms", got)
+	}
+	bound.Store(5000)
+	if got := ask(time.Second); got != 3*time.Millisecond || asked.Load() != 1 {
+		t.Errorf("asked again at once: %v", got)
+	}
+	if got := ask(askEvery); got != 5*time.Second {
+		t.Errorf("a clock error of %v, want 5s", got)
+	}
+	if e := <-events; e.Kind != EventWarning || !errors.Is(e.Err, ErrClockSkew) || e.ClockError != 5*time.Second {
+		t.Errorf("%+v", e)
+	}
+	a.closing = true
+	if ask(askEvery); asked.Load() != 2 {
+		t.Error("asked while closing")
+	}
+}
+
+// stopped is a clock that its test moves.
+type stopped struct{ at time.Duration }
+
+func (c *stopped) Monotonic() time.Duration { return c.at }
+func (c *stopped) Wall() time.Time          { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).Add(c.at) }
+func (c *stopped) Sleep(time.Duration)      {}

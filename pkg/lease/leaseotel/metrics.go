@@ -1,0 +1,91 @@
+package leaseotel
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// Metrics are those of one agent: two agents in a process need one each.
+type Metrics struct {
+	meter                    metric.Meter
+	events, claims, renewals metric.Int64Counter
+	renewalTime              metric.Float64Histogram
+
+	mu             sync.Mutex
+	suspendedSince time.Time // zero while it is not
+	suspendedFor   time.Duration
+	lastClockError time.Duration
+}
+
+// New makes the instruments. The error is the provider's.
+func New(p metric.MeterProvider) (*Metrics, error) {
+	m := &Metrics{meter: p.Meter("github.com/nodelease/nodelease/pkg/lease")}
+	var errs [4]error
+	m.events, errs[0] = m.meter.Int64Counter("nodelease.lease.events",
+		metric.WithDescription("What happened to the lease, by event."))
+	m.claims, errs[1] = m.meter.Int64Counter("nodelease.claims",
+		metric.WithDescription("Numbers that were tried, by outcome: claimed, taken, corrupt, unanswered; and exhausted, when there was none to try."))
+	m.renewals, errs[2] = m.meter.Int64Counter("nodelease.renewals",
+		metric.WithDescription("Renewals, by outcome: confirmed, or the reason why there was no answer."))
+	m.renewalTime, errs[3] = m.meter.Float64Histogram("nodelease.renewal.duration", metric.WithUnit("s"),
+		metric.WithDescription("How long confirmed renewals took."),
+		metric.WithExplicitBucketBoundaries(.002, .005, .01, .02, .05, .1, .2, .5, 1))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Event counts one event: give it to the agent as Config.OnEvent, or call it from
+// your own hook.
+func (m *Metrics) Event(e lease.Event) {
+	ctx := context.Background()
+	pool := attribute.String("pool", e.Lease.Pool)
+	add := func(c metric.Int64Counter, name, value string) {
+		c.Add(ctx, 1, metric.WithAttributes(pool, attribute.String(name, value)))
+	}
+	add(m.events, "event", string(e.Kind))
+	holding := e.Lease.Holder != "" // an answer is missing: to a renewal, or to a claim?
+	switch {
+	case e.Kind == lease.EventRenewed:
+		add(m.renewals, "outcome", "confirmed")
+		m.renewalTime.Record(ctx, e.Took.Seconds(), metric.WithAttributes(pool))
+	case e.Kind == lease.EventUnanswered && holding:
+		add(m.renewals, "outcome", e.Reason)
+	case e.Kind == lease.EventWaiting:
+		add(m.claims, "outcome", "exhausted")
+	case e.Kind == lease.EventClaimed, e.Kind == lease.EventTaken, e.Kind == lease.EventCorrupt, e.Kind == lease.EventUnanswered:
+		add(m.claims, "outcome", string(e.Kind))
+	}
+	m.note(e)
+}
+
+// note keeps what a collection asks for.
+func (m *Metrics) note(e lease.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lastClockError = e.ClockError
+	switch e.Kind {
+	case lease.EventSuspended:
+		m.suspendedSince = time.Now()
+	case lease.EventResumed, lease.EventLost, lease.EventReleased, lease.EventNotReleased:
+		m.suspendedFor += m.suspension()
+		m.suspendedSince = time.Time{}
+	}
+}
+
+// suspension is how long the present one lasts; the caller holds mu. The
+// monotonic clock counts, since the event's own time is the wall clock's.
+func (m *Metrics) suspension() time.Duration {
+	if m.suspendedSince.IsZero() {
+		return 0
+	}
+	return time.Since(m.suspendedSince)
+}

@@ -1,0 +1,213 @@
+package leaseotel_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leaseotel"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// cut is a store that can be out of reach.
+type cut struct {
+	*leasetest.Memory
+	out bool
+}
+
+func (c *cut) Write(ctx context.Context, w lease.Write) (lease.Result, error) {
+	if c.out {
+		return lease.Result{}, context.DeadlineExceeded
+	}
+	return c.Memory.Write(ctx, w)
+}
+
+// instruments gives metrics and a collection of them: name and labels → value.
+func instruments(t *testing.T) (*leaseotel.Metrics, func() map[string]float64) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := leaseotel.New(metric.NewMeterProvider(metric.WithReader(exporter)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, func() map[string]float64 {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]float64{}
+		for _, f := range families {
+			for _, s := range f.GetMetric() {
+				found[series(f.GetName(), s)] = s.GetCounter().GetValue() + s.GetGauge().GetValue() + float64(s.GetHistogram().GetSampleCount())
+			}
+		}
+		return found
+	}
+}
+
+func series(name string, s *dto.Metric) string {
+	var labels []string
+	for _, l := range s.GetLabel() {
+		if l.GetName() != "pool" {
+			labels = append(labels, l.GetName()+"="+l.GetValue())
+		} else if l.GetValue() != "orders" {
+			labels = append(labels, "another pool")
+		}
+	}
+	slices.Sort(labels)
+	return name + "{" + strings.Join(labels, ",") + "}"
+}
+
+// The life of a lease through an outage, as the metrics tell it.
+func TestLifeOfALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))) // behind the layout's epoch
+		m, collect := instruments(t)
+		store := &cut{Memory: leasetest.NewMemory("orders", 1)}
+		agent, err := lease.Start(t.Context(), lease.Config{Store: store, Pool: "orders", OnEvent: m.Event, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Observe(agent); err != nil {
+			t.Fatal(err)
+		}
+		ids, err := snowflake.New(agent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 7 {
+			if _, err := ids.Next(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		expect := func(when string, want map[string]float64) {
+			t.Helper()
+			synctest.Wait()
+			found := collect()
+			for name, value := range want {
+				if got, ok := found[name]; math.Abs(got-value) > .01 || !ok {
+					t.Errorf("%s: %s is %v, want %v", when, name, got, value)
+				}
+			}
+		}
+		expect("at the start", map[string]float64{
+			"nodelease_lease_held{}": 1, "nodelease_node_id{}": 0, "nodelease_ids_issued_total{}": 7, "nodelease_lease_suspended_seconds_total{}": 0,
+			"nodelease_claims_total{outcome=claimed}": 1, "nodelease_lease_events_total{event=lost}": 0, "nodelease_lease_left_seconds{}": 13, "nodelease_clock_error_seconds{}": 0,
+		})
+		time.Sleep(time.Minute)
+		store.out = true
+		time.Sleep(lease.DefaultTTL)
+		before := collect()
+		if before["nodelease_lease_suspended_seconds_total{}"] <= 0 || before["nodelease_renewals_total{outcome=confirmed}"] < 10 ||
+			before["nodelease_renewals_total{outcome=timeout}"] == 0 || before["nodelease_renewal_duration_seconds{}"] < 10 {
+			t.Errorf("in an outage: %v", before)
+		}
+		if _, err := ids.TryNext(); !errors.Is(err, snowflake.ErrFenced) {
+			t.Error(err)
+		}
+		time.Sleep(10 * time.Second)
+		expect("later in the outage", map[string]float64{
+			"nodelease_lease_held{}": 0, "nodelease_ids_refused_total{}": 1, "nodelease_lease_events_total{event=suspended}": 1,
+			"nodelease_lease_suspended_seconds_total{}": before["nodelease_lease_suspended_seconds_total{}"] + 10,
+		})
+		store.out = false
+		time.Sleep(10 * time.Second)
+		expect("after the outage", map[string]float64{"nodelease_lease_held{}": 1, "nodelease_lease_events_total{event=resumed}": 1})
+		after := collect()["nodelease_lease_suspended_seconds_total{}"]
+		time.Sleep(time.Minute)
+		expect("a minute later", map[string]float64{"nodelease_lease_suspended_seconds_total{}": after})
+		if err := agent.Close(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if _, there := collect()["nodelease_lease_held{}"]; there {
+			t.Error("an agent that has ended is still observed")
+		}
+	})
+}
+
+// No number is free.
+func TestExhaustion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, collect := instruments(t)
+		store := leasetest.NewMemory("orders", 1)
+		cfg := lease.Config{Store: store, Pool: "orders", Logger: slog.New(slog.DiscardHandler)}
+		first, err := lease.Start(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer first.Close()
+		cfg.OnEvent, cfg.Wait = m.Event, 20*time.Second
+		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrPoolExhausted) {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if found := collect(); found["nodelease_claims_total{outcome=exhausted}"] == 0 {
+			t.Errorf("%v", found)
+		}
+	})
+}
+
+// docs/metrics.md, the dashboard and the alerts name what is exported, and nothing
+// else; the page names all of it.
+func TestDocsNameWhatIsExported(t *testing.T) {
+	exported := map[string]bool{}
+	synctest.Test(t, func(t *testing.T) {
+		m, collect := instruments(t)
+		agent, err := lease.Start(t.Context(), lease.Config{Store: leasetest.NewMemory("orders", 1), Pool: "orders", OnEvent: m.Event, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer agent.Close()
+		if err := m.Observe(agent); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		for name := range collect() {
+			name, _, _ = strings.Cut(name, "{")
+			exported[name] = true
+		}
+	})
+	for _, file := range []string{"metrics.md", "grafana/nodelease.json", "grafana/alerts.yaml"} {
+		text, err := os.ReadFile("../../../docs/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := map[string]bool{}
+		for _, name := range regexp.MustCompile(`nodelease_[a-z_]+`).FindAllString(string(text), -1) {
+			for _, suffix := range []string{"_bucket", "_count", "_sum"} { // of a histogram
+				if base, cut := strings.CutSuffix(name, suffix); cut && exported[base] {
+					name = base
+				}
+			}
+			named[name] = true
+			if !exported[name] {
+				t.Errorf("%s names %s, which is not exported", file, name)
+			}
+		}
+		for name := range exported {
+			if file == "metrics.md" && !named[name] {
+				t.Errorf("%s does not name %s", file, name)
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,15 +43,15 @@ func TestNothingGoesOnWhileReleasing(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		s := newNetwork(1)
 		a := start(t, config(s))
-		renewing := false
+		var renewing atomic.Bool
 		s.on(func(ctx context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
 			switch w.(type) {
 			case lease.Renew:
-				renewing = true
-				defer func() { renewing = false }()
+				renewing.Store(true)
+				defer renewing.Store(false)
 				return hang(ctx)
 			case lease.Release:
-				if renewing {
+				if renewing.Load() {
 					t.Error("a release was sent while a renewal was under way")
 				}
 				if l, err := a.Lease(); !errors.Is(err, lease.ErrClosed) {
@@ -59,7 +60,7 @@ func TestNothingGoesOnWhileReleasing(t *testing.T) {
 			}
 			return do()
 		})
-		for !renewing {
+		for !renewing.Load() {
 			wait(10 * time.Millisecond)
 		}
 		if err := a.Close(); err != nil {

@@ -144,10 +144,15 @@ func TestIdentifyBroken(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			o := identify(ctx)
-			if took := time.Since(began); took > metadataLimit+10*time.Second { // the machine may be slow
+			took := time.Since(began)
+			if took > metadataLimit+10*time.Second {
 				t.Errorf("took %v", took)
 			}
-			if o.task != hostAndPID(t) || o.warning == nil || !strings.Contains(o.warning.Error(), c.says) {
+			says := c.says
+			if took >= metadataLimit { // the machine is too slow to get as far as that
+				says = "deadline exceeded"
+			}
+			if o.task != hostAndPID(t) || o.warning == nil || !strings.Contains(o.warning.Error(), says) {
 				t.Errorf("%+v, want a warning with %q", o, c.says)
 			}
 			if err := o.checkClock(time.Now(), time.Millisecond); err != nil {

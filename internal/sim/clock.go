@@ -72,7 +72,7 @@ var (
 	pauseIn  = []string{"snowflake.(*Generator).", "lease.(*Agent).claim", "lease.(*Agent).take"}
 	pauseNot = []string{
 		"snowflake.(*Timeline).follow", "snowflake.(*Timeline).begin", "snowflake.(*Timeline).seal", "snowflake.(*Timeline).adopt",
-		"snowflake.(*Timeline).verdict", "snowflake.(*Timeline).Bind", "lease.(*Agent).bind",
+		"snowflake.(*Timeline).verdict", "snowflake.(*Timeline).turn", "snowflake.(*Timeline).Bind", "lease.(*Agent).bind",
 	}
 )
 

@@ -15,6 +15,7 @@ import (
 type Counts struct {
 	Processes, Kills, Deployments, ClockSteps, Reaped, Resized, Forced, Closed int
 	Requests, RequestsLost, AnswersLost, Refused, Late, SentLate               int
+	Widths                                                                     int // that node IDs have had
 	IDs, Fenced                                                                int
 	Lived                                                                      time.Duration // all agents together, from their start to their end
 	Events                                                                     map[lease.EventKind]int
@@ -54,7 +55,7 @@ func (c *Counts) Add(o Counts) {
 	for _, p := range [][2]*int{
 		{&c.Processes, &o.Processes}, {&c.Kills, &o.Kills}, {&c.Deployments, &o.Deployments}, {&c.ClockSteps, &o.ClockSteps}, {&c.Reaped, &o.Reaped},
 		{&c.Resized, &o.Resized}, {&c.Forced, &o.Forced}, {&c.Closed, &o.Closed}, {&c.Requests, &o.Requests}, {&c.RequestsLost, &o.RequestsLost},
-		{&c.AnswersLost, &o.AnswersLost}, {&c.Refused, &o.Refused}, {&c.Late, &o.Late}, {&c.SentLate, &o.SentLate}, {&c.IDs, &o.IDs}, {&c.Fenced, &o.Fenced},
+		{&c.AnswersLost, &o.AnswersLost}, {&c.Refused, &o.Refused}, {&c.Late, &o.Late}, {&c.SentLate, &o.SentLate}, {&c.IDs, &o.IDs}, {&c.Fenced, &o.Fenced}, {&c.Widths, &o.Widths},
 	} {
 		*p[0] += *p[1]
 	}
@@ -72,9 +73,9 @@ func (c *Counts) Add(o Counts) {
 
 func (c Counts) String() string {
 	return fmt.Sprintf("%.1f agent hours: %d IDs, %d fenced calls; %d processes (starts: %s), %d killed, %d deployments, %d closed; "+
-		"%d requests: %d lost, %d done late, %d sent late, %d refused, %d answers lost; %d clock steps; pauses: %s; %d reaped, %d resized, %d forced; events: %s",
+		"%d requests: %d lost, %d done late, %d sent late, %d refused, %d answers lost; %d clock steps; pauses: %s; %d reaped, %d resized, %d forced; %d widths; events: %s",
 		c.Lived.Hours(), c.IDs, c.Fenced, c.Processes, list(c.Starts), c.Kills, c.Deployments, c.Closed,
-		c.Requests, c.RequestsLost, c.Late, c.SentLate, c.Refused, c.AnswersLost, c.ClockSteps, list(c.Pauses), c.Reaped, c.Resized, c.Forced, list(c.Events))
+		c.Requests, c.RequestsLost, c.Late, c.SentLate, c.Refused, c.AnswersLost, c.ClockSteps, list(c.Pauses), c.Reaped, c.Resized, c.Forced, c.Widths, list(c.Events))
 }
 
 func list[K ~string](m map[K]int) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -15,17 +16,19 @@ import (
 // machine for the time.
 type operators struct {
 	*World
-	r    *rand.Rand
-	pool *lease.Pool
-	seen []lease.Lease // old sight
+	r     *rand.Rand
+	store lease.Store
+	pool  *lease.Pool
+	seen  []lease.Lease // old sight
 }
 
 func (w *World) newOperators() (*operators, func()) {
 	p := &process{machine: w.newMachine(), number: 0, dead: make(chan struct{})}
 	client, hangUp := p.client()
-	pool := lease.OpenPool(lease.NewDynamoDB(client, tableName), poolName)
+	store := lease.NewDynamoDB(client, tableName)
+	pool := lease.OpenPool(store, poolName)
 	pool.Logger = silent
-	return &operators{World: w, r: rand.New(rand.NewPCG(w.Plan.Seed, 3)), pool: pool}, hangUp
+	return &operators{World: w, r: rand.New(rand.NewPCG(w.Plan.Seed, 3)), store: store, pool: pool}, hangUp
 }
 
 // work does something every minute or so, until ctx ends.
@@ -33,13 +36,16 @@ func (o *operators) work(ctx context.Context) {
 	for sleep(ctx, time.Duration(o.r.Int64N(int64(2*time.Minute)))) == nil {
 		// Each verb has a minute: the store may be away for longer.
 		call, cancel := context.WithTimeout(ctx, time.Minute+o.Plan.Lease.TTL)
+		if o.Plan.Narrow && o.r.IntN(3) == 0 {
+			o.widen(call)
+		}
 		switch o.r.IntN(10) {
 		case 0, 1, 2:
 			report, _ := o.pool.Reap(call)
 			o.count(func(c *Counts) { c.Reaped += len(report.Freed) })
 		case 3:
 			size := max(1, o.Plan.Numbers+o.r.IntN(o.Plan.Numbers+1)-o.Plan.Numbers/2)
-			if _, err := o.pool.Resize(call, lease.SeedSpec{Size: size}); err == nil {
+			if _, err := o.pool.Resize(call, lease.SeedSpec{Size: size, Narrow: o.Plan.Narrow}); err == nil {
 				o.count(func(c *Counts) { c.Resized++ })
 			}
 		case 4, 5:
@@ -58,6 +64,28 @@ func (o *operators) work(ctx context.Context) {
 		}
 		cancel()
 	}
+}
+
+// widen opens the next groups of a narrow pool, as a fleet would that is much
+// larger, and lets one or two widen it. Each may be cut off anywhere.
+func (o *operators) widen(ctx context.Context) {
+	item, err := o.store.PoolItem(ctx, poolName)
+	if err != nil {
+		return
+	}
+	if item.Numbers == 1<<item.Eras[len(item.Eras)-1].NodeBits {
+		w := lease.OpenGroups{Pool: poolName, From: item.OpenGroups, To: item.Numbers / lease.GroupSize}
+		_, _ = o.store.WritePool(ctx, w) // lost or done: both happen
+	}
+	var both sync.WaitGroup
+	for range 1 + o.r.IntN(2) {
+		some, cancel := context.WithTimeout(ctx, time.Duration(o.r.Int64N(int64(time.Minute))))
+		both.Go(func() {
+			defer cancel()
+			_, _ = o.pool.Widen(some)
+		})
+	}
+	both.Wait()
 }
 
 // look remembers who holds what.

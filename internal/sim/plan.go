@@ -20,6 +20,7 @@ type Plan struct {
 	Tasks      int // that are wanted at any time; a deployment has up to twice as many
 	Numbers    int // of the pool at first
 	Force      bool
+	Narrow     bool          // node IDs become wider meanwhile: see operators.widen
 	Hours      time.Duration // how long the faults go on
 
 	// Tamper, if not nil, changes requests on their way into the database: for

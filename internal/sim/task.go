@@ -109,7 +109,11 @@ func (p *process) heard(e lease.Event) {
 // work makes IDs until the process is told to stop, loses its number or dies.
 func (p *process) work(stopping context.Context) {
 	p.World.witnessBeliefs()
-	ids, err := snowflake.New(p.agent, snowflake.WithMaxWait(100*time.Millisecond))
+	layout := snowflake.Default()
+	if p.Plan.Narrow {
+		layout = snowflake.Wide16()
+	}
+	ids, err := snowflake.New(p.agent, snowflake.WithLayout(layout), snowflake.WithMaxWait(100*time.Millisecond))
 	if err != nil {
 		p.World.fail(err)
 		return

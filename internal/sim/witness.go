@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -26,6 +27,7 @@ var ops = []struct {
 	{"SET retired", history.Retire},
 	{"REMOVE retired", history.Retire},
 	{"SET reserved_until = :to", history.Raise},
+	{"SET layout = ", history.Mark},
 }
 
 // witnessWrite tells the history of a write that was done.
@@ -46,8 +48,9 @@ func (w *World) witnessWrite(request, answer []byte) {
 		w.fail(err)
 		return
 	}
-	if in.Key["node_id"].N == "-1" {
-		return // the pool's own item
+	if in.Key["node_id"].N == "-1" { // the pool's own item
+		w.witnessWidths(out.Attributes["layouts"])
+		return
 	}
 	text := func(name string) string {
 		var v value
@@ -84,7 +87,58 @@ func taskNumber(s string) int {
 
 // witnessID tells the history of an ID.
 func (w *World) witnessID(p *process, id snowflake.ID) {
-	w.note(history.Event{Kind: history.Stamp, Who: p.number, Node: id.Node(), ID: int64(id), MS: id.Time().UnixMilli()})
+	node, at := id.Node(), id.Time()
+	if w.Plan.Narrow {
+		w.widths.Lock()
+		parts := w.eras.Decompose(snowflake.Wide16(), id)
+		w.made[id] = parts.Node
+		w.widths.Unlock()
+		node, at = parts.Node, parts.Time
+	}
+	w.note(history.Event{Kind: history.Stamp, Who: p.number, Node: node, ID: int64(id), MS: at.UnixMilli()})
+}
+
+// witnessWidths reads the history of widths in a pool's item. When it grows, the
+// IDs that were made by then must be taken apart as before.
+func (w *World) witnessWidths(attribute json.RawMessage) {
+	var list struct {
+		L []struct {
+			M struct {
+				From     struct{ N string } `json:"from"`
+				NodeBits struct{ N string } `json:"node_bits"`
+			}
+		}
+	}
+	if len(attribute) == 0 {
+		return
+	}
+	if err := json.Unmarshal(attribute, &list); err != nil {
+		w.fail(err)
+		return
+	}
+	var eras snowflake.Eras
+	for _, l := range list.L {
+		from, wrong := strconv.ParseInt(l.M.From.N, 10, 64)
+		bits, wrong2 := strconv.Atoi(l.M.NodeBits.N)
+		if err := errors.Join(wrong, wrong2); err != nil {
+			w.fail(err)
+			return
+		}
+		eras = append(eras, snowflake.Era{From: time.UnixMilli(from), NodeBits: bits})
+	}
+	w.widths.Lock()
+	defer w.widths.Unlock()
+	if len(eras) == len(w.eras) {
+		return
+	}
+	w.eras = eras
+	w.count(func(c *Counts) { c.Widths = len(eras) })
+	for id, node := range w.made {
+		if now := eras.Decompose(snowflake.Wide16(), id).Node; now != node {
+			w.fail(fmt.Errorf("ID %d of node %d is node %d's by the history %+v", id, node, now, eras))
+			return
+		}
+	}
 }
 
 // witnessBeliefs asks every process whether it believes to hold its number. All of

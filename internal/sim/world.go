@@ -14,6 +14,7 @@ import (
 	"github.com/nodelease/nodelease/internal/embeddeddb"
 	"github.com/nodelease/nodelease/internal/history"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 const (
@@ -45,13 +46,17 @@ type World struct {
 	counting sync.Mutex
 	counts   Counts
 	beliefs  sync.Mutex
+
+	widths sync.Mutex
+	eras   snowflake.Eras       // of a narrow world's pool, as its table says
+	made   map[snowflake.ID]int // by which number, as they were taken apart when they were made
 }
 
 // Run lives through a plan, inside of a synctest bubble, and gives what happened.
 // The error is the first promise that was broken.
 func Run(p Plan) (*World, Counts, error) {
 	w := &World{
-		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{},
+		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{}, made: map[snowflake.ID]int{},
 		pipes: newPipes(), counts: newCounts(),
 	}
 	w.ctx, w.end = context.WithCancelCause(context.Background())
@@ -120,7 +125,7 @@ func (w *World) seed(o *operators) error {
 	if err := createTable(w.ctx, w.pipes); err != nil {
 		return err
 	}
-	_, err := o.pool.Seed(w.ctx, lease.SeedSpec{Size: w.Plan.Numbers})
+	_, err := o.pool.Seed(w.ctx, lease.SeedSpec{Size: w.Plan.Numbers, Narrow: w.Plan.Narrow})
 	return err
 }
 

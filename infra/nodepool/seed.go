@@ -22,6 +22,9 @@ func (n *NodePool) seed(p PoolProps) {
 	if !p.Floor.IsZero() {
 		properties["Floor"] = strconv.FormatInt(p.Floor.UnixMilli(), 10)
 	}
+	if p.Narrow {
+		properties["Narrow"] = "true"
+	}
 	// The service token makes CloudFormation wait for the function, and the function for the table and for its role's policy.
 	awscdk.NewCustomResource(n, jsii.String("seed-"+p.Name), &awscdk.CustomResourceProps{
 		ResourceType:   jsii.String("Custom::NodeleasePool"),

@@ -133,7 +133,7 @@ func (b *Bootstrap) change(ctx context.Context, r request) (lease.Changes, error
 			logger(ctx).Info("progress", "pool", r.Pool, "groups_done", done, "groups", total)
 		}
 	}
-	spec := lease.SeedSpec{Size: int(r.Size), ReservedLow: int(r.ReservedLow), Floor: time.Time(r.Floor)}
+	spec := lease.SeedSpec{Size: int(r.Size), ReservedLow: int(r.ReservedLow), Floor: time.Time(r.Floor), Narrow: bool(r.Narrow)}
 	c, err := pool.Resize(ctx, spec)
 	if errors.Is(err, lease.ErrPoolNotSeeded) {
 		return pool.Seed(ctx, spec)
@@ -146,6 +146,7 @@ type request struct {
 	Pool              string
 	Size, ReservedLow whole
 	Floor             moment
+	Narrow            flag
 }
 
 // decodeRequest is strict with people, who mistype names, and lenient with
@@ -167,6 +168,14 @@ type whole int
 // UnmarshalJSON implements [json.Unmarshaler].
 func (w *whole) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(unquote(b), (*int)(w))
+}
+
+// flag is true or false, which CloudFormation sends as a string.
+type flag bool
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (f *flag) UnmarshalJSON(b []byte) error {
+	return json.Unmarshal(unquote(b), (*bool)(f))
 }
 
 // moment is RFC 3339, or milliseconds of the Unix epoch, as a number or a string.

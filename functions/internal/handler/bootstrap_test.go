@@ -211,6 +211,25 @@ func TestBootstrapDirect(t *testing.T) {
 	}
 }
 
+// The width of a pool's node IDs follows its groups if it was made so; CloudFormation
+// says so with a string. A pool keeps to what it was made.
+func TestBootstrapNarrow(t *testing.T) {
+	logs(t)
+	store := leasetest.NewMemory("", 0)
+	b := &Bootstrap{Table: "nodelease", Store: store}
+	for _, request := range []string{
+		`{"Pool":"orders","Size":700,"Narrow":true}`,
+		`{"Pool":"orders","Size":"800","Narrow":"true"}`,
+	} {
+		got, err := b.Handle(t.Context(), json.RawMessage(request))
+		if c, ok := got.(lease.Changes); err != nil || !ok || len(c.Pool.Eras) != 1 || c.Pool.Numbers != 512 {
+			t.Errorf("%s: %+v, %v", request, got, err)
+		}
+	}
+	_, err := b.Handle(t.Context(), json.RawMessage(`{"Pool":"orders","Size":800}`))
+	errorHas(t, err, "Narrow")
+}
+
 func TestBootstrapFloor(t *testing.T) {
 	logs(t)
 	store := leasetest.NewMemory("", 0)

@@ -82,7 +82,10 @@ func newServe(g *globals) *cobra.Command {
 // runServe leases a number and answers until a signal comes or the lease is lost.
 func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, layout snowflake.Layout, listener net.Listener) error {
 	defer listener.Close()
-	metrics := sidecar.NewMetrics()
+	metrics, err := sidecar.NewMetrics()
+	if err != nil {
+		return err
+	}
 	slog.SetDefault(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
 	cfg.Logger, cfg.OnEvent = slog.Default(), metrics.Event
 	agent, err := lease.Start(cmd.Context(), cfg)
@@ -90,6 +93,9 @@ func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, layout snowflake
 		return err
 	}
 	ids, err := snowflake.New(agent, snowflake.WithLayout(layout))
+	if err == nil {
+		err = metrics.Observe(agent)
+	}
 	if err != nil {
 		return errors.Join(err, agent.Close())
 	}

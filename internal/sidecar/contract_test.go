@@ -35,8 +35,10 @@ type serving struct {
 func serve(t testing.TB, layout snowflake.Layout) *serving {
 	t.Helper()
 	s := &serving{store: leasetest.NewMemory("orders", 1)}
-	metrics := sidecar.NewMetrics()
-	var err error
+	metrics, err := sidecar.NewMetrics()
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.agent, err = lease.Start(t.Context(), lease.Config{
 		Store: s.store, Pool: "orders", Task: "web-1", Metadata: map[string]string{"zone": "a"},
 		Logger: slog.New(slog.DiscardHandler), OnEvent: metrics.Event,
@@ -45,6 +47,9 @@ func serve(t testing.TB, layout snowflake.Layout) *serving {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.agent.Close() })
+	if err := metrics.Observe(s.agent); err != nil {
+		t.Fatal(err)
+	}
 	ids, err := snowflake.New(s.agent, snowflake.WithLayout(layout))
 	if err != nil {
 		t.Fatal(err)
@@ -167,9 +172,13 @@ func TestContract(t *testing.T) {
 
 // The metrics' names are part of the contract too.
 func TestContractMetrics(t *testing.T) {
-	page, err := os.ReadFile(contract)
-	if err != nil {
-		t.Fatal(err)
+	var page string
+	for _, file := range []string{contract, "../../docs/metrics.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page += string(text)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)))
@@ -177,17 +186,17 @@ func TestContractMetrics(t *testing.T) {
 		s.ask(t, "POST /v1/ids?n=7")
 		time.Sleep(time.Minute)
 		answer := s.ask(t, "GET /metrics")
-		for _, m := range regexp.MustCompile("`(nodelease_[a-z_]+)`").FindAllStringSubmatch(string(page), -1) {
+		for _, m := range regexp.MustCompile("`(nodelease_[a-z_]+)`").FindAllStringSubmatch(page, -1) {
 			if !strings.Contains(answer, "# TYPE "+m[1]+" ") {
 				t.Errorf("there is no %s", m[1])
 			}
 		}
 		for _, m := range regexp.MustCompile(`# TYPE (nodelease_\w+)`).FindAllStringSubmatch(answer, -1) {
-			if !strings.Contains(string(page), "`"+m[1]+"`") {
+			if !strings.Contains(page, "`"+m[1]+"`") {
 				t.Errorf("%s is not in the contract", m[1])
 			}
 		}
-		for _, want := range []string{"nodelease_ids_issued_total 7\n", "nodelease_lease_held 1\n", `nodelease_lease_events_total{event="lost"} 0`, `nodelease_http_requests_total{code="200",path="/v1/ids"} 1`} {
+		for _, want := range []string{`nodelease_ids_issued_total{pool="orders"} 7`, `nodelease_lease_held{pool="orders"} 1`, `nodelease_lease_events_total{event="lost",pool="orders"} 0`, `nodelease_http_requests_total{code="200",path="/v1/ids"} 1`} {
 			if !strings.Contains(answer, want) {
 				t.Errorf("%q is missing in\n%s", want, answer)
 			}

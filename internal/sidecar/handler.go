@@ -31,7 +31,7 @@ func Handler(agent *lease.Agent, ids *snowflake.Generator, metrics *Metrics) htt
 		{http.MethodPost, "/v1/ids", http.HandlerFunc(h.makeIDs)},
 		{http.MethodGet, "/livez", agent},
 		{http.MethodGet, "/readyz", agent.Ready()},
-		{http.MethodGet, "/metrics", metrics.handler(agent, ids)},
+		{http.MethodGet, "/metrics", metrics.handler()},
 	} {
 		answer := metrics.count(route.path, route.handler)
 		mux.Handle(route.method+" "+route.path, answer) // GET is HEAD too

@@ -6,32 +6,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
 
-	"github.com/nodelease/nodelease/pkg/lease"
-	"github.com/nodelease/nodelease/pkg/snowflake"
+	"github.com/nodelease/nodelease/pkg/lease/leaseotel"
 )
 
-// Metrics counts what happens to a lease and to the requests, for Prometheus. The
-// names are part of the contract.
+// Metrics are what happens to the lease, by leaseotel, and to the requests, for
+// Prometheus. The names are part of the contract.
 type Metrics struct {
+	*leaseotel.Metrics
 	registry *prometheus.Registry
-	events   *prometheus.CounterVec
-	renewals prometheus.Histogram
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 }
 
-// NewMetrics makes empty ones. Give Event to the agent as its OnEvent.
-func NewMetrics() *Metrics {
+// NewMetrics makes empty ones. Give Event to the agent as its OnEvent, and the
+// agent to Observe once it has started.
+func NewMetrics() (*Metrics, error) {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodelease_lease_events_total", Help: "What happened to the lease, by kind; see the lease agent's events.",
-		}, []string{"event"}),
-		renewals: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "nodelease_renewal_duration_seconds", Help: "How long confirmed renewals took.",
-			Buckets: []float64{.002, .005, .01, .02, .05, .1, .2, .5, 1},
-		}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nodelease_http_requests_total", Help: "Requests answered, by path and status.",
 		}, []string{"path", "code"}),
@@ -40,42 +34,18 @@ func NewMetrics() *Metrics {
 			Buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5},
 		}, []string{"path"}),
 	}
-	m.registry.MustRegister(m.events, m.renewals, m.requests, m.seconds,
+	m.registry.MustRegister(m.requests, m.seconds,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for _, kind := range []lease.EventKind{lease.EventClaimed, lease.EventRenewed, lease.EventUnanswered, lease.EventSuspended, lease.EventResumed, lease.EventLost} {
-		m.events.WithLabelValues(string(kind)) // there from the start, so that the first one is a rise
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
+	if err != nil {
+		return nil, err
 	}
-	return m
-}
-
-// Event counts one event.
-func (m *Metrics) Event(e lease.Event) {
-	m.events.WithLabelValues(string(e.Kind)).Inc()
-	if e.Kind == lease.EventRenewed {
-		m.renewals.Observe(e.Took.Seconds())
-	}
+	m.Metrics, err = leaseotel.New(metric.NewMeterProvider(metric.WithReader(exporter)))
+	return m, err
 }
 
 // handler is what /metrics answers.
-func (m *Metrics) handler(agent *lease.Agent, ids *snowflake.Generator) http.Handler {
-	gauge := func(name, help string, f func() float64) {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
-	}
-	counter := func(name, help string, f func(snowflake.Stats) uint64) {
-		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
-			func() float64 { return float64(f(ids.Stats())) }))
-	}
-	gauge("nodelease_node_id", "The number, held or not.", func() float64 { return float64(agent.NodeID()) })
-	gauge("nodelease_lease_held", "1 while the lease may be relied on, else 0.", func() float64 {
-		if _, err := agent.Lease(); err != nil {
-			return 0
-		}
-		return 1
-	})
-	gauge("nodelease_lease_left_seconds", "Time until the deadline; negative when it has passed.", func() float64 { return agent.Left().Seconds() })
-	counter("nodelease_ids_issued_total", "IDs made.", func(s snowflake.Stats) uint64 { return s.Issued })
-	counter("nodelease_ids_waits_total", "Times that a call waited for the next tick.", func(s snowflake.Stats) uint64 { return s.Waits })
-	counter("nodelease_ids_refused_total", "Calls for IDs that failed.", func(s snowflake.Stats) uint64 { return s.Refused })
+func (m *Metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 

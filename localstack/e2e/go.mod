@@ -1,7 +1,7 @@
 // The test on LocalStack has its own module: it needs clients that the product does not.
 module github.com/nodelease/nodelease/localstack/e2e
 
-go 1.26
+go 1.26.0
 
 replace github.com/nodelease/nodelease => ../..
 

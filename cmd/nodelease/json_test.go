@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/demo"
 	"github.com/nodelease/nodelease/internal/dynamotest"
 )
 
@@ -71,6 +72,31 @@ func TestJSONContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		golden(t, filepath.Join("testdata", "json", test.name+".json"), append(got, '\n'), w.table)
+	}
+}
+
+// What runs until it is stopped prints its object when it is ready, the demo when
+// it is over.
+func TestJSONContractOfWhatRunsOn(t *testing.T) {
+	page, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command, object := range map[string]any{"serve": serving{}, "ui": served{}, "demo": demo.Summary{}} {
+		got, err := json.MarshalIndent(object, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v any
+		if err := json.Unmarshal(got, &v); err != nil {
+			t.Fatal(err)
+		}
+		for key := range keysIn(v) {
+			if !strings.Contains(sectionOf(string(page), command), "`"+key+"`") {
+				t.Errorf("docs/cli.md does not explain the key %s of %s", key, command)
+			}
+		}
+		golden(t, filepath.Join("testdata", "json", command+".json"), append(got, '\n'), "TABLE")
 	}
 }
 

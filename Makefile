@@ -17,6 +17,9 @@ unit: ## the tests that need nothing but Go
 lint: ## gofmt, vet, golangci-lint
 	scripts/lint.sh
 
+vuln: ## known vulnerabilities in what we use (asks Go's vulnerability database, so it is not part of the tests)
+	go run golang.org/x/vuln/cmd/govulncheck@v1.3.0 ./...
+
 bench: ## the generator beside its peers and the machine's floors
 	cd bench && go run ./generator
 
@@ -62,4 +65,4 @@ picture: ## make the pictures of the page in docs/img again, from the running de
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')
 
-.PHONY: help demo test unit lint bench bench-lease sim fuzz spec mutants functions invoke synth diff deploy destroy localstack localstack-test ui picture fmt
+.PHONY: help demo test unit lint bench bench-lease vuln sim fuzz spec mutants functions invoke synth diff deploy destroy localstack localstack-test ui picture fmt

@@ -43,10 +43,11 @@ platforms() {
 	GOARCH=386 go test -short ./pkg/snowflake/...
 	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
 }
+readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; } # its first command, by the letter
 functions() { scripts/build-functions.sh && scripts/build-functions-check.sh; }
 ui() { internal/ui/e2e/test.sh; }
 localstack() { localstack/test.sh; }
-steps=(unit race platforms differential faults heavy spec sim functions ui localstack)
+steps=(readme unit race platforms differential faults heavy spec sim functions ui localstack)
 
 times=()
 for step in "${@:-${steps[@]}}"; do

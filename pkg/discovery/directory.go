@@ -11,8 +11,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// DefaultMaxAge is a third of a lease's default length.
-const DefaultMaxAge = lease.DefaultTTL / 3
+// defaultMaxAge is a third of a lease's default length.
+const defaultMaxAge = lease.DefaultTTL / 3
 
 // Config says where entries are, and how fresh readers want them.
 type Config struct {
@@ -44,7 +44,7 @@ func (c Config) withDefaults() (Config, error) {
 		errs = append(errs, errors.New("no Store: give NewTable(client, table)"))
 	}
 	if c.MaxAge == 0 {
-		c.MaxAge = DefaultMaxAge
+		c.MaxAge = defaultMaxAge
 	}
 	if c.MaxAge < 100*time.Millisecond || c.MaxAge > time.Hour {
 		errs = append(errs, fmt.Errorf("MaxAge %v: use 100ms to 1h", c.MaxAge))

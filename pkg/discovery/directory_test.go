@@ -91,7 +91,7 @@ func TestGoneWithTheLease(t *testing.T) {
 		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
-		wait(2 * DefaultMaxAge)
+		wait(2 * defaultMaxAge)
 		wantPorts(t, m)
 	})
 }
@@ -260,7 +260,7 @@ func TestRefusedOffers(t *testing.T) {
 				t.Errorf("%+v was accepted", bad)
 			}
 		}
-		many := make([]Offer, MaxOffers+1)
+		many := make([]Offer, maxOffers+1)
 		for i := range many {
 			many[i] = Endpoint{"shard", strings.Repeat("x", i+1), at(1)}
 		}
@@ -268,7 +268,7 @@ func TestRefusedOffers(t *testing.T) {
 			t.Error("too many were accepted")
 		}
 		register(t, d, a, many[1:]...)
-		if w.store.sent() != MaxOffers+1 {
+		if w.store.sent() != maxOffers+1 {
 			t.Errorf("%d writes", w.store.sent())
 		}
 		for _, bad := range []Config{{Pool: "a#b", Store: w.store}, {Pool: "orders"}, {Pool: "orders", Store: w.store, MaxAge: time.Millisecond}} {

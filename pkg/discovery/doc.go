@@ -7,11 +7,11 @@
 //
 // An instance that ended without a word is given no longer than its lease lasts,
 // by the reader's clock, however long answers are cached; one that took itself
-// back, no longer than [Config.MaxAge]. An entry never counts
-// for another holder of the same number. After a suspension the same entries
-// count again; after a loss, where the agent takes another number, they are
-// written again. What a late or repeated write leaves behind never replaces
-// anything newer.
+// back, no longer than [Config.MaxAge]. An entry never counts for another holder of
+// the same number. After a suspension the same entries count again; after a loss,
+// where the agent takes another number, they are written again. What a late or
+// repeated write leaves behind never replaces anything newer. All of this is said
+// of answers without an error: while the store is away, the last one is given.
 //
 // # What is not promised
 //

@@ -51,6 +51,7 @@ type counting struct {
 	mu                    sync.Mutex
 	queries, gets, writes int
 	published             int
+	refuse                func() bool
 	lose                  func(partition string, r record) bool // the write is done, the answer lost
 }
 
@@ -75,6 +76,12 @@ func (c *counting) write(ctx context.Context, partition string, r record) (recor
 		c.note(&c.published)
 	} else {
 		c.note(&c.writes)
+	}
+	c.mu.Lock()
+	refused := c.refuse != nil && c.refuse()
+	c.mu.Unlock()
+	if refused {
+		return record{}, false, errors.New("away")
 	}
 	now, applied, err := c.Memory.write(ctx, partition, r)
 	c.mu.Lock()
@@ -227,4 +234,11 @@ func (w *world) freeByForce(t *testing.T, node int) {
 	if err != nil || !res.Applied {
 		t.Fatal(res, err)
 	}
+}
+
+// after lets so many writes be done, and fails the others; -1: none.
+func (c *counting) after(enough int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refuse = func() bool { return enough >= 0 && c.writes > enough }
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// MaxOffers is how much one process can register at a time.
-const MaxOffers = 100
+// maxOffers is how much one process can register at a time.
+const maxOffers = 100
 
-// Register enters what this process offers, for as long as the agent has a lease:
+// Register enters what this process offers, up to 100 places, for as long as the agent has a lease:
 // the entries are written again, with the new number, when the agent takes
 // another one (Reacquire), and count again by themselves after a suspension. What
 // is registered again at the same place replaces the earlier address.
@@ -32,8 +32,8 @@ func (d *Directory) Register(ctx context.Context, agent *lease.Agent, offers ...
 				more++
 			}
 		}
-		if len(all)+more > MaxOffers {
-			return fmt.Errorf("discovery: %d offers would be registered with one lease: use at most %d", len(all)+more, MaxOffers)
+		if len(all)+more > maxOffers {
+			return fmt.Errorf("discovery: %d offers would be registered with one lease: use at most %d", len(all)+more, maxOffers)
 		}
 		for p, a := range wanted {
 			all[p] = a

@@ -31,7 +31,7 @@ func TestWatch(t *testing.T) {
 				t.Fatalf("%v (%v) after %v, want %v within %v", portsOf(list), ok, took, want, within)
 			}
 		}
-		late := DefaultMaxAge + DefaultMaxAge/10
+		late := defaultMaxAge + defaultMaxAge/10
 		expect(0)
 		register(t, d, a, Service{"orders", at(1)})
 		expect(late, 1)
@@ -93,7 +93,7 @@ func TestCallersShareAnAnswer(t *testing.T) {
 		if w.store.queries != 1 {
 			t.Errorf("%d queries", w.store.queries)
 		}
-		wait(DefaultMaxAge)
+		wait(defaultMaxAge)
 		w.setOutage(errors.New("away"))
 		herd()
 		if w.store.queries != 2 {
@@ -204,11 +204,11 @@ func churn(t *testing.T, seed uint64) {
 	}
 	whenExpired := func(l lease.Lease) time.Time {
 		if l.Holder == "" { // freed by force, before it was killed
-			return time.Now().Add(2 * DefaultMaxAge)
+			return time.Now().Add(2 * defaultMaxAge)
 		}
 		return l.ExpiresAt
 	}
-	soon := func(lease.Lease) time.Time { return time.Now().Add(2 * DefaultMaxAge) }
+	soon := func(lease.Lease) time.Time { return time.Now().Add(2 * defaultMaxAge) }
 	port := 0
 	for range 300 {
 		wait(rand.N(6 * time.Second))

@@ -1,0 +1,89 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Wherever a process ends while it registers, the sweep finds what it has written.
+func TestNoEntryWithoutItsList(t *testing.T) {
+	for enough := range 5 {
+		t.Run(fmt.Sprint(enough), func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				w := newWorld(8)
+				a := w.agent(t, nil)
+				d := w.directory(t, nil)
+				w.store.after(enough)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				err := d.Register(ctx, a, Service{"orders", at(1)}, Service{"stock", at(1)}, Endpoint{"shard", "7", at(1)})
+				if (err == nil) != (enough > 3) || len(w.left()) != enough {
+					t.Fatalf("%v, %v", err, w.left())
+				}
+				if err := a.Close(); err != nil {
+					t.Fatal(err)
+				}
+				w.store.after(-1)
+				if _, err := Sweep(t.Context(), w.store, "orders"); err != nil || len(w.left()) != 0 {
+					t.Errorf("%v, left %v", err, w.left())
+				}
+			})
+		})
+	}
+}
+
+// An entry whose answer was lost is taken back like one that is known to stand.
+func TestDeregisterWhatIsInDoubt(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, nil)
+		d := w.directory(t, nil)
+		lose := func(f func(string, record) bool) {
+			w.store.mu.Lock()
+			defer w.store.mu.Unlock()
+			w.store.lose = f
+		}
+		lose(func(partition string, _ record) bool { return strings.HasSuffix(partition, "#stock") })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := d.Register(ctx, a, Service{"stock", at(1)}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		wantPorts(t, service(t, d, "stock"), 1) // it stands
+		lose(nil)
+		if err := d.Deregister(t.Context(), a, Service{Name: "stock"}); err != nil {
+			t.Fatal(err)
+		}
+		wantPorts(t, service(t, w.directory(t, nil), "stock"))
+	})
+}
+
+// What was read before an entry's lease was claimed says nothing of it.
+func TestLeasesReadTooEarly(t *testing.T) {
+	h := holders{1: {"one", 5, time.Now().Add(time.Minute)}, 2: {"", 5, time.Time{}}}
+	for _, c := range []struct {
+		r    record
+		over bool
+	}{
+		{record{NodeID: 1, Holder: "one", Version: 5}, false},
+		{record{NodeID: 1, Holder: "next", Version: 6}, false},
+		{record{NodeID: 1, Holder: "before", Version: 4}, true},
+		{record{NodeID: 2, Holder: "released", Version: 5}, true},
+		{record{NodeID: 3, Holder: "unseen", Version: 5}, false},
+	} {
+		if got := h.over(c.r); got != c.over {
+			t.Errorf("%+v: over %v", c.r, got)
+		}
+		known, _ := share([]record{c.r}, h, time.Now()).shared([]record{c.r})
+		if got, want := known.unaware([]record{c.r}), c.r.Version > h[c.r.NodeID].version; got != want {
+			t.Errorf("%+v: others are unaware: %v, want %v", c.r, got, want)
+		}
+		if got, want := known.of(c.r).UnixMilli(), h.of(c.r).UnixMilli(); got != want {
+			t.Errorf("%+v: others think that its lease ends at %v, want %v", c.r, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -149,10 +150,10 @@ func fromEntryToSweep(t *testing.T, s Store) {
 	}
 	wantPorts(t, service(t, d, "orders"), 0, 1, 2)
 	if cleared, err := Sweep(t.Context(), s, "orders"); err != nil || cleared != 0 {
-		t.Errorf("of the living %d were cleared, %v", cleared, err)
+		t.Fatalf("of the living %d were cleared, %v", cleared, err)
 	}
 
-	if err := d.Deregister(t.Context(), agents[2], Service{Name: "orders"}); err != nil {
+	if err := d.Deregister(bounded(t), agents[2], Service{Name: "orders"}); err != nil {
 		t.Fatal(err)
 	}
 	wantPorts(t, service(t, d, "orders"), 0, 1)
@@ -161,10 +162,15 @@ func fromEntryToSweep(t *testing.T, s Store) {
 		t.Fatal(err)
 	}
 	fresh := directory(t, Config{Store: s, Pool: "orders", MaxAge: 100 * time.Millisecond, Logger: silent})
-	for list := range service(t, fresh, "orders").Watch(t.Context()) {
+	limit, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for list := range service(t, fresh, "orders").Watch(limit) {
 		if slices.Equal(portsOf(list), []int{0}) {
 			break
 		}
+	}
+	if limit.Err() != nil {
+		t.Fatal("the instance whose lease was given back is still there")
 	}
 	for round, want := range []int{2, 0} {
 		if cleared, err := Sweep(t.Context(), s, "orders"); err != nil || cleared != want {

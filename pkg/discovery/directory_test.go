@@ -44,12 +44,12 @@ func TestRegisterAndResolve(t *testing.T) {
 		// An address can be replaced, and taken back; both are seen by who asks anew.
 		register(t, d, a, Service{"orders", at(8081)})
 		wantPorts(t, service(t, other, "orders"), 9, 8081)
-		if err := d.Deregister(t.Context(), a, Service{Name: "orders"}, Endpoint{Name: "shard", Key: "7"}); err != nil {
+		if err := d.Deregister(bounded(t), a, Service{Name: "orders"}, Endpoint{Name: "shard", Key: "7"}); err != nil {
 			t.Fatal(err)
 		}
 		wantPorts(t, service(t, other, "orders"), 9)
 		wantPorts(t, service(t, other, "stock"), 1)
-		if err := d.Leave(t.Context(), a); err != nil {
+		if err := d.Leave(bounded(t), a); err != nil {
 			t.Fatal(err)
 		}
 		wantPorts(t, service(t, other, "stock"))
@@ -189,7 +189,7 @@ func TestLostAnswers(t *testing.T) {
 		w.store.lose = func(string, record) bool { lost++; return lost%2 == 1 }
 		register(t, d, a, Service{"orders", at(1)}, Service{"stock", at(1)})
 		register(t, d, a, Service{"orders", at(2)})
-		if err := d.Deregister(t.Context(), a, Service{Name: "stock"}); err != nil {
+		if err := d.Deregister(bounded(t), a, Service{Name: "stock"}); err != nil {
 			t.Fatal(err)
 		}
 		w.store.mu.Lock()
@@ -229,10 +229,10 @@ func TestRegisterWaits(t *testing.T) {
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Register(t.Context(), a, Service{"orders", at(1)}); !errors.Is(err, lease.ErrClosed) {
+		if err := d.Register(bounded(t), a, Service{"orders", at(1)}); !errors.Is(err, lease.ErrClosed) {
 			t.Errorf("%v", err)
 		}
-		if err := d.Leave(t.Context(), a); err != nil {
+		if err := d.Leave(bounded(t), a); err != nil {
 			t.Errorf("%v", err)
 		}
 	})
@@ -256,7 +256,7 @@ func TestRefusedOffers(t *testing.T) {
 			{Service{"orders", at(1)}, Service{"orders", at(2)}},
 			{Service{"good", at(1)}, Service{"", at(1)}},
 		} {
-			if err := d.Register(t.Context(), a, bad...); err == nil {
+			if err := d.Register(bounded(t), a, bad...); err == nil {
 				t.Errorf("%+v was accepted", bad)
 			}
 		}
@@ -264,7 +264,7 @@ func TestRefusedOffers(t *testing.T) {
 		for i := range many {
 			many[i] = Endpoint{"shard", strings.Repeat("x", i+1), at(1)}
 		}
-		if err := d.Register(t.Context(), a, many...); err == nil {
+		if err := d.Register(bounded(t), a, many...); err == nil {
 			t.Error("too many were accepted")
 		}
 		register(t, d, a, many[1:]...)

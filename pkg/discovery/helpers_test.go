@@ -168,9 +168,16 @@ func service(t *testing.T, d *Directory, name string) *Lookup {
 	return l
 }
 
+// bounded is for calls that would wait for ever if something were wrong.
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 func register(t *testing.T, d *Directory, a *lease.Agent, offers ...Offer) {
 	t.Helper()
-	if err := d.Register(t.Context(), a, offers...); err != nil {
+	if err := d.Register(bounded(t), a, offers...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -55,7 +55,7 @@ func TestDeregisterWhatIsInDoubt(t *testing.T) {
 		}
 		wantPorts(t, service(t, d, "stock"), 1) // it stands
 		lose(nil)
-		if err := d.Deregister(t.Context(), a, Service{Name: "stock"}); err != nil {
+		if err := d.Deregister(bounded(t), a, Service{Name: "stock"}); err != nil {
 			t.Fatal(err)
 		}
 		wantPorts(t, service(t, w.directory(t, nil), "stock"))

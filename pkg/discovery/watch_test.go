@@ -217,7 +217,7 @@ func churn(t *testing.T, seed uint64) {
 			a := w.agent(t, func(c *lease.Config) { c.OnLost, c.Wait = lease.Reacquire, time.Hour })
 			living = append(living, a)
 			port++
-			_ = d.Register(t.Context(), a, offers(port)...)
+			_ = d.Register(bounded(t), a, offers(port)...)
 		case r.IntN(4) == 0:
 			w.kill(living[i])
 			ending(living[i], whenExpired)
@@ -225,12 +225,12 @@ func churn(t *testing.T, seed uint64) {
 			living = slices.Delete(living, i, i+1)
 		case r.IntN(3) == 0:
 			ending(living[i], soon)
-			_ = d.Leave(t.Context(), living[i])
+			_ = d.Leave(bounded(t), living[i])
 			_ = living[i].Close()
 			living = slices.Delete(living, i, i+1)
 		case r.IntN(3) == 0:
 			port++
-			_ = d.Register(t.Context(), living[i], Service{"orders", at(port)})
+			_ = d.Register(bounded(t), living[i], Service{"orders", at(port)})
 		case r.IntN(3) == 0:
 			if held, err := living[i].Lease(); err == nil && w.lease(t, held.NodeID).Holder == held.Holder {
 				ending(living[i], soon)
@@ -265,7 +265,7 @@ func churn(t *testing.T, seed uint64) {
 	w.store.lose = nil
 	w.store.mu.Unlock()
 	for _, a := range living {
-		if err := d.Leave(t.Context(), a); err != nil {
+		if err := d.Leave(bounded(t), a); err != nil {
 			t.Error(err)
 		}
 	}

@@ -13,7 +13,7 @@ const (
 	leaseOwn = "./pkg/lease"
 )
 
-var mutants = slices.Concat(leaseMutants, poolMutants, widenMutants, idMutants)
+var mutants = slices.Concat(leaseMutants, poolMutants, widenMutants, idMutants, discoveryMutants)
 
 // The mutants of a lease, in the order in which it lives.
 var leaseMutants = []mutant{

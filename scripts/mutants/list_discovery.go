@@ -1,0 +1,26 @@
+package main
+
+const discoveryOwn = "./pkg/discovery"
+
+// The mutants of discovery: of its one write, of what counts, and of the sweep.
+var discoveryMutants = []mutant{
+	{"discovery: a revision is written twice", "pkg/discovery/table.go", `AND revision >= :revision)`, `AND revision > :revision)`, discoveryOwn},
+	{"discovery: an earlier holder replaces a later one", "pkg/discovery/table.go", `NOT (version > :version OR (`, `NOT (:version < :version OR (`, discoveryOwn},
+	{"discovery: a dead holder's late write lands", "pkg/discovery/record.go", `Version: version + 1}`, `Version: version}`, discoveryOwn},
+	{"discovery: an entry counts for whoever holds the number", "pkg/discovery/live.go", `r.Holder != "" && l.session == r.Holder && l.version == r.Version`, `r.Holder != "" && l.session != ""`, discoveryOwn},
+	{"discovery: an entry outlives its lease", "pkg/discovery/resolve.go", `until.After(now)`, `until.After(now.Add(-time.Hour)) && !until.IsZero()`, discoveryOwn},
+	{"discovery: a lease that seems to end is not read again", "pkg/discovery/live.go", `ends.After(at) && !ends.After(now)`, `ends.After(at) && now.IsZero()`, discoveryOwn},
+	{"discovery: what others read is believed of newer entries", "pkg/discovery/live.go", `r.Version > h[r.NodeID].version`, `r.Version < 0`, discoveryOwn},
+	{"discovery: what was read too early is left for others", "pkg/discovery/shared.go", `h[e.NodeID].version < e.Version`, `e.Version < 0`, discoveryOwn},
+	{"discovery: what others read with a clock ahead stays good", "pkg/discovery/shared.go", `age >= 0 && age < d.cfg.MaxAge`, `age < d.cfg.MaxAge`, discoveryOwn},
+	{"discovery: entries before their list", "pkg/discovery/registrar.go", `	if err := r.list(wanted); err != nil {
+		return err
+	}
+`, ``, discoveryOwn},
+	{"discovery: the list forgets what is not taken back yet", "pkg/discovery/registrar.go", `	for _, text := range old.Places {`, `	for _, text := range old.Places[:0] {`, discoveryOwn},
+	{"discovery: an entry in doubt is not taken back", "pkg/discovery/registrar.go", `			r.written[p] = nil
+			if err`, `			if err`, discoveryOwn},
+	{"discovery: the sweep takes a lease that was read too early", "pkg/discovery/sweep.go", `l.version > r.Version ||`, `l.version != r.Version ||`, discoveryOwn},
+	{"discovery: the sweep takes who lives", "pkg/discovery/sweep.go", `&& l.session != r.Holder)`, `)`, discoveryOwn},
+	{"discovery: the sweep follows a corrupt list", "pkg/discovery/place.go", `return p, err == nil && string(p) == text && text != ""`, `return place(text), text != "" || p != "" || err != nil`, discoveryOwn},
+}

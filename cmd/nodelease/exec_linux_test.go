@@ -288,6 +288,8 @@ func TestExecCannotRun(t *testing.T) {
 
 func TestExecSignals(t *testing.T) {
 	t.Parallel()
+	// Whoever runs the tests may ignore it (nohup); programs would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	flags, s := onePool(t), newStage(t)
 	p := execOf(t, flags, s, "obey")
 	a := s.enter(t)

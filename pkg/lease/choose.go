@@ -29,6 +29,7 @@ func guess(session string, p PoolItem) int {
 type outlook struct {
 	free   int       // a number that could be claimed, -1 if there is none
 	usable int       // numbers that are not retired
+	held   int       // of those, by others who keep them
 	groups int       // that were looked at
 	open   int       // that there were to look at
 	newer  bool      // a number is marked for a widening that the claimant does not know
@@ -59,9 +60,12 @@ func (a *Agent) look(ctx context.Context, c Claim, s *search) (outlook, error) {
 			s.foundFull(n, one.next)
 		}
 		// Nearly full: the next group is opened before it is needed. The newest is
-		// emptier than the rest, so its state is that of all.
-		if _, last := a.pool.groupsOpen(); n == last && len(free) < GroupSize/4 && last+1 < a.pool.Groups() {
-			if err := a.openGroups(ctx, s, len(free) == 0); err != nil {
+		// emptier than the rest, so its state is that of all. A number that rests is
+		// room: those of the groups above would rest as long. So is one of a narrow
+		// pool that is not seeded yet.
+		crowded := 4*one.held >= 3*one.usable && (one.usable > 0 || !a.pool.narrow())
+		if _, last := a.pool.groupsOpen(); n == last && crowded && last+1 < a.pool.Groups() {
+			if err := a.openGroups(ctx, s, one.held == one.usable); err != nil {
 				return o, err
 			}
 		}
@@ -102,6 +106,7 @@ func (o *outlook) add(g Group, p PoolItem, c Claim) (free []int) {
 		}
 		at := l.ReservedUntil.Add(-c.ClaimGuard)
 		if l.Holder != "" {
+			o.held++
 			at = latest(at, l.ExpiresAt.Add(c.ClaimGuard))
 		}
 		if o.next.IsZero() || at.Before(o.next) {
@@ -180,13 +185,13 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *term, err e
 	t, err = a.claim(ctx, guess(session, a.pool), session)
 	for t == nil && err == nil {
 		var o outlook
-		if o, err = a.look(ctx, a.claimOf(0, ""), &s); err != nil {
+		c := a.claimOf(0, "")
+		if o, err = a.look(ctx, c, &s); err != nil {
 			break
 		}
-		if a.stale {
+		if a.stale { // what it looked like to who did not know of the widening says nothing
 			a.stale = false
-			known := a.pool.Widening.Try
-			if a.pool, err = a.readPool(ctx); err != nil || a.pool.Widening.Try > known {
+			if a.pool, err = a.readPool(ctx); err != nil || a.pool.Widening.Try > c.Layout {
 				continue
 			}
 		}

@@ -392,7 +392,7 @@ func TestSleeperLearnsTheWidth(t *testing.T) {
 			}
 		}
 		away.Store(false)
-		wait(2 * time.Second)
+		wait(10 * time.Second) // two tries, each behind a hanging one and a pause
 		id, err := g.Next()
 		if err != nil || id <= before || c.Pool.Eras.Decompose(snowflake.Wide16(), id).Node != a.NodeID() {
 			t.Errorf("%d, %v", id, err)

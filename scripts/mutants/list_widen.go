@@ -32,6 +32,5 @@ var widenMutants = []mutant{
 	{"wider numbers are seeded without the mark", "pkg/lease/seed.go", `item.changed()), Layout: item.Widening.Try}`, `item.changed())}`, leaseOwn},
 	{"a generator keeps its width", timeline, `		ends = t.span.Eras.firstTick(*t.layout, next)
 `, ``, ids},
-	{"draws beyond the end of an era count", slow, `if tick >= tm.ends.Load() && ticket < sealed {`, `if false {`, ids},
 	{"an era begins where stamps were confirmed", timeline, `if e.From.UnixMilli() <= t.untilMs || len`, `if len`, ids},
 }

@@ -273,6 +273,9 @@ func TestLost(t *testing.T) {
 		if l := item(t, s, 0); l.Holder != "thief" {
 			t.Errorf("Close touched another's lease: %+v", l)
 		}
+		if n := len(writesOf[lease.Release](s)); n != 0 {
+			t.Errorf("%d releases of what is another's, a write unit each", n)
+		}
 	})
 }
 

@@ -169,9 +169,21 @@ func TestLayoutIsRespected(t *testing.T) {
 
 func TestUnknownItemFormat(t *testing.T) {
 	onDynamoDB(t, func(t *testing.T, client *dynamodb.Client, table string) {
-		put(t, client, table, attributes{"pool_group": s("orders"), "node_id": n("-1"), "item_format": n("2"), "pool_size": n("4")})
-		if _, err := lease.Start(t.Context(), config(lease.NewDynamoDB(client, table))); !errors.Is(err, lease.ErrItemFormat) {
+		put(t, client, table, attributes{"pool_group": s("orders"), "node_id": n("-1"), "item_format": n("2"), "pool_size": n("4"), "open_groups": n("1")})
+		store := lease.NewDynamoDB(client, table)
+		if _, err := lease.Start(t.Context(), config(store)); !errors.Is(err, lease.ErrItemFormat) {
 			t.Error(err)
+		}
+		// A newer program made it so while this one was at work on the pool.
+		for _, w := range []lease.PoolWrite{
+			lease.ResizePool{Pool: "orders", From: 4, To: 8, At: time.Now()},
+			lease.OpenGroups{Pool: "orders", From: 1, To: 2},
+		} {
+			_, _ = store.WritePool(t.Context(), w) // what it says of an item that it cannot read does not count
+			out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: attributes{"pool_group": s("orders"), "node_id": n("-1")}})
+			if err != nil || !reflect.DeepEqual(out.Item["pool_size"], n("4")) || !reflect.DeepEqual(out.Item["open_groups"], n("1")) {
+				t.Errorf("%T was done: %+v, %v", w, out.Item, err)
+			}
 		}
 	})
 }

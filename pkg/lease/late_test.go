@@ -37,6 +37,39 @@ func TestClaimAnsweredAfterItsLease(t *testing.T) {
 	})
 }
 
+// With Stop the end at the deadline is an end: a renewal whose answer comes after
+// it brings nothing back, and nobody is told that it did.
+func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		s := newNetwork(1)
+		var ev events
+		cfg := config(s)
+		cfg.OnExpiry, cfg.OnEvent = lease.Stop, ev.add
+		a := start(t, cfg)
+		answered := make(chan struct{})
+		s.on(func(_ context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
+			res, err := do()
+			if _, ok := w.(lease.Renew); ok {
+				<-a.Done()
+				close(answered)
+				s.on(nil)
+			}
+			return res, err
+		})
+		<-answered
+		wait(time.Minute)
+		if got := ev.of(lease.EventRenewed, lease.EventResumed); len(got) != 0 {
+			t.Errorf("after the end: %+v", got)
+		}
+		if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) {
+			t.Error(err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Once Close has begun, nobody relies on the number, whatever becomes of the
 // release; and no renewal is under way any more when it is sent.
 func TestNothingGoesOnWhileReleasing(t *testing.T) {

@@ -175,15 +175,25 @@ func (w *World) liveness(o *operators) error {
 			return fmt.Errorf("liveness: process %d has a number and may not use it %v after the faults: %w", p.number, w.settling(), err)
 		}
 	}
-	s, err := o.pool.Stats(w.ctx)
-	if err != nil {
-		return fmt.Errorf("liveness: %w", err)
+	free, resting := 0, 0
+	for l, err := range o.pool.Leases(w.ctx) {
+		if err != nil {
+			return fmt.Errorf("liveness: %w", err)
+		}
+		switch l.State(time.Now()) {
+		case lease.Free, lease.Cooling, lease.Expired: // expired ones rest too, while anything is reserved
+			if l.ReservedUntil.After(time.Now()) {
+				resting++
+			} else {
+				free++
+			}
+		}
 	}
-	if free := s.Free + s.Expired; waiting > 0 && free > 0 {
-		return fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a number, and %d could be had: %+v", w.settling(), waiting, w.Plan.Tasks, free, s)
+	if waiting > 0 && free > 0 {
+		return fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a number, and %d could be had", w.settling(), waiting, w.Plan.Tasks, free)
 	}
-	if w.Plan.Bounded && waiting > 0 && s.Cooling > 0 {
-		return fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a number, and %d rest though no clock was wrong: %+v", w.settling(), waiting, w.Plan.Tasks, s.Cooling, s)
+	if w.Plan.Bounded && waiting > 0 && resting > 0 {
+		return fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a number, and %d rest though no clock was wrong", w.settling(), waiting, w.Plan.Tasks, resting)
 	}
 	return nil
 }

@@ -24,19 +24,6 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// cut is a store that can be out of reach.
-type cut struct {
-	*leasetest.Memory
-	out bool
-}
-
-func (c *cut) Write(ctx context.Context, w lease.Write) (lease.Result, error) {
-	if c.out {
-		return lease.Result{}, context.DeadlineExceeded
-	}
-	return c.Memory.Write(ctx, w)
-}
-
 // instruments gives metrics and a collection of them: name and labels → value.
 func instruments(t *testing.T) (*leaseotel.Metrics, func() map[string]float64) {
 	t.Helper()
@@ -82,7 +69,7 @@ func TestLifeOfALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))) // behind the layout's epoch
 		m, collect := instruments(t)
-		store := &cut{Memory: leasetest.NewMemory("orders", 1)}
+		store := leasetest.NewMemory("orders", 1)
 		agent, err := lease.Start(t.Context(), lease.Config{Store: store, Pool: "orders", OnEvent: m.Event, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
@@ -114,7 +101,7 @@ func TestLifeOfALease(t *testing.T) {
 			"nodelease_claims_total{outcome=claimed}": 1, "nodelease_lease_events_total{event=lost}": 0, "nodelease_lease_left_seconds{}": 13, "nodelease_clock_error_seconds{}": 0,
 		})
 		time.Sleep(time.Minute)
-		store.out = true
+		store.SetOutage(context.DeadlineExceeded)
 		time.Sleep(lease.DefaultTTL)
 		before := collect()
 		if before["nodelease_lease_suspended_seconds_total{}"] <= 0 || before["nodelease_renewals_total{outcome=confirmed}"] < 10 ||
@@ -129,7 +116,7 @@ func TestLifeOfALease(t *testing.T) {
 			"nodelease_lease_held{}": 0, "nodelease_ids_refused_total{}": 1, "nodelease_lease_events_total{event=suspended}": 1,
 			"nodelease_lease_suspended_seconds_total{}": before["nodelease_lease_suspended_seconds_total{}"] + 10,
 		})
-		store.out = false
+		store.SetOutage(nil)
 		time.Sleep(10 * time.Second)
 		expect("after the outage", map[string]float64{"nodelease_lease_held{}": 1, "nodelease_lease_events_total{event=resumed}": 1})
 		after := collect()["nodelease_lease_suspended_seconds_total{}"]

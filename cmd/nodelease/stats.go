@@ -52,7 +52,7 @@ func counted(g *globals, s lease.Stats) string {
 	}{
 		{lease.Held, s.Held, "somebody's"},
 		{lease.Free, s.Free, "can be claimed now"},
-		{lease.Expired, s.Expired, "not renewed in time; can be claimed now"},
+		{lease.Expired, s.Expired, "not renewed in time; can be claimed once what it reserved has passed"},
 		{lease.Cooling, s.Cooling, "nobody's, until what was reserved has passed"},
 		{lease.Retired, s.Retired, "out of use"},
 	} {

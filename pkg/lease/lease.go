@@ -56,7 +56,7 @@ type State string
 const (
 	Free    State = "free"    // may be claimed now
 	Held    State = "held"    // somebody's, not expired
-	Expired State = "expired" // somebody's, past its expiry: claimants and the reaper may take it
+	Expired State = "expired" // somebody's, past its expiry: can be claimed once what it reserved has passed
 	Cooling State = "cooling" // nobody's, but milliseconds ahead of now are still reserved
 	Retired State = "retired" // out of use
 )

@@ -100,3 +100,24 @@ func mustAttempt(t *testing.T, tm *term, m0 time.Duration, w0 time.Time) attempt
 	}
 	return a
 }
+
+// While an open try caps what may be reserved, a renewal is trusted only for as
+// long as what it reserved would last: a lease freed by force is kept from the
+// next holder by that alone.
+func TestTrustEndsWithWhatTheCapAllows(t *testing.T) {
+	tm := newTestTerm(t) // until 113 s; reserved until 16 s from w0
+	w0 := time.UnixMilli(1_000_000)
+	open := PoolItem{Pool: "p", Widening: Widening{Try: 1, From: w0.Add(20*time.Second + time.Millisecond), Bits: 11, State: WidenOpen}}
+	at, ok := tm.attempt(107*time.Second, w0.Add(7*time.Second), open)
+	if !ok || !at.write.ReservedUntil.Equal(w0.Add(20*time.Second)) || at.write.Layout != 1 {
+		t.Fatalf("%+v, %v", at.write, ok)
+	}
+	l := tm.lease
+	l.ReservedUntil, l.Renewal = at.write.ReservedUntil, at.write.Renewal
+	tm.confirmed(l, at.m0)
+	// A whole lease and the claim guard would be reserved to 23 s from w0: 3 s are
+	// missing of the 13 s that a renewal is good for.
+	if want := 117 * time.Second; tm.deadline != want || tm.idDeadline != want {
+		t.Errorf("trusted until %v, IDs until %v, want %v", tm.deadline, tm.idDeadline, want)
+	}
+}

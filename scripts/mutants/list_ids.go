@@ -16,7 +16,7 @@ var idMutants = []mutant{
 	{"Next without the fence by the monotonic clock", generator, `if now < tm.deadline.Load() { // the fence, by the monotonic clock, on each call`, `if true {`, ids},
 	{"Next without the fence by value", generator, `end := min((tick+1)<<(tm.seqBits&63), tm.limit.Load()) // never`, `end := (tick + 1) << (tm.seqBits & 63) // never`, ids},
 	{"Next ahead of the clock", generator, `end := min((tick+1)<<(tm.seqBits&63), tm.limit.Load()) // never`, `end := tm.limit.Load() // never`, ids},
-	{"the strict mode ignores the wall clock", generator, `if wall >= tm.wallEnd.Load() {`, `if false {`, ids},
+	{"the strict mode ignores the wall clock", generator, `if wall >= tm.wallEnd.Load() {`, `if wall >= tm.wallEnd.Load() && false {`, ids},
 	{"a drawn ticket is not looked at again by the monotonic clock", slow, `if mono >= tm.deadline.Load() || wall`, `if wall`, ids},
 	{"a drawn ticket is not looked at again by the wall clock", slow, `|| wall >= tm.wallEnd.Load() ||`, `||`, ids},
 	{"a drawn ticket is not looked at again by value", slow, `wall >= tm.wallEnd.Load() || ticket >= tm.limit.Load() {`, `wall >= tm.wallEnd.Load() {`, ids},

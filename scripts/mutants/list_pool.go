@@ -50,7 +50,7 @@ var poolMutants = []mutant{
 	{"resize is not pinned to the size", dynamo, `onlyIf: "item_format = :format AND pool_size = :from",`, `onlyIf: "item_format = :format AND :from = :from",`, stores},
 	{"resize of an unknown format", dynamo, `onlyIf: "item_format = :format AND pool_size = :from",`, `onlyIf: ":format = :format AND pool_size = :from",`, stores},
 	{"open groups are not pinned", dynamo, `onlyIf: "item_format = :format AND open_groups = :from",`, `onlyIf: "item_format = :format AND :from = :from",`, stores},
-	{"resize does not look again", resize, `if now.Size == c.Pool.Size {`, `if true {`, leaseOwn},
+	{"resize does not look again", resize, `if now.Size == c.Pool.Size {`, `if now.Size > 0 {`, leaseOwn},
 	{"retire touches the holder", dynamo, `u.set, u.values = "SET retired = :true",`, `u.set, u.values = "SET retired = :true REMOVE holder, expires_at",`, stores},
 	{"raise keeps the holder", dynamo, `set:    "SET reserved_until = :to REMOVE holder, expires_at",`, `set:    "SET reserved_until = :to",`, stores},
 	{"raise makes an item", dynamo, `onlyIf: "attribute_exists(version) AND reserved_until < :to",`, `onlyIf: "attribute_not_exists(version) OR reserved_until < :to",`, stores},

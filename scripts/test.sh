@@ -30,7 +30,7 @@ heavy() { go test -count=1 -race -timeout 20m -run 'TestManyAgents' ./internal/s
 # Ten million steps of the model, and a thousand hours of real agents.
 sim() {
 	go test -count=1 -timeout 30m -run 'TestModel$' ./pkg/lease -args -seeds 500 -steps 20000
-	go test -count=1 -timeout 40m -run 'TestWorld$' ./internal/sim -args -hours 30 -until 1000
+	go test -count=1 -timeout 40m -run 'TestWorld$' ./internal/sim -args -hours 6 -until 1000
 }
 # The embedded server beside DynamoDB Local.
 differential() {

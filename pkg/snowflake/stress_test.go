@@ -458,3 +458,54 @@ func (c *pair) Sleep(time.Duration) {
 	}
 	c.mono.Add(int64(ms))
 }
+
+// A call is made in the very moment of a seal, in a tick of which nobody has drawn
+// before: either it fails, or its millisecond is what the seal tells.
+func TestStressSealDuringTheFirstCall(t *testing.T) {
+	clock := &ticking{}
+	tl := snowflake.NewTimeline(clock)
+	g := generator(t, tl)
+	rounds := int64(300_000)
+	if testing.Short() {
+		rounds = 20_000
+	}
+	var id ID
+	var err error
+	var begin, done atomic.Int64
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for round := int64(1); round <= rounds; round++ {
+			for b := begin.Load(); b != round; b = begin.Load() {
+				if b < 0 {
+					return
+				}
+				runtime.Gosched()
+			}
+			id, err = g.Next()
+			done.Store(round)
+		}
+	})
+	rng := rand.New(rand.NewPCG(1, 2))
+	for round := int64(1); round <= rounds; round++ {
+		clock.mono.Add(int64(ms))
+		s := free()
+		s.NotBefore, s.Until, s.Deadline = time.Time{}, tl.Now().Add(time.Hour), clock.Monotonic()+time.Hour
+		if err := tl.Bind(s); err != nil {
+			t.Error(err)
+		}
+		begin.Store(round)
+		for range rng.IntN(200) { // until about when the call draws
+			begin.Load()
+		}
+		last := tl.Seal()
+		for done.Load() != round {
+			runtime.Gosched()
+		}
+		if at := snowflake.Default().Decompose(id).Time; err == nil && at.After(last) {
+			t.Errorf("round %d: sealed at %v, and an ID of %v was made", round, last, at)
+			break
+		}
+	}
+	begin.Store(-1)
+	wg.Wait()
+}

@@ -65,14 +65,16 @@ func run(only, table string, resume bool) error {
 	out := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(out, "mutant\tcaught by\tseconds")
 	survivors := 0
+	var broken []error
 	for _, m := range mutants {
 		if by := recorded[m.name]; !strings.Contains(m.name, only) || by != "" && by != nobody {
 			continue
 		}
 		began := time.Now()
 		caught, err := m.try(dir)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
+		if err != nil { // the others are tried all the same
+			broken = append(broken, fmt.Errorf("%s: %w", m.name, err))
+			continue
 		}
 		if caught == "" {
 			survivors++
@@ -87,7 +89,7 @@ func run(only, table string, resume bool) error {
 		}
 	}
 	if survivors > 0 {
-		return fmt.Errorf("%d survived", survivors)
+		broken = append(broken, fmt.Errorf("%d survived", survivors))
 	}
-	return nil
+	return errors.Join(broken...)
 }

@@ -38,7 +38,7 @@ differential() {
 }
 # Real processes, real faults; and the benchmarks' own tests. Modules of their own.
 faults() { (cd faults && go test -count=1 -timeout 20m ./...) && (cd bench && go test -count=1 ./...); }
-spec() { TLC_SECONDS=40 scripts/tlc.sh; } # ten configurations; on a slow machine as far as that goes
+spec() { TLC_SECONDS=40 scripts/tlc.sh; } # ten configurations, 10 to 30 s each; on a slow machine as far as that goes
 platforms() {
 	GOARCH=386 go test -short ./pkg/snowflake/...
 	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done

@@ -175,10 +175,21 @@ func (w *World) liveness(o *operators) error {
 			return fmt.Errorf("liveness: process %d has a number and may not use it %v after the faults: %w", p.number, w.settling(), err)
 		}
 	}
+	stats, err := o.pool.Stats(w.ctx)
+	if err != nil {
+		return fmt.Errorf("liveness: %w", err)
+	}
+	size := stats.Pool.Size
+	if len(stats.Pool.Eras) > 0 {
+		size = min(size, stats.Pool.Numbers)
+	}
 	free, resting := 0, 0
 	for l, err := range o.pool.Leases(w.ctx) {
 		if err != nil {
 			return fmt.Errorf("liveness: %w", err)
+		}
+		if l.NodeID >= size { // a resize that was cut off is nobody's to use
+			continue
 		}
 		switch l.State(time.Now()) {
 		case lease.Free, lease.Cooling, lease.Expired: // expired ones rest too, while anything is reserved

@@ -56,7 +56,7 @@ func runTestChild(address, mode string) {
 	go func() {
 		for {
 			say("alive %d", time.Now().UnixMilli())
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond) // the child's pulse: the test waits for what it hears, not for this
 		}
 	}()
 	if mode == "leaver" {

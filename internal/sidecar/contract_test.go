@@ -181,10 +181,10 @@ func TestContractMetrics(t *testing.T) {
 		page += string(text)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)))
+		time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))) // virtual
 		s := serve(t, snowflake.Default())
 		s.ask(t, "POST /v1/ids?n=7")
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // virtual
 		answer := s.ask(t, "GET /metrics")
 		for _, m := range regexp.MustCompile("`(nodelease_[a-z_]+)`").FindAllStringSubmatch(page, -1) {
 			if !strings.Contains(answer, "# TYPE "+m[1]+" ") {

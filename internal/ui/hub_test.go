@@ -72,7 +72,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 		}
 
 		// Someone else takes it.
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) // virtual
 		synctest.Wait()
 		for len(p.out) > 0 {
 			<-p.out

@@ -80,9 +80,6 @@ func TestModelIsRepeatable(t *testing.T) {
 // believers: the bound that it keeps to otherwise is the real one, and close.
 func TestModelNeedsTheBound(t *testing.T) {
 	if testing.Short() {
-		t.Skip("-short")
-	}
-	if testing.Short() {
 		t.Skip("it looks for one seed among many: run without -short")
 	}
 	for seed := uint64(1); seed < 2000; seed++ {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -21,7 +22,7 @@ func TestPrograms(t *testing.T) {
 	table := dynamotest.CreateTable(t, client)
 	store := lease.NewDynamoDB(client, table)
 	for pool, size := range map[string]int{"orders": 4, "one": 1} {
-		if _, err := lease.OpenPool(store, pool).Seed(t.Context(), lease.SeedSpec{Size: size}); err != nil {
+		if _, err := leasepool.Open(store, pool).Seed(t.Context(), leasepool.Spec{Size: size}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/embeddeddb"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // ttl is the lease of all tests here: 15 of these seconds are one.
@@ -140,7 +141,7 @@ func newFleet(t *testing.T, numbers int) *fleet {
 	if err := createTable(ctx, "http://"+f.addr); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lease.OpenPool(f.store(), "orders").Seed(ctx, lease.SeedSpec{Size: numbers}); err != nil {
+	if _, err := leasepool.Open(f.store(), "orders").Seed(ctx, leasepool.Spec{Size: numbers}); err != nil {
 		t.Fatal(err)
 	}
 	return f

@@ -17,6 +17,7 @@ import (
 	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -35,7 +36,7 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 
 	table := "synthesized-" + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
 	create(t, client, table, doc.one(t, tableType).Properties)
-	if _, err := lease.OpenPool(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), lease.SeedSpec{Size: 2}); err != nil {
+	if _, err := leasepool.Open(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), leasepool.Spec{Size: 2}); err != nil {
 		t.Fatal(err)
 	}
 

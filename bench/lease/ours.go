@@ -7,7 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 const oursName = "nodelease"
@@ -20,7 +22,7 @@ func ours(endpoint string) contender {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := lease.OpenPool(lease.NewDynamoDB(aside, table), "bench").Seed(ctx, lease.SeedSpec{Size: n}); err != nil {
+		if _, err := leasepool.Open(lease.NewDynamoDB(aside, table), "bench").Seed(ctx, leasepool.Spec{Size: n}); err != nil {
 			return nil, err
 		}
 		return pool{lease.NewDynamoDB(client, table), t}, nil
@@ -38,14 +40,14 @@ type phased struct {
 	dead atomic.Bool
 }
 
-func (s *phased) Write(ctx context.Context, w lease.Write) (lease.Result, error) {
+func (s *phased) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
 	if s.dead.Load() {
-		return lease.Result{}, fmt.Errorf("the process is dead")
+		return protocol.Result{}, fmt.Errorf("the process is dead")
 	}
 	switch w.(type) {
-	case lease.Renew:
+	case protocol.Renew:
 		ctx = in(ctx, renewing)
-	case lease.Release:
+	case protocol.Release:
 		ctx = in(ctx, releasing)
 	}
 	return s.Store.Write(ctx, w)

@@ -9,7 +9,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // A plainResult compares our store's writes with the least that DynamoDB's client
@@ -28,12 +30,12 @@ func comparePlain(ctx context.Context, endpoint string) (r plainResult, err erro
 		return r, err
 	}
 	store := lease.NewDynamoDB(client, table)
-	if _, err := lease.OpenPool(store, "bench").Seed(ctx, lease.SeedSpec{Size: 2}); err != nil {
+	if _, err := leasepool.Open(store, "bench").Seed(ctx, leasepool.Spec{Size: 2}); err != nil {
 		return r, err
 	}
-	claimOf := func(node int, session string, at time.Time) lease.Claim {
-		return lease.Claim{
-			Key: lease.Key{Pool: "bench", NodeID: node}, Session: session, Task: "bench", At: at, ClaimGuard: time.Second, TTL: time.Second,
+	claimOf := func(node int, session string, at time.Time) protocol.Claim {
+		return protocol.Claim{
+			Key: protocol.Key{Pool: "bench", NodeID: node}, Session: session, Task: "bench", At: at, ClaimGuard: time.Second, TTL: time.Second,
 			ExpiresAt: at.Add(time.Second), ReservedUntil: at.Add(2 * time.Second),
 		}
 	}
@@ -59,7 +61,7 @@ func comparePlain(ctx context.Context, endpoint string) (r plainResult, err erro
 	for i := int64(1); i <= rounds && err == nil; i++ {
 		at := now.Add(time.Duration(i) * time.Second)
 		measure(&renews, func() error {
-			res, err := store.Write(ctx, lease.Renew{Key: lease.Key{Pool: "bench", NodeID: key}, Session: session, Version: 1, Renewal: i, ExpiresAt: at, ReservedUntil: at})
+			res, err := store.Write(ctx, protocol.Renew{Key: protocol.Key{Pool: "bench", NodeID: key}, Session: session, Version: 1, Renewal: i, ExpiresAt: at, ReservedUntil: at})
 			if err == nil && !res.Applied {
 				return fmt.Errorf("renewal %d was refused", i)
 			}

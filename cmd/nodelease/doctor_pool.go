@@ -14,7 +14,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // checkPool looks at the pool's own item and at every number.
@@ -36,7 +38,7 @@ func (d *doctor) checkPool(ctx context.Context) {
 		d.add("pool", problem, plain(err), "")
 		return
 	}
-	l, err := look(ctx, lease.OpenPool(d.store, d.pool), item)
+	l, err := look(ctx, leasepool.Open(d.store, d.pool), item)
 	if err != nil {
 		d.add("pool", problem, plain(err), "")
 		return
@@ -88,7 +90,7 @@ func (d *doctor) checkNumbers(l *listed) {
 			seed += " --narrow"
 		}
 		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d of its %d numbers are missing", p.Pool, want-there, want), d.again(seed))
-	case p.Widening.State == lease.WidenOpen && p.Widening.From.Before(l.at):
+	case p.Widening.State == protocol.WidenOpen && p.Widening.From.Before(l.at):
 		d.add("pool", warning, fmt.Sprintf("a change of the width of %s to %d bits was not finished; any start of a task does it too, when it is needed", p.Pool, p.Widening.Bits), d.again(fmt.Sprintf("resize --size %d", p.Size)))
 	case len(wrong) > 0:
 		d.add("pool", problem, fmt.Sprintf("a resize of %s to %d numbers was not finished: %s", p.Pool, p.Size, some(wrong)), d.again(fmt.Sprintf("resize --size %d", p.Size)))
@@ -106,7 +108,7 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	for _, n := range slices.Sorted(maps.Keys(l.Corrupt)) {
 		d.add("items", problem, fmt.Sprintf("node %d is corrupt, someone else wrote it: %s; leave it, since deleting or rewriting it makes IDs twice", n, l.Corrupt[n]), d.again(fmt.Sprintf("inspect %d", n)))
 	}
-	report, err := lease.OpenPool(d.store, d.pool).Due(ctx)
+	report, err := leasepool.Open(d.store, d.pool).Due(ctx)
 	switch {
 	case errors.Is(err, lease.ErrClockSkew):
 		d.add("items", skipped, "with this clock nobody can say whether numbers are stuck", "")
@@ -117,7 +119,7 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	}
 	if len(report.Stuck) > 0 {
 		d.add("items", problem, fmt.Sprintf("stuck, reserved for hours ahead by a clock that was wrong: %s; they come back by themselves, nothing may shorten that; more room meanwhile", some(report.Stuck)),
-			d.again(fmt.Sprintf("resize --size %d", min(l.Pool.Size+len(report.Stuck), lease.MaxPoolSize))))
+			d.again(fmt.Sprintf("resize --size %d", min(l.Pool.Size+len(report.Stuck), leasepool.MaxSize))))
 	}
 	var old []int
 	for _, n := range l.Nodes {
@@ -139,9 +141,9 @@ func (d *doctor) checkRoom(l *listed) {
 	text := fmt.Sprintf("%d of %d numbers are held", s.Held, s.Capacity)
 	switch {
 	case s.Held >= s.Capacity && s.Held > 0:
-		d.add("room", problem, text+": nobody can start", d.again(fmt.Sprintf("resize --size %d", min(2*l.Pool.Size, lease.MaxPoolSize))))
+		d.add("room", problem, text+": nobody can start", d.again(fmt.Sprintf("resize --size %d", min(2*l.Pool.Size, leasepool.MaxSize))))
 	case 100*s.Held >= nearlyFull*max(s.Capacity, 1):
-		d.add("room", warning, text, d.again(fmt.Sprintf("resize --size %d", min(2*l.Pool.Size, lease.MaxPoolSize))))
+		d.add("room", warning, text, d.again(fmt.Sprintf("resize --size %d", min(2*l.Pool.Size, leasepool.MaxSize))))
 	default:
 		d.add("room", fine, text, "")
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // ward is a database for the doctor to look at. What no emulator has (Time to
@@ -96,7 +97,7 @@ func (w *ward) Scan(ctx context.Context, in *dynamodb.ScanInput, o ...func(*dyna
 
 func (w *ward) seed(pool string, size int) {
 	w.t.Helper()
-	if _, err := lease.OpenPool(lease.NewDynamoDB(w.Client, w.table), pool).Seed(w.t.Context(), lease.SeedSpec{Size: size}); err != nil {
+	if _, err := leasepool.Open(lease.NewDynamoDB(w.Client, w.table), pool).Seed(w.t.Context(), leasepool.Spec{Size: size}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -167,8 +168,8 @@ func TestDoctor(t *testing.T) {
 			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 1, "pool_size": 300, "open_groups": 2, "reserved_low": 10})
 		}, "pool", problem, "290 of its 290 numbers are missing", "nodelease seed --size 300 --floor +1m --reserved-low 10"},
 		{"narrow", func(w *ward) {
-			pool := lease.OpenPool(lease.NewDynamoDB(w.Client, w.table), "orders")
-			if _, err := pool.Seed(w.t.Context(), lease.SeedSpec{Size: 1000, Narrow: true}); err != nil {
+			pool := leasepool.Open(lease.NewDynamoDB(w.Client, w.table), "orders")
+			if _, err := pool.Seed(w.t.Context(), leasepool.Spec{Size: 1000, Narrow: true}); err != nil {
 				w.t.Fatal(err)
 			}
 		}, "pool", fine, "has all of its 512 numbers", ""},

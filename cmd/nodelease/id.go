@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -185,7 +186,7 @@ func (g *globals) maker(ctx context.Context, layout string) (who func(context.Co
 	if g.table == "" || g.pool == "" {
 		return nil, l, nil
 	}
-	var item lease.PoolItem
+	var item leasepool.Item
 	store, err := g.store(ctx)
 	if err == nil {
 		item, err = store.PoolItem(ctx, g.pool)

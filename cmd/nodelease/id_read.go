@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -26,7 +26,7 @@ func (l idLayout) takeApart(id snowflake.ID) snowflake.Parts { return l.eras.Dec
 
 // of gives the layout of a pool's IDs. The table does not say which one its users
 // chose; where they do not say so either, it is the one that the pool fits into.
-func (l idLayout) of(p lease.PoolItem, given bool) idLayout {
+func (l idLayout) of(p leasepool.Item, given bool) idLayout {
 	if !given && p.Size > l.Nodes() {
 		l.name, l.Layout = "wide16", snowflake.Wide16()
 	}

@@ -15,13 +15,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // listed is the result of list.
 type listed struct {
-	Pool    lease.PoolItem `json:"pool"`
-	Nodes   []listedNode   `json:"nodes"`
-	Corrupt lease.Corrupt  `json:"corrupt,omitempty"`
+	Pool    leasepool.Item    `json:"pool"`
+	Nodes   []listedNode      `json:"nodes"`
+	Corrupt leasepool.Corrupt `json:"corrupt,omitempty"`
 	at      time.Time
 }
 
@@ -124,14 +125,14 @@ func (f filter) apply(nodes []listedNode) []listedNode {
 }
 
 // look reads every number of a pool.
-func look(ctx context.Context, pool *lease.Pool, item lease.PoolItem) (*listed, error) {
+func look(ctx context.Context, pool *leasepool.Pool, item leasepool.Item) (*listed, error) {
 	l := &listed{Pool: item, Nodes: []listedNode{}}
 	for n, err := range pool.Leases(ctx) {
 		var corrupt *lease.CorruptError
 		switch {
 		case errors.As(err, &corrupt):
 			if l.Corrupt == nil {
-				l.Corrupt = lease.Corrupt{}
+				l.Corrupt = leasepool.Corrupt{}
 			}
 			l.Corrupt[n.NodeID] = corrupt.Err.Error()
 		case err != nil:

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 func newReap(g *globals) *cobra.Command {
@@ -46,7 +46,7 @@ func newReap(g *globals) *cobra.Command {
 }
 
 // reaped tells what a run found and did.
-func reaped(r lease.ReapReport) string {
+func reaped(r leasepool.ReapReport) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d numbers held, %d due, %d freed", r.Held, len(r.Due), len(r.Freed))
 	if len(r.Due) > 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // releasedNode is the result of release.
@@ -51,7 +52,7 @@ func newRelease(g *globals) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if done.Node.Lease, err = lease.OpenPool(store, g.pool).ForceRelease(cmd.Context(), l.NodeID, version); err != nil {
+				if done.Node.Lease, err = leasepool.Open(store, g.pool).ForceRelease(cmd.Context(), l.NodeID, version); err != nil {
 					return err
 				}
 				done.Released = true

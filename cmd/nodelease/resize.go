@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 func newResize(g *globals) *cobra.Command {
@@ -23,7 +23,7 @@ func newResize(g *globals) *cobra.Command {
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("size") {
-				return usagef("to which size? Use --size, 1 to %d", lease.MaxPoolSize)
+				return usagef("to which size? Use --size, 1 to %d", leasepool.MaxSize)
 			}
 			spec, err := s.spec()
 			if err != nil {
@@ -58,10 +58,10 @@ func newResize(g *globals) *cobra.Command {
 }
 
 // narrow tells whether the width of the pool's node IDs follows what is in use.
-func narrow(p lease.PoolItem) bool { return len(p.Eras) > 0 }
+func narrow(p leasepool.Item) bool { return len(p.Eras) > 0 }
 
 // resized tells what a resize did.
-func resized(before lease.PoolItem, c lease.Changes) string {
+func resized(before leasepool.Item, c leasepool.Changes) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "pool %s has %d numbers now, before %d: %d made, %d back in use, %d retired\n", c.Pool.Pool, c.Pool.Size, before.Size, c.Seeded, c.Restored, c.Retired)
 	if c.Finishing > 0 {
@@ -71,7 +71,7 @@ func resized(before lease.PoolItem, c lease.Changes) string {
 }
 
 // corrupted names the items that were left alone.
-func corrupted(c lease.Corrupt) string {
+func corrupted(c leasepool.Corrupt) string {
 	var b strings.Builder
 	for _, n := range slices.Sorted(maps.Keys(c)) {
 		fmt.Fprintf(&b, "node %d is corrupt and was left alone: %s\n", n, c[n])

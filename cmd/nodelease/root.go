@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // globals are the flags that every command takes.
@@ -68,7 +69,7 @@ func (g *globals) check() error {
 	case g.pool == "":
 		return usagef("which pool? Use --pool, or set NODELEASE_POOL")
 	}
-	if err := lease.CheckPoolName(g.pool); err != nil {
+	if err := leasepool.CheckName(g.pool); err != nil {
 		return &usageError{err}
 	}
 	return nil
@@ -85,20 +86,20 @@ func (g *globals) store(ctx context.Context) (*lease.DynamoDB, error) {
 // open gives the pool that the flags name, and its item. The pool's verbs go on
 // through throttles and outages, so that a table which cannot be reached at all
 // is told here, at once.
-func (g *globals) open(ctx context.Context) (*lease.Pool, lease.PoolItem, error) {
+func (g *globals) open(ctx context.Context) (*leasepool.Pool, leasepool.Item, error) {
 	store, err := g.store(ctx)
 	if err != nil {
-		return nil, lease.PoolItem{}, err
+		return nil, leasepool.Item{}, err
 	}
 	item, err := store.PoolItem(ctx, g.pool)
-	return lease.OpenPool(store, g.pool), item, err
+	return leasepool.Open(store, g.pool), item, err
 }
 
 // node reads one number, which the arguments name.
 func (g *globals) node(ctx context.Context, arg string) (lease.Lease, error) {
 	n, err := strconv.Atoi(arg)
-	if err != nil || n < 0 || n >= lease.MaxPoolSize {
-		return lease.Lease{}, usagef("%q is no node ID: use 0 to %d", arg, lease.MaxPoolSize-1)
+	if err != nil || n < 0 || n >= leasepool.MaxSize {
+		return lease.Lease{}, usagef("%q is no node ID: use 0 to %d", arg, leasepool.MaxSize-1)
 	}
 	store, err := g.store(ctx)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // sizes are the flags of what makes numbers.
@@ -24,14 +25,14 @@ func (s *sizes) flags(cmd *cobra.Command, size string) {
 	f.IntVar(&s.size, "size", 0, size)
 }
 
-func (s *sizes) spec() (spec lease.SeedSpec, err error) {
+func (s *sizes) spec() (spec leasepool.Spec, err error) {
 	switch {
-	case s.size < 1 || s.size > lease.MaxPoolSize:
-		return spec, usagef("--size %d: use 1 to %d, the numbers of 16 bits", s.size, lease.MaxPoolSize)
+	case s.size < 1 || s.size > leasepool.MaxSize:
+		return spec, usagef("--size %d: use 1 to %d, the numbers of 16 bits", s.size, leasepool.MaxSize)
 	case s.low < 0 || s.low >= s.size:
 		return spec, usagef("--reserved-low %d: use 0 to %d", s.low, s.size-1)
 	}
-	spec = lease.SeedSpec{Size: s.size, ReservedLow: s.low, Narrow: s.narrow}
+	spec = leasepool.Spec{Size: s.size, ReservedLow: s.low, Narrow: s.narrow}
 	if s.floor != "" {
 		spec.Floor, err = parseTime("--floor", s.floor, time.Now())
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 func newStats(g *globals) *cobra.Command {
@@ -42,7 +43,7 @@ func newStats(g *globals) *cobra.Command {
 const nearlyFull = 80
 
 // counted tells the counts of a pool.
-func counted(g *globals, s lease.Stats) string {
+func counted(g *globals, s leasepool.Stats) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "pool %s: %s of %d numbers held\n%s\n", bold.Render(s.Pool.Pool), bold.Render(fmt.Sprintf("%.1f %%", s.Utilization)), s.Capacity, bar(s, 50))
 	for _, c := range []struct {
@@ -61,14 +62,14 @@ func counted(g *globals, s lease.Stats) string {
 	for _, n := range slices.Sorted(maps.Keys(s.Corrupt)) {
 		fmt.Fprintf(&b, "  %s\n", bad.Render(fmt.Sprintf("node %d is corrupt: %s", n, s.Corrupt[n])))
 	}
-	if s.Utilization >= nearlyFull && s.Pool.Size < lease.MaxPoolSize {
-		fmt.Fprintf(&b, "To make it larger: %s\n", g.again(fmt.Sprintf("resize --size %d", min(2*s.Pool.Size, lease.MaxPoolSize))))
+	if s.Utilization >= nearlyFull && s.Pool.Size < leasepool.MaxSize {
+		fmt.Fprintf(&b, "To make it larger: %s\n", g.again(fmt.Sprintf("resize --size %d", min(2*s.Pool.Size, leasepool.MaxSize))))
 	}
 	return b.String()
 }
 
 // bar draws the shares of the states of what can be leased; the rest is free.
-func bar(s lease.Stats, cells int) string {
+func bar(s leasepool.Stats, cells int) string {
 	share := func(n int) int { return cells * n / max(s.Capacity, 1) }
 	held, expired, cooling := share(s.Held), share(s.Expired), share(s.Cooling)
 	return good.Render(strings.Repeat("█", held)) + warn.Render(strings.Repeat("▒", expired)) +

@@ -13,6 +13,7 @@ import (
 	"github.com/charmbracelet/x/term"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // The colours are the terminal's own sixteen, which its user has chosen to be
@@ -154,7 +155,7 @@ func moment(t, now time.Time) string {
 
 // progressOn draws a bar on a terminal while a pool's verb is at work, and
 // removes it when done is called. Elsewhere it is silent.
-func progressOn(out io.Writer, pool *lease.Pool, verb string) (done func()) {
+func progressOn(out io.Writer, pool *leasepool.Pool, verb string) (done func()) {
 	if !isTerminal(out) {
 		return func() {}
 	}

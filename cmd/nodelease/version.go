@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 func newVersion(g *globals) *cobra.Command {
@@ -23,7 +23,7 @@ func newVersion(g *globals) *cobra.Command {
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
 				Format   int    `json:"item_format"` // of the items that this build reads and writes
-			}{"(devel)", "", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, lease.ItemFormat}
+			}{"(devel)", "", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, protocol.ItemFormat}
 			if info, ok := debug.ReadBuildInfo(); ok {
 				v.Version = info.Main.Version
 				for _, s := range info.Settings {

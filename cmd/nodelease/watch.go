@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // change is what happened to a number between two looks.
@@ -79,7 +80,7 @@ func newWatch(g *globals) *cobra.Command {
 
 // watch looks at a pool again and again.
 type watch struct {
-	pool   *lease.Pool
+	pool   *leasepool.Pool
 	every  time.Duration
 	length time.Duration // 0: until it is stopped
 	before *listed
@@ -88,7 +89,7 @@ type watch struct {
 // look reads the pool, and tells what has changed since the last look. At the
 // first one that is who holds a number.
 func (w *watch) look(ctx context.Context) (*listed, []change, error) {
-	now, err := look(ctx, w.pool, lease.PoolItem{})
+	now, err := look(ctx, w.pool, leasepool.Item{})
 	if err != nil {
 		return nil, nil, err
 	}

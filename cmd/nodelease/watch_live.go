@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // live shows the pool on a terminal until ctx ends or somebody presses q.
@@ -121,7 +122,7 @@ func fitted(lines []string, width, height int) string {
 }
 
 // stats counts what was seen.
-func (l *listed) stats() (s lease.Stats) {
+func (l *listed) stats() (s leasepool.Stats) {
 	for _, n := range l.Nodes {
 		switch n.State {
 		case lease.Held:

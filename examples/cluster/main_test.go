@@ -8,12 +8,13 @@ import (
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 func TestRun(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
-	if _, err := lease.OpenPool(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), lease.SeedSpec{Size: 4}); err != nil {
+	if _, err := leasepool.Open(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), leasepool.Spec{Size: 4}); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("NODELEASE_TABLE", table)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // asService makes the test's own binary run as a service.
@@ -86,7 +87,7 @@ func (p *process) number(t *testing.T, service string) (n int) {
 func TestServicesFindEachOther(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
-	if _, err := lease.OpenPool(lease.NewDynamoDB(client, table), "shop").Seed(t.Context(), lease.SeedSpec{Size: 8}); err != nil {
+	if _, err := leasepool.Open(lease.NewDynamoDB(client, table), "shop").Seed(t.Context(), leasepool.Spec{Size: 8}); err != nil {
 		t.Fatal(err)
 	}
 	env := []string{"NODELEASE_TABLE=" + table, "NODELEASE_POOL=shop", "AWS_ENDPOINT_URL_DYNAMODB=" + *client.Options().BaseEndpoint}

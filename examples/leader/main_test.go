@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // asMember makes the test's own binary run as the program.
@@ -27,7 +28,7 @@ func TestSuccession(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
 	for pool, size := range map[string]int{"members": 4, "leader": 1} {
-		if _, err := lease.OpenPool(lease.NewDynamoDB(client, table), pool).Seed(t.Context(), lease.SeedSpec{Size: size}); err != nil {
+		if _, err := leasepool.Open(lease.NewDynamoDB(client, table), pool).Seed(t.Context(), leasepool.Spec{Size: size}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -53,7 +54,7 @@ func run(ctx context.Context, layout snowflake.Layout, old snowflake.ID, size in
 		parts.Node, parts.Time.Format(time.RFC3339Nano), floor.Format(time.RFC3339Nano))
 
 	agent, err := lease.Start(ctx, lease.Config{
-		SeedIfMissing: &lease.SeedSpec{Size: size, Floor: floor}, // or: nodelease seed --size 16 --floor …
+		SeedIfMissing: &leasepool.Spec{Size: size, Floor: floor}, // or: nodelease seed --size 16 --floor …
 		Wait:          time.Minute,                               // an old clock may have been ahead
 	})
 	if err != nil {

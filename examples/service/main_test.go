@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -41,7 +42,7 @@ func TestLife(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
 	store := lease.NewDynamoDB(client, table)
-	if _, err := lease.OpenPool(store, "orders").Seed(t.Context(), lease.SeedSpec{Size: 8}); err != nil {
+	if _, err := leasepool.Open(store, "orders").Seed(t.Context(), leasepool.Spec{Size: 8}); err != nil {
 		t.Fatal(err)
 	}
 

@@ -81,7 +81,7 @@ type PoolProps struct {
 	Floor time.Time
 
 	// Narrow lets the width of the node IDs follow the groups of 256 in use, so that the other bits make IDs in bursts: see
-	// lease.SeedSpec. It cannot be changed later. Defaults to false.
+	// leasepool.Spec. It cannot be changed later. Defaults to false.
 	Narrow bool
 }
 

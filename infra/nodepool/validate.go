@@ -10,7 +10,7 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // validate reports every problem of the properties at once. Props must have their defaults.
@@ -26,15 +26,15 @@ func (p Props) validatePools() error {
 	seen := map[string]bool{}
 	for i, pool := range p.Pools {
 		// Besides '#', which would make the name look like another pool's group, this keeps '*' out, which would widen a grant.
-		if err := lease.CheckPoolName(pool.Name); err != nil {
+		if err := leasepool.CheckName(pool.Name); err != nil {
 			errs = append(errs, fmt.Errorf("Pools[%d].Name: %w", i, err))
 		}
 		if seen[pool.Name] {
 			errs = append(errs, fmt.Errorf("Pools[%d].Name is %q for the second time: give each pool a name of its own", i, pool.Name))
 		}
 		seen[pool.Name] = true
-		if pool.Size < 1 || pool.Size > lease.MaxPoolSize {
-			errs = append(errs, fmt.Errorf("Pools[%d].Size is %d: choose 1 to %d numbers", i, pool.Size, lease.MaxPoolSize))
+		if pool.Size < 1 || pool.Size > leasepool.MaxSize {
+			errs = append(errs, fmt.Errorf("Pools[%d].Size is %d: choose 1 to %d numbers", i, pool.Size, leasepool.MaxSize))
 		}
 		if pool.ReservedLow < 0 || pool.ReservedLow >= pool.Size {
 			errs = append(errs, fmt.Errorf("Pools[%d].ReservedLow is %d of %d: it must be at least 0 and leave a number to lease", i, pool.ReservedLow, pool.Size))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/ui"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // View shows a demo while it runs.
@@ -78,7 +79,7 @@ func show(ctx context.Context, o Options, view View, b *Board) error {
 	}()
 	b.Tell("server", "an embedded DynamoDB, process %d, on %s", d.server.pid(), d.server.endpoint)
 	store := lease.NewDynamoDB(client(d.server.endpoint), o.Table)
-	if _, err = lease.OpenPool(store, o.Pool).Seed(ctx, lease.SeedSpec{Size: o.Numbers}); err != nil {
+	if _, err = leasepool.Open(store, o.Pool).Seed(ctx, leasepool.Spec{Size: o.Numbers}); err != nil {
 		return err
 	}
 	b.Tell("seeded", "pool %q with %s", o.Pool, Count(o.Numbers, "number"))

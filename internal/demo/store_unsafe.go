@@ -5,8 +5,8 @@ package demo
 import (
 	"os"
 
+	"github.com/nodelease/nodelease/internal/protocol/protocoltest"
 	"github.com/nodelease/nodelease/pkg/lease"
-	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
 // Unsafe says that this program was built to break the protocol on purpose, and
@@ -15,7 +15,7 @@ func Unsafe() bool { return os.Getenv("NODELEASE_UNSAFE_CLAIMS") == "1" }
 
 func taskStore(s lease.Store) lease.Store {
 	if Unsafe() {
-		return leasetest.NewUnsafe(s)
+		return protocoltest.NewUnsafe(s)
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -47,7 +48,7 @@ func (w *watcher) look(ctx context.Context) ([]lease.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, watchLimit)
 	defer cancel()
 	var leases []lease.Lease
-	for i := range (lease.PoolItem{Size: w.Numbers}).Groups() {
+	for i := range (protocol.PoolItem{Size: w.Numbers}).Groups() {
 		g, err := w.store.Group(ctx, w.Pool, i)
 		if err != nil {
 			return nil, err
@@ -64,7 +65,7 @@ func (w *watcher) reap(ctx context.Context, leases []lease.Lease) {
 			continue
 		}
 		one, cancel := context.WithTimeout(ctx, watchLimit)
-		res, err := w.store.Write(one, lease.Reap{Key: lease.Key{Pool: w.Pool, NodeID: l.NodeID}, Holder: l.Holder, Version: l.Version, Renewal: l.Renewal})
+		res, err := w.store.Write(one, protocol.Reap{Key: protocol.Key{Pool: w.Pool, NodeID: l.NodeID}, Holder: l.Holder, Version: l.Version, Renewal: l.Renewal})
 		cancel()
 		if err == nil && res.Applied {
 			w.board.Tell("reaped", "node %d, which %s stopped renewing", l.NodeID, l.Task)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 const root = "../.."
@@ -42,7 +43,7 @@ func TestREADMEGoBlockRuns(t *testing.T) {
 
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
-	if _, err := lease.OpenPool(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), lease.SeedSpec{Size: 4}); err != nil {
+	if _, err := leasepool.Open(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), leasepool.Spec{Size: 4}); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./examples/quickstart")
@@ -89,11 +90,13 @@ func TestLinks(t *testing.T) {
 // only, and nobody who leases a number downloads a cloud toolkit.
 func TestLayers(t *testing.T) {
 	for pkg, forbidden := range map[string]string{
-		"./pkg/snowflake": `\.`, // a dot: any module but the standard library
-		"./pkg/lease":     `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel`,
-		"./pkg/cluster":   `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel|pgx`,
-		"./pkg/discovery": `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel|/pkg/cluster`,
-		"./functions/...": `aws-cdk-go|jsii|/infra`,
+		"./pkg/snowflake":       `\.`, // a dot: any module but the standard library
+		"./internal/protocol":   `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel|nodelease/pkg/lease`,
+		"./pkg/lease/leasepool": `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel|nodelease/pkg/lease$`,
+		"./pkg/lease":           `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel`,
+		"./pkg/cluster":         `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel|pgx`,
+		"./pkg/discovery":       `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel|/pkg/cluster`,
+		"./functions/...":       `aws-cdk-go|jsii|/infra`,
 	} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", pkg)
 		cmd.Dir = root

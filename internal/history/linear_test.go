@@ -14,6 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -28,7 +29,7 @@ var linearSeed = flag.Uint64("linear", 0, "seed of the histories; 0 draws one")
 
 // call is one call to a store; a read is one without a write.
 type call struct {
-	write lease.Write
+	write protocol.Write
 	node  int
 }
 
@@ -110,7 +111,7 @@ func (r *recording) client(ctx context.Context, number, calls, nodes int, rnd *r
 	seen := make([]*lease.Lease, nodes)
 	for i := range calls {
 		n := rnd.IntN(nodes)
-		c := call{node: n, write: guess(rnd, lease.Key{Pool: "p", NodeID: n}, seen[n], fmt.Sprintf("%d.%d", number, i))}
+		c := call{node: n, write: guess(rnd, protocol.Key{Pool: "p", NodeID: n}, seen[n], fmt.Sprintf("%d.%d", number, i))}
 		one, cancel := ctx, context.CancelFunc(func() {})
 		if rnd.IntN(25) == 0 { // give up soon: the call may be done or not, now or later
 			one, cancel = context.WithTimeout(ctx, time.Duration(rnd.IntN(3000))*time.Microsecond)
@@ -137,40 +138,40 @@ func (r *recording) client(ctx context.Context, number, calls, nodes int, rnd *r
 
 // guess draws a call. Times stand close together, so that conditions are met and
 // missed.
-func guess(r *rand.Rand, k lease.Key, l *lease.Lease, session string) lease.Write {
+func guess(r *rand.Rand, k protocol.Key, l *lease.Lease, session string) protocol.Write {
 	base := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	if l == nil {
 		if r.IntN(3) == 0 {
 			return nil
 		}
-		return lease.Seed{Key: k, Floor: base}
+		return protocol.Seed{Key: k, Floor: base}
 	}
 	if l.Retired && r.IntN(2) == 0 {
-		return lease.Retire{Key: k}
+		return protocol.Retire{Key: k}
 	}
 	at := l.ReservedUntil.Add(time.Duration(r.IntN(3)-1) * time.Second)
 	if l.Holder == "" || r.IntN(4) == 0 {
-		return lease.Claim{Key: k, Session: session, Task: "t", At: at, ClaimGuard: time.Second, TTL: 15 * time.Second, ExpiresAt: at.Add(15 * time.Second), ReservedUntil: at.Add(16 * time.Second)}
+		return protocol.Claim{Key: k, Session: session, Task: "t", At: at, ClaimGuard: time.Second, TTL: 15 * time.Second, ExpiresAt: at.Add(15 * time.Second), ReservedUntil: at.Add(16 * time.Second)}
 	}
 	switch r.IntN(10) {
 	case 0:
 		return nil
 	case 1:
-		return lease.Release{Key: k, Session: l.Holder, Version: l.Version, ReservedUntil: l.NotBefore.Add(time.Second)}
+		return protocol.Release{Key: k, Session: l.Holder, Version: l.Version, ReservedUntil: l.NotBefore.Add(time.Second)}
 	case 2:
-		return lease.Reap{Key: k, Holder: l.Holder, Version: l.Version, Renewal: l.Renewal}
+		return protocol.Reap{Key: k, Holder: l.Holder, Version: l.Version, Renewal: l.Renewal}
 	case 3:
-		return lease.ForceRelease{Key: k, Version: l.Version}
+		return protocol.ForceRelease{Key: k, Version: l.Version}
 	case 4:
-		return lease.Abandon{Key: k, Session: l.Holder}
+		return protocol.Abandon{Key: k, Session: l.Holder}
 	case 5:
-		return lease.Retire{Key: k, Retired: r.IntN(3) == 0}
+		return protocol.Retire{Key: k, Retired: r.IntN(3) == 0}
 	case 6:
-		return lease.Raise{Key: k, To: l.ReservedUntil.Add(time.Second)}
+		return protocol.Raise{Key: k, To: l.ReservedUntil.Add(time.Second)}
 	case 7:
-		return lease.Seed{Key: k, Floor: base}
+		return protocol.Seed{Key: k, Floor: base}
 	}
-	return lease.Renew{Key: k, Session: l.Holder, Version: l.Version, Renewal: l.Renewal + 1, ExpiresAt: at.Add(15 * time.Second), ReservedUntil: l.ReservedUntil.Add(time.Second)}
+	return protocol.Renew{Key: k, Session: l.Holder, Version: l.Version, Renewal: l.Renewal + 1, ExpiresAt: at.Add(15 * time.Second), ReservedUntil: l.ReservedUntil.Add(time.Second)}
 }
 
 // record lets clients use a store and judges the history.
@@ -226,28 +227,28 @@ func TestDynamoDBLocalIsLinearizable(t *testing.T) {
 // A store that grants a number twice is noticed, however seldom it does: so is one
 // that says it did what it did not, or did not what it did.
 func TestLyingStoresAreNotLinearizable(t *testing.T) {
-	for name, lie := range map[string]func(ctx context.Context, s lease.Store, w lease.Write) (lease.Result, bool){
-		"grants twice": func(ctx context.Context, s lease.Store, w lease.Write) (lease.Result, bool) {
-			c, isClaim := w.(lease.Claim)
+	for name, lie := range map[string]func(ctx context.Context, s lease.Store, w protocol.Write) (protocol.Result, bool){
+		"grants twice": func(ctx context.Context, s lease.Store, w protocol.Write) (protocol.Result, bool) {
+			c, isClaim := w.(protocol.Claim)
 			l, err := s.Get(ctx, "p", w.Item().NodeID)
 			if !isClaim || err != nil || l == nil || l.Holder == "" {
-				return lease.Result{}, false
+				return protocol.Result{}, false
 			}
 			granted := *l
 			granted.Holder, granted.Version, granted.Renewal = c.Session, l.Version+1, 0
-			return lease.Result{Applied: true, Lease: &granted}, true
+			return protocol.Result{Applied: true, Lease: &granted}, true
 		},
-		"does nothing": func(ctx context.Context, s lease.Store, w lease.Write) (lease.Result, bool) {
+		"does nothing": func(ctx context.Context, s lease.Store, w protocol.Write) (protocol.Result, bool) {
 			l, err := s.Get(ctx, "p", w.Item().NodeID)
-			if _, isRenewal := w.(lease.Renew); !isRenewal || err != nil {
-				return lease.Result{}, false
+			if _, isRenewal := w.(protocol.Renew); !isRenewal || err != nil {
+				return protocol.Result{}, false
 			}
 			now, ok := w.Apply(l)
-			return lease.Result{Applied: true, Lease: &now}, ok
+			return protocol.Result{Applied: true, Lease: &now}, ok
 		},
-		"refuses what it did": func(ctx context.Context, s lease.Store, w lease.Write) (lease.Result, bool) {
-			if _, isRelease := w.(lease.Release); !isRelease {
-				return lease.Result{}, false
+		"refuses what it did": func(ctx context.Context, s lease.Store, w protocol.Write) (protocol.Result, bool) {
+			if _, isRelease := w.(protocol.Release); !isRelease {
+				return protocol.Result{}, false
 			}
 			res, err := s.Write(ctx, w)
 			lied := err == nil && res.Applied
@@ -267,12 +268,12 @@ func TestLyingStoresAreNotLinearizable(t *testing.T) {
 // liar lies a few times.
 type liar struct {
 	lease.Store
-	lie  func(ctx context.Context, s lease.Store, w lease.Write) (lease.Result, bool)
+	lie  func(ctx context.Context, s lease.Store, w protocol.Write) (protocol.Result, bool)
 	mu   sync.Mutex
 	lies int
 }
 
-func (l *liar) Write(ctx context.Context, w lease.Write) (lease.Result, error) {
+func (l *liar) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lies < 3 && ctx.Err() == nil {

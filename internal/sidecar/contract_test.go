@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/sidecar"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -107,8 +108,8 @@ var states = map[string]func(*testing.T) *serving{
 		time.Sleep(20 * time.Second) // virtual
 		s.store.SetOutage(nil)
 		now := time.Now()
-		res, err := s.store.Write(t.Context(), lease.Claim{
-			Key: lease.Key{Pool: "orders"}, Session: "another", Task: "web-2", At: now, ClaimGuard: time.Second,
+		res, err := s.store.Write(t.Context(), protocol.Claim{
+			Key: protocol.Key{Pool: "orders"}, Session: "another", Task: "web-2", At: now, ClaimGuard: time.Second,
 			ExpiresAt: now.Add(15 * time.Second), ReservedUntil: now.Add(16 * time.Second),
 		})
 		if err != nil || !res.Applied {

@@ -18,6 +18,7 @@ import (
 	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/internal/embeddeddb"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -60,7 +61,7 @@ func TestManyAgentsStayFlat(t *testing.T) {
 		if err := createTable(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := lease.OpenPool(seeder, poolName).Seed(t.Context(), lease.SeedSpec{Size: many()}); err != nil {
+		if _, err := leasepool.Open(seeder, poolName).Seed(t.Context(), leasepool.Spec{Size: many()}); err != nil {
 			t.Fatal(err)
 		}
 		var stores []lease.Store
@@ -115,7 +116,7 @@ func TestManyAgentsLeaveNothing(t *testing.T) {
 	t.Run("agents", func(t *testing.T) {
 		client := dynamotest.Embedded(t)
 		s := lease.NewDynamoDB(client, dynamotest.CreateTable(t, client))
-		if _, err := lease.OpenPool(s, poolName).Seed(t.Context(), lease.SeedSpec{Size: many()}); err != nil {
+		if _, err := leasepool.Open(s, poolName).Seed(t.Context(), leasepool.Spec{Size: many()}); err != nil {
 			t.Fatal(err)
 		}
 		stores := make([]lease.Store, many())

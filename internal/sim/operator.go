@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // operators are those who change the pool: a reaper on a schedule, someone who
@@ -18,7 +20,7 @@ type operators struct {
 	*World
 	r     *rand.Rand
 	store lease.Store
-	pool  *lease.Pool
+	pool  *leasepool.Pool
 	seen  []lease.Lease // old sight
 }
 
@@ -26,7 +28,7 @@ func (w *World) newOperators() (*operators, func()) {
 	p := &process{machine: w.newMachine(), number: 0, dead: make(chan struct{})}
 	client, hangUp := p.client()
 	store := lease.NewDynamoDB(client, tableName)
-	pool := lease.OpenPool(store, poolName)
+	pool := leasepool.Open(store, poolName)
 	pool.Logger = silent
 	return &operators{World: w, r: rand.New(rand.NewPCG(w.Plan.Seed, 3)), store: store, pool: pool}, hangUp
 }
@@ -45,7 +47,7 @@ func (o *operators) work(ctx context.Context) {
 			o.count(func(c *Counts) { c.Reaped += len(report.Freed) })
 		case 3:
 			size := max(1, o.Plan.Numbers+o.r.IntN(o.Plan.Numbers+1)-o.Plan.Numbers/2)
-			if _, err := o.pool.Resize(call, lease.SeedSpec{Size: size, Narrow: o.Plan.Narrow}); err == nil {
+			if _, err := o.pool.Resize(call, leasepool.Spec{Size: size, Narrow: o.Plan.Narrow}); err == nil {
 				o.count(func(c *Counts) { c.Resized++ })
 			}
 		case 4, 5:
@@ -74,7 +76,7 @@ func (o *operators) widen(ctx context.Context) {
 		return
 	}
 	if item.Numbers == 1<<item.Eras[len(item.Eras)-1].NodeBits {
-		w := lease.OpenGroups{Pool: poolName, From: item.OpenGroups, To: item.Numbers / lease.GroupSize}
+		w := protocol.OpenGroups{Pool: poolName, From: item.OpenGroups, To: item.Numbers / protocol.GroupSize}
 		_, _ = o.store.WritePool(ctx, w) // lost or done: both happen
 	}
 	var both sync.WaitGroup

@@ -14,6 +14,7 @@ import (
 	"github.com/nodelease/nodelease/internal/embeddeddb"
 	"github.com/nodelease/nodelease/internal/history"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -125,7 +126,7 @@ func (w *World) seed(o *operators) error {
 	if err := createTable(w.ctx, w.pipes); err != nil {
 		return err
 	}
-	_, err := o.pool.Seed(w.ctx, lease.SeedSpec{Size: w.Plan.Numbers, Narrow: w.Plan.Narrow})
+	_, err := o.pool.Seed(w.ctx, leasepool.Spec{Size: w.Plan.Numbers, Narrow: w.Plan.Narrow})
 	return err
 }
 

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 //go:embed page
@@ -135,7 +135,7 @@ func (s *Server) serveFind(w http.ResponseWriter, r *http.Request) {
 	found := s.model.find(r.URL.Query().Get("q"))
 	m := foundMessage{Total: len(found), First: found[:min(len(found), mostFound)], Named: []int{}, Groups: map[int]int{}}
 	for _, n := range found {
-		in := n.ID / lease.GroupSize
+		in := n.ID / protocol.GroupSize
 		m.Groups[in]++
 		if s.shows(&page{group: group}, in) && len(m.Named) < mostMarked {
 			m.Named = append(m.Named, n.ID)

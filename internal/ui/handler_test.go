@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -147,9 +148,9 @@ func TestEventsOverHTTP(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	m := model{pool: lease.PoolItem{Size: 4}}
+	m := model{pool: protocol.PoolItem{Size: 4}}
 	at := time.Unix(1_700_000_000, 0)
-	m.read(0, lease.Group{Leases: []lease.Lease{
+	m.read(0, protocol.Group{Leases: []lease.Lease{
 		{NodeID: 0, ReservedUntil: at},
 		{NodeID: 1, Holder: "s-1", Task: "arn:aws:ecs:task/API-2", ExpiresAt: at.Add(time.Minute), Metadata: map[string]string{"zone": "eu-1b"}},
 		{NodeID: 2, Holder: "s-2", Task: "worker", ExpiresAt: at.Add(time.Minute)},

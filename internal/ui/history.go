@@ -23,7 +23,7 @@ type point struct {
 }
 
 // used is how much of the capacity is held, in percent; 100 where there is none,
-// as in [lease.Stats].
+// as in [leasepool.Stats].
 func used(c counts) float64 {
 	const held, free, cooling, expired = 0, 1, 2, 3
 	capacity := c[held] + c[free] + c[cooling] + c[expired]

@@ -7,13 +7,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // Source is what the page is read from; every [lease.Store] is one.
 type Source interface {
-	PoolItem(ctx context.Context, pool string) (lease.PoolItem, error)
-	Group(ctx context.Context, pool string, group int) (lease.Group, error)
+	PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error)
+	Group(ctx context.Context, pool string, group int) (protocol.Group, error)
 }
 
 // Server reads a pool for the pages that are open and serves them. It is safe

@@ -7,7 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 func TestAPageSeesWhatChanges(t *testing.T) {
@@ -34,8 +36,8 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 
 		// A renewal is told by its times alone.
 		now := time.Now()
-		res, err := store.Write(t.Context(), lease.Renew{
-			Key: lease.Key{Pool: "orders", NodeID: 7}, Session: first, Version: 1, Renewal: 1, ExpiresAt: now.Add(time.Minute), ReservedUntil: now.Add(time.Minute),
+		res, err := store.Write(t.Context(), protocol.Renew{
+			Key: protocol.Key{Pool: "orders", NodeID: 7}, Session: first, Version: 1, Renewal: 1, ExpiresAt: now.Add(time.Minute), ReservedUntil: now.Add(time.Minute),
 		})
 		if err != nil || !res.Applied {
 			t.Fatal(res, err)
@@ -46,8 +48,8 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 		}
 
 		// What a holder says of itself may change with a renewal.
-		res, err = store.Write(t.Context(), lease.Renew{
-			Key: lease.Key{Pool: "orders", NodeID: 7}, Session: first, Version: 1, Renewal: 2, ExpiresAt: now.Add(2 * time.Minute), ReservedUntil: now.Add(2 * time.Minute),
+		res, err = store.Write(t.Context(), protocol.Renew{
+			Key: protocol.Key{Pool: "orders", NodeID: 7}, Session: first, Version: 1, Renewal: 2, ExpiresAt: now.Add(2 * time.Minute), ReservedUntil: now.Add(2 * time.Minute),
 			Metadata: map[string]string{"zone": "b"},
 		})
 		if err != nil || !res.Applied {
@@ -122,13 +124,13 @@ func TestThePoolIsReadOnceForAllPagesAndNotForNone(t *testing.T) {
 
 func TestALargePoolIsShownByGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, store := started(t, lease.MaxPoolSize)
+		s, store := started(t, protocol.MaxPoolSize)
 		store.claim(t, 40_000, "far/1", time.Hour)
 		p := s.open(156) // 40,000 lies in it
 		defer s.close(p)
 
 		all := next[allMessage](t, p, "all")
-		if all.Whole || len(all.Groups) != 256 || len(all.Numbers) != lease.GroupSize || all.Numbers[64].Task != "far/1" {
+		if all.Whole || len(all.Groups) != 256 || len(all.Numbers) != protocol.GroupSize || all.Numbers[64].Task != "far/1" {
 			t.Fatalf("%d groups, %d numbers, %+v", len(all.Groups), len(all.Numbers), all.Numbers[64])
 		}
 		store.read()
@@ -148,7 +150,7 @@ func TestALargePoolIsShownByGroup(t *testing.T) {
 		}
 
 		// With all groups open, all are read in turn, and never too many at once.
-		if res, err := store.WritePool(t.Context(), lease.OpenGroups{Pool: "orders", From: 1, To: 256}); err != nil || !res.Applied {
+		if res, err := store.WritePool(t.Context(), protocol.OpenGroups{Pool: "orders", From: 1, To: 256}); err != nil || !res.Applied {
 			t.Fatal(res, err)
 		}
 		for i := range 65_536 / 256 {
@@ -173,7 +175,7 @@ func TestAPoolThatGrowsIsShownByGroup(t *testing.T) {
 			t.Fatalf("%+v", all)
 		}
 		next[turnMessage](t, p, "turn")
-		if _, err := lease.OpenPool(store, "orders").Resize(t.Context(), lease.SeedSpec{Size: 2048}); err != nil {
+		if _, err := leasepool.Open(store, "orders").Resize(t.Context(), leasepool.Spec{Size: 2048}); err != nil {
 			t.Fatal(err)
 		}
 		if all := next[allMessage](t, p, "all"); all.Whole || len(all.Groups) != 8 || len(all.Numbers) != 0 || all.Size != 2048 {
@@ -254,10 +256,10 @@ func TestEveryState(t *testing.T) {
 		store.claim(t, 1, "held", time.Hour)
 		store.claim(t, 2, "expires", 5*time.Second)
 		released := store.claim(t, 3, "releases", 5*time.Second)
-		if res, err := store.Write(t.Context(), lease.Release{Key: lease.Key{Pool: "orders", NodeID: 3}, Session: released, Version: 1, ReservedUntil: time.Now().Add(time.Hour)}); err != nil || !res.Applied {
+		if res, err := store.Write(t.Context(), protocol.Release{Key: protocol.Key{Pool: "orders", NodeID: 3}, Session: released, Version: 1, ReservedUntil: time.Now().Add(time.Hour)}); err != nil || !res.Applied {
 			t.Fatal(res, err)
 		}
-		if _, err := lease.OpenPool(store, "orders").Resize(t.Context(), lease.SeedSpec{Size: 10}); err != nil {
+		if _, err := leasepool.Open(store, "orders").Resize(t.Context(), leasepool.Spec{Size: 10}); err != nil {
 			t.Fatal(err)
 		}
 		store.bad[4] = "no version"
@@ -274,7 +276,7 @@ func TestEveryState(t *testing.T) {
 		if n := all.Numbers[4]; n.Note != "no version" {
 			t.Errorf("%+v", n)
 		}
-		stats, err := lease.OpenPool(store, "orders").Stats(t.Context())
+		stats, err := leasepool.Open(store, "orders").Stats(t.Context())
 		if err != nil || stats.Utilization != all.Used || stats.Held != all.Total.of(lease.Held) || stats.Free != all.Total.of(lease.Free) {
 			t.Errorf("the page says %+v, the pool %+v (%v)", all.status, stats, err)
 		}

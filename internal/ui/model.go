@@ -7,12 +7,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 // model is what was read last of every group, and what that means.
 type model struct {
-	pool   lease.PoolItem
+	pool   protocol.PoolItem
 	groups []group
 	total  counts
 	churn  churn // since the last turn
@@ -41,7 +42,7 @@ func newChange() *change {
 }
 
 // read takes in what a group was read as.
-func (m *model) read(index int, got lease.Group, at time.Time, c *change) {
+func (m *model) read(index int, got protocol.Group, at time.Time, c *change) {
 	for len(m.groups) <= index {
 		m.groups = append(m.groups, group{})
 	}
@@ -80,9 +81,9 @@ func (m *model) read(index int, got lease.Group, at time.Time, c *change) {
 
 // show lays a group's items out by their numbers. One that should have an item
 // and has none is shown as missing.
-func (m *model) show(index int, got lease.Group, at time.Time) []number {
-	from := index * lease.GroupSize
-	size := min(m.pool.Size-from, lease.GroupSize)
+func (m *model) show(index int, got protocol.Group, at time.Time) []number {
+	from := index * protocol.GroupSize
+	size := min(m.pool.Size-from, protocol.GroupSize)
 	for _, l := range got.Leases {
 		size = max(size, l.NodeID-from+1)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -50,7 +51,7 @@ func (s *Server) readWhole(ctx context.Context, c *change) (read int, err error)
 		all = append(all, i)
 	}
 	read, err = s.readAll(ctx, all, c)
-	for i := len(all); err == nil && i < lease.MaxPoolSize/lease.GroupSize; i++ {
+	for i := len(all); err == nil && i < protocol.MaxPoolSize/protocol.GroupSize; i++ {
 		g, e := s.source.Group(ctx, s.pool, i)
 		if err = e; err != nil || len(g.Leases)+len(g.Corrupt) == 0 {
 			break

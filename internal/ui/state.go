@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -48,7 +49,7 @@ type beat [4]int64
 func (n *number) beat() beat { return beat{int64(n.ID), n.Expires, n.Reserved, n.Renewal} }
 
 // show makes a number of an item, as of when it was read.
-func show(l lease.Lease, pool lease.PoolItem, at time.Time) number {
+func show(l lease.Lease, pool protocol.PoolItem, at time.Time) number {
 	n := number{
 		ID: l.NodeID, State: l.State(at), Holder: l.Holder, Version: l.Version, Reserved: millis(l.ReservedUntil),
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -23,13 +24,13 @@ type table struct {
 	bad   map[int]string
 }
 
-func (t *table) Group(ctx context.Context, pool string, n int) (lease.Group, error) {
+func (t *table) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reads = append(t.reads, n)
 	g, err := t.Memory.Group(ctx, pool, n)
 	for id, why := range t.bad {
-		if id/lease.GroupSize == n {
+		if id/protocol.GroupSize == n {
 			g.Corrupt = append(g.Corrupt, &lease.CorruptError{Pool: pool, NodeID: id, Err: errors.New(why)})
 			for i, l := range g.Leases {
 				if l.NodeID == id {
@@ -56,8 +57,8 @@ func (t *table) claim(tb testing.TB, id int, task string, ttl time.Duration) str
 	tb.Helper()
 	now := time.Now()
 	session := uuid.Must(uuid.NewV7()).String()
-	res, err := t.Write(tb.Context(), lease.Claim{
-		Key: lease.Key{Pool: "orders", NodeID: id}, Session: session, Task: task,
+	res, err := t.Write(tb.Context(), protocol.Claim{
+		Key: protocol.Key{Pool: "orders", NodeID: id}, Session: session, Task: task,
 		At: now, TTL: ttl, ExpiresAt: now.Add(ttl), ReservedUntil: now.Add(ttl), Metadata: map[string]string{"zone": "a"},
 	})
 	if err != nil || !res.Applied {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 const (
@@ -66,7 +67,7 @@ func TestStack(t *testing.T) {
 
 	// Everyone goes home: no error, and no number is left held.
 	f.stop(t)
-	stats, err := lease.OpenPool(s.store, poolName).Stats(t.Context())
+	stats, err := leasepool.Open(s.store, poolName).Stats(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

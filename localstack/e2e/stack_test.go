@@ -20,6 +20,7 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // stack is what was deployed, as CloudFormation lists it.
@@ -64,7 +65,7 @@ func (s *stack) table(t *testing.T) string { return s.find(t, "AWS::DynamoDB::Gl
 
 func (s *stack) wantCapacity(t *testing.T, want int) {
 	t.Helper()
-	stats, err := lease.OpenPool(s.store, poolName).Stats(t.Context())
+	stats, err := leasepool.Open(s.store, poolName).Stats(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

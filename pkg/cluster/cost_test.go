@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
@@ -109,8 +110,8 @@ func newFleet(t *testing.T, client *dynamodb.Client, members int) *fleet {
 	if members > 200 {
 		size = 1024
 	}
-	open := (size + lease.GroupSize - 1) / lease.GroupSize
-	if _, err := f.store.WritePool(t.Context(), lease.CreatePool{Pool: "orders", Size: size, OpenGroups: open, At: time.Now()}); err != nil {
+	open := (size + protocol.GroupSize - 1) / protocol.GroupSize
+	if _, err := f.store.WritePool(t.Context(), protocol.CreatePool{Pool: "orders", Size: size, OpenGroups: open, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	// As Pool.Seed and each member's claim leave them, in fewer requests.
@@ -138,7 +139,7 @@ const batch = 25
 // free is the item of a number that nobody ever held.
 func free(i int) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{
-		"pool_group": &types.AttributeValueMemberS{Value: fmt.Sprintf("orders#%d", i/lease.GroupSize)}, "node_id": n(int64(i)),
+		"pool_group": &types.AttributeValueMemberS{Value: fmt.Sprintf("orders#%d", i/protocol.GroupSize)}, "node_id": n(int64(i)),
 		"version": n(0), "reserved_until": n(time.Now().UnixMilli() - 1000),
 	}
 }
@@ -209,8 +210,8 @@ func (f *fleet) turns(t *testing.T, from, to int) units {
 			continue
 		}
 		now := time.Now()
-		res, err := f.store.Write(t.Context(), lease.Renew{
-			Key: lease.Key{Pool: "orders", NodeID: i}, Session: f.holders[i], Version: 1, Renewal: f.renewal,
+		res, err := f.store.Write(t.Context(), protocol.Renew{
+			Key: protocol.Key{Pool: "orders", NodeID: i}, Session: f.holders[i], Version: 1, Renewal: f.renewal,
 			ExpiresAt: now.Add(timeout), ReservedUntil: now.Add(timeout + time.Second),
 		})
 		if err != nil || !res.Applied {

@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // digest is the snapshot that one member keeps for all, so that N members do not
@@ -46,14 +46,14 @@ type part struct {
 }
 
 // nodesPart has the members without a lease.
-const nodesPart = lease.MaxPoolSize / lease.GroupSize
+const nodesPart = protocol.MaxPoolSize / protocol.GroupSize
 
 // partOf is the part that has a member.
 func partOf(m Member) int {
 	if m.Number == NoNumber {
 		return nodesPart
 	}
-	return m.Number / lease.GroupSize
+	return m.Number / protocol.GroupSize
 }
 
 // read gives the members by the digest, if it is fresh: written again within the

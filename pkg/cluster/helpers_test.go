@@ -20,6 +20,7 @@ import (
 	"github.com/nodelease/nodelease/internal/embeddeddb"
 	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // virtual runs a test in virtual time, with its goroutines accounted for.
@@ -151,7 +152,7 @@ func newTable(t *testing.T, numbers int) *table {
 	tab.name = dynamotest.CreateTable(t, tab.client(""))
 	if numbers > 0 {
 		store := lease.NewDynamoDB(tab.client(""), tab.name)
-		if _, err := lease.OpenPool(store, "orders").Seed(t.Context(), lease.SeedSpec{Size: numbers}); err != nil {
+		if _, err := leasepool.Open(store, "orders").Seed(t.Context(), leasepool.Spec{Size: numbers}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -83,7 +84,7 @@ func (t *Table) all(ctx context.Context, cluster string, now time.Time, timeout 
 		return nil, err
 	}
 	// Numbers are leased in the open groups only.
-	for group := range max(pool.OpenGroups, pool.ReservedLow/lease.GroupSize+1) {
+	for group := range max(pool.OpenGroups, pool.ReservedLow/protocol.GroupSize+1) {
 		g, err := t.store.Group(ctx, cluster, group)
 		if err != nil {
 			return nil, err

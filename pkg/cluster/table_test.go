@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -144,7 +145,7 @@ func TestEndOfTheLease(t *testing.T) {
 		}
 		l := mustLease(t, freed)
 		store := lease.NewDynamoDB(tab.client(""), tab.name)
-		if _, err := store.Write(t.Context(), lease.ForceRelease{Key: lease.Key{Pool: "orders", NodeID: l.NodeID}, Version: l.Version}); err != nil {
+		if _, err := store.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: l.NodeID}, Version: l.Version}); err != nil {
 			t.Fatal(err)
 		}
 		<-b.Done()
@@ -269,7 +270,7 @@ func TestAnotherNumber(t *testing.T) {
 		wait(settled)
 		before := b.Self()
 		store := lease.NewDynamoDB(tab.client(""), tab.name)
-		if _, err := store.Write(t.Context(), lease.ForceRelease{Key: lease.Key{Pool: "orders", NodeID: before.Number}, Version: before.Version}); err != nil {
+		if _, err := store.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: before.Number}, Version: before.Version}); err != nil {
 			t.Fatal(err)
 		}
 		wait(2 * settled)

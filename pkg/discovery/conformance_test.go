@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
@@ -134,7 +135,7 @@ func oneOfMany(t *testing.T, s Store) {
 
 // fromEntryToSweep goes through the life of a pool's entries.
 func fromEntryToSweep(t *testing.T, s Store) {
-	if _, err := lease.OpenPool(s.leases(), "orders").Seed(t.Context(), lease.SeedSpec{Size: 3}); err != nil {
+	if _, err := leasepool.Open(s.leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 3}); err != nil {
 		t.Fatal(err)
 	}
 	d := directory(t, Config{Store: s, Pool: "orders", MaxAge: time.Hour, Logger: silent})

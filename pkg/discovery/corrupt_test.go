@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // A corrupt entry is no entry, and is mended by the next registration. What a
@@ -20,7 +21,7 @@ func TestCorrupt(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
 	s := NewTable(client, table)
-	if _, err := lease.OpenPool(s.leases(), "orders").Seed(t.Context(), lease.SeedSpec{Size: 2}); err != nil {
+	if _, err := leasepool.Open(s.leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 2}); err != nil {
 		t.Fatal(err)
 	}
 	before := raw(t, client, table, "orders#0", 1)

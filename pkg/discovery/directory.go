@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // defaultMaxAge is a third of a lease's default length.
@@ -37,7 +39,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Pool == "" {
 		c.Pool = os.Getenv("NODELEASE_POOL")
 	}
-	if err := lease.CheckPoolName(c.Pool); err != nil {
+	if err := protocol.CheckPoolName(c.Pool); err != nil {
 		errs = append(errs, err)
 	}
 	if c.Store == nil {
@@ -63,7 +65,7 @@ func (c Config) withDefaults() (Config, error) {
 // second one would take back what the first has entered.
 type Directory struct {
 	cfg  Config
-	pool *lease.Pool
+	pool *leasepool.Pool
 
 	mu         sync.Mutex
 	groups     map[int]*cached[group] // by number, for all lookups
@@ -78,7 +80,7 @@ func New(cfg Config) (*Directory, error) {
 		return nil, err
 	}
 	return &Directory{
-		cfg: cfg, pool: lease.OpenPool(cfg.Store.leases(), cfg.Pool),
+		cfg: cfg, pool: leasepool.Open(cfg.Store.leases(), cfg.Pool),
 		groups: map[int]*cached[group]{}, registrars: map[*lease.Agent]*registrar{},
 	}, nil
 }

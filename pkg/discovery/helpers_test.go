@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -112,9 +113,9 @@ type cut struct {
 	killed atomic.Bool
 }
 
-func (c *cut) Write(ctx context.Context, w lease.Write) (lease.Result, error) {
+func (c *cut) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
 	if c.killed.Load() {
-		return lease.Result{}, errors.New("killed")
+		return protocol.Result{}, errors.New("killed")
 	}
 	return c.Memory.Write(ctx, w)
 }
@@ -237,7 +238,7 @@ func (w *world) lease(t *testing.T, node int) lease.Lease {
 // freeByForce is what an operator does, or a reaper after the lease's end.
 func (w *world) freeByForce(t *testing.T, node int) {
 	t.Helper()
-	res, err := w.leases.Write(t.Context(), lease.ForceRelease{Key: lease.Key{Pool: "orders", NodeID: node}, Version: w.lease(t, node).Version})
+	res, err := w.leases.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: node}, Version: w.lease(t, node).Version})
 	if err != nil || !res.Applied {
 		t.Fatal(res, err)
 	}

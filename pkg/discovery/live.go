@@ -6,7 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // holders is what some leases say, by number.
@@ -64,7 +65,7 @@ type group struct {
 func (d *Directory) read(ctx context.Context, entries []record) (holders, time.Time, error) {
 	byGroup := map[int][]record{}
 	for _, r := range entries {
-		byGroup[r.NodeID/lease.GroupSize] = append(byGroup[r.NodeID/lease.GroupSize], r)
+		byGroup[r.NodeID/protocol.GroupSize] = append(byGroup[r.NodeID/protocol.GroupSize], r)
 	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -105,7 +106,7 @@ func (d *Directory) group(n int) *cached[group] {
 }
 
 // readHolders reads one group, at half the price.
-func readHolders(ctx context.Context, p *lease.Pool, group int) (holders, error) {
+func readHolders(ctx context.Context, p *leasepool.Pool, group int) (holders, error) {
 	g, err := p.Glance(ctx, group)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // Sweep clears what holders left behind whose lease is gone for good: released,
@@ -13,7 +14,7 @@ import (
 // next holder's first entry, so it can be run at any time, and by several at once.
 // Nothing depends on it: such entries do not count. It tells how many it cleared.
 func Sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
-	if err := lease.CheckPoolName(pool); err != nil {
+	if err := protocol.CheckPoolName(pool); err != nil {
 		return 0, fmt.Errorf("discovery: %w", err)
 	}
 	lists, err := s.query(ctx, registered(pool))
@@ -22,12 +23,12 @@ func Sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
 	}
 	groups := map[int]holders{}
 	for _, list := range lists {
-		if list.Holder == "" || list.NodeID < 0 || list.NodeID >= lease.MaxPoolSize {
+		if list.Holder == "" || list.NodeID < 0 || list.NodeID >= protocol.MaxPoolSize {
 			continue
 		}
-		n := list.NodeID / lease.GroupSize
+		n := list.NodeID / protocol.GroupSize
 		if groups[n] == nil {
-			if groups[n], err = readHolders(ctx, lease.OpenPool(s.leases(), pool), n); err != nil {
+			if groups[n], err = readHolders(ctx, leasepool.Open(s.leases(), pool), n); err != nil {
 				return cleared, err
 			}
 		}

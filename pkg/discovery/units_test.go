@@ -10,7 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // metered adds up what DynamoDB Local says that calls cost.
@@ -55,7 +57,7 @@ func TestUnits(t *testing.T) {
 	table := dynamotest.CreateTable(t, client)
 	m := &metered{Client: client}
 	s := NewTable(client, table)
-	if _, err := lease.OpenPool(s.leases(), "orders").Seed(t.Context(), lease.SeedSpec{Size: 256}); err != nil {
+	if _, err := leasepool.Open(s.leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 256}); err != nil {
 		t.Fatal(err)
 	}
 	agent, err := lease.Start(t.Context(), lease.Config{Store: s.leases(), Pool: "orders", Logger: silent})
@@ -85,8 +87,8 @@ func TestUnits(t *testing.T) {
 		if n == held.NodeID {
 			n = 249
 		}
-		res, err := s.leases().Write(t.Context(), lease.Claim{
-			Key: lease.Key{Pool: "orders", NodeID: n}, Session: held.Holder, At: now.Add(time.Minute), ClaimGuard: time.Second,
+		res, err := s.leases().Write(t.Context(), protocol.Claim{
+			Key: protocol.Key{Pool: "orders", NodeID: n}, Session: held.Holder, At: now.Add(time.Minute), ClaimGuard: time.Second,
 			Task: "arn:aws:ecs:eu-central-1:123456789012:task/production-cluster/0123456789abcdef0123456789abcdef",
 			TTL:  time.Hour, ExpiresAt: now.Add(time.Hour), ReservedUntil: now.Add(2 * time.Hour),
 			Metadata: map[string]string{"zone": "eu-central-1a", "cluster": "production-cluster", "address": "10.11.12.13"},

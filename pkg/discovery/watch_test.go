@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // TestWatch: the newest list at once and then each change, none twice, and what
@@ -241,7 +242,7 @@ func churn(t *testing.T, seed uint64) {
 			wait(rand.N(40 * time.Second))
 			w.setOutage(nil)
 		default:
-			if _, err := lease.OpenPool(w.leases, "orders").Reap(t.Context()); err != nil {
+			if _, err := leasepool.Open(w.leases, "orders").Reap(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := Sweep(t.Context(), w.store, "orders"); err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -269,7 +270,7 @@ func churn(t *testing.T, seed uint64) {
 			t.Error(err)
 		}
 	}
-	if _, err := lease.OpenPool(w.leases, "orders").Reap(t.Context()); err != nil {
+	if _, err := leasepool.Open(w.leases, "orders").Reap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Sweep(t.Context(), w.store, "orders"); err != nil {

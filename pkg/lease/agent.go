@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -19,8 +21,8 @@ type Agent struct {
 	clock    Clock
 	timeline *snowflake.Timeline
 	hook     hook
-	pool     PoolItem // as last read; see learn.go
-	stale    bool     // a number was met that knows of a newer widening
+	pool     protocol.PoolItem // as last read; see learn.go
+	stale    bool              // a number was met that knows of a newer widening
 
 	life       context.Context // ends when the agent closes
 	background sync.WaitGroup
@@ -101,7 +103,7 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	go a.loop(a.life)
 	// The span begins behind the last millisecond of the holder before.
 	for left := a.early(); left > 0; left = a.early() {
-		if err := pause(ctx, left); err != nil {
+		if err := protocol.Pause(ctx, left); err != nil {
 			return nil, errors.Join(err, a.Close())
 		}
 	}
@@ -110,8 +112,8 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 
 // join looks whether all is as it should be and takes a number.
 func (a *Agent) join(ctx context.Context) error {
-	_, err := retried(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.cfg.Store.Check(ctx) })
-	if errors.Is(err, errUnchecked) {
+	_, err := protocol.Retry(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.cfg.Store.Check(ctx) })
+	if errors.Is(err, protocol.ErrUnchecked) {
 		a.emit(Event{Kind: EventWarning, Lease: Lease{Pool: a.cfg.Pool, NodeID: -1}, Err: err})
 	} else if err != nil {
 		return err
@@ -123,21 +125,21 @@ func (a *Agent) join(ctx context.Context) error {
 func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	began := a.clock.Monotonic()
 	var before time.Time
-	read := func(ctx context.Context) (PoolItem, error) {
+	read := func(ctx context.Context) (protocol.PoolItem, error) {
 		before = a.clock.Wall()
 		return a.cfg.Store.PoolItem(ctx, a.cfg.Pool)
 	}
-	pool, err := retried(ctx, read)
+	pool, err := protocol.Retry(ctx, read)
 	if errors.Is(err, ErrPoolNotSeeded) && a.cfg.SeedIfMissing != nil {
-		if _, err := OpenPool(a.cfg.Store, a.cfg.Pool).Seed(ctx, *a.cfg.SeedIfMissing); err != nil {
+		if _, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).Seed(ctx, *a.cfg.SeedIfMissing); err != nil {
 			return err
 		}
-		pool, err = retried(ctx, read)
+		pool, err = protocol.Retry(ctx, read)
 	}
 	if err != nil {
 		return err
 	}
-	if err := checkSkew(before, a.clock.Wall(), pool.ServerTime, a.cfg.maxSkew()); err != nil {
+	if err := protocol.CheckSkew(before, a.clock.Wall(), pool.ServerTime, a.cfg.maxSkew()); err != nil {
 		return err
 	}
 	a.pool = pool
@@ -181,7 +183,7 @@ func (a *Agent) Pool() string { return a.cfg.Pool }
 func (a *Agent) lease() Lease {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.term.lease.clone()
+	return a.term.lease.Clone()
 }
 
 // Lease is the lease, if it may be relied on at this moment: checked now, on
@@ -199,11 +201,11 @@ func (a *Agent) Lease() (Lease, error) {
 	case a.over != nil:
 		return Lease{}, a.over
 	case a.earlyBy() > 0:
-		return Lease{}, fmt.Errorf("%w: node %d of pool %q is reserved for its last holder until %s", ErrSuspended, a.term.lease.NodeID, a.cfg.Pool, stamp(a.term.lease.NotBefore))
+		return Lease{}, fmt.Errorf("%w: node %d of pool %q is reserved for its last holder until %s", ErrSuspended, a.term.lease.NodeID, a.cfg.Pool, protocol.Stamp(a.term.lease.NotBefore))
 	case !a.term.held(now):
 		return Lease{}, fmt.Errorf("%w: node %d of pool %q was not confirmed in time, %v ago", ErrSuspended, a.term.lease.NodeID, a.cfg.Pool, (now - a.term.deadline).Round(time.Millisecond))
 	}
-	return a.term.lease.clone(), nil
+	return a.term.lease.Clone(), nil
 }
 
 // Left is the time until the deadline, as of now: not positive once it has passed.
@@ -298,7 +300,7 @@ func (a *Agent) release(t *term, last time.Time) error {
 	defer cancel()
 	began := a.clock.Monotonic()
 	w := t.release(last)
-	_, err := retried(ctx, func(ctx context.Context) (Result, error) {
+	_, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Result, error) {
 		one, cancel := context.WithTimeout(ctx, renewLimit)
 		defer cancel()
 		return a.cfg.Store.Write(one, w)
@@ -306,8 +308,8 @@ func (a *Agent) release(t *term, last time.Time) error {
 	e := a.asOfNow(Event{Kind: EventReleased, Lease: t.lease, Took: a.clock.Monotonic() - began})
 	if err != nil {
 		err = fmt.Errorf("lease: giving node %d of pool %q back was not confirmed, it rests until %s: %w",
-			t.lease.NodeID, a.cfg.Pool, stamp(t.askedExpires.Add(a.cfg.ClaimGuard)), err)
-		e.Kind, e.Reason, e.Err = EventNotReleased, reason(err), err
+			t.lease.NodeID, a.cfg.Pool, protocol.Stamp(t.askedExpires.Add(a.cfg.ClaimGuard)), err)
+		e.Kind, e.Reason, e.Err = EventNotReleased, protocol.Reason(err), err
 	}
 	// Refused means that an earlier attempt landed, or that it is someone else's
 	// already: both are what was wanted.

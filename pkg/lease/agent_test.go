@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -26,8 +28,8 @@ func TestNamedLeases(t *testing.T) {
 		{"economy, 5 min", lease.Config{TTL: 5 * time.Minute}, 298 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			virtual(t, func(t *testing.T) {
-				s := newNetwork(8)
+			fixture.Virtual(t, func(t *testing.T) {
+				s := fixture.NewNetwork(8)
 				var ev events
 				cfg := c.cfg
 				cfg.Store, cfg.Pool, cfg.OnEvent, cfg.Logger = s, "orders", ev.add, config(s).Logger
@@ -38,7 +40,7 @@ func TestNamedLeases(t *testing.T) {
 					every = max(cfg.TTL, map[bool]time.Duration{true: lease.DefaultTTL}[cfg.TTL == 0]) / 3
 				}
 				for range 100 {
-					wait(every)
+					fixture.Wait(every)
 					l, err := a.Lease()
 					if err != nil || l.NodeID != node || l.Version != 1 {
 						t.Fatal(l, err)
@@ -53,7 +55,7 @@ func TestNamedLeases(t *testing.T) {
 						t.Fatalf("%v left after a renewal, want %v", e.Left, c.d)
 					}
 				}
-				if n := len(writesOf[lease.Renew](s)); n < 90 || n > 112 {
+				if n := len(fixture.WritesOf[protocol.Renew](s)); n < 90 || n > 112 {
 					t.Errorf("%d renewals in 100 times RenewEvery", n)
 				}
 				if got := ev.of(lease.EventSuspended, lease.EventLost, lease.EventUnanswered); len(got) > 0 {
@@ -65,18 +67,18 @@ func TestNamedLeases(t *testing.T) {
 }
 
 func TestCloseFencesThenReleases(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		a := start(t, config(s))
 		g := ids(t, a)
-		wait(7 * time.Second)
+		fixture.Wait(7 * time.Second)
 		last, err := g.Next()
 		if err != nil {
 			t.Fatal(err)
 		}
-		wait(time.Second)
-		s.on(func(_ context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
-			if _, ok := w.(lease.Release); ok {
+		fixture.Wait(time.Second)
+		s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, ok := w.(protocol.Release); ok {
 				if id, err := g.TryNext(); err == nil {
 					t.Errorf("an ID, %v, was made while the release was under way", id)
 				}
@@ -107,11 +109,11 @@ func TestCloseFencesThenReleases(t *testing.T) {
 
 // A session that stamped nothing hands back its whole span, and no more.
 func TestCloseOfAnUnusedLease(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		before := item(t, s, 0).ReservedUntil
 		a := start(t, config(s))
-		wait(time.Minute)
+		fixture.Wait(time.Minute)
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -122,8 +124,8 @@ func TestCloseOfAnUnusedLease(t *testing.T) {
 }
 
 func TestCloseReportsAReleaseWithoutAnswer(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		a := start(t, config(s))
 		s.SetOutage(errors.New("away"))
 		began := time.Now()
@@ -136,8 +138,8 @@ func TestCloseReportsAReleaseWithoutAnswer(t *testing.T) {
 // An outage longer than the lease: the holder suspends at its deadline, makes
 // no ID, and resumes the same version when the store is back.
 func TestSuspendAndResume(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(4)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(4)
 		var ev events
 		cfg := config(s)
 		cfg.OnEvent = ev.add
@@ -148,26 +150,26 @@ func TestSuspendAndResume(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.SetOutage(errors.New("away"))
-		wait(13*time.Second - time.Millisecond)
+		fixture.Wait(13*time.Second - time.Millisecond)
 		if _, err := a.Lease(); err != nil {
 			t.Fatalf("a millisecond before the deadline: %v", err)
 		}
 		if _, err := g.Next(); err != nil {
 			t.Fatalf("a millisecond before the deadline: %v", err)
 		}
-		wait(time.Millisecond)
+		fixture.Wait(time.Millisecond)
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
 			t.Fatalf("at the deadline: %v", err)
 		}
 		if _, err := g.Next(); !errors.Is(err, snowflake.ErrFenced) {
 			t.Fatalf("at the deadline: %v", err)
 		}
-		wait(10 * time.Minute)
+		fixture.Wait(10 * time.Minute)
 		if a.Err() != nil {
 			t.Fatal(a.Err())
 		}
 		s.SetOutage(nil)
-		wait(2 * time.Second)
+		fixture.Wait(2 * time.Second)
 		now, err := a.Lease()
 		if err != nil || now.Version != was.Version || now.NodeID != was.NodeID || now.Holder != was.Holder {
 			t.Fatalf("%+v, %v, want %+v again", now, err, was)
@@ -182,17 +184,17 @@ func TestSuspendAndResume(t *testing.T) {
 }
 
 func TestOnExpiryStop(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(4)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(4)
 		cfg := config(s)
 		cfg.OnExpiry = lease.Stop
 		a := start(t, cfg)
 		s.SetOutage(errors.New("away"))
-		wait(13*time.Second - time.Millisecond)
+		fixture.Wait(13*time.Second - time.Millisecond)
 		if a.Err() != nil {
 			t.Fatal(a.Err())
 		}
-		wait(time.Millisecond)
+		fixture.Wait(time.Millisecond)
 		<-a.Done()
 		if !errors.Is(a.Err(), lease.ErrLost) {
 			t.Error(a.Err())
@@ -210,38 +212,38 @@ func TestOnExpiryStop(t *testing.T) {
 // A watchdog apart from the loop: a request that hangs for ever does not hide
 // that time is up.
 func TestHungRequestSuspends(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(4)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(4)
 		var ev events
 		cfg := config(s)
 		cfg.OnEvent = ev.add
 		release := make(chan struct{})
 		defer close(release)
 		a := start(t, cfg)
-		s.on(func(context.Context, lease.Write, func() (lease.Result, error)) (lease.Result, error) {
+		s.On(func(context.Context, protocol.Write, func() (protocol.Result, error)) (protocol.Result, error) {
 			<-release // not even the context's end is heard
-			return lease.Result{}, errors.New("gone")
+			return protocol.Result{}, errors.New("gone")
 		})
-		wait(13 * time.Second)
+		fixture.Wait(13 * time.Second)
 		if len(ev.of(lease.EventSuspended)) != 1 {
 			t.Error("not announced at the deadline")
 		}
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
 			t.Error(err)
 		}
-		s.on(nil)
+		s.On(nil)
 	})
 }
 
 // taken lets someone else have the number of a suspended agent.
-func taken(t *testing.T, s *network, a *lease.Agent) {
+func taken(t *testing.T, s *fixture.Network, a *lease.Agent) {
 	t.Helper()
 	s.SetOutage(errors.New("away"))
-	wait(20 * time.Second)
+	fixture.Wait(20 * time.Second)
 	s.SetOutage(nil)
 	now := time.Now()
-	res, err := s.Memory.Write(t.Context(), lease.Claim{
-		Key: lease.Key{Pool: "orders", NodeID: a.NodeID()}, Session: "thief", Task: "another task", At: now, ClaimGuard: time.Second,
+	res, err := s.Memory.Write(t.Context(), protocol.Claim{
+		Key: protocol.Key{Pool: "orders", NodeID: a.NodeID()}, Session: "thief", Task: "another task", At: now, ClaimGuard: time.Second,
 		ExpiresAt: now.Add(15 * time.Second), ReservedUntil: now.Add(16 * time.Second),
 	})
 	if err != nil || !res.Applied {
@@ -250,8 +252,8 @@ func taken(t *testing.T, s *network, a *lease.Agent) {
 }
 
 func TestLost(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		a := start(t, config(s))
 		g := ids(t, a)
 		taken(t, s, a)
@@ -262,9 +264,9 @@ func TestLost(t *testing.T) {
 		if _, err := g.Next(); err == nil {
 			t.Error("an ID after the loss")
 		}
-		sent := len(writesOf[lease.Renew](s))
-		wait(time.Minute)
-		if n := len(writesOf[lease.Renew](s)); n != sent {
+		sent := len(fixture.WritesOf[protocol.Renew](s))
+		fixture.Wait(time.Minute)
+		if n := len(fixture.WritesOf[protocol.Renew](s)); n != sent {
 			t.Error("it renews after the loss")
 		}
 		if err := a.Close(); err != nil {
@@ -273,15 +275,15 @@ func TestLost(t *testing.T) {
 		if l := item(t, s, 0); l.Holder != "thief" {
 			t.Errorf("Close touched another's lease: %+v", l)
 		}
-		if n := len(writesOf[lease.Release](s)); n != 0 {
+		if n := len(fixture.WritesOf[protocol.Release](s)); n != 0 {
 			t.Errorf("%d releases of what is another's, a write unit each", n)
 		}
 	})
 }
 
 func TestReacquire(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(2)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(2)
 		cfg := config(s)
 		cfg.OnLost = lease.Reacquire
 		a := start(t, cfg)
@@ -292,7 +294,7 @@ func TestReacquire(t *testing.T) {
 			t.Fatal(err)
 		}
 		taken(t, s, a)
-		wait(3 * time.Second)
+		fixture.Wait(3 * time.Second)
 		l, err := a.Lease()
 		if err != nil || l.NodeID == first || a.NodeID() == first || a.Err() != nil {
 			t.Fatalf("%+v, %v, %v; it had %d", l, err, a.Err(), first)
@@ -301,7 +303,7 @@ func TestReacquire(t *testing.T) {
 		if err != nil || after.Node() == first || after <= before {
 			t.Error(before, after, err)
 		}
-		wait(time.Minute)
+		fixture.Wait(time.Minute)
 		if _, err := a.Lease(); err != nil {
 			t.Error(err)
 		}
@@ -316,15 +318,15 @@ func TestReacquire(t *testing.T) {
 
 // Close while another number is being taken leaves none behind.
 func TestCloseWhileReacquiring(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(2)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(2)
 		cfg := config(s)
 		cfg.OnLost = lease.Reacquire
 		a := start(t, cfg)
 		claiming := make(chan struct{})
 		closed := make(chan error, 1)
-		s.on(func(ctx context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
-			if _, ok := w.(lease.Claim); ok {
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, ok := w.(protocol.Claim); ok {
 				res, err := do()
 				close(claiming)
 				<-ctx.Done() // the answer comes when Close has begun
@@ -334,7 +336,7 @@ func TestCloseWhileReacquiring(t *testing.T) {
 		})
 		taken(t, s, a)
 		<-claiming
-		s.on(nil)
+		s.On(nil)
 		go func() { closed <- a.Close() }()
 		if err := <-closed; err != nil {
 			t.Error(err)
@@ -348,14 +350,14 @@ func TestCloseWhileReacquiring(t *testing.T) {
 }
 
 func TestStartContextEndsNothing(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		a, err := lease.Start(ctx, config(newNetwork(1)))
+		a, err := lease.Start(ctx, config(fixture.NewNetwork(1)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		cancel()
-		wait(time.Hour)
+		fixture.Wait(time.Hour)
 		if _, err := a.Lease(); err != nil {
 			t.Error(err)
 		}
@@ -367,21 +369,21 @@ func TestStartContextEndsNothing(t *testing.T) {
 
 // With a larger reserve, IDs go on through an outage; exclusivity does not.
 func TestLargerReserve(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		cfg := config(s)
 		cfg.Reserve = 10 * time.Minute
 		a := start(t, cfg)
 		g := ids(t, a)
 		s.SetOutage(errors.New("away"))
-		wait(10*time.Minute - 2*time.Second - time.Millisecond)
+		fixture.Wait(10*time.Minute - 2*time.Second - time.Millisecond)
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
 			t.Error(err)
 		}
 		if _, err := g.Next(); err != nil {
 			t.Error(err)
 		}
-		wait(time.Millisecond)
+		fixture.Wait(time.Millisecond)
 		if _, err := g.Next(); !errors.Is(err, snowflake.ErrFenced) {
 			t.Error(err)
 		}
@@ -389,7 +391,7 @@ func TestLargerReserve(t *testing.T) {
 }
 
 func TestSlowHookDelaysNoRenewal(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		cfg := config(leasetest.NewMemory("orders", 1))
 		var seen []lease.EventKind
 		cfg.OnEvent = func(e lease.Event) {
@@ -398,7 +400,7 @@ func TestSlowHookDelaysNoRenewal(t *testing.T) {
 		}
 		a := start(t, cfg)
 		for range 20 {
-			wait(10 * time.Second)
+			fixture.Wait(10 * time.Second)
 			if _, err := a.Lease(); err != nil {
 				t.Fatal(err)
 			}
@@ -406,7 +408,7 @@ func TestSlowHookDelaysNoRenewal(t *testing.T) {
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}
-		wait(time.Hour)
+		fixture.Wait(time.Hour)
 		if len(seen) < 20 || seen[0] != lease.EventClaimed || seen[len(seen)-1] != lease.EventReleased {
 			t.Errorf("%v", seen)
 		}
@@ -415,7 +417,7 @@ func TestSlowHookDelaysNoRenewal(t *testing.T) {
 
 // Two generators on one agent share one timeline.
 func TestTwoGenerators(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		a := start(t, config(leasetest.NewMemory("orders", 1)))
 		one, two := ids(t, a), ids(t, a)
 		seen := map[snowflake.ID]bool{}
@@ -433,7 +435,7 @@ func TestTwoGenerators(t *testing.T) {
 
 // What generators did is in the events, up to the last one.
 func TestEventsCountIDs(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		var ev events
 		cfg := config(leasetest.NewMemory("orders", 1))
 		cfg.OnEvent = ev.add
@@ -447,7 +449,7 @@ func TestEventsCountIDs(t *testing.T) {
 			}
 		}
 		issue(10)
-		wait(lease.DefaultTTL)
+		fixture.Wait(lease.DefaultTTL)
 		issue(5)
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
@@ -469,13 +471,13 @@ func TestEventsCountIDs(t *testing.T) {
 // lost one. It does not rely on it before what the holder reserved has passed, by
 // its own clock: at no time do both.
 func TestForcedNumberIsNotHeldTwice(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(2)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(2)
 		cfg := config(s)
 		cfg.OnLost, cfg.Clock = lease.Reacquire, leasetest.NewClock(1480*time.Millisecond)
 		b := start(t, cfg)
 		taken(t, s, b)
-		if _, err := s.Memory.Write(t.Context(), lease.Retire{Key: lease.Key{Pool: "orders", NodeID: b.NodeID()}, Retired: true}); err != nil {
+		if _, err := s.Memory.Write(t.Context(), protocol.Retire{Key: protocol.Key{Pool: "orders", NodeID: b.NodeID()}, Retired: true}); err != nil {
 			t.Fatal(err)
 		}
 		cfg = config(s)
@@ -485,17 +487,17 @@ func TestForcedNumberIsNotHeldTwice(t *testing.T) {
 		if err != nil || l.NodeID == b.NodeID() {
 			t.Fatal(l, err)
 		}
-		s.on(func(ctx context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
-			if r, ok := w.(lease.Renew); ok && r.Session == l.Holder {
-				return hang(ctx)
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if r, ok := w.(protocol.Renew); ok && r.Session == l.Holder {
+				return fixture.Hang(ctx)
 			}
 			return do()
 		})
-		if _, err := s.Memory.Write(t.Context(), lease.ForceRelease{Key: lease.Key{Pool: "orders", NodeID: l.NodeID}, Version: l.Version}); err != nil {
+		if _, err := s.Memory.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: l.NodeID}, Version: l.Version}); err != nil {
 			t.Fatal(err)
 		}
 		for range 2000 {
-			wait(10 * time.Millisecond)
+			fixture.Wait(10 * time.Millisecond)
 			one, err1 := a.Lease()
 			two, err2 := b.Lease()
 			if err1 == nil && err2 == nil {
@@ -505,6 +507,6 @@ func TestForcedNumberIsNotHeldTwice(t *testing.T) {
 		if two, err := b.Lease(); err != nil || two.NodeID != l.NodeID {
 			t.Errorf("%+v, %v, want node %d", two, err, l.NodeID)
 		}
-		s.on(nil)
+		s.On(nil)
 	})
 }

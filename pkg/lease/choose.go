@@ -7,6 +7,9 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // Choosing a number. A herd of N tasks on M numbers is the hard case: a fleet
@@ -18,8 +21,8 @@ import (
 // many at most, is in search.go: nothing reads the whole of a large pool.
 
 // guess is the number that a session tries first.
-func guess(session string, p PoolItem) int {
-	low, high := p.open()
+func guess(session string, p protocol.PoolItem) int {
+	low, high := p.Open()
 	h := fnv.New64a()
 	h.Write([]byte(session))
 	return low + int(h.Sum64()%uint64(high-low))
@@ -41,11 +44,11 @@ type outlook struct {
 
 // look reads groups until one has a number that could be claimed with the terms
 // of c, and takes a random one. It gives up after so many pages as s allows.
-func (a *Agent) look(ctx context.Context, c Claim, s *search) (outlook, error) {
+func (a *Agent) look(ctx context.Context, c protocol.Claim, s *search) (outlook, error) {
 	o := outlook{free: -1}
 	s.begin()
 	for n, ok := s.group(a.pool, c.At); ok; n, ok = s.group(a.pool, c.At) {
-		g, err := retried(ctx, func(ctx context.Context) (Group, error) { return a.cfg.Store.Group(ctx, a.cfg.Pool, n) })
+		g, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) { return a.cfg.Store.Group(ctx, a.cfg.Pool, n) })
 		if err != nil {
 			return o, err
 		}
@@ -63,8 +66,8 @@ func (a *Agent) look(ctx context.Context, c Claim, s *search) (outlook, error) {
 		// emptier than the rest, so its state is that of all. A number that rests is
 		// room: those of the groups above would rest as long. So is one of a narrow
 		// pool that is not seeded yet.
-		crowded := 4*one.held >= 3*one.usable && (one.usable > 0 || !a.pool.narrow())
-		if _, last := a.pool.groupsOpen(); n == last && crowded && last+1 < a.pool.Groups() {
+		crowded := 4*one.held >= 3*one.usable && (one.usable > 0 || !a.pool.Narrow())
+		if _, last := a.pool.GroupsOpen(); n == last && crowded && last+1 < a.pool.Groups() {
 			if err := a.openGroups(ctx, s, one.held == one.usable); err != nil {
 				return o, err
 			}
@@ -74,7 +77,7 @@ func (a *Agent) look(ctx context.Context, c Claim, s *search) (outlook, error) {
 			break
 		}
 	}
-	first, last := a.pool.groupsOpen()
+	first, last := a.pool.GroupsOpen()
 	o.open = last + 1 - first
 	return o, nil
 }
@@ -93,9 +96,9 @@ func (o *outlook) merge(one outlook) {
 }
 
 // add takes a group into account and gives the numbers that could be claimed.
-func (o *outlook) add(g Group, p PoolItem, c Claim) (free []int) {
+func (o *outlook) add(g protocol.Group, p protocol.PoolItem, c protocol.Claim) (free []int) {
 	for _, l := range g.Leases {
-		if l.Retired || l.NodeID < p.ReservedLow || l.NodeID >= p.limit() {
+		if l.Retired || l.NodeID < p.ReservedLow || l.NodeID >= p.Limit() {
 			continue
 		}
 		o.newer = o.newer || l.Layout > c.Layout
@@ -107,7 +110,7 @@ func (o *outlook) add(g Group, p PoolItem, c Claim) (free []int) {
 		at := l.ReservedUntil.Add(-c.ClaimGuard)
 		if l.Holder != "" {
 			o.held++
-			at = latest(at, l.ExpiresAt.Add(c.ClaimGuard))
+			at = protocol.Latest(at, l.ExpiresAt.Add(c.ClaimGuard))
 		}
 		if o.next.IsZero() || at.Before(o.next) {
 			o.next = at
@@ -127,32 +130,32 @@ func (o *outlook) add(g Group, p PoolItem, c Claim) (free []int) {
 // is head-room. Where there is none left, the claimant does that first if it finds
 // no number at all; what comes to fit can be claimed when the new width begins.
 func (a *Agent) openGroups(ctx context.Context, s *search, full bool) error {
-	_, before := a.pool.groupsOpen()
+	_, before := a.pool.GroupsOpen()
 	var err error
 	if a.pool, err = a.readPool(ctx); err != nil {
 		return err
 	}
-	if before+1 >= a.pool.usableGroups() {
+	if before+1 >= a.pool.UsableGroups() {
 		if !full {
 			return nil
 		}
-		if _, err := OpenPool(a.cfg.Store, a.cfg.Pool).widen(ctx, false); err != nil {
+		if _, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).WidenUnlessOpen(ctx); err != nil {
 			return err
 		}
-		if a.pool, err = a.readPool(ctx); err != nil || before+1 >= a.pool.usableGroups() {
+		if a.pool, err = a.readPool(ctx); err != nil || before+1 >= a.pool.UsableGroups() {
 			return err
 		}
 	}
-	if _, last := a.pool.groupsOpen(); last == before {
-		w := OpenGroups{Pool: a.cfg.Pool, From: a.pool.OpenGroups, To: min(last+1+s.step(), a.pool.usableGroups())}
-		res, err := retried(ctx, func(ctx context.Context) (PoolResult, error) { return a.cfg.Store.WritePool(ctx, w) })
+	if _, last := a.pool.GroupsOpen(); last == before {
+		w := protocol.OpenGroups{Pool: a.cfg.Pool, From: a.pool.OpenGroups, To: min(last+1+s.step(), a.pool.UsableGroups())}
+		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolResult, error) { return a.cfg.Store.WritePool(ctx, w) })
 		if err != nil {
 			return err
 		}
 		if res.Pool != nil {
 			a.pool = *res.Pool
 		}
-		if res.Applied && a.pool.narrow() && a.pool.bits() < bitsFor(a.pool.OpenGroups) {
+		if res.Applied && a.pool.Narrow() && a.pool.Bits() < protocol.BitsFor(a.pool.OpenGroups) {
 			a.widen()
 		}
 	}
@@ -161,8 +164,8 @@ func (a *Agent) openGroups(ctx context.Context, s *search, full bool) error {
 }
 
 // readPool reads the pool's item, for who has no number.
-func (a *Agent) readPool(ctx context.Context) (PoolItem, error) {
-	return retried(ctx, func(ctx context.Context) (PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
+func (a *Agent) readPool(ctx context.Context) (protocol.PoolItem, error) {
+	return protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
 }
 
 // none says why no number was found by a claimant whose clock says at.
@@ -171,7 +174,7 @@ func (o outlook) none(pool string, c Config, at time.Time) error {
 	most := max(c.Wait, c.Reserve) + c.ClaimGuard
 	if o.usable > 0 && o.reserved.After(at.Add(most)) {
 		return fmt.Errorf("%w: this machine's clock says %s, but every number of pool %q is reserved until %s or later: repair the clock, or wait until then",
-			ErrClockBehind, stamp(at), pool, stamp(o.reserved))
+			ErrClockBehind, protocol.Stamp(at), pool, protocol.Stamp(o.reserved))
 	}
 	return &ExhaustedError{Pool: pool, Size: o.usable, Unseen: o.open - o.groups, NextFree: o.next}
 }
@@ -210,9 +213,9 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *term, err e
 		// A holder may release at any moment, so look about once a second.
 		nap := time.Second/2 + rand.N(time.Second)
 		if !o.next.IsZero() {
-			nap = min(nap, max(o.next.Sub(now), 0)+backoff(0))
+			nap = min(nap, max(o.next.Sub(now), 0)+protocol.Backoff(0))
 		}
-		if err := pause(ctx, min(nap, left)); err != nil {
+		if err := protocol.Pause(ctx, min(nap, left)); err != nil {
 			return nil, errors.Join(none, err)
 		}
 		a.pool, err = a.readPool(ctx)
@@ -221,11 +224,11 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *term, err e
 }
 
 // claimOf is a claim by this agent, as of now.
-func (a *Agent) claimOf(node int, session string) Claim {
+func (a *Agent) claimOf(node int, session string) protocol.Claim {
 	w0 := a.clock.Wall()
-	return Claim{
-		Key: Key{a.cfg.Pool, node}, Session: session, Task: a.cfg.Task, Metadata: a.metadataNow(),
-		At: w0, ClaimGuard: a.cfg.ClaimGuard, TTL: a.cfg.TTL, ExpiresAt: w0.Add(a.cfg.TTL), ReservedUntil: a.pool.capped(w0.Add(a.cfg.Reserve)), Layout: a.pool.Widening.Try,
+	return protocol.Claim{
+		Key: protocol.Key{Pool: a.cfg.Pool, NodeID: node}, Session: session, Task: a.cfg.Task, Metadata: a.metadataNow(),
+		At: w0, ClaimGuard: a.cfg.ClaimGuard, TTL: a.cfg.TTL, ExpiresAt: w0.Add(a.cfg.TTL), ReservedUntil: a.pool.Capped(w0.Add(a.cfg.Reserve)), Layout: a.pool.Widening.Try,
 	}
 }
 
@@ -237,7 +240,7 @@ func (a *Agent) claim(ctx context.Context, node int, session string) (*term, err
 	first := a.clock.Monotonic()
 	doubt := false
 	// An answer is of no use when the lease that it confirms is over.
-	limit := min(startCallLimit, (a.cfg.TTL-a.cfg.Guard)/2)
+	limit := min(protocol.CallLimit, (a.cfg.TTL-a.cfg.Guard)/2)
 	for n := 0; ; n++ {
 		m0 := a.clock.Monotonic()
 		w := a.claimOf(node, session)
@@ -270,9 +273,9 @@ func (a *Agent) claim(ctx context.Context, node int, session string) (*term, err
 			return nil, nil
 		}
 		doubt = doubt || !permanent(err)
-		a.emit(Event{Kind: EventUnanswered, Lease: Lease{Pool: a.cfg.Pool, NodeID: node}, Took: took, Reason: reason(err), Err: err})
+		a.emit(Event{Kind: EventUnanswered, Lease: Lease{Pool: a.cfg.Pool, NodeID: node}, Took: took, Reason: protocol.Reason(err), Err: err})
 		if !permanent(err) {
-			if cause := pause(ctx, backoff(n)); cause == nil {
+			if cause := protocol.Pause(ctx, protocol.Backoff(n)); cause == nil {
 				continue
 			} else {
 				err = errors.Join(err, cause)
@@ -290,8 +293,8 @@ func (a *Agent) claim(ctx context.Context, node int, session string) (*term, err
 func (a *Agent) abandon(ctx context.Context, node int, session string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewLimit)
 	defer cancel()
-	_, err := a.cfg.Store.Write(ctx, Abandon{Key: Key{a.cfg.Pool, node}, Session: session})
+	_, err := a.cfg.Store.Write(ctx, protocol.Abandon{Key: protocol.Key{Pool: a.cfg.Pool, NodeID: node}, Session: session})
 	if err != nil {
-		a.emit(Event{Kind: EventNotReleased, Lease: Lease{Pool: a.cfg.Pool, NodeID: node}, Reason: reason(err), Err: err})
+		a.emit(Event{Kind: EventNotReleased, Lease: Lease{Pool: a.cfg.Pool, NodeID: node}, Reason: protocol.Reason(err), Err: err})
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"os"
 	"regexp"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // ExpiryPolicy says what happens when the deadline passes without a confirmed
@@ -77,7 +80,7 @@ type Config struct {
 	// SeedIfMissing allows the agent to seed a pool that is not there, whether
 	// alone or with a fleet that starts at once. Its Size counts only then.
 	// Defaults to nil: the bootstrap function or the command line seeds.
-	SeedIfMissing *SeedSpec
+	SeedIfMissing *leasepool.Spec
 	// OnExpiry defaults to Resume, OnLost to StopOnLoss.
 	OnExpiry ExpiryPolicy
 	OnLost   LostPolicy
@@ -96,9 +99,9 @@ type Config struct {
 
 // Defaults and limits of [Config].
 const (
-	DefaultTTL = 15 * time.Second
+	// DefaultTTL is the length of a lease whose Config names none.
+	DefaultTTL = protocol.DefaultTTL
 	minTTL     = time.Second
-	maxTTL     = 24 * time.Hour
 	// Below this the default guards tolerate less clock error than machines have
 	// without care.
 	guardedTTL = 5 * time.Second
@@ -106,20 +109,8 @@ const (
 	maxText = 512
 )
 
-var (
-	poolName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-	// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
-	tableName = regexp.MustCompile(`^[A-Za-z0-9._-]{3,255}$`)
-)
-
-// CheckPoolName tells what is wrong with a pool's name, if anything: it is 1 to
-// 64 of [A-Za-z0-9._-]. Without a # no pool looks like another one's group.
-func CheckPoolName(name string) error {
-	if !poolName.MatchString(name) {
-		return fmt.Errorf("pool name %q: use 1 to 64 of A-Z a-z 0-9 . _ -", name)
-	}
-	return nil
-}
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
+var tableName = regexp.MustCompile(`^[A-Za-z0-9._-]{3,255}$`)
 
 // withDefaults fills in what is not given and reports all that is wrong at once.
 func (c Config) withDefaults() (Config, error) {
@@ -142,7 +133,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Pool == "" {
 		bad("Pool is empty: set it, or NODELEASE_POOL (pool.Attach does)")
-	} else if err := CheckPoolName(c.Pool); err != nil {
+	} else if err := protocol.CheckPoolName(c.Pool); err != nil {
 		errs = append(errs, err)
 	}
 	errs = append(errs, c.timings()...)
@@ -198,8 +189,8 @@ func (c *Config) timings() (errs []error) {
 	if c.TTL == 0 {
 		c.TTL = DefaultTTL
 	}
-	if c.TTL < minTTL || c.TTL > maxTTL {
-		bad("TTL %v: use %v to %v", c.TTL, minTTL, maxTTL)
+	if c.TTL < minTTL || c.TTL > protocol.MaxTTL {
+		bad("TTL %v: use %v to %v", c.TTL, minTTL, protocol.MaxTTL)
 		return errs
 	}
 	if c.TTL < guardedTTL && (c.Guard == 0 || c.ClaimGuard == 0) {
@@ -223,8 +214,8 @@ func (c *Config) timings() (errs []error) {
 	if c.ClaimGuard >= c.TTL {
 		bad("ClaimGuard %v is not below TTL %v", c.ClaimGuard, c.TTL)
 	}
-	if c.Reserve < c.TTL+c.ClaimGuard || c.Reserve > maxTTL+c.TTL {
-		bad("Reserve %v: use TTL + ClaimGuard = %v to %v", c.Reserve, c.TTL+c.ClaimGuard, maxTTL+c.TTL)
+	if c.Reserve < c.TTL+c.ClaimGuard || c.Reserve > protocol.MaxTTL+c.TTL {
+		bad("Reserve %v: use TTL + ClaimGuard = %v to %v", c.Reserve, c.TTL+c.ClaimGuard, protocol.MaxTTL+c.TTL)
 	}
 	return errs
 }

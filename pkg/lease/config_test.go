@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -67,13 +68,13 @@ func TestTTLs(t *testing.T) {
 		{TTL: 24 * time.Hour, Reserve: 48 * time.Hour},
 	} {
 		t.Run(cfg.TTL.String(), func(t *testing.T) {
-			virtual(t, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
 				c := config(leasetest.NewMemory("orders", 1))
 				c.TTL, c.Guard, c.ClaimGuard, c.Reserve = cfg.TTL, cfg.Guard, cfg.ClaimGuard, cfg.Reserve
 				a := start(t, c)
 				g := ids(t, a)
 				for range 10 {
-					wait(cfg.TTL)
+					fixture.Wait(cfg.TTL)
 					if _, err := a.Lease(); err != nil {
 						t.Fatal(err)
 					}

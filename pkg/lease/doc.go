@@ -21,7 +21,7 @@
 // for a process that is frozen between its uses: AWS Lambda functions must not
 // hold one. Uniqueness after a machine was cloned while it ran, until the next
 // renewal shows it, or after the table was restored from a backup, before
-// [Pool.Raise] was run. Uniqueness between two pools.
+// leasepool.Pool.Raise was run. Uniqueness between two pools.
 //
 // # A number's states
 //

@@ -17,7 +17,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // onDynamoDB runs a test on the embedded server and on DynamoDB Local.
@@ -94,7 +96,7 @@ func TestCorruptItems(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onDynamoDB(t, func(t *testing.T, client *dynamodb.Client, table string) {
 				store := lease.NewDynamoDB(client, table)
-				if _, err := lease.OpenPool(store, "orders").Seed(t.Context(), lease.SeedSpec{Size: 2}); err != nil {
+				if _, err := leasepool.Open(store, "orders").Seed(t.Context(), leasepool.Spec{Size: 2}); err != nil {
 					t.Fatal(err)
 				}
 				item := heldItem()
@@ -109,11 +111,11 @@ func TestCorruptItems(t *testing.T) {
 					t.Errorf("Group: %+v, %v", g, err)
 				}
 				now := time.Now()
-				for _, w := range []lease.Write{
-					lease.Seed{Key: lease.Key{Pool: "orders"}, Floor: now},
-					lease.Claim{Key: lease.Key{Pool: "orders"}, Session: "me", At: now, ExpiresAt: now.Add(time.Minute), ReservedUntil: now.Add(time.Minute)},
+				for _, w := range []protocol.Write{
+					protocol.Seed{Key: protocol.Key{Pool: "orders"}, Floor: now},
+					protocol.Claim{Key: protocol.Key{Pool: "orders"}, Session: "me", At: now, ExpiresAt: now.Add(time.Minute), ReservedUntil: now.Add(time.Minute)},
 				} {
-					if _, claim := w.(lease.Claim); claim && c.usable {
+					if _, claim := w.(protocol.Claim); claim && c.usable {
 						continue
 					}
 					if res, err := store.Write(t.Context(), w); !errors.As(err, &corrupt) {
@@ -149,17 +151,17 @@ func TestLayoutIsRespected(t *testing.T) {
 		item := heldItem()
 		item["layout"] = n("1")
 		put(t, client, table, item)
-		k := lease.Key{Pool: "orders"}
+		k := protocol.Key{Pool: "orders"}
 		for _, known := range []int64{0, 1} {
 			now := time.Now()
-			r := lease.Renew{Key: k, Session: "someone", Version: 4, Renewal: 10 + known, ExpiresAt: now, ReservedUntil: now, Layout: known}
+			r := protocol.Renew{Key: k, Session: "someone", Version: 4, Renewal: 10 + known, ExpiresAt: now, ReservedUntil: now, Layout: known}
 			if res, err := store.Write(t.Context(), r); err != nil || res.Applied != (known == 1) {
 				t.Errorf("renewal that knows %d: %+v, %v", known, res, err)
 			}
 		}
 		for _, known := range []int64{0, 1} {
 			now := time.Now().Add(time.Hour)
-			c := lease.Claim{Key: k, Session: "next", At: now, ExpiresAt: now.Add(time.Minute), ReservedUntil: now.Add(time.Minute), Layout: known}
+			c := protocol.Claim{Key: k, Session: "next", At: now, ExpiresAt: now.Add(time.Minute), ReservedUntil: now.Add(time.Minute), Layout: known}
 			if res, err := store.Write(t.Context(), c); err != nil || res.Applied != (known == 1) {
 				t.Errorf("claim that knows %d: %+v, %v", known, res, err)
 			}
@@ -175,9 +177,9 @@ func TestUnknownItemFormat(t *testing.T) {
 			t.Error(err)
 		}
 		// A newer program made it so while this one was at work on the pool.
-		for _, w := range []lease.PoolWrite{
-			lease.ResizePool{Pool: "orders", From: 4, To: 8, At: time.Now()},
-			lease.OpenGroups{Pool: "orders", From: 1, To: 2},
+		for _, w := range []protocol.PoolWrite{
+			protocol.ResizePool{Pool: "orders", From: 4, To: 8, At: time.Now()},
+			protocol.OpenGroups{Pool: "orders", From: 1, To: 2},
 		} {
 			_, _ = store.WritePool(t.Context(), w) // what it says of an item that it cannot read does not count
 			out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: attributes{"pool_group": s("orders"), "node_id": n("-1")}})
@@ -238,7 +240,7 @@ func (d *described) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ..
 func TestReplication(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
-	if _, err := lease.OpenPool(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), lease.SeedSpec{Size: 1}); err != nil {
+	if _, err := leasepool.Open(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
 		t.Fatal(err)
 	}
 	replicas := []types.ReplicaDescription{{RegionName: aws.String("eu-west-1")}}
@@ -271,7 +273,7 @@ func TestRefusalNeedsNoRead(t *testing.T) {
 	onDynamoDB(t, func(t *testing.T, client *dynamodb.Client, table string) {
 		put(t, client, table, heldItem())
 		d := &described{Client: client}
-		res, err := lease.NewDynamoDB(d, table).Write(t.Context(), lease.Renew{Key: lease.Key{Pool: "orders"}, Session: "other", ExpiresAt: time.Now(), ReservedUntil: time.Now()})
+		res, err := lease.NewDynamoDB(d, table).Write(t.Context(), protocol.Renew{Key: protocol.Key{Pool: "orders"}, Session: "other", ExpiresAt: time.Now(), ReservedUntil: time.Now()})
 		if err != nil || res.Applied || res.Lease == nil || res.Lease.Holder != "someone" || res.Lease.Version != 4 {
 			t.Errorf("%+v, %v", res, err)
 		}
@@ -312,7 +314,7 @@ func TestAWSErrors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			client := dynamotest.Embedded(t)
 			table := dynamotest.CreateTable(t, client)
-			if _, err := lease.OpenPool(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), lease.SeedSpec{Size: 1}); err != nil {
+			if _, err := leasepool.Open(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
 				t.Fatal(err)
 			}
 			// A proxy that gives the answer: for ever if it is final, else once.

@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // seedsCounted counts how often each number was seeded.
@@ -17,9 +20,9 @@ type seedsCounted struct {
 	tries int
 }
 
-func (s *seedsCounted) Write(ctx context.Context, w lease.Write) (lease.Result, error) {
+func (s *seedsCounted) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
 	res, err := s.Store.Write(ctx, w)
-	if w, ok := w.(lease.Seed); ok {
+	if w, ok := w.(protocol.Seed); ok {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.tries++
@@ -33,14 +36,14 @@ func (s *seedsCounted) Write(ctx context.Context, w lease.Write) (lease.Result, 
 // A fleet starts at once on an empty table, and every agent may seed: each number
 // is seeded once, and each agent gets one.
 func TestFleetSeeds(t *testing.T) {
-	onEachStore(t, func(t *testing.T, s lease.Store, _ func(int)) {
+	fixture.OnEachStore(t, func(t *testing.T, s lease.Store, _ func(int)) {
 		const agents = 100
 		counted := &seedsCounted{Store: s, times: map[int]int{}}
 		var mu sync.Mutex
 		holders := map[int]int{}
-		together(agents, func(int) {
+		fixture.Together(agents, func(int) {
 			cfg := config(counted)
-			cfg.SeedIfMissing, cfg.Wait = &lease.SeedSpec{Size: agents}, 20*time.Second
+			cfg.SeedIfMissing, cfg.Wait = &leasepool.Spec{Size: agents}, 20*time.Second
 			a, err := lease.Start(t.Context(), cfg)
 			if err != nil {
 				t.Error(err)

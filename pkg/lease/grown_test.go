@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
@@ -13,11 +15,11 @@ import (
 
 // A task that waits for a number gets one that was seeded while it waited.
 func TestWaitForAResize(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		start(t, config(s))
 		time.AfterFunc(10*time.Second, func() {
-			if _, err := lease.OpenPool(s, "orders").Resize(context.WithoutCancel(t.Context()), lease.SeedSpec{Size: 2}); err != nil {
+			if _, err := leasepool.Open(s, "orders").Resize(context.WithoutCancel(t.Context()), leasepool.Spec{Size: 2}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -33,23 +35,23 @@ func TestWaitForAResize(t *testing.T) {
 // A holder that lost its number finds the pool grown beyond its layout: it ends,
 // says why, and leaves no number behind.
 func TestReacquireInAPoolThatOutgrewTheLayout(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1024)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1024)
 		cfg := config(s)
 		cfg.OnLost = lease.Reacquire
 		a := start(t, cfg)
 		ids(t, a) // 10 node bits
-		if _, err := lease.OpenPool(s, "orders").Resize(t.Context(), lease.SeedSpec{Size: 1025}); err != nil {
+		if _, err := leasepool.Open(s, "orders").Resize(t.Context(), leasepool.Spec{Size: 1025}); err != nil {
 			t.Fatal(err)
 		}
 		taken(t, s, a)
-		wait(10 * time.Second)
+		fixture.Wait(10 * time.Second)
 		select {
 		case <-a.Done():
 		default:
 			t.Fatal("it goes on without a number that it could use")
 		}
-		stats, err := lease.OpenPool(s, "orders").Stats(t.Context())
+		stats, err := leasepool.Open(s, "orders").Stats(t.Context())
 		if err != nil || stats.Held != 1 { // the thief's
 			t.Errorf("%+v, %v", stats, err)
 		}
@@ -62,9 +64,9 @@ func TestReacquireInAPoolThatOutgrewTheLayout(t *testing.T) {
 // All groups that are open are reserved: the first guess falls behind them.
 func TestReservedBeyondTheOpenGroups(t *testing.T) {
 	for _, reserved := range []int{255, 256, 300, 512, 1500} {
-		virtual(t, func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
 			s := leasetest.NewMemory("", 0)
-			if _, err := lease.OpenPool(s, "orders").Seed(t.Context(), lease.SeedSpec{Size: 1537, ReservedLow: reserved}); err != nil {
+			if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 1537, ReservedLow: reserved}); err != nil {
 				t.Fatal(err)
 			}
 			for range 30 {

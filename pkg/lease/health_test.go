@@ -7,12 +7,14 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/fixture"
 )
 
 // Live stays 200 through an outage, so that it restarts no fleet; ready does not.
 func TestHealth(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		a := start(t, config(s))
 		check := func(status string, live, ready int) {
 			t.Helper()
@@ -35,17 +37,17 @@ func TestHealth(t *testing.T) {
 		}
 		check("held", 200, 200)
 		s.SetOutage(errors.New("away"))
-		wait(20 * time.Second)
+		fixture.Wait(20 * time.Second)
 		check("suspended", 200, 503)
 		s.SetOutage(nil)
-		wait(2 * time.Second)
+		fixture.Wait(2 * time.Second)
 		check("held", 200, 200)
 		taken(t, s, a)
-		wait(2 * time.Second)
+		fixture.Wait(2 * time.Second)
 		check("lost", 503, 503)
 	})
-	virtual(t, func(t *testing.T) {
-		a := start(t, config(newNetwork(1)))
+	fixture.Virtual(t, func(t *testing.T) {
+		a := start(t, config(fixture.NewNetwork(1)))
 		_ = a.Close()
 		w := httptest.NewRecorder()
 		if a.ServeHTTP(w, nil); w.Code != 503 {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -14,12 +16,12 @@ import (
 // was stopped meanwhile. Nothing was stamped, so it is given up, and another
 // session tries.
 func TestClaimAnsweredAfterItsLease(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		late := true
-		s.on(func(_ context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
+		s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			res, err := do()
-			if _, ok := w.(lease.Claim); ok && late {
+			if _, ok := w.(protocol.Claim); ok && late {
 				late = false
 				time.Sleep(14 * time.Second) // virtual
 			}
@@ -30,7 +32,7 @@ func TestClaimAnsweredAfterItsLease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		given := writesOf[lease.Abandon](s)
+		given := fixture.WritesOf[protocol.Abandon](s)
 		if len(given) != 1 || given[0].Session == l.Holder {
 			t.Errorf("given up: %+v; held: %+v", given, l)
 		}
@@ -40,24 +42,24 @@ func TestClaimAnsweredAfterItsLease(t *testing.T) {
 // With Stop the end at the deadline is an end: a renewal whose answer comes after
 // it brings nothing back, and nobody is told that it did.
 func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		var ev events
 		cfg := config(s)
 		cfg.OnExpiry, cfg.OnEvent = lease.Stop, ev.add
 		a := start(t, cfg)
 		answered := make(chan struct{})
-		s.on(func(_ context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
+		s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			res, err := do()
-			if _, ok := w.(lease.Renew); ok {
+			if _, ok := w.(protocol.Renew); ok {
 				<-a.Done()
 				close(answered)
-				s.on(nil)
+				s.On(nil)
 			}
 			return res, err
 		})
 		<-answered
-		wait(time.Minute)
+		fixture.Wait(time.Minute)
 		if got := ev.of(lease.EventRenewed, lease.EventResumed); len(got) != 0 {
 			t.Errorf("after the end: %+v", got)
 		}
@@ -73,17 +75,17 @@ func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
 // Once Close has begun, nobody relies on the number, whatever becomes of the
 // release; and no renewal is under way any more when it is sent.
 func TestNothingGoesOnWhileReleasing(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		a := start(t, config(s))
 		var renewing atomic.Bool
-		s.on(func(ctx context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			switch w.(type) {
-			case lease.Renew:
+			case protocol.Renew:
 				renewing.Store(true)
 				defer renewing.Store(false)
-				return hang(ctx)
-			case lease.Release:
+				return fixture.Hang(ctx)
+			case protocol.Release:
 				if renewing.Load() {
 					t.Error("a release was sent while a renewal was under way")
 				}
@@ -94,7 +96,7 @@ func TestNothingGoesOnWhileReleasing(t *testing.T) {
 			return do()
 		})
 		for !renewing.Load() {
-			wait(10 * time.Millisecond)
+			fixture.Wait(10 * time.Millisecond)
 		}
 		if err := a.Close(); err != nil {
 			t.Error(err)

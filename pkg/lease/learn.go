@@ -3,6 +3,9 @@ package lease
 import (
 	"context"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // What an agent knows of its pool. Only who starts the agent, and then its loop,
@@ -26,7 +29,7 @@ func (a *Agent) reread(ctx context.Context) bool {
 
 // learn takes the pool's item over, and tells the generators of a new width
 // before anything is reserved that needs it.
-func (a *Agent) learn(p PoolItem) {
+func (a *Agent) learn(p protocol.PoolItem) {
 	known := len(a.pool.Eras)
 	a.pool = p
 	for _, era := range p.Eras[min(known, len(p.Eras)):] {
@@ -44,14 +47,14 @@ func (a *Agent) learn(p PoolItem) {
 func (a *Agent) uncap(ctx context.Context, now time.Time) {
 	bites := func() bool {
 		until := now.Add(a.cfg.Reserve)
-		return !a.pool.capped(until).Equal(until)
+		return !a.pool.Capped(until).Equal(until)
 	}
 	if !bites() || !a.reread(ctx) || !bites() {
 		return
 	}
 	one, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
-	res, err := a.cfg.Store.WritePool(one, VoidWiden{Pool: a.cfg.Pool, Try: a.pool.Widening.Try})
+	res, err := a.cfg.Store.WritePool(one, protocol.VoidWiden{Pool: a.cfg.Pool, Try: a.pool.Widening.Try})
 	switch {
 	case err == nil && res.Pool != nil:
 		a.learn(*res.Pool)
@@ -62,7 +65,7 @@ func (a *Agent) uncap(ctx context.Context, now time.Time) {
 
 // unanswered tells of a request that comes to nothing for now.
 func (a *Agent) unanswered(l Lease, err error) {
-	e := Event{Kind: EventUnanswered, Lease: l, Reason: reason(err), Err: err}
+	e := Event{Kind: EventUnanswered, Lease: l, Reason: protocol.Reason(err), Err: err}
 	if l.Version > 0 {
 		e = a.asOfNow(e)
 	}
@@ -73,7 +76,7 @@ func (a *Agent) unanswered(l Lease, err error) {
 // in the background. It ends with the agent; whoever opens the next group goes on.
 func (a *Agent) widen() {
 	a.background.Go(func() {
-		_, err := OpenPool(a.cfg.Store, a.cfg.Pool).widen(a.life, false)
+		_, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).WidenUnlessOpen(a.life)
 		if err != nil && a.life.Err() == nil {
 			a.emit(Event{Kind: EventWarning, Lease: Lease{Pool: a.cfg.Pool, NodeID: -1}, Err: err})
 		}

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -44,7 +46,7 @@ func BenchmarkAgents(b *testing.B) {
 	b.Run("client", func(b *testing.B) {
 		client := dynamotest.Embedded(b)
 		s := lease.NewDynamoDB(client, dynamotest.CreateTable(b, client))
-		if _, err := lease.OpenPool(s, "orders").Seed(b.Context(), lease.SeedSpec{Size: 2 * agents}); err != nil {
+		if _, err := leasepool.Open(s, "orders").Seed(b.Context(), leasepool.Spec{Size: 2 * agents}); err != nil {
 			b.Fatal(err)
 		}
 		run(b, s)
@@ -59,7 +61,7 @@ func weigh(tb testing.TB, s lease.Store, agents int) (goroutines, bytes float64)
 	generators := make([]*snowflake.Generator, agents)
 	before, size := runtime.NumGoroutine(), memory()
 	for first := 0; first < agents; first += 100 {
-		together(min(100, agents-first), func(i int) {
+		fixture.Together(min(100, agents-first), func(i int) {
 			cfg := config(s)
 			cfg.TTL, cfg.Wait = time.Hour, time.Minute // what a lease weighs is asked for, not how fast this machine renews
 			a, err := lease.Start(tb.Context(), cfg)

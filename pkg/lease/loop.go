@@ -6,10 +6,16 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // errExpired is the loss by OnExpiry: the number may still be ours in the table.
 var errExpired = fmt.Errorf("%w: the deadline passed and OnExpiry is Stop", ErrLost)
+
+// renewLimit is how long a renewal may take before another is tried: an answer
+// that takes longer is worth less.
+const renewLimit = time.Second
 
 // loop renews until the lease is lost or the agent closed. It is the only one
 // that sends renewals.
@@ -19,9 +25,9 @@ func (a *Agent) loop(ctx context.Context) {
 	for {
 		wait := jitter(a.cfg.RenewEvery)
 		if failures > 0 {
-			wait = backoff(failures - 1)
+			wait = protocol.Backoff(failures - 1)
 		}
-		if pause(ctx, wait) != nil {
+		if protocol.Pause(ctx, wait) != nil {
 			return
 		}
 		if err := a.current(); err == nil {
@@ -81,7 +87,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 	e := Event{Took: a.clock.Monotonic() - m0, Lease: t.lease, Err: err}
 	if err != nil {
 		if ctx.Err() == nil {
-			e.Kind, e.Reason = EventUnanswered, reason(err)
+			e.Kind, e.Reason = EventUnanswered, protocol.Reason(err)
 			a.emit(a.asOfNow(e))
 		}
 		return false
@@ -211,7 +217,7 @@ func (a *Agent) replace(ctx context.Context, lost error) bool {
 			return false
 		}
 		a.emit(Event{Kind: EventWarning, Lease: Lease{Pool: a.cfg.Pool, NodeID: -1}, Err: err})
-		if pause(ctx, backoff(n)) != nil {
+		if protocol.Pause(ctx, protocol.Backoff(n)) != nil {
 			return false
 		}
 	}

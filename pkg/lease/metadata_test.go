@@ -8,18 +8,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 // What the holder says of itself changes with the next renewal, and with no
 // other write.
 func TestSetMetadata(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		cfg := config(s)
 		cfg.Metadata = map[string]string{"zone": "a", "build": "7"}
 		a := start(t, cfg)
-		wait(6 * time.Second)
+		fixture.Wait(6 * time.Second)
 		before := s.Writes()
 		if err := a.SetMetadata(map[string]string{"session_id": "s", "build": ""}); err != nil {
 			t.Fatal(err)
@@ -35,7 +37,7 @@ func TestSetMetadata(t *testing.T) {
 		if got := s.Writes() - before; got != 1 {
 			t.Errorf("%d writes, want the renewal alone", got)
 		}
-		for _, r := range writesOf[lease.Renew](s)[:1] {
+		for _, r := range fixture.WritesOf[protocol.Renew](s)[:1] {
 			if r.Metadata != nil {
 				t.Errorf("a renewal before it carries %v", r.Metadata)
 			}
@@ -44,8 +46,8 @@ func TestSetMetadata(t *testing.T) {
 }
 
 func TestSetMetadataChecks(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		cfg := config(s)
 		cfg.Metadata = map[string]string{"zone": "a"}
 		a := start(t, cfg)
@@ -54,7 +56,7 @@ func TestSetMetadataChecks(t *testing.T) {
 				t.Errorf("%v was accepted", bad)
 			}
 		}
-		wait(6 * time.Second)
+		fixture.Wait(6 * time.Second)
 		if got := item(t, s, 0).Metadata; !maps.Equal(got, cfg.Metadata) {
 			t.Errorf("refused changes left %v", got)
 		}
@@ -64,8 +66,8 @@ func TestSetMetadataChecks(t *testing.T) {
 // The renewal that resumes a suspended lease says what has changed; the ones
 // before it do not ask.
 func TestBeforeResume(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		a := start(t, config(s))
 		called := 0
 		a.BeforeResume(func() {
@@ -74,12 +76,12 @@ func TestBeforeResume(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		wait(time.Minute)
+		fixture.Wait(time.Minute)
 		if called > 0 {
 			t.Error("called though nothing was suspended")
 		}
 		s.SetOutage(errors.New("away"))
-		wait(time.Minute)
+		fixture.Wait(time.Minute)
 		s.SetOutage(nil)
 		<-a.Renewed()
 		if l := item(t, s, 0); called == 0 || l.Metadata["session_id"] != "two" || l.Version != 1 {
@@ -92,27 +94,27 @@ func TestBeforeResume(t *testing.T) {
 // Answers are lost, and what is said changes meanwhile: the lease goes on, and
 // the table says the last of it. Another number says it from its claim on.
 func TestSetMetadataWhileAnswersAreLost(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(2)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(2)
 		cfg := config(s)
 		cfg.OnLost = lease.Reacquire
 		a := start(t, cfg)
-		s.on(func(ctx context.Context, _ lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
-			return lose(ctx, do)
+		s.On(func(ctx context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			return fixture.Lose(ctx, do)
 		})
 		for _, name := range []string{"one", "two"} {
 			if err := a.SetMetadata(map[string]string{"session_id": name}); err != nil {
 				t.Fatal(err)
 			}
-			wait(8 * time.Second)
+			fixture.Wait(8 * time.Second)
 		}
-		s.on(nil)
+		s.On(nil)
 		<-a.Renewed()
 		l, err := a.Lease()
 		if err != nil || l.Version != 1 || l.Metadata["session_id"] != "two" || item(t, s, a.NodeID()).Metadata["session_id"] != "two" {
 			t.Fatal(l, err)
 		}
-		if _, err := s.Memory.Write(t.Context(), lease.ForceRelease{Key: lease.Key{Pool: "orders", NodeID: l.NodeID}, Version: l.Version}); err != nil {
+		if _, err := s.Memory.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: l.NodeID}, Version: l.Version}); err != nil {
 			t.Fatal(err)
 		}
 		<-a.Renewed() // by the claim

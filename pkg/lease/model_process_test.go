@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/history"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -30,7 +31,7 @@ type process struct {
 	node     int
 	first    time.Duration
 	term     *term
-	release  Release
+	release  protocol.Release
 	waitsFor *message // the latest request: what came before has timed out
 	reads    *message // the latest about the pool's item
 	begun    bool     // what was reserved for the one before has passed
@@ -125,7 +126,7 @@ func (p *process) claim() {
 func (p *process) abandon() {
 	p.w.count.abandoned++
 	p.state = idle
-	p.w.send(&message{from: p, write: Abandon{Key{modelPool, p.node}, p.session}})
+	p.w.send(&message{from: p, write: protocol.Abandon{Key: protocol.Key{Pool: modelPool, NodeID: p.node}, Session: p.session}})
 }
 
 func (p *process) renew() {
@@ -141,7 +142,7 @@ func (p *process) renew() {
 	if !ok {
 		return
 	}
-	if !p.agent.pool.cap().IsZero() {
+	if !p.agent.pool.Cap().IsZero() {
 		p.w.count.capped++
 	}
 	p.w.send(&message{from: p, write: at.write, term: p.term, attempt: at})
@@ -173,11 +174,11 @@ func (p *process) hear(m *message) {
 		p.agent.learn(m.pool)
 	}
 	switch m.write.(type) {
-	case Claim:
+	case protocol.Claim:
 		if p.state == claiming && p.waitsFor == m {
 			p.claimed(m)
 		}
-	case Renew:
+	case protocol.Renew:
 		if p.state == running && p.term == m.term {
 			p.renewed(m)
 		}
@@ -185,7 +186,7 @@ func (p *process) hear(m *message) {
 }
 
 func (p *process) claimed(m *message) {
-	t := p.agent.cfg.claimed(m.write.(Claim), m.result, m.m0, m.first)
+	t := p.agent.cfg.claimed(m.write.(protocol.Claim), m.result, m.m0, m.first)
 	switch {
 	case t == nil:
 		p.state = idle

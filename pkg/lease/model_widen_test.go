@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/history"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -18,8 +19,8 @@ const modelBits = 3 // at the end
 // widener is whoever widens the pool, as far as it has come.
 type widener struct {
 	w     *world
-	pool  PoolItem // as last read
-	try   int64    // that it marks for; 0: none
+	pool  protocol.PoolItem // as last read
+	try   int64             // that it marks for; 0: none
 	seen  map[int]bool
 	waits *message // the latest request about the pool's item
 }
@@ -32,22 +33,22 @@ type stamped struct {
 
 // narrowPool makes the pool of a narrow world.
 func (w *world) narrowPool() {
-	w.pool, _ = CreatePool{Pool: modelPool, Size: 1 << modelBits, OpenGroups: 1, NodeBits: 1, Numbers: 2}.Apply(nil)
+	w.pool, _ = protocol.CreatePool{Pool: modelPool, Size: 1 << modelBits, OpenGroups: 1, NodeBits: 1, Numbers: 2}.Apply(nil)
 	w.table = make([]*Lease, 1<<modelBits)
 	w.wideners = []*widener{{w: w}, {w: w}}
-	w.apply(Seed{Key: Key{modelPool, 0}, Floor: time.Unix(0, w.now)})
+	w.apply(protocol.Seed{Key: protocol.Key{Pool: modelPool, NodeID: 0}, Floor: time.Unix(0, w.now)})
 }
 
 // applyPool is the store: one write of the pool's item, one step. A commit says
 // how every ID is to be taken apart: those that were made already must not change.
-func (w *world) applyPool(wr PoolWrite) {
+func (w *world) applyPool(wr protocol.PoolWrite) {
 	p, ok := wr.Apply(&w.pool)
 	if !ok {
 		return
 	}
 	w.pool = p
 	w.note(history.Event{Kind: history.Note, Text: fmt.Sprintf("%T: %+v", wr, p.Widening)})
-	if _, commit := wr.(CommitWiden); !commit {
+	if _, commit := wr.(protocol.CommitWiden); !commit {
 		return
 	}
 	w.count.widened++
@@ -75,14 +76,14 @@ func (p *process) read() {
 // Agent.uncap, with the network in between.
 func (p *process) unstick() {
 	until := p.timeline.Now().Add(p.agent.cfg.Reserve)
-	if p.agent.pool.capped(until).Equal(until) {
+	if p.agent.pool.Capped(until).Equal(until) {
 		return
 	}
 	if p.w.r.IntN(3) > 0 {
 		p.read()
 		return
 	}
-	p.reads = &message{from: p, poolWrite: VoidWiden{modelPool, p.agent.pool.Widening.Try}}
+	p.reads = &message{from: p, poolWrite: protocol.VoidWiden{Pool: modelPool, Try: p.agent.pool.Widening.Try}}
 	p.w.send(p.reads)
 }
 
@@ -92,22 +93,22 @@ func (d *widener) act() {
 	switch {
 	case d.pool.Pool == "" || r.IntN(8) == 0:
 		d.ask(&message{read: true})
-	case d.try == 0 && state == WidenOpen:
+	case d.try == 0 && state == protocol.WidenOpen:
 		d.try, d.seen = d.pool.Widening.Try, map[int]bool{}
-	case d.try == 0 && d.pool.bits() < modelBits && r.IntN(20) == 0:
-		d.ask(&message{poolWrite: BeginWiden{Pool: modelPool, Try: d.pool.Widening.Try + 1, Seen: state, From: d.begin(), Bits: d.pool.bits() + 1}})
-	case d.try == 0 && d.pool.Numbers < 1<<d.pool.bits() && r.IntN(2) == 0:
-		d.ask(&message{poolWrite: AddNumbers{Pool: modelPool, From: d.pool.Numbers, To: 1 << d.pool.bits(), Try: d.pool.Widening.Try}})
+	case d.try == 0 && d.pool.Bits() < modelBits && r.IntN(20) == 0:
+		d.ask(&message{poolWrite: protocol.BeginWiden{Pool: modelPool, Try: d.pool.Widening.Try + 1, Seen: state, From: d.begin(), Bits: d.pool.Bits() + 1}})
+	case d.try == 0 && d.pool.Numbers < 1<<d.pool.Bits() && r.IntN(2) == 0:
+		d.ask(&message{poolWrite: protocol.AddNumbers{Pool: modelPool, From: d.pool.Numbers, To: 1 << d.pool.Bits(), Try: d.pool.Widening.Try}})
 	case d.try == 0: // on old sight, perhaps
-		d.w.send(&message{write: Seed{
-			Key: Key{modelPool, r.IntN(d.pool.Numbers)}, Floor: latest(time.Unix(0, d.w.now), d.pool.changed()), Layout: d.pool.Widening.Try,
+		d.w.send(&message{write: protocol.Seed{
+			Key: protocol.Key{Pool: modelPool, NodeID: r.IntN(d.pool.Numbers)}, Floor: protocol.Latest(time.Unix(0, d.w.now), d.pool.Changed()), Layout: d.pool.Widening.Try,
 		}})
 	case len(d.seen) == d.pool.Numbers:
 		w := d.pool.Widening
-		d.ask(&message{poolWrite: CommitWiden{Pool: modelPool, Try: w.Try, From: w.From, Bits: w.Bits}})
+		d.ask(&message{poolWrite: protocol.CommitWiden{Pool: modelPool, Try: w.Try, From: w.From, Bits: w.Bits}})
 	default:
 		if n := r.IntN(d.pool.Numbers); !d.seen[n] {
-			d.w.send(&message{widener: d, write: Mark{Key: Key{modelPool, n}, Try: d.try, From: d.pool.Widening.From, Floor: latest(time.Unix(0, d.w.now), d.pool.changed())}})
+			d.w.send(&message{widener: d, write: protocol.Mark{Key: protocol.Key{Pool: modelPool, NodeID: n}, Try: d.try, From: d.pool.Widening.From, Floor: protocol.Latest(time.Unix(0, d.w.now), d.pool.Changed())}})
 		}
 	}
 }
@@ -118,11 +119,11 @@ func (d *widener) begin() time.Time {
 	if d.w.r.IntN(2) == 0 {
 		for _, l := range d.w.table {
 			if l != nil {
-				at = latest(at, l.ReservedUntil.Add(time.Duration(d.w.r.Int64N(int64(time.Minute)))))
+				at = protocol.Latest(at, l.ReservedUntil.Add(time.Duration(d.w.r.Int64N(int64(time.Minute)))))
 			}
 		}
 	}
-	return latest(at, d.pool.changed().Add(time.Millisecond)).Truncate(time.Millisecond)
+	return protocol.Latest(at, d.pool.Changed().Add(time.Millisecond)).Truncate(time.Millisecond)
 }
 
 func (d *widener) ask(m *message) {
@@ -132,19 +133,19 @@ func (d *widener) ask(m *message) {
 
 // hear takes an answer.
 func (d *widener) hear(m *message) {
-	mark, isMark := m.write.(Mark)
+	mark, isMark := m.write.(protocol.Mark)
 	switch {
 	case isMark && mark.Try != d.try:
 	case isMark && (m.result.Applied || m.result.Lease.Layout == d.try):
 		d.seen[mark.NodeID] = true
 	case isMark:
 		if m.result.Lease.Layout < d.try {
-			d.w.send(&message{poolWrite: VoidWiden{modelPool, d.try}})
+			d.w.send(&message{poolWrite: protocol.VoidWiden{Pool: modelPool, Try: d.try}})
 		}
 		d.try = 0
 	case m == d.waits:
 		d.pool = m.pool
-		if d.pool.Widening.Try != d.try || d.pool.Widening.State != WidenOpen {
+		if d.pool.Widening.Try != d.try || d.pool.Widening.State != protocol.WidenOpen {
 			d.try = 0
 		}
 	}

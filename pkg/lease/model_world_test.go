@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/history"
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // The second simulation: the protocol in one goroutine, repeatable bit for bit.
@@ -38,7 +39,7 @@ type world struct {
 	answers  []*message          // on their way back
 	looks    []Lease             // what the reaper and the operator saw, and may act on late
 	born     int
-	pool     PoolItem
+	pool     protocol.PoolItem
 	wideners []*widener
 	stamps   []stamped // of a narrow world
 }
@@ -46,16 +47,16 @@ type world struct {
 // message is a write on its way to the table, and its answer on the way back.
 type message struct {
 	from      *process // nil: the reaper or an operator
-	write     Write
+	write     protocol.Write
 	term      *term   // of a renewal
 	attempt   attempt // of a renewal
 	m0, first time.Duration
-	result    Result
+	result    protocol.Result
 
 	widener   *widener
-	read      bool      // of the pool's item, in place of a write
-	poolWrite PoolWrite // in place of a write
-	pool      PoolItem  // the answer to both
+	read      bool               // of the pool's item, in place of a write
+	poolWrite protocol.PoolWrite // in place of a write
+	pool      protocol.PoolItem  // the answer to both
 }
 
 // violation unwinds the steps inside steps when a promise is broken.
@@ -75,7 +76,7 @@ func newWorld(seed uint64) *world {
 	}
 	for n := range w.table {
 		if !w.narrow {
-			w.apply(Seed{Key: Key{modelPool, n}, Floor: time.Unix(0, w.now)})
+			w.apply(protocol.Seed{Key: protocol.Key{Pool: modelPool, NodeID: n}, Floor: time.Unix(0, w.now)})
 		}
 	}
 	w.slots = make([]*process, min(len(w.table), 4)+1+r.IntN(4))
@@ -171,7 +172,7 @@ func (w *world) race() {
 	}
 	at := l.ReservedUntil.Add(-p.agent.cfg.ClaimGuard)
 	if l.Holder != "" {
-		at = latest(at, l.ExpiresAt.Add(p.agent.cfg.ClaimGuard))
+		at = protocol.Latest(at, l.ExpiresAt.Add(p.agent.cfg.ClaimGuard))
 	}
 	if p.state != idle || !w.until(p, at.Add(time.Millisecond)) {
 		return
@@ -257,15 +258,15 @@ func (w *world) answer() {
 }
 
 // apply is the store: one write, one step.
-func (w *world) apply(wr Write) Result {
+func (w *world) apply(wr protocol.Write) protocol.Result {
 	n := wr.Item().NodeID
 	l, ok := wr.Apply(w.table[n])
 	if !ok {
 		if w.table[n] == nil {
-			return Result{}
+			return protocol.Result{}
 		}
-		old := w.table[n].clone()
-		return Result{Lease: &old}
+		old := w.table[n].Clone()
+		return protocol.Result{Lease: &old}
 	}
 	w.table[n] = &l
 	e := history.Event{
@@ -276,60 +277,60 @@ func (w *world) apply(wr Write) Result {
 		e.Who = w.sessions[l.Holder].name
 	}
 	switch wr.(type) {
-	case Seed:
+	case protocol.Seed:
 		e.Op = history.Seed
-	case Claim:
+	case protocol.Claim:
 		e.Op = history.Claim
-	case Renew:
+	case protocol.Renew:
 		e.Op = history.Renew
-	case Release:
+	case protocol.Release:
 		e.Op = history.Release
-	case Abandon:
+	case protocol.Abandon:
 		e.Op = history.Abandon
-	case Reap, ForceRelease:
+	case protocol.Reap, protocol.ForceRelease:
 		e.Op = history.Free
 		w.count.freed++
-	case Retire:
+	case protocol.Retire:
 		e.Op = history.Retire
-	case Raise:
+	case protocol.Raise:
 		e.Op = history.Raise
-	case Mark:
+	case protocol.Mark:
 		e.Op = history.Mark
 	}
 	w.note(e)
-	copied := l.clone()
-	return Result{Applied: true, Lease: &copied}
+	copied := l.Clone()
+	return protocol.Result{Applied: true, Lease: &copied}
 }
 
 // operate is the reaper, an operator or someone who seeds: each acts on what it
 // saw, perhaps long ago.
 func (w *world) operate() {
 	n := w.r.IntN(len(w.table))
-	k := Key{modelPool, n}
+	k := protocol.Key{Pool: modelPool, NodeID: n}
 	if w.table[n] == nil {
 		if n < 2 { // a seed of the pool's first day
-			w.send(&message{write: Seed{Key: k, Floor: time.Unix(0, w.now)}})
+			w.send(&message{write: protocol.Seed{Key: k, Floor: time.Unix(0, w.now)}})
 		}
 		return
 	}
 	due := func(l *Lease) bool { return w.early || w.now > l.ExpiresAt.Add(50*time.Second).UnixNano() }
 	if l := w.table[n]; l.Holder != "" && due(l) {
-		w.looks = append(w.looks, l.clone())
+		w.looks = append(w.looks, l.Clone())
 		if len(w.looks) > 8 {
 			w.looks = w.looks[1:]
 		}
 	}
-	var wr Write
+	var wr protocol.Write
 	switch w.r.IntN(30) {
 	case 0:
 		if !due(w.table[n]) {
 			return
 		}
-		wr = Raise{k, time.Unix(0, w.now).Add(time.Duration(w.r.IntN(20)-5) * time.Second)}
+		wr = protocol.Raise{Key: k, To: time.Unix(0, w.now).Add(time.Duration(w.r.IntN(20)-5) * time.Second)}
 	case 1:
-		wr = Seed{Key: k, Floor: time.Unix(0, w.now)}
+		wr = protocol.Seed{Key: k, Floor: time.Unix(0, w.now)}
 	case 2, 3, 4, 5:
-		wr = Retire{k, w.r.IntN(4) == 0}
+		wr = protocol.Retire{Key: k, Retired: w.r.IntN(4) == 0}
 	case 6, 7, 8:
 		if w.marks {
 			w.mark(n)
@@ -341,9 +342,9 @@ func (w *world) operate() {
 		}
 		l := w.looks[w.r.IntN(len(w.looks))]
 		k.NodeID = l.NodeID
-		wr = Reap{k, l.Holder, l.Version, l.Renewal}
+		wr = protocol.Reap{Key: k, Holder: l.Holder, Version: l.Version, Renewal: l.Renewal}
 		if w.early && w.r.IntN(3) == 0 { // it is not pinned to the renewal: the holder may be back
-			wr = ForceRelease{k, l.Version}
+			wr = protocol.ForceRelease{Key: k, Version: l.Version}
 		}
 	}
 	w.send(&message{write: wr})
@@ -352,7 +353,7 @@ func (w *world) operate() {
 // mark gives a number a layout that nobody knows yet.
 func (w *world) mark(n int) {
 	w.pool.Widening.Try++
-	l := w.table[n].clone()
+	l := w.table[n].Clone()
 	l.Layout = w.pool.Widening.Try
 	w.table[n] = &l
 }

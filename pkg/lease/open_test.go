@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // bareEnvironment takes everything away that the SDK could find.
@@ -36,7 +37,7 @@ func TestLoopbackNeedsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lease.OpenPool(store, "orders").Seed(t.Context(), lease.SeedSpec{Size: 2}); err != nil {
+	if _, err := leasepool.Open(store, "orders").Seed(t.Context(), leasepool.Spec{Size: 2}); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint)

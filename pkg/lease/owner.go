@@ -13,6 +13,8 @@ import (
 	"os"
 	"regexp"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // owner is where this process runs, as far as the platform tells.
@@ -51,7 +53,7 @@ func identify(ctx context.Context) owner {
 	ctx, cancel := context.WithTimeout(ctx, metadataLimit)
 	defer cancel()
 	m, err := askECS(ctx, base)
-	for n := 0; err != nil && n < 2 && pause(ctx, backoff(n)) == nil; n++ {
+	for n := 0; err != nil && n < 2 && protocol.Pause(ctx, protocol.Backoff(n)) == nil; n++ {
 		m, err = askECS(ctx, base)
 	}
 	if err == nil {
@@ -68,10 +70,10 @@ func (o owner) checkClock(now time.Time, limit time.Duration) error {
 	switch {
 	case o.clockUnsynced:
 		return fmt.Errorf("%w: ECS says that this machine's clock is not synchronized; it says %s, ECS's reference said %s: let ECS place the task elsewhere",
-			ErrClockSkew, stamp(now), o.clockAt)
+			ErrClockSkew, protocol.Stamp(now), o.clockAt)
 	case o.clockError > limit:
 		return fmt.Errorf("%w: ECS says that this machine's clock may be off by %v; it says %s, ECS's reference said %s; tolerated are %v: let ECS place the task elsewhere, or set longer guards",
-			ErrClockSkew, o.clockError, stamp(now), o.clockAt, limit)
+			ErrClockSkew, o.clockError, protocol.Stamp(now), o.clockAt, limit)
 	}
 	return nil
 }
@@ -179,7 +181,7 @@ func (m ecsMetadata) describe(o *owner) (err error) {
 		}
 		unsynced := c.ClockSynchronizationStatus == "NOT_SYNCHRONIZED"
 		// Cut before the conversion: a float beyond int64 has no defined Duration.
-		bound := time.Duration(min(c.ClockErrorBound, float64(maxTTL.Milliseconds())) * float64(time.Millisecond))
+		bound := time.Duration(min(c.ClockErrorBound, float64(protocol.MaxTTL.Milliseconds())) * float64(time.Millisecond))
 		if bound > o.clockError || unsynced && !o.clockUnsynced {
 			o.clockError, o.clockUnsynced, o.clockAt = max(bound, o.clockError), unsynced || o.clockUnsynced, "nothing"
 			if printable(c.ReferenceTimestamp, 64) {

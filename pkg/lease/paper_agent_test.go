@@ -3,6 +3,8 @@ package lease
 import (
 	"fmt"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // paperAgent is an agent as a state machine. Each state is the request that is sent
@@ -25,7 +27,7 @@ type paperAgent struct {
 	away   bool  // counted as one that wants a number or its confirmation
 	search *search
 	term   *term
-	known  PoolItem
+	known  protocol.PoolItem
 	found  outlook
 }
 
@@ -90,8 +92,8 @@ func (a *paperAgent) act(w *paper, i int32) {
 			a.again(w, i)
 			return
 		}
-		_, before := a.known.groupsOpen()
-		if _, last := w.pool.groupsOpen(); last == before {
+		_, before := a.known.GroupsOpen()
+		if _, last := w.pool.GroupsOpen(); last == before {
 			a.then(w, i, paperOpens)
 			return
 		}
@@ -103,8 +105,8 @@ func (a *paperAgent) act(w *paper, i int32) {
 			a.again(w, i)
 			return
 		}
-		_, before := a.known.groupsOpen()
-		open := OpenGroups{Pool: paperPool, From: a.known.OpenGroups, To: min(before+1+a.search.step(), w.pool.Groups())}
+		_, before := a.known.GroupsOpen()
+		open := protocol.OpenGroups{Pool: paperPool, From: a.known.OpenGroups, To: min(before+1+a.search.step(), w.pool.Groups())}
 		if p, ok := open.Apply(&w.pool); ok {
 			w.pool = p
 		} else {
@@ -117,7 +119,7 @@ func (a *paperAgent) act(w *paper, i int32) {
 		a.renew(w, i)
 	case paperReleases:
 		n := a.term.lease.NodeID
-		if !w.write(w.groups[n/GroupSize]) {
+		if !w.write(w.groups[n/protocol.GroupSize]) {
 			a.again(w, i)
 			return
 		}
@@ -130,16 +132,16 @@ func (a *paperAgent) act(w *paper, i int32) {
 
 func (a *paperAgent) session() string { return fmt.Sprintf("%d.%d", a.name, a.claims) }
 
-func (a *paperAgent) claimOf(w *paper) Claim {
+func (a *paperAgent) claimOf(w *paper) protocol.Claim {
 	at := w.wall()
-	return Claim{
-		Key: Key{paperPool, a.number}, Session: a.session(), At: at, ClaimGuard: w.config.ClaimGuard, TTL: w.config.TTL,
+	return protocol.Claim{
+		Key: protocol.Key{Pool: paperPool, NodeID: a.number}, Session: a.session(), At: at, ClaimGuard: w.config.ClaimGuard, TTL: w.config.TTL,
 		ExpiresAt: at.Add(w.config.TTL), ReservedUntil: at.Add(w.config.Reserve),
 	}
 }
 
 func (a *paperAgent) claim(w *paper, i int32) {
-	if !w.write(w.groups[a.number/GroupSize]) {
+	if !w.write(w.groups[a.number/protocol.GroupSize]) {
 		a.again(w, i)
 		return
 	}
@@ -176,21 +178,21 @@ func (a *paperAgent) look(w *paper, i int32) {
 		}
 		a.number = n
 	}
-	low := n * GroupSize
+	low := n * protocol.GroupSize
 	if !w.read(w.groups[n], w.page(n)) {
 		a.again(w, i)
 		return
 	}
 	one := outlook{}
 	c := a.claimOf(w)
-	free := one.add(Group{Leases: w.leases[low:min(low+GroupSize, w.pool.Size)]}, a.known, c)
+	free := one.add(protocol.Group{Leases: w.leases[low:min(low+protocol.GroupSize, w.pool.Size)]}, a.known, c)
 	a.found.merge(one)
 	if len(free) == 0 {
 		a.search.foundFull(n, one.next)
 	} else {
 		a.found.free = free[w.dice.IntN(len(free))]
 	}
-	if _, last := a.known.groupsOpen(); n == last && len(free) < GroupSize/4 && last+1 < a.known.Groups() {
+	if _, last := a.known.GroupsOpen(); n == last && len(free) < protocol.GroupSize/4 && last+1 < a.known.Groups() {
 		a.then(w, i, paperReadsAgain)
 		return
 	}
@@ -201,7 +203,7 @@ func (a *paperAgent) look(w *paper, i int32) {
 // leased has some 70 bytes, the others some 300.
 func (w *paper) page(n int) float64 {
 	bytes := 0
-	for _, l := range w.leases[n*GroupSize : min((n+1)*GroupSize, w.pool.Size)] {
+	for _, l := range w.leases[n*protocol.GroupSize : min((n+1)*protocol.GroupSize, w.pool.Size)] {
 		bytes += 70
 		if l.Version > 0 {
 			bytes += 230
@@ -233,7 +235,7 @@ func (a *paperAgent) nap(w *paper, i int32) {
 func (a *paperAgent) renew(w *paper, i int32) {
 	n := a.term.lease.NodeID
 	at, _ := a.term.attempt(w.monotonic(), w.wall(), a.known) // no try is open here
-	if !w.write(w.groups[n/GroupSize]) {
+	if !w.write(w.groups[n/protocol.GroupSize]) {
 		a.again(w, i)
 		return
 	}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // The ways to wait before a try that there were to choose from.
@@ -18,7 +20,7 @@ func backoffs() []policy {
 		ours,
 		{"full jitter, 50 ms to 5 s", full(5 * time.Second), spread(10)},
 		{"full jitter, 50 ms to 20 s (the SDK's)", full(20 * time.Second), spread(10)},
-		{"no jitter, 50 ms doubling to 1 s", func(_ *rand.Rand, n int) time.Duration { return longest(n) }, spread(10)},
+		{"no jitter, 50 ms doubling to 1 s", func(_ *rand.Rand, n int) time.Duration { return protocol.LongestBackoff(n) }, spread(10)},
 		{"no jitter, always 50 ms", func(*rand.Rand, int) time.Duration { return 50 * time.Millisecond }, spread(10)},
 	}
 }

@@ -9,15 +9,19 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 var paperOut = flag.String("paper", "", "directory for benchmarks-fleet.md, with fleets of all sizes")
 
 // ours is what this package does: backoff and jitter, with dice of the paper's own.
 var ours = policy{
-	name:    "full jitter, 50 ms to 1 s",
-	backoff: func(r *rand.Rand, n int) time.Duration { return time.Duration(r.Int64N(int64(longest(n)))) },
-	jitter:  spread(10),
+	name: "full jitter, 50 ms to 1 s",
+	backoff: func(r *rand.Rand, n int) time.Duration {
+		return time.Duration(r.Int64N(int64(protocol.LongestBackoff(n))))
+	},
+	jitter: spread(10),
 }
 
 // spread is a jitter of so many per cent more or less.

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // A fleet on paper: up to 65,528 agents and a table with DynamoDB's limits, in one
@@ -21,7 +23,7 @@ type paper struct {
 	config Config
 	now    int64 // ms since the start
 	table  *paperTable
-	pool   PoolItem
+	pool   protocol.PoolItem
 	leases []Lease
 	groups []*paperPartition // of each group
 	agents []paperAgent
@@ -83,16 +85,16 @@ func newPaper(c paperCase) *paper {
 	if size > 1024 {
 		size += 8 // as many as there are agents; the lowest are reserved
 	}
-	w.pool = PoolItem{Pool: paperPool, Format: ItemFormat, Size: size, ReservedLow: size - c.agents, OpenGroups: openAtFirst(size)}
-	if !c.fresh {
+	w.pool = protocol.PoolItem{Pool: paperPool, Format: protocol.ItemFormat, Size: size, ReservedLow: size - c.agents, OpenGroups: 1}
+	if !c.fresh || size <= 1024 {
 		w.pool.OpenGroups = w.pool.Groups()
 	}
 	w.leases = make([]Lease, size)
 	for n := range w.leases {
-		w.leases[n], _ = Seed{Key: Key{paperPool, n}, Floor: paperDay.Add(-time.Hour)}.Apply(nil)
+		w.leases[n], _ = protocol.Seed{Key: protocol.Key{Pool: paperPool, NodeID: n}, Floor: paperDay.Add(-time.Hour)}.Apply(nil)
 	}
 	for g := range w.pool.Groups() {
-		w.groups = append(w.groups, w.table.of(groupKey(paperPool, g)))
+		w.groups = append(w.groups, w.table.of(fmt.Sprintf("%s#%d", paperPool, g)))
 	}
 	w.agents = make([]paperAgent, c.agents)
 	w.head, w.tail = make([]int32, paperSlots), make([]int32, paperSlots)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -16,13 +18,13 @@ import (
 // The answer of the first claim is lost: the same session asks again, learns
 // from the refusal that it holds the number, and trusts from its first attempt.
 func TestLostAnswerOfAClaim(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(8)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(8)
 		lost := 0
-		s.on(func(ctx context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
-			if _, ok := w.(lease.Claim); ok && lost < 2 {
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, ok := w.(protocol.Claim); ok && lost < 2 {
 				lost++
-				return lose(ctx, do)
+				return fixture.Lose(ctx, do)
 			}
 			return do()
 		})
@@ -35,42 +37,42 @@ func TestLostAnswerOfAClaim(t *testing.T) {
 		if err != nil || l.Version != 1 {
 			t.Fatal(l, err)
 		}
-		claims := writesOf[lease.Claim](s)
+		claims := fixture.WritesOf[protocol.Claim](s)
 		for _, c := range claims {
 			if c.Session != l.Holder || c.NodeID != l.NodeID {
 				t.Errorf("a doubtful number was left for another: %+v", c)
 			}
 		}
 		// No renewal is confirmed; the deadline counts from the first attempt.
-		s.on(func(ctx context.Context, _ lease.Write, _ func() (lease.Result, error)) (lease.Result, error) {
-			return hang(ctx)
+		s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
+			return fixture.Hang(ctx)
 		})
-		wait(time.Until(began.Add(13*time.Second - time.Millisecond)))
+		fixture.Wait(time.Until(began.Add(13*time.Second - time.Millisecond)))
 		if _, err := a.Lease(); err != nil {
 			t.Errorf("before the deadline: %v", err)
 		}
-		wait(time.Millisecond)
+		fixture.Wait(time.Millisecond)
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
 			t.Errorf("at the deadline of the first attempt: %v", err)
 		}
-		s.on(nil)
+		s.On(nil)
 	})
 }
 
 // A claim that never gets an answer is given back when the start ends.
 func TestDoubtfulClaimIsAbandoned(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		first := true
-		s.on(func(ctx context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
-			if _, ok := w.(lease.Claim); ok {
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, ok := w.(protocol.Claim); ok {
 				if first {
 					first = false
 					_, _ = do()
 				}
-				return hang(ctx)
+				return fixture.Hang(ctx)
 			}
 			return do()
 		})
@@ -87,18 +89,18 @@ func TestDoubtfulClaimIsAbandoned(t *testing.T) {
 // Answers of renewals are lost for longer than the lease, though the writes are
 // done: the refusal of a repeat, or the next answer, confirms; no loss, no read.
 func TestLostAnswersOfRenewals(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		a := start(t, config(s))
-		s.on(func(ctx context.Context, _ lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
-			return lose(ctx, do)
+		s.On(func(ctx context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			return fixture.Lose(ctx, do)
 		})
-		wait(time.Minute)
+		fixture.Wait(time.Minute)
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
 			t.Error(err)
 		}
-		s.on(nil)
-		wait(3 * time.Second)
+		s.On(nil)
+		fixture.Wait(3 * time.Second)
 		if l, err := a.Lease(); err != nil || l.Version != 1 {
 			t.Error(l, err)
 		}
@@ -108,20 +110,20 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 // Each renewal is delivered twice, and the answer is the second delivery's
 // refusal. That confirms the attempt, counted from when it was sent.
 func TestRenewalDeliveredTwice(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		var ev events
 		cfg := config(s)
 		cfg.OnEvent = ev.add
 		a := start(t, cfg)
-		s.on(func(_ context.Context, _ lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
+		s.On(func(_ context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			if _, err := do(); err != nil {
-				return lease.Result{}, err
+				return protocol.Result{}, err
 			}
 			time.Sleep(900 * time.Millisecond) // virtual
 			return do()
 		})
-		wait(time.Minute)
+		fixture.Wait(time.Minute)
 		if _, err := a.Lease(); err != nil {
 			t.Error(err)
 		}
@@ -133,34 +135,34 @@ func TestRenewalDeliveredTwice(t *testing.T) {
 		if len(ev.of(lease.EventRenewed)) < 9 || len(ev.of(lease.EventLost)) > 0 {
 			t.Error(ev.kinds(lease.EventRenewed, lease.EventLost))
 		}
-		s.on(nil)
+		s.On(nil)
 	})
 }
 
 // A slow answer gives less time, not more: the deadline counts from before the
 // request was sent.
 func TestSlowAnswers(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
-		s.on(func(_ context.Context, _ lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		s.On(func(_ context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			res, err := do()
 			time.Sleep(999 * time.Millisecond) // virtual
 			return res, err
 		})
 		began := time.Now()
 		a := start(t, config(s))
-		s.on(func(ctx context.Context, _ lease.Write, _ func() (lease.Result, error)) (lease.Result, error) {
-			return hang(ctx)
+		s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
+			return fixture.Hang(ctx)
 		})
-		wait(time.Until(began.Add(13*time.Second - time.Millisecond)))
+		fixture.Wait(time.Until(began.Add(13*time.Second - time.Millisecond)))
 		if _, err := a.Lease(); err != nil {
 			t.Error(err)
 		}
-		wait(time.Millisecond)
+		fixture.Wait(time.Millisecond)
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
 			t.Error(err)
 		}
-		s.on(nil)
+		s.On(nil)
 	})
 }
 
@@ -168,29 +170,29 @@ func TestSlowAnswers(t *testing.T) {
 // delayed and delivered after later ones were confirmed: it is refused. Had it
 // landed just before one, that one must not lower what it reserved.
 func TestReservedUntilNeverFalls(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		clock := leasetest.NewClock(0)
 		cfg := config(s)
 		cfg.Clock = clock
 		start(t, cfg)
-		var late func() (lease.Result, error)
-		s.on(func(ctx context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
-			if _, ok := w.(lease.Renew); ok && late == nil {
+		var late func() (protocol.Result, error)
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, ok := w.(protocol.Renew); ok && late == nil {
 				late = do
-				return hang(ctx)
+				return fixture.Hang(ctx)
 			}
 			return do()
 		})
 		clock.Step(time.Hour) // forward, then back
-		wait(7 * time.Second)
+		fixture.Wait(7 * time.Second)
 		clock.Step(-time.Hour)
-		wait(20 * time.Second)
+		fixture.Wait(20 * time.Second)
 		if late == nil {
 			t.Fatal("no renewal was sent")
 		}
 		highest := time.Time{}
-		for _, w := range writesOf[lease.Renew](s) {
+		for _, w := range fixture.WritesOf[protocol.Renew](s) {
 			if w.ReservedUntil.Before(highest) {
 				t.Fatalf("renewal %d asks for %v after %v", w.Renewal, w.ReservedUntil, highest)
 			}
@@ -208,8 +210,8 @@ func TestReservedUntilNeverFalls(t *testing.T) {
 
 // A wall clock that steps back sends no earlier expiry.
 func TestWallStepsBack(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		clock := leasetest.NewClock(0)
 		cfg := config(s)
 		cfg.Clock = clock
@@ -217,7 +219,7 @@ func TestWallStepsBack(t *testing.T) {
 		for range 20 {
 			clock.Step(-time.Minute)
 			before := item(t, s, 0)
-			wait(6 * time.Second)
+			fixture.Wait(6 * time.Second)
 			l, err := a.Lease()
 			if err != nil || !l.ExpiresAt.After(before.ExpiresAt) || !l.ReservedUntil.After(before.ReservedUntil) {
 				t.Fatalf("%+v, %v, was %+v", l, err, before)
@@ -229,21 +231,21 @@ func TestWallStepsBack(t *testing.T) {
 // A copy of the process renews with the same session: lost, by both sooner or
 // later, and never a number in two hands for longer than a renewal.
 func TestClone(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		a := start(t, config(s))
 		l, err := a.Lease()
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := s.Memory.Write(t.Context(), lease.Renew{
-			Key: lease.Key{Pool: "orders", NodeID: 0}, Session: l.Holder, Version: l.Version, Renewal: 40,
+		res, err := s.Memory.Write(t.Context(), protocol.Renew{
+			Key: protocol.Key{Pool: "orders", NodeID: 0}, Session: l.Holder, Version: l.Version, Renewal: 40,
 			ExpiresAt: l.ExpiresAt.Add(time.Second), ReservedUntil: l.ReservedUntil.Add(time.Second),
 		})
 		if err != nil || !res.Applied {
 			t.Fatal(res, err)
 		}
-		wait(6 * time.Second)
+		fixture.Wait(6 * time.Second)
 		if !errors.Is(a.Err(), lease.ErrLost) {
 			t.Errorf("%v, want lost", a.Err())
 		}
@@ -253,16 +255,16 @@ func TestClone(t *testing.T) {
 // Reaped, or released by force, while suspended or even while held: lost.
 func TestFreedByOthers(t *testing.T) {
 	for _, version := range []int64{1, 2} {
-		virtual(t, func(t *testing.T) {
-			s := newNetwork(1)
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(1)
 			a := start(t, config(s))
 			g := ids(t, a)
-			wait(time.Second)
-			res, err := s.Memory.Write(t.Context(), lease.ForceRelease{Key: lease.Key{Pool: "orders", NodeID: 0}, Version: version})
+			fixture.Wait(time.Second)
+			res, err := s.Memory.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: 0}, Version: version})
 			if err != nil || res.Applied != (version == 1) {
 				t.Fatal(res, err)
 			}
-			wait(6 * time.Second)
+			fixture.Wait(6 * time.Second)
 			if lost := errors.Is(a.Err(), lease.ErrLost); lost != res.Applied {
 				t.Error(a.Err())
 			}
@@ -276,13 +278,13 @@ func TestFreedByOthers(t *testing.T) {
 
 // A retired number's holder may finish; nobody else comes.
 func TestRetiredHolderFinishes(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		a := start(t, config(s))
-		if _, err := s.Memory.Write(t.Context(), lease.Retire{Key: lease.Key{Pool: "orders", NodeID: 0}, Retired: true}); err != nil {
+		if _, err := s.Memory.Write(t.Context(), protocol.Retire{Key: protocol.Key{Pool: "orders", NodeID: 0}, Retired: true}); err != nil {
 			t.Fatal(err)
 		}
-		wait(time.Minute)
+		fixture.Wait(time.Minute)
 		if _, err := a.Lease(); err != nil {
 			t.Error(err)
 		}
@@ -297,49 +299,49 @@ func TestRetiredHolderFinishes(t *testing.T) {
 
 // An attempt never lasts longer than the time that is left.
 func TestAttemptsFitTheTimeLeft(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		cfg := config(s)
 		cfg.TTL, cfg.Guard, cfg.ClaimGuard = time.Second, 200*time.Millisecond, 100*time.Millisecond
 		a := start(t, cfg)
 		began := time.Now() // of the claim, too: virtual time stood still
-		s.on(func(ctx context.Context, w lease.Write, _ func() (lease.Result, error)) (lease.Result, error) {
+		s.On(func(ctx context.Context, w protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
 			if left := time.Until(began.Add(800 * time.Millisecond)); left > 0 {
 				if end, ok := ctx.Deadline(); !ok || time.Until(end) > left {
 					t.Errorf("an attempt may last %v with %v left", time.Until(end), left)
 				}
 			}
-			return hang(ctx)
+			return fixture.Hang(ctx)
 		})
-		wait(2 * time.Second)
+		fixture.Wait(2 * time.Second)
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
 			t.Error(err)
 		}
-		s.on(nil)
+		s.On(nil)
 	})
 }
 
 // A generator knows of each renewal's deadline, not only of the claim's.
 func TestGeneratorIsFencedAtTheRenewedDeadline(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		var ev events
 		cfg := config(s)
 		cfg.OnEvent = ev.add
 		a := start(t, cfg)
 		g := ids(t, a)
-		wait(12 * time.Second)
+		fixture.Wait(12 * time.Second)
 		renewed := ev.of(lease.EventRenewed)
 		if len(renewed) == 0 {
 			t.Fatal("no renewal in 12 s")
 		}
 		last := renewed[len(renewed)-1]
 		s.SetOutage(errors.New("away"))
-		wait(time.Until(last.Time.Add(last.Left - time.Millisecond)))
+		fixture.Wait(time.Until(last.Time.Add(last.Left - time.Millisecond)))
 		if _, err := g.Next(); err != nil {
 			t.Errorf("a millisecond before the deadline: %v", err)
 		}
-		wait(time.Millisecond)
+		fixture.Wait(time.Millisecond)
 		if _, err := g.Next(); !errors.Is(err, snowflake.ErrFenced) {
 			t.Errorf("at the deadline: %v", err)
 		}

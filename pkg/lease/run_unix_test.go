@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -35,8 +36,8 @@ func TestRunOnSignal(t *testing.T) {
 }
 
 func TestRunOnLoss(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		err := lease.Run(t.Context(), config(s), func(ctx context.Context, a *lease.Agent) error {
 			taken(t, s, a)
 			<-ctx.Done()
@@ -52,8 +53,8 @@ func TestRunOnLoss(t *testing.T) {
 }
 
 func TestRunReturnsErrors(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(1)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
 		broken := errors.New("broken")
 		if err := lease.Run(t.Context(), config(s), func(context.Context, *lease.Agent) error { return broken }); !errors.Is(err, broken) {
 			t.Error(err)
@@ -69,7 +70,7 @@ func TestRunReturnsErrors(t *testing.T) {
 			t.Error("a release without answer is silent")
 		}
 		s.SetOutage(nil)
-		wait(time.Minute)
+		fixture.Wait(time.Minute)
 		if err := lease.Run(t.Context(), lease.Config{}, nil); err == nil {
 			t.Error("an empty Config runs")
 		}

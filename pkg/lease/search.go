@@ -3,6 +3,8 @@ package lease
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // search is which groups a claimant looks at, and what it remembers of them from
@@ -38,8 +40,8 @@ const (
 func (s *search) begin() { s.seen = map[int]bool{} }
 
 // group gives the next group to look at, if there is to be another page.
-func (s *search) group(p PoolItem, now time.Time) (n int, ok bool) {
-	first, last := p.groupsOpen()
+func (s *search) group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
+	first, last := p.GroupsOpen()
 	var fresh, due, full []int
 	for n := first; n <= last; n++ {
 		switch at, known := s.full[n]; {

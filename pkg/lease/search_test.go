@@ -14,7 +14,10 @@ import (
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/internal/embeddeddb"
+	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
@@ -25,16 +28,16 @@ import (
 // group open, of which a random part is held.
 func occupied(t *testing.T, s *leasetest.Memory, size, low int, part float64) {
 	t.Helper()
-	open := (size + lease.GroupSize - 1) / lease.GroupSize
-	if _, err := s.WritePool(t.Context(), lease.CreatePool{Pool: "orders", Size: size, OpenGroups: open, ReservedLow: low, At: time.Now()}); err != nil {
+	open := (size + protocol.GroupSize - 1) / protocol.GroupSize
+	if _, err := s.WritePool(t.Context(), protocol.CreatePool{Pool: "orders", Size: size, OpenGroups: open, ReservedLow: low, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	for n := low; n < size; n++ {
-		if _, err := s.Write(t.Context(), lease.Seed{Key: lease.Key{Pool: "orders", NodeID: n}, Floor: time.Now().Add(-time.Hour)}); err != nil {
+		if _, err := s.Write(t.Context(), protocol.Seed{Key: protocol.Key{Pool: "orders", NodeID: n}, Floor: time.Now().Add(-time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		if rand.Float64() < part {
-			hold(t, s, n, time.Now(), time.Hour)
+			fixture.Hold(t, s, n, time.Now(), time.Hour)
 		}
 	}
 }
@@ -58,7 +61,7 @@ func starts(t *testing.T, s lease.Store, tasks int) (writes, pages float64) {
 func TestLoneTask(t *testing.T) {
 	for _, size := range []int{1024, 65536} {
 		for _, part := range []float64{0.5, 0.9, 0.99} {
-			virtual(t, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
 				s := leasetest.NewMemory("", 0)
 				occupied(t, s, size, size/65536*8, part)
 				writes, pages := starts(t, s, 500)
@@ -133,11 +136,11 @@ func TestLoneTaskOnEmbedded(t *testing.T) {
 // open the next one when the last is more than 75 % full. They too need two writes
 // and two pages at most.
 func TestGroupsFillUp(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		const tasks = 2000
 		s := leasetest.NewMemory("", 0)
 		occupied(t, s, 65536, 8, 0)
-		if _, err := s.WritePool(t.Context(), lease.OpenGroups{Pool: "orders", From: 256, To: 1}); err != nil {
+		if _, err := s.WritePool(t.Context(), protocol.OpenGroups{Pool: "orders", From: 256, To: 1}); err != nil {
 			t.Fatal(err)
 		}
 		c := &counter{Store: s}
@@ -153,10 +156,10 @@ func TestGroupsFillUp(t *testing.T) {
 		}
 		writes, pages := float64(c.writes.Load())/tasks, float64(c.queries.Load())/tasks
 		t.Logf("%d tasks in %d groups, highest number %d: %.2f writes, %.2f pages", tasks, p.OpenGroups, highest, writes, pages)
-		if least := tasks / lease.GroupSize; p.OpenGroups < least || p.OpenGroups > 2*least {
+		if least := tasks / protocol.GroupSize; p.OpenGroups < least || p.OpenGroups > 2*least {
 			t.Errorf("%d tasks are in %d groups", tasks, p.OpenGroups)
 		}
-		if highest >= p.OpenGroups*lease.GroupSize {
+		if highest >= p.OpenGroups*protocol.GroupSize {
 			t.Errorf("number %d with %d groups open", highest, p.OpenGroups)
 		}
 		if writes > 2 || pages > 2 {
@@ -164,12 +167,12 @@ func TestGroupsFillUp(t *testing.T) {
 		}
 		// What looks after the pool reads those groups and no others.
 		c.queries.Store(0)
-		stats, err := lease.OpenPool(c, "orders").Stats(t.Context())
+		stats, err := leasepool.Open(c, "orders").Stats(t.Context())
 		if err != nil || stats.Held != tasks || stats.Capacity != 65528 || c.queries.Load() != int64(p.OpenGroups) {
 			t.Errorf("%+v, %v, %d pages", stats, err, c.queries.Load())
 		}
 		c.queries.Store(0)
-		if report, err := lease.OpenPool(c, "orders").Reap(t.Context()); err != nil || report.Held != tasks || c.queries.Load() != int64(p.OpenGroups) {
+		if report, err := leasepool.Open(c, "orders").Reap(t.Context()); err != nil || report.Held != tasks || c.queries.Load() != int64(p.OpenGroups) {
 			t.Errorf("%+v, %v, %d pages", report, err, c.queries.Load())
 		}
 	})
@@ -177,16 +180,16 @@ func TestGroupsFillUp(t *testing.T) {
 
 // A herd much larger than what is open finds room after a few rounds.
 func TestHerdOpensGroups(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		const tasks = 1500
 		s := leasetest.NewMemory("", 0)
 		occupied(t, s, 65536, 8, 0)
-		if _, err := s.WritePool(t.Context(), lease.OpenGroups{Pool: "orders", From: 256, To: 1}); err != nil {
+		if _, err := s.WritePool(t.Context(), protocol.OpenGroups{Pool: "orders", From: 256, To: 1}); err != nil {
 			t.Fatal(err)
 		}
 		c := &counter{Store: s}
 		var failed atomic.Int64
-		together(tasks, func(int) {
+		fixture.Together(tasks, func(int) {
 			cfg := config(c)
 			cfg.TTL = 24 * time.Hour
 			a, err := lease.Start(t.Context(), cfg)
@@ -208,7 +211,7 @@ func TestHerdOpensGroups(t *testing.T) {
 // That nothing is free is found without reading the whole of a large pool, at once
 // and again while one waits.
 func TestExhaustionIsCheap(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)
 		occupied(t, s, 65536, 8, 1)
 		c := &counter{Store: s}
@@ -231,11 +234,11 @@ func TestExhaustionIsCheap(t *testing.T) {
 		}
 	})
 	// A small pool is seen as a whole, so that its last number is found at once.
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)
 		occupied(t, s, 4096, 0, 1)
 		last := item(t, s, 1234)
-		if _, err := s.Write(t.Context(), lease.Release{Key: lease.Key{Pool: "orders", NodeID: 1234}, Session: last.Holder, Version: last.Version, ReservedUntil: time.Now()}); err != nil {
+		if _, err := s.Write(t.Context(), protocol.Release{Key: protocol.Key{Pool: "orders", NodeID: 1234}, Session: last.Holder, Version: last.Version, ReservedUntil: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 		if a := start(t, config(s)); a.NodeID() != 1234 {

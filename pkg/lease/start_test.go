@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
@@ -22,7 +25,7 @@ func TestPoolNotSeeded(t *testing.T) {
 }
 
 func TestPoolExhausted(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 3)
 		for range 3 {
 			start(t, config(s))
@@ -44,8 +47,8 @@ func TestPoolExhausted(t *testing.T) {
 // Five tasks on three numbers: two wait, and each gets one when one is released
 // or its holder's lease runs out.
 func TestWaitForANumber(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(3)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(3)
 		var first [3]*lease.Agent
 		for i := range first {
 			first[i] = start(t, config(s))
@@ -62,25 +65,25 @@ func TestWaitForANumber(t *testing.T) {
 				got <- a
 			}()
 		}
-		wait(time.Minute)
+		fixture.Wait(time.Minute)
 		if len(got) > 0 {
 			t.Fatal("a fourth holder of three numbers")
 		}
 		if err := first[1].Close(); err != nil {
 			t.Fatal(err)
 		}
-		wait(3 * time.Second)
+		fixture.Wait(3 * time.Second)
 		if len(got) != 1 {
 			t.Fatal("nobody took the released number")
 		}
 		// The third dies without a word: it is paused for ever.
-		s.on(func(ctx context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
-			if r, ok := w.(lease.Renew); ok && r.NodeID == first[2].NodeID() {
-				return hang(ctx)
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if r, ok := w.(protocol.Renew); ok && r.NodeID == first[2].NodeID() {
+				return fixture.Hang(ctx)
 			}
 			return do()
 		})
-		wait(25 * time.Second)
+		fixture.Wait(25 * time.Second)
 		if len(got) != 2 {
 			t.Fatal("nobody took the dead task's number")
 		}
@@ -97,7 +100,7 @@ func TestWaitForANumber(t *testing.T) {
 }
 
 func TestWaitEnds(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 1)
 		start(t, config(s))
 		cfg := config(s)
@@ -115,10 +118,10 @@ func TestWaitEnds(t *testing.T) {
 }
 
 func TestClockBehind(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("", 0)
-		spec := lease.SeedSpec{Size: 4, Floor: time.Now().Add(time.Hour)}
-		if _, err := lease.OpenPool(s, "orders").Seed(t.Context(), spec); err != nil {
+		spec := leasepool.Spec{Size: 4, Floor: time.Now().Add(time.Hour)}
+		if _, err := leasepool.Open(s, "orders").Seed(t.Context(), spec); err != nil {
 			t.Fatal(err)
 		}
 		_, err := lease.Start(t.Context(), config(s))
@@ -131,11 +134,11 @@ func TestClockBehind(t *testing.T) {
 // A pool that rests for a moment, as after a force release, is not a clock that
 // is behind.
 func TestCoolingIsNotClockBehind(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 1)
 		a := start(t, config(s))
 		l, _ := a.Lease()
-		if _, err := s.Write(t.Context(), lease.ForceRelease{Key: lease.Key{Pool: "orders", NodeID: 0}, Version: l.Version}); err != nil {
+		if _, err := s.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: 0}, Version: l.Version}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := lease.Start(t.Context(), config(s)); !errors.Is(err, lease.ErrPoolExhausted) {
@@ -156,14 +159,14 @@ type serverTime struct {
 	off time.Duration
 }
 
-func (s serverTime) PoolItem(ctx context.Context, pool string) (lease.PoolItem, error) {
+func (s serverTime) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
 	p, err := s.Memory.PoolItem(ctx, pool)
 	p.ServerTime = time.Now().Add(s.off).Truncate(time.Second)
 	return p, err
 }
 
 func TestClockSkew(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		for _, c := range []struct {
 			off     time.Duration
 			refused bool
@@ -184,7 +187,7 @@ func TestClockSkew(t *testing.T) {
 
 // A store that never answers ends the start in time, and says what it heard.
 func TestStartGivesUp(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 1)
 		s.SetOutage(errors.New("connection refused"))
 		began := time.Now()
@@ -197,12 +200,12 @@ func TestStartGivesUp(t *testing.T) {
 
 // A corrupt item blocks nobody.
 func TestCorruptItemIsSkipped(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		s := newNetwork(2)
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(2)
 		var ev events
-		s.on(func(_ context.Context, w lease.Write, do func() (lease.Result, error)) (lease.Result, error) {
-			if _, ok := w.(lease.Claim); ok && w.Item().NodeID == 0 {
-				return lease.Result{}, &lease.CorruptError{Pool: "orders", NodeID: 0, Err: errors.New("version is missing")}
+		s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, ok := w.(protocol.Claim); ok && w.Item().NodeID == 0 {
+				return protocol.Result{}, &lease.CorruptError{Pool: "orders", NodeID: 0, Err: errors.New("version is missing")}
 			}
 			return do()
 		})
@@ -218,13 +221,13 @@ func TestCorruptItemIsSkipped(t *testing.T) {
 
 // A herd of 1,024 on 1,024 numbers: at most 2 conditional writes a task.
 func TestHerdOnMemory(t *testing.T) {
-	virtual(t, func(t *testing.T) { herd(t, leasetest.NewMemory("orders", 1024), 1024) })
+	fixture.Virtual(t, func(t *testing.T) { herd(t, leasetest.NewMemory("orders", 1024), 1024) })
 }
 
 func TestHerdOnEmbedded(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	s := lease.NewDynamoDB(client, dynamotest.CreateTable(t, client))
-	if _, err := lease.OpenPool(s, "orders").Seed(t.Context(), lease.SeedSpec{Size: 1024}); err != nil {
+	if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 1024}); err != nil {
 		t.Fatal(err)
 	}
 	herd(t, s, 1024)
@@ -237,17 +240,17 @@ type counter struct {
 	writes, queries atomic.Int64
 }
 
-func (c *counter) Write(ctx context.Context, w lease.Write) (lease.Result, error) {
+func (c *counter) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
 	c.writes.Add(1)
 	return c.Store.Write(context.WithoutCancel(ctx), w)
 }
 
-func (c *counter) WritePool(ctx context.Context, w lease.PoolWrite) (lease.PoolResult, error) {
+func (c *counter) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
 	c.writes.Add(1)
 	return c.Store.WritePool(context.WithoutCancel(ctx), w)
 }
 
-func (c *counter) Group(ctx context.Context, pool string, group int) (lease.Group, error) {
+func (c *counter) Group(ctx context.Context, pool string, group int) (protocol.Group, error) {
 	c.queries.Add(1)
 	return c.Store.Group(context.WithoutCancel(ctx), pool, group)
 }

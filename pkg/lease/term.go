@@ -3,6 +3,8 @@ package lease
 import (
 	"math"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // term is one version of a lease as its holder knows it: what it asked for,
@@ -29,7 +31,7 @@ type term struct {
 
 // attempt is one renewal as it was sent.
 type attempt struct {
-	write Renew
+	write protocol.Renew
 	m0    time.Duration // when it was sent, or earlier: what trust counts from
 }
 
@@ -59,7 +61,7 @@ func newTerm(c Config, l Lease, m0 time.Duration) *term {
 // claimed judges the answer to a claim that was sent at m0 by a session that sent
 // its first at first: the term that it begins, or nil, if the number is someone
 // else's.
-func (c Config) claimed(w Claim, res Result, m0, first time.Duration) *term {
+func (c Config) claimed(w protocol.Claim, res protocol.Result, m0, first time.Duration) *term {
 	// Where an open try caps what is reserved, trust ends earlier; see missing.
 	short := max(w.At.Add(w.TTL+w.ClaimGuard).Sub(w.ReservedUntil), 0)
 	m0, first = m0-short, first-short
@@ -76,8 +78,8 @@ func (c Config) claimed(w Claim, res Result, m0, first time.Duration) *term {
 
 // saw remembers what a renewal must not go below.
 func (t *term) saw(expires, until time.Time) {
-	t.askedExpires = latest(t.askedExpires, expires)
-	t.askedUntil = latest(t.askedUntil, until)
+	t.askedExpires = protocol.Latest(t.askedExpires, expires)
+	t.askedUntil = protocol.Latest(t.askedUntil, until)
 }
 
 // attempt makes the next renewal, to be sent at once. m0, w0 and its number are
@@ -91,18 +93,18 @@ func (t *term) saw(expires, until time.Time) {
 //
 // While a widening try is open nothing beyond its cap is asked for. False: more
 // was asked for already, so there is nothing to ask for until the try is settled.
-func (t *term) attempt(m0 time.Duration, w0 time.Time, known PoolItem) (attempt, bool) {
-	until := known.capped(trunc(w0.Add(t.reserve)))
-	if known.capped(t.askedUntil) != t.askedUntil {
+func (t *term) attempt(m0 time.Duration, w0 time.Time, known protocol.PoolItem) (attempt, bool) {
+	until := known.Capped(protocol.Trunc(w0.Add(t.reserve)))
+	if known.Capped(t.askedUntil) != t.askedUntil {
 		return attempt{}, false
 	}
 	t.asked++
-	t.saw(trunc(w0.Add(t.ttl)), until)
-	if !known.cap().IsZero() {
+	t.saw(protocol.Trunc(w0.Add(t.ttl)), until)
+	if !known.Cap().IsZero() {
 		m0 -= t.missing(w0)
 	}
-	return attempt{m0: m0, write: Renew{
-		Key: Key{t.lease.Pool, t.lease.NodeID}, Session: t.lease.Holder, Version: t.lease.Version, Renewal: t.asked,
+	return attempt{m0: m0, write: protocol.Renew{
+		Key: protocol.Key{Pool: t.lease.Pool, NodeID: t.lease.NodeID}, Session: t.lease.Holder, Version: t.lease.Version, Renewal: t.asked,
 		ExpiresAt: t.askedExpires, ReservedUntil: t.askedUntil, Layout: known.Widening.Try,
 	}}, true
 }
@@ -117,7 +119,7 @@ func (t *term) missing(w0 time.Time) time.Duration {
 // confirmed takes over what the table is known to hold since a request that was
 // sent at m0. The deadlines never move back, and never count from the answer.
 func (t *term) confirmed(l Lease, m0 time.Duration) {
-	until := latest(t.lease.ReservedUntil, l.ReservedUntil)
+	until := protocol.Latest(t.lease.ReservedUntil, l.ReservedUntil)
 	t.lease = l
 	t.lease.ReservedUntil = until
 	t.deadline = max(t.deadline, m0+t.ttl-t.guard)
@@ -144,20 +146,13 @@ func (t *term) refused(a attempt, cur *Lease) verdict {
 
 // release gives the number back. last is the last millisecond stamped by any
 // generator, all of which are fenced by now; zero when none was.
-func (t *term) release(last time.Time) Release {
-	return Release{
-		Key: Key{t.lease.Pool, t.lease.NodeID}, Session: t.lease.Holder, Version: t.lease.Version,
-		ReservedUntil: latest(t.lease.NotBefore, last),
+func (t *term) release(last time.Time) protocol.Release {
+	return protocol.Release{
+		Key: protocol.Key{Pool: t.lease.Pool, NodeID: t.lease.NodeID}, Session: t.lease.Holder, Version: t.lease.Version,
+		ReservedUntil: protocol.Latest(t.lease.NotBefore, last),
 	}
 }
 
 // held tells whether exclusivity may be relied on at now. It is asked at every
 // use, never answered by a timer.
 func (t *term) held(now time.Duration) bool { return now < t.deadline }
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}

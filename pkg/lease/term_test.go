@@ -3,6 +3,8 @@ package lease
 import (
 	"testing"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // A holder's bookkeeping, without clocks or requests.
@@ -54,7 +56,7 @@ func TestVerdicts(t *testing.T) {
 	first := mustAttempt(t, tm, 101*time.Second, w0)
 	second := mustAttempt(t, tm, 102*time.Second, w0)
 	item := func(change func(*Lease)) *Lease {
-		l := tm.lease.clone()
+		l := tm.lease.Clone()
 		change(&l)
 		return &l
 	}
@@ -94,7 +96,7 @@ func TestReleaseIsNeverBelowNotBefore(t *testing.T) {
 // mustAttempt is an attempt where no widening is open.
 func mustAttempt(t *testing.T, tm *term, m0 time.Duration, w0 time.Time) attempt {
 	t.Helper()
-	a, ok := tm.attempt(m0, w0, PoolItem{})
+	a, ok := tm.attempt(m0, w0, protocol.PoolItem{})
 	if !ok {
 		t.Fatal("nothing to ask for")
 	}
@@ -107,7 +109,7 @@ func mustAttempt(t *testing.T, tm *term, m0 time.Duration, w0 time.Time) attempt
 func TestTrustEndsWithWhatTheCapAllows(t *testing.T) {
 	tm := newTestTerm(t) // until 113 s; reserved until 16 s from w0
 	w0 := time.UnixMilli(1_000_000)
-	open := PoolItem{Pool: "p", Widening: Widening{Try: 1, From: w0.Add(20*time.Second + time.Millisecond), Bits: 11, State: WidenOpen}}
+	open := protocol.PoolItem{Pool: "p", Widening: protocol.Widening{Try: 1, From: w0.Add(20*time.Second + time.Millisecond), Bits: 11, State: protocol.WidenOpen}}
 	at, ok := tm.attempt(107*time.Second, w0.Add(7*time.Second), open)
 	if !ok || !at.write.ReservedUntil.Equal(w0.Add(20*time.Second)) || at.write.Layout != 1 {
 		t.Fatalf("%+v, %v", at.write, ok)

@@ -3,13 +3,15 @@ package main
 import "slices"
 
 const (
-	writes   = "pkg/lease/writes.go"
-	dynamo   = "pkg/lease/dynamodb.go"
+	writes   = "internal/protocol/writes.go"
+	dynamo   = "internal/protocol/expressions.go"
 	term     = "pkg/lease/term.go"
 	loop     = "pkg/lease/loop.go"
 	agent    = "pkg/lease/agent.go"
 	choose   = "pkg/lease/choose.go"
-	stores   = "./pkg/lease/leasetest ./pkg/lease"
+	store    = "internal/protocol/dynamodb.go"
+	stores   = "./internal/protocol ./pkg/lease/leasepool ./pkg/lease"
+	poolOwn  = "./pkg/lease/leasepool ./pkg/lease"
 	leaseOwn = "./pkg/lease"
 )
 
@@ -18,10 +20,10 @@ var mutants = slices.Concat(leaseMutants, poolMutants, widenMutants, idMutants, 
 // The mutants of a lease, in the order in which it lives.
 var leaseMutants = []mutant{
 	{"claim without the expiry", dynamo, `expires_at < :expired_before`, `:expired_before = :expired_before`, stores},
-	{"claim without σ after the expiry", writes, `return trunc(w.At.Add(-w.ClaimGuard))`, `return trunc(w.At)`, stores},
+	{"claim without σ after the expiry", writes, `return Trunc(w.At.Add(-w.ClaimGuard))`, `return Trunc(w.At)`, stores},
 	{"claim whose task matches skips the expiry", dynamo, `(attribute_not_exists(holder) OR expires_at`, `(attribute_not_exists(holder) OR task = :task OR expires_at`, stores},
 	{"claim ignores reserved_until", dynamo, `AND reserved_until BETWEEN :zero AND :reserved_by`, `AND :zero <= :reserved_by`, stores},
-	{"claim lowers reserved_until", writes, `if until := trunc(w.ReservedUntil); until.Before(by) {`, `if until := trunc(w.ReservedUntil); false {`, stores},
+	{"claim lowers reserved_until", writes, `if until := Trunc(w.ReservedUntil); until.Before(by) {`, `if until := Trunc(w.ReservedUntil); false {`, stores},
 	{"claim of a retired number", dynamo, `AND attribute_not_exists(retired) `, ``, stores},
 	{"claim ignores the layout", dynamo, `onlyIf: "version >= :zero AND attribute_not_exists(retired) " +
 			"AND (attribute_not_exists(layout) OR layout <= :layout) " +`, `onlyIf: "version >= :zero AND attribute_not_exists(retired) AND :layout = :layout " +`, stores},
@@ -44,8 +46,8 @@ var leaseMutants = []mutant{
 	{"deadline from the reply", loop, `a.confirm(t, *res.Lease, at.m0, e)`, `a.confirm(t, *res.Lease, a.clock.Monotonic(), e)`, leaseOwn},
 	{"deadline without the guard", term, `t.deadline = max(t.deadline, m0+t.ttl-t.guard)`, `t.deadline = max(t.deadline, m0+t.ttl)`, leaseOwn},
 	{"deadline falls back", term, `t.deadline = max(t.deadline, m0+t.ttl-t.guard)`, `t.deadline = m0 + t.ttl - t.guard`, leaseOwn},
-	{"reserved_until over confirmed ones only", term, `t.saw(trunc(w0.Add(t.ttl)), until)`, `t.askedExpires, t.askedUntil = latest(t.lease.ExpiresAt, trunc(w0.Add(t.ttl))), latest(t.lease.ReservedUntil, until)`, leaseOwn},
-	{"expiry from a wall clock that stepped back", term, `t.askedExpires = latest(t.askedExpires, expires)`, `t.askedExpires = expires`, leaseOwn},
+	{"reserved_until over confirmed ones only", term, `t.saw(protocol.Trunc(w0.Add(t.ttl)), until)`, `t.askedExpires, t.askedUntil = protocol.Latest(t.lease.ExpiresAt, protocol.Trunc(w0.Add(t.ttl))), protocol.Latest(t.lease.ReservedUntil, until)`, leaseOwn},
+	{"expiry from a wall clock that stepped back", term, `t.askedExpires = protocol.Latest(t.askedExpires, expires)`, `t.askedExpires = expires`, leaseOwn},
 	{"renewals take the wall clock itself", loop, `t.attempt(m0, a.timeline.Now(), a.pool)`, `t.attempt(m0, a.clock.Wall(), a.pool)`, leaseOwn},
 	{"a clone goes unnoticed", term, `case cur.Renewal > t.asked:`, `case false:`, leaseOwn},
 	{"a landed renewal is taken for a loss", term, `case cur.Renewal >= a.write.Renewal:
@@ -66,13 +68,13 @@ var leaseMutants = []mutant{
 `, `defer a.timeline.Close()
 	last := a.timeline.Now()
 `, leaseOwn},
-	{"release below not_before", term, `ReservedUntil: latest(t.lease.NotBefore, last),`, `ReservedUntil: last,`, leaseOwn},
+	{"release below not_before", term, `ReservedUntil: protocol.Latest(t.lease.NotBefore, last),`, `ReservedUntil: last,`, leaseOwn},
 	{"release of another version", dynamo, `onlyIf: "holder = :session AND version = :version",`, `onlyIf: "holder = :session AND :version = :version",`, stores},
 	{"release by another session", dynamo, `onlyIf: "holder = :session AND version = :version",`, `onlyIf: "version = :version AND :session = :session",`, stores},
 	{"abandon by another session", dynamo, `onlyIf: "holder = :session",`, `onlyIf: "attribute_exists(holder) AND :session = :session",`, stores},
 	{"exhausted although the clock is behind", choose, `if o.usable > 0 && o.reserved.After(at.Add(most)) {`, `if o.usable < 0 && o.reserved.After(at.Add(most)) {`, leaseOwn},
-	{"a skewed clock starts", "pkg/lease/clock.go", `if max(ahead, behind) <= limit {`, `if true {`, leaseOwn},
-	{"eventual replication starts", dynamo, `if len(out.Table.Replicas) > 0 &&`, `if false &&`, leaseOwn},
+	{"a skewed clock starts", "internal/protocol/time.go", `if max(ahead, behind) <= limit {`, `if true {`, leaseOwn},
+	{"eventual replication starts", store, `if len(out.Table.Replicas) > 0 &&`, `if false &&`, leaseOwn},
 	{"a claim is believed although its lease is over", choose, `if t != nil && t.held(a.clock.Monotonic()) {`, `if t != nil {`, leaseOwn},
 	{"use before not_before", agent, `case a.earlyBy() > 0:`, `case false:`, leaseOwn},
 	{"start returns before not_before", agent, `for left := a.early(); left > 0; left = a.early() {`, `for left := a.early(); left > time.Hour; left = a.early() {`, leaseOwn},
@@ -88,7 +90,7 @@ var leaseMutants = []mutant{
 `, leaseOwn},
 	{"a lease that was lost is released", agent, `if over == nil || errors.Is(over, errExpired) {`, `if over == nil || errors.Is(over, ErrLost) {`, leaseOwn},
 	{"a confirmation after the end is taken over", loop, `if a.over != nil { // stopped at the deadline while the answer came`, `if false {`, leaseOwn},
-	{"an old confirmation lowers reserved_until", term, `until := latest(t.lease.ReservedUntil, l.ReservedUntil)`, `until := l.ReservedUntil`, leaseOwn},
+	{"an old confirmation lowers reserved_until", term, `until := protocol.Latest(t.lease.ReservedUntil, l.ReservedUntil)`, `until := l.ReservedUntil`, leaseOwn},
 	{"the store's Apply ignores the expiry", writes, `case old.Holder != "" && !old.ExpiresAt.Before(w.expiredBefore()):`, `case false:`, stores},
 	{"the store's Apply ignores reserved_until", writes, `case old.ReservedUntil.After(w.reservedBy()):`, `case false:`, stores},
 	{"the store's Apply takes any renewal", writes, `old.Version != w.Version || old.Renewal >= w.Renewal ||`, `old.Version != w.Version ||`, stores},

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-lambda-go/cfn"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // Bootstrap seeds and resizes pools, as a custom resource of CloudFormation and
@@ -81,14 +82,14 @@ func shorten(err error) error {
 
 // ensure makes the pool what r says, whatever there is. It answers in time, also
 // when a call hangs or panics.
-func (b *Bootstrap) ensure(ctx context.Context, r request) (lease.Changes, error) {
+func (b *Bootstrap) ensure(ctx context.Context, r request) (leasepool.Changes, error) {
 	if b.Setup != nil {
-		return lease.Changes{}, b.Setup
+		return leasepool.Changes{}, b.Setup
 	}
 	ctx, cancel := budget(ctx)
 	defer cancel()
 	type outcome struct {
-		c   lease.Changes
+		c   leasepool.Changes
 		err error
 	}
 	done := make(chan outcome, 1)
@@ -124,8 +125,8 @@ func (b *Bootstrap) ensure(ctx context.Context, r request) (lease.Changes, error
 }
 
 // change resizes the pool if there is one, else seeds it.
-func (b *Bootstrap) change(ctx context.Context, r request) (lease.Changes, error) {
-	pool := lease.OpenPool(b.Store, r.Pool)
+func (b *Bootstrap) change(ctx context.Context, r request) (leasepool.Changes, error) {
+	pool := leasepool.Open(b.Store, r.Pool)
 	last := time.Now()
 	pool.Progress = func(done, total int) {
 		if time.Since(last) > 5*time.Second {
@@ -133,7 +134,7 @@ func (b *Bootstrap) change(ctx context.Context, r request) (lease.Changes, error
 			logger(ctx).Info("progress", "pool", r.Pool, "groups_done", done, "groups", total)
 		}
 	}
-	spec := lease.SeedSpec{Size: int(r.Size), ReservedLow: int(r.ReservedLow), Floor: time.Time(r.Floor), Narrow: bool(r.Narrow)}
+	spec := leasepool.Spec{Size: int(r.Size), ReservedLow: int(r.ReservedLow), Floor: time.Time(r.Floor), Narrow: bool(r.Narrow)}
 	c, err := pool.Resize(ctx, spec)
 	if errors.Is(err, lease.ErrPoolNotSeeded) {
 		return pool.Seed(ctx, spec)

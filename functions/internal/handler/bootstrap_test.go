@@ -12,13 +12,14 @@ import (
 	"github.com/aws/aws-lambda-go/cfn"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
 // inUse counts the numbers of pool "orders" that are in use, and the retired.
 func inUse(t *testing.T, s lease.Store) [2]int {
 	t.Helper()
-	stats, err := lease.OpenPool(s, "orders").Stats(t.Context())
+	stats, err := leasepool.Open(s, "orders").Stats(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +143,7 @@ func TestBootstrapFailures(t *testing.T) {
 
 type panicStore struct{ meddled }
 
-func (panicStore) PoolItem(context.Context, string) (lease.PoolItem, error) { panic("boom") }
+func (panicStore) PoolItem(context.Context, string) (leasepool.Item, error) { panic("boom") }
 
 // Another pool is another resource: CloudFormation then deletes the old one,
 // which keeps it.
@@ -196,7 +197,7 @@ func TestBootstrapDirect(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", request, err)
 		}
-		if c, ok := got.(lease.Changes); !ok || c.Pool.Size != 1024 {
+		if c, ok := got.(leasepool.Changes); !ok || c.Pool.Size != 1024 {
 			t.Errorf("%s: %+v", request, got)
 		}
 	}
@@ -222,7 +223,7 @@ func TestBootstrapNarrow(t *testing.T) {
 		`{"Pool":"orders","Size":"800","Narrow":"true"}`,
 	} {
 		got, err := b.Handle(t.Context(), json.RawMessage(request))
-		if c, ok := got.(lease.Changes); err != nil || !ok || len(c.Pool.Eras) != 1 || c.Pool.Numbers != 512 {
+		if c, ok := got.(leasepool.Changes); err != nil || !ok || len(c.Pool.Eras) != 1 || c.Pool.Numbers != 512 {
 			t.Errorf("%s: %+v, %v", request, got, err)
 		}
 	}

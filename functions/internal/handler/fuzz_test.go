@@ -11,7 +11,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/cfn"
 
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
@@ -79,7 +79,7 @@ func FuzzPools(f *testing.F) {
 		}
 		seen := map[string]bool{}
 		for _, s := range specs {
-			if lease.CheckPoolName(s.Pool) != nil || seen[s.Pool] {
+			if leasepool.CheckName(s.Pool) != nil || seen[s.Pool] {
 				t.Errorf("%s: taken for %+v", text, specs)
 			}
 			seen[s.Pool] = true

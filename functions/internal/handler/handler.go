@@ -1,6 +1,6 @@
 // Package handler is what the three functions do with an event; their main.go
 // only make the clients. Every function may be called again with the same event,
-// and by several at once: the verbs of [lease.Pool] bear that.
+// and by several at once: the verbs of [leasepool.Pool] bear that.
 //
 // Time left is respected: work ends early enough to report how far it came, and
 // what was done stays done. What fails for one pool does not stop the others.
@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // Spec is one pool of the variable NODELEASE_POOLS.
@@ -40,7 +41,7 @@ func Pools(text string) ([]Spec, error) {
 	}
 	seen := map[string]bool{}
 	for _, s := range specs {
-		errs = append(errs, lease.CheckPoolName(s.Pool))
+		errs = append(errs, leasepool.CheckName(s.Pool))
 		if seen[s.Pool] {
 			errs = append(errs, fmt.Errorf("NODELEASE_POOLS names pool %q twice", s.Pool))
 		}

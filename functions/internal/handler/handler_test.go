@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"go.uber.org/goleak"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -108,9 +109,9 @@ type meddled struct {
 	group func(ctx context.Context, pool string, n int) error
 }
 
-func (s meddled) Group(ctx context.Context, pool string, n int) (lease.Group, error) {
+func (s meddled) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
 	if err := s.group(ctx, pool, n); err != nil {
-		return lease.Group{}, err
+		return protocol.Group{}, err
 	}
 	return s.Store.Group(ctx, pool, n)
 }

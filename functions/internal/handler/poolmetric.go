@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // Namespace of the metrics. Their one dimension is Pool.
@@ -38,12 +39,12 @@ type Poolmetric struct {
 // Handle publishes the gauges of all pools in one call, and gives them. A pool
 // that could not be counted to the end is not published: a gap sets off the
 // no-data alarm, a wrong number would set off nothing. The event is not looked at.
-func (p *Poolmetric) Handle(ctx context.Context) ([]lease.Stats, error) {
+func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
 	var mu sync.Mutex
-	stats, data := []lease.Stats{}, []types.MetricDatum{}
+	stats, data := []leasepool.Stats{}, []types.MetricDatum{}
 	err := eachPool(ctx, p.Pools, func(ctx context.Context, log *slog.Logger, spec Spec) error {
 		at := time.Now()
-		s, err := lease.OpenPool(p.Store, spec.Pool).Stats(ctx)
+		s, err := leasepool.Open(p.Store, spec.Pool).Stats(ctx)
 		if err != nil {
 			return err
 		}
@@ -68,7 +69,7 @@ func (p *Poolmetric) Handle(ctx context.Context) ([]lease.Stats, error) {
 }
 
 // gauges are what the alarms and the dashboard of the CDK construct look at.
-func gauges(pool string, s lease.Stats, at time.Time) []types.MetricDatum {
+func gauges(pool string, s leasepool.Stats, at time.Time) []types.MetricDatum {
 	datum := func(name string, value float64, unit types.StandardUnit) types.MetricDatum {
 		return types.MetricDatum{
 			MetricName: &name, Value: &value, Unit: unit, Timestamp: &at,

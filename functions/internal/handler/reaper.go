@@ -7,6 +7,7 @@ import (
 
 	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // Reaper frees what crashed processes left behind: numbers, and then the entries
@@ -19,7 +20,7 @@ type Reaper struct {
 
 // ReaperReport is what was done in one pool.
 type ReaperReport struct {
-	lease.ReapReport
+	leasepool.ReapReport
 	Cleared int `json:"cleared"` // entries of services whose process is gone
 }
 
@@ -29,7 +30,7 @@ func (r *Reaper) Handle(ctx context.Context) ([]ReaperReport, error) {
 	var mu sync.Mutex
 	reports := []ReaperReport{}
 	err := eachPool(ctx, r.Pools, func(ctx context.Context, log *slog.Logger, s Spec) error {
-		pool := lease.OpenPool(r.Store, s.Pool)
+		pool := leasepool.Open(r.Store, s.Pool)
 		pool.Logger = log
 		reaped, err := pool.Reap(ctx)
 		report := ReaperReport{ReapReport: reaped}

@@ -12,8 +12,10 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
@@ -28,7 +30,7 @@ func invoke(t *testing.T, handler any, name string) (string, error) {
 func twoPools(t *testing.T) *leasetest.Memory {
 	t.Helper()
 	s := leasetest.NewMemory("orders", 20)
-	if _, err := lease.OpenPool(s, "users").Seed(t.Context(), lease.SeedSpec{Size: 4}); err != nil {
+	if _, err := leasepool.Open(s, "users").Seed(t.Context(), leasepool.Spec{Size: 4}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -38,8 +40,8 @@ var both = []Spec{{"orders", 20, 0}, {"users", 4, 0}}
 
 func hold(t *testing.T, s lease.Store, pool string, node int, ttl time.Duration) {
 	t.Helper()
-	res, err := s.Write(t.Context(), lease.Claim{
-		Key: lease.Key{Pool: pool, NodeID: node}, Session: fmt.Sprint(node), At: time.Now().Add(time.Second), ClaimGuard: time.Second,
+	res, err := s.Write(t.Context(), protocol.Claim{
+		Key: protocol.Key{Pool: pool, NodeID: node}, Session: fmt.Sprint(node), At: time.Now().Add(time.Second), ClaimGuard: time.Second,
 		TTL: ttl, ExpiresAt: time.Now().Add(ttl), ReservedUntil: time.Now().Add(ttl + time.Second),
 	})
 	if err != nil || !res.Applied {
@@ -198,7 +200,7 @@ func TestPoolmetricManyPools(t *testing.T) {
 	var specs []Spec
 	for i := range 150 {
 		specs = append(specs, Spec{fmt.Sprintf("pool-%d", i), 1, 0})
-		if _, err := lease.OpenPool(s, specs[i].Pool).Seed(t.Context(), lease.SeedSpec{Size: 1}); err != nil {
+		if _, err := leasepool.Open(s, specs[i].Pool).Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,7 +20,9 @@ import (
 	"github.com/nodelease/nodelease/functions/internal/rie"
 	"github.com/nodelease/nodelease/internal/demo"
 	"github.com/nodelease/nodelease/internal/embeddeddb"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 func main() {
@@ -102,10 +104,10 @@ func furnish(ctx context.Context, endpoint, table, name string) error {
 		return err
 	}
 	for node, begun := range []time.Time{time.Now().Add(-5 * time.Minute), time.Now()} {
-		key := lease.Key{Pool: "orders", NodeID: node}
-		for _, w := range []lease.Write{
-			lease.Seed{Key: key, Floor: begun.Add(-time.Minute)},
-			lease.Claim{Key: key, Session: fmt.Sprintf("session-%d", node), Task: "invoke", At: begun, TTL: lease.DefaultTTL,
+		key := protocol.Key{Pool: "orders", NodeID: node}
+		for _, w := range []protocol.Write{
+			protocol.Seed{Key: key, Floor: begun.Add(-time.Minute)},
+			protocol.Claim{Key: key, Session: fmt.Sprintf("session-%d", node), Task: "invoke", At: begun, TTL: lease.DefaultTTL,
 				ExpiresAt: begun.Add(lease.DefaultTTL), ReservedUntil: begun.Add(lease.DefaultTTL + time.Second)},
 		} {
 			if _, err := store.Write(ctx, w); err != nil {
@@ -113,6 +115,6 @@ func furnish(ctx context.Context, endpoint, table, name string) error {
 			}
 		}
 	}
-	_, err = lease.OpenPool(store, "orders").Seed(ctx, lease.SeedSpec{Size: 1024})
+	_, err = leasepool.Open(store, "orders").Seed(ctx, leasepool.Spec{Size: 1024})
 	return err
 }

@@ -19,7 +19,9 @@ import (
 
 	"github.com/nodelease/nodelease/functions/internal/rie"
 	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	*rie.Function
 	cloud *rie.Cloud
-	pool  *lease.Pool
+	pool  *leasepool.Pool
 	store lease.Store
 	log   *syncBuffer
 }
@@ -56,7 +58,7 @@ func run(t *testing.T, name string, change func(env []string) []string) *world {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
 	w := &world{store: lease.NewDynamoDB(client, table), log: &syncBuffer{}}
-	w.pool = lease.OpenPool(w.store, "orders")
+	w.pool = leasepool.Open(w.store, "orders")
 	if w.cloud, err = rie.NewCloud(); err != nil {
 		t.Fatal(err)
 	}
@@ -169,15 +171,15 @@ func TestReaperContract(t *testing.T) {
 		t.Fatalf("%s, %v\n%s", out, err, w.log)
 	}
 	ago := time.Now().Add(-5 * time.Minute)
-	for _, write := range []lease.Write{
-		lease.Seed{Key: lease.Key{Pool: "orders", NodeID: 7}, Floor: ago.Add(-time.Minute)},
-		lease.Claim{Key: lease.Key{Pool: "orders", NodeID: 7}, Session: "crashed", At: ago, TTL: 15 * time.Second, ExpiresAt: ago.Add(15 * time.Second), ReservedUntil: ago.Add(16 * time.Second)},
+	for _, write := range []protocol.Write{
+		protocol.Seed{Key: protocol.Key{Pool: "orders", NodeID: 7}, Floor: ago.Add(-time.Minute)},
+		protocol.Claim{Key: protocol.Key{Pool: "orders", NodeID: 7}, Session: "crashed", At: ago, TTL: 15 * time.Second, ExpiresAt: ago.Add(15 * time.Second), ReservedUntil: ago.Add(16 * time.Second)},
 	} {
 		if res, err := w.store.Write(t.Context(), write); err != nil || !res.Applied {
 			t.Fatal(res, err)
 		}
 	}
-	if _, err := w.pool.Seed(t.Context(), lease.SeedSpec{Size: 300}); err != nil {
+	if _, err := w.pool.Seed(t.Context(), leasepool.Spec{Size: 300}); err != nil {
 		t.Fatal(err)
 	}
 	out, err := w.send(t, "reaper")
@@ -191,7 +193,7 @@ func TestReaperContract(t *testing.T) {
 
 func TestPoolmetricContract(t *testing.T) {
 	w := run(t, "poolmetric", nil)
-	if _, err := w.pool.Seed(t.Context(), lease.SeedSpec{Size: 300}); err != nil {
+	if _, err := w.pool.Seed(t.Context(), leasepool.Spec{Size: 300}); err != nil {
 		t.Fatal(err)
 	}
 	out, err := w.send(t, "poolmetric")

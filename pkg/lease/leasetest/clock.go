@@ -27,7 +27,7 @@ func (c *Clock) Step(by time.Duration) {
 	c.offset += by
 }
 
-// Wall implements [lease.Clock].
+// Wall implements [snowflake.Clock].
 func (c *Clock) Wall() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

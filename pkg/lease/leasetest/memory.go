@@ -1,5 +1,5 @@
-// Package leasetest has what tests of leases need: a [lease.Store] in memory,
-// the conformance suite that every store passes, and stores that misbehave.
+// Package leasetest has what tests of programs that use leases need: a
+// [lease.Store] in memory, which can be away, and a clock that can be set.
 package leasetest
 
 import (
@@ -9,15 +9,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // Memory is a [lease.Store] in memory, for tests of programs that use leases.
 // It is safe for concurrent use, linearizable, and forgets all at exit.
 type Memory struct {
 	mu     sync.Mutex
-	pools  map[string]lease.PoolItem
-	leases map[lease.Key]lease.Lease
+	pools  map[string]protocol.PoolItem
+	leases map[protocol.Key]lease.Lease
 	writes int
 	outage error
 }
@@ -28,18 +30,18 @@ var _ lease.Store = (*Memory)(nil)
 // with the present moment as its floor. A size of 0 gives a store without pools.
 // It panics on a size or a name that no pool can have.
 func NewMemory(pool string, size int) *Memory {
-	m := &Memory{pools: map[string]lease.PoolItem{}, leases: map[lease.Key]lease.Lease{}}
+	m := &Memory{pools: map[string]protocol.PoolItem{}, leases: map[protocol.Key]lease.Lease{}}
 	if size == 0 {
 		return m
 	}
-	spec := lease.SeedSpec{Size: size, Floor: time.Now()}
+	spec := leasepool.Spec{Size: size, Floor: time.Now()}
 	// Pool.Seed keeps to the pace of a table, which memory has no need of: it finds
 	// the numbers there.
-	for n := range min(size, lease.MaxPoolSize) {
-		w := lease.Seed{Key: lease.Key{Pool: pool, NodeID: n}, Floor: spec.Floor}
+	for n := range min(size, protocol.MaxPoolSize) {
+		w := protocol.Seed{Key: protocol.Key{Pool: pool, NodeID: n}, Floor: spec.Floor}
 		m.leases[w.Item()], _ = w.Apply(nil)
 	}
-	if _, err := lease.OpenPool(m, pool).Seed(context.Background(), spec); err != nil {
+	if _, err := leasepool.Open(m, pool).Seed(context.Background(), spec); err != nil {
 		panic(err)
 	}
 	m.writes = 0
@@ -81,10 +83,10 @@ func (m *Memory) Check(ctx context.Context) error {
 }
 
 // PoolItem implements [lease.Store].
-func (m *Memory) PoolItem(ctx context.Context, pool string) (lease.PoolItem, error) {
+func (m *Memory) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
 	leave, err := m.enter(ctx)
 	if err != nil {
-		return lease.PoolItem{}, err
+		return protocol.PoolItem{}, err
 	}
 	defer leave()
 	p, ok := m.pools[pool]
@@ -101,22 +103,22 @@ func (m *Memory) Get(ctx context.Context, pool string, nodeID int) (*lease.Lease
 		return nil, err
 	}
 	defer leave()
-	if l, ok := m.leases[lease.Key{Pool: pool, NodeID: nodeID}]; ok {
+	if l, ok := m.leases[protocol.Key{Pool: pool, NodeID: nodeID}]; ok {
 		return &l, nil
 	}
 	return nil, nil
 }
 
 // Group implements [lease.Store].
-func (m *Memory) Group(ctx context.Context, pool string, group int) (lease.Group, error) {
+func (m *Memory) Group(ctx context.Context, pool string, group int) (protocol.Group, error) {
 	leave, err := m.enter(ctx)
 	if err != nil {
-		return lease.Group{}, err
+		return protocol.Group{}, err
 	}
 	defer leave()
-	var g lease.Group
-	for n := group * lease.GroupSize; n < (group+1)*lease.GroupSize; n++ {
-		if l, ok := m.leases[lease.Key{Pool: pool, NodeID: n}]; ok {
+	var g protocol.Group
+	for n := group * protocol.GroupSize; n < (group+1)*protocol.GroupSize; n++ {
+		if l, ok := m.leases[protocol.Key{Pool: pool, NodeID: n}]; ok {
 			g.Leases = append(g.Leases, l)
 		}
 	}
@@ -124,10 +126,10 @@ func (m *Memory) Group(ctx context.Context, pool string, group int) (lease.Group
 }
 
 // Write implements [lease.Store].
-func (m *Memory) Write(ctx context.Context, w lease.Write) (lease.Result, error) {
+func (m *Memory) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
 	leave, err := m.enter(ctx)
 	if err != nil {
-		return lease.Result{}, err
+		return protocol.Result{}, err
 	}
 	defer leave()
 	m.writes++
@@ -138,17 +140,17 @@ func (m *Memory) Write(ctx context.Context, w lease.Write) (lease.Result, error)
 	}
 	l, applied := w.Apply(cur)
 	if !applied {
-		return lease.Result{Lease: cur}, nil
+		return protocol.Result{Lease: cur}, nil
 	}
 	m.leases[w.Item()] = l
-	return lease.Result{Applied: true, Lease: &l}, nil
+	return protocol.Result{Applied: true, Lease: &l}, nil
 }
 
 // WritePool implements [lease.Store].
-func (m *Memory) WritePool(ctx context.Context, w lease.PoolWrite) (lease.PoolResult, error) {
+func (m *Memory) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
 	leave, err := m.enter(ctx)
 	if err != nil {
-		return lease.PoolResult{}, err
+		return protocol.PoolResult{}, err
 	}
 	defer leave()
 	m.writes++
@@ -159,8 +161,8 @@ func (m *Memory) WritePool(ctx context.Context, w lease.PoolWrite) (lease.PoolRe
 	}
 	p, applied := w.Apply(cur)
 	if !applied {
-		return lease.PoolResult{Pool: cur}, nil
+		return protocol.PoolResult{Pool: cur}, nil
 	}
 	m.pools[w.PoolName()] = p
-	return lease.PoolResult{Applied: true, Pool: &p}, nil
+	return protocol.PoolResult{Applied: true, Pool: &p}, nil
 }

@@ -1,0 +1,98 @@
+package protocol
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+)
+
+// refusal gives the item that refused a conditional write, and whether err is
+// such a refusal at all. The item may be missing from it.
+func refusal(err error) (attributes, bool) {
+	var ccf *types.ConditionalCheckFailedException
+	if !errors.As(err, &ccf) {
+		return nil, false
+	}
+	return ccf.Item, true
+}
+
+// corruptItem reports whether a write was refused because an attribute that it
+// computes with is missing or has the wrong type.
+func corruptItem(err error) bool {
+	var api smithy.APIError
+	if !errors.As(err, &api) || api.ErrorCode() != "ValidationException" {
+		return false
+	}
+	for _, text := range []string{"incorrect data type", "does not exist in the item", "Type mismatch", "significant digits", "Number overflow"} {
+		if strings.Contains(api.ErrorMessage(), text) {
+			return true
+		}
+	}
+	return false
+}
+
+// explain says in our words what AWS answered: an error that no retry mends
+// gets its sentinel and its remedy; every other one keeps its meaning of
+// "unknown outcome, try again".
+func explain(err error, call, table string) error {
+	if err == nil {
+		return nil
+	}
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		switch api.ErrorCode() {
+		case "ResourceNotFoundException":
+			return fmt.Errorf("%w: table %q does not exist in this account and Region (%s): create it with the CDK construct, or check NODELEASE_TABLE, AWS_REGION and the endpoint", ErrTable, table, call)
+		case "AccessDeniedException", "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException",
+			"InvalidClientTokenId", "MissingAuthenticationTokenException", "IncompleteSignatureException":
+			return fmt.Errorf("%w: %s on table %q: %s: %s: grant the role what pool.GrantLease grants (GetItem, Query and UpdateItem on the pool's keys)", ErrAccess, call, table, api.ErrorCode(), api.ErrorMessage())
+		case "ValidationException":
+			if strings.Contains(api.ErrorMessage(), "key element") || strings.Contains(api.ErrorMessage(), "key schema") {
+				return fmt.Errorf("%w: table %q has other keys than pool_group (S) and node_id (N): %s: make a table of its own for Nodelease", ErrTable, table, api.ErrorMessage())
+			}
+			return fmt.Errorf("%w: %s on table %q was refused as invalid: %s: is the endpoint DynamoDB?", ErrTable, call, table, api.ErrorMessage())
+		}
+	}
+	switch text := err.Error(); {
+	case strings.Contains(text, "get credentials"), strings.Contains(text, "get identity"), strings.Contains(text, "no EC2 IMDS role found"):
+		return fmt.Errorf("%w: %s: no AWS credentials: give the task a role, set AWS_PROFILE or AWS_ACCESS_KEY_ID, or use an endpoint on 127.0.0.1, which needs none: %w", ErrAccess, call, err)
+	case strings.Contains(text, "Missing Region"), strings.Contains(text, "not found, ResolveEndpointV2") && strings.Contains(text, "egion"):
+		return fmt.Errorf("%w: %s: no AWS Region: set AWS_REGION, or use an endpoint on 127.0.0.1, which needs none: %w", ErrAccess, call, err)
+	}
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return fmt.Errorf("lease: %s on table %q: nothing answers at %v: %w: check the endpoint (AWS_ENDPOINT_URL_DYNAMODB), AWS_REGION and the way there", call, table, dial.Addr, dial.Err)
+	}
+	return fmt.Errorf("lease: %s on table %q: %w", call, table, err)
+}
+
+// denied reports whether the call is not permitted (as opposed to impossible).
+func denied(err error) bool {
+	var api smithy.APIError
+	return errors.As(err, &api) && api.ErrorCode() == "AccessDeniedException"
+}
+
+// Reason is a word for logs and metrics about why a request had no answer.
+func Reason(err error) string {
+	var api smithy.APIError
+	var neterr net.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &neterr) && neterr.Timeout():
+		return "timeout"
+	case errors.As(err, &api):
+		switch code := api.ErrorCode(); code {
+		case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "LimitExceededException":
+			return "throttled"
+		default:
+			return code
+		}
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	}
+	return "connection"
+}

@@ -1,0 +1,215 @@
+package protocol
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Client is what the store needs of a *[dynamodb.Client].
+type Client interface {
+	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+}
+
+// DynamoDB is the [Store] that counts. It is safe for concurrent use and has no
+// state of its own.
+type DynamoDB struct {
+	client Client
+	table  string
+}
+
+// NewDynamoDB keeps leases in a table, with the caller's own client. Every call
+// is one attempt, whatever retries the client has: a retry that nobody sees could
+// outlive the lease. [Open] makes a client from the environment.
+func NewDynamoDB(client Client, table string) *DynamoDB {
+	return &DynamoDB{client: client, table: table}
+}
+
+// Table is the client and the table that the store was made with, for packages
+// that keep items of their own beside the leases.
+func (d *DynamoDB) Table() (Client, string) { return d.client, d.table }
+
+// once lets a call be one attempt.
+func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
+
+// Write implements [Store].
+func (d *DynamoDB) Write(ctx context.Context, w Write) (Result, error) {
+	u, ok := w.(interface{ update() update })
+	if !ok {
+		return Result{}, fmt.Errorf("lease: %T is not a write of this package", w)
+	}
+	k := w.Item()
+	av, applied, err := d.send(ctx, itemKey(k), u.update())
+	switch {
+	case err != nil && corruptItem(err):
+		return Result{}, &CorruptError{k.Pool, k.NodeID, err}
+	case err != nil:
+		return Result{}, explain(err, "UpdateItem", d.table)
+	case len(av) == 0: // refused, and the answer has no item: DynamoDB Local may leave it out
+		l, err := d.Get(ctx, k.Pool, k.NodeID)
+		return Result{Lease: l}, err
+	}
+	l, err := decodeLease(k, av)
+	return Result{Applied: applied, Lease: l}, err
+}
+
+// WritePool implements [Store].
+func (d *DynamoDB) WritePool(ctx context.Context, w PoolWrite) (PoolResult, error) {
+	u, ok := w.(interface{ update() update })
+	if !ok {
+		return PoolResult{}, fmt.Errorf("lease: %T is not a write of this package", w)
+	}
+	av, applied, err := d.send(ctx, poolKey(w.PoolName()), u.update())
+	switch {
+	case err != nil:
+		return PoolResult{}, explain(err, "UpdateItem", d.table)
+	case len(av) == 0:
+		p, err := d.PoolItem(ctx, w.PoolName())
+		if errors.Is(err, ErrPoolNotSeeded) {
+			return PoolResult{}, nil
+		}
+		return PoolResult{Pool: &p}, err
+	}
+	p, err := decodePool(w.PoolName(), av)
+	return PoolResult{Applied: applied, Pool: p}, err
+}
+
+// send does one conditional UpdateItem with one attempt, and gives the item as
+// it is after it, or as it was when it refused.
+func (d *DynamoDB) send(ctx context.Context, key attributes, u update) (attributes, bool, error) {
+	out, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &d.table, Key: key,
+		UpdateExpression: &u.set, ConditionExpression: &u.onlyIf, ExpressionAttributeValues: u.values,
+		ReturnValues:                        types.ReturnValueAllNew,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, once)
+	if err == nil {
+		return out.Attributes, true, nil
+	}
+	if item, ok := refusal(err); ok {
+		return item, false, nil
+	}
+	return nil, false, err
+}
+
+// Get implements [Store].
+func (d *DynamoDB) Get(ctx context.Context, pool string, nodeID int) (*Lease, error) {
+	k := Key{pool, nodeID}
+	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: itemKey(k), ConsistentRead: aws.Bool(true)}, once)
+	if err != nil {
+		return nil, explain(err, "GetItem", d.table)
+	}
+	if len(out.Item) == 0 {
+		return nil, nil
+	}
+	return decodeLease(k, out.Item)
+}
+
+// PoolItem implements [Store].
+func (d *DynamoDB) PoolItem(ctx context.Context, pool string) (PoolItem, error) {
+	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: poolKey(pool), ConsistentRead: aws.Bool(true)}, once)
+	if err != nil {
+		return PoolItem{}, explain(err, "GetItem", d.table)
+	}
+	// Also where there is no item: whoever seeds wants to know how their clock is.
+	at, _ := middleware.GetServerTime(out.ResultMetadata)
+	if len(out.Item) == 0 {
+		return PoolItem{ServerTime: at}, fmt.Errorf("%w: table %q has no pool %q: seed it (nodelease seed --pool %s --size 1024), or check NODELEASE_POOL", ErrPoolNotSeeded, d.table, pool, pool)
+	}
+	p, err := decodePool(pool, out.Item)
+	if err != nil {
+		return PoolItem{}, err
+	}
+	p.ServerTime = at
+	return *p, nil
+}
+
+// Group implements [Store]. One group is one Query of one page: 256 items of at
+// most 1 KB.
+func (d *DynamoDB) Group(ctx context.Context, pool string, group int) (Group, error) {
+	return d.query(ctx, pool, group, true)
+}
+
+// EventualGroup is Group at half the price, for who can do with an answer that is
+// a second old.
+func (d *DynamoDB) EventualGroup(ctx context.Context, pool string, group int) (Group, error) {
+	return d.query(ctx, pool, group, false)
+}
+
+func (d *DynamoDB) query(ctx context.Context, pool string, group int, consistent bool) (Group, error) {
+	var g Group
+	var from attributes
+	for {
+		out, err := d.client.Query(ctx, &dynamodb.QueryInput{
+			TableName: &d.table, ConsistentRead: &consistent, ExclusiveStartKey: from,
+			KeyConditionExpression:    aws.String(partitionKey + " = :group"),
+			ExpressionAttributeValues: attributes{":group": str(groupKey(pool, group))},
+		}, once)
+		if err != nil {
+			return Group{}, explain(err, "Query", d.table)
+		}
+		for _, av := range out.Items {
+			n, _ := strconv.Atoi(numberOf(av[sortKey]))
+			l, err := decodeLease(Key{pool, n}, av)
+			var corrupt *CorruptError
+			switch {
+			case errors.As(err, &corrupt):
+				g.Corrupt = append(g.Corrupt, corrupt)
+			case n/GroupSize != group:
+				g.Corrupt = append(g.Corrupt, &CorruptError{pool, n, fmt.Errorf("it stands in group %d", group)})
+			default:
+				g.Leases = append(g.Leases, *l)
+			}
+		}
+		if from = out.LastEvaluatedKey; len(from) == 0 {
+			return g, nil
+		}
+	}
+}
+
+// Check implements [Store] with one DescribeTable. Where that call is denied it
+// returns ErrUnchecked, which a start reports as a warning.
+func (d *DynamoDB) Check(ctx context.Context) error {
+	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table}, once)
+	if denied(err) {
+		return fmt.Errorf("%w: DescribeTable on %q is not permitted, so its keys and replication were not looked at", ErrUnchecked, d.table)
+	}
+	if err != nil {
+		return explain(err, "DescribeTable", d.table)
+	}
+	keys := map[string]types.ScalarAttributeType{}
+	for _, def := range out.Table.AttributeDefinitions {
+		keys[aws.ToString(def.AttributeName)] = def.AttributeType
+	}
+	schema := ""
+	for _, k := range out.Table.KeySchema {
+		name := aws.ToString(k.AttributeName)
+		schema += fmt.Sprintf("%s %s %s, ", name, keys[name], k.KeyType)
+	}
+	if want := "pool_group S HASH, node_id N RANGE, "; schema != want {
+		return fmt.Errorf("%w: table %q has the keys %q, needed are %q: make a table of its own for Nodelease", ErrTable, d.table, schema, want)
+	}
+	if len(out.Table.Replicas) > 0 && out.Table.MultiRegionConsistency != types.MultiRegionConsistencyStrong {
+		return fmt.Errorf("%w: table %q is a global table with eventual consistency (MREC), where two Regions can lease one number at the same time: use a table in one Region, or multi-Region strong consistency (MRSC)", ErrUnsafeReplication, d.table)
+	}
+	return nil
+}
+
+// ErrUnchecked is what Check returns when it was not permitted to look.
+var ErrUnchecked = errors.New("lease: table not checked")
+
+func numberOf(av types.AttributeValue) string {
+	if n, ok := av.(*types.AttributeValueMemberN); ok {
+		return n.Value
+	}
+	return ""
+}

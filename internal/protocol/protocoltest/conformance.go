@@ -1,0 +1,355 @@
+// Package protocoltest has the conformance suite that every [protocol.Store]
+// passes, and, under a build tag, a store that breaks the protocol on purpose.
+package protocoltest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// t0 is when the histories of the suite begin.
+var t0 = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func at(ms int) time.Time { return t0.Add(time.Duration(ms) * time.Millisecond) }
+
+const (
+	ttl        = 15 * time.Second
+	claimGuard = time.Second
+)
+
+// Conformance is what every [protocol.Store] passes. newStore gives a store without
+// pools; it is called once a case.
+func Conformance(t *testing.T, newStore func(t *testing.T) protocol.Store) {
+	t.Run("writes", func(t *testing.T) {
+		s := newStore(t)
+		for i, c := range cases() {
+			t.Run(c.name, func(t *testing.T) { c.run(t, s, protocol.Key{Pool: "p", NodeID: i}) })
+		}
+	})
+	t.Run("pool", func(t *testing.T) { poolWrites(t, newStore(t)) })
+	t.Run("widening", func(t *testing.T) { widenings(t, newStore(t)) })
+	t.Run("reads", func(t *testing.T) { reads(t, newStore(t)) })
+	t.Run("random", func(t *testing.T) { randomWrites(t, newStore(t)) })
+	t.Run("one of many", func(t *testing.T) { oneOfMany(t, newStore(t)) })
+}
+
+// The writes of the cases, all on one number. A claim is by session "a" at 0 ms
+// unless changed.
+func seed(k protocol.Key) protocol.Write { return protocol.Seed{Key: k, Floor: at(-1)} }
+func claim(k protocol.Key, session string, ms int) protocol.Claim {
+	return protocol.Claim{
+		Key: k, Session: session, Task: "task " + session, At: at(ms), ClaimGuard: claimGuard, TTL: ttl,
+		ExpiresAt: at(ms).Add(ttl), ReservedUntil: at(ms).Add(ttl + claimGuard), Metadata: map[string]string{"zone": "a"},
+	}
+}
+func renew(k protocol.Key, session string, version, renewal int64, ms int) protocol.Renew {
+	return protocol.Renew{
+		Key: k, Session: session, Version: version, Renewal: renewal,
+		ExpiresAt: at(ms).Add(ttl), ReservedUntil: at(ms).Add(ttl + claimGuard),
+	}
+}
+func mark(k protocol.Key, try int64, from int) protocol.Write {
+	return protocol.Mark{Key: k, Try: try, From: at(from), Floor: at(-1)}
+}
+func release(k protocol.Key, session string, version int64, ms int) protocol.Write {
+	return protocol.Release{Key: k, Session: session, Version: version, ReservedUntil: at(ms)}
+}
+
+// conformanceCase is a history of one number and a write that ends it.
+type conformanceCase struct {
+	name    string
+	history func(k protocol.Key) []protocol.Write
+	write   func(k protocol.Key) protocol.Write
+	applied bool
+	check   func(l protocol.Lease) bool // of the item that the last write leaves or meets
+}
+
+func cases() []conformanceCase {
+	fresh := func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k)} }
+	held := func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k), claim(k, "a", 0)} }
+	renewed := func(k protocol.Key) []protocol.Write {
+		return []protocol.Write{seed(k), claim(k, "a", 0), renew(k, "a", 1, 3, 5000)}
+	}
+	nothing := func(k protocol.Key) []protocol.Write { return nil }
+	expired := int((ttl + claimGuard).Milliseconds()) // one millisecond before others may claim
+
+	changed := func(ms int, change func(*protocol.Claim)) func(protocol.Key) protocol.Write {
+		return func(k protocol.Key) protocol.Write {
+			c := claim(k, "b", ms)
+			change(&c)
+			return c
+		}
+	}
+	return []conformanceCase{
+		{"seed makes a number", nothing, seed, true, func(l protocol.Lease) bool {
+			return l.Version == 0 && l.Holder == "" && l.ReservedUntil.Equal(at(-1))
+		}},
+		{"seed resets nothing", held, seed, false, func(l protocol.Lease) bool { return l.Holder == "a" && l.Version == 1 }},
+		{"claim takes a free number", fresh, func(k protocol.Key) protocol.Write { return claim(k, "a", 0) }, true, func(l protocol.Lease) bool {
+			return l.Holder == "a" && l.Task == "task a" && l.Version == 1 && l.Renewal == 0 && l.TTL == ttl && l.Metadata["zone"] == "a" &&
+				l.NotBefore.Equal(at(-1)) && l.ReservedUntil.Equal(at(16000)) && l.ExpiresAt.Equal(at(15000))
+		}},
+		{"claim makes no number", nothing, func(k protocol.Key) protocol.Write { return claim(k, "a", 0) }, false, nil},
+		{"claim leaves a held number", held, func(k protocol.Key) protocol.Write { return claim(k, "b", 100) }, false, func(l protocol.Lease) bool { return l.Holder == "a" }},
+		{"claim by the same session says that it landed", held, func(k protocol.Key) protocol.Write { return claim(k, "a", 100) }, false, func(l protocol.Lease) bool { return l.Holder == "a" && l.Version == 1 }},
+		{"claim leaves a number until σ after its expiry", held, func(k protocol.Key) protocol.Write { return claim(k, "b", expired) }, false, nil},
+		{"claim takes an expired number", held, func(k protocol.Key) protocol.Write { return claim(k, "b", expired+1) }, true, func(l protocol.Lease) bool {
+			return l.Holder == "b" && l.Version == 2 && l.NotBefore.Equal(at(16000))
+		}},
+		{"claim takes no number whose milliseconds are reserved beyond σ", func(k protocol.Key) []protocol.Write {
+			return []protocol.Write{seed(k), claim(k, "a", 0), protocol.ForceRelease{Key: k, Version: 1}}
+		}, func(k protocol.Key) protocol.Write { return claim(k, "b", 14999) }, false, func(l protocol.Lease) bool { return l.Holder == "" }},
+		{"claim takes a number whose milliseconds are reserved up to σ", func(k protocol.Key) []protocol.Write {
+			return []protocol.Write{seed(k), claim(k, "a", 0), protocol.ForceRelease{Key: k, Version: 1}}
+		}, func(k protocol.Key) protocol.Write { return claim(k, "b", 15000) }, true, func(l protocol.Lease) bool { return l.NotBefore.Equal(at(16000)) }},
+		{"claim lowers no reserved_until", func(k protocol.Key) []protocol.Write { return []protocol.Write{protocol.Seed{Key: k, Floor: at(500)}} },
+			changed(0, func(c *protocol.Claim) { c.ReservedUntil = at(499) }), false, nil},
+		{"claim takes no retired number", func(k protocol.Key) []protocol.Write {
+			return []protocol.Write{seed(k), protocol.Retire{Key: k, Retired: true}}
+		}, func(k protocol.Key) protocol.Write { return claim(k, "a", 0) }, false, func(l protocol.Lease) bool { return l.Retired }},
+		{"claim takes a number that is back in use", func(k protocol.Key) []protocol.Write {
+			return []protocol.Write{seed(k), protocol.Retire{Key: k, Retired: true}, protocol.Retire{Key: k}}
+		}, func(k protocol.Key) protocol.Write { return claim(k, "a", 0) }, true, nil},
+		{"renew extends", held, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 1, 5000) }, true, func(l protocol.Lease) bool {
+			return l.Renewal == 1 && l.Version == 1 && l.ExpiresAt.Equal(at(20000)) && l.ReservedUntil.Equal(at(21000)) && l.NotBefore.Equal(at(-1))
+		}},
+		{"renew says other metadata", held, func(k protocol.Key) protocol.Write {
+			r := renew(k, "a", 1, 1, 5000)
+			r.Metadata = map[string]string{"session_id": "s", "zone": "b"}
+			return r
+		}, true, func(l protocol.Lease) bool {
+			return len(l.Metadata) == 2 && l.Metadata["zone"] == "b" && l.Renewal == 1 && l.ReservedUntil.Equal(at(21000))
+		}},
+		{"renew keeps metadata", held, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 1, 5000) }, true, func(l protocol.Lease) bool {
+			return len(l.Metadata) == 1 && l.Metadata["zone"] == "a"
+		}},
+		{"a late renewal changes no metadata", renewed, func(k protocol.Key) protocol.Write {
+			r := renew(k, "a", 1, 2, 4000)
+			r.Metadata = map[string]string{"zone": "b"}
+			return r
+		}, false, func(l protocol.Lease) bool { return l.Metadata["zone"] == "a" }},
+		{"renew again is refused and shown", renewed, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 3, 5000) }, false, func(l protocol.Lease) bool { return l.Renewal == 3 }},
+		{"a late renewal is refused", renewed, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 2, 4000) }, false, nil},
+		{"a renewal of another session is refused", held, func(k protocol.Key) protocol.Write { return renew(k, "b", 1, 1, 5000) }, false, nil},
+		{"a renewal of another version is refused", held, func(k protocol.Key) protocol.Write { return renew(k, "a", 2, 1, 5000) }, false, nil},
+		{"a renewal of a freed number is refused", func(k protocol.Key) []protocol.Write {
+			return []protocol.Write{seed(k), claim(k, "a", 0), release(k, "a", 1, 10)}
+		}, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 1, 5000) }, false, nil},
+		{"a renewal makes no number", nothing, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 1, 5000) }, false, nil},
+		{"release hands back what was not stamped", held, func(k protocol.Key) protocol.Write { return release(k, "a", 1, 700) }, true, func(l protocol.Lease) bool {
+			return l.Holder == "" && l.ExpiresAt.IsZero() && l.Version == 1 && l.ReservedUntil.Equal(at(700))
+		}},
+		{"release by another session is refused", held, func(k protocol.Key) protocol.Write { return release(k, "b", 1, 700) }, false, nil},
+		{"release of another version is refused", held, func(k protocol.Key) protocol.Write { return release(k, "a", 2, 700) }, false, nil},
+		{"abandon undoes a claim", held, func(k protocol.Key) protocol.Write { return protocol.Abandon{Key: k, Session: "a"} }, true, func(l protocol.Lease) bool {
+			return l.Holder == "" && l.Version == 1 && l.ReservedUntil.Equal(at(-1))
+		}},
+		{"abandon by another session is refused", held, func(k protocol.Key) protocol.Write { return protocol.Abandon{Key: k, Session: "b"} }, false, nil},
+		{"reap frees what was seen", renewed, func(k protocol.Key) protocol.Write { return protocol.Reap{Key: k, Holder: "a", Version: 1, Renewal: 3} }, true, func(l protocol.Lease) bool {
+			return l.Holder == "" && l.Version == 1 && l.ReservedUntil.Equal(at(21000)) && l.ExpiresAt.IsZero()
+		}},
+		{"reap leaves another holder", renewed, func(k protocol.Key) protocol.Write { return protocol.Reap{Key: k, Holder: "b", Version: 1, Renewal: 3} }, false, nil},
+		{"reap leaves another version", renewed, func(k protocol.Key) protocol.Write { return protocol.Reap{Key: k, Holder: "a", Version: 2, Renewal: 3} }, false, nil},
+		{"reap leaves a holder that came back", renewed, func(k protocol.Key) protocol.Write { return protocol.Reap{Key: k, Holder: "a", Version: 1, Renewal: 2} }, false, nil},
+		{"force release frees a held number", held, func(k protocol.Key) protocol.Write { return protocol.ForceRelease{Key: k, Version: 1} }, true, func(l protocol.Lease) bool {
+			return l.Holder == "" && l.ReservedUntil.Equal(at(16000))
+		}},
+		{"force release leaves another version", held, func(k protocol.Key) protocol.Write { return protocol.ForceRelease{Key: k, Version: 2} }, false, nil},
+		{"force release of a free number is refused", fresh, func(k protocol.Key) protocol.Write { return protocol.ForceRelease{Key: k, Version: 0} }, false, nil},
+		{"retire keeps the holder", held, func(k protocol.Key) protocol.Write { return protocol.Retire{Key: k, Retired: true} }, true, func(l protocol.Lease) bool {
+			return l.Retired && l.Holder == "a" && l.Version == 1
+		}},
+		{"retire makes no number", nothing, func(k protocol.Key) protocol.Write { return protocol.Retire{Key: k, Retired: true} }, false, nil},
+		{"un-retire makes no number", nothing, func(k protocol.Key) protocol.Write { return protocol.Retire{Key: k} }, false, nil},
+		{"raise ends the lease and reserves", held, func(k protocol.Key) protocol.Write { return protocol.Raise{Key: k, To: at(90000)} }, true, func(l protocol.Lease) bool {
+			return l.Holder == "" && l.ReservedUntil.Equal(at(90000)) && l.Version == 1
+		}},
+		{"raise lowers nothing", held, func(k protocol.Key) protocol.Write { return protocol.Raise{Key: k, To: at(15000)} }, false, nil},
+		{"a mark leaves all but the layout", renewed, func(k protocol.Key) protocol.Write { return mark(k, 2, 21001) }, true, func(l protocol.Lease) bool {
+			return l.Layout == 2 && l.Holder == "a" && l.Version == 1 && l.Renewal == 3 && l.ReservedUntil.Equal(at(21000)) && l.ExpiresAt.Equal(at(20000))
+		}},
+		{"a mark makes a number that is not there", nothing, func(k protocol.Key) protocol.Write { return mark(k, 1, 500) }, true, func(l protocol.Lease) bool {
+			return l.Layout == 1 && l.Version == 0 && l.Holder == "" && l.ReservedUntil.Equal(at(-1))
+		}},
+		{"no late seed makes a number without its mark", func(k protocol.Key) []protocol.Write { return []protocol.Write{mark(k, 1, 500)} }, seed, false, nil},
+		{"a mark is refused where the new width is reserved already", renewed, func(k protocol.Key) protocol.Write { return mark(k, 2, 21000) }, false, nil},
+		{"a late mark of an older try is refused", func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k), mark(k, 2, 500)} }, func(k protocol.Key) protocol.Write { return mark(k, 1, 500) }, false, nil},
+		{"a mark that is there is refused and shown", func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k), mark(k, 2, 500)} }, func(k protocol.Key) protocol.Write { return mark(k, 2, 500) }, false, func(l protocol.Lease) bool { return l.Layout == 2 }},
+		{"a claim that does not know the mark is refused", func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k), mark(k, 1, 500)} }, func(k protocol.Key) protocol.Write { return claim(k, "a", 0) }, false, nil},
+		{"a claim that knows the mark is done", func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k), mark(k, 1, 500)} },
+			changed(0, func(c *protocol.Claim) { c.Layout = 1 }), true, func(l protocol.Lease) bool { return l.Holder == "b" && l.Layout == 1 }},
+		{"a renewal that does not know the mark is refused", func(k protocol.Key) []protocol.Write {
+			return []protocol.Write{seed(k), claim(k, "a", 0), mark(k, 1, 90000)}
+		}, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 1, 5000) }, false, func(l protocol.Lease) bool { return l.Layout == 1 }},
+		{"a renewal that knows the mark is done", func(k protocol.Key) []protocol.Write {
+			return []protocol.Write{seed(k), claim(k, "a", 0), mark(k, 1, 90000)}
+		}, func(k protocol.Key) protocol.Write {
+			r := renew(k, "a", 1, 1, 5000)
+			r.Layout = 1
+			return r
+		}, true, nil},
+		{"a seed of a wider number has its mark", nothing, func(k protocol.Key) protocol.Write { return protocol.Seed{Key: k, Floor: at(90), Layout: 3} }, true, func(l protocol.Lease) bool {
+			return l.Layout == 3 && l.ReservedUntil.Equal(at(90))
+		}},
+		{"raise makes no number", nothing, func(k protocol.Key) protocol.Write { return protocol.Raise{Key: k, To: at(15000)} }, false, nil},
+	}
+}
+
+func (c conformanceCase) run(t *testing.T, s protocol.Store, k protocol.Key) {
+	for i, w := range c.history(k) {
+		if res, err := s.Write(t.Context(), w); err != nil || !res.Applied {
+			t.Fatalf("write %d of the history, %+v: %+v, %v", i, w, res, err)
+		}
+	}
+	before, err := s.Get(t.Context(), k.Pool, k.NodeID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := c.write(k)
+	res, err := s.Write(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Applied != c.applied {
+		t.Fatalf("applied is %v, want %v: %+v on %+v", res.Applied, c.applied, w, before)
+	}
+	sameAsApply(t, w, before, res)
+	if c.check != nil && !c.check(*res.Lease) {
+		t.Errorf("%+v left %+v", w, *res.Lease)
+	}
+	after, err := s.Get(t.Context(), k.Pool, k.NodeID)
+	if err != nil || !reflect.DeepEqual(after, res.Lease) {
+		t.Errorf("the answer was %+v, the item is %+v, %v", res.Lease, after, err)
+	}
+}
+
+// sameAsApply compares a store's answer with the write's own idea of it.
+func sameAsApply(t *testing.T, w protocol.Write, before *protocol.Lease, res protocol.Result) {
+	t.Helper()
+	want, applied := w.Apply(before)
+	if !applied {
+		if res.Applied || !reflect.DeepEqual(res.Lease, before) {
+			t.Fatalf("%+v on %+v: got %+v, want a refusal that shows the item", w, before, res)
+		}
+		return
+	}
+	if !res.Applied || res.Lease == nil || !reflect.DeepEqual(*res.Lease, want) {
+		t.Fatalf("%+v on %+v:\ngot  %v %+v\nwant %+v", w, before, res.Applied, res.Lease, want)
+	}
+}
+
+// randomWrites does thousands of writes whose values lie close together, so that
+// every comparison is met from below, above and at equality.
+func randomWrites(t *testing.T, s protocol.Store) {
+	seeds := [2]uint64{rand.Uint64(), rand.Uint64()}
+	t.Logf("rand.NewPCG(%d, %d)", seeds[0], seeds[1])
+	r := rand.New(rand.NewPCG(seeds[0], seeds[1]))
+	sessions := []string{"a", "b"}
+	model := map[protocol.Key]*protocol.Lease{}
+	for range 3000 {
+		k := protocol.Key{Pool: "random", NodeID: r.IntN(3)}
+		version, renewal, session, ms := int64(r.IntN(3)), int64(r.IntN(3)), sessions[r.IntN(2)], r.IntN(4)-2
+		cur := model[k]
+		if cur != nil { // most of the time close to the truth
+			version, renewal = cur.Version+int64(r.IntN(2)*r.IntN(2)), cur.Renewal+int64(r.IntN(3)-1)
+			ms += int(cur.ReservedUntil.Sub(t0).Milliseconds())
+		}
+		var w protocol.Write
+		switch r.IntN(13) {
+		case 0:
+			w = protocol.Seed{Key: k, Floor: at(ms)}
+		case 1, 2, 3:
+			c := claim(k, session, ms-2+r.IntN(4))
+			c.ClaimGuard, c.ExpiresAt, c.ReservedUntil = 2*time.Millisecond, at(ms+r.IntN(3)), at(ms+r.IntN(6))
+			c.Metadata, c.Layout = map[string]string{}, int64(r.IntN(4))
+			w = c
+		case 4, 5:
+			n := renew(k, session, version, renewal, 0)
+			n.ExpiresAt, n.ReservedUntil, n.Layout = at(ms+1), at(ms+2), int64(r.IntN(4))
+			if r.IntN(2) == 0 {
+				n.Metadata = map[string]string{"ms": fmt.Sprint(ms)}
+			}
+			w = n
+		case 6:
+			w = release(k, session, version, ms)
+		case 7:
+			w = protocol.Abandon{Key: k, Session: session}
+		case 8:
+			w = protocol.Reap{Key: k, Holder: session, Version: version, Renewal: renewal}
+		case 9:
+			w = protocol.ForceRelease{Key: k, Version: version}
+		case 10:
+			w = protocol.Retire{Key: k, Retired: r.IntN(4) == 0}
+		case 12:
+			w = protocol.Mark{Key: k, Try: int64(1 + r.IntN(3)), From: at(ms + r.IntN(3)), Floor: at(ms)}
+		case 11:
+			w = protocol.Raise{Key: k, To: at(ms)}
+		}
+		res, err := s.Write(t.Context(), w)
+		if err != nil {
+			t.Fatalf("%+v on %+v: %v", w, cur, err)
+		}
+		sameAsApply(t, w, cur, res)
+		if res.Applied {
+			model[k] = res.Lease
+		}
+	}
+}
+
+// reads checks Get and Group over the border of two groups and of two pools
+// whose names are alike.
+func reads(t *testing.T, s protocol.Store) {
+	for _, k := range []protocol.Key{{Pool: "p", NodeID: 255}, {Pool: "p", NodeID: 256}, {Pool: "p", NodeID: 300}, {Pool: "p2", NodeID: 257}} {
+		if _, err := s.Write(t.Context(), seed(k)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l, err := s.Get(t.Context(), "p", 257); err != nil || l != nil {
+		t.Errorf("a number that was never seeded: %+v, %v", l, err)
+	}
+	g, err := s.Group(t.Context(), "p", 1)
+	if err != nil || len(g.Corrupt) > 0 {
+		t.Fatal(g.Corrupt, err)
+	}
+	got := ""
+	for _, l := range g.Leases {
+		got += fmt.Sprint(l.Pool, "/", l.NodeID, " ")
+	}
+	if want := "p/256 p/300 "; got != want {
+		t.Errorf("group 1 of p is %q, want %q", got, want)
+	}
+}
+
+// oneOfMany lets many claim one number at once: one of them gets it.
+func oneOfMany(t *testing.T, s protocol.Store) {
+	for round := range 20 {
+		k := protocol.Key{Pool: "p", NodeID: round}
+		if _, err := s.Write(t.Context(), seed(k)); err != nil {
+			t.Fatal(err)
+		}
+		var won atomic.Int32
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() {
+				res, err := s.Write(t.Context(), claim(k, fmt.Sprint("session ", i), 0))
+				if err != nil {
+					t.Error(err)
+				}
+				if res.Applied {
+					won.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if won.Load() != 1 {
+			t.Fatalf("round %d: %d of 16 claims were applied", round, won.Load())
+		}
+	}
+}

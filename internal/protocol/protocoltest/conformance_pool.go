@@ -1,0 +1,122 @@
+package protocoltest
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// poolWrites checks the pool's own item.
+func poolWrites(t *testing.T, s protocol.Store) {
+	if _, err := s.PoolItem(t.Context(), "p"); err == nil {
+		t.Fatal("a pool that was never made has an item")
+	}
+	var cur *protocol.PoolItem
+	for i, w := range []protocol.PoolWrite{
+		protocol.OpenGroups{Pool: "p", From: 1, To: 2}, // there is no pool
+		protocol.ResizePool{Pool: "p", From: 300, To: 20, At: at(1)},
+		protocol.CreatePool{Pool: "p", Size: 300, OpenGroups: 1, ReservedLow: 8, At: at(0)},
+		protocol.CreatePool{Pool: "p", Size: 700, OpenGroups: 2, At: at(1)}, // it exists
+		protocol.OpenGroups{Pool: "p", From: 1, To: 2},
+		protocol.OpenGroups{Pool: "p", From: 1, To: 3}, // someone was first
+		protocol.ResizePool{Pool: "p", From: 300, To: 700, At: at(5)},
+		protocol.ResizePool{Pool: "p", From: 300, To: 100, At: at(6)},
+	} {
+		want, applied := w.Apply(cur)
+		res, err := s.WritePool(t.Context(), w)
+		if err != nil || res.Applied != applied {
+			t.Fatalf("%d: %+v: %+v, %v", i, w, res, err)
+		}
+		if applied {
+			cur = &want
+		}
+		if (res.Pool == nil) != (cur == nil) || cur != nil && !reflect.DeepEqual(withoutServerTime(*res.Pool), *cur) {
+			t.Fatalf("%d: %+v: got %+v, want %+v", i, w, res.Pool, cur)
+		}
+	}
+	got, err := s.PoolItem(t.Context(), "p")
+	if err != nil || !reflect.DeepEqual(withoutServerTime(got), *cur) {
+		t.Errorf("got %+v, %v, want %+v", got, err, *cur)
+	}
+}
+
+// widenings checks the writes of a narrow pool's item.
+func widenings(t *testing.T, s protocol.Store) {
+	var cur *protocol.PoolItem
+	begin := func(try int64, seen protocol.WidenState, from, bits int) protocol.PoolWrite {
+		return protocol.BeginWiden{Pool: "p", Try: try, Seen: seen, From: at(from), Bits: bits}
+	}
+	commit := func(try int64, from, bits int) protocol.PoolWrite {
+		return protocol.CommitWiden{Pool: "p", Try: try, From: at(from), Bits: bits}
+	}
+	void := func(try int64) protocol.PoolWrite { return protocol.VoidWiden{Pool: "p", Try: try} }
+	add := func(from, to int, try int64) protocol.PoolWrite {
+		return protocol.AddNumbers{Pool: "p", From: from, To: to, Try: try}
+	}
+	for i, c := range []struct {
+		w       protocol.PoolWrite
+		applied bool
+	}{
+		{begin(1, protocol.WidenDone, 100, 10), false}, // there is no pool
+		{protocol.CreatePool{Pool: "p", Size: 65536, OpenGroups: 1, NodeBits: 9, Numbers: 512, At: at(0)}, true},
+		{void(0), false}, // it is done
+		{commit(0, 0, 9), false},
+		{begin(2, protocol.WidenDone, 100, 10), false}, // that is not the next one
+		{begin(1, protocol.WidenVoid, 100, 10), false}, // that is not what it was
+		{begin(1, protocol.WidenDone, 100, 10), true},
+		{begin(1, protocol.WidenDone, 101, 10), false},
+		{add(512, 1024, 1), false}, // it is open
+		{commit(1, 101, 10), false},
+		{commit(1, 100, 11), false},
+		{void(1), true},
+		{commit(1, 100, 10), false}, // it is void
+		{void(1), false},
+		{begin(2, protocol.WidenOpen, 200, 10), false},
+		{begin(2, protocol.WidenVoid, 200, 10), true},
+		{commit(1, 100, 10), false}, // it is another try's turn
+		{void(1), false},
+		{begin(3, protocol.WidenOpen, 300, 10), true}, // which makes the one before void
+		{commit(2, 200, 10), false},
+		{commit(3, 300, 10), true},
+		{commit(3, 300, 10), false},
+		{void(3), false},
+		{begin(4, protocol.WidenOpen, 400, 10), false}, // it is done by now
+		{add(500, 1024, 3), false},
+		{add(512, 1024, 2), false},
+		{add(512, 1024, 3), true},
+		{begin(4, protocol.WidenDone, 400, 11), true},
+	} {
+		want, applied := c.w.Apply(cur)
+		res, err := s.WritePool(t.Context(), c.w)
+		if err != nil || res.Applied != c.applied || applied != c.applied {
+			t.Fatalf("%d: %+v on %+v: applied %v by the store, %v by Apply, want %v, %v", i, c.w, cur, res.Applied, applied, c.applied, err)
+		}
+		if applied {
+			cur = &want
+		}
+		if (res.Pool == nil) != (cur == nil) || cur != nil && !reflect.DeepEqual(withoutServerTime(*res.Pool), *cur) {
+			t.Fatalf("%d: %+v: got %+v, want %+v", i, c.w, res.Pool, cur)
+		}
+	}
+	if len(cur.Eras) != 2 || !cur.Eras[1].From.Equal(at(300)) || cur.Eras[1].NodeBits != 10 || cur.Numbers != 1024 {
+		t.Errorf("%+v", cur)
+	}
+	// A pool of one width has no tries.
+	for i, w := range []protocol.PoolWrite{
+		protocol.CreatePool{Pool: "q", Size: 2, OpenGroups: 1, At: at(0)},
+		protocol.BeginWiden{Pool: "q", Try: 1, From: at(100), Bits: 10},
+		protocol.AddNumbers{Pool: "q", To: 2},
+		protocol.VoidWiden{Pool: "q"},
+	} {
+		if res, err := s.WritePool(t.Context(), w); err != nil || res.Applied != (i == 0) || res.Pool.Widening != (protocol.Widening{}) {
+			t.Errorf("%+v: %+v, %v", w, res, err)
+		}
+	}
+}
+
+func withoutServerTime(p protocol.PoolItem) protocol.PoolItem {
+	p.ServerTime = time.Time{}
+	return p
+}

@@ -1,0 +1,46 @@
+package protocol
+
+import "context"
+
+// Store is where the items live. The one that counts is [NewDynamoDB];
+// leasetest.NewMemory is for tests. Both pass protocoltest.Conformance.
+//
+// An error whose outcome is unknown (time-out, 5xx) may be followed by the
+// write all the same, even much later. Errors that no retry mends are one of
+// the sentinels of this package; a *[CorruptError] concerns one item.
+type Store interface {
+	// Check tells whether the table can keep leases: it exists, has our keys and
+	// no unsafe replication. It costs no read units.
+	Check(ctx context.Context) error
+	// PoolItem reads a pool's item, strongly consistent; ErrPoolNotSeeded.
+	PoolItem(ctx context.Context, pool string) (PoolItem, error)
+	// Get reads one number, strongly consistent; nil when it was never seeded.
+	Get(ctx context.Context, pool string, nodeID int) (*Lease, error)
+	// Group reads the numbers of one group, strongly consistent, in order.
+	Group(ctx context.Context, pool string, group int) (Group, error)
+	// Write does one conditional write, with one attempt.
+	Write(ctx context.Context, w Write) (Result, error)
+	// WritePool does one conditional write of a pool's item, with one attempt.
+	WritePool(ctx context.Context, w PoolWrite) (PoolResult, error)
+}
+
+// Group is what one group of numbers holds.
+type Group struct {
+	Leases  []Lease
+	Corrupt []*CorruptError
+}
+
+// Result is a store's answer to a [Write].
+type Result struct {
+	// Applied says that the condition held and the write was done.
+	Applied bool
+	// Lease is the item after the write, or, when it was refused, the item that
+	// refused it; nil when there is none.
+	Lease *Lease
+}
+
+// PoolResult is a store's answer to a [PoolWrite].
+type PoolResult struct {
+	Applied bool
+	Pool    *PoolItem
+}

@@ -1,0 +1,227 @@
+package protocol
+
+import (
+	"maps"
+	"time"
+)
+
+// Key names the item of a number.
+type Key struct {
+	Pool   string
+	NodeID int
+}
+
+// Item gives the key itself; every write has it by embedding.
+func (k Key) Item() Key { return k }
+
+// Write is one conditional write of a number's item, as a value. The DynamoDB
+// store sends it as an UpdateItem (expressions.go has the expressions and the
+// invariants that they keep); other stores call Apply under their lock, and so
+// does whoever only asks whether a write could be done. The two forms are held
+// together by protocoltest.Conformance.
+type Write interface {
+	Item() Key
+	// Apply gives the item as the write would leave it, or false when its
+	// condition refuses. old is nil where there is no item, and is not changed.
+	Apply(old *Lease) (Lease, bool)
+}
+
+// Seed makes a number exist. Floor is the last millisecond that nobody may
+// stamp: now, or later where fixed numbers were in use before.
+type Seed struct {
+	Key
+	Floor time.Time
+	// Layout is the latest widening try of a narrow pool; else 0.
+	Layout int64
+}
+
+// Apply implements [Write].
+func (w Seed) Apply(old *Lease) (Lease, bool) {
+	if old != nil {
+		return Lease{}, false
+	}
+	return Lease{Pool: w.Pool, NodeID: w.NodeID, ReservedUntil: Trunc(w.Floor), Layout: w.Layout}, true
+}
+
+// Claim takes a number that is free or expired.
+type Claim struct {
+	Key
+	Session, Task string
+	// At is the claimant's wall clock, read before the request is sent.
+	At         time.Time
+	ClaimGuard time.Duration // σ: how long after its expiry a lease is left alone
+	TTL        time.Duration // for people and metrics; ExpiresAt counts
+	// ExpiresAt and ReservedUntil are asked for: At + TTL and At + reserve.
+	ExpiresAt, ReservedUntil time.Time
+	Layout                   int64 // the newest layout that the claimant knows
+	Metadata                 map[string]string
+}
+
+// Apply implements [Write].
+func (w Claim) Apply(old *Lease) (Lease, bool) {
+	switch {
+	case old == nil, old.Retired, old.Layout > w.Layout:
+		return Lease{}, false
+	case old.Holder != "" && !old.ExpiresAt.Before(w.expiredBefore()):
+		return Lease{}, false
+	case old.ReservedUntil.After(w.reservedBy()):
+		return Lease{}, false
+	}
+	l := old.Clone()
+	l.Holder, l.Task, l.Version, l.Renewal, l.TTL = w.Session, w.Task, old.Version+1, 0, w.TTL
+	l.ExpiresAt, l.NotBefore, l.ReservedUntil = Trunc(w.ExpiresAt), old.ReservedUntil, Trunc(w.ReservedUntil)
+	l.Metadata = maps.Clone(w.Metadata)
+	return l, true
+}
+
+// expiredBefore is the time before which a lease must have expired: claimants
+// wait σ longer than the holder's own guard already makes them.
+func (w Claim) expiredBefore() time.Time { return Trunc(w.At.Add(-w.ClaimGuard)) }
+
+// reservedBy is the latest reserved_until that a claim takes over. It is never
+// above the one asked for, so that a claim does not lower what is reserved.
+func (w Claim) reservedBy() time.Time {
+	by := Trunc(w.At.Add(w.ClaimGuard))
+	if until := Trunc(w.ReservedUntil); until.Before(by) {
+		return until
+	}
+	return by
+}
+
+// Renew keeps a number for its holder.
+type Renew struct {
+	Key
+	Session string
+	Version int64
+	// Renewal is the number of this attempt inside the version; a later attempt
+	// has a larger one, and an earlier one that arrives late is refused.
+	Renewal int64
+	// ExpiresAt and ReservedUntil are never below any that this version asked
+	// for or saw, confirmed or not: see lease.term.attempt.
+	ExpiresAt, ReservedUntil time.Time
+	Layout                   int64
+	// Metadata replaces what the holder says of itself; nil leaves it.
+	Metadata map[string]string
+}
+
+// Apply implements [Write].
+func (w Renew) Apply(old *Lease) (Lease, bool) {
+	if old == nil || old.Holder != w.Session || old.Version != w.Version || old.Renewal >= w.Renewal || old.Layout > w.Layout {
+		return Lease{}, false
+	}
+	l := old.Clone()
+	l.ExpiresAt, l.ReservedUntil, l.Renewal = Trunc(w.ExpiresAt), Trunc(w.ReservedUntil), w.Renewal
+	if w.Metadata != nil {
+		l.Metadata = maps.Clone(w.Metadata)
+	}
+	return l, true
+}
+
+// Release gives a number back. It is sent after every generator was fenced, and
+// hands back the milliseconds that were not stamped.
+type Release struct {
+	Key
+	Session string
+	Version int64
+	// ReservedUntil is the last millisecond stamped, or not_before if none was.
+	ReservedUntil time.Time
+}
+
+// Apply implements [Write].
+func (w Release) Apply(old *Lease) (Lease, bool) {
+	if old == nil || old.Holder != w.Session || old.Version != w.Version {
+		return Lease{}, false
+	}
+	l := freed(old)
+	l.ReservedUntil = Trunc(w.ReservedUntil)
+	return l, true
+}
+
+// Abandon gives a number back whose claim may or may not have been done, by a
+// session that stamped nothing.
+type Abandon struct {
+	Key
+	Session string
+}
+
+// Apply implements [Write].
+func (w Abandon) Apply(old *Lease) (Lease, bool) {
+	if old == nil || old.Holder != w.Session {
+		return Lease{}, false
+	}
+	l := freed(old)
+	l.ReservedUntil = old.NotBefore
+	return l, true
+}
+
+// Reap frees a lease that was seen expired, if nothing happened to it since.
+type Reap struct {
+	Key
+	Holder           string
+	Version, Renewal int64 // as seen
+}
+
+// Apply implements [Write].
+func (w Reap) Apply(old *Lease) (Lease, bool) {
+	if old == nil || old.Holder != w.Holder || old.Version != w.Version || old.Renewal != w.Renewal {
+		return Lease{}, false
+	}
+	return freed(old), true
+}
+
+// ForceRelease frees a lease by an operator's word, whether expired or not. IDs
+// stay unique, since what is reserved stays reserved.
+type ForceRelease struct {
+	Key
+	Version int64 // as the operator saw it
+}
+
+// Apply implements [Write].
+func (w ForceRelease) Apply(old *Lease) (Lease, bool) {
+	if old == nil || old.Holder == "" || old.Version != w.Version {
+		return Lease{}, false
+	}
+	return freed(old), true
+}
+
+// Retire takes a number out of use, or back into it. It touches nothing else:
+// the holder of a retired number may finish.
+type Retire struct {
+	Key
+	Retired bool
+}
+
+// Apply implements [Write].
+func (w Retire) Apply(old *Lease) (Lease, bool) {
+	if old == nil {
+		return Lease{}, false
+	}
+	l := old.Clone()
+	l.Retired = w.Retired
+	return l, true
+}
+
+// Raise ends whatever lease there is and reserves every millisecond up to a
+// time. It is for tables restored from a backup, which remember too little.
+type Raise struct {
+	Key
+	To time.Time
+}
+
+// Apply implements [Write].
+func (w Raise) Apply(old *Lease) (Lease, bool) {
+	if old == nil || !old.ReservedUntil.Before(Trunc(w.To)) {
+		return Lease{}, false
+	}
+	l := freed(old)
+	l.ReservedUntil = Trunc(w.To)
+	return l, true
+}
+
+// freed is the item without its holder. Version and reserved_until stay: the one
+// is the fencing token, the other keeps the next holder off this one's IDs.
+func freed(old *Lease) Lease {
+	l := old.Clone()
+	l.Holder, l.ExpiresAt = "", time.Time{}
+	return l
+}

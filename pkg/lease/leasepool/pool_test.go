@@ -1,0 +1,168 @@
+package leasepool_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+// seeded is the pool "orders" with numbers from low to size-1. Those of old were
+// seeded an hour ago, so that leases of the past can be made with them.
+func seeded(t testing.TB, s protocol.Store, size, low int, old ...int) *leasepool.Pool {
+	t.Helper()
+	p := leasepool.Open(s, "orders")
+	for _, node := range old {
+		if _, err := s.Write(t.Context(), protocol.Seed{Key: protocol.Key{Pool: "orders", NodeID: node}, Floor: time.Now().Add(-time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Seed(t.Context(), leasepool.Spec{Size: size, ReservedLow: low}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// all gives the numbers of a pool by number, and which are corrupt.
+func all(t testing.TB, p *leasepool.Pool) (leases map[int]protocol.Lease, corrupt []int) {
+	t.Helper()
+	leases = map[int]protocol.Lease{}
+	last := -1
+	for l, err := range p.Leases(t.Context()) {
+		var c *protocol.CorruptError
+		switch {
+		case errors.As(err, &c):
+			corrupt = append(corrupt, l.NodeID)
+		case err != nil:
+			t.Fatal(err)
+		case l.NodeID <= last:
+			t.Fatalf("node %d follows node %d", l.NodeID, last)
+		default:
+			leases[l.NodeID], last = l, l.NodeID
+		}
+	}
+	return leases, corrupt
+}
+
+// renew is what the holder of l would send next.
+func renew(l protocol.Lease, at time.Time) protocol.Renew {
+	return protocol.Renew{
+		Key: protocol.Key{Pool: l.Pool, NodeID: l.NodeID}, Session: l.Holder, Version: l.Version, Renewal: l.Renewal + 1,
+		ExpiresAt: at.Add(l.TTL), ReservedUntil: at.Add(l.TTL + time.Second),
+	}
+}
+
+// through is a store whose writes and answers a test looks at or changes.
+type through struct {
+	protocol.Store
+	before func(w protocol.Write) error
+	server func() time.Time
+}
+
+func (s through) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
+	if s.before != nil {
+		if err := s.before(w); err != nil {
+			return protocol.Result{}, err
+		}
+	}
+	return s.Store.Write(ctx, w)
+}
+
+func (s through) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	p, err := s.Store.PoolItem(ctx, pool)
+	if s.server != nil {
+		p.ServerTime = s.server()
+	}
+	return p, err
+}
+
+// stopAfter ends a context at the nth write of a kind, without doing it.
+func stopAfter[W protocol.Write](t *testing.T, s protocol.Store, n int64) (context.Context, protocol.Store) {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	var count atomic.Int64
+	return ctx, through{Store: s, before: func(w protocol.Write) error {
+		if _, ok := w.(W); ok && count.Add(1) >= n {
+			cancel()
+			return context.Canceled
+		}
+		return nil
+	}}
+}
+
+func errorHas(t *testing.T, err error, texts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one with %q", texts)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("error %q does not say %q", err, text)
+		}
+	}
+}
+
+// Leases end where the reader stops, and go on behind a pool that was made
+// smaller.
+func TestLeases(t *testing.T) {
+	s := leasetest.NewMemory("orders", 600)
+	p := leasepool.Open(s, "orders")
+	if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if leases, _ := all(t, p); len(leases) != 600 || !leases[599].Retired || leases[9].Retired {
+		t.Errorf("%d leases, want all 600 and the highest retired", len(leases))
+	}
+	for l := range p.Leases(t.Context()) {
+		if l.NodeID == 3 {
+			break
+		}
+	}
+	s.SetOutage(fmt.Errorf("%w: gone", protocol.ErrTable))
+	for _, err := range p.Leases(t.Context()) {
+		if !errors.Is(err, protocol.ErrTable) {
+			t.Errorf("error %v, want ErrTable", err)
+		}
+	}
+}
+
+// What writes goes by this machine's clock, so a wrong one is refused, also before
+// there is a pool. What reads is not.
+func TestPoolClock(t *testing.T) {
+	for _, off := range []time.Duration{-10 * time.Second, 10 * time.Second} {
+		for _, memory := range []*leasetest.Memory{leasetest.NewMemory("", 0), leasetest.NewMemory("orders", 2)} {
+			p := leasepool.Open(through{Store: memory, server: func() time.Time { return time.Now().Add(off) }}, "orders")
+			before := memory.Writes()
+			_, seed := p.Seed(t.Context(), leasepool.Spec{Size: 2})
+			_, resize := p.Resize(t.Context(), leasepool.Spec{Size: 3})
+			_, raise := p.Raise(t.Context(), time.Now())
+			_, reap := p.Reap(t.Context())
+			for verb, err := range map[string]error{"seed": seed, "resize": resize, "raise": raise, "reap": reap} {
+				if !errors.Is(err, protocol.ErrClockSkew) {
+					t.Errorf("%s with a clock that is off by %v: %v, want ErrClockSkew", verb, off, err)
+				}
+			}
+			if memory.Writes() != before {
+				t.Errorf("%d writes", memory.Writes()-before)
+			}
+			if _, err := p.Stats(t.Context()); errors.Is(err, protocol.ErrClockSkew) {
+				t.Errorf("stats: %v", err)
+			}
+		}
+	}
+}
+
+func TestPoolNames(t *testing.T) {
+	p := leasepool.Open(leasetest.NewMemory("", 0), "orders#1")
+	_, err := p.Stats(t.Context())
+	errorHas(t, err, `"orders#1"`, "A-Z")
+	_, err = p.ForceRelease(t.Context(), 1, 1)
+	errorHas(t, err, `"orders#1"`)
+}

@@ -1,0 +1,264 @@
+package leasepool_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+// inUse tells whether exactly the numbers below size are there and in use.
+func inUse(t *testing.T, p *leasepool.Pool, size int) {
+	t.Helper()
+	leases, _ := all(t, p)
+	for n := range size {
+		if l, ok := leases[n]; !ok || l.Retired {
+			t.Fatalf("node %d of %d: %v, %+v", n, size, ok, l)
+		}
+	}
+	for n, l := range leases {
+		if n >= size && !l.Retired {
+			t.Fatalf("node %d is in use in a pool of %d", n, size)
+		}
+	}
+	s, err := p.Stats(t.Context())
+	if err != nil || s.Pool.Size != size {
+		t.Fatalf("size %d, want %d, %v", s.Pool.Size, size, err)
+	}
+}
+
+func TestResize(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, corrupt func(int)) {
+		p := seeded(t, s, 300, 1)
+		held := fixture.Hold(t, s, 290, time.Now(), 15*time.Second)
+		resize := func(size int) leasepool.Changes {
+			t.Helper()
+			c, err := p.Resize(t.Context(), leasepool.Spec{Size: size, ReservedLow: 1})
+			if err != nil || c.Pool.Size != size {
+				t.Fatalf("resize to %d: %+v, %v", size, c, err)
+			}
+			return c
+		}
+
+		if c := resize(20); c.Retired != 280 || c.Finishing != 1 || c.Seeded != 0 {
+			t.Errorf("shrinking: %+v", c)
+		}
+		// Nothing is deleted, and the holder of a retired number may finish.
+		leases, _ := all(t, p)
+		if len(leases) != 299 || !leases[299].Retired || leases[19].Retired {
+			t.Errorf("%d numbers, %+v", len(leases), leases[19])
+		}
+		if res, err := s.Write(t.Context(), renew(held, time.Now())); err != nil || !res.Applied || !res.Lease.Retired {
+			t.Errorf("renewal of a retired number: %+v, %v", res, err)
+		}
+		if c := resize(20); c.Retired != 0 || c.Restored != 0 || c.Finishing != 1 {
+			t.Errorf("shrinking again: %+v", c)
+		}
+
+		want := leasepool.Changes{Restored: 280, Seeded: 300}
+		if corrupt != nil {
+			corrupt(550)
+			want.Seeded--
+		}
+		c := resize(600)
+		if c.Restored != want.Restored || c.Seeded != want.Seeded || c.Finishing != 0 || (c.Corrupt[550] != "") != (corrupt != nil) {
+			t.Errorf("growing: %+v", c)
+		}
+		leases, _ = all(t, p)
+		if l := leases[290]; l.Retired || l.Version != held.Version || l.Holder != held.Holder {
+			t.Errorf("node 290 is %+v, want it as it was", l)
+		}
+		if _, ok := leases[0]; ok {
+			t.Error("the reserved number was seeded")
+		}
+	})
+}
+
+func TestResizeRefuses(t *testing.T) {
+	p := leasepool.Open(leasetest.NewMemory("", 0), "orders")
+	if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 5}); !errors.Is(err, protocol.ErrPoolNotSeeded) {
+		t.Errorf("resize of no pool: %v", err)
+	}
+	p = leasepool.Open(leasetest.NewMemory("orders", 5), "orders")
+	_, err := p.Resize(t.Context(), leasepool.Spec{})
+	errorHas(t, err, "size 0")
+	_, err = p.Resize(t.Context(), leasepool.Spec{Size: 9, ReservedLow: 2})
+	errorHas(t, err, "reserved", "another pool")
+	inUse(t, p, 5)
+}
+
+// Wherever a resize is cut off, no agent is led to a number that is not there,
+// and the next run ends it.
+func TestResizeResumes(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		from, to int
+		size     int // of the pool when cut off
+		cut      func(*testing.T, *leasetest.Memory) (*leasepool.Pool, leasepool.Spec, func(leasepool.Spec) error)
+	}{
+		{name: "growing", from: 300, to: 600, size: 300, cut: cutResize[protocol.Seed]},
+		{name: "shrinking", from: 600, to: 300, size: 300, cut: cutResize[protocol.Retire]},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := leasetest.NewMemory("orders", c.from)
+			p, spec, run := c.cut(t, s)
+			spec.Size = c.to
+			errorHas(t, run(spec), "run it again")
+			if item, err := s.PoolItem(t.Context(), "orders"); err != nil || item.Size != c.size {
+				t.Errorf("size %d when cut off, want %d, %v", item.Size, c.size, err)
+			}
+			if _, err := p.Resize(t.Context(), spec); err != nil {
+				t.Fatal(err)
+			}
+			inUse(t, p, c.to)
+		})
+	}
+}
+
+// cutResize gives a resize that stops at its 50th write of kind W.
+func cutResize[W protocol.Write](t *testing.T, s *leasetest.Memory) (*leasepool.Pool, leasepool.Spec, func(leasepool.Spec) error) {
+	ctx, cut := stopAfter[W](t, s, 50)
+	return leasepool.Open(s, "orders"), leasepool.Spec{}, func(spec leasepool.Spec) error {
+		_, err := leasepool.Open(cut, "orders").Resize(ctx, spec)
+		return err
+	}
+}
+
+// Resizes at the same time, to the same size or to others, leave the numbers as
+// the pool's item says, and who did not get their size is told.
+func TestResizeTogether(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
+		p := seeded(t, s, 30, 0)
+		for _, sizes := range [][]int{{60, 60, 60}, {20, 20}, {10, 300, 40, 25}} {
+			var right atomic.Int64
+			fixture.Together(len(sizes), func(i int) {
+				c, err := leasepool.Open(s, "orders").Resize(t.Context(), leasepool.Spec{Size: sizes[i]})
+				if err == nil {
+					right.Store(int64(c.Pool.Size))
+				} else {
+					errorHas(t, err, "someone else")
+				}
+			})
+			if right.Load() == 0 {
+				t.Errorf("resizes to %v: nobody got their size", sizes)
+			}
+			item, err := s.PoolItem(t.Context(), "orders")
+			if err != nil {
+				t.Fatal(err)
+			}
+			inUse(t, p, item.Size)
+		}
+	})
+}
+
+// Someone grows the pool while a shrink is retiring: the shrink, which comes
+// last, does not leave retired numbers in a pool that is large.
+func TestResizeOvertaken(t *testing.T) {
+	s := leasetest.NewMemory("orders", 100)
+	var once atomic.Bool
+	p := leasepool.Open(s, "orders")
+	slow := through{Store: s, before: func(w protocol.Write) error {
+		if _, ok := w.(protocol.Retire); ok && !once.Swap(true) {
+			if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 200}); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	}}
+	_, err := leasepool.Open(slow, "orders").Resize(t.Context(), leasepool.Spec{Size: 10})
+	errorHas(t, err, "resized to 200")
+	inUse(t, p, 200)
+}
+
+// After a restore no millisecond up to the time given can be stamped again, with
+// any number that the pool ever had.
+func TestRaise(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, corrupt func(int)) {
+		p := seeded(t, s, 600, 0)
+		now := time.Now()
+		held := fixture.Hold(t, s, 3, now, 15*time.Second)
+		if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 10}); err != nil {
+			t.Fatal(err)
+		}
+		if corrupt != nil {
+			corrupt(5)
+		}
+		to := now.Add(time.Minute).Truncate(time.Millisecond)
+		c, err := p.Raise(t.Context(), to)
+		if err != nil || c.Raised < 599 || (c.Corrupt[5] != "") != (corrupt != nil) {
+			t.Fatalf("raise: %+v, %v", c, err)
+		}
+		leases, _ := all(t, p)
+		for n, l := range leases {
+			if l.Holder != "" || !l.ReservedUntil.Equal(to) || l.Retired != (n >= 10) {
+				t.Fatalf("node %d is %+v", n, l)
+			}
+		}
+		if leases[3].Version != held.Version {
+			t.Errorf("version %d, want %d", leases[3].Version, held.Version)
+		}
+		if res, err := s.Write(t.Context(), renew(held, time.Now())); err != nil || res.Applied {
+			t.Errorf("the holder of before renews: %+v, %v", res, err)
+		}
+
+		// Never back, and not to a time that has passed.
+		if c, err = p.Raise(t.Context(), now.AddDate(-1, 0, 0)); err != nil || c.Raised != 0 {
+			t.Errorf("raise to an earlier time: %+v, %v", c, err)
+		}
+		_, err = p.Raise(t.Context(), now.AddDate(3, 0, 0))
+		errorHas(t, err, "a year ahead")
+	})
+}
+
+func TestForceRelease(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
+		p := seeded(t, s, 4, 0)
+		held := fixture.Hold(t, s, 2, time.Now(), 15*time.Second)
+
+		_, err := p.ForceRelease(t.Context(), 2, held.Version-1)
+		errorHas(t, err, "version 1", "not 0", "look again")
+		_, err = p.ForceRelease(t.Context(), 9, 1)
+		errorHas(t, err, "no node 9")
+		for _, node := range []int{-1, 65536} {
+			_, err = p.ForceRelease(t.Context(), node, 1)
+			errorHas(t, err, "0 to 65535")
+		}
+		for range 2 { // the second time as if the first answer had been lost
+			l, err := p.ForceRelease(t.Context(), 2, held.Version)
+			if err != nil || l.Holder != "" || l.Version != held.Version || !l.ReservedUntil.Equal(held.ReservedUntil) {
+				t.Errorf("force release: %+v, %v", l, err)
+			}
+		}
+		if res, err := s.Write(t.Context(), renew(held, time.Now())); err != nil || res.Applied {
+			t.Errorf("the holder renews: %+v, %v", res, err)
+		}
+	})
+}
+
+// Numbers that a resize left behind, when it was cut off, lie behind a gap.
+func TestResizeBehindGap(t *testing.T) {
+	s := leasetest.NewMemory("orders", 600)
+	fixture.Hold(t, s, 590, time.Now(), time.Hour)
+	p := leasepool.Open(s, "orders")
+	far := protocol.Key{Pool: "orders", NodeID: 5000}
+	if _, err := s.Write(t.Context(), protocol.Seed{Key: far, Floor: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := p.Resize(t.Context(), leasepool.Spec{Size: 20}); err != nil || c.Retired != 581 || c.Finishing != 1 {
+		t.Errorf("shrinking: %+v, %v", c, err)
+	}
+	// Growing looks at some numbers twice, and counts who finishes once.
+	if c, err := p.Resize(t.Context(), leasepool.Spec{Size: 300}); err != nil || c.Restored != 280 || c.Finishing != 1 {
+		t.Errorf("growing: %+v, %v", c, err)
+	}
+	to := time.Now().Add(time.Minute)
+	// The one that is held is reserved for longer.
+	if c, err := p.Raise(t.Context(), to); err != nil || c.Raised != 600 {
+		t.Errorf("raise: %+v, %v", c, err)
+	}
+}

@@ -1,0 +1,211 @@
+package leasepool_test
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+func TestSeed(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, corrupt func(int)) {
+		floor := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+		p := leasepool.Open(s, "orders")
+		last := 0
+		p.Progress = func(done, total int) {
+			if last++; done != last || total < done {
+				t.Errorf("progress %d of %d after %d", done, total, last-1)
+			}
+		}
+		want := 298
+		if corrupt != nil {
+			corrupt(17)
+			want--
+		}
+		c, err := p.Seed(t.Context(), leasepool.Spec{Size: 300, ReservedLow: 2, Floor: floor})
+		if err != nil || c.Seeded != want || c.Pool.Size != 300 || c.Pool.ReservedLow != 2 || c.Pool.OpenGroups != 2 || last == 0 {
+			t.Fatalf("seed: %+v, %v, %d steps", c, err, last)
+		}
+		leases, bad := all(t, p)
+		if len(leases) != want || (len(bad) == 1 && bad[0] == 17) != (corrupt != nil) {
+			t.Fatalf("%d leases, corrupt %v", len(leases), bad)
+		}
+		for n, l := range leases {
+			if n < 2 || n >= 300 || l.Version != 0 || l.Holder != "" || !l.ReservedUntil.Equal(floor) {
+				t.Fatalf("node %d is %+v", n, l)
+			}
+		}
+
+		// Again, with another floor: nothing is touched.
+		last = 0
+		c, err = p.Seed(t.Context(), leasepool.Spec{Size: 300, ReservedLow: 2, Floor: floor.Add(time.Hour)})
+		if err != nil || c.Seeded != 0 || (c.Corrupt[17] != "") != (corrupt != nil) {
+			t.Fatalf("second seed: %+v, %v", c, err)
+		}
+		if again, _ := all(t, p); !again[5].ReservedUntil.Equal(floor) {
+			t.Errorf("node 5 was seeded twice: %+v", again[5])
+		}
+		_, err = p.Seed(t.Context(), leasepool.Spec{Size: 301, ReservedLow: 2})
+		errorHas(t, err, "300", "301", "resize")
+		_, err = p.Seed(t.Context(), leasepool.Spec{Size: 300})
+		errorHas(t, err, "reserved")
+	})
+}
+
+func TestSeedRefuses(t *testing.T) {
+	for _, c := range []struct {
+		pool string
+		spec leasepool.Spec
+		says []string
+	}{
+		{"", leasepool.Spec{Size: 1}, []string{"pool name"}},
+		{"a b", leasepool.Spec{}, []string{`"a b"`, "size 0", "65536"}}, // all at once
+		{"p", leasepool.Spec{Size: 65537}, []string{"65537"}},
+		{"p", leasepool.Spec{Size: 4, ReservedLow: 4}, []string{"4 reserved", "0 to 3"}},
+		{"p", leasepool.Spec{Size: 4, ReservedLow: -1}, []string{"-1 reserved"}},
+		{"p", leasepool.Spec{Size: 4, Floor: time.UnixMilli(1735689600)}, []string{"1970-01-21", "milliseconds"}},
+		{"p", leasepool.Spec{Size: 4, Floor: time.Now().AddDate(2, 0, 0)}, []string{"a year ahead"}},
+	} {
+		s := leasetest.NewMemory("", 0)
+		_, err := leasepool.Open(s, c.pool).Seed(t.Context(), c.spec)
+		errorHas(t, err, c.says...)
+		if s.Writes() != 0 {
+			t.Errorf("%+v: %d writes", c.spec, s.Writes())
+		}
+	}
+}
+
+// A floor that has passed protects nothing: now is taken.
+func TestSeedEarlyFloor(t *testing.T) {
+	s, before := leasetest.NewMemory("", 0), time.Now().Truncate(time.Millisecond)
+	p := leasepool.Open(s, "orders")
+	if _, err := p.Seed(t.Context(), leasepool.Spec{Size: 1, Floor: before.AddDate(-1, 0, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	if leases, _ := all(t, p); leases[0].ReservedUntil.Before(before) {
+		t.Errorf("reserved until %v, want %v or later", leases[0].ReservedUntil, before)
+	}
+}
+
+// A seed that is cut off says how far it came; until all numbers are there no
+// agent takes the pool for complete; and the next run goes on.
+func TestSeedResumes(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
+		ctx, cut := stopAfter[protocol.Seed](t, s, 100)
+		spec := leasepool.Spec{Size: 600}
+		c, err := leasepool.Open(cut, "orders").Seed(ctx, spec)
+		errorHas(t, err, "of 3 groups", "run it again")
+		if c.Seeded == 0 || c.Seeded > 99 {
+			t.Errorf("%d numbers seeded, want the partial progress", c.Seeded)
+		}
+		p := leasepool.Open(s, "orders")
+		if _, err := p.Stats(t.Context()); !errors.Is(err, protocol.ErrPoolNotSeeded) {
+			t.Errorf("stats of a half seeded pool: %v, want ErrPoolNotSeeded", err)
+		}
+		rest, err := p.Seed(t.Context(), spec)
+		leases, _ := all(t, p)
+		// A request that was in flight when the first run ended may have been done.
+		if err != nil || rest.Seeded > 600-c.Seeded || rest.Seeded < 500 || len(leases) != 600 {
+			t.Errorf("the next run seeded %d after %d, %v; %d numbers", rest.Seeded, c.Seeded, err, len(leases))
+		}
+	})
+}
+
+// Many seed at once: each number once, and they share the work instead of each
+// paying for all.
+func TestSeedTogether(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
+		const seeders, size = 20, 300
+		var writes, seeded atomic.Int64
+		counting := through{Store: s, before: func(protocol.Write) error { writes.Add(1); return nil }}
+		fixture.Together(seeders, func(int) {
+			c, err := leasepool.Open(counting, "orders").Seed(t.Context(), leasepool.Spec{Size: size})
+			if err != nil {
+				t.Error(err)
+			}
+			seeded.Add(int64(c.Seeded))
+		})
+		if seeded.Load() != size {
+			t.Errorf("%d numbers seeded, want %d", seeded.Load(), size)
+		}
+		// One for all would cost 300 writes, each for themselves 6,000, all in the
+		// same order about 1,300.
+		if most := int64(3 * size); writes.Load() > most {
+			t.Errorf("%d writes, want at most %d", writes.Load(), most)
+		}
+		t.Logf("%d writes for %d numbers by %d seeders", writes.Load(), size, seeders)
+	})
+}
+
+// A late seed of a slow process never makes an item afresh.
+func TestSeedKeepsHolder(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
+		seeded(t, s, 4, 0)
+		l := fixture.Hold(t, s, 2, time.Now(), 15*time.Second)
+		res, err := s.Write(t.Context(), protocol.Seed{Key: protocol.Key{Pool: "orders", NodeID: 2}, Floor: time.Now()})
+		if err != nil || res.Applied || res.Lease.Version != l.Version || res.Lease.Holder != l.Holder {
+			t.Errorf("late seed: %+v, %v", res, err)
+		}
+	})
+}
+
+func TestSeedAnswerLost(t *testing.T) {
+	s := leasetest.NewMemory("", 0)
+	var lost atomic.Int64
+	p := leasepool.Open(through{Store: s, before: func(w protocol.Write) error {
+		if lost.Add(1)%3 != 0 {
+			return nil
+		}
+		if _, err := s.Write(t.Context(), w); err != nil { // done, but not answered
+			return err
+		}
+		return fmt.Errorf("connection reset")
+	}}, "orders")
+	if _, err := p.Seed(t.Context(), leasepool.Spec{Size: 20}); err != nil {
+		t.Fatal(err)
+	}
+	if leases, _ := all(t, p); len(leases) != 20 {
+		t.Errorf("%d numbers", len(leases))
+	}
+}
+
+// Someone seeds the same pool with another size, and is faster.
+func TestSeedOvertaken(t *testing.T) {
+	s := leasetest.NewMemory("", 0)
+	var once atomic.Bool
+	slow := through{Store: s, before: func(protocol.Write) error {
+		if once.Swap(true) {
+			return nil
+		}
+		_, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 5})
+		return err
+	}}
+	_, err := leasepool.Open(slow, "orders").Seed(t.Context(), leasepool.Spec{Size: 8})
+	errorHas(t, err, "exists with 5", "resize")
+}
+
+// An item that turns corrupt between the look and the write is reported like any
+// other, and stops nobody.
+func TestCorruptMeanwhile(t *testing.T) {
+	s := leasetest.NewMemory("orders", 20)
+	p := leasepool.Open(through{Store: s, before: func(w protocol.Write) error {
+		if k := w.Item(); k.NodeID == 15 {
+			return &protocol.CorruptError{Pool: k.Pool, NodeID: k.NodeID, Err: errors.New("version is missing")}
+		}
+		return nil
+	}}, "orders")
+	c, err := p.Resize(t.Context(), leasepool.Spec{Size: 10})
+	if err != nil || c.Retired != 9 || c.Corrupt[15] != "version is missing" {
+		t.Errorf("resize: %+v, %v", c, err)
+	}
+	c, err = p.Raise(t.Context(), time.Now().Add(time.Minute))
+	if err != nil || c.Raised != 19 || c.Corrupt[15] == "" {
+		t.Errorf("raise: %+v, %v", c, err)
+	}
+}

@@ -1,0 +1,93 @@
+package leasepool_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+func TestStats(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, corrupt func(int)) {
+		p := seeded(t, s, 600, 10, 23)
+		if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 60, ReservedLow: 10}); err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		fixture.Hold(t, s, 20, now, time.Hour)
+		fixture.Hold(t, s, 21, now, time.Hour)
+		fixture.Hold(t, s, 22, now, time.Hour)
+		fixture.Hold(t, s, 23, now.Add(-3*time.Second), time.Second) // expired
+		cooling := fixture.Hold(t, s, 24, now, time.Hour)
+		if _, err := p.ForceRelease(t.Context(), 24, cooling.Version); err != nil {
+			t.Fatal(err)
+		}
+		want := leasepool.Stats{Capacity: 50, Held: 3, Free: 45, Expired: 1, Cooling: 1, Retired: 540, Utilization: 6}
+		if corrupt != nil {
+			corrupt(30)
+			want.Capacity, want.Free, want.Utilization = 49, 44, 100*3/49.
+		}
+		got, err := p.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := got.Corrupt
+		want.Pool, got.Corrupt = got.Pool, nil
+		if g, w := asJSON(t, got), asJSON(t, want); g != w {
+			t.Errorf("stats\n%s, want\n%s", g, w)
+		}
+		if (len(bad) == 1 && strings.Contains(bad[30], "reserved_until")) != (corrupt != nil) {
+			t.Errorf("corrupt: %v", bad)
+		}
+	})
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// A pool without a usable number is full, so that its alarm goes off.
+func TestStatsWithoutCapacity(t *testing.T) {
+	s := leasetest.NewMemory("orders", 1)
+	if _, err := s.Write(t.Context(), protocol.Retire{Key: protocol.Key{Pool: "orders"}, Retired: true}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := leasepool.Open(s, "orders").Stats(t.Context())
+	if err != nil || got.Capacity != 0 || got.Retired != 1 || got.Utilization != 100 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// What is not between the reserved numbers and the size is out of use, also where
+// a resize has not come to it yet.
+func TestStatsOutside(t *testing.T) {
+	s := leasetest.NewMemory("orders", 10)
+	if _, err := s.WritePool(t.Context(), protocol.ResizePool{Pool: "orders", From: 10, To: 6}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := leasepool.Open(s, "orders").Stats(t.Context())
+	if err != nil || got.Capacity != 6 || got.Retired != 4 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestStatsReservedGroup(t *testing.T) {
+	s := leasetest.NewMemory("", 0)
+	p := seeded(t, s, 600, 300)
+	if _, err := s.Write(t.Context(), protocol.Seed{Key: protocol.Key{Pool: "orders", NodeID: 299}, Floor: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Stats(t.Context()); err != nil || got.Capacity != 300 || got.Retired != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -186,7 +186,7 @@ func TestJSON(t *testing.T) {
 	}{
 		{"seed --size 2", []string{"finishing", "pool", "raised", "restored", "retired", "seeded"}},
 		{"list", []string{"nodes", "pool"}},
-		{"reap", []string{"braked", "due", "freed", "held", "pool"}},
+		{"reap", []string{"braked", "cleared", "due", "freed", "held", "pool"}},
 	} {
 		code, stdout, stderr := call(append(append(strings.Fields(test.args), "--json"), flags...)...)
 		if got := keys(t, stdout); code != 0 || !reflect.DeepEqual(got, test.want) {

@@ -39,7 +39,7 @@ func TestCorrupt(t *testing.T) {
 	}
 	d := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
 	wantPorts(t, service(t, d, "orders"))
-	if cleared, err := Sweep(t.Context(), s, "orders"); err != nil || cleared != 0 {
+	if cleared, err := sweep(t.Context(), s, "orders"); err != nil || cleared != 0 {
 		t.Errorf("%d, %v", cleared, err)
 	}
 	if now := raw(t, client, table, "orders#0", 1); itemBytes(now) != itemBytes(before) {

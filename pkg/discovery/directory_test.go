@@ -170,7 +170,7 @@ func TestReacquired(t *testing.T) {
 		if err != nil || after[0].Version != held.Version || after[0].NodeID != held.NodeID {
 			t.Errorf("%+v, %v", held, err)
 		}
-		if _, err := Sweep(t.Context(), w.store, "orders"); err != nil {
+		if _, err := sweep(t.Context(), w.store, "orders"); err != nil {
 			t.Fatal(err)
 		}
 		if left := w.left(); len(left) != 3 {

@@ -31,5 +31,5 @@
 // Every item carries version and revision, and every write is one conditional
 // UpdateItem of the form "if what is stored is older". Nothing is deleted: what is
 // gone keeps its key, version and revision, so that a late write cannot bring it
-// back. The last partition is what [Sweep] goes by. See docs/discovery.md.
+// back. The last partition is what [Reap] goes by. See docs/discovery.md.
 package discovery

@@ -28,7 +28,7 @@ func TestNoEntryWithoutItsList(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.store.after(-1)
-				if _, err := Sweep(t.Context(), w.store, "orders"); err != nil || len(w.left()) != 0 {
+				if _, err := sweep(t.Context(), w.store, "orders"); err != nil || len(w.left()) != 0 {
 					t.Errorf("%v, left %v", err, w.left())
 				}
 			})

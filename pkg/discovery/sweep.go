@@ -3,20 +3,33 @@ package discovery
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// Sweep clears what holders left behind whose lease is gone for good: released,
-// reaped, or another's. It reads no clock, and writes only what is older than a
-// next holder's first entry, so it can be run at any time, and by several at once.
-// Nothing depends on it: such entries do not count. It tells how many it cleared.
-func Sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
-	if err := protocol.CheckPoolName(pool); err != nil {
-		return 0, fmt.Errorf("discovery: %w", err)
+// ReapReport says what was freed in a pool, and what was cleared.
+type ReapReport struct {
+	leasepool.ReapReport
+	Cleared int `json:"cleared"` // entries of services whose process is gone
+}
+
+// Reap frees the numbers that crashed processes left behind ([leasepool.Pool.Reap]),
+// and clears the entries whose lease is gone for good: released, reaped, or
+// another's. It can be run at any time, and by several at once. Nothing depends
+// on it: such leases are taken, and such entries do not count.
+func Reap(ctx context.Context, p *leasepool.Pool, s Store) (ReapReport, error) {
+	freed, err := p.Reap(ctx)
+	r := ReapReport{ReapReport: freed}
+	if err == nil {
+		r.Cleared, err = sweep(ctx, s, p.Name)
 	}
+	return r, err
+}
+
+// sweep tells how many entries it cleared. It reads no clock, and writes only
+// what is older than a next holder's first entry.
+func sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
 	lists, err := s.query(ctx, registered(pool))
 	if err != nil {
 		return 0, err

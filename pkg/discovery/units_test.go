@@ -137,7 +137,7 @@ func TestUnits(t *testing.T) {
 		}
 	}
 	m.reset()
-	cleared, err := Sweep(t.Context(), NewTable(m, table), "orders")
+	cleared, err := sweep(t.Context(), NewTable(m, table), "orders")
 	if err != nil || cleared != 0 || m.writes != 0 {
 		t.Errorf("%d cleared, %v writes, %v", cleared, m.writes, err)
 	}

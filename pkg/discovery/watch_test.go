@@ -245,7 +245,7 @@ func churn(t *testing.T, seed uint64) {
 			if _, err := leasepool.Open(w.leases, "orders").Reap(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Sweep(t.Context(), w.store, "orders"); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := sweep(t.Context(), w.store, "orders"); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
 			}
 		}
@@ -273,7 +273,7 @@ func churn(t *testing.T, seed uint64) {
 	if _, err := leasepool.Open(w.leases, "orders").Reap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Sweep(t.Context(), w.store, "orders"); err != nil {
+	if _, err := sweep(t.Context(), w.store, "orders"); err != nil {
 		t.Fatal(err)
 	}
 	if left := w.left(); len(left) != 0 {

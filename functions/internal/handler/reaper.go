@@ -18,25 +18,15 @@ type Reaper struct {
 	Pools   []Spec
 }
 
-// ReaperReport is what was done in one pool.
-type ReaperReport struct {
-	leasepool.ReapReport
-	Cleared int `json:"cleared"` // entries of services whose process is gone
-}
-
 // Handle reaps every pool and says what it freed, what is corrupt and what is
 // stuck. The event is not looked at.
-func (r *Reaper) Handle(ctx context.Context) ([]ReaperReport, error) {
+func (r *Reaper) Handle(ctx context.Context) ([]discovery.ReapReport, error) {
 	var mu sync.Mutex
-	reports := []ReaperReport{}
+	reports := []discovery.ReapReport{}
 	err := eachPool(ctx, r.Pools, func(ctx context.Context, log *slog.Logger, s Spec) error {
 		pool := leasepool.Open(r.Store, s.Pool)
 		pool.Logger = log
-		reaped, err := pool.Reap(ctx)
-		report := ReaperReport{ReapReport: reaped}
-		if err == nil {
-			report.Cleared, err = discovery.Sweep(ctx, r.Entries, s.Pool)
-		}
+		report, err := discovery.Reap(ctx, pool, r.Entries)
 		level := slog.LevelInfo
 		if report.Braked || len(report.Stuck) > 0 || len(report.Corrupt) > 0 {
 			level = slog.LevelWarn

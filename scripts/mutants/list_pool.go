@@ -4,6 +4,7 @@ const (
 	resize = "pkg/lease/leasepool/resize.go"
 	reap   = "pkg/lease/leasepool/reap.go"
 	seed   = "pkg/lease/leasepool/seed.go"
+	floor  = "pkg/lease/leasepool/floor.go"
 )
 
 // The mutants of what is done to a pool: by whoever seeds and resizes it, by the
@@ -22,7 +23,7 @@ var poolMutants = []mutant{
 	{"force release is not pinned", dynamo, `onlyIf: "attribute_exists(holder) AND version = :version",`, `onlyIf: "attribute_exists(holder) AND :version = :version",`, stores},
 	{"retire makes an item", dynamo, `u := update{set: "REMOVE retired", onlyIf: "attribute_exists(version)"}`, `u := update{set: "REMOVE retired", onlyIf: "attribute_not_exists(holder) OR attribute_exists(holder)"}`, stores},
 	{"raise lowers", dynamo, `onlyIf: "attribute_exists(version) AND reserved_until < :to",`, `onlyIf: "attribute_exists(version) AND :to = :to",`, stores},
-	{"seed takes a floor that has passed", seed, `return protocol.Latest(t, now), nil`, `return t, nil`, poolOwn},
+	{"seed takes a floor that has passed", floor, `return protocol.Latest(t, now), nil`, `return t, nil`, poolOwn},
 	{"seed gives up where it was overtaken", seed, `		if applied {
 			return nil
 		}

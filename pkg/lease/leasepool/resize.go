@@ -40,7 +40,7 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	}
 	if s.Size != from {
 		w := protocol.ResizePool{Pool: p.Name, From: from, To: s.Size, At: time.Now()}
-		_, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolResult, error) { return p.store.WritePool(ctx, w) })
+		_, err := p.writePool(ctx, w)
 		if err != nil {
 			return c, err
 		}
@@ -67,50 +67,4 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 		return c, fmt.Errorf("lease: pool %q was resized to %d by someone else at the same time: run it again if %d is right", p.Name, c.Pool.Size, s.Size)
 	}
 	return c, nil
-}
-
-// Raise reserves every millisecond up to a time, by default and at least now, and
-// ends the leases that had less. It is for a table that was restored from a
-// backup, which has forgotten what was stamped since: stop the whole fleet,
-// restore, raise to a time behind the last ID that was made, start the fleet.
-func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
-	if to, err = floor(to); err != nil {
-		return c, fmt.Errorf("lease: raise pool %q: %w", p.Name, err)
-	}
-	if c.Pool, err = p.itemInTime(ctx); err != nil {
-		return c, err
-	}
-	err = p.sweep(ctx, maxGroups, &c.Corrupt, func(ctx context.Context, s *sweep, _ int, g protocol.Group) error {
-		for _, l := range g.Leases {
-			w := protocol.Raise{Key: protocol.Key{Pool: p.Name, NodeID: l.NodeID}, To: to}
-			if _, needed := w.Apply(&l); !needed {
-				continue
-			}
-			if _, err := s.do(ctx, w, &c.Raised); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	return c, err
-}
-
-// ForceRelease frees a number by an operator's word, whether its lease has
-// expired or not, if it still has the version that the operator saw. Its holder
-// loses it at the next renewal. IDs stay unique, and the next holder waits for
-// the milliseconds that are reserved. Freeing what is free already is no error.
-func (p *Pool) ForceRelease(ctx context.Context, nodeID int, version int64) (protocol.Lease, error) {
-	if err := protocol.CheckPoolName(p.Name); err != nil || nodeID < 0 || nodeID >= protocol.MaxPoolSize {
-		return protocol.Lease{}, fmt.Errorf("lease: force release of node %d in pool %q: use a node from 0 to %d and a pool's name: %w", nodeID, p.Name, protocol.MaxPoolSize-1, err)
-	}
-	res, err := p.write(ctx, protocol.ForceRelease{Key: protocol.Key{Pool: p.Name, NodeID: nodeID}, Version: version})
-	switch {
-	case err != nil:
-		return protocol.Lease{}, err
-	case res.Lease == nil:
-		return protocol.Lease{}, fmt.Errorf("lease: pool %q has no node %d: nothing to release", p.Name, nodeID)
-	case res.Lease.Version != version:
-		return *res.Lease, fmt.Errorf("lease: node %d of pool %q has version %d by now, not %d: look again whose it is before releasing it", nodeID, p.Name, res.Lease.Version, version)
-	}
-	return *res.Lease, nil
 }

@@ -66,7 +66,7 @@ func (p *Pool) widen(ctx context.Context, join bool) (c Changes, err error) {
 func (p *Pool) beginWiden(ctx context.Context, c *Changes, slack time.Duration) (w protocol.Widening, mine bool, err error) {
 	now := time.Now()
 	ahead, last := longestAtLeast, now
-	err = p.sweepNumbers(ctx, c, func(_ context.Context, s *sweep, _ int, g protocol.Group) error {
+	err = p.sweepNumbers(ctx, c.Pool, &c.Corrupt, func(_ context.Context, s *sweep, _ int, g protocol.Group) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, l := range g.Leases {
@@ -100,7 +100,7 @@ func (p *Pool) corrupt(c *Changes) error {
 
 // writeWidening does a write of the pool's item, and gives the try that stands there then.
 func (p *Pool) writeWidening(ctx context.Context, w protocol.PoolWrite) (protocol.Widening, error) {
-	res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolResult, error) { return p.store.WritePool(ctx, w) })
+	res, err := p.writePool(ctx, w)
 	if err != nil || res.Pool == nil {
 		return protocol.Widening{}, err
 	}
@@ -116,7 +116,7 @@ var (
 func (p *Pool) finishWiden(ctx context.Context, c *Changes, w protocol.Widening) error {
 	// A number of the last width may not be seeded yet, and is nobody's before that.
 	floor := protocol.Latest(time.Now(), c.Pool.Changed())
-	err := p.sweepNumbers(ctx, c, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
+	err := p.sweepNumbers(ctx, c.Pool, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
 		marked := map[int]bool{}
 		for _, l := range g.Leases {
 			marked[l.NodeID] = l.Layout == w.Try
@@ -174,11 +174,6 @@ func (s *sweep) mark(ctx context.Context, c *Changes, w protocol.Mark) error {
 	return errReserved
 }
 
-// sweepNumbers is a sweep over all numbers that a narrow pool has ever had.
-func (p *Pool) sweepNumbers(ctx context.Context, c *Changes, fn func(ctx context.Context, s *sweep, n int, g protocol.Group) error) error {
-	return p.run(ctx, (c.Pool.Numbers+protocol.GroupSize-1)/protocol.GroupSize, false, p.group, &c.Corrupt, fn)
-}
-
 // grow lets a narrow pool have the numbers of a size, as far as its width has room
 // for them, and seeds those that are missing. Only after the commit does the width
 // have room for more, and whoever claims such a number must know of it and stamps
@@ -196,7 +191,7 @@ func (p *Pool) grow(ctx context.Context, c *Changes, size int) error {
 			return fmt.Errorf("lease: pool %q gets no numbers while its width changes: run it again", p.Name)
 		}
 		w := protocol.AddNumbers{Pool: p.Name, From: c.Pool.Numbers, To: to, Try: c.Pool.Widening.Try}
-		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolResult, error) { return p.store.WritePool(ctx, w) })
+		res, err := p.writePool(ctx, w)
 		if err != nil {
 			return err
 		}

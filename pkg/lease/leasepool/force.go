@@ -1,0 +1,28 @@
+package leasepool
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// ForceRelease frees a number by an operator's word, whether its lease has
+// expired or not, if it still has the version that the operator saw. Its holder
+// loses it at the next renewal. IDs stay unique, and the next holder waits for
+// the milliseconds that are reserved. Freeing what is free already is no error.
+func (p *Pool) ForceRelease(ctx context.Context, nodeID int, version int64) (protocol.Lease, error) {
+	if err := protocol.CheckPoolName(p.Name); err != nil || nodeID < 0 || nodeID >= protocol.MaxPoolSize {
+		return protocol.Lease{}, fmt.Errorf("lease: force release of node %d in pool %q: use a node from 0 to %d and a pool's name: %w", nodeID, p.Name, protocol.MaxPoolSize-1, err)
+	}
+	res, err := p.write(ctx, protocol.ForceRelease{Key: protocol.Key{Pool: p.Name, NodeID: nodeID}, Version: version})
+	switch {
+	case err != nil:
+		return protocol.Lease{}, err
+	case res.Lease == nil:
+		return protocol.Lease{}, fmt.Errorf("lease: pool %q has no node %d: nothing to release", p.Name, nodeID)
+	case res.Lease.Version != version:
+		return *res.Lease, fmt.Errorf("lease: node %d of pool %q has version %d by now, not %d: look again whose it is before releasing it", nodeID, p.Name, res.Lease.Version, version)
+	}
+	return *res.Lease, nil
+}

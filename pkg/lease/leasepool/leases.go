@@ -1,0 +1,53 @@
+package leasepool
+
+import (
+	"context"
+	"iter"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// Leases gives every number that has an item, lowest first, retired ones
+// included. A corrupt item is given with its *CorruptError, and the next ones
+// follow; any other error is the last.
+func (p *Pool) Leases(ctx context.Context) iter.Seq2[protocol.Lease, error] {
+	return func(yield func(protocol.Lease, error) bool) {
+		item, err := p.item(ctx)
+		groups := item.Groups()
+		for n := 0; err == nil && n < min(groups, maxGroups); n++ {
+			var g protocol.Group
+			if g, err = p.group(ctx, n); err != nil {
+				break
+			}
+			for _, c := range g.Corrupt {
+				if !yield(protocol.Lease{Pool: p.Name, NodeID: c.NodeID}, c) {
+					return
+				}
+			}
+			for _, l := range g.Leases {
+				if !yield(l, nil) {
+					return
+				}
+			}
+			if n == groups-1 && !empty(g) {
+				groups++
+			}
+		}
+		if err != nil {
+			yield(protocol.Lease{}, err)
+		}
+	}
+}
+
+// Glance reads one group of numbers, from 0, at half the price where the store
+// offers that. What it gives may be a second old.
+func (p *Pool) Glance(ctx context.Context, n int) (protocol.Group, error) {
+	if s, ok := p.store.(interface {
+		EventualGroup(ctx context.Context, pool string, group int) (protocol.Group, error)
+	}); ok {
+		return protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) { return s.EventualGroup(ctx, p.Name, n) })
+	}
+	return p.group(ctx, n)
+}
+
+func empty(g protocol.Group) bool { return len(g.Leases) == 0 && len(g.Corrupt) == 0 }

@@ -1,0 +1,37 @@
+package leasepool
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// A sweep writes at most writesAtOnce numbers at once and writesPerSecond after
+// that: what one partition of a table takes, for all groups may lie in one. A new
+// table has four of them. So 65,536 numbers take 66 seconds.
+const (
+	writesPerSecond = 1000
+	writesAtOnce    = 1000
+)
+
+// pace keeps the writes of a sweep to a rate that a table bears.
+type pace struct {
+	mu   sync.Mutex
+	paid time.Time // when the writes so far would have ended at writesPerSecond
+}
+
+// wait waits for one write's turn.
+func (p *pace) wait(ctx context.Context) error {
+	const each = time.Second / writesPerSecond
+	p.mu.Lock()
+	now := time.Now()
+	p.paid = protocol.Latest(p.paid, now).Add(each)
+	left := p.paid.Sub(now) - writesAtOnce*each
+	p.mu.Unlock()
+	if left <= 0 {
+		return nil
+	}
+	return protocol.Pause(ctx, left)
+}

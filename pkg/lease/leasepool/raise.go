@@ -1,0 +1,35 @@
+package leasepool
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// Raise reserves every millisecond up to a time, by default and at least now, and
+// ends the leases that had less. It is for a table that was restored from a
+// backup, which has forgotten what was stamped since: stop the whole fleet,
+// restore, raise to a time behind the last ID that was made, start the fleet.
+func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
+	if to, err = floor(to); err != nil {
+		return c, fmt.Errorf("lease: raise pool %q: %w", p.Name, err)
+	}
+	if c.Pool, err = p.itemInTime(ctx); err != nil {
+		return c, err
+	}
+	err = p.sweep(ctx, maxGroups, &c.Corrupt, func(ctx context.Context, s *sweep, _ int, g protocol.Group) error {
+		for _, l := range g.Leases {
+			w := protocol.Raise{Key: protocol.Key{Pool: p.Name, NodeID: l.NodeID}, To: to}
+			if _, needed := w.Apply(&l); !needed {
+				continue
+			}
+			if _, err := s.do(ctx, w, &c.Raised); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return c, err
+}

@@ -1,0 +1,50 @@
+package leasepool_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+)
+
+// After a restore no millisecond up to the time given can be stamped again, with
+// any number that the pool ever had.
+func TestRaise(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, corrupt func(int)) {
+		p := seeded(t, s, 600, 0)
+		now := time.Now()
+		held := fixture.Hold(t, s, 3, now, 15*time.Second)
+		if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 10}); err != nil {
+			t.Fatal(err)
+		}
+		if corrupt != nil {
+			corrupt(5)
+		}
+		to := now.Add(time.Minute).Truncate(time.Millisecond)
+		c, err := p.Raise(t.Context(), to)
+		if err != nil || c.Raised < 599 || (c.Corrupt[5] != "") != (corrupt != nil) {
+			t.Fatalf("raise: %+v, %v", c, err)
+		}
+		leases, _ := all(t, p)
+		for n, l := range leases {
+			if l.Holder != "" || !l.ReservedUntil.Equal(to) || l.Retired != (n >= 10) {
+				t.Fatalf("node %d is %+v", n, l)
+			}
+		}
+		if leases[3].Version != held.Version {
+			t.Errorf("version %d, want %d", leases[3].Version, held.Version)
+		}
+		if res, err := s.Write(t.Context(), renew(held, time.Now())); err != nil || res.Applied {
+			t.Errorf("the holder of before renews: %+v, %v", res, err)
+		}
+
+		// Never back, and not to a time that has passed.
+		if c, err = p.Raise(t.Context(), now.AddDate(-1, 0, 0)); err != nil || c.Raised != 0 {
+			t.Errorf("raise to an earlier time: %+v, %v", c, err)
+		}
+		_, err = p.Raise(t.Context(), now.AddDate(3, 0, 0))
+		errorHas(t, err, "a year ahead")
+	})
+}

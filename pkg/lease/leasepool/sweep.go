@@ -1,0 +1,125 @@
+package leasepool
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+const (
+	// maxGroups is how many groups the largest pool has.
+	maxGroups = protocol.MaxPoolSize / protocol.GroupSize
+	// sweepers is how many groups are worked on at once.
+	sweepers = 16
+)
+
+// sweep is one run over the groups of a pool, several at once.
+type sweep struct {
+	*Pool
+	pace pace
+
+	mu      sync.Mutex // for what follows, and for the caller's report
+	corrupt *Corrupt
+	groups  int  // that there are, as far as is known
+	beyond  bool // there may be numbers behind the last one
+	next    int
+	done    int
+}
+
+// visit does what a sweep is for, with the numbers of one group.
+type visit func(ctx context.Context, s *sweep, n int, g protocol.Group) error
+
+// sweep calls fn for each group, until the first error. It goes on behind the last
+// one for as long as there are numbers: retired ones lie above a pool that was
+// made smaller.
+func (p *Pool) sweep(ctx context.Context, groups int, corrupt *Corrupt, fn visit) error {
+	s := &sweep{Pool: p, corrupt: corrupt, groups: groups, beyond: true}
+	return s.run(ctx, p.group, fn)
+}
+
+// sweepOpen is a sweep over the groups that leases can be in, and no others. It
+// writes only what is pinned on what it read, so answers may be a second old,
+// which is half the price.
+func (p *Pool) sweepOpen(ctx context.Context, item protocol.PoolItem, corrupt *Corrupt, fn visit) error {
+	_, last := item.GroupsOpen()
+	s := &sweep{Pool: p, corrupt: corrupt, groups: max(last+1, item.OpenGroups)}
+	return s.run(ctx, p.Glance, fn)
+}
+
+// sweepNumbers is a sweep over all numbers that a narrow pool has ever had.
+func (p *Pool) sweepNumbers(ctx context.Context, item protocol.PoolItem, corrupt *Corrupt, fn visit) error {
+	s := &sweep{Pool: p, corrupt: corrupt, groups: (item.Numbers + protocol.GroupSize - 1) / protocol.GroupSize}
+	return s.run(ctx, p.group, fn)
+}
+
+func (s *sweep) run(ctx context.Context, read func(context.Context, int) (protocol.Group, error), fn visit) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for range min(s.groups, sweepers) {
+		wg.Go(func() {
+			for n, ok := s.take(ctx); ok; n, ok = s.take(ctx) {
+				g, err := read(ctx, n)
+				if err == nil {
+					err = fn(ctx, s, n, g)
+				}
+				if err != nil {
+					cancel(err)
+					return
+				}
+				s.finish(n, g)
+			}
+		})
+	}
+	wg.Wait()
+	if total := min(s.groups, maxGroups); s.done < total {
+		return fmt.Errorf("lease: pool %q: %d of %d groups done, run it again to go on: %w", s.Name, s.done, total, context.Cause(ctx))
+	}
+	return nil
+}
+
+// take gives the next group to work on, if there is to be one.
+func (s *sweep) take(ctx context.Context) (n int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next >= min(s.groups, maxGroups) || ctx.Err() != nil {
+		return 0, false
+	}
+	n = s.next
+	s.next++
+	return n, true
+}
+
+// finish counts a group, and finds that there is another one behind it.
+func (s *sweep) finish(n int, g protocol.Group) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range g.Corrupt {
+		s.corrupt.note(c)
+	}
+	if s.beyond && n == s.groups-1 && !empty(g) {
+		s.groups++
+	}
+	if s.done++; s.Progress != nil {
+		s.Progress(s.done, min(s.groups, maxGroups))
+	}
+}
+
+// do does one write, and counts it if it was done. A corrupt item is noted.
+func (s *sweep) do(ctx context.Context, w protocol.Write, count *int) (applied bool, err error) {
+	if err := s.pace.wait(ctx); err != nil {
+		return false, err
+	}
+	res, err := s.write(ctx, w)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.corrupt.note(err) {
+		return false, nil
+	}
+	if res.Applied {
+		*count++
+	}
+	return res.Applied, err
+}

@@ -3,11 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -15,13 +19,15 @@ import (
 
 	"github.com/nodelease/nodelease/infra/nodepool"
 	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// The lease code runs on the very table that is synthesized, and makes no call that GrantLease does not cover.
+// Agents, discovery and a cluster run on the very table that is synthesized, and make no call that GrantLease does not
+// cover. What they touch is what docs/iam.md lists.
 func TestAgentOnTheSynthesizedTable(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) { agentOnTable(t, dynamotest.Embedded(t)) })
 	t.Run("local", func(t *testing.T) { agentOnTable(t, dynamotest.Local(t)) })
@@ -41,17 +47,20 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 	}
 
 	calls := &recorder{Client: client, keys: map[string]map[string]bool{}}
-	config := lease.Config{Pool: "orders", Store: lease.NewDynamoDB(calls, table)}
+	config := lease.Config{Pool: "orders", Store: lease.NewDynamoDB(calls, table), RenewEvery: 50 * time.Millisecond} // renewals are a cluster's heartbeats
 	directory, err := discovery.New(discovery.Config{Pool: "orders", Store: discovery.NewTable(calls, table)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
+	here := discovery.Address{Host: "10.0.0.7"}
+	join := member(t, calls, table)
+	ended := []func() error{join("without a lease", nil)} // the first one: it keeps the digest
+	for n := range 2 {
 		agent, err := lease.Start(t.Context(), config)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer agent.Close()
+		t.Cleanup(func() { agent.Close() })
 		ids, err := snowflake.New(agent)
 		if err != nil {
 			t.Fatal(err)
@@ -59,9 +68,10 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 		if _, err := ids.Next(); err != nil {
 			t.Fatal(err)
 		}
-		if err := directory.Register(t.Context(), agent, discovery.Service{Name: "orders", Address: discovery.Address{Host: "10.0.0.7"}}); err != nil {
+		if err := directory.Register(t.Context(), agent, discovery.Service{Name: "orders", Address: here}, discovery.Endpoint{Name: "shard", Key: fmt.Sprint(n), Address: here}); err != nil {
 			t.Fatal(err)
 		}
+		ended = append(ended, join(fmt.Sprint(n), agent), func() error { return directory.Leave(t.Context(), agent) }, agent.Close)
 	}
 	lookup, err := directory.Service("orders")
 	if err != nil {
@@ -74,7 +84,13 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 	if _, err := lease.Start(t.Context(), config); !errors.Is(err, lease.ErrPoolExhausted) {
 		t.Fatalf("a third agent on two numbers: %v", err)
 	}
+	for _, end := range ended {
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+	}
 
+	made := calls.made()
 	var granted []string
 	for id, policy := range doc.all("AWS::IAM::Policy") {
 		if strings.HasPrefix(id, "TaskTaskRole") {
@@ -83,7 +99,7 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 			}
 		}
 	}
-	for call, keys := range calls.keys {
+	for call, keys := range made {
 		if !slices.Contains(granted, "dynamodb:"+call) {
 			t.Errorf("the agent calls %s, which is not granted: %v", call, granted)
 		}
@@ -94,10 +110,49 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 		}
 	}
 	for _, action := range granted {
-		if _, ok := calls.keys[strings.TrimPrefix(action, "dynamodb:")]; !ok {
-			t.Errorf("%s is granted, but the agent made only %v", action, slices.Sorted(maps.Keys(calls.keys)))
+		if _, ok := made[strings.TrimPrefix(action, "dynamodb:")]; !ok {
+			t.Errorf("%s is granted, but the agent made only %v", action, slices.Sorted(maps.Keys(made)))
 		}
 	}
+	if listed, used := partitions(t), touched(made); !slices.Equal(listed, used) {
+		t.Errorf("docs/iam.md lists the partitions %v, but these were touched: %v", listed, used)
+	}
+}
+
+// member gives what takes part in the cluster of the pool orders, and waits until all who take part know of it.
+func member(t *testing.T, calls *recorder, table string) func(name string, agent *lease.Agent) (end func() error) {
+	coordinator := cluster.NewTable(calls, table)
+	limit, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return func(name string, agent *lease.Agent) func() error {
+		t.Helper()
+		node, err := cluster.Start(limit, cluster.Config{
+			Cluster: "orders", NodeID: name, Coordinator: coordinator, Agent: agent, Every: 50 * time.Millisecond, PublishKnown: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { node.Close() })
+		if err := node.WaitKnown(limit); err != nil {
+			t.Fatal(err)
+		}
+		return node.Close
+	}
+}
+
+// partitions reads those that docs/iam.md says a pool's items are in.
+func partitions(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/iam.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, row := range regexp.MustCompile("(?m)^\\| (`<pool>.*?`) \\|").FindAllStringSubmatch(string(text), -1) {
+		all = append(all, strings.Split(strings.ReplaceAll(row[1], "`", ""), ", ")...)
+	}
+	slices.Sort(all)
+	return all
 }
 
 // create makes the table with the keys of the template.
@@ -142,6 +197,37 @@ func (r *recorder) note(call string, keys ...types.AttributeValue) {
 	for _, k := range keys {
 		r.keys[call][k.(*types.AttributeValueMemberS).Value] = true
 	}
+}
+
+// made are the calls so far.
+func (r *recorder) made() map[string]map[string]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[string]map[string]bool{}
+	for call, keys := range r.keys {
+		all[call] = maps.Clone(keys)
+	}
+	return all
+}
+
+// touched are the partitions of calls, as docs/iam.md writes them.
+func touched(calls map[string]map[string]bool) []string {
+	all := map[string]bool{}
+	for _, keys := range calls {
+		for key := range keys {
+			rest, _ := strings.CutPrefix(key, "orders")
+			switch parts := strings.Split(rest, "#"); {
+			case regexp.MustCompile(`^#\d+$`).MatchString(rest):
+				rest = "#<group>"
+			case strings.HasPrefix(rest, "#svc#"):
+				rest = "#svc#<service>"
+			case strings.HasPrefix(rest, "#ep#") && len(parts) == 4:
+				rest = "#ep#<endpoint>#<key>"
+			}
+			all["<pool>"+rest] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 func (r *recorder) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {

@@ -8,11 +8,14 @@ help: ## list what make can do
 demo: ## a fleet of real processes on an embedded DynamoDB, killed and frozen for half a minute
 	go run ./cmd/nodelease demo
 
-test: ## install what the tests need, and run them all (Go, Java 17, Maven, Python 3.11, Node 20)
+test: ## install what the tests need, and run them (Go, Java 17, Maven, Python 3.11, Node 20)
 	scripts/test.sh
 
-unit: ## the tests that need nothing but Go
-	go test ./pkg/... ./internal/... ./functions/... ./cmd/...
+unit: ## the tests that need nothing but Go, and less than half a minute
+	go test -short ./pkg/... ./internal/... ./functions/... ./cmd/...
+
+proof: ## what takes longer: the race detector, the simulations, the specification, DynamoDB Local beside the embedded server
+	scripts/test.sh proof
 
 lint: ## gofmt, vet, golangci-lint
 	scripts/lint.sh
@@ -65,4 +68,4 @@ picture: ## make the pictures of the page in docs/img again, from the running de
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')
 
-.PHONY: help demo test unit lint bench bench-lease vuln sim fuzz spec mutants functions invoke synth diff deploy destroy localstack localstack-test ui picture fmt
+.PHONY: help demo test unit proof lint bench bench-lease vuln sim fuzz spec mutants functions invoke synth diff deploy destroy localstack localstack-test ui picture fmt

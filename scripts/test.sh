@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Installs what the tests need, into .cache, and runs all of them. Needs Go, a
-# JDK 17, Maven, Python 3.11 and Node 20; says which one is missing. With names
-# of steps as arguments it runs only those.
+# Installs what the tests need, into .cache, and runs them. Needs Go, a JDK 17,
+# Maven, Python 3.11 and Node 20; says which one is missing.
 #
-#   scripts/test.sh             # everything
-#   scripts/test.sh unit race   # two of the steps
+#   scripts/test.sh              # the tests
+#   scripts/test.sh proof        # what takes longer and changes less: CI runs it too
+#   scripts/test.sh suite race   # two of the steps
+#
+# STEP_TIMES names a file to which the length of each step is added.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,43 +24,62 @@ need python3 "Python 3.11 with pip and venv" python3-venv
 need node "Node 20" nodejs
 need npm npm npm
 
-# The steps, in the order in which they run: the fast ones first.
-unit() { scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test ./...; }
-race() { scripts/postgres.sh && scripts/dynamodb-local.sh run -- go test -race -short ./pkg/... ./internal/... ./functions/...; }
-# 1,024 agents in one process, as -short leaves out.
-heavy() { go test -count=1 -race -timeout 20m -run 'TestManyAgents' ./internal/sim; }
-# Ten million steps of the model, and a thousand hours of real agents.
-sim() {
-	go test -count=1 -timeout 30m -run 'TestModel$' ./pkg/lease -args -seeds 500 -steps 20000
-	go test -count=1 -timeout 40m -run 'TestWorld$' ./internal/sim -args -hours 6 -until 1000
-}
-# The embedded server beside DynamoDB Local.
-differential() {
-	scripts/dynamodb-local.sh run -- go test -count=1 -timeout 20m -run 'TestDifferential$' ./internal/embeddeddb/conform -args -operations 20000
-}
-# Real processes, real faults; and the benchmarks' own tests. Modules of their own.
-faults() { (cd faults && go test -count=1 -timeout 20m ./...) && (cd bench && go test -count=1 ./...); }
-spec() { TLC_SECONDS=40 scripts/tlc.sh; } # ten configurations, 10 to 30 s each; on a slow machine as far as that goes
+# The tests: all of the Go code with real emulators, the README's first command by
+# the letter, other platforms, real processes with real faults, the functions, the
+# page in a browser, the deployed stack.
+readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; }
+suite() { scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test ./...; }
 platforms() {
 	GOARCH=386 go test -short ./pkg/snowflake/...
 	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
 }
-readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; } # its first command, by the letter
-functions() { scripts/build-functions.sh && scripts/build-functions-check.sh; }
+faults() { # modules of their own; the benchmarks' tests too
+	for module in faults bench bench/lease; do (cd "$module" && go test -count=1 -timeout 20m ./...); done
+}
+functions() { scripts/build-functions.sh; }
 ui() { internal/ui/e2e/test.sh; }
 localstack() { localstack/test.sh; }
-steps=(readme unit race platforms differential faults heavy spec sim functions ui localstack)
+tests=(readme suite platforms faults functions ui localstack)
 
-times=()
-for step in "${@:-${steps[@]}}"; do
-	case " ${steps[*]} " in
+# The proofs. The embedded server beside DynamoDB Local; 1,024 agents in a process;
+# the specification, ten configurations of 10 to 30 s each, on a slow machine as
+# far as that goes; ten million steps of the model, and a thousand hours of real
+# agents; the same bytes of the functions from two directories with empty caches.
+race() { scripts/postgres.sh && scripts/dynamodb-local.sh run -- go test -race ./pkg/... ./internal/... ./functions/...; }
+differential() {
+	scripts/dynamodb-local.sh run -- go test -count=1 -timeout 20m -run 'TestDifferential$' ./internal/embeddeddb/conform -args -operations 20000
+}
+heavy() { go test -count=1 -race -timeout 20m -run 'TestManyAgents' ./internal/sim; }
+spec() { TLC_SECONDS=40 scripts/tlc.sh; }
+sim() {
+	go test -count=1 -timeout 30m -run 'TestModel$' ./pkg/lease -args -seeds 500 -steps 20000
+	go test -count=1 -timeout 40m -run 'TestWorld$' ./internal/sim -args -hours 6 -until 1000
+}
+reproducible() { scripts/build-functions-check.sh; }
+proofs=(race differential heavy spec sim reproducible)
+
+case "$*" in
+"") steps=("${tests[@]}") ;;
+proof) steps=("${proofs[@]}") ;;
+*) steps=("$@") ;;
+esac
+
+for step in "${steps[@]}"; do
+	case " ${tests[*]} ${proofs[*]} " in
 	*" $step "*) ;;
-	*) echo "no step '$step'; there are: ${steps[*]}" >&2; exit 2 ;;
+	*) echo "no step '$step'; there are: ${tests[*]}, and of the proofs: ${proofs[*]}" >&2; exit 2 ;;
 	esac
+done
+
+times=$(mktemp)
+# A step ends at its first command that fails, and so does this script: not under
+# an if or ||, where bash would go on with the step's next command.
+trap 'code=$?; rm -f "$times"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
+for step in "${steps[@]}"; do
 	echo "== $step"
 	began=$SECONDS
-	"$step" || { echo "== $step FAILED after $((SECONDS - began)) s" >&2; exit 1; }
-	times+=("$((SECONDS - began)) s  $step")
+	"$step"
+	echo "$((SECONDS - began)) s  $step" | tee -a "$times" >>"${STEP_TIMES:-/dev/null}"
 done
 echo "== all passed in $SECONDS s; the slowest steps:"
-printf '%s\n' "${times[@]}" | sort -rn | head -10
+sort -rn "$times" | head -10

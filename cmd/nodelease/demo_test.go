@@ -105,7 +105,16 @@ func summary(t *testing.T, cmd *exec.Cmd) (s demo.Summary, code int, p *program)
 	return s, code, p
 }
 
+// takesSeconds leaves a test of real processes and real time out of a short run.
+func takesSeconds(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it lasts for seconds: run without -short")
+	}
+}
+
 func TestDemo(t *testing.T) {
+	takesSeconds(t)
 	t.Parallel()
 	s, code, p := summary(t, self("demo", "--json", "--duration", "8s", "--ttl", "1s", "--seed", "1"))
 	if code != 0 || s.Duplicates != 0 {
@@ -124,6 +133,7 @@ func TestDemo(t *testing.T) {
 // The DynamoDB is killed for longer than the lease: the fleet suspends, resumes
 // the same numbers, and loses nothing.
 func TestDemoOutage(t *testing.T) {
+	takesSeconds(t)
 	t.Parallel()
 	s, code, p := summary(t, self("demo", "--json", "--outage", "--duration", "9s", "--ttl", "2s", "--tasks", "3", "--seed", "2"))
 	if code != 0 || s.Duplicates != 0 || s.Suspended < 3 {
@@ -141,6 +151,7 @@ func TestDemoOutage(t *testing.T) {
 
 // More tasks than numbers: the others wait, or fail, and get one when it frees.
 func TestDemoFiveTasksOnThreeNumbers(t *testing.T) {
+	takesSeconds(t)
 	for flag, want := range map[string]string{"--wait=1h": "waiting ", "--no-wait": "ends with exit code 3: pool exhausted"} {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
@@ -154,6 +165,7 @@ func TestDemoFiveTasksOnThreeNumbers(t *testing.T) {
 
 // Whenever it is interrupted, it says so and leaves nothing: see start.
 func TestDemoInterrupted(t *testing.T) {
+	takesSeconds(t)
 	for _, test := range []struct {
 		signal os.Signal
 		at     string
@@ -181,6 +193,7 @@ func TestDemoInterrupted(t *testing.T) {
 
 // Nothing stays when the demo itself is killed, frozen tasks included.
 func TestDemoKilled(t *testing.T) {
+	takesSeconds(t)
 	t.Parallel()
 	p := start(t, self("demo", "--plain", "--ttl", "1s", "--duration", "8s", "--seed", "5"))
 	p.until(t, "SIGSTOP")
@@ -207,6 +220,7 @@ func TestDemoPortTaken(t *testing.T) {
 // The comparison can fail. A build that breaks the protocol on purpose, by claims
 // that ignore who holds a number, is found out; no other build can be asked to.
 func TestDemoFindsDuplicates(t *testing.T) {
+	takesSeconds(t)
 	normal, unsafe := build(t), build(t, "-tags", "nodelease_unsafe")
 	for name, test := range map[string]struct {
 		binary, ask string

@@ -341,6 +341,7 @@ func TestExecInterruptedWhileWaiting(t *testing.T) {
 // at the moment from which on others may have the number. It is killed at the
 // deadline, and told before. All cases run side by side.
 func TestExecDeadline(t *testing.T) {
+	takesSeconds(t)
 	t.Parallel()
 	type scene struct {
 		name, mode                    string
@@ -480,6 +481,7 @@ func TestExecLeftBehind(t *testing.T) {
 // An operator frees the number by force: the child is told at once, since it must
 // go, and long before its deadline.
 func TestExecLost(t *testing.T) {
+	takesSeconds(t)
 	t.Parallel()
 	flags, s := onePool(t), newStage(t)
 	p := execOf(t, append([]string{"--ttl", "10s", "--grace", "3s"}, flags...), s, "obey")

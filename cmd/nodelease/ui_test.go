@@ -58,6 +58,7 @@ func TestUI(t *testing.T) {
 
 // The demo's page shows what is done to the fleet, and ends with it.
 func TestDemoUI(t *testing.T) {
+	takesSeconds(t)
 	t.Parallel()
 	p := start(t, self("demo", "--ui", "--plain", "--tasks", "3", "--ttl", "1s", "--duration", "40s", "--seed", "1"))
 	_, url, _ := strings.Cut(p.until(t, " page "), "http")

@@ -136,6 +136,9 @@ func TestIdentifyBroken(t *testing.T) {
 		}, "302"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "slow" && testing.Short() {
+				t.Skip("it waits for two seconds: run without -short")
+			}
 			ecs(t, c.answer)
 			ctx, cancel := t.Context(), func() {}
 			if name == "trickle" { // "slow" waits for as long as a start does

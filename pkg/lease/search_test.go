@@ -77,6 +77,9 @@ func TestLoneTask(t *testing.T) {
 // The same on a server that speaks DynamoDB. The largest pool is loaded from a
 // data file, since seeding it takes a minute by design.
 func TestLoneTaskOnEmbedded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it loads 66,560 numbers: run without -short")
+	}
 	path := filepath.Join(t.TempDir(), "data")
 	f, err := os.Create(path)
 	if err != nil {

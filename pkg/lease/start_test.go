@@ -230,7 +230,11 @@ func TestHerdOnEmbedded(t *testing.T) {
 	if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 1024}); err != nil {
 		t.Fatal(err)
 	}
-	herd(t, s, 1024)
+	n := 1024
+	if testing.Short() {
+		n = 128
+	}
+	herd(t, s, n)
 }
 
 // counter counts the conditional writes that were sent. It waits for each answer

@@ -9,9 +9,6 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// DefaultTimeout is the length of a lease, too.
-const DefaultTimeout = lease.DefaultTTL
-
 // Config says which cluster, and who takes part.
 type Config struct {
 	// Cluster is the namespace, 1 to 64 printable characters. Defaults to the
@@ -69,7 +66,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	if c.Timeout == 0 {
-		c.Timeout = DefaultTimeout
+		c.Timeout = lease.DefaultTTL
 	}
 	if c.Every == 0 {
 		c.Every = c.Timeout / 3

@@ -38,7 +38,7 @@ func wait(d time.Duration) {
 	synctest.Wait()
 }
 
-const timeout = cluster.DefaultTimeout
+const timeout = lease.DefaultTTL
 
 // settled is after how long all members of a whole network see the same.
 const settled = timeout + 2*timeout/3

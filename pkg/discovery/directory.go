@@ -27,9 +27,6 @@ type Config struct {
 	// when its lease ends, whatever this is. More than two thirds of a lease's
 	// length saves nothing. 100 ms to 1 h; defaults to 5 s.
 	MaxAge time.Duration
-	// Live tells whether the version of a number's lease is live, if the process
-	// knows that already, as a member of a cluster does. Then no lease is read.
-	Live func(nodeID int, version int64) bool
 	// Logger gets warnings. Defaults to slog.Default().
 	Logger *slog.Logger
 }

@@ -6,7 +6,6 @@ import (
 	"log"
 	"log/slog"
 
-	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -86,43 +85,4 @@ func ExampleLookup_Watch() {
 		break
 	}
 	// Output: 1 at 10.0.0.7:8080
-}
-
-// A member of a cluster knows already who is alive, so its lookups read no lease.
-func ExampleConfig_live() {
-	ctx := context.Background()
-	leases := leasetest.NewMemory("shop", 8)
-	agent := hold(ctx, leases)
-	defer agent.Close()
-	node, err := cluster.Start(ctx, cluster.Config{NodeID: "orders-1", Agent: agent, Coordinator: cluster.NewMemory()})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer node.Close()
-
-	directory, err := discovery.New(discovery.Config{
-		Pool: "shop", Store: discovery.NewMemory(leases),
-		Live: func(nodeID int, version int64) bool {
-			for m := range node.State().Members() {
-				if m.Number == nodeID && m.Version == version {
-					return true
-				}
-			}
-			return false
-		},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	err = directory.Register(ctx, agent, discovery.Service{Name: "orders", Address: discovery.Address{Host: "10.0.0.7", Port: 8080}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	orders, err := directory.Service("orders")
-	if err != nil {
-		log.Fatal(err)
-	}
-	instances, err := orders.Resolve(ctx)
-	fmt.Println(len(instances), err)
-	// Output: 1 <nil>
 }

@@ -22,15 +22,9 @@ type Instance struct {
 
 // live leaves of the entries those whose lease is live, and tells when the first
 // of these leases ends.
-func (d *Directory) live(v view) (list []Instance, ends time.Time) {
+func (v view) live() (list []Instance, ends time.Time) {
 	now := time.Now()
 	for _, r := range v.entries {
-		if d.cfg.Live != nil {
-			if d.cfg.Live(r.NodeID, r.Version) {
-				list = append(list, r.instance())
-			}
-			continue
-		}
 		if until := v.leases.of(r); until.After(now) {
 			list = append(list, r.instance())
 			if ends.IsZero() || until.Before(ends) {
@@ -97,7 +91,7 @@ func (l *Lookup) resolve(ctx context.Context) ([]Instance, time.Time, error) {
 		age := time.Since(at)
 		return age < min(againAfter, d.cfg.MaxAge) || age < d.cfg.MaxAge && !v.leases.ended(v.entries, v.at)
 	}, func(ctx context.Context) (view, error) { return d.look(ctx, l.at) })
-	list, ends := d.live(v)
+	list, ends := v.live()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {

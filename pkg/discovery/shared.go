@@ -74,7 +74,7 @@ func (d *Directory) look(ctx context.Context, p place) (view, error) {
 			v.entries = append(v.entries, r)
 		}
 	}
-	if d.cfg.Live != nil || len(v.entries) == 0 {
+	if len(v.entries) == 0 {
 		return v, nil
 	}
 	v.leases, v.at = left.shared(v.entries)

@@ -156,25 +156,6 @@ func TestReadersShareLeases(t *testing.T) {
 	})
 }
 
-// A process that knows already who lives reads no lease.
-func TestLive(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		w := newWorld(8)
-		a := w.agent(t, nil)
-		dead := map[int]bool{}
-		d := w.directory(t, func(c *Config) {
-			c.Live = func(n int, version int64) bool { return !dead[n] && version == w.lease(t, n).Version }
-		})
-		register(t, d, a, Service{"orders", at(1)})
-		wantPorts(t, service(t, d, "orders"), 1)
-		dead[a.NodeID()] = true
-		wantPorts(t, service(t, d, "orders"))
-		if len(d.groups) != 0 {
-			t.Error("leases were read")
-		}
-	})
-}
-
 // TestChurn lets processes come, be killed, leave, lose their numbers and move for
 // an hour, with outages, lost answers and a reaper. Nobody is ever given whose
 // lease has ended; everybody who lives is found soon; in the end nothing is left.

@@ -176,7 +176,7 @@ func (o outlook) none(pool string, c Config, at time.Time) error {
 		return fmt.Errorf("%w: this machine's clock says %s, but every number of pool %q is reserved until %s or later: repair the clock, or wait until then",
 			ErrClockBehind, protocol.Stamp(at), pool, protocol.Stamp(o.reserved))
 	}
-	return &ExhaustedError{Pool: pool, Size: o.usable, Unseen: o.open - o.groups, NextFree: o.next}
+	return &ExhaustedError{Pool: pool, Size: o.usable, unseen: o.open - o.groups, NextFree: o.next}
 }
 
 // acquire finds a number and claims it. It waits for a free one for as long as

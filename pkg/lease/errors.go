@@ -53,8 +53,8 @@ type CorruptError = protocol.CorruptError
 type ExhaustedError struct {
 	Pool string
 	Size int // usable numbers that were looked at
-	// Unseen groups of 256 were not looked at: of a large pool a start looks at 16.
-	Unseen int
+	// unseen groups of 256 were not looked at: of a large pool a start looks at 16.
+	unseen int
 	// NextFree is when the next number could be taken if its holder stops
 	// renewing; zero when no number can ever be (all retired or corrupt).
 	NextFree time.Time
@@ -66,8 +66,8 @@ func (e *ExhaustedError) Error() string {
 		next = "the next one is free at " + protocol.Stamp(e.NextFree) + " at the earliest, unless renewed"
 	}
 	of := fmt.Sprintf("all %d numbers of pool %q are taken", e.Size, e.Pool)
-	if e.Unseen > 0 {
-		of = fmt.Sprintf("all %d numbers of pool %q that were looked at are taken (%d groups of %d were not)", e.Size, e.Pool, e.Unseen, protocol.GroupSize)
+	if e.unseen > 0 {
+		of = fmt.Sprintf("all %d numbers of pool %q that were looked at are taken (%d groups of %d were not)", e.Size, e.Pool, e.unseen, protocol.GroupSize)
 	}
 	return fmt.Sprintf("%v: %s; %s; resize the pool, or set Config.Wait", ErrPoolExhausted, of, next)
 }

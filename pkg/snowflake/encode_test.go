@@ -2,6 +2,7 @@ package snowflake_test
 
 import (
 	"bytes"
+	"cmp"
 	"database/sql"
 	"database/sql/driver"
 	"encoding"
@@ -87,7 +88,7 @@ func FuzzRoundTrip(f *testing.F) {
 			if got, err := e.parse(s); err != nil || got != x {
 				t.Errorf("%s: %d is %q, which is %d, %v", e.name, x, s, got, err)
 			}
-			if other := e.format(y); len(s) == len(other) && strings.Compare(s, other) != x.Compare(y) {
+			if other := e.format(y); len(s) == len(other) && strings.Compare(s, other) != cmp.Compare(x, y) {
 				t.Errorf("%s: %d and %d do not sort as %q and %q do", e.name, x, y, s, other)
 			}
 		}

@@ -1,7 +1,6 @@
 package snowflake
 
 import (
-	"cmp"
 	"log/slog"
 	"time"
 )
@@ -27,9 +26,6 @@ func (id ID) Sequence() int { return defaultLayout.Decompose(id).Sequence }
 // IsZero says whether id is "no ID". encoding/json leaves such a field out if it
 // is tagged omitzero.
 func (id ID) IsZero() bool { return id == 0 }
-
-// Compare is cmp.Compare: earlier IDs come first.
-func (id ID) Compare(other ID) int { return cmp.Compare(id, other) }
 
 // String is the decimal digits of id.
 func (id ID) String() string { return string(id.AppendDecimal(nil)) }

@@ -57,9 +57,6 @@ func (l Layout) Validate() error {
 // ErrTimeOverflow.
 func (l Layout) Expires() time.Time { return l.at(1 << l.TimeBits) }
 
-// PerSecond is how many IDs one node can make in a second.
-func (l Layout) PerSecond() int { return int(time.Second/l.Tick) << l.SequenceBits }
-
 // Nodes is how many node IDs there are: 0 … Nodes-1.
 func (l Layout) Nodes() int { return 1 << l.NodeBits }
 
@@ -73,8 +70,9 @@ func (l Layout) String() string {
 	if l.NodeLast {
 		order = fmt.Sprintf("%d time, %d sequence, %d node", l.TimeBits, l.SequenceBits, l.NodeBits)
 	}
+	perSecond := int(time.Second/l.Tick) << l.SequenceBits // that one node can make
 	return fmt.Sprintf("%s bits of %v from %s until %s; %d nodes, %d IDs/s each",
-		order, l.Tick, l.Epoch.UTC().Format(time.DateOnly), l.Expires().Format(time.DateOnly), l.Nodes(), l.PerSecond())
+		order, l.Tick, l.Epoch.UTC().Format(time.DateOnly), l.Expires().Format(time.DateOnly), l.Nodes(), perSecond)
 }
 
 // Parts is an ID taken apart.

@@ -11,15 +11,14 @@ type Stats struct {
 	Waits   uint64 // times that a call slept until a tick began
 	Refused uint64 // calls that ended in an error
 
-	Binds        uint64        // numbers that the timeline was given
 	StepsForward uint64        // times that the wall clock was found ahead, and followed
 	StepsBack    uint64        // times that the wall clock was found behind, or further behind
 	Borrow       time.Duration // how far stamps are ahead of the wall clock now, after a small step back
 }
 
 type counters struct {
-	waits, refused, binds, stepsForward, stepsBack atomic.Uint64
-	skipped                                        atomic.Uint64 // tickets below the state word that nobody has got
+	waits, refused, stepsForward, stepsBack atomic.Uint64
+	skipped                                 atomic.Uint64 // tickets below the state word that nobody has got
 }
 
 // Stats tells what happened so far. It costs the calls nothing: what they issued
@@ -40,7 +39,6 @@ func (t *Timeline) Stats() Stats {
 		Issued:       t.told,
 		Waits:        c.waits.Load(),
 		Refused:      c.refused.Load(),
-		Binds:        c.binds.Load(),
 		StepsForward: c.stepsForward.Load(),
 		StepsBack:    c.stepsBack.Load(),
 		Borrow:       t.borrow,

@@ -88,7 +88,6 @@ func (t *Timeline) Bind(s Span) error {
 	t.seal()
 	t.state, t.span, t.last = isBound, s, time.Time{}
 	t.untilMs, t.deadline = s.Until.UnixMilli(), int64(s.Deadline)
-	t.counters.binds.Add(1)
 	t.begin()
 	return nil
 }

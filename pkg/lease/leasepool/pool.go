@@ -32,12 +32,8 @@ func Open(s protocol.Store, name string) *Pool { return &Pool{Name: name, store:
 // open, and the widths that its node IDs have had.
 type Item = protocol.PoolItem
 
-const (
-	// MaxSize is the largest number of node IDs in a pool: 16 bits of them.
-	MaxSize = protocol.MaxPoolSize
-	// GroupSize is how many node IDs share one partition of the table.
-	GroupSize = protocol.GroupSize
-)
+// MaxSize is the largest number of node IDs in a pool: 16 bits of them.
+const MaxSize = protocol.MaxPoolSize
 
 // CheckName tells what is wrong with a pool's name, if anything: it is 1 to 64 of
 // [A-Za-z0-9._-]. Without a # no pool looks like another one's group.

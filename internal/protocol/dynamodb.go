@@ -204,9 +204,6 @@ func (d *DynamoDB) Check(ctx context.Context) error {
 	return nil
 }
 
-// ErrUnchecked is what Check returns when it was not permitted to look.
-var ErrUnchecked = errors.New("lease: table not checked")
-
 func numberOf(av types.AttributeValue) string {
 	if n, ok := av.(*types.AttributeValueMemberN); ok {
 		return n.Value

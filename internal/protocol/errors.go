@@ -23,6 +23,10 @@ var (
 	ErrClockSkew = errors.New("lease: clock skew")
 )
 
+// ErrUnchecked is returned by [Store.Check] when it was not permitted to look: a
+// warning, for the role may well permit all that a lease needs.
+var ErrUnchecked = errors.New("lease: table not checked")
+
 // CorruptError is an item with missing or wrongly typed attributes. It blocks
 // nobody: the number is skipped and reported, and nothing heals it into a fresh
 // one, since that could repeat IDs.

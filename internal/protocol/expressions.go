@@ -131,6 +131,9 @@ func (w Raise) update() update {
 	}
 }
 
+// The writes of a pool's item are pinned on what their sender saw, and on the
+// format that it knows: what a newer release has written is left to it.
+
 func (w CreatePool) update() update {
 	u := update{
 		set:    "SET item_format = :format, pool_size = :size, open_groups = :open_groups, reserved_low = :reserved_low, created_at = :at",
@@ -160,6 +163,63 @@ func (w ResizePool) update() update {
 		set:    "SET pool_size = :to, resized_at = :at",
 		onlyIf: "item_format = :format AND pool_size = :from",
 		values: attributes{":format": num(ItemFormat), ":from": num(w.From), ":to": num(w.To), ":at": millis(w.At)},
+	}
+}
+
+// The writes that change a width: widening.go says how they keep each other's
+// promises.
+
+// With a new try the one before it can no longer be committed.
+func (w BeginWiden) update() update {
+	return update{
+		set:    "SET widen_try = :try, widen_from = :from, widen_bits = :bits, widen_state = :open",
+		onlyIf: "item_format = :format AND widen_try = :before AND widen_state = :seen",
+		values: attributes{
+			":format": num(ItemFormat), ":try": num(w.Try), ":before": num(w.Try - 1), ":seen": str(string(w.Seen)),
+			":from": millis(w.From), ":bits": num(w.Bits), ":open": str(string(WidenOpen)),
+		},
+	}
+}
+
+// A void and a commit exclude each other.
+func (w VoidWiden) update() update {
+	return update{
+		set:    "SET widen_state = :void",
+		onlyIf: "item_format = :format AND widen_try = :try AND widen_state = :open",
+		values: attributes{":format": num(ItemFormat), ":try": num(w.Try), ":open": str(string(WidenOpen)), ":void": str(string(WidenVoid))},
+	}
+}
+
+func (w CommitWiden) update() update {
+	return update{
+		set: "SET layouts = list_append(layouts, :layout), widen_state = :done",
+		onlyIf: "item_format = :format AND widen_try = :try AND widen_state = :open " +
+			"AND widen_from = :from AND widen_bits = :bits",
+		values: attributes{
+			":format": num(ItemFormat), ":try": num(w.Try), ":open": str(string(WidenOpen)), ":done": str(string(WidenDone)),
+			":from": millis(w.From), ":bits": num(w.Bits), ":layout": layouts(snowflake.Era{From: w.From, NodeBits: w.Bits}),
+		},
+	}
+}
+
+// None come while a try is open: its widener has decided by then what to mark.
+func (w AddNumbers) update() update {
+	return update{
+		set:    "SET widen_numbers = :to",
+		onlyIf: "item_format = :format AND widen_numbers = :from AND widen_try = :try AND widen_state <> :open",
+		values: attributes{":format": num(ItemFormat), ":from": num(w.From), ":to": num(w.To), ":try": num(w.Try), ":open": str(string(WidenOpen))},
+	}
+}
+
+// Nothing from E on is reserved at the moment of the mark, and after it only by
+// who knows of the try. A number that is not there is made, so that no late seed
+// makes one without the mark. Marks of an older try come too late.
+func (w Mark) update() update {
+	return update{
+		set: "SET layout = :try, version = if_not_exists(version, :zero), reserved_until = if_not_exists(reserved_until, :floor)",
+		onlyIf: "attribute_not_exists(pool_group) OR version >= :zero AND reserved_until < :from " +
+			"AND (attribute_not_exists(layout) OR layout < :try)",
+		values: attributes{":try": num(w.Try), ":zero": num(0), ":floor": millis(w.Floor), ":from": millis(w.From)},
 	}
 }
 

@@ -63,14 +63,6 @@ func (p PoolItem) Changed() time.Time {
 // while the fleet learns of a new width.
 func BitsFor(groups int) int { return min(8+bits.Len(uint(max(groups, 1))), 16) }
 
-// Limit is the number below which numbers can be claimed.
-func (p PoolItem) Limit() int {
-	if p.Narrow() {
-		return min(p.Size, p.Numbers)
-	}
-	return p.Size
-}
-
 // Cap is the last millisecond that may be reserved while a try is open; zero when
 // none is.
 func (p PoolItem) Cap() time.Time {
@@ -111,18 +103,6 @@ func (w BeginWiden) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// With a new try the one before it can no longer be committed.
-func (w BeginWiden) update() update {
-	return update{
-		set:    "SET widen_try = :try, widen_from = :from, widen_bits = :bits, widen_state = :open",
-		onlyIf: "item_format = :format AND widen_try = :before AND widen_state = :seen",
-		values: attributes{
-			":format": num(ItemFormat), ":try": num(w.Try), ":before": num(w.Try - 1), ":seen": str(string(w.Seen)),
-			":from": millis(w.From), ":bits": num(w.Bits), ":open": str(string(WidenOpen)),
-		},
-	}
-}
-
 // VoidWiden ends a try that is open, without effect.
 type VoidWiden struct {
 	Pool string
@@ -140,15 +120,6 @@ func (w VoidWiden) Apply(old *PoolItem) (PoolItem, bool) {
 	p := *old
 	p.Widening.State = WidenVoid
 	return p, true
-}
-
-// It and the commit exclude each other.
-func (w VoidWiden) update() update {
-	return update{
-		set:    "SET widen_state = :void",
-		onlyIf: "item_format = :format AND widen_try = :try AND widen_state = :open",
-		values: attributes{":format": num(ItemFormat), ":try": num(w.Try), ":open": str(string(WidenOpen)), ":void": str(string(WidenVoid))},
-	}
 }
 
 // CommitWiden makes a try real. Whoever sends it has seen every number marked.
@@ -174,18 +145,6 @@ func (w CommitWiden) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-func (w CommitWiden) update() update {
-	return update{
-		set: "SET layouts = list_append(layouts, :layout), widen_state = :done",
-		onlyIf: "item_format = :format AND widen_try = :try AND widen_state = :open " +
-			"AND widen_from = :from AND widen_bits = :bits",
-		values: attributes{
-			":format": num(ItemFormat), ":try": num(w.Try), ":open": str(string(WidenOpen)), ":done": str(string(WidenDone)),
-			":from": millis(w.From), ":bits": num(w.Bits), ":layout": layouts(snowflake.Era{From: w.From, NodeBits: w.Bits}),
-		},
-	}
-}
-
 // AddNumbers lets numbers of a narrow pool come to be, before the first of them
 // is seeded. Every later try marks all of them, also those whose seed is late.
 type AddNumbers struct {
@@ -207,15 +166,6 @@ func (w AddNumbers) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// None come while a try is open: its widener has decided by then what to mark.
-func (w AddNumbers) update() update {
-	return update{
-		set:    "SET widen_numbers = :to",
-		onlyIf: "item_format = :format AND widen_numbers = :from AND widen_try = :try AND widen_state <> :open",
-		values: attributes{":format": num(ItemFormat), ":from": num(w.From), ":to": num(w.To), ":try": num(w.Try), ":open": str(string(WidenOpen))},
-	}
-}
-
 // Mark lets a number be claimed and renewed only by who knows of a try.
 type Mark struct {
 	Key
@@ -235,16 +185,4 @@ func (w Mark) Apply(old *Lease) (Lease, bool) {
 	l := old.Clone()
 	l.Layout = w.Try
 	return l, true
-}
-
-// Nothing from E on is reserved at the moment of the mark, and after it only by
-// who knows of the try. A number that is not there is made, so that no late seed
-// makes one without the mark. Marks of an older try come too late.
-func (w Mark) update() update {
-	return update{
-		set: "SET layout = :try, version = if_not_exists(version, :zero), reserved_until = if_not_exists(reserved_until, :floor)",
-		onlyIf: "attribute_not_exists(pool_group) OR version >= :zero AND reserved_until < :from " +
-			"AND (attribute_not_exists(layout) OR layout < :try)",
-		values: attributes{":try": num(w.Try), ":zero": num(0), ":floor": millis(w.Floor), ":from": millis(w.From)},
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 // ExpiryPolicy says what happens when the deadline passes without a confirmed
@@ -96,6 +97,9 @@ type Config struct {
 	// Clock is for tests and simulations. Defaults to the machine's.
 	Clock Clock
 }
+
+// Clock reads the two clocks of a machine; see [snowflake.Clock].
+type Clock = snowflake.Clock
 
 // Defaults and limits of [Config].
 const (

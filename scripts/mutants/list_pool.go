@@ -13,7 +13,7 @@ var poolMutants = []mutant{
 	{"seed resets an item", dynamo, `set:    "SET version = :zero, reserved_until = :floor",
 		onlyIf: "attribute_not_exists(pool_group)",`, `set:    "SET version = :zero, reserved_until = :floor",
 		onlyIf: "attribute_not_exists(holder)",`, stores},
-	{"seed at 0", dynamo, `":floor": millis(w.Floor)`, `":floor": num(0)`, stores},
+	{"seed at 0", dynamo, `":floor": millis(w.Floor)},`, `":floor": num(0)},`, stores},
 	{"reap is not pinned to the renewal", dynamo, `onlyIf: "holder = :holder AND version = :version AND renewal = :renewal",`, `onlyIf: "holder = :holder AND version = :version AND :renewal = :renewal",`, stores},
 	{"reap is not pinned to the version", dynamo, `onlyIf: "holder = :holder AND version = :version AND renewal = :renewal",`, `onlyIf: "holder = :holder AND :version = :version AND renewal = :renewal",`, stores},
 	{"reap is not pinned to the holder", dynamo, `onlyIf: "holder = :holder AND version = :version AND renewal = :renewal",`, `onlyIf: ":holder = :holder AND version = :version AND renewal = :renewal",`, stores},

@@ -3,9 +3,9 @@ package lease
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -87,56 +87,34 @@ func (e Event) log(l *slog.Logger) {
 	l.LogAttrs(context.Background(), e.level(), "lease "+string(e.Kind), attrs...)
 }
 
-// hook calls OnEvent in order, from one goroutine that lives only while there
-// is something to tell: a slow callback delays no renewal.
-type hook struct {
-	fn    func(Event)
-	mu    sync.Mutex
-	queue []Event
-	done  chan struct{} // closed when the goroutine ends; nil when there is none
+// wholePool stands for the number in an event that concerns none.
+const wholePool = -1
+
+// about names the number that an event concerns, where no lease of it is known.
+func (a *Agent) about(node int) Lease { return Lease{Pool: a.cfg.Pool, NodeID: node} }
+
+// emit tells the log and the hook.
+func (a *Agent) emit(e Event) {
+	e.Time = a.clock.Wall()
+	e.log(a.cfg.Logger)
+	a.hook.tell(e)
 }
 
-func (h *hook) tell(e Event) {
-	if h.fn == nil {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.queue = append(h.queue, e)
-	if h.done == nil {
-		h.done = make(chan struct{})
-		go h.run()
-	}
+// asOfNow adds to an event what is true at this moment.
+func (a *Agent) asOfNow(e Event) Event {
+	e.IDs = a.timeline.Stats()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	e.Left = a.term.deadline - a.clock.Monotonic()
+	e.ClockError = a.ecs.clockError
+	return e
 }
 
-func (h *hook) run() {
-	for {
-		h.mu.Lock()
-		if len(h.queue) == 0 {
-			close(h.done)
-			h.done = nil
-			h.mu.Unlock()
-			return
-		}
-		e := h.queue[0]
-		h.queue = h.queue[1:]
-		h.mu.Unlock()
-		h.fn(e)
+// unanswered tells of a request that comes to nothing for now.
+func (a *Agent) unanswered(l Lease, err error) {
+	e := Event{Kind: EventUnanswered, Lease: l, Reason: protocol.Reason(err), Err: err}
+	if l.Version > 0 {
+		e = a.asOfNow(e)
 	}
-}
-
-// drain waits until all is told, but not for a callback that hangs.
-func (h *hook) drain(limit time.Duration) {
-	h.mu.Lock()
-	done := h.done
-	h.mu.Unlock()
-	if done == nil {
-		return
-	}
-	t := time.NewTimer(limit)
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
-	}
+	a.emit(e)
 }

@@ -5,12 +5,16 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
-	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // What an agent knows of its pool. Only who starts the agent, and then its loop,
 // reads the pool's item and changes a.pool. An agent of a pool that is never
 // widened reads it once, at its start.
+
+// readPool reads the pool's item, for who has no number.
+func (a *Agent) readPool(ctx context.Context) (protocol.PoolItem, error) {
+	return protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
+}
 
 // reread reads the pool's item again, and tells whether it was answered.
 func (a *Agent) reread(ctx context.Context) bool {
@@ -19,7 +23,7 @@ func (a *Agent) reread(ctx context.Context) bool {
 	p, err := a.cfg.Store.PoolItem(one, a.cfg.Pool)
 	if err != nil {
 		if ctx.Err() == nil {
-			a.unanswered(Lease{Pool: a.cfg.Pool, NodeID: -1}, err)
+			a.unanswered(a.about(wholePool), err)
 		}
 		return false
 	}
@@ -37,7 +41,7 @@ func (a *Agent) learn(p protocol.PoolItem) {
 			a.lose(err) // what it holds and the pool's history do not go together
 			return
 		}
-		a.emit(Event{Kind: EventWidened, Lease: Lease{Pool: a.cfg.Pool, NodeID: -1}})
+		a.emit(Event{Kind: EventWidened, Lease: a.about(wholePool)})
 	}
 }
 
@@ -59,26 +63,6 @@ func (a *Agent) uncap(ctx context.Context, now time.Time) {
 	case err == nil && res.Pool != nil:
 		a.learn(*res.Pool)
 	case err != nil && ctx.Err() == nil:
-		a.unanswered(Lease{Pool: a.cfg.Pool, NodeID: -1}, err)
+		a.unanswered(a.about(wholePool), err)
 	}
-}
-
-// unanswered tells of a request that comes to nothing for now.
-func (a *Agent) unanswered(l Lease, err error) {
-	e := Event{Kind: EventUnanswered, Lease: l, Reason: protocol.Reason(err), Err: err}
-	if l.Version > 0 {
-		e = a.asOfNow(e)
-	}
-	a.emit(e)
-}
-
-// widen lets the width of node IDs follow the groups that this agent has opened,
-// in the background. It ends with the agent; whoever opens the next group goes on.
-func (a *Agent) widen() {
-	a.background.Go(func() {
-		_, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).WidenUnlessOpen(a.life)
-		if err != nil && a.life.Err() == nil {
-			a.emit(Event{Kind: EventWarning, Lease: Lease{Pool: a.cfg.Pool, NodeID: -1}, Err: err})
-		}
-	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// process is one process of the model: what agent.go, loop.go and choose.go do,
+// process is one process of the model: what claim.go, renew.go and close.go do,
 // in steps, with the network and time in between.
 //
 //	idle ──claim──▶ claiming ──answer──▶ running ──release──▶ closing ──▶ gone

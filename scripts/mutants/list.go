@@ -6,9 +6,14 @@ const (
 	writes   = "internal/protocol/writes.go"
 	dynamo   = "internal/protocol/expressions.go"
 	term     = "pkg/lease/term.go"
-	loop     = "pkg/lease/loop.go"
 	agent    = "pkg/lease/agent.go"
-	choose   = "pkg/lease/choose.go"
+	start    = "pkg/lease/start.go"
+	look     = "pkg/lease/look.go"
+	claim    = "pkg/lease/claim.go"
+	loop     = "pkg/lease/loop.go"
+	renew    = "pkg/lease/renew.go"
+	watchdog = "pkg/lease/watchdog.go"
+	closing  = "pkg/lease/close.go"
 	store    = "internal/protocol/dynamodb.go"
 	stores   = "./internal/protocol ./pkg/lease/leasepool ./pkg/lease"
 	poolOwn  = "./pkg/lease/leasepool ./pkg/lease"
@@ -33,7 +38,7 @@ var leaseMutants = []mutant{
 	{"claim keeps the version", dynamo, `version = version + :one`, `version = version + :zero`, stores},
 	{"a landed claim is not recognised", term, `case res.Lease != nil && res.Lease.Holder == w.Session:`, `case false:`, leaseOwn},
 	{"a landed claim counts from the last attempt", term, `return newTerm(c, *res.Lease, first)`, `return newTerm(c, *res.Lease, m0)`, leaseOwn},
-	{"a doubtful claim is left", choose, `a.abandon(ctx, node, session)
+	{"a doubtful claim is left", claim, `a.abandon(ctx, node, session)
 		}
 		return nil, err`, `}
 		return nil, err`, leaseOwn},
@@ -43,28 +48,28 @@ var leaseMutants = []mutant{
 	{"renewal ignores the layout", dynamo, `AND renewal < :renewal " +
 			"AND (attribute_not_exists(layout) OR layout <= :layout)",`, `AND renewal < :renewal AND :layout = :layout",`, stores},
 	{"a late renewal changes metadata", dynamo, `AND renewal < :renewal "`, `AND (renewal < :renewal OR attribute_exists(metadata)) "`, stores},
-	{"deadline from the reply", loop, `a.confirm(t, *res.Lease, at.m0, e)`, `a.confirm(t, *res.Lease, a.clock.Monotonic(), e)`, leaseOwn},
+	{"deadline from the reply", renew, `a.confirm(t, *res.Lease, at.m0, e)`, `a.confirm(t, *res.Lease, a.clock.Monotonic(), e)`, leaseOwn},
 	{"deadline without the guard", term, `t.deadline = max(t.deadline, m0+t.ttl-t.guard)`, `t.deadline = max(t.deadline, m0+t.ttl)`, leaseOwn},
 	{"deadline falls back", term, `t.deadline = max(t.deadline, m0+t.ttl-t.guard)`, `t.deadline = m0 + t.ttl - t.guard`, leaseOwn},
 	{"reserved_until over confirmed ones only", term, `t.saw(protocol.Trunc(w0.Add(t.ttl)), until)`, `t.askedExpires, t.askedUntil = protocol.Latest(t.lease.ExpiresAt, protocol.Trunc(w0.Add(t.ttl))), protocol.Latest(t.lease.ReservedUntil, until)`, leaseOwn},
 	{"expiry from a wall clock that stepped back", term, `t.askedExpires = protocol.Latest(t.askedExpires, expires)`, `t.askedExpires = expires`, leaseOwn},
-	{"renewals take the wall clock itself", loop, `t.attempt(m0, a.timeline.Now(), a.pool)`, `t.attempt(m0, a.clock.Wall(), a.pool)`, leaseOwn},
+	{"renewals take the wall clock itself", renew, `t.attempt(m0, a.timeline.Now(), a.pool)`, `t.attempt(m0, a.clock.Wall(), a.pool)`, leaseOwn},
 	{"a clone goes unnoticed", term, `case cur.Renewal > t.asked:`, `case false:`, leaseOwn},
 	{"a landed renewal is taken for a loss", term, `case cur.Renewal >= a.write.Renewal:
 		return landed`, `case cur.Renewal >= a.write.Renewal:
 		return taken`, leaseOwn},
 	{"a failed renewal is taken for a landed one", term, `case cur.Renewal >= a.write.Renewal:`, `case cur.Renewal < a.write.Renewal:`, leaseOwn},
 	{"another version is taken for ours", term, `cur.Holder != t.lease.Holder || cur.Version != t.lease.Version:`, `cur.Holder != t.lease.Holder:`, leaseOwn},
-	{"a lost lease is renewed again", loop, `case taken:
+	{"a lost lease is renewed again", renew, `case taken:
 			a.lose(`, `case taken:
 			func(error) {}(`, leaseOwn},
 	{"use without the deadline", agent, `case !a.term.held(now):`, `case false:`, leaseOwn},
-	{"the generator is not told the deadline", loop, `a.timeline.Extend(t.lease.ReservedUntil, t.idDeadline)`, `a.timeline.Extend(t.lease.ReservedUntil, 1<<62)`, leaseOwn},
-	{"no watchdog", loop, `a.watchdog = time.AfterFunc(left, a.bark)`, `a.watchdog = time.AfterFunc(left, func() {})`, leaseOwn},
+	{"the generator is not told the deadline", renew, `a.timeline.Extend(t.lease.ReservedUntil, t.idDeadline)`, `a.timeline.Extend(t.lease.ReservedUntil, 1<<62)`, leaseOwn},
+	{"no watchdog", watchdog, `a.watchdog = time.AfterFunc(left, a.bark)`, `a.watchdog = time.AfterFunc(left, func() {})`, leaseOwn},
 	{"no fence on a loss", loop, `	a.timeline.Seal()
 `, ``, leaseOwn},
-	{"an attempt outlives the time left", loop, `limit = min(limit, left)`, `_ = left`, leaseOwn},
-	{"release before the fence", agent, `last := a.timeline.Close()
+	{"an attempt outlives the time left", renew, `limit = min(limit, left)`, `_ = left`, leaseOwn},
+	{"release before the fence", closing, `last := a.timeline.Close()
 `, `defer a.timeline.Close()
 	last := a.timeline.Now()
 `, leaseOwn},
@@ -72,24 +77,24 @@ var leaseMutants = []mutant{
 	{"release of another version", dynamo, `onlyIf: "holder = :session AND version = :version",`, `onlyIf: "holder = :session AND :version = :version",`, stores},
 	{"release by another session", dynamo, `onlyIf: "holder = :session AND version = :version",`, `onlyIf: "version = :version AND :session = :session",`, stores},
 	{"abandon by another session", dynamo, `onlyIf: "holder = :session",`, `onlyIf: "attribute_exists(holder) AND :session = :session",`, stores},
-	{"exhausted although the clock is behind", choose, `if o.usable > 0 && o.reserved.After(at.Add(most)) {`, `if o.usable < 0 && o.reserved.After(at.Add(most)) {`, leaseOwn},
+	{"exhausted although the clock is behind", look, `if o.usable > 0 && o.reserved.After(at.Add(most)) {`, `if o.usable < 0 && o.reserved.After(at.Add(most)) {`, leaseOwn},
 	{"a skewed clock starts", "internal/protocol/time.go", `if max(ahead, behind) <= limit {`, `if true {`, leaseOwn},
 	{"eventual replication starts", store, `if len(out.Table.Replicas) > 0 &&`, `if false &&`, leaseOwn},
-	{"a claim is believed although its lease is over", choose, `if t != nil && t.held(a.clock.Monotonic()) {`, `if t != nil {`, leaseOwn},
+	{"a claim is believed although its lease is over", claim, `case t != nil && t.held(a.clock.Monotonic()):`, `case t != nil:`, leaseOwn},
 	{"use before not_before", agent, `case a.earlyBy() > 0:`, `case false:`, leaseOwn},
-	{"start returns before not_before", agent, `for left := a.early(); left > 0; left = a.early() {`, `for left := a.early(); left > time.Hour; left = a.early() {`, leaseOwn},
-	{"no fence at a close", agent, `last := a.timeline.Close()`, `last := a.timeline.Now()`, leaseOwn},
+	{"start returns before not_before", start, `for left := a.early(); left > 0; left = a.early() {`, `for left := a.early(); left > time.Hour; left = a.early() {`, leaseOwn},
+	{"no fence at a close", closing, `last := a.timeline.Close()`, `last := a.timeline.Now()`, leaseOwn},
 	{"use goes on after a release", agent, `	case a.closing:
 		return Lease{}, ErrClosed
 	case a.over != nil:
 		return Lease{}, a.over
 `, ``, leaseOwn},
-	{"renewals go on after a release", agent, `	a.stop()
+	{"renewals go on after a release", closing, `	a.stop()
 	<-a.stopped // no renewal is sent after the release
 `, `	defer a.stop()
 `, leaseOwn},
-	{"a lease that was lost is released", agent, `if over == nil || errors.Is(over, errExpired) {`, `if over == nil || errors.Is(over, ErrLost) {`, leaseOwn},
-	{"a confirmation after the end is taken over", loop, `if a.over != nil { // stopped at the deadline while the answer came`, `if false {`, leaseOwn},
+	{"a lease that was lost is released", closing, `if over == nil || errors.Is(over, errExpired) {`, `if over == nil || errors.Is(over, ErrLost) {`, leaseOwn},
+	{"a confirmation after the end is taken over", renew, `if a.over != nil { // stopped at the deadline while the answer came`, `if false {`, leaseOwn},
 	{"an old confirmation lowers reserved_until", term, `until := protocol.Latest(t.lease.ReservedUntil, l.ReservedUntil)`, `until := l.ReservedUntil`, leaseOwn},
 	{"the store's Apply ignores the expiry", writes, `case old.Holder != "" && !old.ExpiresAt.Before(w.expiredBefore()):`, `case false:`, stores},
 	{"the store's Apply ignores reserved_until", writes, `case old.ReservedUntil.After(w.reservedBy()):`, `case false:`, stores},

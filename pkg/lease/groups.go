@@ -1,0 +1,60 @@
+package lease
+
+import (
+	"context"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+)
+
+// openGroups opens the next group, unless someone else just did. A claimant that
+// comes here again is one of a herd, and opens twice as many each time: so a
+// fleet of any size has room after a few rounds, and a single task opens one.
+//
+// In a narrow pool the width follows what is open, in the background, since there
+// is head-room. Where there is none left, the claimant does that first if it finds
+// no number at all; what comes to fit can be claimed when the new width begins.
+func (a *Agent) openGroups(ctx context.Context, s *search, full bool) error {
+	_, before := a.pool.GroupsOpen()
+	var err error
+	if a.pool, err = a.readPool(ctx); err != nil {
+		return err
+	}
+	if before+1 >= a.pool.UsableGroups() {
+		if !full {
+			return nil
+		}
+		if _, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).WidenUnlessOpen(ctx); err != nil {
+			return err
+		}
+		if a.pool, err = a.readPool(ctx); err != nil || before+1 >= a.pool.UsableGroups() {
+			return err
+		}
+	}
+	if _, last := a.pool.GroupsOpen(); last == before {
+		w := protocol.OpenGroups{Pool: a.cfg.Pool, From: a.pool.OpenGroups, To: min(last+1+s.step(), a.pool.UsableGroups())}
+		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolResult, error) { return a.cfg.Store.WritePool(ctx, w) })
+		if err != nil {
+			return err
+		}
+		if res.Pool != nil {
+			a.pool = *res.Pool
+		}
+		if res.Applied && a.pool.Narrow() && a.pool.Bits() < protocol.BitsFor(a.pool.OpenGroups) {
+			a.widen()
+		}
+	}
+	s.opened(before + 1)
+	return nil
+}
+
+// widen lets the width of node IDs follow the groups that this agent has opened,
+// in the background. It ends with the agent; whoever opens the next group goes on.
+func (a *Agent) widen() {
+	a.background.Go(func() {
+		_, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).WidenUnlessOpen(a.life)
+		if err != nil && a.life.Err() == nil {
+			a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: err})
+		}
+	})
+}

@@ -92,3 +92,22 @@ func (a *Agent) metadataNow() map[string]string {
 	defer a.mu.Unlock()
 	return a.metadata.all
 }
+
+// withFacts adds names and values to metadata where there is room for them, in
+// bytes, and the user has not given that name.
+func withFacts(metadata map[string]string, room int, facts [][2]string) map[string]string {
+	out := maps.Clone(metadata)
+	for _, fact := range facts {
+		name, value := fact[0], fact[1]
+		size := len(name) + len(value)
+		if _, given := out[name]; given || value == "" || size > room {
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[name] = value
+		room -= size
+	}
+	return out
+}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/ecs"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -23,12 +24,12 @@ const (
 	good = `{"Cluster":"prod","TaskARN":"` + arn + `","Family":"orders","AvailabilityZone":"eu-west-1b","Containers":[{"Name":"app"}]%s}`
 )
 
-// ecs is a metadata server; identify asks it as a task would.
-func ecs(t *testing.T, answer http.HandlerFunc) {
+// onECS is a metadata server; identify asks it as a task would.
+func onECS(t *testing.T, answer http.HandlerFunc) {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
-	t.Setenv("ECS_CONTAINER_METADATA_URI_V4", server.URL+"/v4/0123-456")
+	t.Setenv(ecs.Variable, server.URL+"/v4/0123-456")
 	t.Setenv("AWS_LAMBDA_FUNCTION_NAME", "")
 }
 
@@ -66,9 +67,9 @@ func TestIdentifyECS(t *testing.T) {
 		{"off by ages", `,"ClockDrift":{"ClockErrorBound":1e300}`, "off by 24h0m0s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ecs(t, says(fmt.Sprintf(good, c.extra)))
+			onECS(t, says(fmt.Sprintf(good, c.extra)))
 			o := identify(t.Context())
-			if o.task != arn || o.cluster != "prod" || o.zone != "eu-west-1b" || o.warning != nil {
+			if o.name != arn || o.task.Cluster != "prod" || o.task.Zone != "eu-west-1b" || o.warning != nil {
 				t.Errorf("%+v", o)
 			}
 			now := time.Date(2026, 11, 21, 10, 0, 3, 0, time.UTC)
@@ -85,7 +86,7 @@ func TestIdentifyECS(t *testing.T) {
 		})
 	}
 	t.Run("exactly tolerated", func(t *testing.T) {
-		o := owner{clockError: time.Second}
+		o := owner{task: ecs.Task{Clock: ecs.Clock{Error: time.Second}}}
 		if err := o.checkClock(time.Now(), time.Second); err != nil {
 			t.Error(err)
 		}
@@ -93,9 +94,9 @@ func TestIdentifyECS(t *testing.T) {
 }
 
 func TestIdentifyElsewhere(t *testing.T) {
-	t.Setenv("ECS_CONTAINER_METADATA_URI_V4", "")
+	t.Setenv(ecs.Variable, "")
 	t.Setenv("AWS_LAMBDA_FUNCTION_NAME", "")
-	if o := identify(t.Context()); o.task != hostAndPID(t) || o.warning != nil {
+	if o := identify(t.Context()); o.name != hostAndPID(t) || o.warning != nil {
 		t.Errorf("%+v", o)
 	}
 	t.Setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
@@ -139,7 +140,7 @@ func TestIdentifyBroken(t *testing.T) {
 			if name == "slow" && testing.Short() {
 				t.Skip("it waits for two seconds: run without -short")
 			}
-			ecs(t, c.answer)
+			onECS(t, c.answer)
 			ctx, cancel := t.Context(), func() {}
 			if name == "trickle" { // "slow" waits for as long as a start does
 				ctx, cancel = context.WithTimeout(ctx, metadataLimit/4)
@@ -155,7 +156,7 @@ func TestIdentifyBroken(t *testing.T) {
 			if took >= metadataLimit { // the machine is too slow to get as far as that
 				says = "deadline exceeded"
 			}
-			if o.task != hostAndPID(t) || o.warning == nil || !strings.Contains(o.warning.Error(), says) {
+			if o.name != hostAndPID(t) || o.warning == nil || !strings.Contains(o.warning.Error(), says) {
 				t.Errorf("%+v, want a warning with %q", o, c.says)
 			}
 			if err := o.checkClock(time.Now(), time.Millisecond); err != nil {
@@ -168,48 +169,26 @@ func TestIdentifyBroken(t *testing.T) {
 	}
 }
 
-// What is implausible is left out, the rest is used.
-func TestIdentifyLies(t *testing.T) {
-	ecs(t, says(`{"TaskARN":"`+arn+`","Cluster":"`+strings.Repeat("c", 301)+`","AvailabilityZone":"a\u0007b",
-		"ClockDrift":{"ClockErrorBound":-1e300,"ReferenceTimestamp":"\u001b[2J","ClockSynchronizationStatus":"SYNCHRONIZED"},
-		"Containers":[{"ClockDrift":{"ClockErrorBound":9e4,"ReferenceTimestamp":"\u001b[2J"}}]}`))
-	o := identify(t.Context())
-	if o.task != arn || o.cluster != "" || o.zone != "" || o.warning == nil || !strings.Contains(o.warning.Error(), "ClockErrorBound") {
-		t.Errorf("%+v", o)
-	}
-	if o.clockError != 90*time.Second || o.clockAt != "nothing" {
-		t.Errorf("clock error %v at %q", o.clockError, o.clockAt)
-	}
-}
-
-// Only this machine and its link are asked.
-func TestIdentifyAddress(t *testing.T) {
-	t.Setenv("AWS_LAMBDA_FUNCTION_NAME", "")
-	for _, uri := range []string{"http://10.0.0.1/v4/x", "http://[2001:db8::1]/v4", "http://localhost/v4", "https://127.0.0.1/v4", "file:///etc", "http://169.254.170.2.example.com/", "%"} {
-		t.Setenv("ECS_CONTAINER_METADATA_URI_V4", uri)
-		o := identify(t.Context())
-		if o.task != hostAndPID(t) || o.warning == nil || !strings.Contains(o.warning.Error(), "is not a") {
-			t.Errorf("%s: %+v", uri, o)
-		}
-	}
-}
-
-func TestOwnerMetadata(t *testing.T) {
-	o := owner{zone: "eu-west-1b", cluster: "prod"}
+// What is known of this process goes into a lease's metadata where there is room
+// for it, and the user's own map stays as it is.
+func TestWithFacts(t *testing.T) {
+	facts := [][2]string{{"zone", "eu-west-1b"}, {"cluster", "prod"}, {"lib", "v1.2.3"}, {"region", ""}}
 	given := map[string]string{"build": "7"}
 	for _, c := range []struct {
 		given map[string]string
 		room  int
 		want  string
 	}{
-		{nil, 100, "map[cluster:prod zone:eu-west-1b]"},
-		{given, 100, "map[build:7 cluster:prod zone:eu-west-1b]"},
-		{map[string]string{"zone": "mine"}, 100, "map[cluster:prod zone:mine]"},
+		{nil, 100, "map[cluster:prod lib:v1.2.3 zone:eu-west-1b]"},
+		{given, 100, "map[build:7 cluster:prod lib:v1.2.3 zone:eu-west-1b]"},
+		{map[string]string{"zone": "mine", "lib": "own"}, 100, "map[cluster:prod lib:own zone:mine]"},
+		{given, 14 + 9, "map[build:7 lib:v1.2.3 zone:eu-west-1b]"},
 		{given, 14, "map[build:7 zone:eu-west-1b]"},
 		{given, 13, "map[build:7 cluster:prod]"},
-		{nil, 10, "map[]"},
+		{given, 10, "map[build:7 lib:v1.2.3]"},
+		{nil, 8, "map[]"},
 	} {
-		if got := fmt.Sprint(o.addTo(c.given, c.room)); got != c.want {
+		if got := fmt.Sprint(withFacts(c.given, c.room, facts)); got != c.want {
 			t.Errorf("%v with room for %d: %s, want %s", c.given, c.room, got, c.want)
 		}
 	}
@@ -218,12 +197,27 @@ func TestOwnerMetadata(t *testing.T) {
 	}
 }
 
+// A user's own name for the task leaves zone and cluster to the user too.
+func TestIntroduce(t *testing.T) {
+	o := owner{name: arn, task: ecs.Task{Zone: "eu-west-1b", Cluster: "prod"}}
+	if c := o.introduce(Config{}); c.Task != arn || c.Metadata["zone"] != "eu-west-1b" || c.Metadata["cluster"] != "prod" {
+		t.Errorf("%q %v", c.Task, c.Metadata)
+	}
+	if c := o.introduce(Config{Task: "mine"}); c.Task != "mine" || c.Metadata["zone"] != "" {
+		t.Errorf("%q %v", c.Task, c.Metadata)
+	}
+	long := strings.Repeat("x", maxText-5)
+	if c := o.introduce(Config{Metadata: map[string]string{"build": long}}); len(c.Metadata) != 1 {
+		t.Errorf("%d bytes more than there is room for", c.text()-maxText)
+	}
+}
+
 // What ECS says of the clock is asked again at times, apart from the loop, and a
 // clock that has become bad is warned of.
 func TestECSIsAskedAgain(t *testing.T) {
 	var bound atomic.Int64
 	var asked atomic.Int64
-	ecs(t, func(w http.ResponseWriter, _ *http.Request) {
+	onECS(t, func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
 		fmt.Fprintf(w, good, fmt.Sprintf(`,"ClockDrift":{"ClockErrorBound":%d,"ClockSynchronizationStatus":"SYNCHRONIZED"}`, bound.Load()))
 	})

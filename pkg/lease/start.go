@@ -40,20 +40,16 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 		cfg.Clock = snowflake.SystemClock()
 	}
 	me := identify(ctx)
-	if cfg.Task == "" {
-		cfg.Task = me.task
-		cfg.Metadata = me.addTo(cfg.Metadata, maxText-cfg.text())
-	}
-	cfg.Metadata = withLibrary(cfg.Metadata, release(), maxText-cfg.text())
+	cfg = me.introduce(cfg)
 	if err := me.checkClock(cfg.Clock.Wall(), cfg.maxSkew()); err != nil {
 		return nil, err
 	}
 	a := &Agent{
 		cfg: cfg, clock: cfg.Clock, timeline: snowflake.NewTimeline(cfg.Clock), hook: hook{fn: cfg.OnEvent},
 		done: make(chan struct{}), stopped: make(chan struct{}), metadata: description{all: cfg.Metadata},
+		ecs: ecsWord{clockError: me.task.Clock.Error, at: cfg.Clock.Monotonic()},
 	}
 	a.close = sync.OnceValue(a.shutdown)
-	a.ecs.took(me, cfg.Clock.Monotonic())
 	if me.warning != nil {
 		a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: me.warning})
 	}

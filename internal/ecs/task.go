@@ -1,0 +1,101 @@
+package ecs
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// Task is what ECS says of a task; what it did not say plausibly is empty.
+type Task struct {
+	ARN           string
+	Cluster, Zone string
+	Clock         Clock
+	// Doubt says what was not plausible; nil if all was.
+	Doubt error
+}
+
+// Clock is what ECS says of a machine's clock. It says nothing on EC2.
+type Clock struct {
+	// Error is how far off the clock may be, at most a day; 0: it does not say.
+	Error time.Duration
+	// Unsynchronized says that nothing keeps the clock right.
+	Unsynchronized bool
+	// Reference is the time by ECS's reference clock when it said so, as it wrote it.
+	Reference string
+}
+
+// mostError bounds a clock's error: what is worse makes no difference.
+const mostError = 24 * time.Hour
+
+// metadata is the part that is read of a task's metadata, version 4.
+// https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-metadata-endpoint-v4-fargate-response.html
+type metadata struct {
+	TaskARN, Cluster, AvailabilityZone string
+
+	// It stands at the task or at the containers.
+	ClockDrift *drift
+	Containers []struct{ ClockDrift *drift }
+}
+
+// drift is what is said of the clock.
+type drift struct {
+	ClockErrorBound            float64 // ms
+	ReferenceTimestamp         string
+	ClockSynchronizationStatus string
+}
+
+var taskARN = regexp.MustCompile(`^arn:[a-z0-9-]{1,20}:ecs:[a-z0-9-]{1,32}:[0-9]{12}:task/[A-Za-z0-9_/-]{1,300}$`)
+
+// task takes over what is plausible, and tells what is not.
+func (m metadata) task() (t Task) {
+	if taskARN.MatchString(m.TaskARN) {
+		t.ARN = m.TaskARN
+	} else {
+		t.Doubt = fmt.Errorf("TaskARN is %.80q, not a task's ARN", m.TaskARN)
+	}
+	if printable(m.Cluster, 300) {
+		t.Cluster = m.Cluster
+	}
+	if printable(m.AvailabilityZone, 64) {
+		t.Zone = m.AvailabilityZone
+	}
+	t.Doubt = errors.Join(t.Doubt, t.Clock.worst(m.ClockDrift))
+	for _, c := range m.Containers {
+		t.Doubt = errors.Join(t.Doubt, t.Clock.worst(c.ClockDrift))
+	}
+	return t
+}
+
+// worst takes a word on the clock over if it is worse than those before: all are of
+// one machine.
+func (c *Clock) worst(d *drift) (doubt error) {
+	if d == nil {
+		return nil
+	}
+	if d.ClockErrorBound < 0 {
+		doubt = fmt.Errorf("ClockErrorBound is %v ms", d.ClockErrorBound)
+	}
+	unsynchronized := d.ClockSynchronizationStatus == "NOT_SYNCHRONIZED"
+	// Cut before the conversion: a float beyond int64 has no defined Duration.
+	bound := time.Duration(min(d.ClockErrorBound, float64(mostError.Milliseconds())) * float64(time.Millisecond))
+	if bound > c.Error || unsynchronized && !c.Unsynchronized {
+		c.Error, c.Unsynchronized, c.Reference = max(bound, c.Error), unsynchronized || c.Unsynchronized, "nothing"
+		if printable(d.ReferenceTimestamp, 64) {
+			c.Reference = d.ReferenceTimestamp
+		}
+	}
+	return doubt
+}
+
+// printable reports whether s is 1 to limit characters of printable ASCII: what
+// may go into an item and a log line unchanged.
+func printable(s string, limit int) bool {
+	for _, c := range []byte(s) {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= limit
+}

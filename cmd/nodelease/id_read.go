@@ -71,8 +71,8 @@ var decodings = map[string]func(string) (snowflake.ID, error){
 	"decimal": snowflake.Parse, "base32": snowflake.ParseBase32, "base58": snowflake.ParseBase58,
 	"hex": func(s string) (snowflake.ID, error) {
 		b, err := hex.DecodeString(strings.TrimPrefix(s, "0x"))
-		if err != nil {
-			return 0, fmt.Errorf("%.40q is not hexadecimal: use 16 digits", s)
+		if err != nil || len(b) != 8 {
+			return 0, fmt.Errorf("%.40q has not 16 hexadecimal digits", s)
 		}
 		return snowflake.FromBytes(b)
 	},
@@ -88,6 +88,9 @@ func readID(s, from string) (snowflake.ID, string, error) {
 		return 0, "", fmt.Errorf("--from %s: use %s", from, strings.Join(slices.Sorted(maps.Keys(decodings)), ", "))
 	}
 	id, err := read(s)
+	if err != nil {
+		err = fmt.Errorf("%w: use decimal digits, 13 of base32, 11 of base58 or 16 of hex; --from says which", err)
+	}
 	return id, from, err
 }
 

@@ -38,7 +38,7 @@ func newRaise(g *globals) *cobra.Command {
 			}
 			question := fmt.Sprintf("All numbers of pool %s will be reserved until %s, and nobody can claim one before that.\n", g.pool, moment(until, now))
 			if s.Held > 0 {
-				question += bad.Render(fmt.Sprintf("%d numbers are held: stop the fleet first. Its tasks will lose them.", s.Held)) + "\n"
+				question += bad.Render(fmt.Sprintf("numbers that are held: %d. Stop the fleet first: its tasks will lose them.", s.Held)) + "\n"
 			}
 			if err := confirm(cmd, yes, question+"Raise them?"); err != nil {
 				return err

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,17 +39,13 @@ func newRoot() *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				near := ""
-				if names := root.SuggestionsFor(args[0]); len(names) > 0 {
-					near = "; did you mean " + strings.Join(names, " or ") + "?"
-				}
-				return usagef("no command %q%s", args[0], near)
+				return noCommand(root, "command", args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	f := root.PersistentFlags()
 	f.StringVar(&g.table, "table", os.Getenv("NODELEASE_TABLE"), "DynamoDB `table` (or $NODELEASE_TABLE)")
 	f.StringVar(&g.pool, "pool", os.Getenv("NODELEASE_POOL"), "`pool` of numbers in the table (or $NODELEASE_POOL)")
@@ -58,6 +54,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newDemo(g), newDemoTask(), newDynamoDB(g),
 		newList(g), newInspect(g), newWatch(g), newStats(g), newRelease(g), newSeed(g), newResize(g), newRaise(g), newReap(g), newID(g), newDoctor(g), newUI(g), newVersion(g))
 	root.AddCommand(newExec(g), newExecGuardian(), newServe(g))
+	strictHelp(root)
 	return root
 }
 
@@ -68,6 +65,9 @@ func (g *globals) check() error {
 		return usagef("which table? Use --table, or set NODELEASE_TABLE")
 	case g.pool == "":
 		return usagef("which pool? Use --pool, or set NODELEASE_POOL")
+	}
+	if u, err := url.Parse(g.endpoint); g.endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return usagef("--endpoint %s: use a URL such as http://127.0.0.1:8000", g.endpoint)
 	}
 	if err := leasepool.CheckName(g.pool); err != nil {
 		return &usageError{err}

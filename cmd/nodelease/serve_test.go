@@ -3,10 +3,12 @@ package main
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -67,21 +69,22 @@ func TestServeUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"--listen 0.0.0.0:0":      "--allow-remote if you mean it",
-		"--listen :0":             "--allow-remote if you mean it",
-		"--listen [::]:0":         "--allow-remote if you mean it",
-		"--listen 192.0.2.1:0":    "--allow-remote if you mean it",
-		"--listen example.org:0":  "--allow-remote if you mean it",
-		"--listen 7373":           "use an address such as 127.0.0.1:7373",
-		"--listen unix:":          "give the path of a file",
-		"--listen unix:@abstract": "give the path of a file",
-		"--listen unix:" + file:   "there is a file that is not a socket",
-		"--layout 41/10":          "or bits such as 40/3/10",
-		"--layout 41/10/x":        `"x" is no number of bits`,
-		"--layout 41/10/13":       "an ID has 63",
-		"--socket-mode 888":       "use permissions such as 0660",
-		"--listen 127.0.0.1:0":    "pool not seeded",
-		"surplus":                 "takes no arguments",
+		"--listen 0.0.0.0:0":       "--allow-remote if you mean it",
+		"--listen :0":              "--allow-remote if you mean it",
+		"--listen [::]:0":          "--allow-remote if you mean it",
+		"--listen 192.0.2.1:0":     "--allow-remote if you mean it",
+		"--listen example.org:0":   "--allow-remote if you mean it",
+		"--listen 127.0.0.1:99999": `"99999" is no port: use 1 to 65535`,
+		"--listen 7373":            "use an address such as 127.0.0.1:7373",
+		"--listen unix:":           "give the path of a file",
+		"--listen unix:@abstract":  "give the path of a file",
+		"--listen unix:" + file:    "there is a file that is not a socket",
+		"--layout 41/10":           "or bits such as 40/3/10",
+		"--layout 41/10/x":         `"x" is no number of bits`,
+		"--layout 41/10/13":        "an ID has 63",
+		"--socket-mode 888":        "use permissions such as 0660",
+		"--listen 127.0.0.1:0":     "pool not seeded",
+		"surplus":                  "takes no arguments",
 	} {
 		code, stdout, stderr := call(append(append([]string{"serve"}, flags...), strings.Fields(args)...)...)
 		if usage := !strings.Contains(stderr, "seeded") && !strings.Contains(stderr, "not a socket"); (code == 2) != usage || code == 0 || stdout != "" || !strings.Contains(stderr, want) {
@@ -127,6 +130,43 @@ func TestServeClients(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Where nobody listens, the clients say who is missing, and no trace of theirs.
+func TestServeClientsAlone(t *testing.T) {
+	for name, program := range map[string][]string{"python": {"python3", "example.py", "3"}, "node": {"node", "example.mjs", "3"}} {
+		if _, err := exec.LookPath(program[0]); err != nil {
+			t.Logf("NOT TESTED: the client in examples/%s: %v", name, err)
+			continue
+		}
+		client := exec.Command(program[0], program[1:]...)
+		client.Dir = filepath.Join("..", "..", "examples", name)
+		client.Env = append(os.Environ(), "NODELEASE_SIDECAR=unix:"+filepath.Join(t.TempDir(), "none"), "PYTHONDONTWRITEBYTECODE=1")
+		out, err := client.CombinedOutput()
+		if err == nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "is nodelease serve running there?") {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// A port or a path that cannot be had is named, with the flag and the remedy.
+func TestListenRefused(t *testing.T) {
+	flags := database(t, "leases")
+	taken, _ := url.Parse(flags[slices.Index(flags, "--endpoint")+1])
+	none := filepath.Join(t.TempDir(), "none", "file")
+	if code, _, stderr := call(append(flags, "seed", "--pool", "orders", "--size", "1")...); code != 0 {
+		t.Fatal(stderr)
+	}
+	for args, want := range map[string]string{
+		"serve --pool orders --listen " + taken.Host:   "address already in use: choose another port",
+		"serve --pool orders --listen unix:" + none:    "in a directory that this user may write to",
+		"ui --pool orders --listen " + taken.Host:      "address already in use: choose another port",
+		"dynamodb --listen 127.0.0.1:0 --data " + none: "in a directory that this user may write to",
+	} {
+		if code, stdout, stderr := call(append(flags, strings.Fields(args)...)...); code != 1 || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %s", args, code, stdout, stderr)
+		}
 	}
 }
 

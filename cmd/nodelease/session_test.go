@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +43,7 @@ func TestSessions(t *testing.T) {
 				return err
 			}
 			e.Setenv("ENDPOINT", endpoint)
+			e.Setenv("TLSENDPOINT", strings.Replace(endpoint, "http:", "https:", 1))
 			e.Setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
 			e.Setenv("NODELEASE_TABLE", "leases")
 			e.Setenv("NODELEASE_POOL", "orders")

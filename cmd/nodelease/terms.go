@@ -23,6 +23,9 @@ func (t *terms) register(f *pflag.FlagSet) {
 
 // config is what they mean for an agent on the table and the pool of the flags.
 func (t *terms) config(ctx context.Context, g *globals) (lease.Config, error) {
+	if err := t.check(); err != nil {
+		return lease.Config{}, err
+	}
 	store, err := g.store(ctx)
 	if err != nil {
 		return lease.Config{}, err
@@ -31,6 +34,24 @@ func (t *terms) config(ctx context.Context, g *globals) (lease.Config, error) {
 		Table: g.table, Pool: g.pool, Store: store,
 		TTL: t.ttl, Guard: t.guard, ClaimGuard: t.claimGuard, Wait: t.wait,
 	}, nil
+}
+
+// check says in the flags' names what the agent would say in those of its Config.
+func (t *terms) check() error {
+	const shortest, guarded, longest = time.Second, 5 * time.Second, 24 * time.Hour
+	switch {
+	case t.ttl < shortest || t.ttl > longest:
+		return usagef("--ttl %v: use 1s to 24h", t.ttl)
+	case t.ttl < guarded && (t.guard == 0 || t.claimGuard == 0):
+		return usagef("--ttl %v is below %v: give --guard and --claim-guard too; clocks may differ by less than half their sum", t.ttl, guarded)
+	case t.guard < 0:
+		return usagef("--guard %v: use 0, which is the default, or more", t.guard)
+	case t.claimGuard < 0:
+		return usagef("--claim-guard %v: use 0, which is the default, or more", t.claimGuard)
+	case t.wait < 0:
+		return usagef("--wait %v: use 0, which is not at all, or more", t.wait)
+	}
+	return nil
 }
 
 // grace is the time between SIGTERM and SIGKILL. A renewal that comes when it is

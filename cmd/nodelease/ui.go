@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"time"
@@ -33,6 +35,9 @@ func newUI(g *globals) *cobra.Command {
 				return usagef("--every %v: use 100ms or more", every)
 			}
 			l, err := ui.Listen(listen)
+			if taken := new(os.SyscallError); errors.As(err, &taken) {
+				return err // the flag is right: the port is another program's
+			}
 			if err != nil {
 				return &usageError{err}
 			}

@@ -150,7 +150,7 @@ func changesBetween(before, now *listed) (changes []change) {
 			kind, text = happened(was, n)
 		}
 		if kind != "" {
-			changes = append(changes, change{now.at, kind, n, text})
+			changes = append(changes, change{now.at.UTC().Truncate(time.Millisecond), kind, n, text})
 		}
 	}
 	slices.SortStableFunc(changes, func(a, b change) int { return a.Node.NodeID - b.Node.NodeID })

@@ -13,7 +13,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/nodelease/nodelease/pkg/cluster"
@@ -26,11 +25,11 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	settings, err := config.LoadDefaultConfig(ctx)
+	client, err := lease.OpenClient(ctx, "") // the SDK's default configuration
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := run(ctx, dynamodb.NewFromConfig(settings), os.Args[1], os.Stdout); err != nil {
+	if err := run(ctx, client, os.Args[1], os.Stdout); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -17,9 +17,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
@@ -47,11 +44,11 @@ func (m member) lease(pool string) lease.Config {
 }
 
 func (m member) takePart(ctx context.Context, agent *lease.Agent) error {
-	aws, err := config.LoadDefaultConfig(ctx)
+	client, err := lease.OpenClient(ctx, "") // the SDK's default configuration
 	if err != nil {
 		return err
 	}
-	table := cluster.NewTable(dynamodb.NewFromConfig(aws), os.Getenv("NODELEASE_TABLE"))
+	table := cluster.NewTable(client, os.Getenv("NODELEASE_TABLE"))
 	node, err := cluster.Start(ctx, cluster.Config{NodeID: m.name, Coordinator: table, Agent: agent})
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func main() {
 	}
 	old, err := snowflake.Parse(*last)
 	if err != nil {
-		log.Fatalf("-last: %v", err)
+		log.Fatalf("-last %q: %v: give the largest ID that is stored, as SELECT max(id) tells it", *last, err)
 	}
 	if err := run(context.Background(), layout, old, *size); err != nil {
 		log.Fatal(err)

@@ -8,6 +8,7 @@ export class Sidecar {
 
   constructor(address = process.env.NODELEASE_SIDECAR ?? "http://127.0.0.1:7373", batch = 100) {
     this.target = address.startsWith("unix:") ? { socketPath: address.slice(5) } : new URL(address);
+    this.address = address;
     this.batch = batch;
   }
 
@@ -30,7 +31,7 @@ export class Sidecar {
     const { status, text } = await new Promise((resolve, reject) => {
       http.request({ hostname, port, socketPath, method, path, agent: this.#agent, timeout: 10_000 }, async (response) => {
         resolve({ status: response.statusCode, text: (await response.toArray()).join("") });
-      }).on("error", reject).on("timeout", function () { this.destroy(new Error("no answer")); }).end();
+      }).on("error", ({ message }) => reject(new Error(`${this.address}: ${message}: is nodelease serve running there? See NODELEASE_SIDECAR`))).on("timeout", function () { this.destroy(new Error("no answer")); }).end();
     });
     const answer = JSON.parse(text);
     if (status !== 200) throw new Error(`${answer.error}: ${answer.detail}; ${answer.remedy}`);

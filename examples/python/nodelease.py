@@ -22,10 +22,10 @@ class Sidecar:
             self.connection.request(method, path)
             response = self.connection.getresponse()
             answer = json.loads(response.read())
-        except (OSError, http.client.HTTPException):
+        except (OSError, http.client.HTTPException) as reason:
             self.connection = None
             if fresh:
-                raise
+                raise ConnectionError(f"{self.address}: {reason}: is nodelease serve running there? See NODELEASE_SIDECAR") from reason
             return self._ask(method, path)  # an idle connection may have ended: once more
         if response.status != 200:  # {"error", "detail", "remedy"}
             raise RuntimeError(f"{answer['error']}: {answer['detail']}; {answer['remedy']}")

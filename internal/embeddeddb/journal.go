@@ -75,14 +75,14 @@ func (j *journal) close() error {
 func (s *Server) open(path string) error {
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
-		return err
+		return fmt.Errorf("data file %q: %w: use a file in a directory that this user may write to", path, err)
 	}
 	j := &journal{lock: lock}
 	if err = s.replay(path); err == nil {
 		j.file, err = s.compact(path)
 	}
 	if err != nil {
-		return errors.Join(err, lock.Close())
+		return errors.Join(fmt.Errorf("data file %q: %w", path, err), lock.Close())
 	}
 	s.journal = j
 	return nil

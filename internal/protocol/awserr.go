@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -60,13 +61,35 @@ func explain(err error, call, table string) error {
 	}
 	switch text := err.Error(); {
 	case strings.Contains(text, "get credentials"), strings.Contains(text, "get identity"), strings.Contains(text, "no EC2 IMDS role found"):
-		return fmt.Errorf("%w: %s: no AWS credentials: give the task a role, set AWS_PROFILE or AWS_ACCESS_KEY_ID, or use an endpoint on 127.0.0.1, which needs none: %w", ErrAccess, call, err)
+		// Which source failed, and how; the last one asked, a virtual machine's own role, says nothing more.
+		_, why, _ := strings.Cut(text, "get credentials: ")
+		why, _, _ = strings.Cut(why, ", operation error ec2imds")
+		return fmt.Errorf("%w: %s: no AWS credentials (%s): give the task a role, set AWS_PROFILE or AWS_ACCESS_KEY_ID, or use an endpoint on 127.0.0.1, which needs none", ErrAccess, call, why)
 	case strings.Contains(text, "Missing Region"), strings.Contains(text, "not found, ResolveEndpointV2") && strings.Contains(text, "egion"):
-		return fmt.Errorf("%w: %s: no AWS Region: set AWS_REGION, or use an endpoint on 127.0.0.1, which needs none: %w", ErrAccess, call, err)
+		return fmt.Errorf("%w: %s: no AWS Region: set AWS_REGION, or use an endpoint on 127.0.0.1, which needs none", ErrAccess, call)
 	}
+	if api != nil {
+		request := ""
+		if answer := interface{ ServiceRequestID() string }(nil); errors.As(err, &answer) && answer.ServiceRequestID() != "" {
+			request = " (request " + answer.ServiceRequestID() + ")"
+		}
+		return fmt.Errorf("lease: %s on table %q: %w%s", call, table, api, request)
+	}
+	const remedy = "check the endpoint (AWS_ENDPOINT_URL_DYNAMODB), AWS_REGION and the way there"
 	var dial *net.OpError
-	if errors.As(err, &dial) && dial.Op == "dial" {
-		return fmt.Errorf("lease: %s on table %q: nothing answers at %v: %w: check the endpoint (AWS_ENDPOINT_URL_DYNAMODB), AWS_REGION and the way there", call, table, dial.Addr, dial.Err)
+	var name *net.DNSError
+	var sent *url.Error
+	var decoded *smithy.DeserializationError
+	switch {
+	case errors.As(err, &name):
+		return fmt.Errorf("lease: %s on table %q: %q has no address: %w: %s", call, table, name.Name, name, remedy)
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return fmt.Errorf("lease: %s on table %q: nothing answers at %v: %w: %s", call, table, dial.Addr, dial.Err, remedy)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &sent):
+		return fmt.Errorf("lease: %s on table %q: no answer: %w: %s", call, table, sent, remedy)
+	case errors.As(err, &decoded):
+		return fmt.Errorf("lease: %s on table %q: what answered is not DynamoDB: %w: %s", call, table, decoded, remedy)
 	}
 	return fmt.Errorf("lease: %s on table %q: %w", call, table, err)
 }

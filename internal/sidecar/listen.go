@@ -27,6 +27,9 @@ func CheckAddress(address string, remote bool) error {
 	if !remote && !loopbackName(host) {
 		return fmt.Errorf("--listen %s reaches beyond this machine, and anybody who can connect can take IDs: use 127.0.0.1:%s or unix:/path/to/socket, or --allow-remote if you mean it", address, port)
 	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("--listen %s: %q is no port: use 1 to 65535, or 0 for a free one", address, port)
+	}
 	return nil
 }
 
@@ -41,7 +44,7 @@ func Listen(address string, remote bool, mode os.FileMode) (net.Listener, error)
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--listen %s: %w: choose another port (0 takes a free one)", address, err)
 	}
 	// What counts is where it listens, not what the name was taken for.
 	if a, ok := l.Addr().(*net.TCPAddr); !remote && (!ok || !a.IP.IsLoopback()) {
@@ -76,7 +79,7 @@ func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 		l, err = net.Listen("unix", path)
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--listen unix:%s: %w: use a path of up to 100 bytes in a directory that this user may write to", path, err)
 	}
 	if err := os.Chmod(path, mode); err != nil {
 		return nil, errors.Join(err, l.Close())

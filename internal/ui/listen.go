@@ -19,7 +19,11 @@ func Listen(addr string) (net.Listener, error) {
 	if !thisMachine(host) {
 		return nil, fmt.Errorf("address %q is not on the loopback interface, and the page has no access control: use 127.0.0.1, and a tunnel (ssh -L) from elsewhere", addr)
 	}
-	return net.Listen("tcp", addr)
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("address %q: %w: choose another port (0 takes a free one)", addr, err)
+	}
+	return l, nil
 }
 
 // Serve serves the page on a port that Listen has opened, until ctx ends,

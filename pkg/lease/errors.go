@@ -69,7 +69,7 @@ func (e *ExhaustedError) Error() string {
 	if e.unseen > 0 {
 		of = fmt.Sprintf("all %d numbers of pool %q that were looked at are taken (%d groups of %d were not)", e.Size, e.Pool, e.unseen, protocol.GroupSize)
 	}
-	return fmt.Sprintf("%v: %s; %s; resize the pool, or set Config.Wait", ErrPoolExhausted, of, next)
+	return fmt.Sprintf("%v: %s; %s; resize the pool, or wait for it (Config.Wait, --wait)", ErrPoolExhausted, of, next)
 }
 
 // Is makes the error an ErrPoolExhausted.

@@ -1,0 +1,50 @@
+package protocol
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+)
+
+// Whatever goes wrong on the way is told with the table and the remedy, not as
+// the SDK prints it; and it stays what it was for whoever asks with errors.As.
+func TestExplain(t *testing.T) {
+	sdk := func(err error) error {
+		return &smithy.OperationError{ServiceID: "DynamoDB", OperationName: "GetItem", Err: err}
+	}
+	post := func(err error) error {
+		return &url.Error{Op: "Post", URL: "https://127.0.0.1:8000/", Err: err}
+	}
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"an unknown name":  {sdk(post(&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "nosuch.invalid"}})), `"nosuch.invalid" has no address`},
+		"nobody there":     {sdk(post(&net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}, Err: errors.New("refused")})), "nothing answers at 127.0.0.1:1: refused"},
+		"TLS and none":     {sdk(post(errors.New("server gave HTTP response to HTTPS client"))), "no answer: Post"},
+		"another server":   {sdk(&smithy.DeserializationError{Err: errors.New("invalid character '<'")}), "what answered is not DynamoDB"},
+		"a throttle":       {sdk(&types.ProvisionedThroughputExceededException{Message: new("slow down")}), "slow down"},
+		"no credentials":   {sdk(errors.New("get identity: get credentials: no EC2 IMDS role found, operation error ec2imds: GetMetadata, 403")), "no AWS credentials (no EC2 IMDS role found): give the task a role"},
+		"no table":         {sdk(&types.ResourceNotFoundException{}), `table "leases" does not exist`},
+		"a missing Region": {sdk(errors.New("not found, ResolveEndpointV2: Missing Region")), "set AWS_REGION"},
+	} {
+		got := explain(c.err, "GetItem", "leases")
+		if text := got.Error(); !strings.Contains(text, c.want) || strings.Contains(text, "operation error") || strings.Contains(text, "<nil>") {
+			t.Errorf("%s: %v", name, got)
+		}
+		if was, is := Reason(c.err), Reason(got); was != is && !errors.Is(got, ErrAccess) && !errors.Is(got, ErrTable) {
+			t.Errorf("%s: the reason was %s, is %s", name, was, is)
+		}
+	}
+	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
+		if got := explain(sdk(post(ended)), "GetItem", "leases"); !errors.Is(got, ended) || strings.Contains(got.Error(), "check the endpoint") {
+			t.Error(got)
+		}
+	}
+}

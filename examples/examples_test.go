@@ -34,7 +34,7 @@ func TestPrograms(t *testing.T) {
 		return id.String()
 	}
 	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+string(filepath.Separator), "./worker", "./broker", "./migrate")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+string(filepath.Separator), "./worker", "./broker", "./migrate", "./importer")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -43,7 +43,8 @@ func TestPrograms(t *testing.T) {
 		args        []string
 		want        string // a regular expression for all of stdout
 	}{
-		"worker": {pool: "orders", input: "a\nb\n", want: `worker [0-3] did job "a" as \d+\nworker [0-3] did job "b" as \d+\n`},
+		"worker":   {pool: "orders", input: "a\nb\n", want: `worker [0-3] did job "a" as \d+\nworker [0-3] did job "b" as \d+\n`},
+		"importer": {pool: "orders", input: "a\nb\n", args: []string{"-key", "base58"}, want: `[0-9A-Za-z]{11}\ta\n[0-9A-Za-z]{11}\tb\n`},
 		"broker": {pool: "one", want: `broker 0, version 1: "first" was appended
 broker 0, version 2: "second" was appended
 broker 0, version 1: "too late" was refused: segment 0 has seen version 2

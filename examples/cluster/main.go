@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -56,6 +57,9 @@ func run(ctx context.Context, client *dynamodb.Client, name string, out io.Write
 	for e := range node.Changes(ctx) {
 		leader, _ := cluster.LowestSession(e.State)
 		fmt.Fprintln(out, e.State.Len(), "alive,", leader.NodeID, "leads")
+	}
+	if err := node.Err(); errors.Is(err, cluster.ErrLease) {
+		return fmt.Errorf("the number is another's: start again: %w", err)
 	}
 	return node.Err()
 }

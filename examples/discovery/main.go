@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -36,7 +37,9 @@ func main() {
 		log.Fatal(err)
 	}
 	cfg := lease.Config{Store: store, TTL: *ttl}
-	directory, err := discovery.New(discovery.Config{Store: discovery.NewTable(store.Table()), MaxAge: time.Second})
+	directory, err := discovery.New(discovery.Config{
+		Store: discovery.NewTable(store.Table()), MaxAge: time.Second, Logger: slog.Default().With("service", *name),
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -53,15 +56,16 @@ func serve(ctx context.Context, agent *lease.Agent, directory *discovery.Directo
 	if err != nil {
 		return err
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "%s %d", name, agent.NodeID())
-	})}
+	// Answering first, entered second: whoever finds this process is answered.
+	here := discovery.Address{Host: "127.0.0.1", Port: listener.Addr().(*net.TCPAddr).Port, Zone: zone}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "%s %d", name, agent.NodeID()) })
+	mux.Handle("/shards/", shards(directory, agent, name, here))
+	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: mux}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	defer server.Close()
 
-	// Answering first, entered second: whoever finds this process is answered.
-	here := discovery.Address{Host: "127.0.0.1", Port: listener.Addr().(*net.TCPAddr).Port, Zone: zone}
 	if err := directory.Register(ctx, agent, discovery.Service{Name: name, Address: here}); err != nil {
 		return err
 	}

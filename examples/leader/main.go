@@ -38,9 +38,9 @@ func main() {
 	}
 }
 
-// lease is the terms of a lease; guards are given, so that short ones can be tried.
+// lease is the terms of a lease; guards are given, so that short ones can be tried. Two renewals in a row may fail before a leader steps down.
 func (m member) lease(pool string) lease.Config {
-	return lease.Config{Pool: pool, TTL: m.ttl, Guard: m.ttl / 5, ClaimGuard: m.ttl / 10}
+	return lease.Config{Pool: pool, TTL: m.ttl, RenewEvery: m.ttl / 4, Guard: m.ttl / 5, ClaimGuard: m.ttl / 10}
 }
 
 func (m member) takePart(ctx context.Context, agent *lease.Agent) error {

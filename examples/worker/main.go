@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"time"
@@ -19,18 +20,33 @@ import (
 )
 
 func main() {
-	if err := lease.Run(context.Background(), lease.Config{}, work); err != nil {
-		log.Fatal(err)
+	err := lease.Run(context.Background(), lease.Config{}, func(ctx context.Context, agent *lease.Agent) error {
+		return work(ctx, agent, lines(os.Stdin), os.Stdout)
+	})
+	if err != nil {
+		log.Fatal(explain(err))
 	}
 }
 
+// explain adds what this program's operators should know of the two starts that may succeed later.
+func explain(err error) error {
+	var full *lease.ExhaustedError
+	switch {
+	case errors.As(err, &full) && !full.NextFree.IsZero():
+		return fmt.Errorf("none of %d numbers of %s is free; if a worker has crashed, start again in %v",
+			full.Size, full.Pool, time.Until(full.NextFree).Round(time.Second))
+	case errors.Is(err, lease.ErrClockBehind):
+		return fmt.Errorf("is this machine's clock right? %w", err)
+	}
+	return err
+}
+
 // work ends when there are no more jobs, on SIGTERM, or when the lease is lost.
-func work(ctx context.Context, agent *lease.Agent) error {
+func work(ctx context.Context, agent *lease.Agent, jobs <-chan string, out io.Writer) error {
 	ids, err := snowflake.New(agent)
 	if err != nil {
 		return err
 	}
-	jobs := lines()
 	for {
 		select {
 		case <-ctx.Done():
@@ -43,17 +59,17 @@ func work(ctx context.Context, agent *lease.Agent) error {
 			if err != nil {
 				return err
 			}
-			fmt.Printf("worker %d did job %q as %d\n", agent.NodeID(), job, id)
+			fmt.Fprintf(out, "worker %d did job %q as %d\n", agent.NodeID(), job, id)
 		}
 	}
 }
 
-// lines reads stdin in a goroutine of its own, since a read cannot be cancelled.
-func lines() <-chan string {
+// lines reads in a goroutine of its own, since a read cannot be cancelled.
+func lines(in io.Reader) <-chan string {
 	jobs := make(chan string)
 	go func() {
 		defer close(jobs)
-		for s := bufio.NewScanner(os.Stdin); s.Scan(); {
+		for s := bufio.NewScanner(in); s.Scan(); {
 			jobs <- s.Text()
 		}
 	}()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -137,9 +138,9 @@ func TestLeases(t *testing.T) {
 // there is a pool. What reads is not.
 func TestPoolClock(t *testing.T) {
 	for _, off := range []time.Duration{-10 * time.Second, 10 * time.Second} {
-		for _, memory := range []*leasetest.Memory{leasetest.NewMemory("", 0), leasetest.NewMemory("orders", 2)} {
-			p := leasepool.Open(through{Store: memory, server: func() time.Time { return time.Now().Add(off) }}, "orders")
-			before := memory.Writes()
+		for _, network := range []*fixture.Network{fixture.NewNetwork(0), fixture.NewNetwork(2)} {
+			p := leasepool.Open(through{Store: network, server: func() time.Time { return time.Now().Add(off) }}, "orders")
+			before := network.Writes()
 			_, seed := p.Seed(t.Context(), leasepool.Spec{Size: 2})
 			_, resize := p.Resize(t.Context(), leasepool.Spec{Size: 3})
 			_, raise := p.Raise(t.Context(), time.Now())
@@ -149,8 +150,8 @@ func TestPoolClock(t *testing.T) {
 					t.Errorf("%s with a clock that is off by %v: %v, want ErrClockSkew", verb, off, err)
 				}
 			}
-			if memory.Writes() != before {
-				t.Errorf("%d writes", memory.Writes()-before)
+			if network.Writes() != before {
+				t.Errorf("%d writes", network.Writes()-before)
 			}
 			if _, err := p.Stats(t.Context()); errors.Is(err, protocol.ErrClockSkew) {
 				t.Errorf("stats: %v", err)

@@ -97,7 +97,7 @@ func TestReapBrake(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
-				s := leasetest.NewMemory("orders", 300)
+				s := fixture.NewNetwork(300)
 				var held []protocol.Lease
 				for n := range c.due {
 					ttl := 10 * time.Second

@@ -72,7 +72,7 @@ func TestSeedRefuses(t *testing.T) {
 		{"p", leasepool.Spec{Size: 4, Floor: time.UnixMilli(1735689600)}, []string{"1970-01-21", "milliseconds"}},
 		{"p", leasepool.Spec{Size: 4, Floor: time.Now().AddDate(2, 0, 0)}, []string{"a year ahead"}},
 	} {
-		s := leasetest.NewMemory("", 0)
+		s := fixture.NewNetwork(0)
 		_, err := leasepool.Open(s, c.pool).Seed(t.Context(), c.spec)
 		errorHas(t, err, c.says...)
 		if s.Writes() != 0 {

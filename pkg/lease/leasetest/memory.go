@@ -20,7 +20,6 @@ type Memory struct {
 	mu     sync.Mutex
 	pools  map[string]protocol.PoolItem
 	leases map[protocol.Key]lease.Lease
-	writes int
 	outage error
 }
 
@@ -44,15 +43,7 @@ func NewMemory(pool string, size int) *Memory {
 	if _, err := leasepool.Open(m, pool).Seed(context.Background(), spec); err != nil {
 		panic(err)
 	}
-	m.writes = 0
 	return m
-}
-
-// Writes is how many conditional writes were sent so far, refused ones included.
-func (m *Memory) Writes() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.writes
 }
 
 // SetOutage makes every later call fail with err without doing anything, until
@@ -132,7 +123,6 @@ func (m *Memory) Write(ctx context.Context, w protocol.Write) (protocol.Result, 
 		return protocol.Result{}, err
 	}
 	defer leave()
-	m.writes++
 	old, ok := m.leases[w.Item()]
 	cur := &old
 	if !ok {
@@ -153,7 +143,6 @@ func (m *Memory) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.
 		return protocol.PoolResult{}, err
 	}
 	defer leave()
-	m.writes++
 	old, ok := m.pools[w.PoolName()]
 	cur := &old
 	if !ok {

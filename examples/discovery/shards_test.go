@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/nodelease/nodelease/pkg/discovery"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+// A shard is entered and taken back while the process runs; one with a bad key is refused.
+func TestShards(t *testing.T) {
+	leases := leasetest.NewMemory("shop", 4)
+	agent, err := lease.Start(t.Context(), lease.Config{Pool: "shop", Store: leases, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	directory, err := discovery.New(discovery.Config{Pool: "shop", Store: discovery.NewMemory(leases)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := shards(directory, agent, "stock", discovery.Address{Host: "127.0.0.1", Port: 4711})
+	for _, step := range []struct {
+		method, key string
+		code        int
+		body        string
+	}{
+		{"GET", "7", http.StatusOK, ""},
+		{"PUT", "7", http.StatusNoContent, ""},
+		{"GET", "7", http.StatusOK, fmt.Sprintf("%d 127.0.0.1:4711\n", agent.NodeID())},
+		{"GET", "8", http.StatusOK, ""},
+		{"DELETE", "7", http.StatusNoContent, ""},
+		{"GET", "7", http.StatusOK, ""},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(step.method, "/shards/"+step.key, nil))
+		if w.Code != step.code || w.Body.String() != step.body {
+			t.Errorf("%+v: %d %q", step, w.Code, w.Body)
+		}
+	}
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, httptest.NewRequest("PUT", "/shards/_", nil)); w.Code != http.StatusBadRequest {
+		t.Error(w.Code, w.Body)
+	}
+}

@@ -1,0 +1,123 @@
+// Command importer gives millions of rows IDs, with as many goroutines as there are cores. Each has a block of its own, so that they do not
+// wait for each other. Rows are lines of stdin; what comes out is an ID as text, a tab, and the row, in any order.
+//
+//	seq 1000000 | NODELEASE_TABLE=… NODELEASE_POOL=orders go run ./examples/importer -key base58 | sort
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"io"
+	"log"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// keys are the texts that IDs can be. Base32 and base58 sort as the numbers do; base32 also where case does not count.
+var keys = map[string]func(snowflake.ID, []byte) []byte{
+	"decimal": snowflake.ID.AppendDecimal,
+	"base32":  snowflake.ID.AppendBase32,
+	"base58":  snowflake.ID.AppendBase58,
+}
+
+func main() {
+	log.SetFlags(0)
+	name := flag.String("key", "base32", "decimal, base32 or base58")
+	flag.Parse()
+	key := keys[*name]
+	if key == nil {
+		log.Fatalf("-key %q: use decimal, base32 or base58", *name)
+	}
+	err := lease.Run(context.Background(), config(), func(ctx context.Context, agent *lease.Agent) error {
+		return run(ctx, agent, key, os.Stdin, os.Stdout)
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// config lets an import outlast an hour without DynamoDB. If it crashes, its number rests for that hour.
+func config() lease.Config {
+	return lease.Config{Metadata: map[string]string{"doing": "import"}, Reserve: time.Hour}
+}
+
+// run ends at the end of the rows, with ctx, or with the first worker that fails.
+func run(ctx context.Context, node snowflake.Node, key func(snowflake.ID, []byte) []byte, in io.Reader, out io.Writer) error {
+	// A worker that the machine did not run for a while makes up for it: that the time in these IDs is up to 100 ms late harms nobody.
+	ids, err := snowflake.New(node, snowflake.WithCatchUp(100*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	batches := read(ctx, stop, in)
+	var workers sync.WaitGroup
+	var mu sync.Mutex // of out
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			block := ids.Block()
+			for rows := range batches {
+				text, err := number(block, key, rows)
+				if err == nil {
+					mu.Lock()
+					_, err = out.Write(text)
+					mu.Unlock()
+				}
+				if err != nil {
+					stop(err)
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// number gives rows their IDs, which grow strictly within a block.
+func number(block *snowflake.Block, key func(snowflake.ID, []byte) []byte, rows []string) (text []byte, err error) {
+	for _, row := range rows {
+		id, err := block.Next()
+		if err != nil {
+			return nil, err
+		}
+		text = append(append(append(key(id, text), '\t'), row...), '\n')
+	}
+	return text, nil
+}
+
+// read gives the lines by the thousand, or stops the import.
+func read(ctx context.Context, stop context.CancelCauseFunc, in io.Reader) <-chan []string {
+	batches := make(chan []string)
+	go func() {
+		defer close(batches)
+		var rows []string
+		for s := bufio.NewScanner(in); ; {
+			more := s.Scan()
+			if more {
+				rows = append(rows, s.Text())
+			}
+			if !more || len(rows) == 1000 {
+				select {
+				case batches <- rows:
+				case <-ctx.Done():
+					return
+				}
+				rows = nil
+			}
+			if !more {
+				if s.Err() != nil {
+					stop(s.Err())
+				}
+				return
+			}
+		}
+	}()
+	return batches
+}

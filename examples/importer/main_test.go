@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// Every row has an ID of its own, whoever numbered it, and the ID can be read again.
+func TestEachRowHasItsID(t *testing.T) {
+	cfg := config()
+	cfg.Pool, cfg.Store = "orders", leasetest.NewMemory("orders", 4)
+	agent, err := lease.Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	var in strings.Builder
+	const rows = 20_000
+	for i := range rows {
+		fmt.Fprintln(&in, i)
+	}
+	var out bytes.Buffer
+	if err := run(t.Context(), agent, keys["base32"], strings.NewReader(in.String()), &out); err != nil {
+		t.Fatal(err)
+	}
+	ids, seen := map[snowflake.ID]bool{}, map[string]bool{}
+	for line := range strings.Lines(out.String()) {
+		key, row, _ := strings.Cut(line, "\t")
+		id, err := snowflake.ParseBase32(key)
+		if err != nil || id.Node() != agent.NodeID() {
+			t.Fatal(line, id.Node(), err)
+		}
+		ids[id], seen[row] = true, true
+	}
+	if len(ids) != rows || len(seen) != rows {
+		t.Errorf("%d IDs, %d rows", len(ids), len(seen))
+	}
+}
+
+// What cannot be written or read ends the import.
+func TestFailures(t *testing.T) {
+	full := errors.New("disk full")
+	ids := snowflake.Fixed(1)
+	if err := run(t.Context(), ids, keys["decimal"], strings.NewReader("a\nb\n"), failing{full}); !errors.Is(err, full) {
+		t.Error(err)
+	}
+	if err := run(t.Context(), ids, keys["decimal"], strings.NewReader(strings.Repeat("a", 100_000)), &bytes.Buffer{}); !errors.Is(err, bufio.ErrTooLong) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(lease.ErrLost)
+	if err := run(ctx, ids, keys["decimal"], strings.NewReader(""), &bytes.Buffer{}); !errors.Is(err, lease.ErrLost) {
+		t.Error(err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }

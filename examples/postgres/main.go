@@ -1,0 +1,133 @@
+// Command postgres takes part in a cluster whose heartbeats are in PostgreSQL: no leases, no AWS, and the server's clock decides. It shows
+// what a service does with its membership: a listener is told of changes, the leader is chosen among the members of one zone, and a check
+// tells whether this process still takes part.
+//
+//	DATABASE_URL=postgres://… go run ./examples/postgres -name orders-1 -zone a
+//	GET /leader    who leads, as this member sees it
+//	GET /cluster   the check
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/pgcoordinator"
+)
+
+func main() {
+	log.SetFlags(0)
+	m := member{out: os.Stdout}
+	flag.StringVar(&m.name, "name", "", "a `name` that stays over restarts and that no other member has")
+	flag.StringVar(&m.zone, "zone", "a", "where this process runs")
+	flag.StringVar(&m.leaders, "leaders", "a", "the `zone` whose members may lead: that of the database")
+	listen := flag.String("listen", "127.0.0.1:8080", "address of the checks")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	db, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(ctx, pgcoordinator.Schema); err != nil {
+		log.Fatal(err)
+	}
+	if err := m.run(ctx, pgcoordinator.New(db), *listen); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// member is one process of the cluster.
+type member struct {
+	name, zone, leaders string
+	out                 io.Writer
+}
+
+// run takes part until ctx ends, or the node does.
+func (m member) run(ctx context.Context, heartbeats cluster.Coordinator, listen string) error {
+	node, err := m.join(ctx, heartbeats)
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	fmt.Fprintf(m.out, "%s takes part for the %d. time\n", m.name, node.Self().Version)
+	server := &http.Server{Addr: listen, Handler: routes(node), ReadHeaderTimeout: time.Second}
+	defer server.Close()
+	failed := make(chan error, 1)
+	go func() { failed <- server.ListenAndServe() }()
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-failed:
+		return err
+	case <-node.Done():
+		return node.Err()
+	}
+}
+
+func (m member) join(ctx context.Context, heartbeats cluster.Coordinator) (*cluster.Node, error) {
+	return cluster.Start(ctx, cluster.Config{
+		Cluster: "orders", NodeID: m.name, Coordinator: heartbeats,
+		Timeout: 10 * time.Second, Every: 2 * time.Second, // four lost heartbeats are not the end
+		Metadata:  map[string]string{"zone": m.zone},
+		Elect:     m.elect,
+		Listeners: []cluster.Listener{m.report},
+	})
+}
+
+// elect is a pure function of the state: of the zone's members the one that began first.
+func (m member) elect(s cluster.State) (cluster.Member, bool) {
+	for other := range s.Members() {
+		if other.Metadata["zone"] == m.leaders {
+			return other, true
+		}
+	}
+	return cluster.Member{}, false
+}
+
+// report says who came and who went since it was called last. What it skipped, because it was slow, does not matter: it acts on the states.
+func (m member) report(_ context.Context, e cluster.Event) error {
+	for other := range e.State.Members() {
+		if _, before := e.Previous.Member(other.SessionID); !before && other.SessionID != e.SessionID {
+			fmt.Fprintf(m.out, "%s/%s: %s is there\n", e.Cluster, e.NodeID, other.NodeID)
+		}
+	}
+	for other := range e.Previous.Members() {
+		if _, still := e.State.Member(other.SessionID); !still {
+			fmt.Fprintf(m.out, "%s/%s: %s has gone\n", e.Cluster, e.NodeID, other.NodeID)
+		}
+	}
+	return nil
+}
+
+func routes(node *cluster.Node) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /cluster", node)
+	mux.HandleFunc("GET /leader", func(w http.ResponseWriter, _ *http.Request) {
+		leader, found := node.Leader()
+		switch err := node.Err(); {
+		case errors.Is(err, cluster.ErrClosed):
+			http.Error(w, "this process is on its way out", http.StatusServiceUnavailable)
+		case errors.Is(err, cluster.ErrListener):
+			http.Error(w, "this process is broken: "+err.Error(), http.StatusInternalServerError)
+		case !found:
+			http.Error(w, "nobody who may lead is there", http.StatusNotFound)
+		default:
+			_ = json.NewEncoder(w).Encode(leader) // the client may be gone
+		}
+	})
+	return mux
+}

@@ -1,0 +1,103 @@
+// Command statefulset makes IDs without a lease, in a Kubernetes StatefulSet, whose ordinals are numbers already; or with -node, a number
+// that someone keeps unique by hand. No lease ends here when something is wrong, so the clock is looked at on each call and may not go back.
+//
+// It shows IDs for browsers, too: 53 bits, which JavaScript's numbers hold, and orders that are spread evenly over shards by their IDs.
+//
+//	POST /orders        {"id":129570590720449,"shard":1}
+//	GET  /orders/{id}   {"id":129570590720449,"shard":1,"made":"2026-01-02T03:04:05Z"}
+//	GET  /stats
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"net/http"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// shards are what orders are stored in: an order's is its ID modulo this.
+const shards = 16
+
+func main() {
+	log.SetFlags(0)
+	number := flag.Int("node", -1, "the node ID, which no other process has; without it, the ordinal in the host name")
+	listen := flag.String("listen", "127.0.0.1:8080", "address to listen on")
+	flag.Parse()
+	ids, err := generator(*number)
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := &http.Server{Addr: *listen, Handler: routes(ids), ReadHeaderTimeout: time.Second}
+	log.Fatal(server.ListenAndServe())
+}
+
+func generator(number int) (*snowflake.Generator, error) {
+	node := snowflake.Fixed(number)
+	if number < 0 {
+		var err error
+		if node, err = snowflake.StatefulSet(); err != nil {
+			return nil, err
+		}
+	}
+	return snowflake.New(node, options()...)
+}
+
+func options() []snowflake.Option {
+	return []snowflake.Option{
+		snowflake.WithLayout(snowflake.JS53()),
+		snowflake.WithStrictWall(),
+		snowflake.WithMaxBackward(0),
+		// One order in a millisecond is always number 0 of it, and on shard 0, unless the numbers begin at random.
+		snowflake.WithRandomSequence(shards),
+	}
+}
+
+type order struct {
+	ID    snowflake.Number `json:"id"`
+	Shard int              `json:"shard"`
+	Made  time.Time        `json:"made,omitzero"`
+}
+
+func routes(ids *snowflake.Generator) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /orders", func(w http.ResponseWriter, _ *http.Request) {
+		id, err := ids.TryNext() // a client that may come again is not kept waiting
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(order{ID: snowflake.Number(id), Shard: int(id % shards)}) // the client may be gone
+	})
+	mux.HandleFunc("GET /orders/{id}", func(w http.ResponseWriter, r *http.Request) {
+		id, err := snowflake.Parse(r.PathValue("id"))
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(order{snowflake.Number(id), int(id % shards), snowflake.JS53().Decompose(id).Time})
+	})
+	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
+		s := ids.Stats()
+		fmt.Fprintf(w, "%d made, %d refused, the clock stepped %d times, IDs are %v ahead of it\n", s.Issued, s.Refused, s.StepsBack+s.StepsForward, s.Borrow)
+	})
+	return mux
+}
+
+// refuse says whether another try may help.
+func refuse(w http.ResponseWriter, err error) {
+	switch {
+	case errors.Is(err, snowflake.ErrSyntax):
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case errors.Is(err, snowflake.ErrTimeOverflow): // for good: see Layout.Expires
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	default: // the millisecond is used up, or the clock went back and stamps wait for it
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// virtual is time that passes when everybody waits. It begins in 2000, and IDs in 2025.
+func virtual(t *testing.T, test func(t *testing.T)) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
+		test(t)
+	})
+}
+
+func config(store lease.Store) lease.Config {
+	return lease.Config{Pool: "orders", Store: store, Logger: slog.New(slog.DiscardHandler)}
+}
+
+// DynamoDB is away for an hour: the job in hand waits, gets its ID afterwards, and the number is still the same.
+func TestOutage(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		store := leasetest.NewMemory("orders", 1)
+		happened := make(chan lease.Event, 1000)
+		cfg := config(store)
+		cfg.OnEvent = func(e lease.Event) { happened <- e }
+		agent, err := lease.Start(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := await(happened, lease.EventClaimed); e.Left <= 0 || e.Left > lease.DefaultTTL {
+			t.Errorf("%v left of a new lease", e.Left)
+		}
+		jobs, ended := make(chan string), make(chan error, 1)
+		said, out := io.Pipe()
+		go func() { ended <- work(t.Context(), agent, jobs, out) }()
+		id := func(job string) (id snowflake.ID) {
+			if _, err := fmt.Fscanf(said, "worker 0 did job "+job+" as %v\n", (*int64)(&id)); err != nil {
+				t.Error(err)
+			}
+			return id
+		}
+		jobs <- "a"
+		if first := id(`"a"`); first.Sequence() != 0 {
+			t.Errorf("%d is number %d of its millisecond", first, first.Sequence())
+		}
+
+		store.SetOutage(errors.New("nobody there"))
+		away := await(happened, lease.EventSuspended)
+		jobs <- "b"
+		time.Sleep(time.Hour)
+		store.SetOutage(nil)
+		if second := id(`"b"`); second.Time().Before(away.Time.Add(time.Hour)) {
+			t.Errorf("an ID of %v, and nobody could hold the lease from %v on", second.Time(), away.Time)
+		}
+		close(jobs)
+		if err := errors.Join(<-ended, agent.Close()); err != nil {
+			t.Error(err)
+		}
+		if e := await(happened, lease.EventReleased); e.IDs.Issued != 2 {
+			t.Errorf("%d IDs", e.IDs.Issued)
+		}
+	})
+}
+
+func await(happened <-chan lease.Event, kind lease.EventKind) lease.Event {
+	for e := range happened {
+		if e.Kind == kind {
+			return e
+		}
+	}
+	panic("the channel is never closed")
+}
+
+// Starts that fail say what to do.
+func TestExplain(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		store := leasetest.NewMemory("orders", 1)
+		clock := leasetest.NewClock(-time.Hour)
+		late := config(store)
+		late.Clock = clock
+		refused := func(cfg lease.Config, says string) {
+			t.Helper()
+			if _, err := lease.Start(t.Context(), cfg); err == nil || !strings.Contains(explain(err).Error(), says) {
+				t.Errorf("%v, want %q", err, says)
+			}
+		}
+		refused(late, "clock right?")
+		clock.Step(time.Hour)
+		agent, err := lease.Start(t.Context(), late)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer agent.Close()
+		refused(config(store), "none of 1 numbers of orders is free; if a worker has crashed, start again in 16s")
+	})
+}

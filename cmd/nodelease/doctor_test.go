@@ -245,12 +245,11 @@ func TestDoctorWell(t *testing.T) {
 
 // onEach runs a test with the embedded DynamoDB and, where it is there, Local.
 func onEach(t *testing.T, name string, test func(*testing.T, *ward)) {
-	for which, client := range map[string]func(testing.TB) *dynamodb.Client{"embedded": dynamotest.Embedded, "local": dynamotest.Local} {
-		t.Run(name+"/"+which, func(t *testing.T) {
-			c := client(t)
-			test(t, &ward{Client: c, t: t, table: dynamotest.CreateTable(t, c)})
+	t.Run(name, func(t *testing.T) {
+		dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, table string) {
+			test(t, &ward{Client: client, t: t, table: table})
 		})
-	}
+	})
 }
 
 // otherKeys makes a table that is not ours.

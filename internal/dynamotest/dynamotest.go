@@ -88,6 +88,17 @@ func (p plainBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.RoundTripper.RoundTrip(r)
 }
 
+// Each runs a test with the embedded DynamoDB and with DynamoDB Local, each with a table of its own.
+func Each(t *testing.T, test func(t *testing.T, client *dynamodb.Client, table string)) {
+	t.Helper()
+	for name, connect := range map[string]func(testing.TB) *dynamodb.Client{"embedded": Embedded, "local": Local} {
+		t.Run(name, func(t *testing.T) {
+			client := connect(t)
+			test(t, client, CreateTable(t, client))
+		})
+	}
+}
+
 // CreateTable makes a table with the product's keys (pool_group, node_id), on demand and under a
 // name that no other test has, and deletes it when the test ends.
 func CreateTable(tb testing.TB, client *dynamodb.Client) string {

@@ -49,7 +49,7 @@ func TestConfigProblems(t *testing.T) {
 
 func TestConfigFromEnvironment(t *testing.T) {
 	t.Setenv("NODELEASE_POOL", "p")
-	cfg := config(leasetest.NewMemory("p", 1))
+	cfg := fixture.Config(leasetest.NewMemory("p", 1))
 	cfg.Pool = ""
 	a, err := lease.Start(t.Context(), cfg)
 	if err != nil {
@@ -69,9 +69,9 @@ func TestTTLs(t *testing.T) {
 	} {
 		t.Run(cfg.TTL.String(), func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
-				c := config(leasetest.NewMemory("orders", 1))
+				c := fixture.Config(leasetest.NewMemory("orders", 1))
 				c.TTL, c.Guard, c.ClaimGuard, c.Reserve = cfg.TTL, cfg.Guard, cfg.ClaimGuard, cfg.Reserve
-				a := start(t, c)
+				a := fixture.Start(t, c)
 				g := ids(t, a)
 				for range 10 {
 					fixture.Wait(cfg.TTL)

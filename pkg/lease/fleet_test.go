@@ -42,7 +42,7 @@ func TestFleetSeeds(t *testing.T) {
 		var mu sync.Mutex
 		holders := map[int]int{}
 		fixture.Together(agents, func(int) {
-			cfg := config(counted)
+			cfg := fixture.Config(counted)
 			cfg.SeedIfMissing, cfg.Wait = &leasepool.Spec{Size: agents}, 20*time.Second
 			a, err := lease.Start(t.Context(), cfg)
 			if err != nil {

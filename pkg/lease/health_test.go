@@ -15,7 +15,7 @@ import (
 func TestHealth(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		a := start(t, config(s))
+		a := fixture.Start(t, fixture.Config(s))
 		check := func(status string, live, ready int) {
 			t.Helper()
 			for i, h := range []http.Handler{a, a.Ready()} {
@@ -47,7 +47,7 @@ func TestHealth(t *testing.T) {
 		check("lost", 503, 503)
 	})
 	fixture.Virtual(t, func(t *testing.T) {
-		a := start(t, config(fixture.NewNetwork(1)))
+		a := fixture.Start(t, fixture.Config(fixture.NewNetwork(1)))
 		_ = a.Close()
 		w := httptest.NewRecorder()
 		if a.ServeHTTP(w, nil); w.Code != 503 {

@@ -2,29 +2,12 @@ package lease_test
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"testing"
 
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
-
-// config is a Config on a store, silent, with the hook that the tests listen to.
-func config(s lease.Store) lease.Config {
-	return lease.Config{Store: s, Pool: "orders", Task: "test", Logger: slog.New(slog.DiscardHandler)}
-}
-
-// start starts an agent and closes it when the test ends.
-func start(t *testing.T, cfg lease.Config) *lease.Agent {
-	t.Helper()
-	a, err := lease.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = a.Close() })
-	return a
-}
 
 // events collects what happens.
 type events struct {

@@ -62,7 +62,7 @@ func weigh(tb testing.TB, s lease.Store, agents int) (goroutines, bytes float64)
 	before, size := runtime.NumGoroutine(), memory()
 	for first := 0; first < agents; first += 100 {
 		fixture.Together(min(100, agents-first), func(i int) {
-			cfg := config(s)
+			cfg := fixture.Config(s)
 			cfg.TTL, cfg.Wait = time.Hour, time.Minute // what a lease weighs is asked for, not how fast this machine renews
 			a, err := lease.Start(tb.Context(), cfg)
 			if err != nil {

@@ -18,9 +18,9 @@ import (
 func TestSetMetadata(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		cfg := config(s)
+		cfg := fixture.Config(s)
 		cfg.Metadata = map[string]string{"zone": "a", "build": "7"}
-		a := start(t, cfg)
+		a := fixture.Start(t, cfg)
 		fixture.Wait(6 * time.Second)
 		before := s.Writes()
 		if err := a.SetMetadata(map[string]string{"session_id": "s", "build": ""}); err != nil {
@@ -48,9 +48,9 @@ func TestSetMetadata(t *testing.T) {
 func TestSetMetadataChecks(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		cfg := config(s)
+		cfg := fixture.Config(s)
 		cfg.Metadata = map[string]string{"zone": "a"}
-		a := start(t, cfg)
+		a := fixture.Start(t, cfg)
 		for _, bad := range []map[string]string{{"": "x"}, {"long": strings.Repeat("x", 600)}, {"zone": "", "long": strings.Repeat("x", 600)}} {
 			if err := a.SetMetadata(bad); err == nil {
 				t.Errorf("%v was accepted", bad)
@@ -68,7 +68,7 @@ func TestSetMetadataChecks(t *testing.T) {
 func TestBeforeResume(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		a := start(t, config(s))
+		a := fixture.Start(t, fixture.Config(s))
 		called := 0
 		a.BeforeResume(func() {
 			called++
@@ -96,9 +96,9 @@ func TestBeforeResume(t *testing.T) {
 func TestSetMetadataWhileAnswersAreLost(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)
-		cfg := config(s)
+		cfg := fixture.Config(s)
 		cfg.OnLost = lease.Reacquire
-		a := start(t, cfg)
+		a := fixture.Start(t, cfg)
 		s.On(func(ctx context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			return fixture.Lose(ctx, do)
 		})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -54,7 +55,7 @@ func TestLoopbackNeedsNothing(t *testing.T) {
 
 func TestNoCredentials(t *testing.T) {
 	bareEnvironment(t)
-	cfg := config(nil)
+	cfg := fixture.Config(nil)
 	cfg.Table = "leases"
 	if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrAccess) || !strings.Contains(err.Error(), "AWS_REGION") {
 		t.Errorf("no Region: %v", err)
@@ -75,7 +76,7 @@ func TestEndpointIsChecked(t *testing.T) {
 
 // Nothing listens there: the error says where, and what to check.
 func TestNobodyAnswers(t *testing.T) {
-	cfg := config(nil)
+	cfg := fixture.Config(nil)
 	store, err := lease.Open(t.Context(), "leases", "http://127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)

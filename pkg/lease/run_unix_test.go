@@ -17,7 +17,7 @@ import (
 // A real signal ends the callback's context; the number is given back after.
 func TestRunOnSignal(t *testing.T) {
 	s := leasetest.NewMemory("orders", 1)
-	err := lease.Run(t.Context(), config(s), func(ctx context.Context, a *lease.Agent) error {
+	err := lease.Run(t.Context(), fixture.Config(s), func(ctx context.Context, a *lease.Agent) error {
 		if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ func TestRunOnSignal(t *testing.T) {
 func TestRunOnLoss(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		err := lease.Run(t.Context(), config(s), func(ctx context.Context, a *lease.Agent) error {
+		err := lease.Run(t.Context(), fixture.Config(s), func(ctx context.Context, a *lease.Agent) error {
 			taken(t, s, a)
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), lease.ErrLost) {
@@ -56,13 +56,13 @@ func TestRunReturnsErrors(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
 		broken := errors.New("broken")
-		if err := lease.Run(t.Context(), config(s), func(context.Context, *lease.Agent) error { return broken }); !errors.Is(err, broken) {
+		if err := lease.Run(t.Context(), fixture.Config(s), func(context.Context, *lease.Agent) error { return broken }); !errors.Is(err, broken) {
 			t.Error(err)
 		}
-		if err := lease.Run(t.Context(), config(s), func(context.Context, *lease.Agent) error { return nil }); err != nil {
+		if err := lease.Run(t.Context(), fixture.Config(s), func(context.Context, *lease.Agent) error { return nil }); err != nil {
 			t.Error(err)
 		}
-		err := lease.Run(t.Context(), config(s), func(context.Context, *lease.Agent) error {
+		err := lease.Run(t.Context(), fixture.Config(s), func(context.Context, *lease.Agent) error {
 			s.SetOutage(errors.New("away"))
 			return nil
 		})

@@ -47,7 +47,7 @@ func starts(t *testing.T, s lease.Store, tasks int) (writes, pages float64) {
 	t.Helper()
 	c := &counter{Store: s}
 	for range tasks {
-		a, err := lease.Start(t.Context(), config(c))
+		a, err := lease.Start(t.Context(), fixture.Config(c))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestLoneTaskOnEmbedded(t *testing.T) {
 		c := &counter{Store: lease.NewDynamoDB(dynamotest.Client(t, endpoint), "leases")}
 		const tasks = 60
 		for range tasks {
-			cfg := config(c)
+			cfg := fixture.Config(c)
 			cfg.Pool = pool
 			a, err := lease.Start(t.Context(), cfg)
 			if err != nil {
@@ -149,9 +149,9 @@ func TestGroupsFillUp(t *testing.T) {
 		c := &counter{Store: s}
 		highest := 0
 		for range tasks {
-			cfg := config(c)
+			cfg := fixture.Config(c)
 			cfg.TTL = 24 * time.Hour
-			highest = max(highest, start(t, cfg).NodeID())
+			highest = max(highest, fixture.Start(t, cfg).NodeID())
 		}
 		p, err := s.PoolItem(t.Context(), "orders")
 		if err != nil {
@@ -193,7 +193,7 @@ func TestHerdOpensGroups(t *testing.T) {
 		c := &counter{Store: s}
 		var failed atomic.Int64
 		fixture.Together(tasks, func(int) {
-			cfg := config(c)
+			cfg := fixture.Config(c)
 			cfg.TTL = 24 * time.Hour
 			a, err := lease.Start(t.Context(), cfg)
 			if err != nil {
@@ -219,7 +219,7 @@ func TestExhaustionIsCheap(t *testing.T) {
 		occupied(t, s, 65536, 8, 1)
 		c := &counter{Store: s}
 		var none *lease.ExhaustedError
-		cfg := config(c)
+		cfg := fixture.Config(c)
 		cfg.TTL = 2 * time.Hour // what is reserved for others is no sign of a clock that is behind
 		if _, err := lease.Start(t.Context(), cfg); !errors.As(err, &none) || none.NextFree.IsZero() || !strings.Contains(err.Error(), "240 groups") {
 			t.Fatal(err)
@@ -244,8 +244,25 @@ func TestExhaustionIsCheap(t *testing.T) {
 		if _, err := s.Write(t.Context(), protocol.Release{Key: protocol.Key{Pool: "orders", NodeID: 1234}, Session: last.Holder, Version: last.Version, ReservedUntil: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		if a := start(t, config(s)); a.NodeID() != 1234 {
+		if a := fixture.Start(t, fixture.Config(s)); a.NodeID() != 1234 {
 			t.Error(a.NodeID())
 		}
 	})
+}
+
+// All groups that are open are reserved: the first guess falls behind them.
+func TestReservedBeyondTheOpenGroups(t *testing.T) {
+	for _, reserved := range []int{255, 256, 300, 512, 1500} {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := leasetest.NewMemory("", 0)
+			if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 1537, ReservedLow: reserved}); err != nil {
+				t.Fatal(err)
+			}
+			for range 30 {
+				if a := fixture.Start(t, fixture.Config(s)); a.NodeID() < reserved || a.NodeID() >= 1537 {
+					t.Fatalf("node %d with %d reserved", a.NodeID(), reserved)
+				}
+			}
+		})
+	}
 }

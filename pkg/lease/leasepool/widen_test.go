@@ -342,10 +342,10 @@ func TestFleetWidens(t *testing.T) {
 		f := newFleet(t)
 		for range 5 {
 			for range 6 { // and many that only hold a number
-				f.join(config(s))
+				f.join(fixture.Config(s))
 			}
 			for range 194 {
-				start(t, config(s))
+				fixture.Start(t, fixture.Config(s))
 			}
 			fixture.Wait(30 * time.Second)
 		}
@@ -369,7 +369,7 @@ func TestSleeperLearnsTheWidth(t *testing.T) {
 			return do()
 		})
 		var widened, lost atomic.Int64
-		cfg := config(s)
+		cfg := fixture.Config(s)
 		cfg.OnEvent = func(e lease.Event) {
 			switch e.Kind {
 			case lease.EventWidened:
@@ -378,7 +378,7 @@ func TestSleeperLearnsTheWidth(t *testing.T) {
 				lost.Add(1)
 			}
 		}
-		a := start(t, cfg)
+		a := fixture.Start(t, cfg)
 		g, err := snowflake.New(a, snowflake.WithLayout(snowflake.Wide16()))
 		if err != nil {
 			t.Fatal(err)
@@ -421,7 +421,7 @@ func TestDeadWidenerStopsNobody(t *testing.T) {
 		narrow(t, s, 1024, 2)
 		f := newFleet(t)
 		for range 5 {
-			f.join(config(s))
+			f.join(fixture.Config(s))
 		}
 		ctx, cut := stopAfter[protocol.Mark](t, s, 504) // all but one are marked: the holders know
 		if _, err := leasepool.Open(cut, "orders").Widen(ctx); !errors.Is(err, context.Canceled) {
@@ -432,7 +432,7 @@ func TestDeadWidenerStopsNobody(t *testing.T) {
 		if err != nil || item.Widening.State != protocol.WidenVoid {
 			t.Fatalf("%+v, %v", item, err)
 		}
-		f.join(config(s)) // also one that comes now
+		f.join(fixture.Config(s)) // also one that comes now
 		if _, err := leasepool.Open(s, "orders").Widen(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -450,7 +450,7 @@ func TestOpenTryCaps(t *testing.T) {
 		s := fixture.NewNetwork(0)
 		narrow(t, s, 512, 1)
 		stuck := &stuckPool{Memory: s.Memory} // nobody can make the try void: the cap is all there is
-		a := start(t, config(stuck))
+		a := fixture.Start(t, fixture.Config(stuck))
 		from := time.Now().Add(25 * time.Second).Truncate(time.Millisecond)
 		if _, err := s.WritePool(t.Context(), protocol.BeginWiden{Pool: "orders", Try: 1, Seen: protocol.WidenDone, From: from, Bits: 10}); err != nil {
 			t.Fatal(err)
@@ -458,7 +458,7 @@ func TestOpenTryCaps(t *testing.T) {
 		if res, err := s.Write(t.Context(), protocol.Mark{Key: protocol.Key{Pool: "orders", NodeID: a.NodeID()}, Try: 1, From: from}); err != nil || !res.Applied {
 			t.Fatal(res, err)
 		}
-		start(t, config(stuck))
+		fixture.Start(t, fixture.Config(stuck))
 		synctest.Wait()
 		fixture.Wait(24 * time.Second)
 		for _, w := range stuck.asked() {

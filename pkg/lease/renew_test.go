@@ -13,85 +13,14 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// What the network may do to a holder's writes, and what the holder makes of it.
-
-// The answer of the first claim is lost: the same session asks again, learns
-// from the refusal that it holds the number, and trusts from its first attempt.
-func TestLostAnswerOfAClaim(t *testing.T) {
-	fixture.Virtual(t, func(t *testing.T) {
-		s := fixture.NewNetwork(8)
-		lost := 0
-		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
-			if _, ok := w.(protocol.Claim); ok && lost < 2 {
-				lost++
-				return fixture.Lose(ctx, do)
-			}
-			return do()
-		})
-		began := time.Now()
-		var ev events
-		cfg := config(s)
-		cfg.OnEvent = ev.add
-		a := start(t, cfg)
-		l, err := a.Lease()
-		if err != nil || l.Version != 1 {
-			t.Fatal(l, err)
-		}
-		claims := fixture.WritesOf[protocol.Claim](s)
-		for _, c := range claims {
-			if c.Session != l.Holder || c.NodeID != l.NodeID {
-				t.Errorf("a doubtful number was left for another: %+v", c)
-			}
-		}
-		// No renewal is confirmed; the deadline counts from the first attempt.
-		s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
-			return fixture.Hang(ctx)
-		})
-		fixture.Wait(time.Until(began.Add(13*time.Second - time.Millisecond)))
-		if _, err := a.Lease(); err != nil {
-			t.Errorf("before the deadline: %v", err)
-		}
-		fixture.Wait(time.Millisecond)
-		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
-			t.Errorf("at the deadline of the first attempt: %v", err)
-		}
-		s.On(nil)
-	})
-}
-
-// A claim that never gets an answer is given back when the start ends.
-func TestDoubtfulClaimIsAbandoned(t *testing.T) {
-	fixture.Virtual(t, func(t *testing.T) {
-		s := fixture.NewNetwork(1)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		first := true
-		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
-			if _, ok := w.(protocol.Claim); ok {
-				if first {
-					first = false
-					_, _ = do()
-				}
-				return fixture.Hang(ctx)
-			}
-			return do()
-		})
-		before := item(t, s, 0).ReservedUntil
-		if _, err := lease.Start(ctx, config(s)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatal(err)
-		}
-		if l := item(t, s, 0); l.Holder != "" || !l.ReservedUntil.Equal(before) {
-			t.Errorf("left %+v", l)
-		}
-	})
-}
+// What the network may do to a holder's renewals, and what the holder makes of it.
 
 // Answers of renewals are lost for longer than the lease, though the writes are
 // done: the refusal of a repeat, or the next answer, confirms; no loss, no read.
 func TestLostAnswersOfRenewals(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		a := start(t, config(s))
+		a := fixture.Start(t, fixture.Config(s))
 		s.On(func(ctx context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			return fixture.Lose(ctx, do)
 		})
@@ -113,9 +42,9 @@ func TestRenewalDeliveredTwice(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
 		var ev events
-		cfg := config(s)
+		cfg := fixture.Config(s)
 		cfg.OnEvent = ev.add
-		a := start(t, cfg)
+		a := fixture.Start(t, cfg)
 		s.On(func(_ context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			if _, err := do(); err != nil {
 				return protocol.Result{}, err
@@ -150,7 +79,7 @@ func TestSlowAnswers(t *testing.T) {
 			return res, err
 		})
 		began := time.Now()
-		a := start(t, config(s))
+		a := fixture.Start(t, fixture.Config(s))
 		s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
 			return fixture.Hang(ctx)
 		})
@@ -173,9 +102,9 @@ func TestReservedUntilNeverFalls(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
 		clock := leasetest.NewClock(0)
-		cfg := config(s)
+		cfg := fixture.Config(s)
 		cfg.Clock = clock
-		start(t, cfg)
+		fixture.Start(t, cfg)
 		var late func() (protocol.Result, error)
 		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			if _, ok := w.(protocol.Renew); ok && late == nil {
@@ -213,9 +142,9 @@ func TestWallStepsBack(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
 		clock := leasetest.NewClock(0)
-		cfg := config(s)
+		cfg := fixture.Config(s)
 		cfg.Clock = clock
-		a := start(t, cfg)
+		a := fixture.Start(t, cfg)
 		for range 20 {
 			clock.Step(-time.Minute)
 			before := item(t, s, 0)
@@ -233,7 +162,7 @@ func TestWallStepsBack(t *testing.T) {
 func TestClone(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		a := start(t, config(s))
+		a := fixture.Start(t, fixture.Config(s))
 		l, err := a.Lease()
 		if err != nil {
 			t.Fatal(err)
@@ -257,7 +186,7 @@ func TestFreedByOthers(t *testing.T) {
 	for _, version := range []int64{1, 2} {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := fixture.NewNetwork(1)
-			a := start(t, config(s))
+			a := fixture.Start(t, fixture.Config(s))
 			g := ids(t, a)
 			fixture.Wait(time.Second)
 			res, err := s.Memory.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: 0}, Version: version})
@@ -280,7 +209,7 @@ func TestFreedByOthers(t *testing.T) {
 func TestRetiredHolderFinishes(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		a := start(t, config(s))
+		a := fixture.Start(t, fixture.Config(s))
 		if _, err := s.Memory.Write(t.Context(), protocol.Retire{Key: protocol.Key{Pool: "orders", NodeID: 0}, Retired: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -291,7 +220,7 @@ func TestRetiredHolderFinishes(t *testing.T) {
 		if err := a.Close(); err != nil {
 			t.Error(err)
 		}
-		if _, err := lease.Start(t.Context(), config(s)); !errors.Is(err, lease.ErrPoolExhausted) {
+		if _, err := lease.Start(t.Context(), fixture.Config(s)); !errors.Is(err, lease.ErrPoolExhausted) {
 			t.Error(err)
 		}
 	})
@@ -301,9 +230,9 @@ func TestRetiredHolderFinishes(t *testing.T) {
 func TestAttemptsFitTheTimeLeft(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
-		cfg := config(s)
+		cfg := fixture.Config(s)
 		cfg.TTL, cfg.Guard, cfg.ClaimGuard = time.Second, 200*time.Millisecond, 100*time.Millisecond
-		a := start(t, cfg)
+		a := fixture.Start(t, cfg)
 		began := time.Now() // of the claim, too: virtual time stood still
 		s.On(func(ctx context.Context, w protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
 			if left := time.Until(began.Add(800 * time.Millisecond)); left > 0 {
@@ -326,9 +255,9 @@ func TestGeneratorIsFencedAtTheRenewedDeadline(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
 		var ev events
-		cfg := config(s)
+		cfg := fixture.Config(s)
 		cfg.OnEvent = ev.add
-		a := start(t, cfg)
+		a := fixture.Start(t, cfg)
 		g := ids(t, a)
 		fixture.Wait(12 * time.Second)
 		renewed := ev.of(lease.EventRenewed)
@@ -344,6 +273,39 @@ func TestGeneratorIsFencedAtTheRenewedDeadline(t *testing.T) {
 		fixture.Wait(time.Millisecond)
 		if _, err := g.Next(); !errors.Is(err, snowflake.ErrFenced) {
 			t.Errorf("at the deadline: %v", err)
+		}
+	})
+}
+
+// With Stop the end at the deadline is an end: a renewal whose answer comes after
+// it brings nothing back, and nobody is told that it did.
+func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		var ev events
+		cfg := fixture.Config(s)
+		cfg.OnExpiry, cfg.OnEvent = lease.Stop, ev.add
+		a := fixture.Start(t, cfg)
+		answered := make(chan struct{})
+		s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			res, err := do()
+			if _, ok := w.(protocol.Renew); ok {
+				<-a.Done()
+				close(answered)
+				s.On(nil)
+			}
+			return res, err
+		})
+		<-answered
+		fixture.Wait(time.Minute)
+		if got := ev.of(lease.EventRenewed, lease.EventResumed); len(got) != 0 {
+			t.Errorf("after the end: %+v", got)
+		}
+		if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) {
+			t.Error(err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -1,0 +1,122 @@
+package lease_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+)
+
+// taken lets someone else have the number of a suspended agent.
+func taken(t *testing.T, s *fixture.Network, a *lease.Agent) {
+	t.Helper()
+	s.SetOutage(errors.New("away"))
+	fixture.Wait(20 * time.Second)
+	s.SetOutage(nil)
+	now := time.Now()
+	res, err := s.Memory.Write(t.Context(), protocol.Claim{
+		Key: protocol.Key{Pool: "orders", NodeID: a.NodeID()}, Session: "thief", Task: "another task", At: now, ClaimGuard: time.Second,
+		ExpiresAt: now.Add(15 * time.Second), ReservedUntil: now.Add(16 * time.Second),
+	})
+	if err != nil || !res.Applied {
+		t.Fatal(res, err)
+	}
+}
+
+func TestLost(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		a := fixture.Start(t, fixture.Config(s))
+		g := ids(t, a)
+		taken(t, s, a)
+		<-a.Done()
+		if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) || !errors.Is(a.Err(), lease.ErrLost) {
+			t.Error(err, a.Err())
+		}
+		if _, err := g.Next(); err == nil {
+			t.Error("an ID after the loss")
+		}
+		sent := len(fixture.WritesOf[protocol.Renew](s))
+		fixture.Wait(time.Minute)
+		if n := len(fixture.WritesOf[protocol.Renew](s)); n != sent {
+			t.Error("it renews after the loss")
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if l := item(t, s, 0); l.Holder != "thief" {
+			t.Errorf("Close touched another's lease: %+v", l)
+		}
+		if n := len(fixture.WritesOf[protocol.Release](s)); n != 0 {
+			t.Errorf("%d releases of what is another's, a write unit each", n)
+		}
+	})
+}
+
+func TestReacquire(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(2)
+		cfg := fixture.Config(s)
+		cfg.OnLost = lease.Reacquire
+		a := fixture.Start(t, cfg)
+		g := ids(t, a)
+		first := a.NodeID()
+		before, err := g.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken(t, s, a)
+		fixture.Wait(3 * time.Second)
+		l, err := a.Lease()
+		if err != nil || l.NodeID == first || a.NodeID() == first || a.Err() != nil {
+			t.Fatalf("%+v, %v, %v; it had %d", l, err, a.Err(), first)
+		}
+		after, err := g.Next()
+		if err != nil || after.Node() == first || after <= before {
+			t.Error(before, after, err)
+		}
+		fixture.Wait(time.Minute)
+		if _, err := a.Lease(); err != nil {
+			t.Error(err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if l := item(t, s, l.NodeID); l.Holder != "" {
+			t.Errorf("not given back: %+v", l)
+		}
+	})
+}
+
+// A holder that lost its number finds the pool grown beyond its layout: it ends,
+// says why, and leaves no number behind.
+func TestReacquireInAPoolThatOutgrewTheLayout(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1024)
+		cfg := fixture.Config(s)
+		cfg.OnLost = lease.Reacquire
+		a := fixture.Start(t, cfg)
+		ids(t, a) // 10 node bits
+		if _, err := leasepool.Open(s, "orders").Resize(t.Context(), leasepool.Spec{Size: 1025}); err != nil {
+			t.Fatal(err)
+		}
+		taken(t, s, a)
+		fixture.Wait(10 * time.Second)
+		select {
+		case <-a.Done():
+		default:
+			t.Fatal("it goes on without a number that it could use")
+		}
+		stats, err := leasepool.Open(s, "orders").Stats(t.Context())
+		if err != nil || stats.Held != 1 { // the thief's
+			t.Errorf("%+v, %v", stats, err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -55,37 +55,6 @@ func TestREADMEGoBlockRuns(t *testing.T) {
 	}
 }
 
-// Links inside the repository lead somewhere.
-func TestLinks(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#\s]+)`)
-	pages, err := filepath.Glob(filepath.Join(root, "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	more, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	deeper, err := filepath.Glob(filepath.Join(root, "docs", "*", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, page := range append(append(pages, more...), deeper...) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-			if strings.Contains(m[1], "://") {
-				continue
-			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
-				t.Errorf("%s links to %s, which is not there", page, m[1])
-			}
-		}
-	}
-}
-
 // The layers: see docs/architecture.md. Generators need the standard library
 // only, and nobody who leases a number downloads a cloud toolkit.
 func TestLayers(t *testing.T) {

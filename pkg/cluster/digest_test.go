@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
@@ -28,12 +29,12 @@ func beat(t *testing.T, c cluster.Coordinator, name string, oldest bool) int {
 // Two members think that they are the oldest, and both write the digest: whatever
 // they do to each other, nobody sees what was not there.
 func TestTwoWritersOfTheDigest(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 0)
 		one, two, reader := cluster.NewTable(tab.client("1"), tab.name), cluster.NewTable(tab.client("2"), tab.name), cluster.NewTable(tab.client("r"), tab.name)
 		beat(t, reader, "r", false)
 		for i := range 20 {
-			wait(time.Second)
+			fixture.Wait(time.Second)
 			beat(t, one, "a", true)
 			if i%3 > 0 {
 				beat(t, one, "a", true)
@@ -49,7 +50,7 @@ func TestTwoWritersOfTheDigest(t *testing.T) {
 
 // A part that is not what item 0 says is not used: the reader looks for itself.
 func TestPartThatDoesNotMatch(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 0)
 		writer := cluster.NewTable(tab.client("w"), tab.name)
 		beat(t, writer, "a", true)

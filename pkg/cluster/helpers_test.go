@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -22,21 +20,6 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
-
-// virtual runs a test in virtual time, with its goroutines accounted for.
-func virtual(t *testing.T, fn func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))) // virtual
-		fn(t)
-	})
-}
-
-// wait lets virtual time pass, and everything that was due happen.
-func wait(d time.Duration) {
-	time.Sleep(d) // virtual
-	synctest.Wait()
-}
 
 const timeout = lease.DefaultTTL
 

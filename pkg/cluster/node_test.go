@@ -9,19 +9,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
 func TestMembersSeeEachOther(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		c := cluster.NewMemory()
 		a := join(t, c, "a", func(c *cluster.Config) { c.Metadata = map[string]string{"zone": "1"} })
-		wait(time.Second)
+		fixture.Wait(time.Second)
 		b := join(t, c, "b")
 		if names(b.State()) != "a b" || names(a.State()) != "a" {
 			t.Errorf("b sees %q at once, a %q before its next heartbeat", names(b.State()), names(a.State()))
 		}
-		wait(timeout)
+		fixture.Wait(timeout)
 		if !a.State().Equal(b.State()) || a.State().Len() != 2 || leader(a) != "a" || leader(b) != "a" {
 			t.Errorf("a sees %q led by %s, b %q led by %s", names(a.State()), leader(a), names(b.State()), leader(b))
 		}
@@ -38,18 +39,18 @@ func TestMembersSeeEachOther(t *testing.T) {
 
 // Who stops heartbeating is dropped after the time-out, and no earlier.
 func TestTimeout(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		c := cluster.NewMemory()
 		a, b := join(t, c, "a"), join(t, c, "b")
-		wait(timeout)
+		fixture.Wait(timeout)
 		if err := errors.Join(b.Close(), b.Close()); err != nil {
 			t.Fatal(err)
 		}
-		wait(timeout / 2)
+		fixture.Wait(timeout / 2)
 		if names(a.State()) != "a b" {
 			t.Errorf("after half of the time-out: %q", names(a.State()))
 		}
-		wait(settled - timeout/2)
+		fixture.Wait(settled - timeout/2)
 		if names(a.State()) != "a" {
 			t.Errorf("after the time-out: %q", names(a.State()))
 		}
@@ -68,18 +69,18 @@ func TestRotation(t *testing.T) {
 		rotated bool
 	}{{timeout / 2, false}, {3 * timeout, true}} {
 		t.Run(c.silence.String(), func(t *testing.T) {
-			virtual(t, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
 				shared := cluster.NewMemory()
 				link := &network{Coordinator: shared}
 				var told recorder
 				a := join(t, shared, "a", func(c *cluster.Config) { c.Listeners = []cluster.Listener{told.listen} })
 				b := join(t, link, "b")
-				wait(timeout)
+				fixture.Wait(timeout)
 				before := b.Self()
 				link.set(true, nil)
-				wait(c.silence)
+				fixture.Wait(c.silence)
 				link.set(false, nil)
-				wait(settled)
+				fixture.Wait(settled)
 				after := b.Self()
 				if rotated := after.SessionID != before.SessionID; rotated != c.rotated || after.SessionID < before.SessionID || after.NodeID != "b" {
 					t.Errorf("was %+v, is %+v", before, after)
@@ -120,11 +121,11 @@ func sameStates(t *testing.T, events []cluster.Event, want []string) {
 
 // Nothing changes, and nobody is told so.
 func TestNoNewsIsNotTold(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		c := cluster.NewMemory()
 		var told recorder
 		a := join(t, c, "a", func(c *cluster.Config) { c.Listeners = []cluster.Listener{told.listen} })
-		wait(time.Hour)
+		fixture.Wait(time.Hour)
 		sameStates(t, told.events(), []string{"a"})
 		if e := told.events()[0]; e.Cluster != "orders" || e.NodeID != "a" || e.SessionID != a.Self().SessionID {
 			t.Errorf("%+v", e)
@@ -135,7 +136,7 @@ func TestNoNewsIsNotTold(t *testing.T) {
 // A slow listener delays neither heartbeats nor the other listeners, and is then
 // told the newest alone.
 func TestSlowListener(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		c := cluster.NewMemory()
 		var slow, quick recorder
 		release := make(chan struct{})
@@ -145,21 +146,21 @@ func TestSlowListener(t *testing.T) {
 				return slow.listen(ctx, e)
 			}, quick.listen}
 		})
-		wait(0) // the first state is on its way to both
+		fixture.Wait(0) // the first state is on its way to both
 		b := join(t, c, "b")
-		wait(timeout)
+		fixture.Wait(timeout)
 		join(t, c, "c")
-		wait(timeout)
+		fixture.Wait(timeout)
 		_ = b.Close()
-		wait(10 * timeout)
+		fixture.Wait(10 * timeout)
 		d := join(t, c, "d")
 		if names(d.State()) != "a c d" {
 			t.Errorf("while a's listener is slow, d sees %q", names(d.State()))
 		}
-		wait(timeout)
+		fixture.Wait(timeout)
 		sameStates(t, quick.events(), []string{"a", "a b", "a b c", "a c", "a c d"})
 		close(release)
-		wait(0)
+		fixture.Wait(0)
 		sameStates(t, slow.events(), []string{"a", "a c d"})
 		if a.Err() != nil {
 			t.Error(a.Err())
@@ -186,7 +187,7 @@ func TestFatalListener(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			virtual(t, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
 				c := cluster.NewMemory()
 				var other recorder
 				a := join(t, c, "a", func(c *cluster.Config) { c.Listeners = []cluster.Listener{fail, other.listen} })
@@ -198,13 +199,13 @@ func TestFatalListener(t *testing.T) {
 				}
 				health(t, a, 503, "DOWN", "no disk")
 				health(t, b, 200, "UP", "")
-				wait(settled)
+				fixture.Wait(settled)
 				if names(b.State()) != "b" {
 					t.Errorf("b sees %q", names(b.State()))
 				}
 				told := len(other.events())
 				join(t, c, "c")
-				wait(settled)
+				fixture.Wait(settled)
 				if len(other.events()) != told {
 					t.Error("a listener of a node that is down was told more")
 				}
@@ -229,14 +230,14 @@ func health(t *testing.T, n *cluster.Node, code int, texts ...string) {
 
 // An outage of the backend ends nobody's part.
 func TestOutageLeavesHealthUp(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		link := &network{Coordinator: cluster.NewMemory()}
 		a := join(t, link, "a")
 		link.set(true, nil)
-		wait(time.Hour)
+		fixture.Wait(time.Hour)
 		health(t, a, 200, "UP")
 		link.set(false, nil)
-		wait(timeout)
+		fixture.Wait(timeout)
 		if a.State().Len() != 1 {
 			t.Errorf("a sees %q", names(a.State()))
 		}
@@ -245,7 +246,7 @@ func TestOutageLeavesHealthUp(t *testing.T) {
 
 // A listener may close its own node.
 func TestCloseFromAListener(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		nodes := make(chan *cluster.Node, 1)
 		n := join(t, cluster.NewMemory(), "a", func(c *cluster.Config) {
 			c.Listeners = []cluster.Listener{func(context.Context, cluster.Event) error { return (<-nodes).Close() }}
@@ -261,7 +262,7 @@ func TestCloseFromAListener(t *testing.T) {
 // Two sides of a partition see different states, each with a leader of its own,
 // and the same one when it is over.
 func TestPartition(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		shared := cluster.NewMemory()
 		left := func(m cluster.Member) bool { return m.NodeID < "c" }
 		right := func(m cluster.Member) bool { return m.NodeID >= "c" }
@@ -269,7 +270,7 @@ func TestPartition(t *testing.T) {
 		for _, name := range []string{"a", "b", "c", "d", "e"} {
 			links[name] = &network{Coordinator: shared}
 			nodes[name] = join(t, links[name], name)
-			wait(time.Millisecond)
+			fixture.Wait(time.Millisecond)
 		}
 		check := func(when string, states, leaders map[bool]string) {
 			t.Helper()
@@ -280,18 +281,18 @@ func TestPartition(t *testing.T) {
 				}
 			}
 		}
-		wait(timeout)
+		fixture.Wait(timeout)
 		whole := map[bool]string{true: "a b c d e", false: "a b c d e"}
 		check("before", whole, map[bool]string{true: "a", false: "a"})
 		for name, l := range links {
 			l.set(false, map[bool]func(cluster.Member) bool{true: left, false: right}[name < "c"])
 		}
-		wait(timeout)
+		fixture.Wait(timeout)
 		check("in the partition", map[bool]string{true: "a b", false: "c d e"}, map[bool]string{true: "a", false: "c"})
 		for _, l := range links {
 			l.set(false, nil)
 		}
-		wait(timeout)
+		fixture.Wait(timeout)
 		check("after", whole, map[bool]string{true: "a", false: "a"})
 	})
 }
@@ -302,7 +303,7 @@ func TestChurn(t *testing.T) {
 	if testing.Short() {
 		members = 100
 	}
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		c := cluster.NewMemory()
 		var told recorder
 		var nodes []*cluster.Node
@@ -318,7 +319,7 @@ func TestChurn(t *testing.T) {
 			time.Sleep(6 * timeout / time.Duration(members)) // virtual
 			nodes[i] = start(fmt.Sprint("node ", i))
 		}
-		wait(timeout + timeout)
+		fixture.Wait(timeout + timeout)
 		want := watcher.State()
 		if want.Len() != members+1 {
 			t.Errorf("the watcher sees %d members", want.Len())
@@ -338,7 +339,7 @@ func TestChurn(t *testing.T) {
 // Those who prefer to pull: each loop has its own previous state, and skips what
 // it was too busy to see.
 func TestChanges(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		c := cluster.NewMemory()
 		a := join(t, c, "a")
 		var told recorder
@@ -347,9 +348,9 @@ func TestChanges(t *testing.T) {
 			switch len(told.events()) {
 			case 1:
 				join(t, c, "b")
-				wait(timeout)
+				fixture.Wait(timeout)
 				join(t, c, "c")
-				wait(timeout)
+				fixture.Wait(timeout)
 				continue
 			case 2:
 			}
@@ -391,7 +392,7 @@ func TestConfigChecks(t *testing.T) {
 
 // A start that gets no answer ends with its context, and says why.
 func TestStartWithoutAnswer(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		link := &network{Coordinator: cluster.NewMemory()}

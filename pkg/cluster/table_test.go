@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -16,15 +17,15 @@ import (
 // With a lease the heartbeat is the renewal: a member that is not the oldest
 // writes nothing else, and reads one item of the digest.
 func TestHeartbeatIsTheRenewal(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
 		var nodes []*cluster.Node
 		for _, name := range []string{"a", "b", "c"} {
 			_, n := tab.leased(t, name)
 			nodes = append(nodes, n)
-			wait(time.Second)
+			fixture.Wait(time.Second)
 		}
-		wait(2 * settled)
+		fixture.Wait(2 * settled)
 		for _, n := range nodes {
 			if names(n.State()) != "a b c" || leader(n) != "a" {
 				t.Errorf("%s sees %q led by %s", n.Self().NodeID, names(n.State()), leader(n))
@@ -38,7 +39,7 @@ func TestHeartbeatIsTheRenewal(t *testing.T) {
 			tab.count("c " + call)
 		}
 		began := renewals(t, tab, nodes[2])
-		wait(time.Minute)
+		fixture.Wait(time.Minute)
 		renewed := int(renewals(t, tab, nodes[2]) - began)
 		writes, reads, queries := tab.count("c UpdateItem"), tab.count("c GetItem"), tab.count("c Query")
 		if renewed < 10 || writes != renewed || reads != renewed || queries != 0 {
@@ -59,7 +60,7 @@ func renewals(t *testing.T, tab *table, n *cluster.Node) int64 {
 
 // A node whose listener fails leaves the cluster, and the lease goes on making IDs.
 func TestFatalListenerMarksTheLease(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
 		_, a := tab.leased(t, "a")
 		agent, b := tab.leased(t, "b", func(c *cluster.Config) {
@@ -70,13 +71,13 @@ func TestFatalListenerMarksTheLease(t *testing.T) {
 				return nil
 			}}
 		})
-		wait(settled)
+		fixture.Wait(settled)
 		if names(a.State()) != "a b" {
 			t.Fatalf("a sees %q", names(a.State()))
 		}
 		_, c := tab.leased(t, "c")
 		<-b.Done()
-		wait(settled) // the mark, the digest's next writing and the next look
+		fixture.Wait(settled) // the mark, the digest's next writing and the next look
 		if names(a.State()) != "a c" || names(c.State()) != "a c" {
 			t.Errorf("a sees %q, c %q", names(a.State()), names(c.State()))
 		}
@@ -89,7 +90,7 @@ func TestFatalListenerMarksTheLease(t *testing.T) {
 		}
 		// Another node may take part with the same agent.
 		join(t, cluster.NewTable(tab.client("b"), tab.name), "b", func(c *cluster.Config) { c.Agent = agent })
-		wait(settled)
+		fixture.Wait(settled)
 		if names(a.State()) != "a c b" {
 			t.Errorf("a sees %q", names(a.State()))
 		}
@@ -99,14 +100,14 @@ func TestFatalListenerMarksTheLease(t *testing.T) {
 // An outage for longer than the time-out: the renewal that resumes the lease says
 // the new session, and the holder stays.
 func TestRotationWithALease(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
 		_, a := tab.leased(t, "a")
 		agent, b := tab.leased(t, "b")
-		wait(settled)
+		fixture.Wait(settled)
 		before, session := mustLease(t, agent), b.Self().SessionID
 		tab.setAway("b", true)
-		wait(2 * timeout)
+		fixture.Wait(2 * timeout)
 		if names(a.State()) != "a" {
 			t.Errorf("a sees %q", names(a.State()))
 		}
@@ -116,7 +117,7 @@ func TestRotationWithALease(t *testing.T) {
 		if after.Holder != before.Holder || after.Version != before.Version || after.Metadata["session_id"] == session || after.Metadata["session_id"] != b.Self().SessionID {
 			t.Errorf("resumed %+v, was %+v with session %s, b is %+v", after, before, session, b.Self())
 		}
-		wait(settled)
+		fixture.Wait(settled)
 		if !a.State().Equal(b.State()) || a.State().Len() != 2 {
 			t.Errorf("a sees %q, b %q", names(a.State()), names(b.State()))
 		}
@@ -134,12 +135,12 @@ func mustLease(t *testing.T, a *lease.Agent) lease.Lease {
 
 // Who gives the lease back is dropped at the next look; who loses it is down.
 func TestEndOfTheLease(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
 		_, a := tab.leased(t, "a")
 		given, b := tab.leased(t, "b")
 		freed, c := tab.leased(t, "c")
-		wait(settled)
+		fixture.Wait(settled)
 		if err := given.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +154,7 @@ func TestEndOfTheLease(t *testing.T) {
 		if !errors.Is(b.Err(), cluster.ErrLease) || !errors.Is(b.Err(), lease.ErrClosed) || !errors.Is(c.Err(), lease.ErrLost) {
 			t.Error(b.Err(), c.Err())
 		}
-		wait(timeout / 2)
+		fixture.Wait(timeout / 2)
 		if names(a.State()) != "a" {
 			t.Errorf("a sees %q", names(a.State()))
 		}
@@ -163,37 +164,37 @@ func TestEndOfTheLease(t *testing.T) {
 // The digest's writer dies: the others read the table themselves, drop it, and
 // the next one goes on with the digest.
 func TestStaleDigest(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
 		_, a := tab.leased(t, "a")
-		wait(time.Second)
+		fixture.Wait(time.Second)
 		var rest []*cluster.Node
 		for _, name := range []string{"b", "c", "d"} {
 			_, n := tab.leased(t, name)
 			rest = append(rest, n)
-			wait(time.Second)
+			fixture.Wait(time.Second)
 		}
-		wait(2 * settled)
+		fixture.Wait(2 * settled)
 		tab.count("d Query")
-		wait(time.Minute)
+		fixture.Wait(time.Minute)
 		if n := tab.count("d Query"); n != 0 {
 			t.Errorf("%d queries by d, though there is a digest", n)
 		}
 		tab.setAway("a", true)
-		wait(2*timeout + settled)
+		fixture.Wait(2*timeout + settled)
 		for _, n := range rest {
 			if names(n.State()) != "b c d" || leader(n) != "b" {
 				t.Errorf("%s sees %q led by %s", n.Self().NodeID, names(n.State()), leader(n))
 			}
 		}
-		wait(settled)
+		fixture.Wait(settled)
 		tab.count("d Query")
-		wait(time.Minute)
+		fixture.Wait(time.Minute)
 		if n := tab.count("d Query"); n != 0 {
 			t.Errorf("%d queries by d, though there is a new digest", n)
 		}
 		tab.setAway("a", false)
-		wait(2 * settled)
+		fixture.Wait(2 * settled)
 		if names(a.State()) != "b c d a" || !a.State().Equal(rest[2].State()) {
 			t.Errorf("a sees %q, d %q", names(a.State()), names(rest[2].State()))
 		}
@@ -202,12 +203,12 @@ func TestStaleDigest(t *testing.T) {
 
 // Members with leases and without, in one cluster.
 func TestNodesWithoutLeases(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
 		_, a := tab.leased(t, "a")
-		wait(time.Second)
+		fixture.Wait(time.Second)
 		b := join(t, cluster.NewTable(tab.client("b"), tab.name), "b", func(c *cluster.Config) { c.Metadata = map[string]string{"zone": "1"} })
-		wait(2 * settled)
+		fixture.Wait(2 * settled)
 		m, ok := a.State().Member(b.Self().SessionID)
 		if !a.State().Equal(b.State()) || !ok || m.Number != cluster.NoNumber || m.Metadata["zone"] != "1" {
 			t.Errorf("a sees %q, b %q; b is %+v", names(a.State()), names(b.State()), m)
@@ -218,15 +219,15 @@ func TestNodesWithoutLeases(t *testing.T) {
 // A node waits until every live member knows its version: also one that saw its
 // predecessor on the same number.
 func TestWaitKnown(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
 		publish := func(c *cluster.Config) { c.PublishKnown = true }
 		_, a := tab.leased(t, "a", publish)
 		agent, _ := tab.leased(t, "b", publish)
-		wait(settled)
+		fixture.Wait(settled)
 		number := agent.NodeID()
 		tab.setAway("b", true) // an unclean end
-		wait(settled)
+		fixture.Wait(settled)
 		second, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.client("b2"), tab.name), Pool: "orders", Logger: silent, Wait: time.Minute})
 		if err != nil {
 			t.Fatal(err)
@@ -249,7 +250,7 @@ func TestWaitKnown(t *testing.T) {
 		// Known is written when it changes, and then no more.
 		tab.count("a UpdateItem")
 		_ = a
-		wait(time.Minute)
+		fixture.Wait(time.Minute)
 		if writes := tab.count("a UpdateItem"); writes > 2*14 {
 			t.Errorf("%d writes in a minute by the oldest, which renews and writes the digest 12 times", writes)
 		}
@@ -258,7 +259,7 @@ func TestWaitKnown(t *testing.T) {
 
 // A lost number is replaced by another: another incarnation.
 func TestAnotherNumber(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
 		_, a := tab.leased(t, "a")
 		agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.client("b"), tab.name), Pool: "orders", Logger: silent, OnLost: lease.Reacquire})
@@ -267,13 +268,13 @@ func TestAnotherNumber(t *testing.T) {
 		}
 		defer agent.Close()
 		b := join(t, cluster.NewTable(tab.client("b"), tab.name), "b", func(c *cluster.Config) { c.Agent = agent })
-		wait(settled)
+		fixture.Wait(settled)
 		before := b.Self()
 		store := lease.NewDynamoDB(tab.client(""), tab.name)
 		if _, err := store.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: before.Number}, Version: before.Version}); err != nil {
 			t.Fatal(err)
 		}
-		wait(2 * settled)
+		fixture.Wait(2 * settled)
 		after := b.Self()
 		if after.Number == before.Number || after.SessionID == before.SessionID || names(a.State()) != "a b" || !a.State().Equal(b.State()) {
 			t.Errorf("was %+v, is %+v; a sees %q", before, after, names(a.State()))

@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 func TestRegisterAndResolve(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
 		a, b := w.agent(t, nil), w.agent(t, nil)
 		d, other := w.directory(t, nil), w.directory(t, nil)
@@ -62,7 +63,7 @@ func TestRegisterAndResolve(t *testing.T) {
 // A process that ends without a word is gone when its lease is, however long
 // answers are cached; one that gives its lease back, soon.
 func TestGoneWithTheLease(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
 		a, b := w.agent(t, nil), w.agent(t, nil)
 		d := w.directory(t, func(c *Config) { c.MaxAge = time.Hour })
@@ -73,12 +74,12 @@ func TestGoneWithTheLease(t *testing.T) {
 
 		w.kill(a)
 		ends := w.lease(t, a.NodeID()).ExpiresAt
-		wait(time.Until(ends) - time.Millisecond)
+		fixture.Wait(time.Until(ends) - time.Millisecond)
 		wantPorts(t, l, 1, 2)
-		wait(2 * time.Millisecond)
+		fixture.Wait(2 * time.Millisecond)
 		wantPorts(t, l, 2)
 		for range 20 { // and b's renewals are seen, though nothing is older than MaxAge
-			wait(5 * time.Second)
+			fixture.Wait(5 * time.Second)
 			wantPorts(t, l, 2)
 		}
 		if w.store.queries > 12 { // one when a lease would have ended if it had not been renewed
@@ -91,14 +92,14 @@ func TestGoneWithTheLease(t *testing.T) {
 		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
-		wait(2 * defaultMaxAge)
+		fixture.Wait(2 * defaultMaxAge)
 		wantPorts(t, m)
 	})
 }
 
 // The next holder of a number is not who was entered before.
 func TestNextHolderIsAnother(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(1)
 		a := w.agent(t, nil)
 		d := w.directory(t, nil)
@@ -121,7 +122,7 @@ func TestNextHolderIsAnother(t *testing.T) {
 // Through an outage that is longer than the lease, Resolve gives what it knew,
 // and after it the same entries count again, without a write.
 func TestResumed(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
 		a := w.agent(t, nil)
 		d := w.directory(t, nil)
@@ -131,7 +132,7 @@ func TestResumed(t *testing.T) {
 		writes := w.store.sent()
 		away := errors.New("away")
 		w.setOutage(away)
-		wait(time.Minute)
+		fixture.Wait(time.Minute)
 		if list, err := l.Resolve(t.Context()); !errors.Is(err, away) || !slices.Equal(portsOf(list), []int{1}) {
 			t.Errorf("%v, %v", list, err)
 		}
@@ -140,7 +141,7 @@ func TestResumed(t *testing.T) {
 		}
 		w.setOutage(nil)
 		<-a.Renewed()
-		wait(2 * time.Second)
+		fixture.Wait(2 * time.Second)
 		wantPorts(t, l, 1)
 		if got := w.store.sent(); got != writes {
 			t.Errorf("%d writes", got-writes)
@@ -150,7 +151,7 @@ func TestResumed(t *testing.T) {
 
 // An agent that takes another number is entered with that one.
 func TestReacquired(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
 		a := w.agent(t, func(c *lease.Config) { c.OnLost = lease.Reacquire })
 		d := w.directory(t, nil)
@@ -161,7 +162,7 @@ func TestReacquired(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.freeByForce(t, a.NodeID())
-		wait(30 * time.Second)
+		fixture.Wait(30 * time.Second)
 		after, err := l.Resolve(t.Context())
 		if err != nil || len(after) != 1 || after[0].Holder == before[0].Holder {
 			t.Errorf("%v, %v, before %v", after, err, before)
@@ -181,7 +182,7 @@ func TestReacquired(t *testing.T) {
 
 // Nothing that a late or lost answer leaves behind stays.
 func TestLostAnswers(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
 		a := w.agent(t, nil)
 		d := w.directory(t, nil)
@@ -212,7 +213,7 @@ func TestLostAnswers(t *testing.T) {
 }
 
 func TestRegisterWaits(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
 		a := w.agent(t, nil)
 		d := w.directory(t, nil)
@@ -223,7 +224,7 @@ func TestRegisterWaits(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		w.setOutage(nil)
-		wait(2 * time.Second)
+		fixture.Wait(2 * time.Second)
 		wantPorts(t, service(t, d, "orders"), 1) // it went on
 
 		if err := a.Close(); err != nil {
@@ -239,7 +240,7 @@ func TestRegisterWaits(t *testing.T) {
 }
 
 func TestRefusedOffers(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
 		a := w.agent(t, nil)
 		d := w.directory(t, nil)

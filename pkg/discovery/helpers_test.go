@@ -9,28 +9,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
-
-// virtual runs a test in virtual time.
-func virtual(t *testing.T, fn func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		wait(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))) // ID layouts begin after 2000
-		fn(t)
-	})
-}
-
-// wait lets virtual time pass.
-func wait(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
 
 var silent = slog.New(slog.DiscardHandler)
 

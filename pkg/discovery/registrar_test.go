@@ -7,13 +7,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/fixture"
 )
 
 // Wherever a process ends while it registers, the sweep finds what it has written.
 func TestNoEntryWithoutItsList(t *testing.T) {
 	for enough := range 5 {
 		t.Run(fmt.Sprint(enough), func(t *testing.T) {
-			virtual(t, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
 				w := newWorld(8)
 				a := w.agent(t, nil)
 				d := w.directory(t, nil)
@@ -38,7 +40,7 @@ func TestNoEntryWithoutItsList(t *testing.T) {
 
 // An entry whose answer was lost is taken back like one that is known to stand.
 func TestDeregisterWhatIsInDoubt(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
 		a := w.agent(t, nil)
 		d := w.directory(t, nil)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -18,7 +19,7 @@ import (
 // TestWatch: the newest list at once and then each change, none twice, and what
 // came and went while the watcher was busy not at all.
 func TestWatch(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
 		d := w.directory(t, nil)
 		a, b := w.agent(t, nil), w.agent(t, nil)
@@ -37,11 +38,11 @@ func TestWatch(t *testing.T) {
 		register(t, d, a, Service{"orders", at(1)})
 		expect(late, 1)
 		register(t, d, b, Service{"orders", at(2)})
-		wait(time.Second)
+		fixture.Wait(time.Second)
 		register(t, d, b, Service{"orders", at(3)})
-		wait(time.Minute) // busy
+		fixture.Wait(time.Minute) // busy
 		w.setOutage(errors.New("away"))
-		wait(5 * time.Second)
+		fixture.Wait(5 * time.Second)
 		w.setOutage(nil)
 		expect(late, 1, 3)
 		w.kill(a)
@@ -53,7 +54,7 @@ func TestWatch(t *testing.T) {
 // A watch whose readers have no reason reads nothing but once every MaxAge, and
 // ends with its context.
 func TestWatchIsQuiet(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
 		d := w.directory(t, nil)
 		register(t, d, w.agent(t, nil), Service{"orders", at(1)})
@@ -66,7 +67,7 @@ func TestWatchIsQuiet(t *testing.T) {
 			}
 			told <- n
 		}()
-		wait(10 * time.Minute)
+		fixture.Wait(10 * time.Minute)
 		cancel()
 		if n := <-told; n != 1 {
 			t.Errorf("told %d times of one list", n)
@@ -79,7 +80,7 @@ func TestWatchIsQuiet(t *testing.T) {
 
 // A herd of callers asks the store once, also when it does not answer.
 func TestCallersShareAnAnswer(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
 		d := w.directory(t, nil)
 		register(t, d, w.agent(t, nil), Service{"orders", at(1)})
@@ -94,7 +95,7 @@ func TestCallersShareAnAnswer(t *testing.T) {
 		if w.store.queries != 1 {
 			t.Errorf("%d queries", w.store.queries)
 		}
-		wait(defaultMaxAge)
+		fixture.Wait(defaultMaxAge)
 		w.setOutage(errors.New("away"))
 		herd()
 		if w.store.queries != 2 {
@@ -110,7 +111,7 @@ func TestCallersShareAnAnswer(t *testing.T) {
 
 // Of many readers one reads the leases, and leaves what it found for the others.
 func TestReadersShareLeases(t *testing.T) {
-	virtual(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
 		a := w.agent(t, nil)
 		register(t, w.directory(t, nil), a, Service{"orders", at(1)})
@@ -119,7 +120,7 @@ func TestReadersShareLeases(t *testing.T) {
 			readers = append(readers, service(t, w.directory(t, nil), "orders"))
 		}
 		for range 60 { // a minute
-			wait(time.Second)
+			fixture.Wait(time.Second)
 			for _, l := range readers {
 				wantPorts(t, l, 1)
 			}
@@ -151,7 +152,7 @@ func TestReadersShareLeases(t *testing.T) {
 			t.Fatal(applied, err)
 		}
 		w.kill(a)
-		wait(20 * time.Second)
+		fixture.Wait(20 * time.Second)
 		wantPorts(t, service(t, w.directory(t, nil), "orders"), 2)
 	})
 }
@@ -161,7 +162,7 @@ func TestReadersShareLeases(t *testing.T) {
 // lease has ended; everybody who lives is found soon; in the end nothing is left.
 func TestChurn(t *testing.T) {
 	for seed := range uint64(4) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { virtual(t, func(t *testing.T) { churn(t, seed) }) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { fixture.Virtual(t, func(t *testing.T) { churn(t, seed) }) })
 	}
 }
 
@@ -193,7 +194,7 @@ func churn(t *testing.T, seed uint64) {
 	soon := func(lease.Lease) time.Time { return time.Now().Add(2 * defaultMaxAge) }
 	port := 0
 	for range 300 {
-		wait(rand.N(6 * time.Second))
+		fixture.Wait(rand.N(6 * time.Second))
 		switch i := r.IntN(max(len(living), 1)); {
 		case len(living) < 3 || r.IntN(3) == 0 && len(living) < 8:
 			a := w.agent(t, func(c *lease.Config) { c.OnLost, c.Wait = lease.Reacquire, time.Hour })
@@ -220,7 +221,7 @@ func churn(t *testing.T, seed uint64) {
 			}
 		case r.IntN(6) == 0:
 			w.setOutage(errors.New("away"))
-			wait(rand.N(40 * time.Second))
+			fixture.Wait(rand.N(40 * time.Second))
 			w.setOutage(nil)
 		default:
 			if _, err := leasepool.Open(w.leases, "orders").Reap(t.Context()); err != nil {
@@ -237,7 +238,7 @@ func churn(t *testing.T, seed uint64) {
 			}
 		}
 	}
-	wait(2 * time.Minute)
+	fixture.Wait(2 * time.Minute)
 	for _, l := range readers {
 		if list, err := l.Resolve(t.Context()); err != nil || len(list) != len(living) {
 			t.Errorf("%d are found, %v, %d live", len(list), err, len(living))

@@ -1,7 +1,6 @@
 package snowflake
 
 import (
-	"sync/atomic"
 	"time"
 )
 
@@ -36,30 +35,8 @@ func (systemClock) Monotonic() time.Duration {
 	return now + time.Duration(suspended.Load())
 }
 
-var (
-	origin    = time.Now()
-	suspended atomic.Int64 // ns that the machine slept since origin: what time.Since(origin) lacks
-	looked    atomic.Int64 // time.Since(origin) of the last look
-)
+// origin is the moment from which Monotonic counts.
+var origin = time.Now()
 
-const (
-	lookEvery = time.Millisecond // a look costs two system calls
-	jitter    = time.Millisecond // smaller differences of two clocks mean nothing
-)
-
-// lookForSuspend, at most once per lookEvery, raises suspended when CLOCK_BOOTTIME ran ahead of
-// CLOCK_MONOTONIC. It compares the two with each other and never with
-// time.Since, which is virtual in a synctest bubble.
-func lookForSuspend(now time.Duration) {
-	last := looked.Load()
-	// Unsigned: a look made in a bubble may lie far in the future or the past.
-	if uint64(int64(now)-last) < uint64(lookEvery) || !looked.CompareAndSwap(last, int64(now)) {
-		return
-	}
-	gap := suspendedSinceStart()
-	for s := suspended.Load(); gap > s+int64(jitter); s = suspended.Load() {
-		if suspended.CompareAndSwap(s, gap) {
-			return
-		}
-	}
-}
+// jitter is how much two clocks may differ without that meaning anything.
+const jitter = time.Millisecond

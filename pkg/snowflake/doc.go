@@ -58,5 +58,6 @@
 //
 // The state word and how bits are put together are in term.go, the call that is
 // made millions of times a second in generator.go, all that it cannot handle in
-// slow.go, the clock's policy in anchor.go, and the lease's side in timeline.go.
+// slow.go, the clock's policy in anchor.go, the lease's side in timeline.go, and
+// the fence in fence.go.
 package snowflake

@@ -2,6 +2,7 @@ package main
 
 const (
 	timeline  = "pkg/snowflake/timeline.go"
+	fence     = "pkg/snowflake/fence.go"
 	generator = "pkg/snowflake/generator.go"
 	slow      = "pkg/snowflake/slow.go"
 	reserve   = "pkg/snowflake/reserve.go"
@@ -27,11 +28,11 @@ var idMutants = []mutant{
 	{"a new tick without the fence by the wall clock", reserve, `if mono >= tm.deadline.Load() || wall >= tm.wallEnd.Load() {`, `if mono >= tm.deadline.Load() || wall >= tm.wallEnd.Load() && false {`, ids},
 	{"reserve draws without a comparison", reserve, `if tm.state.CompareAndSwap(state, first+n-1) {`, `if tm.state.Store(first + n - 1); true {`, ids},
 	{"a block ignores the deadline", block, `if b.next < b.end && now < tm.deadline.Load() && tm`, `if b.next < b.end && tm`, ids},
-	{"the seal leaves the deadline", timeline, `	tm.deadline.Store(math.MinInt64)
+	{"the seal leaves the deadline", fence, `	tm.deadline.Store(math.MinInt64)
 `, ``, ids},
-	{"the seal reads and does not swap", timeline, `drawn = tm.state.Swap(sealed)`, `tm.state.Store(sealed)`, ids},
-	{"the last millisecond lags", timeline, `t.used, t.last = tm.last, t.layout.endOf(tm.last)`, `t.used, t.last = tm.last, t.layout.endOf(tm.last-1)`, ids},
-	{"the last millisecond is that of the queue", timeline, `min(tm.tickOf(drawn), tm.begun(t.mono()))`, `tm.tickOf(drawn)`, ids},
+	{"the seal reads and does not swap", fence, `drawn = tm.state.Swap(sealed)`, `tm.state.Store(sealed)`, ids},
+	{"the last millisecond lags", fence, `t.used, t.last = tm.last, t.layout.endOf(tm.last)`, `t.used, t.last = tm.last, t.layout.endOf(tm.last-1)`, ids},
+	{"the last millisecond is that of the queue", fence, `min(tm.tickOf(drawn), tm.begun(t.mono()))`, `tm.tickOf(drawn)`, ids},
 	{"stamps from before not_before", timeline, `t.used = max(t.used, l.tickOf(t.span.NotBefore.UnixMilli()))`, `_ = l`, ids},
 	{"stamps not_before itself", idTerm, `tm.first = (used+1)<<tm.seqBits - 1`, `tm.first = used<<tm.seqBits - 1`, ids},
 	{"a late renewal shortens the span", timeline, `t.untilMs, t.deadline = max(t.untilMs, until.UnixMilli()), max(t.deadline, int64(deadline))`, `t.untilMs, t.deadline = until.UnixMilli(), max(t.deadline, int64(deadline))`, ids},

@@ -93,22 +93,11 @@ func (n *NodePool) Pool(name string) *Pool {
 // keep its promises.
 func (n *NodePool) Table() awsdynamodb.ITableV2 { return n.table }
 
-// Function returns one of "bootstrap", "reaper" and "poolmetric", or nil.
-func (n *NodePool) Function(name string) awslambda.IFunction {
-	if f, ok := n.functions[name]; ok {
-		return f
-	}
-	return nil
-}
-
 // Architecture of the functions, which tasks that are built beside them share.
 func (p *Pool) Architecture() awslambda.Architecture { return p.nodes.arch }
 
 // AlarmTopic is where all alarms of this construct go; subscribe people or a queue to it.
 func (n *NodePool) AlarmTopic() awssns.ITopic { return n.topic }
-
-// Name of the pool.
-func (p *Pool) Name() string { return p.props.Name }
 
 func (n *NodePool) names() []string {
 	names := make([]string, 0, len(n.props.Pools))

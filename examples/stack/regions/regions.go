@@ -1,0 +1,63 @@
+// Package regions is the stack of the example: numbers that outlast a Region, and alarms that reach somebody.
+package regions
+
+import (
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssnssubscriptions"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/nodelease/nodelease/infra/nodepool"
+)
+
+// New puts the stack into the app. The functions' zips are in the directory.
+func New(app awscdk.App, functions string) awscdk.Stack {
+	stack := awscdk.NewStack(app, jsii.String("NodeIDs"), &awscdk.StackProps{
+		Env: &awscdk.Environment{Region: jsii.String("us-east-1")}, // a table with replicas has to know its own Region
+	})
+	nodes := nodepool.New(stack, "Nodes", &nodepool.Props{
+		Pools: pools(),
+
+		// Writes are confirmed by two of three Regions; the third keeps no copy that could be read, and costs less.
+		TableName:   "node-ids",
+		Replicas:    []string{"us-east-2"},
+		Witness:     "us-west-2",
+		Consistency: awsdynamodb.MultiRegionConsistency_STRONG,
+
+		FunctionsDir: functions,
+		Architecture: awslambda.Architecture_X86_64(),
+		Every:        5 * time.Minute, // nobody waits for the reaper
+		LogRetention: awslogs.RetentionDays_THREE_MONTHS,
+
+		AlarmTopic:       awssns.NewTopic(stack, jsii.String("OnCall"), nil),
+		UtilizationAlarm: 45,            // a rolling deploy doubles it
+		ExhaustionAlarm:  4 * time.Hour, // somebody has to be woken up first
+	})
+	nodes.AlarmTopic().AddSubscription(awssnssubscriptions.NewEmailSubscription(jsii.String("on-call@example.org"), nil))
+
+	// What runs on EC2 leases with its instance's role, as a task does with its own.
+	workers := awsiam.NewRole(stack, jsii.String("Workers"), &awsiam.RoleProps{
+		AssumedBy: awsiam.NewServicePrincipal(jsii.String("ec2.amazonaws.com"), nil),
+	})
+	nodes.Pool("invoices").GrantLease(workers)
+
+	// What nodelease list, stats and doctor need.
+	people := awsiam.NewRole(stack, jsii.String("People"), &awsiam.RoleProps{AssumedBy: awsiam.NewAccountRootPrincipal()})
+	nodes.Table().GrantReadData(people)
+	return stack
+}
+
+func pools() []nodepool.PoolProps {
+	return []nodepool.PoolProps{
+		// Up to 16,384 tasks one day. While there are few, the bits that their numbers do not need make IDs.
+		{Name: "orders", Size: 16384, Narrow: true},
+		// Numbers 0 to 31 are in the configuration of processes that are still to be moved (docs/migration.md), which have made IDs since 2025.
+		{Name: "invoices", Size: 256, ReservedLow: 32, Floor: time.Date(2025, 7, 1, 0, 0, 0, 0, time.UTC)},
+	}
+}

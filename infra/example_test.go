@@ -1,0 +1,19 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/nodelease/nodelease/examples/stack/regions"
+)
+
+// The example of an app of one's own synthesizes what it says.
+func TestExampleStack(t *testing.T) {
+	doc := template(t, regions.New(newApp(t, nil), zips))
+	table := doc.one(t, tableType).Properties
+	if table["MultiRegionConsistency"] != "STRONG" || table["TableName"] != "node-ids" {
+		t.Errorf("the table is %v", table)
+	}
+	if n := len(doc.all("AWS::SNS::Subscription")); n != 1 {
+		t.Errorf("%d are told of alarms", n)
+	}
+}

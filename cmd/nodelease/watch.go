@@ -45,7 +45,13 @@ func newWatch(g *globals) *cobra.Command {
 				return err
 			}
 			ctx := cmd.Context()
-			w := &watch{pool: pool, every: every, length: length}
+			w := &watch{pool: pool, every: every, length: length, silent: func(silent bool) {
+				text := "the table answers again"
+				if silent {
+					text = silence
+				}
+				fmt.Fprintln(cmd.ErrOrStderr(), text)
+			}}
 			switch {
 			case g.json:
 				return w.lines(ctx, func(_ *listed, changes []change) error {
@@ -78,18 +84,34 @@ func newWatch(g *globals) *cobra.Command {
 	return cmd
 }
 
+// patience is how long a look may have no answer until that is told: who sees
+// nothing happen must not take it for calm.
+const (
+	patience = 5 * time.Second
+	silence  = "no answer from the table for 5s: trying on; nodelease doctor says why"
+)
+
 // watch looks at a pool again and again.
 type watch struct {
 	pool   *leasepool.Pool
 	every  time.Duration
 	length time.Duration // 0: until it is stopped
 	before *listed
+	silent func(bool) // is told that there is no answer, and that there is one again
 }
 
 // look reads the pool, and tells what has changed since the last look. At the
 // first one that is who holds a number.
 func (w *watch) look(ctx context.Context) (*listed, []change, error) {
+	told := make(chan struct{})
+	late := time.AfterFunc(patience, func() { defer close(told); w.silent(true) })
 	now, err := look(ctx, w.pool, leasepool.Item{})
+	if !late.Stop() {
+		<-told
+		if err == nil {
+			w.silent(false)
+		}
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -22,6 +22,7 @@ func (w *watch) live(ctx context.Context, in io.Reader, out io.Writer) error {
 	p := tea.NewProgram(screen{pool: w.pool.Name}, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	stop := context.AfterFunc(ctx, p.Quit)
 	defer stop()
+	w.silent = func(silent bool) { p.Send(unanswered(silent)) }
 	looked := make(chan error, 1)
 	go func() {
 		err := w.lines(ctx, func(l *listed, changes []change) error {
@@ -42,8 +43,12 @@ type seen struct {
 	changes []change
 }
 
+// unanswered is that the table does not answer, or does again.
+type unanswered bool
+
 // screen is the model of the live view.
 type screen struct {
+	silent        bool
 	pool          string
 	last          *listed
 	changes       []change
@@ -60,6 +65,8 @@ func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		const kept = 200
 		s.last, s.changes = msg.listed, append(s.changes, msg.changes...)
 		s.changes = s.changes[max(0, len(s.changes)-kept):]
+	case unanswered:
+		s.silent = bool(msg)
 	case tea.WindowSizeMsg:
 		s.width, s.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:
@@ -86,6 +93,9 @@ func (s screen) render() string {
 		return ""
 	}
 	lines := []string{bold.Render("nodelease watch "+s.pool) + faint.Render("   q ends")}
+	if s.silent {
+		lines = append(lines, bad.Render(silence))
+	}
 	if s.last == nil {
 		return fitted(append(lines, "looking…"), s.width, s.height)
 	}

@@ -127,3 +127,22 @@ func CreateTable(tb testing.TB, client *dynamodb.Client) string {
 	})
 	return name
 }
+
+// ItemBytes is how DynamoDB counts what an item has: names and strings by their bytes, a number two
+// digits a byte and one more, a map with three and one for each pair.
+func ItemBytes(item map[string]types.AttributeValue) (n int) {
+	for name, av := range item {
+		n += len(name)
+		switch v := av.(type) {
+		case *types.AttributeValueMemberS:
+			n += len(v.Value)
+		case *types.AttributeValueMemberN:
+			n += (len(v.Value)+1)/2 + 1
+		case *types.AttributeValueMemberBOOL:
+			n++
+		case *types.AttributeValueMemberM:
+			n += 3 + len(v.Value) + ItemBytes(v.Value)
+		}
+	}
+	return n
+}

@@ -209,7 +209,7 @@ func TestItemsAreSmall(t *testing.T) {
 		if _, _, err := s.write(t.Context(), p.in(pool), c.r); err != nil {
 			t.Fatal(err)
 		}
-		if size := itemBytes(raw(t, client, table, p.in(pool), 65535)); size < c.low || size > c.high {
+		if size := dynamotest.ItemBytes(raw(t, client, table, p.in(pool), 65535)); size < c.low || size > c.high {
 			t.Errorf("%d bytes", size)
 		}
 	}

@@ -42,7 +42,7 @@ func TestCorrupt(t *testing.T) {
 	if cleared, err := sweep(t.Context(), s, "orders"); err != nil || cleared != 0 {
 		t.Errorf("%d, %v", cleared, err)
 	}
-	if now := raw(t, client, table, "orders#0", 1); itemBytes(now) != itemBytes(before) {
+	if now := raw(t, client, table, "orders#0", 1); dynamotest.ItemBytes(now) != dynamotest.ItemBytes(before) {
 		t.Errorf("the lease is %v now", now)
 	}
 	for range 2 {
@@ -64,23 +64,6 @@ func raw(t *testing.T, client *dynamodb.Client, table, partition string, node in
 		t.Fatal(out, err)
 	}
 	return out.Item
-}
-
-// itemBytes is how DynamoDB counts: names and strings by their bytes, a number two
-// digits a byte and one more, maps and lists with three and one for each member.
-func itemBytes(item attributes) (n int) {
-	for name, av := range item {
-		n += len(name)
-		switch v := av.(type) {
-		case *types.AttributeValueMemberS:
-			n += len(v.Value)
-		case *types.AttributeValueMemberN:
-			n += (len(v.Value)+1)/2 + 1
-		case *types.AttributeValueMemberM:
-			n += 3 + len(v.Value) + itemBytes(v.Value)
-		}
-	}
-	return n
 }
 
 // A client without an item in its refusals, as DynamoDB Local's can be.

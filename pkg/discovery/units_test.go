@@ -100,7 +100,7 @@ func TestUnits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	size := itemBytes(raw(t, client, table, "orders#svc#orders", agent.NodeID()))
+	size := dynamotest.ItemBytes(raw(t, client, table, "orders#svc#orders", agent.NodeID()))
 	t.Logf("an entry has %d bytes", size)
 	group := 0.0
 	for i, c := range []struct {

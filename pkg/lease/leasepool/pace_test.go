@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/internal/fixture"
@@ -90,7 +89,7 @@ func (u *units) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func
 	}
 	bytes := 0
 	for _, item := range out.Items {
-		bytes += itemBytes(item)
+		bytes += dynamotest.ItemBytes(item)
 	}
 	cost := float64((bytes + 4095) / 4096)
 	if !*in.ConsistentRead {
@@ -100,25 +99,6 @@ func (u *units) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func
 	defer u.mu.Unlock()
 	u.pages, u.total = u.pages+1, u.total+cost
 	return out, nil
-}
-
-// itemBytes is how DynamoDB counts: names and strings by their bytes, a number two
-// digits a byte and one more, a map with three and one for each pair.
-func itemBytes(item map[string]types.AttributeValue) (n int) {
-	for name, av := range item {
-		n += len(name)
-		switch v := av.(type) {
-		case *types.AttributeValueMemberS:
-			n += len(v.Value)
-		case *types.AttributeValueMemberN:
-			n += (len(v.Value)+1)/2 + 1
-		case *types.AttributeValueMemberBOOL:
-			n++
-		case *types.AttributeValueMemberM:
-			n += 3 + len(v.Value) + itemBytes(v.Value)
-		}
-	}
-	return n
 }
 
 // A look of the reaper or of poolmetric at a full group costs what docs/cost.md

@@ -39,6 +39,24 @@ func record(page, name, by string) error {
 		return err
 	}
 	caught[name] = by
+	return os.WriteFile(page, []byte(render(before, caught)), 0o600)
+}
+
+// checkTable tells whether a page's table names files that its mutants are in.
+func checkTable(page string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, caught, err := readTable(page)
+	if err == nil && render(before, caught) != string(text) {
+		err = fmt.Errorf("the table of %s does not follow the list (names, files, order): record one of its mutants again (-run NAME -table %s), which writes all rows", page, page)
+	}
+	return err
+}
+
+// render gives a page's text, with the rows in the order of the list.
+func render(before string, caught map[string]string) string {
 	var b strings.Builder
 	b.WriteString(before + heading)
 	for _, m := range mutants {
@@ -46,5 +64,5 @@ func record(page, name, by string) error {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", m.name, strings.TrimPrefix(m.file, "pkg/"), by)
 		}
 	}
-	return os.WriteFile(page, []byte(b.String()), 0o600)
+	return b.String()
 }

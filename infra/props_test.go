@@ -46,7 +46,8 @@ func TestWrongProps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stack := newStack(t, "us-east-1")
-			nodepool.New(stack, "Nodes", orders(tt.edit))
+			nodes := nodepool.New(stack, "Nodes", orders(tt.edit))
+			nodes.AlarmTopic().TopicArn() // works, as every call does, so that the synthesis is reached
 			wantRefused(t, stack, tt.want...)
 		})
 	}

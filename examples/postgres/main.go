@@ -39,11 +39,11 @@ func main() {
 	defer stop()
 	db, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
 	if err != nil {
-		log.Fatal(err)
+		log.Fatalf("DATABASE_URL: %v", err)
 	}
 	defer db.Close()
 	if _, err := db.Exec(ctx, pgcoordinator.Schema); err != nil {
-		log.Fatal(err)
+		log.Fatalf("no PostgreSQL: %v: check DATABASE_URL, as postgres://user:password@127.0.0.1:5432/database", err)
 	}
 	if err := m.run(ctx, pgcoordinator.New(db), *listen); err != nil {
 		log.Fatal(err)

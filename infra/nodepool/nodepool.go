@@ -56,9 +56,9 @@ func New(scope constructs.Construct, id string, props *Props) *NodePool {
 	n.problems.add(n.setArchitecture())
 	n.problems.add(n.props.validate(n.region()))
 	if n.problems.any() {
-		// A plain table is enough for grants and attachments to be made and checked; it is never synthesized.
+		// A plain table and a topic are enough for grants, attachments and subscriptions to be made and checked; they are never synthesized.
 		n.props.Replicas, n.props.Witness, n.props.Consistency = nil, "", ""
-		n.table = n.newTable()
+		n.table, n.topic = n.newTable(), n.newTopic()
 		return n
 	}
 

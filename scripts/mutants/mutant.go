@@ -29,6 +29,22 @@ func (m mutant) source() (string, error) {
 	return strings.Replace(string(src), m.old, m.new, 1), nil
 }
 
+// runs tells whether one of the tests that noticed is in the mutant's packages.
+func (m mutant) runs(noticed string) bool {
+	for _, pkg := range strings.Fields(m.tests) {
+		files, _ := filepath.Glob(filepath.Join(pkg, "*_test.go")) // the pattern is sound
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			for test := range strings.SplitSeq(noticed, ", ") {
+				if err == nil && strings.Contains(string(text), "func "+test+"(") {
+					return true
+				}
+			}
+		}
+	}
+	return strings.Contains(noticed, "time-out")
+}
+
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
 // try runs the tests with the mutant laid over the real file, and gives the

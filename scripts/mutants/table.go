@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -42,7 +43,8 @@ func record(page, name, by string) error {
 	return os.WriteFile(page, []byte(render(before, caught)), 0o600)
 }
 
-// checkTable tells whether a page's table names files that its mutants are in.
+// checkTable tells whether a page's table names files that its mutants are in, and
+// tests that are among those that would be run.
 func checkTable(page string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -52,7 +54,13 @@ func checkTable(page string) error {
 	if err == nil && render(before, caught) != string(text) {
 		err = fmt.Errorf("the table of %s does not follow the list (names, files, order): record one of its mutants again (-run NAME -table %s), which writes all rows", page, page)
 	}
-	return err
+	errs := []error{err}
+	for _, m := range mutants {
+		if by := caught[m.name]; by != "" && !m.runs(by) {
+			errs = append(errs, fmt.Errorf("%s: none of %q is in %s: record it again", m.name, by, m.tests))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // render gives a page's text, with the rows in the order of the list.

@@ -27,6 +27,9 @@ func newRaise(g *globals) *cobra.Command {
 				if until, err = parseTime("--to", to, now); err != nil {
 					return err
 				}
+				if until.Before(now) {
+					until = now // as Raise does: what is past is reserved in any case
+				}
 			}
 			pool, _, err := g.open(cmd.Context())
 			if err != nil {

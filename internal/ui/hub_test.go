@@ -90,7 +90,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 func TestThePoolIsReadOnceForAllPagesAndNotForNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := started(t, 12)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // virtual
 		if got := store.read(); len(got) != 0 {
 			t.Fatalf("nobody looks, and groups %v were read", got)
 		}
@@ -113,9 +113,9 @@ func TestThePoolIsReadOnceForAllPagesAndNotForNone(t *testing.T) {
 		for _, p := range pages {
 			s.close(p)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // virtual
 		store.read()
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // virtual
 		if got := store.read(); len(got) != 0 {
 			t.Errorf("all have gone, and groups %v were read", got)
 		}
@@ -235,7 +235,7 @@ func TestASlowPageIsSentAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := started(t, 12)
 		p := s.open(-1)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) // virtual
 		for range backlog {
 			if _, ok := <-p.out; !ok {
 				t.Fatal("messages were lost")
@@ -263,7 +263,7 @@ func TestEveryState(t *testing.T) {
 			t.Fatal(err)
 		}
 		store.bad[4] = "no version"
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) // virtual
 		p := s.open(-1)
 		defer s.close(p)
 		all := next[allMessage](t, p, "all")

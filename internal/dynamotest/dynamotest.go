@@ -21,8 +21,8 @@ import (
 const (
 	// EnvLocal names the variable that holds DynamoDB Local's endpoint.
 	EnvLocal = "NODELEASE_DYNAMODB_LOCAL"
-	// EnvRequire names the variable that makes a missing emulator a failure; CI does so too.
-	EnvRequire = "NODELEASE_REQUIRE_EMULATORS"
+	// envRequire names the variable that makes a missing emulator a failure; CI does so too.
+	envRequire = "NODELEASE_REQUIRE_EMULATORS"
 )
 
 // Embedded starts a fresh embedded DynamoDB in this process and stops it when the test ends.
@@ -50,14 +50,19 @@ func Local(tb testing.TB) *dynamodb.Client {
 	tb.Helper()
 	endpoint := os.Getenv(EnvLocal)
 	if endpoint == "" {
-		const message = "NOT TESTED against DynamoDB Local: " + EnvLocal + " is not set. " +
-			"To run this test: scripts/dynamodb-local.sh run -- go test ./..."
-		if os.Getenv("CI") != "" || os.Getenv(EnvRequire) == "1" {
-			tb.Fatal(message)
-		}
-		tb.Skip(message)
+		Missing(tb, "NOT TESTED against DynamoDB Local: "+EnvLocal+" is not set. "+
+			"To run this test: scripts/dynamodb-local.sh run -- go test ./...")
 	}
 	return Client(tb, endpoint)
+}
+
+// Missing ends a test that lacks what it runs on: it is skipped, and fails where nothing may be missing.
+func Missing(tb testing.TB, message string) {
+	tb.Helper()
+	if os.Getenv("CI") != "" || os.Getenv(envRequire) == "1" {
+		tb.Fatal(message)
+	}
+	tb.Skip(message)
 }
 
 // Client makes a client of any endpoint, with keys that mean nothing and connections of its own,

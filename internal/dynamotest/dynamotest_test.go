@@ -39,3 +39,31 @@ func tryTable(t *testing.T, client *dynamodb.Client) {
 		t.Fatalf("second claim: %v, want a failed condition", err)
 	}
 }
+
+// What is missing skips a test, and fails it in CI or where it is asked for.
+func TestMissing(t *testing.T) {
+	for _, test := range []struct{ ci, require, want string }{
+		{"", "", "skipped"}, {"", "0", "skipped"}, {"true", "", "failed"}, {"", "1", "failed"},
+	} {
+		t.Setenv("CI", test.ci)
+		t.Setenv("NODELEASE_REQUIRE_EMULATORS", test.require)
+		tb := &ended{TB: t}
+		if dynamotest.Missing(tb, "no emulator"); tb.how != test.want {
+			t.Errorf("%+v: %s", test, tb.how)
+		}
+	}
+}
+
+// ended is a test that tells how it was ended.
+type ended struct {
+	testing.TB
+	how string
+}
+
+func (e *ended) Fatal(...any) { e.how = "failed" }
+
+func (e *ended) Skip(...any) {
+	if e.how == "" { // a real Fatal does not return
+		e.how = "skipped"
+	}
+}

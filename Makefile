@@ -11,8 +11,8 @@ demo: ## a fleet of real processes on an embedded DynamoDB, killed and frozen fo
 test: ## install what the tests need, and run them (Go, Java 17, Maven, Python 3.11, Node 20)
 	scripts/test.sh
 
-unit: ## the tests that need nothing but Go, and less than half a minute
-	go test -short ./pkg/... ./internal/... ./functions/... ./cmd/...
+unit: ## the packages' own tests without whole fleets and simulations: they need nothing but Go, and some seconds
+	go test -short -p 4 -skip 'World|ManyAgents|Replays|OnPaper|LoneTask|Fleet|Herd|Model' ./pkg/... ./internal/... ./functions/...
 
 proof: ## what takes longer: the race detector, the simulations, the specification, DynamoDB Local beside the embedded server
 	scripts/test.sh proof

@@ -106,6 +106,9 @@ func (u *units) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func
 // ARN and some metadata they have 340. Of a pool that is used in part the rest
 // costs nothing.
 func TestUnitsOfALook(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes 2,304 items over HTTP: run without -short")
+	}
 	client := dynamotest.Embedded(t)
 	u := &units{Client: client}
 	s := protocol.NewDynamoDB(u, dynamotest.CreateTable(t, client))

@@ -18,7 +18,7 @@ import (
 // virtual is time that passes when everybody waits. It begins in 2000, and IDs in 2025.
 func virtual(t *testing.T, test func(t *testing.T)) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
+		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))) // virtual
 		test(t)
 	})
 }
@@ -58,7 +58,7 @@ func TestOutage(t *testing.T) {
 		store.SetOutage(errors.New("nobody there"))
 		away := await(happened, lease.EventSuspended)
 		jobs <- "b"
-		time.Sleep(10 * time.Minute)
+		time.Sleep(10 * time.Minute) // virtual
 		store.SetOutage(nil)
 		if second := id(`"b"`); second.Time().Before(away.Time.Add(10 * time.Minute)) {
 			t.Errorf("an ID of %v, and nobody could hold the lease from %v on", second.Time(), away.Time)

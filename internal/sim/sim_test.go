@@ -90,7 +90,7 @@ func live(t *testing.T, p Plan) (c Counts) {
 // notices, and its history is judged the same again.
 func TestCheatingStores(t *testing.T) {
 	if testing.Short() {
-		t.Skip("-short")
+		t.Skip("stores that lie and worlds that are deceived take long: run without -short")
 	}
 	for name, c := range map[string]struct {
 		lies []string // old, new, old, new, …

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nodelease/nodelease/internal/demo"
 )
@@ -43,24 +44,44 @@ func self(args ...string) *exec.Cmd {
 	return exec.Command(binary, args...)
 }
 
-// start starts a program; when the test ends, nothing of it may be left.
+// hang is when a test gives up waiting for what must come.
+const hang = 2 * time.Minute
+
+// launch starts a program. One that hangs is shown and killed, so that the test
+// goes on, and fails.
+func launch(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	cmd.Env = append(cmd.Environ(), asProgram+"=1", marker(t))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	watchdog := time.AfterFunc(2*hang, func() {
+		t.Errorf("%q still runs after %v", cmd.Args, 2*hang)
+		showAndKill(t)
+	})
+	t.Cleanup(func() { watchdog.Stop() })
+}
+
+// leavesNothing fails if something of a program is left when the test ends.
+func leavesNothing(t *testing.T, cmd *exec.Cmd) {
+	t.Cleanup(func() {
+		cmd.Process.Kill() // it is over, unless the test failed
+		checkGone(t)
+	})
+}
+
+// start launches a program whose output is read, and which leaves nothing.
 func start(t *testing.T, cmd *exec.Cmd) *program {
 	t.Helper()
 	p := &program{Cmd: cmd, stderr: &strings.Builder{}}
-	p.Env = append(p.Environ(), asProgram+"=1", marker(t))
 	p.Cmd.Stderr = p.stderr
 	out, err := p.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.lines = bufio.NewScanner(out)
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		p.Process.Kill() // it is over, unless the test failed
-		checkGone(t)
-	})
+	launch(t, cmd)
+	leavesNothing(t, cmd)
 	return p
 }
 

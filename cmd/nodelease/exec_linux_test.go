@@ -31,10 +31,29 @@ import (
 // end is its death.
 const testChild = "test-child"
 
+// terminalChild makes it one that talks on its terminal.
+const terminalChild = "terminal-child"
+
 func init() {
 	if len(os.Args) > 3 && os.Args[1] == testChild {
 		runTestChild(os.Args[2], os.Args[3])
 	}
+	if len(os.Args) == 2 && os.Args[1] == terminalChild {
+		runTerminalChild()
+	}
+}
+
+// runTerminalChild is interrupted once and then reads a line. A shell that is
+// interrupted between a look at its traps and its read goes on reading.
+func runTerminalChild() {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT)
+	fmt.Println("ready")
+	<-signals
+	fmt.Println("interrupted")
+	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	fmt.Printf("read %s, and was interrupted again %d times\n", strings.TrimSpace(line), len(signals))
+	os.Exit(5)
 }
 
 func runTestChild(address, mode string) {
@@ -145,9 +164,6 @@ func (a *actor) end(t *testing.T) {
 		t.Fatalf("%s is still alive: %v", a.mode, err)
 	}
 }
-
-// hang is when a test gives up waiting for what must come.
-const hang = 2 * time.Minute
 
 // execOf is exec of a test child.
 func execOf(t *testing.T, flags []string, s stage, mode string) *program {
@@ -320,14 +336,11 @@ func TestExecInterruptedWhileWaiting(t *testing.T) {
 	execOf(t, flags, s, "obey")
 	s.enter(t)
 	p := self(append(append([]string{"exec", "--wait", "1h"}, flags...), "--", "true")...)
-	p.Env = append(p.Environ(), asProgram+"=1", marker(t))
 	stderr, err := p.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	launch(t, p)
 	if line, _ := bufio.NewReader(stderr).ReadString('\n'); !strings.Contains(line, "waiting") {
 		t.Errorf("%q", line)
 	}
@@ -505,22 +518,24 @@ func TestExecTerminal(t *testing.T) {
 	t.Parallel()
 	flags := onePool(t)
 	near, far := terminal(t)
-	p := self(append(append([]string{"exec"}, flags...), "--", "sh", "-c",
-		`trap 'echo interrupted; n=$((n+1))' INT; echo ready; read line || read line; echo "read $line, $n"; exit 5`)...)
-	p.Env = append(p.Environ(), asProgram+"=1", marker(t))
-	p.Stdin, p.Stdout, p.Stderr = far, far, far
-	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := p.Start(); err != nil {
+	binary, err := os.Executable()
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.Process.Kill(); checkGone(t) })
+	p := self(append(append([]string{"exec"}, flags...), "--", binary, terminalChild)...)
+	p.Stdin, p.Stdout, p.Stderr = far, far, far
+	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	launch(t, p)
+	leavesNothing(t, p)
 	far.Close()
 	said := bufio.NewScanner(near)
-	for _, step := range []struct{ want, then string }{{"ready", "\x03"}, {"interrupted", "hello\n"}, {"read hello, 1", ""}} {
+	for _, step := range []struct{ want, then string }{{"ready", "\x03"}, {"interrupted", "hello\n"}, {"read hello, and was interrupted again 0 times", ""}} {
+		var all []string
 		for !strings.Contains(said.Text(), step.want) {
 			if !said.Scan() {
-				t.Fatalf("%q never came: %v", step.want, said.Err())
+				t.Fatalf("%q never came, but %q: %v", step.want, all, said.Err())
 			}
+			all = append(all, said.Text())
 		}
 		io.WriteString(near, step.then)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -25,21 +27,46 @@ func checkGone(t *testing.T) {
 		select {
 		case <-again.C:
 		case <-limit:
-			t.Errorf("processes that stayed: %q", left)
+			t.Error("processes stayed")
+			showAndKill(t)
 			return
 		}
 	}
 }
 
-// marked finds the processes of a test; those that are dead have no environment.
-func marked(t *testing.T) (commands []string) {
+// showAndKill tells what each process of a test is waiting for, and kills them all.
+func showAndKill(t *testing.T) {
+	for _, dir := range marked(t) {
+		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		stat, _ := os.ReadFile(filepath.Join(dir, "stat"))
+		t.Logf("%s\n%s", bytes.ReplaceAll(command, []byte{0}, []byte{' '}), stat)
+		threads, _ := filepath.Glob(filepath.Join(dir, "task/*/wchan"))
+		for _, thread := range threads {
+			wchan, _ := os.ReadFile(thread)
+			t.Logf("%s: %s", thread, wchan)
+		}
+		files, _ := filepath.Glob(filepath.Join(dir, "fd/*"))
+		for _, file := range files {
+			to, _ := os.Readlink(file)
+			t.Logf("%s: %s", file, to)
+		}
+	}
+	for _, dir := range marked(t) {
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// marked finds the processes of a test, as their directories of /proc; those that
+// are dead have no environment.
+func marked(t *testing.T) (found []string) {
 	mark := append([]byte(marker(t)), 0)
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		if env, err := os.ReadFile(filepath.Join(dir, "environ")); err == nil && bytes.Contains(env, mark) {
-			command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-			commands = append(commands, dir+" "+string(bytes.ReplaceAll(command, []byte{0}, []byte{' '})))
+			found = append(found, dir)
 		}
 	}
-	return commands
+	return found
 }

@@ -27,7 +27,7 @@ type Child struct {
 	report   *os.File
 }
 
-// patience is how long a frozen guardian may let orders and its end wait.
+// patience is how long a frozen guardian may let its end wait.
 const patience = time.Second
 
 // Start starts the program. It may be called once in a process.
@@ -91,13 +91,24 @@ func (c *Child) measure() (boot, error) {
 	return c.deadline, c.alarm.set(c.deadline)
 }
 
-// tell sends an order. One that does not arrive leaves the guardian with an earlier
-// deadline, and a guardian that has ended needs none.
+// tell sends an order. It does not wait, and it has no deadline that we could be
+// frozen past: only a guardian that has not read some thousand orders misses one,
+// which leaves it with an earlier deadline. One that has ended needs none.
 func (c *Child) tell(v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.pipe.SetWriteDeadline(time.Now().Add(patience))
-	_ = json.NewEncoder(c.pipe).Encode(v) // one write, which a pipe does not split
+	conn, err := c.pipe.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = conn.Write(func(fd uintptr) (done bool) {
+		_, _ = unix.Write(int(fd), text) // all or nothing: a pipe does not split what is so short
+		return true
+	})
 }
 
 // Extend asks anew how much is left.

@@ -35,6 +35,18 @@ func TestDeadlinesCountFromSendingAndNeverFall(t *testing.T) {
 	}
 }
 
+func TestReservedUntilNeverFalls(t *testing.T) {
+	tm := newTestTerm(t)
+	earlier := tm.lease
+	later := earlier
+	later.ReservedUntil = later.ReservedUntil.Add(5 * time.Second)
+	tm.confirmed(later, 105*time.Second)
+	tm.confirmed(earlier, 103*time.Second) // the answer of an earlier one comes late
+	if got := tm.lease.ReservedUntil; !got.Equal(later.ReservedUntil) {
+		t.Errorf("reserved until %v, was %v", got, later.ReservedUntil)
+	}
+}
+
 // The maximum is over all that was asked for, not over what was confirmed: an
 // unconfirmed larger one may have landed.
 func TestAttemptsNeverAskForLess(t *testing.T) {

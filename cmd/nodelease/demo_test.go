@@ -158,7 +158,10 @@ func TestDemo(t *testing.T) {
 func TestDemoOutage(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
-	s, code, p := summary(t, self("demo", "--json", "--outage", "--duration", "9s", "--ttl", "2s", "--tasks", "3", "--seed", "2"))
+	tmp := t.TempDir() // other demos run beside this one
+	cmd := self("demo", "--json", "--outage", "--duration", "9s", "--ttl", "2s", "--tasks", "3", "--seed", "2")
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "TMP="+tmp)
+	s, code, p := summary(t, cmd)
 	if code != 0 || s.Duplicates != 0 || s.Suspended < 3 {
 		t.Errorf("exit code %d, %+v\n%s", code, s, p.stderr)
 	}
@@ -167,7 +170,7 @@ func TestDemoOutage(t *testing.T) {
 	if strings.Count(during, "suspended") < 3 || strings.Count(after, "resumed") < 3 || strings.Contains(during+after, " lost ") {
 		t.Errorf("the fleet did not come back as it was:\n%s", p.stderr)
 	}
-	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "nodelease-demo-*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(tmp, "*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

@@ -1,0 +1,23 @@
+package text
+
+import "log/slog"
+
+// Attr gates one attribute of a log line: it is a ReplaceAttr of
+// [slog.HandlerOptions]. It covers messages, strings, errors and whatever else
+// prints as text.
+func Attr(_ []string, a slog.Attr) slog.Attr {
+	switch a.Value.Kind() {
+	case slog.KindString:
+		a.Value = slog.StringValue(Cut(a.Value.String(), MaxError))
+	case slog.KindAny:
+		switch v := a.Value.Any().(type) {
+		case *slog.Source, slog.Level:
+		case error:
+			a.Value = slog.StringValue(Error(v))
+		default:
+			a.Value = slog.StringValue(Cut(a.Value.String(), MaxError))
+		}
+	}
+	a.Key = Line(a.Key)
+	return a
+}

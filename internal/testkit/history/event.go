@@ -11,10 +11,17 @@
 //   - S2: one process at a time believes that it holds a node ID. Judged only
 //     where the clocks were inside the bound that the guards tolerate.
 //   - A process gives up for good only what is not its any more.
+//   - A process and a copy of it repeat each other's IDs only in what was reserved when
+//     the copy was made, and nobody else's ever; behind that, one of the two goes on.
+//   - An item that somebody broke by hand is not used again.
+//   - A release reserves no more than was reserved; a node ID that comes to be begins at
+//     the pool's floor, or behind it.
 //
 // A history can be written down and judged again, with the same verdict: see
 // [Recorder.Save] and [Replay].
 package history
+
+import "time"
 
 // Kind says what an Event tells.
 type Kind string
@@ -36,6 +43,14 @@ const (
 	// Lost says that a process gave a number up for good, since the table said that
 	// it is not its any more.
 	Lost Kind = "lost"
+	// Copy says that Who is a copy of the running process Of, made while the version
+	// of Node reserved up to Until.
+	Copy Kind = "copy"
+	// Corrupt says that somebody broke the item of Node by hand.
+	Corrupt Kind = "corrupt"
+	// Floor says that the pool was told, and has answered, that nothing up to Until is
+	// stamped by a node ID that comes to be later.
+	Floor Kind = "floor"
 	// Note is for readers: a fault, a crash, a pause.
 	Note Kind = "note"
 )
@@ -50,7 +65,8 @@ const (
 	Renew   Op = "renew"
 	Release Op = "release"
 	Abandon Op = "abandon"
-	Free    Op = "free" // reap or force release
+	Free    Op = "free" // force release
+	Reap    Op = "reap"
 	Retire  Op = "retire"
 	Raise   Op = "raise"
 	Mark    Op = "mark" // with a layout
@@ -62,6 +78,7 @@ type Event struct {
 	Kind Kind  `json:"kind"`
 	// Who is the process: the holder of an Item, the maker of a Stamp.
 	Who     int   `json:"who,omitempty"`
+	Of      int   `json:"of,omitempty"` // of a Copy: the process that was copied
 	Node    int   `json:"node,omitempty"`
 	Version int64 `json:"version,omitempty"` // of a Stamp: 0 = not known
 
@@ -72,7 +89,9 @@ type Event struct {
 	NotBefore int64 `json:"not_before,omitempty"`
 	Expires   int64 `json:"expires,omitempty"`
 	// Until is an Item's reserved_until, or the last millisecond of a May.
-	Until int64 `json:"until,omitempty"`
+	Until   int64         `json:"until,omitempty"`
+	TTL     time.Duration `json:"ttl,omitempty"`
+	Retired bool          `json:"retired,omitempty"`
 
 	// Of a Stamp: the ID and its millisecond.
 	ID int64 `json:"id,omitempty"`

@@ -24,7 +24,7 @@ import (
 
 	postgres "github.com/fergusstrange/embedded-postgres"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
 const (

@@ -49,7 +49,7 @@ func (r *Recorder) Len() int {
 	return len(r.events)
 }
 
-// Tail gives the last n events about a number, and what was noted meanwhile.
+// Tail returns the last n events about a node ID, and the notes made meanwhile.
 func (r *Recorder) Tail(node, n int) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +73,7 @@ func (r *Recorder) Failure() string {
 	r.mu.Lock()
 	node := r.events[len(r.events)-1].Node
 	r.mu.Unlock()
-	saved := "go test ./internal/history -run TestReplay -trace "
+	saved := "go test ./internal/testkit/history -run TestReplay -trace "
 	if path, err := r.Save(); err != nil {
 		saved = "the trace was not saved: " + err.Error()
 	} else {

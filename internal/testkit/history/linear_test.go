@@ -13,8 +13,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -147,7 +147,7 @@ func guess(r *rand.Rand, k protocol.Key, l *lease.Lease, session string) protoco
 		return protocol.Seed{Key: k, Floor: base}
 	}
 	if l.Retired && r.IntN(2) == 0 {
-		return protocol.Retire{Key: k}
+		return protocol.Retire{Key: k, Resize: l.Resize + 1}
 	}
 	at := l.ReservedUntil.Add(time.Duration(r.IntN(3)-1) * time.Second)
 	if l.Holder == "" || r.IntN(4) == 0 {
@@ -157,7 +157,7 @@ func guess(r *rand.Rand, k protocol.Key, l *lease.Lease, session string) protoco
 	case 0:
 		return nil
 	case 1:
-		return protocol.Release{Key: k, Session: l.Holder, Version: l.Version, ReservedUntil: l.NotBefore.Add(time.Second)}
+		return protocol.Release{Key: k, Session: l.Holder, Version: l.Version, Renewal: l.Renewal, ReservedUntil: l.NotBefore.Add(time.Second)}
 	case 2:
 		return protocol.Reap{Key: k, Holder: l.Holder, Version: l.Version, Renewal: l.Renewal}
 	case 3:
@@ -165,13 +165,13 @@ func guess(r *rand.Rand, k protocol.Key, l *lease.Lease, session string) protoco
 	case 4:
 		return protocol.Abandon{Key: k, Session: l.Holder}
 	case 5:
-		return protocol.Retire{Key: k, Retired: r.IntN(3) == 0}
+		return protocol.Retire{Key: k, Retired: r.IntN(3) == 0, Resize: l.Resize + 1}
 	case 6:
 		return protocol.Raise{Key: k, To: l.ReservedUntil.Add(time.Second)}
 	case 7:
 		return protocol.Seed{Key: k, Floor: base}
 	}
-	return protocol.Renew{Key: k, Session: l.Holder, Version: l.Version, Renewal: l.Renewal + 1, ExpiresAt: at.Add(15 * time.Second), ReservedUntil: l.ReservedUntil.Add(time.Second)}
+	return protocol.Renew{Key: k, Session: l.Holder, Version: l.Version, Renewal: l.Renewal + 1, ExpiresAt: at.Add(15 * time.Second), ReservedUntil: l.ReservedUntil.Add(time.Second), Confirmed: l.ReservedUntil}
 }
 
 // record lets clients use a store and judges the history.

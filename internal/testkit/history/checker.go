@@ -6,8 +6,10 @@ import "fmt"
 type Checker struct {
 	bounded bool
 	nodes   map[int]*node
-	ids     map[int64]struct{}
+	ids     map[int64]int  // and the process that made them
 	holds   map[int]belief // by process
+	copies  map[int]int    // the process that each copy was made of, at first
+	floor   int64          // nothing up to it is stamped by what comes to be later
 }
 
 // node is what is known of one number.
@@ -17,6 +19,10 @@ type node struct {
 	spans []span
 	// last is the latest millisecond that anyone stamped.
 	last int64
+	// corrupt is how many versions there were when somebody broke the item: no later
+	// one may be used. It is -1 while nobody has.
+	corrupt int
+	blind   bool // somebody claimed it since, and has not taken the claim back
 }
 
 // span is one version: its milliseconds are those after notBefore, up to the
@@ -26,6 +32,15 @@ type span struct {
 	notBefore int64
 	may       int64 // the latest millisecond that its holder was told it may stamp
 	released  bool  // its holder has fenced itself and given back
+	// A process that had this version was copied when it reserved up to copied. Both
+	// may stamp up to that. Behind it heir alone goes on: the first that was told that it may,
+	// or 0.
+	copied  int64
+	heir    int
+	unaware map[int]bool // of the two, those that had no answer since the copy was made
+	// loose is copied if one of the two gave the version back while the other had no
+	// answer: nothing could tell the table of that one, which may stamp up to copied.
+	loose int64
 }
 
 type belief struct {
@@ -36,7 +51,7 @@ type belief struct {
 // Add judges one event. The error says which promise is broken, and by what.
 func (c *Checker) Add(e Event) error {
 	if c.nodes == nil {
-		c.nodes, c.ids, c.holds = map[int]*node{}, map[int64]struct{}{}, map[int]belief{}
+		c.nodes, c.ids, c.holds, c.copies = map[int]*node{}, map[int64]int{}, map[int]belief{}, map[int]int{}
 	}
 	var err error
 	switch e.Kind {
@@ -54,6 +69,14 @@ func (c *Checker) Add(e Event) error {
 		delete(c.holds, e.Who)
 	case Lost:
 		err = c.lost(e)
+	case Copy:
+		err = c.copy(e)
+	case Corrupt:
+		if n := c.nodes[e.Node]; n != nil {
+			n.corrupt, n.blind = len(n.spans), false
+		}
+	case Floor:
+		c.floor = max(c.floor, e.Until)
 	}
 	if err != nil {
 		return fmt.Errorf("node %d: %w", e.Node, err)
@@ -68,7 +91,31 @@ func (c *Checker) item(e Event) error {
 		if e.Op != Seed && e.Op != Mark || e.Version != 0 || e.Held {
 			return fmt.Errorf("the item came to be by a %s, with version %d", e.Op, e.Version)
 		}
-		c.nodes[e.Node] = &node{item: e}
+		c.nodes[e.Node] = &node{item: e, corrupt: -1}
+		if e.Until < c.floor {
+			return fmt.Errorf("it came to be at %d, below the pool's floor %d", e.Until, c.floor)
+		}
+		return nil
+	}
+	if n.corrupt >= 0 { // what a broken item holds means nothing: see used
+		// No condition can refuse a fraction: a claimant sees it in the answer and takes its
+		// claim back. If that answer is lost and the claimant dies, the item is whole to the
+		// next one.
+		switch {
+		case e.Op == Claim && n.blind:
+			n.corrupt = -1
+			n.item = e
+			n.spans = append(n.spans, span{who: e.Who, notBefore: e.NotBefore})
+			return nil
+		case e.Op == Claim:
+			n.blind = true
+			n.spans = append(n.spans, span{who: e.Who, notBefore: e.NotBefore})
+		case e.Op == Abandon:
+			n.blind = false
+		}
+		if e.Op == Raise { // an operator has said up to when all time counts as reserved
+			n.item, n.corrupt = e, -1
+		}
 		return nil
 	}
 	old := n.item
@@ -87,8 +134,14 @@ func (c *Checker) item(e Event) error {
 		return fmt.Errorf("version %d was renewed by process %d and not held by it", e.Version, e.Who)
 	case e.Op == Renew && (e.Renewal <= old.Renewal || e.Expires < old.Expires):
 		return fmt.Errorf("renewal %d, which expires at %d, landed after renewal %d, which expires at %d", e.Renewal, e.Expires, old.Renewal, old.Expires)
+	case e.Op == Release && e.Until > old.Until:
+		return fmt.Errorf("a release reserves up to %d, and %d was reserved before", e.Until, old.Until)
 	case e.Op == Release:
-		n.present().released = true
+		s := n.present()
+		s.released = true
+		if len(s.unaware) > 0 {
+			s.loose, n.last = s.copied, min(n.last, e.Until)
+		}
 	case e.Op == Abandon && n.present().may != 0:
 		return fmt.Errorf("version %d was abandoned though its holder may stamp up to %d", e.Version, n.present().may)
 	case e.Op != Abandon && e.Until < old.Until:
@@ -135,15 +188,63 @@ func (c *Checker) may(e Event) error {
 	if n == nil || e.Version < 1 || e.Version > int64(len(n.spans)) {
 		return fmt.Errorf("process %d believes in version %d, which never was", e.Who, e.Version)
 	}
+	if err := n.used(e, int(e.Version)); err != nil {
+		return err
+	}
 	s := &n.spans[e.Version-1]
-	if s.who != e.Who {
+	if s.who != c.first(e.Who) {
 		return fmt.Errorf("process %d believes in version %d, which is process %d's", e.Who, e.Version, s.who)
 	}
 	end := n.end(int(e.Version))
 	if !s.released && e.Until > end {
 		return fmt.Errorf("process %d may stamp up to %d in version %d, which ends at %d", e.Who, e.Until, e.Version, end)
 	}
+	if s.copied != 0 && e.Until > s.copied {
+		if s.heir == 0 {
+			s.heir = e.Who
+		}
+		if s.heir != e.Who {
+			return fmt.Errorf("process %d may stamp up to %d in version %d, and so may its copy or original %d: both have renewed since the copy was made",
+				e.Who, e.Until, e.Version, s.heir)
+		}
+	}
 	s.may = max(s.may, e.Until)
+	if s.copied != 0 && e.Until > s.copied {
+		delete(s.unaware, e.Who)
+	}
+	return nil
+}
+
+// first is the process that a copy was made of, at first; any other process is
+// itself.
+func (c *Checker) first(who int) int {
+	if of, ok := c.copies[who]; ok {
+		return of
+	}
+	return who
+}
+
+// copy takes a copy of a running process in.
+func (c *Checker) copy(e Event) error {
+	c.copies[e.Who] = c.first(e.Of)
+	n := c.nodes[e.Node]
+	if n == nil || e.Version < 1 || e.Version > int64(len(n.spans)) {
+		return fmt.Errorf("process %d was copied with version %d, which never was", e.Of, e.Version)
+	}
+	s := &n.spans[e.Version-1]
+	s.copied, s.heir = max(s.copied, e.Until), 0
+	if s.unaware == nil {
+		s.unaware = map[int]bool{}
+	}
+	s.unaware[e.Who], s.unaware[e.Of] = true, true
+	return nil
+}
+
+// used judges that a version is of an item that nobody has broken.
+func (n *node) used(e Event, version int) error {
+	if n.corrupt >= 0 && version > n.corrupt {
+		return fmt.Errorf("process %d uses version %d of an item that was broken by hand before", e.Who, version)
+	}
 	return nil
 }
 
@@ -157,11 +258,11 @@ func (n *node) end(version int) int64 {
 
 // stamp judges an ID: its millisecond must belong to the process that made it.
 func (c *Checker) stamp(e Event) error {
-	if _, twice := c.ids[e.ID]; twice {
-		return fmt.Errorf("process %d made ID %d (millisecond %d), which was made before", e.Who, e.ID, e.MS)
-	}
-	c.ids[e.ID] = struct{}{}
 	n := c.nodes[e.Node]
+	if by, twice := c.ids[e.ID]; twice && !c.excused(n, e, by) && !c.looseID(n, e, by) {
+		return fmt.Errorf("process %d made ID %d (millisecond %d), which process %d made before", e.Who, e.ID, e.MS, by)
+	}
+	c.ids[e.ID] = e.Who
 	if n == nil {
 		return fmt.Errorf("process %d made ID %d, and the number has no item", e.Who, e.ID)
 	}
@@ -170,22 +271,66 @@ func (c *Checker) stamp(e Event) error {
 		v--
 	}
 	switch {
+	case c.loose(n, e):
+		return nil
 	case v == 0:
 		return fmt.Errorf("process %d stamped %d, before the first version", e.Who, e.MS)
-	case n.spans[v-1].who != e.Who || e.Version != 0 && e.Version != int64(v):
+	case n.spans[v-1].who != c.first(e.Who) || e.Version != 0 && e.Version != int64(v):
 		return fmt.Errorf("process %d stamped %d with version %d: it belongs to version %d, process %d's", e.Who, e.MS, e.Version, v, n.spans[v-1].who)
 	case e.MS > n.end(v):
 		return fmt.Errorf("process %d stamped %d, and version %d ends at %d", e.Who, e.MS, v, n.end(v))
 	}
+	if err := n.used(e, v); err != nil {
+		return err
+	}
 	n.last = max(n.last, e.MS)
 	return nil
+}
+
+// excused reports whether an ID that was made before may be made again: only by a
+// process and its copy, and only in what was reserved when it was copied.
+func (c *Checker) excused(n *node, e Event, by int) bool {
+	if n == nil || by == e.Who || c.first(by) != c.first(e.Who) {
+		return false
+	}
+	for _, s := range n.spans {
+		if s.who == c.first(e.Who) && s.notBefore < e.MS && e.MS <= s.copied {
+			return true
+		}
+	}
+	return false
+}
+
+// loose reports whether a stamp is of a copy, or of its original, that the other one's
+// release has left behind.
+func (c *Checker) loose(n *node, e Event) bool {
+	for _, s := range n.spans {
+		if s.loose != 0 && s.who == c.first(e.Who) && s.notBefore < e.MS && e.MS <= s.loose {
+			return true
+		}
+	}
+	return false
+}
+
+// looseID reports whether either maker of an ID was left behind like that.
+func (c *Checker) looseID(n *node, e Event, by int) bool {
+	other := e
+	other.Who = by
+	return n != nil && (c.loose(n, e) || c.loose(n, other))
+}
+
+// believes reports whether a belief counts: not that of a copy, or its original, that
+// the other one's release has left behind.
+func (c *Checker) believes(node int, version int64) bool {
+	n := c.nodes[node]
+	return n == nil || version < 1 || version > int64(len(n.spans)) || n.spans[version-1].loose == 0
 }
 
 // hold judges a belief: nobody else has it at the same time.
 func (c *Checker) hold(e Event) error {
 	if c.bounded {
 		for who, h := range c.holds {
-			if who != e.Who && h.node == e.Node {
+			if who != e.Who && h.node == e.Node && c.first(who) != c.first(e.Who) && c.believes(h.node, h.version) && c.believes(e.Node, e.Version) {
 				return fmt.Errorf("process %d believes to hold it with version %d, and so does process %d with version %d", e.Who, e.Version, who, h.version)
 			}
 		}
@@ -196,7 +341,10 @@ func (c *Checker) hold(e Event) error {
 
 // lost judges a loss: it is for good, so it must be true.
 func (c *Checker) lost(e Event) error {
-	if n := c.nodes[e.Node]; n != nil && n.item.Held && n.item.Who == e.Who && n.item.Version == e.Version {
+	if n := c.nodes[e.Node]; n != nil && e.Version > 0 && e.Version <= int64(len(n.spans)) {
+		delete(n.spans[e.Version-1].unaware, e.Who)
+	}
+	if n := c.nodes[e.Node]; n != nil && n.item.Held && n.item.Who == e.Who && n.item.Version == e.Version && n.spans[e.Version-1].copied == 0 {
 		return fmt.Errorf("process %d gave up version %d, which it holds", e.Who, e.Version)
 	}
 	return nil

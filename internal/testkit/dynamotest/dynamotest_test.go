@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
 func TestEmbedded(t *testing.T) { tryTable(t, dynamotest.Embedded(t)) }
@@ -54,7 +54,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// ended is a test that tells how it was ended.
+// ended is a test that records how it was ended.
 type ended struct {
 	testing.TB
 	how string

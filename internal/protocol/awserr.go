@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 )
 
-// refusal gives the item that refused a conditional write, and whether err is
-// such a refusal at all. The item may be missing from it.
+// refusal returns the item that refused a conditional write, and whether err is
+// such a refusal at all. A refusal may lack the item.
 func refusal(err error) (attributes, bool) {
 	var ccf *types.ConditionalCheckFailedException
 	if !errors.As(err, &ccf) {
@@ -37,18 +39,32 @@ func corruptItem(err error) bool {
 	return false
 }
 
-// explain says in our words what AWS answered: an error that no retry mends
-// gets its sentinel and its remedy; every other one keeps its meaning of
-// "unknown outcome, try again".
+const remedy = "check the endpoint (AWS_ENDPOINT_URL_DYNAMODB), AWS_REGION and the way there"
+
+// slowCredentials reports whether a call ended while it waited for credentials: it
+// says nothing about whether there are any. A process that has no source of them at
+// all ends at a virtual machine's own role, which may be slow not to be there.
+func slowCredentials(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "get credentials") && !strings.Contains(text, "no EC2 IMDS role found") &&
+		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
+}
+
+// explain turns AWS's answer into our own error. An error that no retry fixes gets
+// its sentinel and its remedy; every other one still means "unknown outcome, try
+// again".
 func explain(err error, call, table string) error {
 	if err == nil {
 		return nil
 	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
+		if signedAtWrongTime(api) {
+			return fmt.Errorf("%w: this machine's clock says %s and is off by more than five minutes, which is all that AWS takes: %s: %s: repair its time synchronization", ErrClockSkew, Stamp(time.Now()), api.ErrorCode(), api.ErrorMessage())
+		}
 		switch api.ErrorCode() {
 		case "ResourceNotFoundException":
-			return fmt.Errorf("%w: table %q does not exist in this account and Region (%s): create it with the CDK construct, or check NODELEASE_TABLE, AWS_REGION and the endpoint", ErrTable, table, call)
+			return fmt.Errorf("%w: table %q does not exist in this account and Region (%s): create it with the CDK construct, or check NODELEASE_TABLE, AWS_REGION and the endpoint", errNoTable, table, call)
 		case "AccessDeniedException", "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException",
 			"InvalidClientTokenId", "MissingAuthenticationTokenException", "IncompleteSignatureException":
 			return fmt.Errorf("%w: %s on table %q: %s: %s: grant the role what pool.GrantLease grants (GetItem, Query and UpdateItem on the pool's keys)", ErrAccess, call, table, api.ErrorCode(), api.ErrorMessage())
@@ -59,7 +75,12 @@ func explain(err error, call, table string) error {
 			return fmt.Errorf("%w: %s on table %q was refused as invalid: %s: is the endpoint DynamoDB?", ErrTable, call, table, api.ErrorMessage())
 		}
 	}
+	var bad *answerError
 	switch text := err.Error(); {
+	case errors.As(err, &bad):
+		return fmt.Errorf("lease: %s on table %q: %w: %s", call, table, bad, remedy)
+	case slowCredentials(err):
+		return fmt.Errorf("lease: %s on table %q: %w", call, table, &answerError{"the AWS credentials did not come in time", err})
 	case strings.Contains(text, "get credentials"), strings.Contains(text, "get identity"), strings.Contains(text, "no EC2 IMDS role found"):
 		// Which source failed, and how; the last one asked, a virtual machine's own role, says nothing more.
 		_, why, _ := strings.Cut(text, "get credentials: ")
@@ -75,11 +96,11 @@ func explain(err error, call, table string) error {
 		}
 		return fmt.Errorf("lease: %s on table %q: %w%s", call, table, api, request)
 	}
-	const remedy = "check the endpoint (AWS_ENDPOINT_URL_DYNAMODB), AWS_REGION and the way there"
 	var dial *net.OpError
 	var name *net.DNSError
 	var sent *url.Error
 	var decoded *smithy.DeserializationError
+	var broken net.Error // the connection, not what it carried
 	switch {
 	case errors.As(err, &name):
 		return fmt.Errorf("lease: %s on table %q: %q has no address: %w: %s", call, table, name.Name, name, remedy)
@@ -88,10 +109,25 @@ func explain(err error, call, table string) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 	case errors.As(err, &sent):
 		return fmt.Errorf("lease: %s on table %q: no answer: %w: %s", call, table, sent, remedy)
+	case errors.As(err, &decoded) && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || errors.As(err, &broken)):
+		return fmt.Errorf("lease: %s on table %q: the connection was cut in the middle of the answer: %w: %s", call, table, decoded, remedy)
 	case errors.As(err, &decoded):
 		return fmt.Errorf("lease: %s on table %q: what answered is not DynamoDB: %w: %s", call, table, decoded, remedy)
 	}
 	return fmt.Errorf("lease: %s on table %q: %w", call, table, err)
+}
+
+// signedAtWrongTime reports whether a request was refused because of the time in
+// its signature. Its code may be that of a wrong key.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/signature-v4-troubleshooting.html
+func signedAtWrongTime(err smithy.APIError) bool {
+	switch err.ErrorCode() {
+	case "RequestExpired", "RequestTimeTooSkewed", "RequestInTheFuture":
+		return true
+	case "InvalidSignatureException", "SignatureDoesNotMatch":
+		return strings.Contains(err.ErrorMessage(), "Signature expired") || strings.Contains(err.ErrorMessage(), "Signature not yet current")
+	}
+	return false
 }
 
 // denied reports whether the call is not permitted (as opposed to impossible).
@@ -105,6 +141,8 @@ func Reason(err error) string {
 	var api smithy.APIError
 	var neterr net.Error
 	switch {
+	case errors.Is(err, ErrNotDynamoDB):
+		return "not_dynamodb"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &neterr) && neterr.Timeout():
 		return "timeout"
 	case errors.As(err, &api):

@@ -3,6 +3,7 @@ package protocol
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -45,6 +46,39 @@ func TestExplain(t *testing.T) {
 	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
 		if got := explain(sdk(post(ended)), "GetItem", "leases"); !errors.Is(got, ended) || strings.Contains(got.Error(), "check the endpoint") {
 			t.Error(got)
+		}
+	}
+}
+
+// Credentials that are slow to come are no sign that there are none. Without any
+// source of them the last one asked, a virtual machine's role, may be slow too.
+func TestSlowCredentials(t *testing.T) {
+	for text, permanent := range map[string]bool{
+		"get identity: get credentials: failed to refresh cached credentials": false,
+		"get credentials: no EC2 IMDS role found, operation error ec2imds":    true,
+	} {
+		for _, end := range []error{context.DeadlineExceeded, context.Canceled} {
+			err := explain(&smithy.OperationError{ServiceID: "DynamoDB", OperationName: "UpdateItem", Err: fmt.Errorf("%s, %w", text, end)}, "UpdateItem", "leases")
+			if Permanent(err) != permanent || !permanent && !errors.Is(err, end) {
+				t.Errorf("%s: got %v (permanent %v), want permanent %v", text, err, Permanent(err), permanent)
+			}
+		}
+	}
+}
+
+// A table that is not there may come; one that is not ours stays that.
+func TestErrorsThatMayPass(t *testing.T) {
+	api := func(code, message string) error { return &smithy.GenericAPIError{Code: code, Message: message} }
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{api("ResourceNotFoundException", ""), true}, {api("AccessDeniedException", ""), true}, {api("ExpiredTokenException", ""), true},
+		{api("ValidationException", "The provided key element does not match the schema"), false},
+	} {
+		got := explain(c.err, "GetItem", "leases")
+		if Passing(got) != c.want || !Permanent(got) || !errors.Is(got, ErrTable) && !errors.Is(got, ErrAccess) {
+			t.Errorf("%v: got passing %v, permanent %v; want passing %v", got, Passing(got), Permanent(got), c.want)
 		}
 	}
 }

@@ -3,9 +3,9 @@ package protocol_test
 import (
 	"testing"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/protocol/protocoltest"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 

@@ -4,6 +4,6 @@
 // each has its meaning twice, as an expression for DynamoDB and as Apply in Go,
 // and protocoltest.Conformance holds the two together.
 //
-// Whoever changes a condition here changes what the specification in docs/spec
-// says, and the mutants in scripts/mutants, which remove each condition in turn.
+// Whoever changes a condition here changes what the specification in proof/spec
+// says, and the mutants in proof/cmd/mutants, which remove each condition in turn.
 package protocol

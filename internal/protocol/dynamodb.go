@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/middleware"
@@ -38,9 +39,6 @@ func NewDynamoDB(client Client, table string) *DynamoDB {
 // that keep items of their own beside the leases.
 func (d *DynamoDB) Table() (Client, string) { return d.client, d.table }
 
-// once lets a call be one attempt.
-func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
-
 // Write implements [Store].
 func (d *DynamoDB) Write(ctx context.Context, w Write) (Result, error) {
 	u, ok := w.(interface{ update() update })
@@ -51,7 +49,7 @@ func (d *DynamoDB) Write(ctx context.Context, w Write) (Result, error) {
 	av, applied, err := d.send(ctx, itemKey(k), u.update())
 	switch {
 	case err != nil && corruptItem(err):
-		return Result{}, &CorruptError{k.Pool, k.NodeID, err}
+		return Result{}, &CorruptError{Pool: k.Pool, NodeID: k.NodeID, Err: err}
 	case err != nil:
 		return Result{}, explain(err, "UpdateItem", d.table)
 	case len(av) == 0: // refused, and the answer has no item: DynamoDB Local may leave it out
@@ -59,6 +57,13 @@ func (d *DynamoDB) Write(ctx context.Context, w Write) (Result, error) {
 		return Result{Lease: l}, err
 	}
 	l, err := decodeLease(k, av)
+	if err == nil && applied && !kept(w, l) {
+		return Result{}, explain(notDynamoDB("it kept something else than was sent"), "UpdateItem", d.table)
+	}
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) {
+		corrupt.Written = applied
+	}
 	return Result{Applied: applied, Lease: l}, err
 }
 
@@ -83,8 +88,8 @@ func (d *DynamoDB) WritePool(ctx context.Context, w PoolWrite) (PoolResult, erro
 	return PoolResult{Applied: applied, Pool: p}, err
 }
 
-// send does one conditional UpdateItem with one attempt, and gives the item as
-// it is after it, or as it was when it refused.
+// send does one conditional UpdateItem with one attempt. It returns the item after
+// the write, or the item that refused it.
 func (d *DynamoDB) send(ctx context.Context, key attributes, u update) (attributes, bool, error) {
 	out, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &d.table, Key: key,
@@ -92,10 +97,13 @@ func (d *DynamoDB) send(ctx context.Context, key attributes, u update) (attribut
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, once)
-	if err == nil {
+	item, refused := refusal(err)
+	switch {
+	case err == nil && !hasKey(out.Attributes, key), refused && len(item) > 0 && !hasKey(item, key):
+		return nil, false, notDynamoDB("the item in it is another one, or none")
+	case err == nil:
 		return out.Attributes, true, nil
-	}
-	if item, ok := refusal(err); ok {
+	case refused:
 		return item, false, nil
 	}
 	return nil, false, err
@@ -104,21 +112,31 @@ func (d *DynamoDB) send(ctx context.Context, key attributes, u update) (attribut
 // Get implements [Store].
 func (d *DynamoDB) Get(ctx context.Context, pool string, nodeID int) (*Lease, error) {
 	k := Key{pool, nodeID}
-	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: itemKey(k), ConsistentRead: aws.Bool(true)}, once)
-	if err != nil {
-		return nil, explain(err, "GetItem", d.table)
-	}
-	if len(out.Item) == 0 {
-		return nil, nil
+	out, err := d.read(ctx, itemKey(k))
+	if err != nil || len(out.Item) == 0 {
+		return nil, err
 	}
 	return decodeLease(k, out.Item)
 }
 
+// read reads one item, strongly consistent. An answer without an item means that
+// there is none: see [Genuine].
+func (d *DynamoDB) read(ctx context.Context, key attributes) (*dynamodb.GetItemOutput, error) {
+	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: key, ConsistentRead: aws.Bool(true)}, once)
+	if err == nil && len(out.Item) > 0 && !hasKey(out.Item, key) {
+		err = notDynamoDB("the item in it is another one")
+	}
+	if err != nil {
+		return nil, explain(err, "GetItem", d.table)
+	}
+	return out, nil
+}
+
 // PoolItem implements [Store].
 func (d *DynamoDB) PoolItem(ctx context.Context, pool string) (PoolItem, error) {
-	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: poolKey(pool), ConsistentRead: aws.Bool(true)}, once)
+	out, err := d.read(ctx, poolKey(pool))
 	if err != nil {
-		return PoolItem{}, explain(err, "GetItem", d.table)
+		return PoolItem{}, err
 	}
 	// Also where there is no item: whoever seeds wants to know how their clock is.
 	at, _ := middleware.GetServerTime(out.ResultMetadata)
@@ -154,6 +172,9 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group int, consistent
 			KeyConditionExpression:    aws.String(partitionKey + " = :group"),
 			ExpressionAttributeValues: attributes{":group": str(groupKey(pool, group))},
 		}, once)
+		if err == nil && out.Items == nil { // DynamoDB sends an empty list
+			err = notDynamoDB("there is no list of items in it")
+		}
 		if err != nil {
 			return Group{}, explain(err, "Query", d.table)
 		}
@@ -165,7 +186,7 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group int, consistent
 			case errors.As(err, &corrupt):
 				g.Corrupt = append(g.Corrupt, corrupt)
 			case n/GroupSize != group:
-				g.Corrupt = append(g.Corrupt, &CorruptError{pool, n, fmt.Errorf("it stands in group %d", group)})
+				g.Corrupt = append(g.Corrupt, &CorruptError{Pool: pool, NodeID: n, Err: fmt.Errorf("it stands in group %d", group)})
 			default:
 				g.Leases = append(g.Leases, *l)
 			}
@@ -183,6 +204,9 @@ func (d *DynamoDB) Check(ctx context.Context) error {
 	if denied(err) {
 		return fmt.Errorf("%w: DescribeTable on %q is not permitted, so its keys and replication were not looked at", ErrUnchecked, d.table)
 	}
+	if err == nil && (out.Table == nil || len(out.Table.KeySchema) == 0) {
+		err = notDynamoDB("there is no table in it")
+	}
 	if err != nil {
 		return explain(err, "DescribeTable", d.table)
 	}
@@ -198,10 +222,26 @@ func (d *DynamoDB) Check(ctx context.Context) error {
 	if want := "pool_group S HASH, node_id N RANGE, "; schema != want {
 		return fmt.Errorf("%w: table %q has the keys %q, needed are %q: make a table of its own for Nodelease", ErrTable, d.table, schema, want)
 	}
-	if len(out.Table.Replicas) > 0 && out.Table.MultiRegionConsistency != types.MultiRegionConsistencyStrong {
+	if replicated(out.Table) && out.Table.MultiRegionConsistency != types.MultiRegionConsistencyStrong {
 		return fmt.Errorf("%w: table %q is a global table with eventual consistency (MREC), where two Regions can lease one number at the same time: use a table in one Region, or multi-Region strong consistency (MRSC)", ErrUnsafeReplication, d.table)
 	}
 	return nil
+}
+
+// replicated reports whether the table has a replica in a Region other than its own.
+// A global table in one Region may list itself. Without a Region in the table's ARN
+// every replica counts as another one.
+func replicated(t *types.TableDescription) bool {
+	own := ""
+	if parts := strings.Split(aws.ToString(t.TableArn), ":"); len(parts) == 6 && parts[0] == "arn" {
+		own = parts[3]
+	}
+	for _, r := range t.Replicas {
+		if own == "" || aws.ToString(r.RegionName) != own {
+			return true
+		}
+	}
+	return false
 }
 
 func numberOf(av types.AttributeValue) string {

@@ -12,9 +12,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -71,7 +71,7 @@ func TestCorruptItems(t *testing.T) {
 		"expires_at is a map":         {func(i attributes) { i["expires_at"] = &types.AttributeValueMemberM{Value: attributes{}} }, false},
 		"expires_at is text":          {func(i attributes) { i["expires_at"] = s("1700000015000") }, false},
 		"retired is a number":         {func(i attributes) { i["retired"] = n("1") }, false},
-		"layout is text":              {func(i attributes) { i["layout"] = s("0") }, false},
+		"widen_try is text":           {func(i attributes) { i["widen_try"] = s("0") }, false},
 		"holder is a number":          {func(i attributes) { i["holder"] = n("7") }, true},
 		"holder is empty":             {func(i attributes) { i["holder"] = s("") }, true},
 		"no not_before":               {func(i attributes) { delete(i, "not_before") }, true},
@@ -132,23 +132,23 @@ func TestCorruptItems(t *testing.T) {
 
 // A number that was marked for a newer layout is left alone by who does not
 // know it: claims and renewals carry the newest layout that they know.
-func TestLayoutIsRespected(t *testing.T) {
+func TestWidenTryIsRespected(t *testing.T) {
 	dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, table string) {
 		store := protocol.NewDynamoDB(client, table)
 		item := heldItem()
-		item["layout"] = n("1")
+		item["widen_try"] = n("1")
 		put(t, client, table, item)
 		k := protocol.Key{Pool: "orders"}
 		for _, known := range []int64{0, 1} {
 			now := time.Now()
-			r := protocol.Renew{Key: k, Session: "someone", Version: 4, Renewal: 10 + known, ExpiresAt: now, ReservedUntil: now, Layout: known}
+			r := protocol.Renew{Key: k, Session: "someone", Version: 4, Renewal: 10 + known, ExpiresAt: now, ReservedUntil: now, Confirmed: time.UnixMilli(1700000016000), WidenTry: known}
 			if res, err := store.Write(t.Context(), r); err != nil || res.Applied != (known == 1) {
 				t.Errorf("renewal that knows %d: %+v, %v", known, res, err)
 			}
 		}
 		for _, known := range []int64{0, 1} {
 			now := time.Now().Add(time.Hour)
-			c := protocol.Claim{Key: k, Session: "next", At: now, ExpiresAt: now.Add(time.Minute), ReservedUntil: now.Add(time.Minute), Layout: known}
+			c := protocol.Claim{Key: k, Session: "next", At: now, ExpiresAt: now.Add(time.Minute), ReservedUntil: now.Add(time.Minute), WidenTry: known}
 			if res, err := store.Write(t.Context(), c); err != nil || res.Applied != (known == 1) {
 				t.Errorf("claim that knows %d: %+v, %v", known, res, err)
 			}
@@ -158,14 +158,14 @@ func TestLayoutIsRespected(t *testing.T) {
 
 func TestUnknownItemFormat(t *testing.T) {
 	dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, table string) {
-		put(t, client, table, attributes{"pool_group": s("orders"), "node_id": n("-1"), "item_format": n("2"), "pool_size": n("4"), "open_groups": n("1")})
+		put(t, client, table, attributes{"pool_group": s("orders"), "node_id": n("-1"), "item_format": n("99"), "pool_size": n("4"), "open_groups": n("1"), "revision": n("1"), "floor": n("0")})
 		store := protocol.NewDynamoDB(client, table)
 		if _, err := lease.Start(t.Context(), fixture.Config(store)); !errors.Is(err, protocol.ErrItemFormat) {
 			t.Error(err)
 		}
 		// A newer program made it so while this one was at work on the pool.
 		for _, w := range []protocol.PoolWrite{
-			protocol.ResizePool{Pool: "orders", From: 4, To: 8, At: time.Now()},
+			protocol.ResizePool{Pool: "orders", Revision: 1, To: 8, At: time.Now()},
 			protocol.OpenGroups{Pool: "orders", From: 1, To: 2},
 		} {
 			_, _ = store.WritePool(t.Context(), w) // what it says of an item that it cannot read does not count

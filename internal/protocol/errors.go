@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Errors of a start that no retry mends. The text says what to do.
+// Errors of a start that no retry fixes. The text says what to do.
 var (
 	// ErrTable is returned when the table does not exist or has other keys.
 	ErrTable = errors.New("lease: table unusable")
@@ -23,6 +23,10 @@ var (
 	ErrClockSkew = errors.New("lease: clock skew")
 )
 
+// errNoTable is the ErrTable of a table that does not exist, as against one that is
+// no table of ours.
+var errNoTable = fmt.Errorf("%w", ErrTable)
+
 // ErrUnchecked is returned by [Store.Check] when it was not permitted to look: a
 // warning, for the role may well permit all that a lease needs.
 var ErrUnchecked = errors.New("lease: table not checked")
@@ -34,6 +38,9 @@ type CorruptError struct {
 	Pool   string
 	NodeID int // -1: the pool's own item
 	Err    error
+	// Written is set where a write was done on the item, because its condition could
+	// not see what is wrong: whoever has sent it takes it back.
+	Written bool
 }
 
 func (e *CorruptError) Error() string {
@@ -42,8 +49,25 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// Permanent reports whether err is of the kind that no retry mends.
+// Passing reports whether an error that is Permanent may pass all the same for a
+// process that has time: tokens expire and are replaced, permissions and tables come
+// with the rest of a deployment, clocks are repaired.
+func Passing(err error) bool {
+	for _, e := range []error{errNoTable, ErrAccess, ErrPoolNotSeeded, ErrClockSkew} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// Permanent reports whether err is of the kind that no retry of the request helps. A
+// corrupt item of the pool itself is, since nothing works without it.
 func Permanent(err error) bool {
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) && corrupt.NodeID == poolNode {
+		return true
+	}
 	for _, e := range []error{ErrTable, ErrAccess, ErrUnsafeReplication, ErrItemFormat, ErrPoolNotSeeded, ErrClockSkew} {
 		if errors.Is(err, e) {
 			return true

@@ -13,13 +13,16 @@ import (
 // update is an UpdateItem in DynamoDB's words.
 type update struct {
 	set    string
+	remove string // of a change of the pool, behind its SET
 	onlyIf string
 	values attributes
 }
 
 // The writes, side by side. Right-hand sides see the item as it was before the
 // write. A comparison with a missing attribute is false, and every condition
-// names the attributes that must exist: a corrupt item is refused, not healed.
+// names the attributes that must exist and their range: a corrupt item is refused,
+// not healed. A condition cannot ask for a whole number; decodeLease does, of the
+// item that the write has left, before anyone uses it.
 
 // A number is seeded once, and only where there is no item at all: seeding it
 // again would forget which milliseconds of it were stamped.
@@ -29,9 +32,9 @@ func (w Seed) update() update {
 		onlyIf: "attribute_not_exists(pool_group)",
 		values: attributes{":zero": num(0), ":floor": millis(w.Floor)},
 	}
-	if w.Layout > 0 {
-		u.set += ", layout = :layout"
-		u.values[":layout"] = num(w.Layout)
+	if w.WidenTry > 0 {
+		u.set += ", widen_try = :try"
+		u.values[":try"] = num(w.WidenTry)
 	}
 	return u
 }
@@ -42,32 +45,41 @@ func (w Seed) update() update {
 func (w Claim) update() update {
 	return update{
 		set: "SET holder = :session, task = :task, version = version + :one, renewal = :zero, lease_ms = :ttl, " +
-			"expires_at = :expires_at, not_before = reserved_until, reserved_until = :reserved_until, metadata = :metadata",
-		onlyIf: "version >= :zero AND attribute_not_exists(retired) " +
-			"AND (attribute_not_exists(layout) OR layout <= :layout) " +
+			"expires_at = :expires_at, not_before = reserved_until, reserved_until = :reserved_until, metadata = :metadata, " +
+			"taken_from = if_not_exists(holder, :nobody)",
+		onlyIf: "version BETWEEN :zero AND :most AND attribute_not_exists(retired) " +
+			"AND (attribute_not_exists(widen_try) OR widen_try BETWEEN :zero AND :known) " +
 			"AND (attribute_not_exists(holder) OR expires_at < :expired_before) " +
 			"AND reserved_until BETWEEN :zero AND :reserved_by",
 		values: attributes{
 			":session": str(w.Session), ":task": str(w.Task), ":one": num(1), ":zero": num(0), ":ttl": num(w.TTL.Milliseconds()),
 			":expires_at": millis(w.ExpiresAt), ":reserved_until": millis(w.ReservedUntil), ":metadata": stringMap(w.Metadata),
-			":layout": num(w.Layout), ":expired_before": millis(w.expiredBefore()), ":reserved_by": millis(w.reservedBy()),
+			":nobody": str(""), ":most": num(mostEver - 1), ":known": num(w.WidenTry), ":expired_before": millis(w.expiredBefore()), ":reserved_by": millis(w.reservedBy()),
 		},
 	}
 }
 
 // Only the session and version that hold the number renew it, and renewals land
 // in the order in which they were sent, or not at all: a late one must not lower
-// what a newer one reserved.
+// what a newer one reserved. While it is held only renewals change reserved_until, so
+// one that the sender never asked for is a copy's, over which no renewal may go.
 func (w Renew) update() update {
 	u := update{
 		set: "SET expires_at = :expires_at, reserved_until = :reserved_until, renewal = :renewal",
 		onlyIf: "holder = :session AND version = :version AND renewal < :renewal " +
-			"AND (attribute_not_exists(layout) OR layout <= :layout)",
+			"AND (attribute_not_exists(widen_try) OR widen_try <= :known)",
 		values: attributes{
 			":session": str(w.Session), ":version": num(w.Version), ":renewal": num(w.Renewal),
-			":expires_at": millis(w.ExpiresAt), ":reserved_until": millis(w.ReservedUntil), ":layout": num(w.Layout),
+			":expires_at": millis(w.ExpiresAt), ":reserved_until": millis(w.ReservedUntil), ":confirmed": millis(w.Confirmed), ":known": num(w.WidenTry),
 		},
 	}
+	own := "reserved_until = :confirmed"
+	for i, until := range w.Asked {
+		name := ":asked" + strconv.Itoa(i)
+		own += " OR reserved_until = " + name
+		u.values[name] = millis(until)
+	}
+	u.onlyIf += " AND (" + own + ")"
 	if w.Metadata != nil { // the same one write, not another
 		u.set += ", metadata = :metadata"
 		u.values[":metadata"] = stringMap(w.Metadata)
@@ -75,13 +87,31 @@ func (w Renew) update() update {
 	return u
 }
 
-// What was reserved and not stamped is handed back, by its holder alone and
-// after the fence: a successor begins right behind the last stamp.
+// A release hands back milliseconds that were reserved and not stamped, so only
+// the holder may send it, after the fence. The renewal pins it to this process: a
+// later one in the item is a copy's, which may be stamping those milliseconds.
 func (w Release) update() update {
 	return update{
-		set:    "SET reserved_until = :reserved_until REMOVE holder, expires_at",
-		onlyIf: "holder = :session AND version = :version",
-		values: attributes{":session": str(w.Session), ":version": num(w.Version), ":reserved_until": millis(w.ReservedUntil)},
+		set:    "SET reserved_until = :reserved_until, previous = :previous REMOVE holder, expires_at, taken_from",
+		onlyIf: "holder = :session AND version = :version AND renewal <= :renewal",
+		values: attributes{
+			":session": str(w.Session), ":version": num(w.Version), ":renewal": num(w.Renewal), ":reserved_until": millis(w.ReservedUntil),
+			":previous": previous(w.Session, w.Version, EndReleased),
+		},
+	}
+}
+
+// Two copies of one process hold this lease. Neither may keep it, and reserved_until
+// does not go back: no third process may stamp what either of them still can. Pinned
+// on the renewal that was seen, it covers what the copy had reserved by then.
+func (w FreeCopy) update() update {
+	return update{
+		set:    "SET reserved_until = :reserved_until, previous = :previous REMOVE holder, expires_at, taken_from",
+		onlyIf: "holder = :session AND version = :version AND renewal = :renewal",
+		values: attributes{
+			":session": str(w.Session), ":version": num(w.Version), ":renewal": num(w.Renewal), ":reserved_until": millis(w.ReservedUntil),
+			":previous": previous(w.Session, w.Version, EndFreed),
+		},
 	}
 }
 
@@ -98,26 +128,35 @@ func (w Abandon) update() update {
 // version and reserved_until stay.
 func (w Reap) update() update {
 	return update{
-		set:    "REMOVE holder, expires_at",
+		set:    "SET previous = :previous REMOVE holder, expires_at, taken_from",
 		onlyIf: "holder = :holder AND version = :version AND renewal = :renewal",
-		values: attributes{":holder": str(w.Holder), ":version": num(w.Version), ":renewal": num(w.Renewal)},
+		values: attributes{
+			":holder": str(w.Holder), ":version": num(w.Version), ":renewal": num(w.Renewal),
+			":previous": previous(w.Holder, w.Version, EndExpired),
+		},
 	}
 }
 
 // An operator frees the lease that they saw, not the next one.
 func (w ForceRelease) update() update {
 	return update{
-		set:    "REMOVE holder, expires_at",
+		set:    "SET previous = :previous REMOVE holder, expires_at, taken_from",
 		onlyIf: "attribute_exists(holder) AND version = :version",
-		values: attributes{":version": num(w.Version)},
+		values: attributes{":version": num(w.Version), ":previous": previous(w.Holder, w.Version, EndFreed)},
 	}
 }
 
-// Retiring makes no item: one made here would be a number seeded at 0.
+// Retiring creates no item: one created here would be a node ID seeded at 0. It is
+// pinned on the revision of the pool that asked for it, so a late one cannot undo
+// what a later resize has done.
 func (w Retire) update() update {
-	u := update{set: "REMOVE retired", onlyIf: "attribute_exists(version)"}
+	u := update{
+		set:    "SET resize = :resize REMOVE retired",
+		onlyIf: "attribute_exists(version) AND (attribute_not_exists(resize) OR resize < :resize)",
+		values: attributes{":resize": num(w.Resize)},
+	}
 	if w.Retired {
-		u.set, u.values = "SET retired = :true", attributes{":true": boolean(true)}
+		u.set, u.values[":true"] = "SET retired = :true, resize = :resize", boolean(true)
 	}
 	return u
 }
@@ -126,89 +165,156 @@ func (w Retire) update() update {
 func (w Raise) update() update {
 	return update{
 		set:    "SET reserved_until = :to REMOVE holder, expires_at",
-		onlyIf: "attribute_exists(version) AND reserved_until < :to",
-		values: attributes{":to": millis(w.To)},
+		onlyIf: "version BETWEEN :zero AND :most AND reserved_until >= :zero AND reserved_until < :to",
+		values: attributes{":to": millis(w.To), ":zero": num(0), ":most": num(mostEver)},
 	}
 }
 
-// The writes of a pool's item are pinned on what their sender saw, and on the
-// format that it knows: what a newer release has written is left to it.
+// revised completes a change of an existing pool. It is pinned on the item format,
+// so items of another release are left to that release, and it counts the revision.
+func revised(u update) update {
+	u.set += ", revision = revision + :one" + u.remove
+	u.onlyIf = "item_format = :format AND revision >= :one AND " + u.onlyIf
+	u.values[":format"], u.values[":one"] = num(ItemFormat), num(1)
+	return u
+}
 
+// A pool is created once. A create that arrives late finds the item and changes
+// nothing, whatever has become of the pool since.
 func (w CreatePool) update() update {
 	u := update{
-		set:    "SET item_format = :format, pool_size = :size, open_groups = :open_groups, reserved_low = :reserved_low, created_at = :at",
+		set: "SET item_format = :format, pool_size = :size, open_groups = :open_groups, exclude_below = :exclude_below, created_at = :at, " +
+			"revision = :one, floor = :floor",
 		onlyIf: "attribute_not_exists(pool_group)",
-		values: attributes{":format": num(ItemFormat), ":size": num(w.Size), ":open_groups": num(w.OpenGroups), ":reserved_low": num(w.ReservedLow), ":at": millis(w.At)},
+		values: attributes{
+			":format": num(ItemFormat), ":size": num(w.Size), ":open_groups": num(w.OpenGroups), ":exclude_below": num(w.ExcludeBelow),
+			":at": millis(w.At), ":one": num(1), ":floor": millis(Latest(w.Floor, time.UnixMilli(0))),
+		},
+	}
+	if w.Layout != nil {
+		u.set += ", layout = :layout"
+		u.values[":layout"] = layoutMap(*w.Layout)
 	}
 	if w.NodeBits > 0 {
-		u.set += ", layouts = :layouts, widen_try = :zero, widen_from = :zero, widen_bits = :bits, widen_state = :done, widen_numbers = :numbers"
+		u.set += ", eras = :eras, widen_try = :zero, widen_from = :zero, widen_bits = :bits, widen_state = :done, widen_numbers = :numbers"
 		maps.Copy(u.values, attributes{
-			":layouts": layouts(snowflake.Era{From: time.UnixMilli(0), NodeBits: w.NodeBits}), ":zero": num(0), ":bits": num(w.NodeBits),
+			":eras": eraList(snowflake.Era{From: time.UnixMilli(0), NodeBits: w.NodeBits}), ":zero": num(0), ":bits": num(w.NodeBits),
 			":done": str(string(WidenDone)), ":numbers": num(w.Numbers),
 		})
 	}
 	return u
 }
 
+// Any agent may open a group, so this is pinned on the groups that it has seen, and
+// not on the revision: which groups are open decides only where agents look first.
 func (w OpenGroups) update() update {
-	return update{
+	return revised(update{
 		set:    "SET open_groups = :to",
-		onlyIf: "item_format = :format AND open_groups = :from",
-		values: attributes{":format": num(ItemFormat), ":from": num(w.From), ":to": num(w.To)},
-	}
+		onlyIf: "open_groups = :from",
+		values: attributes{":from": num(w.From), ":to": num(w.To)},
+	})
 }
 
+// A resize is pinned on the revision, not on the size: 8, 4, 8 is the same size
+// again, and a late resize must not undo what came after it. So is a change of the
+// layout, which must see everything that an agent has bound.
 func (w ResizePool) update() update {
-	return update{
+	return revised(update{
 		set:    "SET pool_size = :to, resized_at = :at",
-		onlyIf: "item_format = :format AND pool_size = :from",
-		values: attributes{":format": num(ItemFormat), ":from": num(w.From), ":to": num(w.To), ":at": millis(w.At)},
-	}
+		onlyIf: "revision = :revision",
+		values: attributes{":revision": num(w.Revision), ":to": num(w.To), ":at": millis(w.At)},
+	})
+}
+
+// The floor only grows, so a late or repeated write of it changes nothing that a
+// later one has asked for. That is all the pin that it needs.
+func (w RaiseFloor) update() update {
+	return revised(update{
+		set:    "SET floor = :to",
+		onlyIf: "floor < :to",
+		values: attributes{":to": millis(w.To)},
+	})
+}
+
+// The first agent that is about to stamp decides, once, and only for a layout that
+// holds every node ID of the pool. All others find its layout and take it. While an
+// operator replaces a layout nobody binds one.
+func (w BindLayout) update() update {
+	return revised(update{
+		set:    "SET layout = :layout",
+		onlyIf: "attribute_not_exists(layout) AND attribute_not_exists(layout_before) AND pool_size <= :nodes",
+		values: attributes{":layout": layoutMap(w.Layout), ":nodes": num(w.Layout.nodes())},
+	})
+}
+
+// Between these two writes of an operator the pool has no layout, so that nobody
+// begins to stamp; leasepool.Pool.SetLayout looks for claims meanwhile. Both are
+// pinned on the revision.
+func (w SuspendLayout) update() update {
+	return revised(update{
+		set:    "SET layout_before = layout",
+		remove: " REMOVE layout",
+		onlyIf: "revision = :revision AND attribute_exists(layout)",
+		values: attributes{":revision": num(w.Revision)},
+	})
+}
+
+func (w ReplaceLayout) update() update {
+	return revised(update{
+		set:    "SET layout = :layout",
+		remove: " REMOVE layout_before",
+		onlyIf: "revision = :revision AND attribute_exists(layout_before) AND pool_size <= :nodes",
+		values: attributes{":revision": num(w.Revision), ":layout": layoutMap(w.Layout), ":nodes": num(w.Layout.nodes())},
+	})
 }
 
 // The writes that change a width: widening.go says how they keep each other's
 // promises.
 
-// With a new try the one before it can no longer be committed.
+// With a new try the one before it can no longer be committed. It is pinned on
+// widen_numbers: E is later than everything that was reserved on these node IDs, and
+// while the try is open no others are added.
 func (w BeginWiden) update() update {
-	return update{
+	return revised(update{
 		set:    "SET widen_try = :try, widen_from = :from, widen_bits = :bits, widen_state = :open",
-		onlyIf: "item_format = :format AND widen_try = :before AND widen_state = :seen",
+		onlyIf: "widen_try = :before AND widen_state = :seen AND widen_numbers = :numbers",
 		values: attributes{
-			":format": num(ItemFormat), ":try": num(w.Try), ":before": num(w.Try - 1), ":seen": str(string(w.Seen)),
+			":numbers": num(w.Numbers),
+			":try":     num(w.Try), ":before": num(w.Try - 1), ":seen": str(string(w.Seen)),
 			":from": millis(w.From), ":bits": num(w.Bits), ":open": str(string(WidenOpen)),
 		},
-	}
+	})
 }
 
 // A void and a commit exclude each other.
 func (w VoidWiden) update() update {
-	return update{
+	return revised(update{
 		set:    "SET widen_state = :void",
-		onlyIf: "item_format = :format AND widen_try = :try AND widen_state = :open",
-		values: attributes{":format": num(ItemFormat), ":try": num(w.Try), ":open": str(string(WidenOpen)), ":void": str(string(WidenVoid))},
-	}
+		onlyIf: "widen_try = :try AND widen_state = :open",
+		values: attributes{":try": num(w.Try), ":open": str(string(WidenOpen)), ":void": str(string(WidenVoid))},
+	})
 }
 
+// Only a commit makes a width real, and only that of the try whose marks were seen.
 func (w CommitWiden) update() update {
-	return update{
-		set: "SET layouts = list_append(layouts, :layout), widen_state = :done",
-		onlyIf: "item_format = :format AND widen_try = :try AND widen_state = :open " +
+	return revised(update{
+		set: "SET eras = list_append(eras, :era), widen_state = :done",
+		onlyIf: "widen_try = :try AND widen_state = :open " +
 			"AND widen_from = :from AND widen_bits = :bits",
 		values: attributes{
-			":format": num(ItemFormat), ":try": num(w.Try), ":open": str(string(WidenOpen)), ":done": str(string(WidenDone)),
-			":from": millis(w.From), ":bits": num(w.Bits), ":layout": layouts(snowflake.Era{From: w.From, NodeBits: w.Bits}),
+			":try": num(w.Try), ":open": str(string(WidenOpen)), ":done": str(string(WidenDone)),
+			":from": millis(w.From), ":bits": num(w.Bits), ":era": eraList(snowflake.Era{From: w.From, NodeBits: w.Bits}),
 		},
-	}
+	})
 }
 
 // None come while a try is open: its widener has decided by then what to mark.
 func (w AddNumbers) update() update {
-	return update{
+	return revised(update{
 		set:    "SET widen_numbers = :to",
-		onlyIf: "item_format = :format AND widen_numbers = :from AND widen_try = :try AND widen_state <> :open",
-		values: attributes{":format": num(ItemFormat), ":from": num(w.From), ":to": num(w.To), ":try": num(w.Try), ":open": str(string(WidenOpen))},
-	}
+		onlyIf: "widen_numbers = :from AND widen_try = :try AND widen_state <> :open",
+		values: attributes{":from": num(w.From), ":to": num(w.To), ":try": num(w.Try), ":open": str(string(WidenOpen))},
+	})
 }
 
 // Nothing from E on is reserved at the moment of the mark, and after it only by
@@ -216,10 +322,10 @@ func (w AddNumbers) update() update {
 // makes one without the mark. Marks of an older try come too late.
 func (w Mark) update() update {
 	return update{
-		set: "SET layout = :try, version = if_not_exists(version, :zero), reserved_until = if_not_exists(reserved_until, :floor)",
-		onlyIf: "attribute_not_exists(pool_group) OR version >= :zero AND reserved_until < :from " +
-			"AND (attribute_not_exists(layout) OR layout < :try)",
-		values: attributes{":try": num(w.Try), ":zero": num(0), ":floor": millis(w.Floor), ":from": millis(w.From)},
+		set: "SET widen_try = :try, version = if_not_exists(version, :zero), reserved_until = if_not_exists(reserved_until, :floor)",
+		onlyIf: "attribute_not_exists(pool_group) OR version BETWEEN :zero AND :most AND reserved_until >= :zero AND reserved_until < :from " +
+			"AND (attribute_not_exists(widen_try) OR widen_try BETWEEN :zero AND :before)",
+		values: attributes{":most": num(mostEver), ":before": num(w.Try - 1), ":try": num(w.Try), ":zero": num(0), ":floor": millis(w.Floor), ":from": millis(w.From)},
 	}
 }
 
@@ -241,8 +347,19 @@ func stringMap(m map[string]string) types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: av}
 }
 
-// layouts is a list of one entry of the pool's history.
-func layouts(e snowflake.Era) types.AttributeValue {
+func layoutMap(l IDLayout) types.AttributeValue {
+	return &types.AttributeValueMemberM{Value: attributes{
+		"epoch_ms": num(l.EpochMS), "tick_ms": num(l.TickMS), "time_bits": num(int(l.TimeBits)), "node_bits": num(int(l.NodeBits)),
+		"sequence_bits": num(int(l.SequenceBits)), "node_last": boolean(l.NodeLast),
+	}}
+}
+
+func previous(session string, version int64, how Ending) types.AttributeValue {
+	return &types.AttributeValueMemberM{Value: attributes{"session": str(session), "version": num(version), "ended": str(string(how))}}
+}
+
+// eraList is a list of one entry of the pool's history.
+func eraList(e snowflake.Era) types.AttributeValue {
 	return &types.AttributeValueMemberL{Value: []types.AttributeValue{
 		&types.AttributeValueMemberM{Value: attributes{"from": millis(e.From), "node_bits": num(e.NodeBits)}},
 	}}

@@ -34,24 +34,43 @@ type leaseItem struct {
 	ExpiresAt     *int64            `dynamodbav:"expires_at,omitempty"`
 	NotBefore     *int64            `dynamodbav:"not_before,omitempty"`
 	ReservedUntil *int64            `dynamodbav:"reserved_until"`
-	Layout        int64             `dynamodbav:"layout,omitempty"`
+	WidenTry      int64             `dynamodbav:"widen_try,omitempty"`
 	Retired       *bool             `dynamodbav:"retired,omitempty"`
+	Resize        int64             `dynamodbav:"resize,omitempty"`
+	OnDemand      *bool             `dynamodbav:"on_demand,omitempty"`
+	Previous      *previousItem     `dynamodbav:"previous,omitempty"`
+	TakenFrom     string            `dynamodbav:"taken_from,omitempty"`
 	Metadata      map[string]string `dynamodbav:"metadata,omitempty"`
+}
+
+// previousItem is the last holder in a lease's item.
+type previousItem struct {
+	Session string `dynamodbav:"session"`
+	Version int64  `dynamodbav:"version"`
+	Ended   Ending `dynamodbav:"ended"`
 }
 
 // poolItem is the pool's own item.
 type poolItem struct {
-	Format      *int   `dynamodbav:"item_format"`
-	Size        *int   `dynamodbav:"pool_size"`
-	OpenGroups  int    `dynamodbav:"open_groups"`
-	ReservedLow int    `dynamodbav:"reserved_low"`
-	CreatedAt   *int64 `dynamodbav:"created_at"`
-	ResizedAt   *int64 `dynamodbav:"resized_at"`
+	Format       *int   `dynamodbav:"item_format"`
+	Size         *int   `dynamodbav:"pool_size"`
+	OpenGroups   int    `dynamodbav:"open_groups"`
+	ExcludeBelow int    `dynamodbav:"exclude_below"`
+	CreatedAt    *int64 `dynamodbav:"created_at"`
+	ResizedAt    *int64 `dynamodbav:"resized_at"`
+	Revision     *int64 `dynamodbav:"revision"`
+	Floor        *int64 `dynamodbav:"floor"`
 
-	Layouts []struct {
+	Layout       *IDLayout `dynamodbav:"layout"`
+	LayoutBefore *IDLayout `dynamodbav:"layout_before"`
+	Expect       int       `dynamodbav:"expect"`
+	Verdict      *verdict  `dynamodbav:"verdict"`
+	Measured     *measured `dynamodbav:"measured"`
+
+	Eras []struct {
 		From     *int64 `dynamodbav:"from"`
 		NodeBits int    `dynamodbav:"node_bits"`
-	} `dynamodbav:"layouts"`
+	} `dynamodbav:"eras"`
 	WidenTry     *int64     `dynamodbav:"widen_try"`
 	WidenFrom    *int64     `dynamodbav:"widen_from"`
 	WidenBits    int        `dynamodbav:"widen_bits"`
@@ -59,10 +78,24 @@ type poolItem struct {
 	WidenNumbers int        `dynamodbav:"widen_numbers"`
 }
 
+// verdict and measured are maps of the pool's item, in milliseconds.
+type verdict struct {
+	Region string `dynamodbav:"region"`
+	At     int64  `dynamodbav:"at"`
+	By     string `dynamodbav:"by"`
+	Safe   bool   `dynamodbav:"safe"`
+}
+
+type measured struct {
+	Held    int   `dynamodbav:"held"`
+	Cooling int   `dynamodbav:"cooling"`
+	At      int64 `dynamodbav:"at"`
+}
+
 // decodeLease reads a number's item; every doubt is a *CorruptError.
 func decodeLease(k Key, av attributes) (*Lease, error) {
 	var it leaseItem
-	corrupt := func(err error) (*Lease, error) { return nil, &CorruptError{k.Pool, k.NodeID, err} }
+	corrupt := func(err error) (*Lease, error) { return nil, &CorruptError{Pool: k.Pool, NodeID: k.NodeID, Err: err} }
 	if err := attributevalue.UnmarshalMap(av, &it); err != nil {
 		return corrupt(err)
 	}
@@ -75,8 +108,10 @@ func decodeLease(k Key, av attributes) (*Lease, error) {
 		return corrupt(fmt.Errorf("version is %s", show(it.Version)))
 	case it.ReservedUntil == nil || !plausible(*it.ReservedUntil):
 		return corrupt(fmt.Errorf("reserved_until is %s", show(it.ReservedUntil)))
-	case it.Renewal < 0 || it.Renewal > mostEver || it.LeaseMS < 0 || it.LeaseMS > MaxTTL.Milliseconds() || it.Layout < 0:
-		return corrupt(fmt.Errorf("renewal %d, lease_ms %d or layout %d is out of range", it.Renewal, it.LeaseMS, it.Layout))
+	case it.Renewal < 0 || it.Renewal > mostEver || it.LeaseMS < 0 || it.LeaseMS > MaxTTL.Milliseconds():
+		return corrupt(fmt.Errorf("renewal %d or lease_ms %d is out of range", it.Renewal, it.LeaseMS))
+	case it.WidenTry < 0 || it.WidenTry > mostEver || it.Resize < 0 || it.Resize > mostEver:
+		return corrupt(fmt.Errorf("widen_try %d or resize %d is out of range", it.WidenTry, it.Resize))
 	case it.NotBefore != nil && !plausible(*it.NotBefore):
 		return corrupt(fmt.Errorf("not_before is %s", show(it.NotBefore)))
 	case it.Holder != nil && (*it.Holder == "" || *it.Version == 0 || it.NotBefore == nil || av["renewal"] == nil):
@@ -87,7 +122,11 @@ func decodeLease(k Key, av attributes) (*Lease, error) {
 	l := &Lease{
 		Pool: k.Pool, NodeID: k.NodeID, Task: it.Task, Version: *it.Version, Renewal: it.Renewal,
 		TTL: time.Duration(it.LeaseMS) * time.Millisecond, NotBefore: fromMS(it.NotBefore), ReservedUntil: fromMS(it.ReservedUntil),
-		ExpiresAt: fromMS(it.ExpiresAt), Layout: it.Layout, Retired: it.Retired != nil, Metadata: it.Metadata,
+		ExpiresAt: fromMS(it.ExpiresAt), WidenTry: it.WidenTry, Retired: it.Retired != nil, Metadata: it.Metadata,
+		Resize: it.Resize, OnDemand: it.OnDemand != nil && *it.OnDemand, TakenFrom: it.TakenFrom,
+	}
+	if it.Previous != nil {
+		l.Previous = &Previous{it.Previous.Session, it.Previous.Version, it.Previous.Ended}
 	}
 	if it.Holder != nil {
 		l.Holder = *it.Holder
@@ -99,43 +138,66 @@ func decodeLease(k Key, av attributes) (*Lease, error) {
 func decodePool(pool string, av attributes) (*PoolItem, error) {
 	var it poolItem
 	if err := attributevalue.UnmarshalMap(av, &it); err != nil {
-		return nil, &CorruptError{pool, poolNode, err}
+		return nil, &CorruptError{Pool: pool, NodeID: poolNode, Err: err}
 	}
 	switch {
 	case it.Format == nil:
-		return nil, &CorruptError{pool, poolNode, errors.New("item_format is missing")}
+		return nil, &CorruptError{Pool: pool, NodeID: poolNode, Err: errors.New("item_format is missing")}
 	case *it.Format != ItemFormat:
-		return nil, fmt.Errorf("%w: pool %q has item format %d, this release knows %d: upgrade this program", ErrItemFormat, pool, *it.Format, ItemFormat)
-	case it.Size == nil || *it.Size < 1 || *it.Size > MaxPoolSize || it.OpenGroups < 0 || it.ReservedLow < 0 || it.ReservedLow >= *it.Size:
-		return nil, &CorruptError{pool, poolNode, fmt.Errorf("pool_size %s, open_groups %d, reserved_low %d", show(it.Size), it.OpenGroups, it.ReservedLow)}
+		return nil, refusedFormat(pool, *it.Format)
+	case it.Size == nil || *it.Size < 1 || *it.Size > MaxPoolSize || it.OpenGroups < 0 || it.ExcludeBelow < 0 || it.ExcludeBelow >= *it.Size:
+		return nil, &CorruptError{Pool: pool, NodeID: poolNode, Err: fmt.Errorf("pool_size %s, open_groups %d, exclude_below %d", show(it.Size), it.OpenGroups, it.ExcludeBelow)}
+	}
+	if it.Revision == nil || *it.Revision < 1 || *it.Revision > mostEver || it.Floor == nil || !plausible(*it.Floor) {
+		return nil, &CorruptError{Pool: pool, NodeID: poolNode, Err: fmt.Errorf("revision is %s, floor is %s", show(it.Revision), show(it.Floor))}
+	}
+	for _, l := range []*IDLayout{it.Layout, it.LayoutBefore} {
+		if l != nil && l.Snowflake().Validate() != nil {
+			return nil, &CorruptError{Pool: pool, NodeID: poolNode, Err: fmt.Errorf("layout is %+v", *l)}
+		}
 	}
 	p := &PoolItem{
-		Pool: pool, Format: *it.Format, Size: *it.Size, OpenGroups: it.OpenGroups, ReservedLow: it.ReservedLow,
-		CreatedAt: fromMS(it.CreatedAt), ResizedAt: fromMS(it.ResizedAt),
+		Pool: pool, Format: *it.Format, Size: *it.Size, OpenGroups: it.OpenGroups, ExcludeBelow: it.ExcludeBelow,
+		CreatedAt: fromMS(it.CreatedAt), ResizedAt: fromMS(it.ResizedAt), Revision: *it.Revision, Floor: fromMS(it.Floor), Layout: it.Layout, LayoutBefore: it.LayoutBefore, Expect: it.Expect,
+	}
+	if v := it.Verdict; v != nil {
+		p.Verdict = &Verdict{Region: v.Region, At: time.UnixMilli(v.At).UTC(), By: v.By, Safe: v.Safe}
+	}
+	if m := it.Measured; m != nil {
+		p.Measured = &Measured{Held: m.Held, Cooling: m.Cooling, At: time.UnixMilli(m.At).UTC()}
 	}
 	if err := it.widths(p); err != nil {
-		return nil, &CorruptError{pool, poolNode, err}
+		return nil, &CorruptError{Pool: pool, NodeID: poolNode, Err: err}
 	}
 	return p, nil
 }
 
+// refusedFormat says what to do with a pool whose items this release must not use.
+func refusedFormat(pool string, format int) error {
+	remedy := "upgrade this program"
+	if format < ItemFormat {
+		remedy = "stop its fleet, seed a new pool whose floor is later than every ID of the old one (nodelease seed --pool NEW --floor TIME), and start the fleet there"
+	}
+	return fmt.Errorf("%w: pool %q has item format %d, this release knows only %d: %s", ErrItemFormat, pool, format, ItemFormat, remedy)
+}
+
 // widths reads the attributes that only a narrow pool has: all of them or none.
 func (it poolItem) widths(p *PoolItem) error {
-	if len(it.Layouts) == 0 {
+	if len(it.Eras) == 0 {
 		if it.WidenTry != nil || it.WidenFrom != nil || it.WidenBits != 0 || it.WidenState != "" || it.WidenNumbers != 0 {
-			return errors.New("it has a widening and no layouts")
+			return errors.New("it has a widening and no eras")
 		}
 		return nil
 	}
-	for i, l := range it.Layouts {
-		if l.From == nil || !plausible(*l.From) || l.NodeBits < 1 || l.NodeBits > 16 || i > 0 && *l.From <= *it.Layouts[i-1].From {
-			return fmt.Errorf("layouts: number %d has %d node bits from %s", i, l.NodeBits, show(l.From))
+	for i, l := range it.Eras {
+		if l.From == nil || !plausible(*l.From) || l.NodeBits < 1 || l.NodeBits > 16 || i > 0 && *l.From <= *it.Eras[i-1].From {
+			return fmt.Errorf("eras: number %d has %d node bits from %s", i, l.NodeBits, show(l.From))
 		}
 		p.Eras = append(p.Eras, snowflake.Era{From: fromMS(l.From), NodeBits: l.NodeBits})
 	}
 	known := it.WidenState == WidenOpen || it.WidenState == WidenVoid || it.WidenState == WidenDone
 	if it.WidenTry == nil || *it.WidenTry < 0 || *it.WidenTry > mostEver || it.WidenFrom == nil || !plausible(*it.WidenFrom) || !known ||
-		it.WidenBits < 1 || it.WidenBits > 16 || it.WidenNumbers < 0 || it.WidenNumbers > 1<<p.Bits() {
+		it.WidenBits < 1 || it.WidenBits > 16 || it.WidenNumbers <= it.ExcludeBelow || it.WidenNumbers > 1<<p.Bits() {
 		return fmt.Errorf("widen_try %s, widen_from %s, widen_bits %d, widen_state %q, widen_numbers %d", show(it.WidenTry), show(it.WidenFrom), it.WidenBits, it.WidenState, it.WidenNumbers)
 	}
 	p.Widening = Widening{Try: *it.WidenTry, From: fromMS(it.WidenFrom), Bits: it.WidenBits, State: it.WidenState}
@@ -160,7 +222,7 @@ func rawKey(group string, node int) attributes {
 
 // mostEver is more than a number ever changes hands, or is renewed. What is larger
 // would overflow when it grows.
-const mostEver = 1 << 53
+const mostEver = 1<<53 - 1
 
 // plausible bounds the milliseconds that an item may hold: from 1970 to 9999.
 func plausible(ms int64) bool { return ms >= 0 && ms < 253402300800000 }

@@ -90,7 +90,7 @@ func strange(data []byte, names ...string) attributes {
 }
 
 func strangeItem(data []byte) attributes {
-	av := strange(data, "holder", "task", "version", "renewal", "expires_at", "lease_ms", "not_before", "reserved_until", "layout", "retired", "metadata")
+	av := strange(data, "holder", "task", "version", "renewal", "expires_at", "lease_ms", "not_before", "reserved_until", "widen_try", "retired", "metadata")
 	for name, v := range itemKey(Key{"p", fuzzNode}) {
 		av[name] = v
 	}
@@ -113,6 +113,17 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // fuzzTable is a table on an embedded server with three numbers.
 func fuzzTable(f *testing.F) (*dynamodb.Client, *DynamoDB) {
+	client, s := newTable(f)
+	for _, n := range []int{fuzzNode - 1, fuzzNode + 1} {
+		if res, err := s.Write(context.Background(), Seed{Key: Key{"p", n}, Floor: time.UnixMilli(1795219200000)}); err != nil || !res.Applied {
+			f.Fatal(res, err)
+		}
+	}
+	return client, s
+}
+
+// newTable makes a table on an embedded server.
+func newTable(f testing.TB) (*dynamodb.Client, *DynamoDB) {
 	server, err := embeddeddb.New(embeddeddb.Options{})
 	if err != nil {
 		f.Fatal(err)
@@ -135,13 +146,7 @@ func fuzzTable(f *testing.F) (*dynamodb.Client, *DynamoDB) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	s := NewDynamoDB(client, "leases")
-	for _, n := range []int{fuzzNode - 1, fuzzNode + 1} {
-		if res, err := s.Write(context.Background(), Seed{Key: Key{"p", n}, Floor: time.UnixMilli(1795219200000)}); err != nil || !res.Applied {
-			f.Fatal(res, err)
-		}
-	}
-	return client, s
+	return client, NewDynamoDB(client, "leases")
 }
 
 // Whatever stands in an item: reading gives a lease that makes sense or a
@@ -203,8 +208,8 @@ func FuzzItem(f *testing.F) {
 	})
 }
 
-// sound tells whether that of an item is in order on which the uniqueness of IDs
-// rests. The rest (task, renewal, metadata, …) is written anew by each claim.
+// sound reports whether the attributes on which the uniqueness of IDs rests are in
+// order. Each claim rewrites the others (task, renewal, metadata, …).
 func sound(av attributes) bool {
 	core := itemKey(Key{"p", fuzzNode})
 	for _, name := range []string{"version", "reserved_until"} {
@@ -216,9 +221,9 @@ func sound(av attributes) bool {
 	return err == nil
 }
 
-// mustNotHeal tells the writes that would take over a reserved_until or a version
-// that they know nothing of. The holder's own writes know better than the item,
-// and an operator who raises means to mend.
+// mustNotHeal reports whether a write would take over a reserved_until or a version
+// that it does not know. The holder's own writes know better than the item, and an
+// operator's raise is meant as a repair.
 func mustNotHeal(w Write) bool {
 	switch w.(type) {
 	case Claim, Seed:
@@ -246,15 +251,16 @@ func fuzzWrites(k Key, l *Lease) []Write {
 	now := time.UnixMilli(1795219300000)
 	return []Write{
 		claimAt(k, now),
-		Renew{Key: k, Session: session, Version: l.Version, Renewal: l.Renewal + 1, ExpiresAt: now, ReservedUntil: now.Add(time.Second)},
-		Renew{Key: k, Session: session, Version: l.Version, Renewal: l.Renewal + 1, ExpiresAt: now, ReservedUntil: now.Add(time.Second), Metadata: map[string]string{"zone": "b"}},
+		Renew{Key: k, Session: session, Version: l.Version, Renewal: l.Renewal + 1, ExpiresAt: now, ReservedUntil: now.Add(time.Second), Confirmed: l.ReservedUntil},
+		Renew{Key: k, Session: session, Version: l.Version, Renewal: l.Renewal + 1, ExpiresAt: now, ReservedUntil: now.Add(time.Second), Confirmed: now, Asked: []time.Time{l.ReservedUntil}, Metadata: map[string]string{"zone": "b"}},
 		Seed{Key: k, Floor: now},
-		Release{Key: k, Session: session, Version: l.Version, ReservedUntil: now},
+		Release{Key: k, Session: session, Version: l.Version, Renewal: l.Renewal, ReservedUntil: now},
 		Abandon{k, session},
 		Reap{Key: k, Holder: session, Version: l.Version, Renewal: l.Renewal},
-		ForceRelease{k, l.Version},
-		Retire{k, true},
-		Retire{k, false},
+		ForceRelease{k, l.Version, session},
+		FreeCopy{k, session, l.Version, l.Renewal, now},
+		Retire{k, true, 1},
+		Retire{k, false, 1},
 		Raise{k, now},
 	}
 }
@@ -269,7 +275,7 @@ func plausibleLease(t *testing.T, l *Lease, err error) {
 		}
 	case l == nil:
 		t.Fatal("the item is not there")
-	case l.Version < 0, l.Renewal < 0, l.TTL < 0, l.Layout < 0, l.ReservedUntil.IsZero(), (l.Holder == "") != l.ExpiresAt.IsZero(), l.Holder != "" && l.NotBefore.IsZero():
+	case l.Version < 0, l.Renewal < 0, l.TTL < 0, l.WidenTry < 0, l.ReservedUntil.IsZero(), (l.Holder == "") != l.ExpiresAt.IsZero(), l.Holder != "" && l.NotBefore.IsZero():
 		t.Fatalf("taken for a lease: %+v", l)
 	}
 }
@@ -280,7 +286,7 @@ func FuzzPoolItem(f *testing.F) {
 	f.Add([]byte{10, 10, 1, 10, 10, 100, 10, 3, 10, 10, 99})
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		av := strange(data, "item_format", "pool_size", "open_groups", "reserved_low", "created_at", "resized_at")
+		av := strange(data, "item_format", "pool_size", "open_groups", "exclude_below", "created_at", "resized_at", "revision", "floor")
 		p, err := decodePool("p", av)
 		var corrupt *CorruptError
 		if err != nil {

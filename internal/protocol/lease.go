@@ -39,13 +39,48 @@ type Lease struct {
 	// when free.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 
-	// Layout is the number of the last widening try that the item was marked
-	// with; 0 is none.
-	Layout int64 `json:"layout,omitempty"`
+	// WidenTry is the latest widening try that the item was marked with; 0 is none.
+	WidenTry int64 `json:"widen_try,omitempty"`
 	// Retired numbers are out of use since the pool was made smaller.
 	Retired bool `json:"retired,omitempty"`
+	// Resize is the revision of the pool whose resize last retired this node ID or
+	// took it back into use; 0 if none did.
+	Resize int64 `json:"resize,omitempty"`
+	// OnDemand holders renew only when the node ID is used.
+	OnDemand bool `json:"on_demand,omitempty"`
+	// Previous is the last holder whose lease was released, reaped or freed, and
+	// TakenFrom the session whose expired lease the last claim took over, empty if
+	// it found the node ID free. See [Lease.Predecessor].
+	Previous  *Previous `json:"previous,omitempty"`
+	TakenFrom string    `json:"taken_from,omitempty"`
 	// Metadata is what the holder says of itself (address, zone, build).
 	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// Previous is a holder whose lease has ended.
+type Previous struct {
+	Session string `json:"session"`
+	Version int64  `json:"version"`
+	Ended   Ending `json:"ended"`
+}
+
+// Ending is how a lease ended.
+type Ending string
+
+// The endings of a lease.
+const (
+	EndReleased Ending = "released" // its holder gave it back
+	EndExpired  Ending = "expired"  // it ran out, and was claimed or reaped
+	EndFreed    Ending = "freed"    // an operator or a raise ended it
+)
+
+// Predecessor returns the last holder before the present one, or, of a free node
+// ID, the last one; nil if it is not known.
+func (l Lease) Predecessor() *Previous {
+	if l.TakenFrom != "" {
+		return &Previous{Session: l.TakenFrom, Version: l.Version - 1, Ended: EndExpired}
+	}
+	return l.Previous
 }
 
 // State is what a number is at a moment, to a reader whose clock says now.
@@ -79,5 +114,9 @@ func (l Lease) State(now time.Time) State {
 // Clone copies the lease so that its reader cannot change the store's.
 func (l Lease) Clone() Lease {
 	l.Metadata = maps.Clone(l.Metadata)
+	if l.Previous != nil {
+		p := *l.Previous
+		l.Previous = &p
+	}
 	return l
 }

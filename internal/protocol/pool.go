@@ -32,14 +32,29 @@ type PoolItem struct {
 	Size   int    `json:"pool_size"`   // node IDs are below it
 	// OpenGroups is how many groups, lowest first, a first guess falls into.
 	OpenGroups int `json:"open_groups"`
-	// ReservedLow numbers, the lowest, are never leased: for what is not managed.
-	ReservedLow int       `json:"reserved_low"`
-	CreatedAt   time.Time `json:"created_at,omitzero"`
-	ResizedAt   time.Time `json:"resized_at,omitzero"`
+	// ExcludeBelow numbers, the lowest, are never leased: for what is not managed.
+	ExcludeBelow int       `json:"exclude_below"`
+	CreatedAt    time.Time `json:"created_at,omitzero"`
+	ResizedAt    time.Time `json:"resized_at,omitzero"`
+
+	// Revision grows by one with every change of the pool, except of Verdict and
+	// Measured. Each write of an operator is conditioned on the revision it has seen.
+	Revision int64 `json:"revision"`
+	// Floor never goes back. Every node ID that is created later begins after it.
+	Floor time.Time `json:"floor,omitzero"`
+	// Layout is the layout of the pool's IDs; nil until one is seeded or bound.
+	Layout *IDLayout `json:"layout,omitempty"`
+	// LayoutBefore is the layout that an operator is about to replace: nobody makes
+	// IDs until that is done.
+	LayoutBefore *IDLayout `json:"layout_before,omitempty"`
+	// Expect is how many holders are expected; 0 is unknown.
+	Expect   int       `json:"expect,omitempty"`
+	Verdict  *Verdict  `json:"verdict,omitempty"`
+	Measured *Measured `json:"measured,omitempty"`
 
 	// Eras are the widths that the node IDs of a narrow pool have had; see
 	// leasepool.Spec. They take its IDs apart: [snowflake.Eras.Decompose].
-	Eras snowflake.Eras `json:"layouts,omitempty"`
+	Eras snowflake.Eras `json:"eras,omitempty"`
 	// Numbers of a narrow pool are there or may come to be: those below it.
 	Numbers int `json:"widen_numbers,omitempty"`
 	// Widening is the latest try to change the width of a narrow pool.
@@ -50,8 +65,54 @@ type PoolItem struct {
 	ServerTime time.Time `json:"-"`
 }
 
-// ItemFormat is the format of the items that this package reads and writes.
-const ItemFormat = 1
+// ItemFormat is the format of the items that this package reads and writes. It
+// grows only when an older release must not ignore a change; docs/items.md lists
+// every item and attribute.
+const ItemFormat = 2
+
+// Verdict is the last answer to whether the table is safe for leases.
+type Verdict struct {
+	Region string    `json:"region"`
+	At     time.Time `json:"at"`
+	By     string    `json:"by"`
+	Safe   bool      `json:"safe"`
+}
+
+// Measured is the last count of the pool's node IDs.
+type Measured struct {
+	Held    int       `json:"held"`
+	Cooling int       `json:"cooling"`
+	At      time.Time `json:"at"`
+}
+
+// IDLayout is an ID layout as the pool's item keeps it. It compares with ==.
+type IDLayout struct {
+	EpochMS      int64 `json:"epoch_ms" dynamodbav:"epoch_ms"`
+	TickMS       int64 `json:"tick_ms" dynamodbav:"tick_ms"`
+	TimeBits     uint8 `json:"time_bits" dynamodbav:"time_bits"`
+	NodeBits     uint8 `json:"node_bits" dynamodbav:"node_bits"`
+	SequenceBits uint8 `json:"sequence_bits" dynamodbav:"sequence_bits"`
+	NodeLast     bool  `json:"node_last" dynamodbav:"node_last"`
+}
+
+// nodes is how many node IDs the layout has room for.
+func (l IDLayout) nodes() int { return 1 << l.NodeBits }
+
+// LayoutOf converts a generator's layout to the form that the pool's item keeps.
+func LayoutOf(l snowflake.Layout) IDLayout {
+	return IDLayout{
+		EpochMS: l.Epoch.UnixMilli(), TickMS: l.Tick.Milliseconds(),
+		TimeBits: l.TimeBits, NodeBits: l.NodeBits, SequenceBits: l.SequenceBits, NodeLast: l.NodeLast,
+	}
+}
+
+// Snowflake converts the stored layout to a generator's.
+func (l IDLayout) Snowflake() snowflake.Layout {
+	return snowflake.Layout{
+		Epoch: time.UnixMilli(l.EpochMS).UTC(), Tick: time.Duration(l.TickMS) * time.Millisecond,
+		TimeBits: l.TimeBits, NodeBits: l.NodeBits, SequenceBits: l.SequenceBits, NodeLast: l.NodeLast,
+	}
+}
 
 // Groups is how many groups the pool has.
 func (p PoolItem) Groups() int { return (p.Size + GroupSize - 1) / GroupSize }
@@ -70,7 +131,7 @@ func (p PoolItem) UsableGroups() int { return (p.Limit() + GroupSize - 1) / Grou
 // GroupsOpen is the first and the last group that numbers are leased in. Where
 // all that is open is reserved, the next one counts too.
 func (p PoolItem) GroupsOpen() (first, last int) {
-	first = p.ReservedLow / GroupSize
+	first = p.ExcludeBelow / GroupSize
 	return first, max(first, min(p.OpenGroups, p.UsableGroups())-1)
 }
 
@@ -78,5 +139,5 @@ func (p PoolItem) GroupsOpen() (first, last int) {
 // never empty.
 func (p PoolItem) Open() (low, high int) {
 	_, last := p.GroupsOpen()
-	return p.ReservedLow, min(p.Limit(), (last+1)*GroupSize)
+	return p.ExcludeBelow, min(p.Limit(), (last+1)*GroupSize)
 }

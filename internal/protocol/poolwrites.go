@@ -14,9 +14,10 @@ type PoolWrite interface {
 
 // CreatePool makes the pool's item.
 type CreatePool struct {
-	Pool                          string
-	Size, OpenGroups, ReservedLow int
-	At                            time.Time
+	Pool                           string
+	Size, OpenGroups, ExcludeBelow int
+	At, Floor                      time.Time
+	Layout                         *IDLayout // nil: the first agent that is about to stamp binds one
 	// NodeBits is the first width of a narrow pool; else 0. Numbers are those that
 	// it can hold, or fewer.
 	NodeBits, Numbers int
@@ -30,7 +31,7 @@ func (w CreatePool) Apply(old *PoolItem) (PoolItem, bool) {
 	if old != nil {
 		return PoolItem{}, false
 	}
-	p := PoolItem{Pool: w.Pool, Format: ItemFormat, Size: w.Size, OpenGroups: w.OpenGroups, ReservedLow: w.ReservedLow, CreatedAt: Trunc(w.At)}
+	p := PoolItem{Pool: w.Pool, Format: ItemFormat, Size: w.Size, OpenGroups: w.OpenGroups, ExcludeBelow: w.ExcludeBelow, CreatedAt: Trunc(w.At), Revision: 1, Floor: Trunc(Latest(w.Floor, time.UnixMilli(0))), Layout: w.Layout}
 	if w.NodeBits > 0 {
 		ever := time.UnixMilli(0).UTC()
 		p.Eras = snowflake.Eras{{From: ever, NodeBits: w.NodeBits}}
@@ -56,14 +57,16 @@ func (w OpenGroups) Apply(old *PoolItem) (PoolItem, bool) {
 	}
 	p := *old
 	p.OpenGroups = w.To
+	p.Revision++
 	return p, true
 }
 
-// ResizePool changes how many numbers the pool has. Seeding or retiring them
+// ResizePool changes how many node IDs the pool has. Seeding or retiring them
 // follows; see leasepool.Pool.Resize.
 type ResizePool struct {
 	Pool     string
-	From, To int
+	Revision int64 // as seen
+	To       int
 	At       time.Time
 }
 
@@ -72,10 +75,94 @@ func (w ResizePool) PoolName() string { return w.Pool }
 
 // Apply implements [PoolWrite].
 func (w ResizePool) Apply(old *PoolItem) (PoolItem, bool) {
-	if old == nil || old.Size != w.From {
+	if old == nil || old.Revision != w.Revision {
 		return PoolItem{}, false
 	}
 	p := *old
 	p.Size, p.ResizedAt = w.To, Trunc(w.At)
+	p.Revision++
+	return p, true
+}
+
+// RaiseFloor moves the floor of the pool on. Node IDs that are created later begin
+// after it.
+type RaiseFloor struct {
+	Pool string
+	To   time.Time
+}
+
+// PoolName implements [PoolWrite].
+func (w RaiseFloor) PoolName() string { return w.Pool }
+
+// Apply implements [PoolWrite].
+func (w RaiseFloor) Apply(old *PoolItem) (PoolItem, bool) {
+	if old == nil || !old.Floor.Before(Trunc(w.To)) {
+		return PoolItem{}, false
+	}
+	p := *old
+	p.Floor = Trunc(w.To)
+	p.Revision++
+	return p, true
+}
+
+// BindLayout gives a pool without a layout the layout of all of its IDs.
+type BindLayout struct {
+	Pool   string
+	Layout IDLayout
+}
+
+// PoolName implements [PoolWrite].
+func (w BindLayout) PoolName() string { return w.Pool }
+
+// Apply implements [PoolWrite].
+func (w BindLayout) Apply(old *PoolItem) (PoolItem, bool) {
+	if old == nil || old.Layout != nil || old.LayoutBefore != nil || old.Size > w.Layout.nodes() {
+		return PoolItem{}, false
+	}
+	p := *old
+	p.Layout = &w.Layout
+	p.Revision++
+	return p, true
+}
+
+// SuspendLayout lets nobody begin to make IDs until [ReplaceLayout].
+type SuspendLayout struct {
+	Pool     string
+	Revision int64 // as seen
+}
+
+// PoolName implements [PoolWrite].
+func (w SuspendLayout) PoolName() string { return w.Pool }
+
+// Apply implements [PoolWrite].
+func (w SuspendLayout) Apply(old *PoolItem) (PoolItem, bool) {
+	if old == nil || old.Revision != w.Revision || old.Layout == nil {
+		return PoolItem{}, false
+	}
+	p := *old
+	p.Layout, p.LayoutBefore = nil, old.Layout
+	p.Revision++
+	return p, true
+}
+
+// ReplaceLayout ends what [SuspendLayout] began, with another layout or with the
+// one before.
+type ReplaceLayout struct {
+	Pool     string
+	Revision int64 // as seen
+	Layout   IDLayout
+}
+
+// PoolName implements [PoolWrite].
+func (w ReplaceLayout) PoolName() string { return w.Pool }
+
+// Apply implements [PoolWrite].
+func (w ReplaceLayout) Apply(old *PoolItem) (PoolItem, bool) {
+	if old == nil || old.Revision != w.Revision || old.LayoutBefore == nil || old.Size > w.Layout.nodes() {
+		return PoolItem{}, false
+	}
+	p := *old
+	p.Layout, p.LayoutBefore = &w.Layout, nil
+	p.Revision++
 	return p, true
 }

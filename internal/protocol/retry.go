@@ -33,7 +33,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 }
 
 // Retry calls fn, each time for at most CallLimit, until it answers, ctx
-// ends, or the error is one that no retry mends. It is for requests that may be
+// ends, or the error is one that no retry fixes. It is for requests that may be
 // repeated whatever became of the earlier ones.
 func Retry[T any](ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	var before error // what went wrong before ctx ended

@@ -2,15 +2,15 @@ package protocol
 
 import "context"
 
-// Store is where the items live. The one that counts is [NewDynamoDB];
-// leasetest.NewMemory is for tests. Both pass protocoltest.Conformance.
+// Store keeps the items. NewDynamoDB is the production store; leasetest.NewMemory is
+// for tests. Both pass protocoltest.Conformance.
 //
-// An error whose outcome is unknown (time-out, 5xx) may be followed by the
-// write all the same, even much later. Errors that no retry mends are one of
-// the sentinels of this package; a *[CorruptError] concerns one item.
+// After an error whose outcome is unknown (time-out, 5xx) the write may still be
+// applied, even much later. Errors that no retry fixes are one of the sentinels of
+// this package; a *[CorruptError] concerns one item.
 type Store interface {
-	// Check tells whether the table can keep leases: it exists, has our keys and
-	// no unsafe replication. It costs no read units.
+	// Check returns an error unless the table can keep leases: it exists, has our
+	// keys and no unsafe replication. It costs no read units.
 	Check(ctx context.Context) error
 	// PoolItem reads a pool's item, strongly consistent; ErrPoolNotSeeded.
 	PoolItem(ctx context.Context, pool string) (PoolItem, error)
@@ -22,6 +22,11 @@ type Store interface {
 	Write(ctx context.Context, w Write) (Result, error)
 	// WritePool does one conditional write of a pool's item, with one attempt.
 	WritePool(ctx context.Context, w PoolWrite) (PoolResult, error)
+	// ReaperMemory reads what the pool's reaper remembers, strongly consistent;
+	// without a revision where that is nothing.
+	ReaperMemory(ctx context.Context, pool string) (ReaperMemory, error)
+	// WriteReaperMemory does one conditional write of it, with one attempt.
+	WriteReaperMemory(ctx context.Context, w MemoryWrite) (applied bool, err error)
 }
 
 // Group is what one group of numbers holds.

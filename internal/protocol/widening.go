@@ -22,7 +22,7 @@ import (
 // try k. While k is open, who knows of it reserves nothing from E on, and stamps
 // the old width. A number is marked only while nothing from E on is reserved. So
 // when all are marked, nobody can stamp E or later without having read the pool's
-// item again, after the commit. docs/spec/Widening.tla is this, with its mutants.
+// item again, after the commit. proof/spec/Widening.tla is this, with its mutants.
 
 // Widening is the latest try to change the width of a pool's node IDs. It is the
 // zero value where the width is fixed.
@@ -43,7 +43,7 @@ const (
 	WidenDone WidenState = "done"
 )
 
-// Narrow tells whether the width follows the open groups.
+// Narrow reports whether the width follows the open groups.
 func (p PoolItem) Narrow() bool { return len(p.Eras) > 0 }
 
 // Bits is the width that was committed last.
@@ -88,6 +88,9 @@ type BeginWiden struct {
 	Seen WidenState
 	From time.Time
 	Bits int
+	// Numbers as seen: all of them are to be marked, and no reservation on them is
+	// beyond From.
+	Numbers int
 }
 
 // PoolName implements [PoolWrite].
@@ -95,11 +98,12 @@ func (w BeginWiden) PoolName() string { return w.Pool }
 
 // Apply implements [PoolWrite].
 func (w BeginWiden) Apply(old *PoolItem) (PoolItem, bool) {
-	if old == nil || !old.Narrow() || old.Widening.Try != w.Try-1 || old.Widening.State != w.Seen {
+	if old == nil || !old.Narrow() || old.Widening.Try != w.Try-1 || old.Widening.State != w.Seen || old.Numbers != w.Numbers {
 		return PoolItem{}, false
 	}
 	p := *old
 	p.Widening = Widening{Try: w.Try, From: Trunc(w.From), Bits: w.Bits, State: WidenOpen}
+	p.Revision++
 	return p, true
 }
 
@@ -119,6 +123,7 @@ func (w VoidWiden) Apply(old *PoolItem) (PoolItem, bool) {
 	}
 	p := *old
 	p.Widening.State = WidenVoid
+	p.Revision++
 	return p, true
 }
 
@@ -142,6 +147,7 @@ func (w CommitWiden) Apply(old *PoolItem) (PoolItem, bool) {
 	p := *old
 	p.Eras = append(slices.Clone(p.Eras), snowflake.Era{From: Trunc(w.From), NodeBits: w.Bits})
 	p.Widening.State = WidenDone
+	p.Revision++
 	return p, true
 }
 
@@ -163,6 +169,7 @@ func (w AddNumbers) Apply(old *PoolItem) (PoolItem, bool) {
 	}
 	p := *old
 	p.Numbers = w.To
+	p.Revision++
 	return p, true
 }
 
@@ -177,12 +184,12 @@ type Mark struct {
 // Apply implements [Write].
 func (w Mark) Apply(old *Lease) (Lease, bool) {
 	if old == nil {
-		return Lease{Pool: w.Pool, NodeID: w.NodeID, ReservedUntil: Trunc(w.Floor), Layout: w.Try}, true
+		return Lease{Pool: w.Pool, NodeID: w.NodeID, ReservedUntil: Trunc(w.Floor), WidenTry: w.Try}, true
 	}
-	if old.Layout >= w.Try || !old.ReservedUntil.Before(Trunc(w.From)) {
+	if old.WidenTry >= w.Try || !old.ReservedUntil.Before(Trunc(w.From)) {
 		return Lease{}, false
 	}
 	l := old.Clone()
-	l.Layout = w.Try
+	l.WidenTry = w.Try
 	return l, true
 }

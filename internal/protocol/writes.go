@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -11,7 +12,7 @@ type Key struct {
 	NodeID int
 }
 
-// Item gives the key itself; every write has it by embedding.
+// Item returns the key itself; every write embeds it.
 func (k Key) Item() Key { return k }
 
 // Write is one conditional write of a number's item, as a value. The DynamoDB
@@ -21,7 +22,7 @@ func (k Key) Item() Key { return k }
 // together by protocoltest.Conformance.
 type Write interface {
 	Item() Key
-	// Apply gives the item as the write would leave it, or false when its
+	// Apply returns the item as the write would leave it, or false when its
 	// condition refuses. old is nil where there is no item, and is not changed.
 	Apply(old *Lease) (Lease, bool)
 }
@@ -31,8 +32,8 @@ type Write interface {
 type Seed struct {
 	Key
 	Floor time.Time
-	// Layout is the latest widening try of a narrow pool; else 0.
-	Layout int64
+	// WidenTry is the latest widening try of a narrow pool; else 0.
+	WidenTry int64
 }
 
 // Apply implements [Write].
@@ -40,7 +41,7 @@ func (w Seed) Apply(old *Lease) (Lease, bool) {
 	if old != nil {
 		return Lease{}, false
 	}
-	return Lease{Pool: w.Pool, NodeID: w.NodeID, ReservedUntil: Trunc(w.Floor), Layout: w.Layout}, true
+	return Lease{Pool: w.Pool, NodeID: w.NodeID, ReservedUntil: Trunc(w.Floor), WidenTry: w.WidenTry}, true
 }
 
 // Claim takes a number that is free or expired.
@@ -53,14 +54,14 @@ type Claim struct {
 	TTL        time.Duration // for people and metrics; ExpiresAt counts
 	// ExpiresAt and ReservedUntil are asked for: At + TTL and At + reserve.
 	ExpiresAt, ReservedUntil time.Time
-	Layout                   int64 // the newest layout that the claimant knows
+	WidenTry                 int64 // the newest try that the claimant knows
 	Metadata                 map[string]string
 }
 
 // Apply implements [Write].
 func (w Claim) Apply(old *Lease) (Lease, bool) {
 	switch {
-	case old == nil, old.Retired, old.Layout > w.Layout:
+	case old == nil, old.Retired, old.WidenTry > w.WidenTry:
 		return Lease{}, false
 	case old.Holder != "" && !old.ExpiresAt.Before(w.expiredBefore()):
 		return Lease{}, false
@@ -71,6 +72,7 @@ func (w Claim) Apply(old *Lease) (Lease, bool) {
 	l.Holder, l.Task, l.Version, l.Renewal, l.TTL = w.Session, w.Task, old.Version+1, 0, w.TTL
 	l.ExpiresAt, l.NotBefore, l.ReservedUntil = Trunc(w.ExpiresAt), old.ReservedUntil, Trunc(w.ReservedUntil)
 	l.Metadata = maps.Clone(w.Metadata)
+	l.TakenFrom = old.Holder
 	return l, true
 }
 
@@ -99,14 +101,20 @@ type Renew struct {
 	// ExpiresAt and ReservedUntil are never below any that this version asked
 	// for or saw, confirmed or not: see lease.term.attempt.
 	ExpiresAt, ReservedUntil time.Time
-	Layout                   int64
+	// Confirmed is the reserved_until that the sender knows was stored, and Asked those
+	// that it has asked for since, without an answer. A renewal goes over no other: it
+	// is that of a copy of the process.
+	Confirmed time.Time
+	Asked     []time.Time
+	WidenTry  int64
 	// Metadata replaces what the holder says of itself; nil leaves it.
 	Metadata map[string]string
 }
 
 // Apply implements [Write].
 func (w Renew) Apply(old *Lease) (Lease, bool) {
-	if old == nil || old.Holder != w.Session || old.Version != w.Version || old.Renewal >= w.Renewal || old.Layout > w.Layout {
+	if old == nil || old.Holder != w.Session || old.Version != w.Version || old.Renewal >= w.Renewal ||
+		!w.Follows(old.ReservedUntil) || old.WidenTry > w.WidenTry {
 		return Lease{}, false
 	}
 	l := old.Clone()
@@ -117,22 +125,54 @@ func (w Renew) Apply(old *Lease) (Lease, bool) {
 	return l, true
 }
 
+// Follows reports whether the sender may itself have stored this reserved_until.
+func (w Renew) Follows(reservedUntil time.Time) bool {
+	until := Trunc(reservedUntil)
+	return until.Equal(Trunc(w.Confirmed)) || slices.ContainsFunc(w.Asked, func(t time.Time) bool { return until.Equal(Trunc(t)) })
+}
+
 // Release gives a number back. It is sent after every generator was fenced, and
 // hands back the milliseconds that were not stamped.
 type Release struct {
 	Key
 	Session string
 	Version int64
+	// Renewal is the largest that may be stored: one that the sender knows to be its
+	// own. A later one was sent by a copy of the process, which may stamp what it reserved.
+	Renewal int64
 	// ReservedUntil is the last millisecond stamped, or not_before if none was.
 	ReservedUntil time.Time
 }
 
 // Apply implements [Write].
 func (w Release) Apply(old *Lease) (Lease, bool) {
-	if old == nil || old.Holder != w.Session || old.Version != w.Version {
+	if old == nil || old.Holder != w.Session || old.Version != w.Version || old.Renewal > w.Renewal {
 		return Lease{}, false
 	}
-	l := freed(old)
+	l := ended(old, EndReleased)
+	l.ReservedUntil = Trunc(w.ReservedUntil)
+	return l, true
+}
+
+// FreeCopy frees a lease that a copy of the holder's process renews too. It keeps
+// what is reserved, since the copy may stamp until its next renewal is refused.
+type FreeCopy struct {
+	Key
+	Session string
+	Version int64
+	// Renewal is the one that was seen: a copy that renewed since has reserved more.
+	Renewal int64
+	// ReservedUntil is the larger of what was seen and what the sender had confirmed,
+	// which the copy's renewal may have lowered.
+	ReservedUntil time.Time
+}
+
+// Apply implements [Write].
+func (w FreeCopy) Apply(old *Lease) (Lease, bool) {
+	if old == nil || old.Holder != w.Session || old.Version != w.Version || old.Renewal != w.Renewal {
+		return Lease{}, false
+	}
+	l := ended(old, EndFreed)
 	l.ReservedUntil = Trunc(w.ReservedUntil)
 	return l, true
 }
@@ -166,14 +206,15 @@ func (w Reap) Apply(old *Lease) (Lease, bool) {
 	if old == nil || old.Holder != w.Holder || old.Version != w.Version || old.Renewal != w.Renewal {
 		return Lease{}, false
 	}
-	return freed(old), true
+	return ended(old, EndExpired), true
 }
 
 // ForceRelease frees a lease by an operator's word, whether expired or not. IDs
-// stay unique, since what is reserved stays reserved.
+// stay unique, since reserved milliseconds stay reserved.
 type ForceRelease struct {
 	Key
-	Version int64 // as the operator saw it
+	Version int64  // as the operator saw it
+	Holder  string // of that version, for the record of the previous holder
 }
 
 // Apply implements [Write].
@@ -181,23 +222,28 @@ func (w ForceRelease) Apply(old *Lease) (Lease, bool) {
 	if old == nil || old.Holder == "" || old.Version != w.Version {
 		return Lease{}, false
 	}
-	return freed(old), true
+	l := ended(old, EndFreed)
+	l.Previous.Session = w.Holder
+	return l, true
 }
 
-// Retire takes a number out of use, or back into it. It touches nothing else:
-// the holder of a retired number may finish.
+// Retire takes a node ID out of use, or back into it. It changes nothing else:
+// the holder of a retired node ID may finish.
 type Retire struct {
 	Key
 	Retired bool
+	// Resize is the revision of the pool whose size asks for this. Writes that follow
+	// from an older revision are refused.
+	Resize int64
 }
 
 // Apply implements [Write].
 func (w Retire) Apply(old *Lease) (Lease, bool) {
-	if old == nil {
+	if old == nil || old.Resize > 0 && old.Resize >= w.Resize {
 		return Lease{}, false
 	}
 	l := old.Clone()
-	l.Retired = w.Retired
+	l.Retired, l.Resize = w.Retired, w.Resize
 	return l, true
 }
 
@@ -216,6 +262,13 @@ func (w Raise) Apply(old *Lease) (Lease, bool) {
 	l := freed(old)
 	l.ReservedUntil = Trunc(w.To)
 	return l, true
+}
+
+// ended is the item without its holder, who is its previous one from then on.
+func ended(old *Lease, how Ending) Lease {
+	l := freed(old)
+	l.Previous, l.TakenFrom = &Previous{Session: old.Holder, Version: old.Version, Ended: how}, ""
+	return l
 }
 
 // freed is the item without its holder. Version and reserved_until stay: the one

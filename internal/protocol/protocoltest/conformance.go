@@ -34,6 +34,7 @@ func Conformance(t *testing.T, newStore func(t *testing.T) protocol.Store) {
 		}
 	})
 	t.Run("pool", func(t *testing.T) { poolWrites(t, newStore(t)) })
+	t.Run("reaper", func(t *testing.T) { reaperMemory(t, newStore(t)) })
 	t.Run("widening", func(t *testing.T) { widenings(t, newStore(t)) })
 	t.Run("reads", func(t *testing.T) { reads(t, newStore(t)) })
 	t.Run("random", func(t *testing.T) { randomWrites(t, newStore(t)) })
@@ -49,9 +50,12 @@ func claim(k protocol.Key, session string, ms int) protocol.Claim {
 		ExpiresAt: at(ms).Add(ttl), ReservedUntil: at(ms).Add(ttl + claimGuard), Metadata: map[string]string{"zone": "a"},
 	}
 }
+
+// renew follows the claim, or the renewal at 5000 ms.
 func renew(k protocol.Key, session string, version, renewal int64, ms int) protocol.Renew {
 	return protocol.Renew{
 		Key: k, Session: session, Version: version, Renewal: renewal,
+		Confirmed: at(0).Add(ttl + claimGuard), Asked: []time.Time{at(5000).Add(ttl + claimGuard)},
 		ExpiresAt: at(ms).Add(ttl), ReservedUntil: at(ms).Add(ttl + claimGuard),
 	}
 }
@@ -59,7 +63,11 @@ func mark(k protocol.Key, try int64, from int) protocol.Write {
 	return protocol.Mark{Key: k, Try: try, From: at(from), Floor: at(-1)}
 }
 func release(k protocol.Key, session string, version int64, ms int) protocol.Write {
-	return protocol.Release{Key: k, Session: session, Version: version, ReservedUntil: at(ms)}
+	return protocol.Release{Key: k, Session: session, Version: version, Renewal: 9, ReservedUntil: at(ms)}
+}
+
+func freeCopy(k protocol.Key, session string, version, renewal int64) protocol.Write {
+	return protocol.FreeCopy{Key: k, Session: session, Version: version, Renewal: renewal, ReservedUntil: at(21000)}
 }
 
 // conformanceCase is a history of one number and a write that ends it.
@@ -85,6 +93,16 @@ func cases() []conformanceCase {
 			c := claim(k, "b", ms)
 			change(&c)
 			return c
+		}
+	}
+	following := func(confirmed int, asked ...int) func(protocol.Key) protocol.Write {
+		return func(k protocol.Key) protocol.Write {
+			r := renew(k, "a", 1, 4, 6000)
+			r.Confirmed, r.Asked = at(confirmed), nil
+			for _, ms := range asked {
+				r.Asked = append(r.Asked, at(ms))
+			}
+			return r
 		}
 	}
 	return []conformanceCase{
@@ -115,7 +133,7 @@ func cases() []conformanceCase {
 			return []protocol.Write{seed(k), protocol.Retire{Key: k, Retired: true}}
 		}, func(k protocol.Key) protocol.Write { return claim(k, "a", 0) }, false, func(l protocol.Lease) bool { return l.Retired }},
 		{"claim takes a number that is back in use", func(k protocol.Key) []protocol.Write {
-			return []protocol.Write{seed(k), protocol.Retire{Key: k, Retired: true}, protocol.Retire{Key: k}}
+			return []protocol.Write{seed(k), protocol.Retire{Key: k, Retired: true, Resize: 2}, protocol.Retire{Key: k, Resize: 3}}
 		}, func(k protocol.Key) protocol.Write { return claim(k, "a", 0) }, true, nil},
 		{"renew extends", held, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 1, 5000) }, true, func(l protocol.Lease) bool {
 			return l.Renewal == 1 && l.Version == 1 && l.ExpiresAt.Equal(at(20000)) && l.ReservedUntil.Equal(at(21000)) && l.NotBefore.Equal(at(-1))
@@ -127,6 +145,14 @@ func cases() []conformanceCase {
 		}, true, func(l protocol.Lease) bool {
 			return len(l.Metadata) == 2 && l.Metadata["zone"] == "b" && l.Renewal == 1 && l.ReservedUntil.Equal(at(21000))
 		}},
+		{"release leaves a renewal alone that it does not know", renewed, func(k protocol.Key) protocol.Write {
+			return protocol.Release{Key: k, Session: "a", Version: 1, Renewal: 2, ReservedUntil: at(-1)}
+		}, false, func(l protocol.Lease) bool {
+			return l.Holder == "a" && l.Renewal == 3 && l.ReservedUntil.Equal(at(21000))
+		}},
+		{"release by the renewal that is there", renewed, func(k protocol.Key) protocol.Write {
+			return protocol.Release{Key: k, Session: "a", Version: 1, Renewal: 3, ReservedUntil: at(7)}
+		}, true, func(l protocol.Lease) bool { return l.Holder == "" && l.ReservedUntil.Equal(at(7)) }},
 		{"renew keeps metadata", held, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 1, 5000) }, true, func(l protocol.Lease) bool {
 			return len(l.Metadata) == 1 && l.Metadata["zone"] == "a"
 		}},
@@ -137,6 +163,11 @@ func cases() []conformanceCase {
 		}, false, func(l protocol.Lease) bool { return l.Metadata["zone"] == "a" }},
 		{"renew again is refused and shown", renewed, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 3, 5000) }, false, func(l protocol.Lease) bool { return l.Renewal == 3 }},
 		{"a late renewal is refused", renewed, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 2, 4000) }, false, nil},
+		{"a renewal that follows a confirmed one", renewed, following(21000), true, func(l protocol.Lease) bool { return l.Renewal == 4 }},
+		{"a renewal that follows one without an answer", renewed, following(16000, 20999, 21000), true, func(l protocol.Lease) bool { return l.Renewal == 4 }},
+		{"a renewal that follows many without an answer", renewed, following(16000, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21000), true, nil},
+		{"a renewal over another one of a copy is refused", renewed, following(16000, 20999, 21001), false, func(l protocol.Lease) bool { return l.Renewal == 3 }},
+		{"a renewal over one of a copy is refused where none is unanswered", renewed, following(16000), false, func(l protocol.Lease) bool { return l.Renewal == 3 }},
 		{"a renewal of another session is refused", held, func(k protocol.Key) protocol.Write { return renew(k, "b", 1, 1, 5000) }, false, nil},
 		{"a renewal of another version is refused", held, func(k protocol.Key) protocol.Write { return renew(k, "a", 2, 1, 5000) }, false, nil},
 		{"a renewal of a freed number is refused", func(k protocol.Key) []protocol.Write {
@@ -166,37 +197,54 @@ func cases() []conformanceCase {
 		{"retire keeps the holder", held, func(k protocol.Key) protocol.Write { return protocol.Retire{Key: k, Retired: true} }, true, func(l protocol.Lease) bool {
 			return l.Retired && l.Holder == "a" && l.Version == 1
 		}},
+		{"a retire of a resize before the last is refused", func(k protocol.Key) []protocol.Write {
+			return []protocol.Write{seed(k), protocol.Retire{Key: k, Retired: true, Resize: 2}, protocol.Retire{Key: k, Resize: 3}}
+		}, func(k protocol.Key) protocol.Write { return protocol.Retire{Key: k, Retired: true, Resize: 2} }, false, func(l protocol.Lease) bool {
+			return !l.Retired && l.Resize == 3
+		}},
+		{"a retire of the last resize is refused when it is repeated", func(k protocol.Key) []protocol.Write {
+			return []protocol.Write{seed(k), protocol.Retire{Key: k, Retired: true, Resize: 2}}
+		}, func(k protocol.Key) protocol.Write { return protocol.Retire{Key: k, Resize: 2} }, false, func(l protocol.Lease) bool { return l.Retired }},
+		{"a release of a session whose copy has renewed is refused", renewed, func(k protocol.Key) protocol.Write {
+			return protocol.Release{Key: k, Session: "a", Version: 1, Renewal: 2, ReservedUntil: at(5)}
+		}, false, func(l protocol.Lease) bool { return l.Holder == "a" && l.Renewal == 3 }},
+		{"freeing a copied lease keeps what is reserved", renewed, func(k protocol.Key) protocol.Write { return freeCopy(k, "a", 1, 3) }, true, func(l protocol.Lease) bool {
+			return l.Holder == "" && l.ReservedUntil.Equal(at(21000)) && *l.Previous == protocol.Previous{Session: "a", Version: 1, Ended: protocol.EndFreed}
+		}},
+		{"freeing a copied lease leaves another version", renewed, func(k protocol.Key) protocol.Write { return freeCopy(k, "a", 2, 3) }, false, nil},
+		{"freeing a copied lease leaves another session", renewed, func(k protocol.Key) protocol.Write { return freeCopy(k, "b", 1, 3) }, false, nil},
+		{"freeing a copied lease leaves a renewal that it has not seen", renewed, func(k protocol.Key) protocol.Write { return freeCopy(k, "a", 1, 2) }, false, nil},
 		{"retire makes no number", nothing, func(k protocol.Key) protocol.Write { return protocol.Retire{Key: k, Retired: true} }, false, nil},
 		{"un-retire makes no number", nothing, func(k protocol.Key) protocol.Write { return protocol.Retire{Key: k} }, false, nil},
 		{"raise ends the lease and reserves", held, func(k protocol.Key) protocol.Write { return protocol.Raise{Key: k, To: at(90000)} }, true, func(l protocol.Lease) bool {
 			return l.Holder == "" && l.ReservedUntil.Equal(at(90000)) && l.Version == 1
 		}},
 		{"raise lowers nothing", held, func(k protocol.Key) protocol.Write { return protocol.Raise{Key: k, To: at(15000)} }, false, nil},
-		{"a mark leaves all but the layout", renewed, func(k protocol.Key) protocol.Write { return mark(k, 2, 21001) }, true, func(l protocol.Lease) bool {
-			return l.Layout == 2 && l.Holder == "a" && l.Version == 1 && l.Renewal == 3 && l.ReservedUntil.Equal(at(21000)) && l.ExpiresAt.Equal(at(20000))
+		{"a mark leaves all but the try", renewed, func(k protocol.Key) protocol.Write { return mark(k, 2, 21001) }, true, func(l protocol.Lease) bool {
+			return l.WidenTry == 2 && l.Holder == "a" && l.Version == 1 && l.Renewal == 3 && l.ReservedUntil.Equal(at(21000)) && l.ExpiresAt.Equal(at(20000))
 		}},
 		{"a mark makes a number that is not there", nothing, func(k protocol.Key) protocol.Write { return mark(k, 1, 500) }, true, func(l protocol.Lease) bool {
-			return l.Layout == 1 && l.Version == 0 && l.Holder == "" && l.ReservedUntil.Equal(at(-1))
+			return l.WidenTry == 1 && l.Version == 0 && l.Holder == "" && l.ReservedUntil.Equal(at(-1))
 		}},
 		{"no late seed makes a number without its mark", func(k protocol.Key) []protocol.Write { return []protocol.Write{mark(k, 1, 500)} }, seed, false, nil},
 		{"a mark is refused where the new width is reserved already", renewed, func(k protocol.Key) protocol.Write { return mark(k, 2, 21000) }, false, nil},
 		{"a late mark of an older try is refused", func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k), mark(k, 2, 500)} }, func(k protocol.Key) protocol.Write { return mark(k, 1, 500) }, false, nil},
-		{"a mark that is there is refused and shown", func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k), mark(k, 2, 500)} }, func(k protocol.Key) protocol.Write { return mark(k, 2, 500) }, false, func(l protocol.Lease) bool { return l.Layout == 2 }},
+		{"a mark that is there is refused and shown", func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k), mark(k, 2, 500)} }, func(k protocol.Key) protocol.Write { return mark(k, 2, 500) }, false, func(l protocol.Lease) bool { return l.WidenTry == 2 }},
 		{"a claim that does not know the mark is refused", func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k), mark(k, 1, 500)} }, func(k protocol.Key) protocol.Write { return claim(k, "a", 0) }, false, nil},
 		{"a claim that knows the mark is done", func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k), mark(k, 1, 500)} },
-			changed(0, func(c *protocol.Claim) { c.Layout = 1 }), true, func(l protocol.Lease) bool { return l.Holder == "b" && l.Layout == 1 }},
+			changed(0, func(c *protocol.Claim) { c.WidenTry = 1 }), true, func(l protocol.Lease) bool { return l.Holder == "b" && l.WidenTry == 1 }},
 		{"a renewal that does not know the mark is refused", func(k protocol.Key) []protocol.Write {
 			return []protocol.Write{seed(k), claim(k, "a", 0), mark(k, 1, 90000)}
-		}, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 1, 5000) }, false, func(l protocol.Lease) bool { return l.Layout == 1 }},
+		}, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 1, 5000) }, false, func(l protocol.Lease) bool { return l.WidenTry == 1 }},
 		{"a renewal that knows the mark is done", func(k protocol.Key) []protocol.Write {
 			return []protocol.Write{seed(k), claim(k, "a", 0), mark(k, 1, 90000)}
 		}, func(k protocol.Key) protocol.Write {
 			r := renew(k, "a", 1, 1, 5000)
-			r.Layout = 1
+			r.WidenTry = 1
 			return r
 		}, true, nil},
-		{"a seed of a wider number has its mark", nothing, func(k protocol.Key) protocol.Write { return protocol.Seed{Key: k, Floor: at(90), Layout: 3} }, true, func(l protocol.Lease) bool {
-			return l.Layout == 3 && l.ReservedUntil.Equal(at(90))
+		{"a seed of a wider number has its mark", nothing, func(k protocol.Key) protocol.Write { return protocol.Seed{Key: k, Floor: at(90), WidenTry: 3} }, true, func(l protocol.Lease) bool {
+			return l.WidenTry == 3 && l.ReservedUntil.Equal(at(90))
 		}},
 		{"raise makes no number", nothing, func(k protocol.Key) protocol.Write { return protocol.Raise{Key: k, To: at(15000)} }, false, nil},
 	}
@@ -262,23 +310,26 @@ func randomWrites(t *testing.T, s protocol.Store) {
 			ms += int(cur.ReservedUntil.Sub(t0).Milliseconds())
 		}
 		var w protocol.Write
-		switch r.IntN(13) {
+		switch r.IntN(14) {
 		case 0:
 			w = protocol.Seed{Key: k, Floor: at(ms)}
 		case 1, 2, 3:
 			c := claim(k, session, ms-2+r.IntN(4))
 			c.ClaimGuard, c.ExpiresAt, c.ReservedUntil = 2*time.Millisecond, at(ms+r.IntN(3)), at(ms+r.IntN(6))
-			c.Metadata, c.Layout = map[string]string{}, int64(r.IntN(4))
+			c.Metadata, c.WidenTry = map[string]string{}, int64(r.IntN(4))
 			w = c
 		case 4, 5:
 			n := renew(k, session, version, renewal, 0)
-			n.ExpiresAt, n.ReservedUntil, n.Layout = at(ms+1), at(ms+2), int64(r.IntN(4))
+			n.ExpiresAt, n.ReservedUntil, n.WidenTry = at(ms+1), at(ms+2), int64(r.IntN(4))
+			n.Confirmed, n.Asked = at(ms), []time.Time{at(ms + 1 + r.IntN(2))}
 			if r.IntN(2) == 0 {
 				n.Metadata = map[string]string{"ms": fmt.Sprint(ms)}
 			}
 			w = n
 		case 6:
-			w = release(k, session, version, ms)
+			n := release(k, session, version, ms).(protocol.Release)
+			n.Renewal = renewal
+			w = n
 		case 7:
 			w = protocol.Abandon{Key: k, Session: session}
 		case 8:
@@ -286,7 +337,9 @@ func randomWrites(t *testing.T, s protocol.Store) {
 		case 9:
 			w = protocol.ForceRelease{Key: k, Version: version}
 		case 10:
-			w = protocol.Retire{Key: k, Retired: r.IntN(4) == 0}
+			w = protocol.Retire{Key: k, Retired: r.IntN(4) == 0, Resize: 1 + int64(r.IntN(40))}
+		case 13:
+			w = freeCopy(k, session, version, renewal)
 		case 12:
 			w = protocol.Mark{Key: k, Try: int64(1 + r.IntN(3)), From: at(ms + r.IntN(3)), Floor: at(ms)}
 		case 11:

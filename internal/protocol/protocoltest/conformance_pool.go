@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 // poolWrites checks the pool's own item.
@@ -16,13 +17,31 @@ func poolWrites(t *testing.T, s protocol.Store) {
 	var cur *protocol.PoolItem
 	for i, w := range []protocol.PoolWrite{
 		protocol.OpenGroups{Pool: "p", From: 1, To: 2}, // there is no pool
-		protocol.ResizePool{Pool: "p", From: 300, To: 20, At: at(1)},
-		protocol.CreatePool{Pool: "p", Size: 300, OpenGroups: 1, ReservedLow: 8, At: at(0)},
+		protocol.ResizePool{Pool: "p", Revision: 1, To: 20, At: at(1)},
+		protocol.CreatePool{Pool: "p", Size: 300, OpenGroups: 1, ExcludeBelow: 8, At: at(0)},
 		protocol.CreatePool{Pool: "p", Size: 700, OpenGroups: 2, At: at(1)}, // it exists
 		protocol.OpenGroups{Pool: "p", From: 1, To: 2},
-		protocol.OpenGroups{Pool: "p", From: 1, To: 3}, // someone was first
-		protocol.ResizePool{Pool: "p", From: 300, To: 700, At: at(5)},
-		protocol.ResizePool{Pool: "p", From: 300, To: 100, At: at(6)},
+		protocol.OpenGroups{Pool: "p", From: 1, To: 3},                  // someone was first
+		protocol.ResizePool{Pool: "p", Revision: 1, To: 700, At: at(5)}, // the groups were opened since
+		protocol.ResizePool{Pool: "p", Revision: 2, To: 700, At: at(5)},
+		protocol.ResizePool{Pool: "p", Revision: 2, To: 100, At: at(6)}, // someone was first
+		protocol.ResizePool{Pool: "p", Revision: 3, To: 300, At: at(7)},
+		protocol.ResizePool{Pool: "p", Revision: 2, To: 700, At: at(5)}, // a late one: the size is what it was, the revision is not
+		protocol.RaiseFloor{Pool: "p", To: at(50)},
+		protocol.RaiseFloor{Pool: "p", To: at(49)},
+		protocol.RaiseFloor{Pool: "p", To: at(50)},
+		protocol.SuspendLayout{Pool: "p", Revision: 5},                              // there is none
+		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.JS53())}, // too small
+		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Default())},
+		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Wide16())},                 // someone was first
+		protocol.ReplaceLayout{Pool: "p", Revision: 6, Layout: protocol.LayoutOf(snowflake.Wide16())}, // it was not suspended
+		protocol.SuspendLayout{Pool: "p", Revision: 5},
+		protocol.SuspendLayout{Pool: "p", Revision: 6},
+		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Default())},                // an operator is at it
+		protocol.ReplaceLayout{Pool: "p", Revision: 6, Layout: protocol.LayoutOf(snowflake.Wide16())}, // a late one
+		protocol.ReplaceLayout{Pool: "p", Revision: 7, Layout: protocol.LayoutOf(snowflake.JS53())},   // too small
+		protocol.ReplaceLayout{Pool: "p", Revision: 7, Layout: protocol.LayoutOf(snowflake.Sonyflake())},
+		protocol.SuspendLayout{Pool: "p", Revision: 7},
 	} {
 		want, applied := w.Apply(cur)
 		res, err := s.WritePool(t.Context(), w)
@@ -45,8 +64,8 @@ func poolWrites(t *testing.T, s protocol.Store) {
 // widenings checks the writes of a narrow pool's item.
 func widenings(t *testing.T, s protocol.Store) {
 	var cur *protocol.PoolItem
-	begin := func(try int64, seen protocol.WidenState, from, bits int) protocol.PoolWrite {
-		return protocol.BeginWiden{Pool: "p", Try: try, Seen: seen, From: at(from), Bits: bits}
+	begin := func(try int64, seen protocol.WidenState, from, bits int, numbers ...int) protocol.PoolWrite {
+		return protocol.BeginWiden{Pool: "p", Try: try, Seen: seen, From: at(from), Bits: bits, Numbers: append(numbers, 512)[0]}
 	}
 	commit := func(try int64, from, bits int) protocol.PoolWrite {
 		return protocol.CommitWiden{Pool: "p", Try: try, From: at(from), Bits: bits}
@@ -63,8 +82,9 @@ func widenings(t *testing.T, s protocol.Store) {
 		{protocol.CreatePool{Pool: "p", Size: 65536, OpenGroups: 1, NodeBits: 9, Numbers: 512, At: at(0)}, true},
 		{void(0), false}, // it is done
 		{commit(0, 0, 9), false},
-		{begin(2, protocol.WidenDone, 100, 10), false}, // that is not the next one
-		{begin(1, protocol.WidenVoid, 100, 10), false}, // that is not what it was
+		{begin(2, protocol.WidenDone, 100, 10), false},      // that is not the next one
+		{begin(1, protocol.WidenVoid, 100, 10), false},      // that is not what it was
+		{begin(1, protocol.WidenDone, 100, 10, 511), false}, // node IDs were added since
 		{begin(1, protocol.WidenDone, 100, 10), true},
 		{begin(1, protocol.WidenDone, 101, 10), false},
 		{add(512, 1024, 1), false}, // it is open
@@ -86,7 +106,8 @@ func widenings(t *testing.T, s protocol.Store) {
 		{add(500, 1024, 3), false},
 		{add(512, 1024, 2), false},
 		{add(512, 1024, 3), true},
-		{begin(4, protocol.WidenDone, 400, 11), true},
+		{begin(4, protocol.WidenDone, 400, 11), false}, // they were added since
+		{begin(4, protocol.WidenDone, 400, 11, 1024), true},
 	} {
 		want, applied := c.w.Apply(cur)
 		res, err := s.WritePool(t.Context(), c.w)

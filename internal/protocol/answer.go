@@ -1,0 +1,120 @@
+package protocol
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// ErrNotDynamoDB is returned when an answer came that DynamoDB does not send: an
+// empty 200 of a load balancer, a page of a portal, damaged bytes. It says nothing
+// about the request: the outcome is unknown, as after a time-out.
+var ErrNotDynamoDB = errors.New("what answered is not DynamoDB")
+
+// answerError says in our words why an answer counts as none.
+type answerError struct {
+	text  string
+	cause error
+}
+
+func (e *answerError) Error() string { return e.text }
+
+func (e *answerError) Unwrap() error { return e.cause }
+
+// notDynamoDB wraps ErrNotDynamoDB with the trait that betrays the answer.
+func notDynamoDB(format string, args ...any) error {
+	return &answerError{ErrNotDynamoDB.Error() + ": " + fmt.Sprintf(format, args...), ErrNotDynamoDB}
+}
+
+// maxAnswer is more than DynamoDB sends: a page of 1 MB of items, as JSON.
+const maxAnswer = 32 << 20
+
+// Genuine makes a client take only answers that DynamoDB can have sent. The SDK
+// itself reads `{}` as "there is no such item" and only logs a wrong checksum.
+//
+// DynamoDB names the request in every answer, and adds the CRC-32 of the body to
+// each one that is a success; DynamoDB Local, LocalStack and the embedded server
+// do so too. So an empty answer to GetItem means a missing item only with both.
+func Genuine(o *dynamodb.Options) {
+	o.EnableAcceptEncodingGzip = false // the checksum is of the body as it is sent
+	o.APIOptions = append(o.APIOptions, func(s *middleware.Stack) error {
+		if _, there := s.Deserialize.Get(genuine{}.ID()); there {
+			return nil
+		}
+		return s.Deserialize.Add(genuine{}, middleware.After) // the first to see the answer
+	})
+}
+
+type genuine struct{}
+
+func (genuine) ID() string { return "Nodelease:Genuine" }
+
+func (genuine) HandleDeserialize(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+	out, metadata, err := next.HandleDeserialize(ctx, in)
+	resp, ok := out.RawResponse.(*smithyhttp.Response)
+	if err != nil || !ok || resp.StatusCode >= http.StatusInternalServerError {
+		return out, metadata, err // no answer already, whoever sent it
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	_ = resp.Body.Close() // all of it that counts was read
+	if err != nil {
+		return out, metadata, &answerError{"the answer was cut off: " + err.Error(), err}
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return out, metadata, checkAnswer(resp.StatusCode, resp.Header, body)
+}
+
+// checkAnswer refuses what DynamoDB does not send. Errors may come from whoever is
+// in between, and count as what they say, since nothing is concluded from them about
+// an item. A refused condition is no such error: it may mean that a lease is lost.
+func checkAnswer(status int, h http.Header, body []byte) error {
+	means := status < http.StatusMultipleChoices || bytes.Contains(body, []byte("ConditionalCheckFailed"))
+	sum, want := h.Get("X-Amz-Crc32"), strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10)
+	switch {
+	case h.Get("X-Amzn-Requestid") == "" && means:
+		return notDynamoDB("status %d names no request", status)
+	case sum == "" && status < http.StatusMultipleChoices:
+		return notDynamoDB("status %d has no checksum", status)
+	case sum != "" && sum != want:
+		return notDynamoDB("status %d has checksum %s, and its body %s", status, sum, want)
+	}
+	return nil
+}
+
+// once makes a call one attempt, whose answer is genuine.
+func once(o *dynamodb.Options) {
+	o.Retryer = aws.NopRetryer{}
+	Genuine(o)
+}
+
+// hasKey reports whether an item is the one with this key, and not that of the
+// answer to another request.
+func hasKey(av, key attributes) bool {
+	group, _ := av[partitionKey].(*types.AttributeValueMemberS)
+	want, _ := key[partitionKey].(*types.AttributeValueMemberS)
+	return group != nil && group.Value == want.Value && numberOf(av[sortKey]) == numberOf(key[sortKey])
+}
+
+// kept reports whether an item that a claim or a renewal is said to have left is
+// what it asked for. No other answer may be relied on.
+func kept(w Write, l *Lease) bool {
+	switch w := w.(type) {
+	case Claim:
+		return l.Holder == w.Session && l.Renewal == 0 && l.ExpiresAt.Equal(Trunc(w.ExpiresAt)) && l.ReservedUntil.Equal(Trunc(w.ReservedUntil))
+	case Renew:
+		return l.Holder == w.Session && l.Version == w.Version && l.Renewal == w.Renewal &&
+			l.ExpiresAt.Equal(Trunc(w.ExpiresAt)) && l.ReservedUntil.Equal(Trunc(w.ReservedUntil))
+	}
+	return true
+}

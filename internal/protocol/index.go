@@ -1,0 +1,69 @@
+package protocol
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+const (
+	// PoolIndex is the partition that names the pools of a table, an item each. It
+	// has no pool's name before the #, so it is no group of any.
+	PoolIndex = "#pools"
+	// indexed is the attribute with the name. The sort key is a hash of it.
+	indexed = "pool_name"
+)
+
+// indexNode returns the sort key of a pool's entry: 53 bits of the name's hash, so
+// that every reader of numbers keeps it exactly.
+func indexNode(pool string) string {
+	sum := sha256.Sum256([]byte(pool))
+	return strconv.FormatUint(binary.BigEndian.Uint64(sum[:])>>11, 10)
+}
+
+// RecordPool names a pool in the table's index. It may be repeated. Nothing but
+// lists for people depends on the index.
+func (d *DynamoDB) RecordPool(ctx context.Context, pool string) error {
+	if err := CheckPoolName(pool); err != nil {
+		return err
+	}
+	_, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &d.table, Key: attributes{partitionKey: str(PoolIndex), sortKey: &types.AttributeValueMemberN{Value: indexNode(pool)}},
+		UpdateExpression:          aws.String("SET " + indexed + " = :pool"),
+		ExpressionAttributeValues: attributes{":pool": str(pool)},
+	}, once)
+	return explain(err, "UpdateItem", d.table)
+}
+
+// Pools returns the names in the table's index, sorted. An entry that no seed wrote
+// is skipped.
+func (d *DynamoDB) Pools(ctx context.Context) ([]string, error) {
+	var names []string
+	var from attributes
+	for {
+		out, err := d.client.Query(ctx, &dynamodb.QueryInput{
+			TableName: &d.table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: from,
+			KeyConditionExpression:    aws.String(partitionKey + " = :index"),
+			ExpressionAttributeValues: attributes{":index": str(PoolIndex)},
+		}, once)
+		if err != nil {
+			return nil, explain(err, "Query", d.table)
+		}
+		for _, av := range out.Items {
+			name, ok := av[indexed].(*types.AttributeValueMemberS)
+			if ok && CheckPoolName(name.Value) == nil && numberOf(av[sortKey]) == indexNode(name.Value) {
+				names = append(names, name.Value)
+			}
+		}
+		if from = out.LastEvaluatedKey; len(from) == 0 {
+			slices.Sort(names)
+			return names, nil
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package protocol
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// ReaperMemory is the item in which a pool's reaper remembers its last look at
+// the pool from one run to the next: partition "<pool>#reaper", node ID 0.
+// Forgetting it is always safe: the reaper starts over.
+type ReaperMemory struct {
+	Pool string
+	// Revision is a unique text that every write replaces; empty where nothing was
+	// ever remembered.
+	Revision string
+	Look     *ReaperLook // nil: no look counts
+}
+
+// ReaperLook is one reading of all leases of a pool in which every request was
+// answered.
+type ReaperLook struct {
+	Ended time.Time     // when the last answer came
+	Wait  time.Duration // how long after Ended another look counts
+	// Count is how many looks have found the candidates unchanged, this one
+	// included.
+	Count  int
+	Held   int
+	Braked bool // too many candidates were unchanged at once to be believed
+	// Candidates are the leases that the look found due, as leasepool encodes them:
+	// at most 6 bytes each, so that those of the largest pool fit into an item.
+	Candidates string
+}
+
+// Next is when another look counts.
+func (l ReaperLook) Next() time.Time { return l.Ended.Add(l.Wait) }
+
+// MemoryWrite is one conditional write of a reaper's memory; see [Write].
+type MemoryWrite interface {
+	PoolName() string
+	Apply(old ReaperMemory) (ReaperMemory, bool)
+}
+
+// Remember replaces what the memory held at revision Seen. Without a Look it
+// takes the look out: of several reapers that want to act on it one gets it.
+type Remember struct {
+	Pool      string
+	Seen, New string // Seen is empty where there was no memory
+	Look      *ReaperLook
+}
+
+// PoolName implements [MemoryWrite].
+func (w Remember) PoolName() string { return w.Pool }
+
+// Apply implements [MemoryWrite].
+func (w Remember) Apply(old ReaperMemory) (ReaperMemory, bool) {
+	if old.Revision != w.Seen {
+		return ReaperMemory{}, false
+	}
+	m := ReaperMemory{Pool: w.Pool, Revision: w.New}
+	if w.Look != nil {
+		l := *w.Look
+		l.Ended, l.Wait = Trunc(l.Ended), l.Wait.Truncate(time.Millisecond)
+		m.Look = &l
+	}
+	return m, true
+}
+
+// Forget clears the memory, whatever it holds.
+type Forget struct{ Pool, New string }
+
+// PoolName implements [MemoryWrite].
+func (w Forget) PoolName() string { return w.Pool }
+
+// Apply implements [MemoryWrite].
+func (w Forget) Apply(ReaperMemory) (ReaperMemory, bool) {
+	return ReaperMemory{Pool: w.Pool, Revision: w.New}, true
+}
+
+const forgetLook = "REMOVE looked_at, look_wait, look_count, look_held, look_braked, candidates"
+
+// A memory is replaced only by a reaper that has read it: revisions never come
+// back, so a replay, or the second of two reapers, is refused.
+func (w Remember) update() update {
+	u := update{onlyIf: "revision = :seen", values: attributes{":new": str(w.New), ":seen": str(w.Seen)}}
+	if w.Seen == "" {
+		u.onlyIf = "attribute_not_exists(revision)"
+		delete(u.values, ":seen")
+	}
+	if w.Look == nil {
+		u.set = "SET revision = :new " + forgetLook
+		return u
+	}
+	u.set = "SET revision = :new, looked_at = :at, look_wait = :wait, look_count = :count, look_held = :held, look_braked = :braked, candidates = :candidates"
+	u.values[":at"], u.values[":wait"] = millis(w.Look.Ended), num(w.Look.Wait.Milliseconds())
+	u.values[":count"], u.values[":held"], u.values[":braked"] = num(w.Look.Count), num(w.Look.Held), boolean(w.Look.Braked)
+	u.values[":candidates"] = str(w.Look.Candidates)
+	return u
+}
+
+// Forgetting has no condition: a look too few costs time, a look too many a lease.
+func (w Forget) update() update {
+	return update{set: "SET revision = :new " + forgetLook, values: attributes{":new": str(w.New)}}
+}
+
+type memoryItem struct {
+	Revision   *string `dynamodbav:"revision"`
+	At         *int64  `dynamodbav:"looked_at"`
+	Wait       int64   `dynamodbav:"look_wait"`
+	Count      int     `dynamodbav:"look_count"`
+	Held       int     `dynamodbav:"look_held"`
+	Braked     bool    `dynamodbav:"look_braked"`
+	Candidates string  `dynamodbav:"candidates"`
+}
+
+// mostWait bounds what a look may make others wait: the longest lease, twice.
+const mostWait = 2 * MaxTTL
+
+// decodeMemory reads a reaper's memory; every doubt is a *CorruptError.
+func decodeMemory(pool string, av attributes) (ReaperMemory, error) {
+	var it memoryItem
+	corrupt := func(err error) (ReaperMemory, error) {
+		return ReaperMemory{}, &CorruptError{Pool: pool, NodeID: poolNode, Err: fmt.Errorf("reaper's memory: %w", err)}
+	}
+	if err := attributevalue.UnmarshalMap(av, &it); err != nil {
+		return corrupt(err)
+	}
+	// What no condition can name would keep every reaper from writing.
+	if _, isText := av["revision"].(*types.AttributeValueMemberS); !isText || *it.Revision == "" {
+		return corrupt(errors.New("revision is missing or not a text"))
+	}
+	m := ReaperMemory{Pool: pool, Revision: *it.Revision}
+	if it.At == nil {
+		return m, nil
+	}
+	if !plausible(*it.At) || it.Wait < 0 || it.Wait > mostWait.Milliseconds() || it.Count < 1 || it.Count > 2 || it.Held < 0 || it.Held > MaxPoolSize {
+		return corrupt(fmt.Errorf("looked_at %d, look_wait %d, look_count %d or look_held %d is out of range", *it.At, it.Wait, it.Count, it.Held))
+	}
+	m.Look = &ReaperLook{
+		Ended: fromMS(it.At), Wait: time.Duration(it.Wait) * time.Millisecond,
+		Count: it.Count, Held: it.Held, Braked: it.Braked, Candidates: it.Candidates,
+	}
+	return m, nil
+}
+
+// memoryKey is the table's key of a reaper's memory.
+func memoryKey(pool string) attributes { return rawKey(pool+"#reaper", 0) }

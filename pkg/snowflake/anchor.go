@@ -18,6 +18,10 @@ import (
 //	wall behind by more                                    anchor anew; calls fail with a *ClockError
 //	                                                       until the clock has passed the last stamp
 //
+// A span's Ceiling bounds the anchor from above: a wall clock that is far ahead
+// takes stamps along by a little more than a lease, until a renewal has confirmed
+// that it is right, or it is set back.
+//
 // Whatever the anchor does, the state word only grows: neither order nor
 // uniqueness hangs on this file.
 
@@ -47,8 +51,8 @@ func (t *Timeline) both() (mono, wall int64) {
 	return int64(t.clock.Monotonic()), wall
 }
 
-// anchorNow reads the clocks until they were read together, and gives the
-// anchor. The largest of a few is the one with the least time in between.
+// anchorNow reads both clocks three times and returns the anchor with the least
+// time between the two readings, which is the largest.
 func (t *Timeline) anchorNow() int64 {
 	best := int64(math.MinInt64)
 	for range 3 {
@@ -75,10 +79,11 @@ func (t *Timeline) follow(tm *term) {
 	if t.term.Load() != tm || t.state != isBound || t.layout == nil {
 		return // someone else has, or there are no stamps
 	}
-	anchor := t.anchorNow()
+	anchor := min(t.anchorNow(), t.ceiling)
 	switch borrow := time.Duration(tm.anchor - anchor); {
 	case borrow < -forwardStep:
 		t.counters.stepsForward.Add(1)
+		t.borrow = 0
 		t.seal()
 		t.begin()
 	case borrow <= jitter:
@@ -91,39 +96,39 @@ func (t *Timeline) follow(tm *term) {
 		// A stamp that is in the way may be borrowed past, up to maxBack.
 		wallTick := t.layout.tickOf((t.mono() + anchor) / int64(time.Millisecond))
 		if borrow > t.maxBack+jitter || tm.tickOf(tm.state.Load()) < wallTick {
+			t.borrow = 0
 			t.seal()
 			t.begin()
 		}
 	}
 }
 
-// Now is the lease's clock and, but for one case, the one that stamps come from:
-// the wall clock at Bind plus the monotonic time since. It never goes back, and
-// follows a wall clock that is ahead (a step forward, a suspend). The one case:
-// when the wall clock has stepped back by more than WithMaxBackward, stamps wait
-// for it, and Now does not, for a renewal must not ask for an earlier expiry.
+// Now is the clock that renewals ask by: the wall clock, and never less than the
+// wall clock at the last Bind or SetFloor plus the monotonic time since, so that no
+// renewal asks for an expiry that lags because the wall clock was set back. A glitch heals: Now
+// follows a wall clock that is ahead, and comes back with it. No call makes a stamp
+// that is ahead of Now: while stamps are borrowed (WithMaxBackward), Now is too.
 // Before the first Bind it is the wall clock.
 func (t *Timeline) Now() time.Time {
-	anchor := t.nowAnchor.Load()
-	if anchor == notAnchored {
+	floor := t.floor.Load()
+	if floor == notAnchored {
 		return t.clock.Wall()
 	}
 	mono, wall := t.observe(t.term.Load())
-	if wall-mono > anchor+int64(forwardStep) {
-		anchor = t.raiseNow(wall - mono)
+	if tm := t.term.Load(); tm.state.Load() < sealed {
+		floor = max(floor, tm.anchor)
 	}
-	return time.Unix(0, anchor+mono)
+	return time.Unix(0, max(wall, mono+floor))
 }
 
-// raiseNow lifts the anchor of Now, and gives the one in force.
-func (t *Timeline) raiseNow(anchor int64) int64 {
-	for {
-		old := t.nowAnchor.Load()
-		if anchor <= old {
-			return old
-		}
-		if t.nowAnchor.CompareAndSwap(old, anchor) {
-			return anchor
-		}
+// SetFloor replaces the clock that Now is never below: at, at mono on the monotonic
+// clock. It is for a caller that knows from elsewhere that the wall clock is right
+// now, where it was ahead at the Bind; without it Now would stay ahead. A timeline
+// that is not bound ignores it.
+func (t *Timeline) SetFloor(at time.Time, mono time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state == isBound {
+		t.floor.Store(at.UnixNano() - int64(mono))
 	}
 }

@@ -2,6 +2,7 @@ package snowflake_test
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -99,6 +100,30 @@ func TestNoBorrow(t *testing.T) {
 	}
 }
 
+// A wall clock that was set back by mistake is put right: the first call that would
+// fail follows it, also where no agent asks for Now.
+func TestLargeStepBackIsUndone(t *testing.T) {
+	for _, back := range []time.Duration{time.Minute, 3 * 365 * 24 * time.Hour} { // that is before the epoch
+		forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
+			clock := newFrozen()
+			_, g := bind(t, clock, free())
+			f := call(g)
+			last := mustMake(t, f)
+			clock.advance(ms)
+			clock.step(-back)
+			if id, err := g.Next(); err == nil {
+				t.Fatalf("the clock was set back: got an ID of %v, want an error", id.Time())
+			}
+			clock.advance(ms)
+			clock.step(back)
+			_, _ = g.Next() // TryNext is busy, and NextContext waits; they leave it to a call that fails
+			if id := mustMake(t, f); id <= last || !id.Time().Equal(clock.Wall()) {
+				t.Errorf("the clock was put right: got an ID of %v, want %v", id.Time(), clock.Wall())
+			}
+		})
+	}
+}
+
 // A step forward, or a suspend that only the wall clock shows, moves the anchor:
 // stamps are the wall clock's from the next tick on.
 func TestStepForward(t *testing.T) {
@@ -112,10 +137,14 @@ func TestStepForward(t *testing.T) {
 		if now := tl.Now(); !now.Equal(clock.Wall()) {
 			t.Errorf("now is %v, and the wall clock says %v", now, clock.Wall())
 		}
-		clock.step(-step) // and back: Now does not follow
+		clock.step(-step) // and back: Now follows, unless stamps are borrowed
 		clock.advance(ms)
-		if now := tl.Now(); !now.Equal(clock.Wall().Add(step)) {
-			t.Errorf("now is %v, and was %v", now, clock.Wall().Add(step-ms))
+		want := clock.Wall()
+		if step <= time.Second {
+			want = want.Add(step)
+		}
+		if now := tl.Now(); !now.Equal(want) {
+			t.Errorf("Now after a step of %v and back: got %v, want %v", step, now, want)
 		}
 		if s := tl.Stats(); s.StepsForward != 1 || s.StepsBack != 1 {
 			t.Errorf("%v: %+v", step, s)
@@ -313,31 +342,208 @@ func TestSystemClockInABubble(t *testing.T) {
 	})
 }
 
-func TestNowFollowsTheWallClockBeforeBindAndNeverGoesBackAfter(t *testing.T) {
+// Before the first Bind Now is the wall clock. After it, Now follows a wall clock that
+// is ahead and comes back with it, but never to less than the clock of the Bind,
+// or of a SetFloor since.
+func TestNowIsNeverBehindTheClockOfTheBind(t *testing.T) {
 	clock := newFrozen()
 	tl := snowflake.NewTimeline(clock)
 	clock.step(-time.Hour)
-	if now := tl.Now(); !now.Equal(clock.Wall()) {
-		t.Errorf("%v", now)
+	if got, want := tl.Now(), clock.Wall(); !got.Equal(want) {
+		t.Errorf("before a Bind: got %v, want %v", got, want)
 	}
 	if err := tl.Bind(free()); err != nil { // no generator yet: the agent is first
 		t.Fatal(err)
 	}
-	last := tl.Now()
-	for i, change := range []func(){
-		func() { clock.step(-time.Minute) },
-		func() { clock.advance(time.Second) },
-		func() { tl.Seal() },
-		func() { clock.step(-time.Minute) },
-		func() { _ = tl.Bind(free()) },
-		func() { clock.step(time.Hour) },
-		func() { clock.step(-time.Hour) },
+	right := clock.Wall() // what a clock says that was never set
+	for i, c := range []struct {
+		change func()
+		ahead  time.Duration // of right
+	}{
+		{func() { clock.step(-time.Minute) }, 0},
+		{func() { clock.advance(time.Second); right = right.Add(time.Second) }, 0},
+		{func() { clock.step(2 * time.Minute) }, time.Minute},
+		{func() { clock.step(-time.Second) }, time.Minute - time.Second},
+		{func() { tl.Seal() }, time.Minute - time.Second},
+		{func() { clock.step(-time.Hour) }, 0},
+		{func() { _ = tl.Bind(free()); right = clock.Wall() }, 0},
+		{func() { clock.step(-time.Hour) }, 0},
+		{func() { tl.SetFloor(clock.Wall(), clock.Monotonic()); right = clock.Wall() }, 0},
+		{func() { clock.step(-time.Minute) }, 0},
+		{func() { clock.advance(time.Second); right = right.Add(time.Second) }, 0},
+		{func() { tl.Seal(); tl.SetFloor(clock.Wall(), clock.Monotonic()) }, 0},
 	} {
-		change()
-		now := tl.Now()
-		if now.Before(last) {
-			t.Errorf("%d: from %v back to %v", i, last, now)
+		c.change()
+		if got, want := tl.Now(), right.Add(c.ahead); !got.Equal(want) {
+			t.Errorf("change %d: got %v, want %v", i, got, want)
 		}
-		last = now
+	}
+}
+
+// The wall clock is an hour ahead for two seconds. Once it is right again, so are
+// the clock that renewals ask by and the one that stamps come from. IDs made in
+// between, if any, are waited for: IDs grow.
+func TestGlitchHeals(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		clock := newFrozen()
+		tl, g := bind(t, clock, free())
+		for passed := range 6 {
+			if passed == 1 {
+				clock.step(time.Hour)
+			} else if passed == 3 {
+				clock.step(-time.Hour)
+			}
+			if busy || passed == 0 {
+				_, _ = g.TryNext()
+			}
+			if got, want := tl.Now(), clock.Wall(); !got.Equal(want) {
+				t.Errorf("busy %v, %d s passed: Now: got %v, want %v", busy, passed, got, want)
+			}
+			clock.advance(time.Second)
+		}
+		if !busy {
+			wantStamp(t, g, clock.Wall())
+			continue
+		}
+		var behind *snowflake.ClockError
+		if err := tl.Check(); !errors.As(err, &behind) || behind.Behind < time.Hour-5*time.Second {
+			t.Errorf("Check: got %v, want that the clock is an hour behind", err)
+		}
+		clock.advance(time.Hour)
+		wantStamp(t, g, clock.Wall())
+	}
+}
+
+// Stamps stay at the ceiling while the wall clock is above it, in a span of hours
+// too. A renewal lifts it, or lowers it, and then they go on from there.
+func TestCeiling(t *testing.T) {
+	clock := newFrozen()
+	const ahead = 16 * time.Second
+	line := func() snowflake.Ceiling {
+		return snowflake.Ceiling{At: clock.Wall().Add(ahead), Mono: clock.Monotonic()}
+	}
+	s := free()
+	s.Until, s.Ceiling = noon.Add(12*time.Hour), line()
+	tl, g := bind(t, clock, s, snowflake.WithMaxWait(20*ms))
+	l := g.Layout()
+	last := next(t, g)
+	make1 := func(want time.Time) {
+		t.Helper()
+		if id := wantStamp(t, g, want); id <= last {
+			t.Errorf("got ID %d after %d, want a larger one", id, last)
+		} else {
+			last = id
+		}
+		if err := tl.Check(); err != nil {
+			t.Errorf("Check: got %v, want nil", err)
+		}
+	}
+	clock.step(time.Hour)
+	for range 3 {
+		clock.advance(time.Second)
+		make1(clock.Wall().Add(ahead - time.Hour))
+	}
+	if got := tl.Stats().StepsForward; got != 1 {
+		t.Errorf("steps forward: got %d, want 1", got)
+	}
+	tl.SetCeiling(line()) // a renewal by the clock that is ahead
+	clock.advance(ms)
+	make1(clock.Wall())
+
+	clock.step(-time.Hour)
+	clock.advance(ms)
+	tl.SetCeiling(line())
+	clock.advance(ms)
+	var behind *snowflake.ClockError
+	if id, err := g.Next(); !errors.As(err, &behind) {
+		t.Errorf("the clock is right again: got an ID of %v, %v; want a ClockError", l.Decompose(id).Time, err)
+	}
+	clock.advance(time.Hour)
+	make1(clock.Wall())
+
+	low := clock.Wall().Add(time.Second)
+	tl.SetCeiling(snowflake.Ceiling{At: low, Mono: clock.Monotonic()})
+	clock.step(time.Minute)
+	clock.advance(time.Second)
+	make1(low.Add(time.Second))
+	tl.SetCeiling(snowflake.Ceiling{}) // none
+	clock.advance(ms)
+	make1(clock.Wall())
+	tl.Seal()
+	tl.SetCeiling(snowflake.Ceiling{At: time.UnixMilli(math.MinInt64), Mono: math.MaxInt64}) // nothing is bound: ignored
+	if err := tl.Bind(free()); err != nil {
+		t.Fatal(err)
+	}
+	clock.advance(ms)
+	make1(clock.Wall())
+	for _, c := range []snowflake.Ceiling{
+		{At: time.UnixMilli(math.MinInt64), Mono: math.MaxInt64}, {At: time.UnixMilli(math.MinInt64), Mono: math.MinInt64},
+		{At: noon.AddDate(-100, 0, 0)},
+	} {
+		tl.SetCeiling(c)
+		clock.advance(ms)
+		if id, err := g.Next(); err == nil {
+			t.Errorf("ceiling %v: got an ID of %v, want an error", c, l.Decompose(id).Time)
+		}
+	}
+	tl.SetCeiling(snowflake.Ceiling{At: time.UnixMilli(math.MaxInt64), Mono: math.MinInt64})
+	clock.advance(ms)
+	make1(clock.Wall())
+}
+
+// Check says what Next would say, and changes nothing.
+func TestCheckSaysWhatNextWould(t *testing.T) {
+	for seed := range uint64(1000) {
+		rng := rand.New(rand.NewPCG(seed, 14))
+		clock := newFrozen()
+		clock.asleep = clock.advance
+		l := layouts[[]string{"default", "sonyflake", "js53"}[rng.IntN(3)]]
+		l.Epoch = noon.Add(time.Duration(rng.IntN(3)-1) * time.Second)
+		if rng.IntN(3) == 0 {
+			l.TimeBits = 12
+		}
+		tl := snowflake.NewTimeline(clock)
+		most := time.Duration(rng.IntN(3000)) * ms
+		g := generator(t, tl, snowflake.WithLayout(l), snowflake.WithMaxWait(most))
+		for range 50 {
+			switch rng.IntN(8) {
+			case 0:
+				clock.step(time.Duration(rng.IntN(6000)-3000) * ms)
+			case 1, 2:
+				clock.advance(time.Duration(rng.IntN(3000)) * ms)
+			case 3:
+				s := free()
+				s.Nodes = 8
+				s.NotBefore = clock.Wall().Add(time.Duration(rng.IntN(2000)-1000) * ms)
+				s.Until = s.NotBefore.Add(time.Duration(rng.IntN(20000)) * ms)
+				s.Deadline = clock.Monotonic() + time.Duration(rng.IntN(10000))*ms
+				if err := tl.Bind(s); err != nil && err != snowflake.ErrClosed {
+					t.Fatal(err)
+				}
+			case 4:
+				if rng.IntN(20) == 0 {
+					tl.Close()
+				} else if rng.IntN(4) == 0 {
+					tl.Seal()
+				}
+			}
+			before := tl.Stats()
+			check := tl.Check()
+			if after := tl.Stats(); after.Issued != before.Issued || after.Refused != before.Refused || after.Waits != before.Waits {
+				t.Fatalf("seed %d: Check changed the counts: got %+v, want %+v", seed, after, before)
+			}
+			began, deadline := clock.Wall(), clock.Monotonic()
+			_, err := g.Next()
+			if waited := clock.Monotonic() - deadline; waited > 0 && err == snowflake.ErrFenced {
+				continue // the span or the deadline ended during the wait
+			}
+			var a, b *snowflake.ClockError
+			if errors.As(check, &a) && err == snowflake.ErrBusy && a.Behind <= max(most+l.Tick, 3*l.Tick) {
+				continue // it waited for all but the last tick
+			}
+			if !errors.Is(err, check) && !(errors.As(check, &a) && errors.As(err, &b) && (a.Behind-b.Behind).Abs() <= 10*ms) {
+				t.Fatalf("seed %d at %v, %v: Check: got %v, want as Next: %v", seed, began, l, check, err)
+			}
+		}
 	}
 }

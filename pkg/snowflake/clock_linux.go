@@ -1,6 +1,9 @@
 package snowflake
 
 import (
+	"encoding/binary"
+	"os"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -45,4 +48,42 @@ func gettime(clock uintptr) (int64, bool) {
 func preciseSleep(d time.Duration) {
 	ts := syscall.NsecToTimespec(int64(d))
 	_ = syscall.Nanosleep(&ts, nil) // an early return is fine: callers look at the clock again
+}
+
+// The page of a VMClock device: linux/include/uapi/linux/vmclock-abi.h. Its fields
+// are little endian.
+const (
+	vmclockMagic      = 0x4b4c4356 // "VCLK", at 0
+	vmclockSize       = 4          // offset of the region's size, 32 bits
+	vmclockVersion    = 8          // 16 bits
+	vmclockFlags      = 24         // 64 bits
+	vmclockGeneration = 104        // 64 bits; another value after each restore from a snapshot
+
+	vmclockHasGeneration = 1 << 8
+)
+
+// machineGeneration is the generation counter of this machine, which the hypervisor
+// changes when it restores the machine from a snapshot; nil where there is none.
+var machineGeneration = sync.OnceValue(func() *uint64 { return mapGeneration("/dev/vmclock0") })
+
+// mapGeneration maps the generation counter of a VMClock device for as long as the
+// process lives. It returns nil if the device is missing, cannot be read or has no
+// such counter.
+func mapGeneration(path string) *uint64 {
+	device, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer device.Close()
+	page, err := syscall.Mmap(int(device.Fd()), 0, os.Getpagesize(), syscall.PROT_READ, syscall.MAP_SHARED)
+	if err != nil {
+		return nil
+	}
+	read := binary.LittleEndian
+	if read.Uint32(page) != vmclockMagic || read.Uint16(page[vmclockVersion:]) != 1 ||
+		read.Uint32(page[vmclockSize:]) < vmclockGeneration+8 || read.Uint64(page[vmclockFlags:])&vmclockHasGeneration == 0 {
+		_ = syscall.Munmap(page)
+		return nil
+	}
+	return (*uint64)(unsafe.Pointer(&page[vmclockGeneration]))
 }

@@ -53,7 +53,7 @@ func (c *frozen) onRead(f func()) {
 
 func (c *frozen) Sleep(d time.Duration) {
 	if c.sleeps++; c.sleeps > 100_000 {
-		panic("a call waits for ever for a clock that stands still")
+		panic("a call waits forever for a clock that stands still")
 	}
 	if c.asleep != nil {
 		c.asleep(d)

@@ -29,7 +29,7 @@
 // clock. A call that begins at or after the lease's deadline fails: on the
 // monotonic clock at every call, on the wall clock once per tick and on each wait
 // (at every call with WithStrictWall). IDs of one node grow strictly, also when
-// its number changes. No stamp is ahead of Timeline.Now. Next allocates nothing,
+// its node ID changes. No call makes a stamp that is ahead of Timeline.Now. Next allocates nothing,
 // and an idle generator has no goroutine and no timer.
 //
 //	           Bind                    tick used up
@@ -41,23 +41,24 @@
 //
 // # What is not
 //
-// Fixed numbers are nobody's but yours to keep apart. IDs of different nodes are
+// Nobody checks that Fixed node IDs are unique. A machine that is restored from a
+// snapshot is fenced only where Linux has a VMClock device (Timeline.Copied). IDs of different nodes are
 // ordered by the millisecond at best, as far as their clocks agree. While more
 // than a tick's worth of IDs is asked for, stamps may be up to WithCatchUp
 // (16 ms) old. 4,096 IDs per millisecond and node are the format's limit: callers
-// beyond that wait. IDs tell when and by which node they were made, and can be
+// beyond that wait. IDs reveal when and by which node they were made, and can be
 // guessed: they are no secrets.
 //
 // # When not to use it
 //
 // If 128 bits are fine, use UUIDv7 or ULID: they need no node ID and no lease. If
-// one database makes all IDs, its sequence does. If an ID must not tell its
+// one database makes all IDs, its sequence does. If an ID must not reveal its
 // time, take a random one.
 //
 // # Files
 //
-// The state word and how bits are put together are in term.go, the call that is
-// made millions of times a second in generator.go, all that it cannot handle in
-// slow.go, the clock's policy in anchor.go, the lease's side in timeline.go, and
-// the fence in fence.go.
+// term.go has the state word and puts the bits of an ID together. generator.go has the
+// call that is made millions of times a second, and slow.go everything that it cannot
+// handle. anchor.go follows the wall clock. timeline.go is what the lease agent drives,
+// and fence.go ends it.
 package snowflake

@@ -1,13 +1,17 @@
 package snowflake
 
 import (
+	"database/sql/driver"
 	"encoding/binary"
+	"fmt"
+	"math"
 	"strconv"
+	"strings"
 )
 
 // The encodings of an ID. Base32, Base58 and Bytes have one length for all IDs,
-// so that they sort as the numbers do. What an Append method appends to a slice
-// with room for it allocates nothing.
+// so that they sort as the IDs do. An Append method allocates nothing if the slice has
+// room.
 //
 //	decimal   digits                            1 to 19 characters
 //	base32    Crockford's, upper case           13   crockford.com/base32.html
@@ -59,3 +63,220 @@ func (id ID) Bytes() [8]byte {
 	binary.BigEndian.PutUint64(b[:], uint64(id))
 	return b
 }
+
+// Parse reads the decimal digits of an ID. Its error, like those of the other
+// Parse functions, wraps ErrSyntax and says what is wrong: the length, a
+// character and its place, or a number above 2^63-1. There are no negative IDs, no
+// signs, no spaces and, but for "0" itself, no leading zeros: an ID has one text.
+func Parse(s string) (ID, error) { return parse(s) }
+
+func parse[T string | []byte](s T) (ID, error) {
+	const maxLen = 19
+	if len(s) == 0 || len(s) > maxLen {
+		return 0, lengthError("decimal", string(s), fmt.Sprintf("1 to %d", maxLen))
+	}
+	// Two texts of one ID would be two keys in a map, a cache or a URL.
+	if s[0] == '0' && len(s) > 1 {
+		return 0, charError("decimal", string(s), 0)
+	}
+	var v uint64 // 19 digits fit a uint64
+	for i := range len(s) {
+		d := s[i] - '0'
+		if d > 9 {
+			return 0, charError("decimal", string(s), i)
+		}
+		v = v*10 + uint64(d)
+	}
+	return fit("decimal", string(s), v)
+}
+
+// ParseBase32 reads Crockford's base 32, of 13 characters. As he has it, lower
+// case counts as upper case, I and L as 1, and O as 0.
+func ParseBase32(s string) (ID, error) {
+	if len(s) != base32Len {
+		return 0, lengthError("base32", s, "13")
+	}
+	var v uint64
+	for i := range base32Len {
+		d := base32Digit[s[i]]
+		if d == noDigit {
+			return 0, charError("base32", s, i)
+		}
+		v = v<<5 | uint64(d)
+	}
+	// 13 characters are 65 bits: what the first one has above 63 is lost in v.
+	if base32Digit[s[0]] > 7 {
+		return 0, overflowError("base32", s)
+	}
+	return ID(v), nil
+}
+
+// ParseBase58 reads what Base58 returns: 11 characters.
+func ParseBase58(s string) (ID, error) {
+	if len(s) != base58Len {
+		return 0, lengthError("base58", s, "11")
+	}
+	var v uint64
+	for i := range base58Len {
+		d := base58Digit[s[i]]
+		if d == noDigit {
+			return 0, charError("base58", s, i)
+		}
+		if i == base58Len-1 && v > (math.MaxInt64-uint64(d))/58 { // 10 characters always fit
+			return 0, overflowError("base58", s)
+		}
+		v = v*58 + uint64(d)
+	}
+	return ID(v), nil
+}
+
+// FromBytes reads what Bytes returns.
+func FromBytes(b []byte) (ID, error) {
+	if len(b) != 8 {
+		return 0, fmt.Errorf("snowflake: %w: %d bytes; want 8", ErrSyntax, len(b))
+	}
+	v := binary.BigEndian.Uint64(b)
+	if v > math.MaxInt64 {
+		return 0, fmt.Errorf("snowflake: %w: the first bit of % x is set", ErrSyntax, b)
+	}
+	return ID(v), nil
+}
+
+const noDigit = 0xff
+
+var (
+	base32Digit = digits(base32Alphabet+strings.ToLower(base32Alphabet[10:])+"ILOilo",
+		base32Alphabet+base32Alphabet[10:]+"110110")
+	base58Digit = digits(base58Alphabet, base58Alphabet)
+)
+
+// digits maps each character to the place of its meaning in the alphabet, which
+// meanings begins with.
+func digits(characters, meanings string) (table [256]byte) {
+	for i := range table {
+		table[i] = noDigit
+	}
+	for i := range len(characters) {
+		table[characters[i]] = byte(strings.IndexByte(meanings, meanings[i]))
+	}
+	return table
+}
+
+func fit(encoding, s string, v uint64) (ID, error) {
+	if v > math.MaxInt64 {
+		return 0, overflowError(encoding, s)
+	}
+	return ID(v), nil
+}
+
+// Errors show at most the first 40 bytes of a text that may be anyone's.
+
+func lengthError(encoding, s, want string) error {
+	return fmt.Errorf("snowflake: %w: %s %.40q has %d characters; want %s", ErrSyntax, encoding, s, len(s), want)
+}
+
+func charError(encoding, s string, i int) error {
+	return fmt.Errorf("snowflake: %w: %s %.40q has %q at %d", ErrSyntax, encoding, s, s[i], i)
+}
+
+func overflowError(encoding, s string) error {
+	return fmt.Errorf("snowflake: %w: %s %.40q is above 2^63-1", ErrSyntax, encoding, s)
+}
+
+// AppendText appends what String returns (encoding.TextAppender).
+func (id ID) AppendText(b []byte) ([]byte, error) { return id.AppendDecimal(b), nil }
+
+// MarshalText is String.
+func (id ID) MarshalText() ([]byte, error) { return id.AppendDecimal(nil), nil }
+
+// UnmarshalText is Parse.
+func (id *ID) UnmarshalText(b []byte) error { return id.set(parse(b)) }
+
+// AppendBinary appends what Bytes returns (encoding.BinaryAppender).
+func (id ID) AppendBinary(b []byte) ([]byte, error) {
+	a := id.Bytes()
+	return append(b, a[:]...), nil
+}
+
+// MarshalBinary is Bytes.
+func (id ID) MarshalBinary() ([]byte, error) { return id.AppendBinary(nil) }
+
+// UnmarshalBinary is FromBytes.
+func (id *ID) UnmarshalBinary(b []byte) error { return id.set(FromBytes(b)) }
+
+// MarshalJSON writes the digits as a string: JavaScript, and what is made with
+// it, rounds numbers above 2^53-1. Number writes a number.
+func (id ID) MarshalJSON() ([]byte, error) {
+	b := make([]byte, 0, 21)
+	return append(id.AppendDecimal(append(b, '"')), '"'), nil
+}
+
+// UnmarshalJSON reads a string or a number. null leaves id as it is.
+func (id *ID) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
+	if n := len(b); n >= 2 && b[0] == '"' && b[n-1] == '"' {
+		b = b[1 : n-1]
+	}
+	return id.set(parse(b))
+}
+
+// Value stores id as an integer (a BIGINT column).
+func (id ID) Value() (driver.Value, error) { return int64(id), nil }
+
+// Scan reads an integer, or decimal digits as a string or as bytes. For a column
+// that may be NULL scan into a sql.Null[ID].
+func (id *ID) Scan(src any) error {
+	switch v := src.(type) {
+	case int64:
+		if v < 0 {
+			return fmt.Errorf("snowflake: %w: %d is negative", ErrSyntax, v)
+		}
+		*id = ID(v)
+		return nil
+	case string:
+		return id.set(parse(v))
+	case []byte:
+		return id.set(parse(v))
+	case nil:
+		return fmt.Errorf("snowflake: %w: NULL; scan into a sql.Null[snowflake.ID]", ErrSyntax)
+	default:
+		return fmt.Errorf("snowflake: %w: a %T; want an integer, a string or bytes", ErrSyntax, src)
+	}
+}
+
+// set changes id only if there is no error.
+func (id *ID) set(v ID, err error) error {
+	if err == nil {
+		*id = v
+	}
+	return err
+}
+
+// Number is an ID that JSON has as a number, for IDs of a layout that is
+// JavaScriptSafe, such as JS53.
+type Number ID
+
+// maxSafe is JavaScript's Number.MAX_SAFE_INTEGER.
+const maxSafe = 1<<53 - 1
+
+// MarshalJSON writes a number, and refuses one above 2^53-1.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if n > maxSafe {
+		return nil, fmt.Errorf("snowflake: %d is above 2^53-1, which JavaScript rounds; use ID, or a layout such as JS53", int64(n))
+	}
+	return ID(n).AppendDecimal(nil), nil
+}
+
+// UnmarshalJSON is ID.UnmarshalJSON.
+func (n *Number) UnmarshalJSON(b []byte) error { return (*ID)(n).UnmarshalJSON(b) }
+
+// String, Value and Scan are ID's.
+func (n Number) String() string { return ID(n).String() }
+
+// Value is described with String.
+func (n Number) Value() (driver.Value, error) { return ID(n).Value() }
+
+// Scan is described with String.
+func (n *Number) Scan(src any) error { return (*ID)(n).Scan(src) }

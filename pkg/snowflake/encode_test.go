@@ -140,6 +140,9 @@ func TestParseTellsWhatIsWrong(t *testing.T) {
 		{0, "9223372036854775808", "above 2^63-1"},
 		{0, "12 4", `has ' ' at 2`},
 		{0, "-1", `has '-' at 0`},
+		{0, "00", `has '0' at 0`},
+		{0, "012", `has '0' at 0`},
+		{0, "0x", `has '0' at 0`},
 		{0, strings.Repeat("9", 1000), "has 1000 characters"},
 		{1, "03NV00GH00W0", "has 12 characters; want 13"},
 		{1, "8000000000000", "above 2^63-1"},
@@ -152,6 +155,7 @@ func TestParseTellsWhatIsWrong(t *testing.T) {
 		{3, "\xff2345678"[:8], "first bit"},
 		{6, `1.5`, `has '.' at 1`},
 		{6, `"1`, `has '"' at 0`},
+		{6, `"012"`, `has '0' at 0`},
 		{6, `""`, "has 0 characters"},
 	} {
 		e := encodings[c.encoding]

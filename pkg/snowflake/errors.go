@@ -24,7 +24,7 @@ var (
 	// Layout.Expires says when that is.
 	ErrTimeOverflow = errors.New("snowflake: the layout's time field is exhausted; a layout with a later epoch or more time bits is needed")
 
-	// ErrSyntax is returned (wrapped) when a text or number is no ID.
+	// ErrSyntax is returned (wrapped) for a text or number that is no ID.
 	ErrSyntax = errors.New("not a snowflake ID")
 )
 
@@ -36,7 +36,7 @@ type ClockError struct {
 	Behind time.Duration // how long until the clock has caught up
 }
 
-// Error tells how far the clock is behind.
+// Error says how far the clock is behind.
 func (e *ClockError) Error() string {
 	return fmt.Sprintf("snowflake: the clock is %v behind the next millisecond that may be stamped; retry when it has caught up", e.Behind)
 }

@@ -45,7 +45,7 @@ func ExampleJS53() {
 	fmt.Println(ids, err)
 	// Output:
 	// 41 time, 6 node, 6 sequence bits of 1ms from 2025-01-01 until 2094-09-07; 64 nodes, 64000 IDs/s each
-	// <nil> snowflake: a pool of 65 node IDs does not fit a layout with 6 node bits (64); use WithLayout with 7
+	// <nil> snowflake: a pool of 65 node IDs does not fit a layout with 6 node bits (64); it needs 7, in every process that makes IDs of this pool
 }
 
 func ExampleLayout_Decompose() {

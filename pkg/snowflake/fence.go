@@ -2,6 +2,7 @@ package snowflake
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,21 +14,33 @@ import (
 func (t *Timeline) Seal() (last time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.state == isBound {
-		t.seal()
-		t.state = isSealed
-	}
-	return t.last
+	return t.end(isSealed)
 }
 
 // Close is Seal for good: calls fail with ErrClosed from now on. It may be called
 // again.
 func (t *Timeline) Close() (last time.Time) {
-	last = t.Seal()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.state = isClosed
-	return last
+	return t.end(isClosed)
+}
+
+// end seals the timeline and leaves it in a state. Caller: mu held, from the seal
+// until the state is set: a Bind in between would leave a term that goes on
+// stamping after the last millisecond was returned.
+func (t *Timeline) end(state lifeState) (last time.Time) {
+	generation := t.generation()
+	if t.state == isBound {
+		t.seal()
+	}
+	if t.state != isClosed {
+		t.state = state
+	}
+	// Read before the seal: a machine that is copied during it is found later.
+	if state == isSealed {
+		t.known.Store(generation)
+	}
+	return t.last
 }
 
 // seal ends the present term. Caller: mu held.
@@ -48,11 +61,15 @@ func (t *Timeline) seal() {
 		return
 	}
 	drawn = tm.state.Swap(sealed)
+	tm.void = t.watched && t.copiedSince(tm)
 	before := tm.tickOf(tm.first)
 	tm.last = max(before, min(tm.tickOf(drawn), tm.begun(t.mono())))
 	// Draws that raced for the last tickets went beyond the limit. Those are void.
+	// A span that ends before the epoch has the limit 0, and nothing was stamped: a
+	// release that reserved more than was confirmed would take the node ID out of
+	// use for as long.
 	if limit := tm.tickOf(tm.limit.Load()); tm.last >= limit {
-		tm.last = max(before, limit-1)
+		tm.last = max(before, max(limit, 1)-1)
 	}
 	if tm.last > before {
 		t.used, t.last = tm.last, t.layout.endOf(tm.last)
@@ -66,12 +83,66 @@ func (t *Timeline) seal() {
 func (t *Timeline) verdict(tm *term) (over bool, last uint64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	over, last = tm.state.Load() >= sealed, tm.last
+	copied := t.Copied()
+	if copied && t.state == isBound {
+		t.seal()
+		t.state = isSealed
+	}
+	over, last = tm.state.Load() >= sealed && !tm.void, tm.last
 	switch {
 	case t.state == isClosed:
 		err = ErrClosed
+	case copied:
+		err = copiedError{}
 	case t.term.Load() == tm:
 		err = ErrFenced
 	}
 	return over, last, err
 }
+
+// A machine that is restored from a snapshot may run twice: two processes with one
+// lease, each of which believes to be the only one. Where Linux has a VMClock device
+// (/dev/vmclock0, readable for the process, with a generation counter), the
+// hypervisor changes a number in a mapped page before a restored machine runs on.
+// Each call compares that number with the one that its term began with. A machine
+// that is only paused, or moved to another host while it runs, keeps its generation.
+
+// Copied reports whether the machine was restored from a snapshot since NewTimeline
+// or the last Seal. Then every generator fails with ErrFenced from its next call on,
+// and Bind fails: whatever was claimed, asked for or stamped since belongs to another
+// copy as much as to this process. Give up the lease without lowering what it
+// reserves, Seal, and claim with a new session. It is
+// false where there is no such device.
+func (t *Timeline) Copied() bool { return t.watched && t.generation() != t.known.Load() }
+
+// generation reads the machine's generation; 0 where there is none.
+func (t *Timeline) generation() uint64 {
+	switch {
+	case t.machine != nil:
+		return atomic.LoadUint64(t.machine)
+	case t.watched:
+		return t.clock.(generational).Generation()
+	}
+	return 0
+}
+
+// copiedSince reports whether tm is a term of another generation. Caller: t.watched.
+func (t *Timeline) copiedSince(tm *term) bool {
+	if t.machine != nil { // short enough to be inlined
+		return atomic.LoadUint64(t.machine) != tm.generation
+	}
+	return t.generation() != tm.generation
+}
+
+// whenCopied is what the clock reads to calls on a term of another generation: past
+// every deadline.
+const whenCopied = math.MaxInt64
+
+// copiedError is an ErrFenced that no renewal ends.
+type copiedError struct{}
+
+func (copiedError) Error() string {
+	return "snowflake: fenced: this machine was restored from a snapshot, and its copies would make equal IDs; a lease agent leases another node ID, a Fixed node needs a new process"
+}
+
+func (copiedError) Is(target error) bool { return target == ErrFenced }

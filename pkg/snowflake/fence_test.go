@@ -1,8 +1,11 @@
 package snowflake_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -384,4 +387,114 @@ func TestPartialLastMillisecond(t *testing.T) {
 		clock.advance(ms + ms/4)
 		wantFenced(t, f, snowflake.ErrFenced)
 	})
+}
+
+// A Bind that waits for the lock while Close seals comes before both steps of
+// Close or after them, never in between. A waiter that was passed over for more
+// than a millisecond is the next to get a mutex, so this Bind would come in between
+// if the lock were given up there.
+func TestBindDuringClose(t *testing.T) {
+	clock := newFrozen()
+	tl, g := bind(t, clock, free())
+	bound := make(chan error, 1)
+	var waits, closes atomic.Bool
+	clock.read = func() { // whoever reads the clock here holds the lock
+		switch {
+		case waits.CompareAndSwap(false, true): // the Bind below
+			go func() { s := free(); s.NodeID = 8; bound <- tl.Bind(s) }()
+			awaitStack(t, "(*Timeline).Bind", 2, "sync.Mutex.Lock")
+			spin(2 * ms)
+		case closes.CompareAndSwap(true, false): // Close, which took the lock before the other Bind was awake
+			spin(5 * ms)
+		}
+	}
+	if err := tl.Bind(free()); err != nil {
+		t.Fatal(err)
+	}
+	closes.Store(true)
+	last := tl.Close()
+	if err := <-bound; err != nil && err != snowflake.ErrClosed {
+		t.Errorf("Bind beside Close: got %v, want nil or %v", err, snowflake.ErrClosed)
+	}
+	if id, err := g.Next(); err != snowflake.ErrClosed {
+		t.Errorf("Close returned %v, then Next: got an ID of %v, node %d, %v; want %v", last, id.Time(), id.Node(), err, snowflake.ErrClosed)
+	}
+}
+
+// awaitStack waits until n goroutines are in a function, and one of them waits in a state.
+func awaitStack(t *testing.T, function string, n int, state string) {
+	t.Helper()
+	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); runtime.Gosched() {
+		in, waits := 0, false
+		all := make([]byte, 1<<20)
+		for one := range bytes.SplitSeq(all[:runtime.Stack(all, true)], []byte("\n\n")) {
+			if bytes.Contains(one, []byte(function)) {
+				in++
+				first, _, _ := bytes.Cut(one, []byte("\n"))
+				waits = waits || bytes.Contains(first, []byte(state))
+			}
+		}
+		if in >= n && waits {
+			return
+		}
+	}
+	t.Errorf("no goroutine of %d in %s came to wait in %q", n, function, state)
+}
+
+// spin lets real time go by for those who wait for a mutex: there is no event to
+// wait for. (A mutex counts how long its waiters have waited.)
+func spin(d time.Duration) {
+	for begin := time.Now(); time.Since(begin) < d; {
+		runtime.Gosched()
+	}
+}
+
+// A layout whose epoch lies ahead makes no IDs, and a release reserves nothing for
+// them: the span ends before the epoch.
+func TestCloseBeforeTheEpoch(t *testing.T) {
+	for name, l := range layouts {
+		l.Epoch = noon.AddDate(10, 0, 0)
+		clock := newFrozen()
+		s := free()
+		s.Nodes = 8
+		s.NotBefore, s.Until = noon.Add(-time.Second), noon.Add(time.Minute)
+		tl, g := bind(t, clock, s, snowflake.WithLayout(l))
+		b := g.Block()
+		for _, call := range []func() (ID, error){g.Next, g.TryNext, b.Next} {
+			if id, err := call(); err == nil {
+				t.Errorf("%s: got ID %d before the epoch, want an error", name, id)
+			}
+		}
+		if last := tl.Close(); !last.IsZero() {
+			t.Errorf("%s: Close: got %v, want the zero time: nothing was stamped", name, last)
+		}
+	}
+}
+
+// Close never returns more than was confirmed, and never less than was handed out:
+// tickets that a Block has drawn count as stamped, also those that it has left.
+func TestCloseIsWithinTheSpan(t *testing.T) {
+	for name, l := range layouts {
+		for until := range 40 {
+			clock := newFrozen()
+			s := free()
+			s.Nodes, s.Until = 8, noon.Add(time.Duration(until)*ms)
+			tl, g := bind(t, clock, s, snowflake.WithLayout(l))
+			b := g.Block()
+			var lastID ID
+			for range 50 {
+				if id, err := b.Next(); err == nil {
+					lastID = id
+				}
+				clock.advance(ms)
+			}
+			last := tl.Close()
+			if last.After(s.Until) {
+				t.Errorf("%s, until %v: got %v, behind the span", name, s.Until, last)
+			}
+			if lastID != 0 && last.Before(l.Decompose(lastID).Time.Add(l.Tick-ms)) {
+				t.Errorf("%s, until %v: got %v, want the end of the tick %v of the last block", name, s.Until, last, l.Decompose(lastID).Time)
+			}
+		}
+	}
 }

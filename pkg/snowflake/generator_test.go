@@ -89,11 +89,11 @@ func TestNewRefuses(t *testing.T) {
 	taken := snowflake.Fixed(1)
 	generator(t, taken, snowflake.WithLayout(snowflake.Wide16()))
 	for want, f := range map[string]func() (*snowflake.Generator, error){
-		"a pool of 1025 node IDs does not fit a layout with 10 node bits (1024); use WithLayout with 11": func() (*snowflake.Generator, error) {
+		"a pool of 1025 node IDs does not fit a layout with 10 node bits (1024); it needs 11, in every process that makes IDs of this pool": func() (*snowflake.Generator, error) {
 			return snowflake.New(bound)
 		},
 		"a pool of 1025 node IDs does not fit": func() (*snowflake.Generator, error) { return snowflake.New(snowflake.Fixed(1024)) },
-		"node ID -1 is not in a pool of 0":     func() (*snowflake.Generator, error) { return snowflake.New(snowflake.Fixed(-1)) },
+		"node ID -1 is none that a pool has":   func() (*snowflake.Generator, error) { return snowflake.New(snowflake.Fixed(-1)) },
 		"another layout":                       func() (*snowflake.Generator, error) { return snowflake.New(taken) },
 		"WithMaxWait(-1s)": func() (*snowflake.Generator, error) {
 			return snowflake.New(snowflake.Fixed(1), snowflake.WithMaxWait(-time.Second))
@@ -126,12 +126,12 @@ func TestBindRefuses(t *testing.T) {
 	first := next(t, g)
 	for want, change := range map[string]func(*snowflake.Span){
 		"node ID 1024 is not in a pool of 1024 (0 to 1023)": func(s *snowflake.Span) { s.NodeID = 1024 },
-		"node ID -1 is not":                        func(s *snowflake.Span) { s.NodeID = -1 },
-		"a pool of 65536 node IDs does not fit":    func(s *snowflake.Span) { s.Nodes = 65536 },
-		"before it begins":                         func(s *snowflake.Span) { s.NotBefore, s.Until = noon, noon.Add(-1) },
-		"node ID 512 does not fit the 9 node bits": func(s *snowflake.Span) { s.NodeID, s.Eras = 512, snowflake.Eras{{NodeBits: 9}} },
-		"an era with 17 node bits":                 func(s *snowflake.Span) { s.Eras = snowflake.Eras{{NodeBits: 17}} },
-		"an era with 0 node bits":                  func(s *snowflake.Span) { s.Eras = snowflake.Eras{{}} },
+		"node ID -1 is none that a pool has":                func(s *snowflake.Span) { s.NodeID = -1 },
+		"a pool of 65536 node IDs does not fit":             func(s *snowflake.Span) { s.Nodes = 65536 },
+		"before it begins":                                  func(s *snowflake.Span) { s.NotBefore, s.Until = noon, noon.Add(-1) },
+		"node ID 512 does not fit the 9 node bits":          func(s *snowflake.Span) { s.NodeID, s.Eras = 512, snowflake.Eras{{NodeBits: 9}} },
+		"an era with 17 node bits":                          func(s *snowflake.Span) { s.Eras = snowflake.Eras{{NodeBits: 17}} },
+		"an era with 0 node bits":                           func(s *snowflake.Span) { s.Eras = snowflake.Eras{{}} },
 		"follows one that begins": func(s *snowflake.Span) {
 			s.Eras = snowflake.Eras{{From: noon, NodeBits: 10}, {From: noon, NodeBits: 11}}
 		},
@@ -411,4 +411,58 @@ func TestCallsAllocateNothing(t *testing.T) {
 			}
 		}
 	}
+}
+
+// wideSequence is never used up: the code is measured, not the format.
+var wideSequence = snowflake.Layout{Epoch: snowflake.Default().Epoch, Tick: ms, TimeBits: 41, NodeBits: 0, SequenceBits: 22}
+
+func BenchmarkNext(b *testing.B) {
+	for name, opts := range map[string][]snowflake.Option{"": nil, "strict": {snowflake.WithStrictWall()}} {
+		b.Run(name, func(b *testing.B) {
+			g := generator(b, snowflake.Fixed(0), append(opts, snowflake.WithLayout(wideSequence))...)
+			for b.Loop() {
+				if _, err := g.Next(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkNextContext(b *testing.B) {
+	g := generator(b, snowflake.Fixed(0), snowflake.WithLayout(wideSequence))
+	for b.Loop() {
+		if _, err := g.NextContext(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkTryNext(b *testing.B) {
+	g := generator(b, snowflake.Fixed(0), snowflake.WithLayout(wideSequence))
+	for b.Loop() {
+		if _, err := g.TryNext(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkNextBlock(b *testing.B) {
+	block := generator(b, snowflake.Fixed(0), snowflake.WithLayout(wideSequence)).Block()
+	for b.Loop() {
+		if _, err := block.Next(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkNextParallel(b *testing.B) {
+	g := generator(b, snowflake.Fixed(0), snowflake.WithLayout(wideSequence))
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := g.Next(); err != nil {
+				b.Error(err)
+			}
+		}
+	})
 }

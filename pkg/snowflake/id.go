@@ -23,7 +23,7 @@ func (id ID) Node() int { return defaultLayout.Decompose(id).Node }
 // Sequence numbers the IDs of one node in one millisecond, 0 to 4095.
 func (id ID) Sequence() int { return defaultLayout.Decompose(id).Sequence }
 
-// IsZero says whether id is "no ID". encoding/json leaves such a field out if it
+// IsZero reports whether id is "no ID". encoding/json leaves such a field out if it
 // is tagged omitzero.
 func (id ID) IsZero() bool { return id == 0 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Layout says which bits of an ID mean what. It is a value: there is nothing
+// Layout is the meaning of an ID's bits. It is a value: there is nothing
 // global to set, and two layouts may be in use side by side. From the highest bit
 // down an ID is
 //
@@ -26,7 +26,7 @@ type Layout struct {
 // maxYears keeps every time of a layout an int64 of nanoseconds since its epoch.
 const maxYears = 290
 
-// Validate tells everything that is wrong with l.
+// Validate returns everything that is wrong with l.
 func (l Layout) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -60,17 +60,19 @@ func (l Layout) Expires() time.Time { return l.at(1 << l.TimeBits) }
 // Nodes is how many node IDs there are: 0 … Nodes-1.
 func (l Layout) Nodes() int { return 1 << l.NodeBits }
 
-// JavaScriptSafe says whether every ID is at most 2^53-1, the largest integer
-// that a JavaScript number tells from its neighbours.
-func (l Layout) JavaScriptSafe() bool { return l.TimeBits+l.NodeBits+l.SequenceBits <= 53 }
+// JavaScriptSafe reports whether every ID is at most 2^53-1, the largest integer
+// that a JavaScript number distinguishes from its neighbours.
+func (l Layout) JavaScriptSafe() bool {
+	return int(l.TimeBits)+int(l.NodeBits)+int(l.SequenceBits) <= 53
+}
 
-// String tells widths, rates and the last year.
+// String lists widths, rates and the last year.
 func (l Layout) String() string {
 	order := fmt.Sprintf("%d time, %d node, %d sequence", l.TimeBits, l.NodeBits, l.SequenceBits)
 	if l.NodeLast {
 		order = fmt.Sprintf("%d time, %d sequence, %d node", l.TimeBits, l.SequenceBits, l.NodeBits)
 	}
-	perSecond := int(time.Second/l.Tick) << l.SequenceBits // that one node can make
+	perSecond := int(time.Second/max(l.Tick, 1)) << l.SequenceBits // that one node can make
 	return fmt.Sprintf("%s bits of %v from %s until %s; %d nodes, %d IDs/s each",
 		order, l.Tick, l.Epoch.UTC().Format(time.DateOnly), l.Expires().Format(time.DateOnly), l.Nodes(), perSecond)
 }
@@ -137,7 +139,11 @@ func (l Layout) clamp(t time.Time) uint64 { return min(l.tickOf(t.UnixMilli()), 
 
 // tickOf is the tick of a Unix millisecond, and 0 before the epoch.
 func (l Layout) tickOf(ms int64) uint64 {
-	return uint64(max(ms-l.Epoch.UnixMilli(), 0) / l.Tick.Milliseconds())
+	epoch := l.Epoch.UnixMilli()
+	if ms <= epoch { // the difference may be more than an int64 has
+		return 0
+	}
+	return (uint64(ms) - uint64(epoch)) / uint64(max(l.Tick.Milliseconds(), 1))
 }
 
 // ms is how many milliseconds n ticks are.
@@ -155,4 +161,45 @@ func (l Layout) equal(o Layout) bool {
 	same := l.Epoch.Equal(o.Epoch)
 	l.Epoch = o.Epoch // the rest compares as it is: a time.Time has a location too
 	return same && l == o
+}
+
+// Default is 41 time, 10 node and 12 sequence bits from 2025-01-01: until
+// 2094-09-07, 1,024 nodes, 4,096,000 IDs/s each.
+func Default() Layout { return millis(date(2025, 1, 1), 41, 10, 12) }
+
+// Wide16 is 41/16/6 from 2025-01-01: until 2094-09-07, 65,536 nodes, 64,000 IDs/s
+// each. With a narrowed node (Span.Eras) each makes up to 64 IDs/ms more
+// per value of the bits set free.
+func Wide16() Layout { return millis(date(2025, 1, 1), 41, 16, 6) }
+
+// JS53 is 41/6/6 from 2025-01-01, 53 bits in all, so that JavaScript's numbers
+// hold every ID: until 2094-09-07, 64 nodes, 64,000 IDs/s each.
+func JS53() Layout { return millis(date(2025, 1, 1), 41, 6, 6) }
+
+// Twitter is the layout of Twitter's snowflake, for those who have its IDs:
+// 41/10/12 from 2010-11-04T01:42:54.657Z, until 2080-07-10.
+// (github.com/twitter-archive/snowflake, IdWorker.scala; its 5 data centre and 5
+// worker bits are one node field here.)
+func Twitter() Layout { return millis(time.UnixMilli(1288834974657), 41, 10, 12) }
+
+// Discord is the layout of Discord's IDs: 10 node bits (5 worker, 5 process) and
+// 12 of increment from 2015-01-01. Discord has 42 time bits, in an unsigned
+// number; an ID here is never negative, so 41 of them: until 2084-09-06.
+// (discord.com/developers/docs/reference, "Snowflakes".)
+func Discord() Layout { return millis(date(2015, 1, 1), 41, 10, 12) }
+
+// Sonyflake is the layout of sony/sonyflake v1 with its default start time: 39
+// time bits of 10 ms, 8 of sequence and 16 of node below it from 2014-09-01, until
+// 2188-11-16; 65,536 nodes, 25,600 IDs/s each.
+// (github.com/sony/sonyflake, sonyflake.go.)
+func Sonyflake() Layout {
+	return Layout{Epoch: date(2014, 9, 1), Tick: 10 * time.Millisecond, TimeBits: 39, NodeBits: 16, SequenceBits: 8, NodeLast: true}
+}
+
+func millis(epoch time.Time, timeBits, nodeBits, sequenceBits uint8) Layout {
+	return Layout{Epoch: epoch.UTC(), Tick: time.Millisecond, TimeBits: timeBits, NodeBits: nodeBits, SequenceBits: sequenceBits}
+}
+
+func date(year int, month time.Month, day int) time.Time {
+	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 }

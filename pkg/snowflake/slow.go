@@ -3,7 +3,10 @@ package snowflake
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,7 +23,7 @@ func (g *Generator) slow(ctx context.Context, left time.Duration) (ID, error) {
 		}
 		// The tick is used up, and state is where the next ticket would come from.
 		// If that is in the next tick, draw it: a place in the queue. Never further
-		// ahead: callers who give up would push the state away from the clock.
+		// ahead: callers that give up would push the state away from the clock.
 		mono := g.t.mono()
 		state := tm.state.Load()
 		if state >= sealed {
@@ -33,7 +36,13 @@ func (g *Generator) slow(ctx context.Context, left time.Duration) (ID, error) {
 		if next <= tm.begun(mono)+1 {
 			return g.settle(ctx, tm, tm.state.Add(1), left)
 		}
-		if left, err = g.pause(ctx, tm, tm.until(next-1, mono), left); err != nil {
+		wait := tm.until(next-1, mono)
+		if wait > left {
+			if g.t.observe(tm); g.t.term.Load() != tm {
+				continue // the wall clock was set, and is followed
+			}
+		}
+		if left, err = g.pause(ctx, tm, wait, left); err != nil {
 			return 0, g.refuse(err)
 		}
 	}
@@ -54,7 +63,7 @@ func (g *Generator) settle(ctx context.Context, tm *term, ticket uint64, left ti
 			g.t.counters.skipped.Add(1)
 			return g.slow(ctx, left)
 		}
-		if mono >= tm.deadline.Load() || wall >= tm.wallEnd.Load() || ticket >= tm.limit.Load() {
+		if mono >= tm.deadline.Load() || g.t.watched && g.t.copiedSince(tm) || wall >= tm.wallEnd.Load() || ticket >= tm.limit.Load() {
 			over, last, err := g.t.verdict(tm)
 			if over && tick <= last && ticket < sealed {
 				return tm.id(ticket), nil
@@ -75,7 +84,7 @@ func (g *Generator) settle(ctx context.Context, tm *term, ticket uint64, left ti
 			return tm.id(ticket), nil
 		}
 		if tm.lag.Load() != g.maxLag {
-			tm.lag.Store(g.maxLag) // saturated: let those who oversleep catch up
+			tm.lag.Store(g.maxLag) // saturated: let those that oversleep catch up
 		}
 		var err error
 		if left, err = g.pause(ctx, tm, wait, left); err != nil {
@@ -85,8 +94,8 @@ func (g *Generator) settle(ctx context.Context, tm *term, ticket uint64, left ti
 	}
 }
 
-// pause waits d or less, and gives what is left of the call's patience. What
-// counts is how long a call asked to sleep: an injected clock may stand still.
+// pause waits d or less, and returns how long the call may still wait. It counts how
+// long a call asked to sleep, for an injected clock may not move.
 func (g *Generator) pause(ctx context.Context, tm *term, d, left time.Duration) (time.Duration, error) {
 	if d > left {
 		// More than the queue ever is: it is the clock that is behind.
@@ -104,4 +113,136 @@ func (g *Generator) pause(ctx context.Context, tm *term, d, left time.Duration) 
 		return left, ctx.Err()
 	}
 	return left - min(d, maxSleep), nil
+}
+
+// reserve draws up to want tickets, from first on, all of which may be stamped
+// now. n is 0 when there are none yet. It never waits. The error is ErrFenced,
+// ErrClosed, ErrTimeOverflow or, before the epoch, a *ClockError.
+func (g *Generator) reserve(want uint64) (tm *term, first, n uint64, err error) {
+	for {
+		tm = g.t.term.Load()
+		now, state := g.now(tm), tm.state.Load()
+		if now >= tm.deadline.Load() || state >= sealed {
+			if _, _, err := g.t.verdict(tm); err != nil {
+				return tm, 0, 0, err
+			}
+			continue
+		}
+		if early := now + tm.offset; early < 0 {
+			if g.t.observe(tm); g.t.term.Load() != tm {
+				continue // the wall clock was set, and is followed
+			}
+			return tm, 0, 0, &ClockError{Behind: time.Duration(-early)}
+		}
+		tick, last, limit := tm.tickAt(now), tm.tickOf(state), tm.limit.Load()
+		first = state + 1
+		fresh := tick > last && tick-last > tm.lag.Load()
+		// A tick far past the end of the time field would wrap around when it is made a
+		// ticket: back to ticks that were stamped, or to ID 0.
+		tick = min(tick, g.ticks)
+		if fresh {
+			first = tick << tm.seqBits
+			if g.randomSeq > 0 {
+				first += rand.Uint64N(g.randomSeq)
+			}
+		}
+		if first >= limit && tm.tickOf(first) >= tm.ends.Load() { // the next era's
+			if g.t.turn(tm) {
+				continue
+			}
+			return tm, 0, 0, nil
+		}
+		if first >= limit { // the fence, by value
+			if _, _, err := g.t.verdict(tm); err != nil {
+				return tm, 0, 0, g.endOf(tm, first, err)
+			}
+			continue
+		}
+		end := min((tick+1)<<tm.seqBits, limit)
+		if first >= end {
+			if min(tm.tickAt(g.now(tm)), g.ticks) > tick {
+				continue // the clock moved while we looked, as others' draws may show
+			}
+			return tm, 0, 0, nil
+		}
+		n = min(want, end-first)
+		if tm.tickOf(first+n-1) > last {
+			// A tick begins here: the fence by the wall clock, and the anchor.
+			mono, wall := g.t.observe(tm)
+			if mono >= tm.deadline.Load() || wall >= tm.wallEnd.Load() {
+				if _, _, err := g.t.verdict(tm); err != nil {
+					return tm, 0, 0, err
+				}
+				continue
+			}
+		}
+		skip := first - state - 1
+		g.t.counters.skipped.Add(skip) // before the draw: see Stats
+		if tm.state.CompareAndSwap(state, first+n-1) {
+			if fresh && tm.lag.Load() != 0 {
+				tm.lag.Store(0) // no longer saturated
+			}
+			return tm, first, n, nil
+		}
+		g.t.counters.skipped.Add(-skip)
+	}
+}
+
+// endOf distinguishes the end of the time field from the end of the span, for a
+// ticket that was refused.
+func (g *Generator) endOf(tm *term, ticket uint64, err error) error {
+	if err == ErrFenced && ticket < sealed && tm.tickOf(ticket) >= 1<<g.layout.TimeBits {
+		return ErrTimeOverflow
+	}
+	return err
+}
+
+// A gate is where calls wait for the clock. One of them sleeps, the others park
+// until it wakes them: no timer and no goroutine for each, and none when idle.
+type gate struct {
+	mu       sync.Mutex
+	cond     sync.Cond
+	sleeping bool
+	virtual  atomic.Bool // time stands still while we compute: a synctest bubble
+}
+
+// wait returns after about d, or earlier. Callers look at the clock again.
+func (t *Timeline) wait(d time.Duration) {
+	g := &t.gate
+	g.mu.Lock()
+	if g.sleeping {
+		g.cond.Wait()
+		g.mu.Unlock()
+		return
+	}
+	g.sleeping = true
+	g.mu.Unlock()
+	t.sleep(d)
+	g.mu.Lock()
+	g.sleeping = false
+	g.cond.Broadcast()
+	g.mu.Unlock()
+}
+
+// maxSleep bounds a sleep, for a call must notice soon that its context has ended
+// or its term is over.
+const maxSleep = 5 * time.Millisecond
+
+func (t *Timeline) sleep(d time.Duration) {
+	d = min(d, maxSleep)
+	if s, ok := t.clock.(sleeper); ok {
+		s.Sleep(d)
+		return
+	}
+	// With any other clock, time may be virtual: there it moves only when every
+	// goroutine waits in a way that the runtime knows, as time.Sleep is.
+	if !t.system || t.gate.virtual.Load() || d > 2*time.Millisecond {
+		time.Sleep(d)
+		return
+	}
+	before := time.Since(origin)
+	preciseSleep(d)
+	if time.Since(origin) == before {
+		t.gate.virtual.Store(true)
+	}
 }

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Span is what a claim has confirmed: which milliseconds of which number are the
+// Span is what a claim has confirmed: the milliseconds of a node ID that are the
 // holder's.
 type Span struct {
 	NodeID int // 0 … Nodes-1
 
-	// Nodes is how many numbers the pool has, its highest + 1. New refuses a
-	// layout into which they do not fit. 0 stands for NodeID + 1.
+	// Nodes is how many node IDs the pool has, its highest + 1. New refuses a
+	// layout into which they do not fit. 0 means NodeID + 1.
 	Nodes int
 
 	// Eras are the widths of the node ID at run time; the node bits of the layout
@@ -26,15 +26,52 @@ type Span struct {
 	NotBefore, Until time.Time
 
 	// Deadline is a reading of Clock.Monotonic: a call that begins at or after it
-	// fails. math.MaxInt64 stands for none.
+	// fails. math.MaxInt64 means none.
 	Deadline time.Duration
+
+	// Ceiling bounds stamps while the wall clock is ahead; see SetCeiling. The zero
+	// Ceiling is none.
+	Ceiling Ceiling
 }
 
-// check tells everything that is wrong with s in the layout, which may be nil.
+// Ceiling is a bound that moves with the monotonic clock: no stamp is after At when
+// Clock.Monotonic reads Mono, nor later by more than that clock has gone on. A span
+// of hours is no licence to stamp hours ahead: the holder sets At to its clock when
+// it sent the last confirmed renewal, plus the time to live of the lease and the
+// claimants' guard, and Mono to the monotonic reading of that moment. Stamps do not
+// fail at the ceiling, but stay behind a wall clock that is above it.
+type Ceiling struct {
+	At   time.Time
+	Mono time.Duration
+}
+
+// anchor is Unix ns at monotonic 0; the largest int64 if there is no ceiling.
+func (c Ceiling) anchor() int64 {
+	if c.At.IsZero() {
+		return math.MaxInt64
+	}
+	at, mono := msToNs(c.At.UnixMilli()), int64(c.Mono)
+	switch {
+	case mono < 0 && at > math.MaxInt64+mono:
+		return math.MaxInt64
+	case mono > 0 && at < lowest+mono:
+		return lowest
+	}
+	return max(at-mono, lowest)
+}
+
+// lowest is an anchor that is before every epoch, and whose distance from one still
+// is an int64.
+const lowest = -1 << 60
+
+// check returns everything that is wrong with s in the layout, which may be nil.
 func (s Span) check(l *Layout) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if s.NodeID < 0 || s.NodeID >= s.Nodes {
+	switch {
+	case s.NodeID < 0 || s.NodeID == math.MaxInt:
+		bad("node ID %d is none that a pool has; use 0 to 65535", s.NodeID)
+	case s.NodeID >= s.Nodes:
 		bad("node ID %d is not in a pool of %d (0 to %d)", s.NodeID, s.Nodes, s.Nodes-1)
 	}
 	if s.Until.Before(s.NotBefore) {
@@ -44,7 +81,7 @@ func (s Span) check(l *Layout) error {
 		errs = append(errs, err)
 	}
 	if l != nil && s.Nodes > l.Nodes() {
-		bad("a pool of %d node IDs does not fit a layout with %d node bits (%d); use WithLayout with %d",
+		bad("a pool of %d node IDs does not fit a layout with %d node bits (%d); it needs %d, in every process that makes IDs of this pool",
 			s.Nodes, l.NodeBits, l.Nodes(), nodeBitsFor(s.Nodes))
 	}
 	if errs != nil {
@@ -55,3 +92,81 @@ func (s Span) check(l *Layout) error {
 
 // Forever is a Span.Until that no layout reaches.
 func Forever() time.Time { return time.UnixMilli(math.MaxInt64 / 2) }
+
+// Era is a stretch of time in which the node IDs of a pool have one width.
+type Era struct {
+	// From is the era's first millisecond. The first era of all counts before it too.
+	From time.Time `json:"from"`
+	// NodeBits is the width. A layout with fewer node bits uses all that it has.
+	NodeBits int `json:"node_bits"`
+}
+
+// Eras are the widths that the node IDs of a pool have had, oldest first. The
+// width of an ID follows from its own tick, by when that begins, so every ID of
+// one tick has one layout: no two are equal across a change, and each can be
+// taken apart later. No eras stand for all of the layout's node bits, always.
+type Eras []Era
+
+// Decompose takes an ID apart that was made in layout l by a node of the pool
+// whose eras these are. Node is the node ID alone and Sequence has the bits that
+// the node's width left free, unlike with [Layout.Decompose].
+func (e Eras) Decompose(l Layout, id ID) Parts {
+	tick := uint64(id) >> (l.NodeBits + l.SequenceBits)
+	width := e.width(l, e.at(l, tick))
+	low := uint64(id) & (1<<(l.NodeBits+l.SequenceBits) - 1)
+	below := l.SequenceBits // the sequence's bits below the node
+	if l.NodeLast {
+		below = 0
+	}
+	return Parts{
+		Time:     l.at(tick),
+		Node:     int(low >> below & (1<<width - 1)),
+		Sequence: int(low>>(below+width)<<below | low&(1<<below-1)),
+	}
+}
+
+// at is which era a tick is in.
+func (e Eras) at(l Layout, tick uint64) int {
+	ms := l.at(tick).UnixMilli()
+	i := len(e) - 1
+	for i > 0 && e[i].From.UnixMilli() > ms {
+		i--
+	}
+	return i
+}
+
+// width is the node's width in era i.
+func (e Eras) width(l Layout, i int) uint8 {
+	if len(e) == 0 {
+		return l.NodeBits
+	}
+	return uint8(min(e[i].NodeBits, int(l.NodeBits)))
+}
+
+// firstTick is the first tick of era i; that of the first era is 0.
+func (e Eras) firstTick(l Layout, i int) uint64 {
+	if i <= 0 {
+		return 0
+	}
+	return l.tickOf(e[i].From.UnixMilli() + l.Tick.Milliseconds() - 1)
+}
+
+// check returns everything that is wrong with the eras of a holder of a node ID whose span
+// begins after a moment.
+func (e Eras) check(nodeID int, after time.Time) error {
+	var errs []error
+	for i, era := range e {
+		if era.NodeBits < 1 || era.NodeBits > 16 {
+			errs = append(errs, fmt.Errorf("an era with %d node bits; use 1 to 16", era.NodeBits))
+			continue
+		}
+		if i > 0 && !era.From.After(e[i-1].From) {
+			errs = append(errs, fmt.Errorf("an era that begins at %v follows one that begins at %v", era.From, e[i-1].From))
+		}
+		past := i+1 < len(e) && !e[i+1].From.After(after.Add(time.Millisecond))
+		if !past && nodeID >= 1<<era.NodeBits {
+			errs = append(errs, fmt.Errorf("node ID %d does not fit the %d node bits of the era from %v", nodeID, era.NodeBits, era.From))
+		}
+	}
+	return errors.Join(errs...)
+}

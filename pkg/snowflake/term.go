@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// A term is one stretch of a timeline under one number, one width and one anchor
+// A term is one stretch of a timeline under one node ID, one width and one anchor
 // of the clock. Whatever changes one of those seals the term and begins another.
 //
 // All that is handed out is a ticket:
 //
 //	state = tick << seqBits | sequence, the last ticket drawn
 //
-// The word only ever grows, and each Add or CompareAndSwap on it gives its caller
-// a number that nobody else gets. That IDs are unique needs no more argument.
+// The word only ever grows, and each Add or CompareAndSwap on it yields a ticket that
+// no other caller gets. IDs are unique for no other reason.
 type term struct {
 	// Immutable.
 	anchor   int64  // Unix ns at monotonic 0
@@ -30,6 +30,8 @@ type term struct {
 	first    uint64 // state when nothing has been drawn
 	era      int    // the one whose width this is
 
+	generation uint64 // the machine's
+
 	// Read by each call, seldom written. deadline and limit only grow, except
 	// that sealing puts the deadline into the past.
 	deadline atomic.Int64  // monotonic ns: a call that begins at or after it fails
@@ -38,7 +40,9 @@ type term struct {
 	lag      atomic.Uint64 // ticks that stamps may be behind the clock: 0 but when saturated
 	ends     atomic.Uint64 // the first tick of the next era: limit is never beyond it
 
-	last uint64 // last tick stamped; set when sealed, guarded by Timeline.mu
+	// Set when sealed, guarded by Timeline.mu.
+	last uint64 // last tick stamped
+	void bool   // the machine was copied: tickets that are held are held twice
 
 	_     [128]byte // state has its cache line (and its neighbour, which is prefetched) to itself
 	state atomic.Uint64

@@ -16,7 +16,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Clock is a snowflake.Clock that stands still until it is told to move. It is
+// Clock is a snowflake.Clock that moves only when it is told to. It is
 // safe for concurrent use.
 type Clock struct {
 	mu   sync.Mutex
@@ -27,7 +27,7 @@ type Clock struct {
 // NewClock makes a clock at start, which should be after the layout's epoch.
 func NewClock(start time.Time) *Clock { return &Clock{wall: start} }
 
-// Node is a node that has nodeID for ever, on this clock. It panics if nodeID is
+// Node returns a node that has nodeID forever, on this clock. It panics if nodeID is
 // negative.
 func (c *Clock) Node(nodeID int) snowflake.Node {
 	t := snowflake.NewTimeline(c)

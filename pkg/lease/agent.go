@@ -10,15 +10,19 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Agent holds one number for this process and keeps it. All of its methods are
+// Agent leases one node ID for this process and keeps it. All of its methods are
 // safe for concurrent use. It is a [snowflake.Node].
 type Agent struct {
-	cfg      Config
-	clock    Clock
-	timeline *snowflake.Timeline
-	hook     hook
-	pool     protocol.PoolItem // as last read; see learn.go
-	stale    bool              // a number was met that knows of a newer widening
+	cfg Config
+	// givenTask is the user's Task. A detected name does not count against the
+	// user's 512 bytes.
+	givenTask string
+	clock     Clock
+	timeline  *snowflake.Timeline
+	layout    poolLayout
+	events    outlets
+	pool      protocol.PoolItem // as last read; see learn.go
+	stale     bool              // a node ID was marked for a widening that pool lacks
 
 	life       context.Context // ends when the agent closes
 	background sync.WaitGroup
@@ -35,29 +39,31 @@ type Agent struct {
 	done      chan struct{}
 	watchdog  *time.Timer
 
+	nudged  chan struct{}      // by RenewNow; holds one
 	stop    context.CancelFunc // ends the loop
 	stopped chan struct{}      // the loop has ended
 	close   func() error       // once
+	hangUp  func()             // closes idle connections of a store that Start opened
 }
 
-// NodeID is the number, from 0. It is constant while the agent lives, unless
-// Config.OnLost is Reacquire. Having it is no proof of holding it: see Lease.
+// NodeID returns the node ID, from 0. It is constant while the agent lives, unless
+// Config.OnLost is Reacquire. It stays set after a loss; call Lease to check.
 func (a *Agent) NodeID() int { return a.lease().NodeID }
 
-// Pool is the pool that the number is of.
+// Pool returns the name of the pool.
 func (a *Agent) Pool() string { return a.cfg.Pool }
 
-// lease is what is known of the lease, whether it is held or not.
+// lease returns the last known lease, held or not.
 func (a *Agent) lease() Lease {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.term.lease.Clone()
 }
 
-// Lease is the lease, if it may be relied on at this moment: checked now, on
-// the monotonic clock. Otherwise the error is ErrSuspended, ErrLost or
-// ErrClosed. Between the check and an effect elsewhere any time may pass: a
-// resource that can should compare Version, the fencing token.
+// Lease returns the lease if it may be relied on at this moment, by the monotonic
+// clock. Otherwise the error is ErrSuspended, ErrLost or ErrClosed. Any time may
+// pass between the check and an effect elsewhere: where it can, the resource should
+// compare Version, the fencing token.
 func (a *Agent) Lease() (Lease, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -68,6 +74,8 @@ func (a *Agent) Lease() (Lease, error) {
 		return Lease{}, ErrClosed
 	case a.over != nil:
 		return Lease{}, a.over
+	case a.timeline.Copied():
+		return Lease{}, a.copied()
 	case a.earlyBy() > 0:
 		return Lease{}, fmt.Errorf("%w: node %d of pool %q is reserved for its last holder until %s", ErrSuspended, a.term.lease.NodeID, a.cfg.Pool, protocol.Stamp(a.term.lease.NotBefore))
 	case !a.term.held(now):
@@ -76,27 +84,33 @@ func (a *Agent) Lease() (Lease, error) {
 	return a.term.lease.Clone(), nil
 }
 
-// Left is the time until the deadline, as of now: not positive once it has passed.
-// A confirmed renewal moves the deadline on. It is for those who must act before
-// it; whether the lease may be relied on is for Lease to say.
+// copied returns the loss after the machine was restored from a snapshot, nil if it
+// was not; see [snowflake.Timeline.Copied].
+func (a *Agent) copied() error {
+	return fmt.Errorf("%w: this machine was restored from a snapshot, and node %d of pool %q may be a copy's as well", ErrLost, a.term.lease.NodeID, a.cfg.Pool)
+}
+
+// Left returns the time until the deadline, which a confirmed renewal moves on. It is
+// not positive once the deadline has passed. Use it to act before the deadline; call
+// Lease to learn whether the lease may be relied on.
 func (a *Agent) Left() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.term.deadline - a.clock.Monotonic()
 }
 
-// early is how long the number still belongs to its last holder, as far as this
-// machine's clock can tell; not positive once it does not.
+// early returns how long the node ID still belongs to its last holder by this
+// machine's clock; not positive once it does not.
 func (a *Agent) early() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.earlyBy()
 }
 
-// earlyBy is early for a caller that holds mu. What is reserved may end later than
-// the last holder's lease: when it was freed by force, only this keeps the next
-// one from relying on the number while the last one still does. Once past, it
-// stays past, wherever the wall clock steps.
+// earlyBy is early for a caller that holds mu. The reservation may end later than the
+// last holder's lease. After a release by force, only this wait keeps the next holder
+// from relying on the node ID while the last one still does. Once past, it stays past,
+// wherever the wall clock steps.
 func (a *Agent) earlyBy() time.Duration {
 	if !a.begun {
 		left := a.term.lease.NotBefore.Sub(a.clock.Wall())
@@ -106,14 +120,15 @@ func (a *Agent) earlyBy() time.Duration {
 	return 0
 }
 
-// Timeline is what generators stamp from; it makes the agent a [snowflake.Node].
+// Timeline returns the timeline that generators stamp from; it makes the agent a
+// [snowflake.Node].
 func (a *Agent) Timeline() *snowflake.Timeline { return a.timeline }
 
 // Done is closed when the agent has ended: lost, or closed. It stays open
 // through a suspension.
 func (a *Agent) Done() <-chan struct{} { return a.done }
 
-// Err is nil until Done is closed, and then ErrLost or ErrClosed with the
+// Err returns nil until Done is closed, and then ErrLost or ErrClosed with the
 // reason.
 func (a *Agent) Err() error {
 	a.mu.Lock()
@@ -125,6 +140,11 @@ func (a *Agent) Err() error {
 func (a *Agent) end(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.endNow(err)
+}
+
+// endNow is end for a caller that holds mu.
+func (a *Agent) endNow(err error) {
 	if a.err == nil {
 		a.err = err
 		close(a.done)

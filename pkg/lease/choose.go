@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"time"
@@ -12,38 +13,46 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Choosing a number. A herd of N tasks on M numbers is the hard case: a fleet
-// that starts at once. The first guess is blind, a hash of the session inside
-// the open groups; who finds it taken looks at a group with one strong Query
-// and takes a random free number. Simulated with 1,024 tasks on 1,024 numbers
-// that costs 1.5 writes and 0.5 queries a task; the first free number, which is
-// what others take, costs 11 to 500 writes. Which groups are looked at, and how
-// many at most, is in search.go: nothing reads the whole of a large pool.
+// The choice of a node ID is hardest for a fleet that starts at once: a herd of N
+// tasks on M node IDs. The first guess is blind, a hash of the session inside the open
+// groups. A task that finds its guess taken reads a group with one strong Query and
+// takes a random free node ID. Simulated with 1,024 tasks on 1,024 node IDs that costs
+// 1.5 writes and 0.5 queries per task. The first free node ID, which other
+// implementations take, costs 11 to 500 writes. search chooses the groups and bounds
+// their number: nothing reads the whole of a large pool.
 
-// guess is the number that a session tries first.
-func guess(session string, p protocol.PoolItem) int {
+// guess returns the node ID that a session tries first; false if the pool has none.
+func guess(session string, p protocol.PoolItem) (node int, ok bool) {
 	low, high := p.Open()
+	if high <= low {
+		return 0, false
+	}
 	h := fnv.New64a()
 	h.Write([]byte(session))
-	return low + int(h.Sum64()%uint64(high-low))
+	return low + int(h.Sum64()%uint64(high-low)), true
 }
 
-// acquire finds a number and claims it. It waits for a free one for as long as
-// wait says; ctx bounds everything.
+// acquire finds a node ID and claims it. It waits up to wait for a free one; ctx
+// bounds everything.
 func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *term, err error) {
 	since := a.clock.Monotonic()
 	session := newSession()
 	var s search
-	t, err = a.claim(ctx, guess(session, a.pool), session)
+	first, ok := guess(session, a.pool)
+	if !ok {
+		return nil, &CorruptError{Pool: a.cfg.Pool, NodeID: wholePool, Err: fmt.Errorf(
+			"it has no node IDs to lease: pool_size %d, of which %d are excluded and %d may exist (widen_numbers)", a.pool.Size, a.pool.ExcludeBelow, a.pool.Limit())}
+	}
+	t, err = a.claim(ctx, first, session)
 	for t == nil && err == nil {
 		var o outlook
-		c := a.claimOf(0, "") // the terms on which any number would be claimed
+		c := a.claimOf(0, "") // the terms on which any node ID would be claimed
 		if o, err = a.look(ctx, c, &s); err != nil {
 			break
 		}
-		if a.stale { // what it looked like to who did not know of the widening says nothing
+		if a.stale { // this look predates the widening; reload and retry
 			a.stale = false
-			if a.pool, err = a.readPool(ctx); err != nil || a.pool.Widening.Try > c.Layout {
+			if a.pool, err = a.readPool(ctx); err != nil || a.pool.Widening.Try > c.WidenTry {
 				continue
 			}
 		}
@@ -59,12 +68,12 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *term, err e
 	return t, err
 }
 
-// nap waits a while for a number to become free, after a look that found none; for
-// at most left, and not at all where waiting would mend nothing.
+// nap waits for a node ID to become free after a search that found none, for at most
+// left.
 func (a *Agent) nap(ctx context.Context, o outlook, left time.Duration) error {
 	now := a.clock.Wall()
-	none := o.none(a.cfg.Pool, a.cfg, now)
-	if left <= 0 || errors.Is(none, ErrClockBehind) {
+	none := o.none(a.pool, a.cfg, now)
+	if left <= 0 {
 		return none
 	}
 	a.emit(Event{Kind: EventWaiting, Lease: a.about(wholePool), Err: none})

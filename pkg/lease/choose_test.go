@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 func TestPoolExhausted(t *testing.T) {
@@ -69,7 +70,7 @@ func TestWaitForANumber(t *testing.T) {
 		if len(got) != 1 {
 			t.Fatal("nobody took the released number")
 		}
-		// The third dies without a word: it is paused for ever.
+		// The third dies silently: it is paused forever.
 		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
 			if r, ok := w.(protocol.Renew); ok && r.NodeID == first[2].NodeID() {
 				return fixture.Hang(ctx)
@@ -129,18 +130,72 @@ func TestWaitEnds(t *testing.T) {
 	})
 }
 
-func TestClockBehind(t *testing.T) {
+// How far ahead node IDs rest says nothing about the clock of a claimant: a longer
+// Reserve explains it, of a holder that lives or of one that was freed, and so does a
+// raise. The claimant waits as it was told to, whether the store tells its time or not.
+func TestReservedAheadIsNotAClockBehind(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		s := leasetest.NewMemory("", 0)
-		spec := leasepool.Spec{Size: 4, Floor: time.Now().Add(time.Hour)}
-		if _, err := leasepool.Open(s, "orders").Seed(t.Context(), spec); err != nil {
+		s := leasetest.NewMemory("orders", 1)
+		cfg := fixture.Config(s)
+		cfg.TTL, cfg.Reserve = 10*time.Minute, 20*time.Minute
+		a := fixture.Start(t, cfg)
+		waits := func(why string) {
+			for store, s := range map[string]lease.Store{"no clock": s, "a clock": serverTime{s, 0}} {
+				cfg := fixture.Config(s)
+				cfg.Wait = 10 * time.Second
+				began := time.Now()
+				if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrPoolExhausted) || errors.Is(err, lease.ErrClockBehind) || time.Since(began) != cfg.Wait {
+					t.Errorf("%s, of a store with %s: got %v after %v, want ErrPoolExhausted after %v", why, store, err, time.Since(began), cfg.Wait)
+				}
+			}
+		}
+		waits("held")
+		l, _ := a.Lease()
+		key := protocol.Key{Pool: "orders", NodeID: 0}
+		if _, err := s.Write(t.Context(), protocol.ForceRelease{Key: key, Version: l.Version}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := lease.Start(t.Context(), fixture.Config(s))
-		if !errors.Is(err, lease.ErrClockBehind) || !strings.Contains(err.Error(), "00:00:00.000Z") || !strings.Contains(err.Error(), "01:00:00.000Z") {
-			t.Error(err)
+		waits("freed")
+		if _, err := s.Write(t.Context(), protocol.Raise{Key: key, To: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		waits("raised")
+	})
+}
+
+// The clock of a waiting claimant steps back.
+func TestClockStepsBackWhileWaiting(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := leasetest.NewMemory("orders", 1)
+		fixture.Start(t, fixture.Config(s))
+		cfg := fixture.Config(serverTime{s, 0})
+		clock := leasetest.NewClock(0)
+		cfg.Clock, cfg.Wait = clock, 30*time.Second
+		time.AfterFunc(10*time.Second, func() { clock.Step(-time.Hour) })
+		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrClockBehind) {
+			t.Errorf("got %v, want ErrClockBehind", err)
 		}
 	})
+}
+
+// A pool without node IDs to lease is an error, and no panic.
+func TestPoolWithoutNodeIDs(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		_, err := lease.Start(t.Context(), fixture.Config(emptied{leasetest.NewMemory("orders", 1)}))
+		var corrupt *lease.CorruptError
+		if !errors.As(err, &corrupt) || corrupt.NodeID != -1 {
+			t.Errorf("got %v, want a *CorruptError of the pool's item", err)
+		}
+	})
+}
+
+// emptied is a store whose pool has a width and no node IDs.
+type emptied struct{ *leasetest.Memory }
+
+func (e emptied) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	p, err := e.Memory.PoolItem(ctx, pool)
+	p.Eras, p.Numbers = snowflake.Eras{{From: time.UnixMilli(0), NodeBits: 9}}, 0
+	return p, err
 }
 
 // A pool that rests for a moment, as after a force release, is not a clock that

@@ -8,9 +8,9 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// claim tries one number until it is settled whose it is: nil and no error when
-// it is someone else's. An attempt without an answer may have been done, or be
-// done later, so the same session asks again instead of leaking the number.
+// claim tries one node ID until its holder is certain: it returns nil and no error if
+// someone else holds it. An attempt without an answer may have landed, or land later,
+// so the same session asks again instead of leaking the node ID.
 func (a *Agent) claim(ctx context.Context, node int, session string) (*term, error) {
 	a.uncap(ctx, a.clock.Wall())
 	first := a.clock.Monotonic()
@@ -41,8 +41,9 @@ func (a *Agent) claim(ctx context.Context, node int, session string) (*term, err
 	}
 }
 
-// tryClaim is one attempt of a session that sent its first at first. It gives the
-// term that begins, nil and no error when the number is someone else's or corrupt.
+// tryClaim makes one attempt for a session whose first attempt was sent at first. It
+// returns the new term, or nil and no error when the node ID is someone else's or
+// corrupt.
 func (a *Agent) tryClaim(ctx context.Context, node int, session string, first time.Duration) (*term, error) {
 	m0 := a.clock.Monotonic()
 	w := a.claimOf(node, session)
@@ -55,6 +56,9 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 		e.Kind, e.Reason = EventUnanswered, protocol.Reason(err)
 		var corrupt *CorruptError
 		if errors.As(err, &corrupt) {
+			if corrupt.Written { // keep the reservation, whatever it means
+				a.abandon(ctx, node, session)
+			}
 			e.Kind, e.Reason, err = EventCorrupt, "", nil
 		}
 		a.emit(e)
@@ -65,24 +69,24 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 		e.Kind = EventTaken
 		if res.Lease != nil {
 			e.Lease = *res.Lease
-			a.stale = a.stale || res.Lease.Layout > w.Layout
+			a.stale = a.stale || res.Lease.WidenTry > w.WidenTry
 		}
 		a.emit(e)
 	}
 	return t, nil
 }
 
-// claimOf is a claim by this agent, as of now.
+// claimOf returns a claim by this agent, as of now.
 func (a *Agent) claimOf(node int, session string) protocol.Claim {
 	w0 := a.clock.Wall()
 	return protocol.Claim{
 		Key: protocol.Key{Pool: a.cfg.Pool, NodeID: node}, Session: session, Task: a.cfg.Task, Metadata: a.metadataNow(),
-		At: w0, ClaimGuard: a.cfg.ClaimGuard, TTL: a.cfg.TTL, ExpiresAt: w0.Add(a.cfg.TTL), ReservedUntil: a.pool.Capped(w0.Add(a.cfg.Reserve)), Layout: a.pool.Widening.Try,
+		At: w0, ClaimGuard: a.cfg.ClaimGuard, TTL: a.cfg.TTL, ExpiresAt: w0.Add(a.cfg.TTL), ReservedUntil: a.pool.Capped(w0.Add(a.cfg.Reserve)), WidenTry: a.pool.Widening.Try,
 	}
 }
 
-// abandon gives back a number that may have been claimed without our learning
-// of it. It is a courtesy, tried once: the claim would expire by itself.
+// abandon releases a node ID whose claim may have landed without an answer. It is a
+// courtesy, tried once: the claim would expire by itself.
 func (a *Agent) abandon(ctx context.Context, node int, session string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewLimit)
 	defer cancel()

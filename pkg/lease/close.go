@@ -9,21 +9,25 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// releaseBudget is how long Close tries to give the number back.
+// releaseBudget is how long Close tries to release the node ID.
 const releaseBudget = 3 * time.Second
 
-// Close stops ID making first and then gives the number back, within 3 s; it
-// returns when all has ended, and may be called again. Drain before, since
-// nothing works after. The error says that giving back was not confirmed: the
-// number then rests until it expires.
+// Close stops ID making and then releases the node ID, within 3 s. It returns when
+// everything has ended, and may be called again. Drain before: nothing works
+// afterwards. An error means that the release was not confirmed: the node ID then
+// stays taken until the lease expires.
 func (a *Agent) Close() error { return a.close() }
 
 func (a *Agent) shutdown() error {
-	// Fence before the release is sent: what the store learns as the last
-	// millisecond stamped must be the last one ever.
+	// Fence before the release is sent: the millisecond that the release reports
+	// as the last one stamped must be the last one ever.
+	copied := a.timeline.Copied()
 	last := a.timeline.Close()
 	a.mu.Lock()
 	a.closing = true
+	if copied { // a release would free milliseconds that the original may stamp
+		a.loseNow(a.term, a.copied())
+	}
 	a.mu.Unlock()
 	a.stop()
 	<-a.stopped // no renewal is sent after the release
@@ -38,30 +42,64 @@ func (a *Agent) shutdown() error {
 		err = a.release(t, last)
 	}
 	a.end(fmt.Errorf("%w: node %d of pool %q was given back", ErrClosed, t.lease.NodeID, a.cfg.Pool))
-	a.hook.drain(time.Second)
+	a.events.drain()
+	a.hangUp()
 	return err
 }
 
-// release gives the number back; its context is its own, since whoever calls
-// Close has usually canceled theirs.
+// release releases the node ID. It has a context of its own, since callers of Close
+// have usually canceled theirs.
 func (a *Agent) release(t *term, last time.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBudget)
 	defer cancel()
 	began := a.clock.Monotonic()
-	w := t.release(last)
-	_, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Result, error) {
-		one, cancel := context.WithTimeout(ctx, renewLimit)
-		defer cancel()
-		return a.cfg.Store.Write(one, w)
-	})
-	e := a.asOfNow(Event{Kind: EventReleased, Lease: t.lease, Took: a.clock.Monotonic() - began})
+	err := a.giveBack(ctx, t.release(last), func(cur *Lease) (protocol.Write, bool) { return t.releaseAgain(last, cur) })
+	e := Event{Kind: EventReleased, Lease: t.lease, Took: a.clock.Monotonic() - began}
 	if err != nil {
 		err = fmt.Errorf("lease: giving node %d of pool %q back was not confirmed, it rests until %s: %w",
 			t.lease.NodeID, a.cfg.Pool, protocol.Stamp(t.askedExpires.Add(a.cfg.ClaimGuard)), err)
 		e.Kind, e.Reason, e.Err = EventNotReleased, protocol.Reason(err), err
 	}
-	// Refused means that an earlier attempt landed, or that it is someone else's
-	// already: both are what was wanted.
-	a.emit(e)
+	a.emitNow(e)
 	return err
+}
+
+// expose frees the node ID after a copy of this process was seen, which must not keep
+// it either; see term.expose. The lease is over: this is a courtesy to the pool, and
+// Close waits for it.
+func (a *Agent) expose(ctx context.Context, t *term, cur *Lease) {
+	w, ok := t.expose(cur)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBudget)
+	defer cancel()
+	if err := a.giveBack(ctx, w, t.expose); err != nil {
+		a.emit(Event{Kind: EventNotReleased, Lease: t.lease, Reason: protocol.Reason(err), Err: err})
+	}
+}
+
+// giveBack sends a release until it is answered. A refusal has three causes: an
+// earlier attempt landed, or the node ID is someone else's already, both of which are
+// as good as success; or the item has a renewal that the release did not know of, in
+// which case again returns the next one.
+func (a *Agent) giveBack(ctx context.Context, w protocol.Write, again func(*Lease) (protocol.Write, bool)) error {
+	for {
+		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Result, error) {
+			one, cancel := context.WithTimeout(ctx, renewLimit)
+			defer cancel()
+			return a.cfg.Store.Write(one, w)
+		})
+		if err != nil || res.Applied {
+			return err
+		}
+		next, ok := again(res.Lease)
+		if !ok {
+			return nil
+		}
+		if next == w {
+			return fmt.Errorf("lease: node %d of pool %q refuses its release: %+v", w.Item().NodeID, w.Item().Pool, res.Lease)
+		}
+		w = next
+	}
 }

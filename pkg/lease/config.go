@@ -13,83 +13,87 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// ExpiryPolicy says what happens when the deadline passes without a confirmed
-// renewal: when the store is away, or the process was frozen.
+// ExpiryPolicy is the reaction to a deadline that passes without a confirmed renewal:
+// the store is unreachable, or the process was frozen.
 type ExpiryPolicy int
 
 const (
-	// Resume suspends the lease and goes on asking. If nobody took the number in
+	// Resume suspends the lease and keeps renewing. If nobody took the node ID in
 	// between, the holder resumes: an outage of DynamoDB restarts no fleet.
 	Resume ExpiryPolicy = iota
-	// Stop ends the lease at the deadline, as if it were lost. For holders that
-	// use the number for more than IDs and cannot check at each use.
+	// Stop ends the lease at the deadline, as if it were lost. It is for holders that
+	// use the node ID for more than IDs and cannot check at each use.
 	Stop
 )
 
-// LostPolicy says what happens when the number is someone else's.
+// LostPolicy is the reaction to the loss of the node ID to someone else.
 type LostPolicy int
 
 const (
-	// StopOnLoss closes Done; Err says why.
+	// StopOnLoss closes Done; Err returns the reason.
 	StopOnLoss LostPolicy = iota
-	// Reacquire takes another number with the same agent. NodeID changes, and
-	// generators go on with the new one by themselves.
+	// Reacquire claims another node ID with the same agent. NodeID changes, and
+	// generators continue with the new one by themselves.
 	Reacquire
 )
 
-// Config says which pool, on what terms, and who asks. Its zero value works
-// inside a task that the CDK construct set up.
+// Config configures an agent: the pool, the timings of its leases, and the name of
+// this process. Its zero value works inside a task that the CDK construct set up.
 type Config struct {
 	// Table is the DynamoDB table. Defaults to $NODELEASE_TABLE. Not needed with
 	// a Store.
 	Table string
-	// Pool is the set of numbers; one pool is one ID space. 1 to 64 of
+	// Pool is the name of a set of node IDs; one pool is one ID space. 1 to 64 of
 	// [A-Za-z0-9._-]. Defaults to $NODELEASE_POOL.
 	Pool string
 
-	// TTL is the length of the lease, 1 s to 24 h: how long a dead process's
-	// number rests, and how long an outage may last until the holder suspends.
+	// TTL is the length of the lease, 1 s to 24 h: how long a dead process's node
+	// ID stays taken, and how long an outage may last until the holder suspends.
 	// Defaults to 15 s. Below 5 s, Guard and ClaimGuard must be given.
 	TTL time.Duration
 	// RenewEvery is the time between renewals, up to half of TTL; each waits 10 %
 	// more or less at random. Each costs one write unit. Defaults to TTL / 3.
 	RenewEvery time.Duration
-	// Guard is how long before it could expire the holder stops relying on the
-	// lease. Together with ClaimGuard it is at least twice the clock error
-	// between machines that exclusivity tolerates; IDs stay unique without.
-	// Defaults to TTL / 5, at most 2 s.
+	// Guard is how long before the possible expiry the holder stops relying on the
+	// lease, at most TTL less 1.2 times RenewEvery. Guard and ClaimGuard together
+	// are at least twice the clock error between machines that exclusivity
+	// tolerates; IDs stay unique without them. Defaults to TTL / 5, at most 2 s.
 	Guard time.Duration
-	// ClaimGuard is how long after its expiry a lease of someone else is left
-	// alone. Defaults to TTL / 10, at most 1 s.
+	// ClaimGuard is how long after its expiry someone else's lease is left alone.
+	// Defaults to TTL / 10, at most 1 s.
 	ClaimGuard time.Duration
 	// Reserve is how far ahead milliseconds are reserved with each renewal, at
-	// least TTL + ClaimGuard. More lets ID making (not exclusivity) outlast a
-	// longer outage, and rests a crashed process's number that much longer.
+	// least TTL + ClaimGuard. With more, ID making (not exclusivity) outlasts
+	// a longer outage, and a crashed process's node ID stays taken that much longer.
 	// Defaults to TTL + ClaimGuard.
 	Reserve time.Duration
 
-	// Task says what this process is, for people. Defaults to the ECS task ARN,
-	// else host and pid.
+	// Task names this process for people. Defaults to the ECS task ARN, else host
+	// and pid.
 	Task string
 	// Metadata is stored with the lease: address, zone, build. Task and metadata
 	// together are at most 512 bytes, so that a renewal costs one write unit.
 	// Agent.SetMetadata changes it later.
 	Metadata map[string]string
 
-	// Wait is how long Start waits for a free number. Defaults to 0, not at all.
+	// Wait is how long Start waits for a free node ID, and for errors that may pass:
+	// expired tokens, permissions, a table or a pool that is being created, a wrong
+	// clock. Defaults to 0, not at all.
 	Wait time.Duration
-	// SeedIfMissing allows the agent to seed a pool that is not there, whether
-	// alone or with a fleet that starts at once. Its Size counts only then.
+	// SeedIfMissing lets the agent seed a missing pool, whether alone or with a
+	// fleet that starts at once. Its Size has no effect on an existing pool.
 	// Defaults to nil: the bootstrap function or the command line seeds.
 	SeedIfMissing *leasepool.Spec
 	// OnExpiry defaults to Resume, OnLost to StopOnLoss.
 	OnExpiry ExpiryPolicy
 	OnLost   LostPolicy
 
-	// Logger gets every event. Defaults to slog.Default().
+	// Logger receives every event, from a goroutine of its own. Defaults to
+	// slog.Default().
 	Logger *slog.Logger
-	// OnEvent gets every event too, in order, from a goroutine of its own; a slow
-	// one delays no renewal.
+	// OnEvent receives every event too, in order, from another goroutine. Neither
+	// delays a renewal or Close: if one hangs, the oldest events are dropped
+	// (EventDropped); if one panics, the other receives a warning.
 	OnEvent func(Event)
 	// Store keeps the leases. Defaults to Open(ctx, Table, ""), DynamoDB with the
 	// SDK's default configuration.
@@ -109,14 +113,14 @@ const (
 	// Below this the default guards tolerate less clock error than machines have
 	// without care.
 	guardedTTL = 5 * time.Second
-	// An item stays under 1 KB, one write unit, with this much text of the user's.
+	// An item with this much of the user's text stays under 1 KB, one write unit.
 	maxText = 512
 )
 
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
 var tableName = regexp.MustCompile(`^[A-Za-z0-9._-]{3,255}$`)
 
-// withDefaults fills in what is not given and reports all that is wrong at once.
+// withDefaults fills in missing values and reports all errors at once.
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -166,7 +170,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// text is how many bytes the user's text takes in the item.
+// text returns how many bytes the user's text takes in the item.
 func (c Config) text() int {
 	n := len(c.Task)
 	for k, v := range c.Metadata {
@@ -175,8 +179,8 @@ func (c Config) text() int {
 	return n
 }
 
-// timings fills in the durations and checks how they relate. The relations are
-// what the promises rest on; see the package comment.
+// timings fills in the durations and checks their relations, on which the promises
+// rest; see the package comment.
 func (c *Config) timings() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for name, d := range map[string]time.Duration{"TTL": c.TTL, "RenewEvery": c.RenewEvery, "Guard": c.Guard, "ClaimGuard": c.ClaimGuard, "Reserve": c.Reserve} {
@@ -212,8 +216,10 @@ func (c *Config) timings() (errs []error) {
 	if c.RenewEvery > c.TTL/2 {
 		bad("RenewEvery %v is more than half of TTL %v: one lost answer would end the lease", c.RenewEvery, c.TTL)
 	}
-	if c.Guard >= c.TTL-c.RenewEvery {
-		bad("Guard %v leaves no time to renew: with TTL %v and RenewEvery %v it must be below %v", c.Guard, c.TTL, c.RenewEvery, c.TTL-c.RenewEvery)
+	// A renewal is sent up to a tenth later than RenewEvery, and its answer takes time
+	// too: with less room than this, each late one would suspend the lease.
+	if latest := c.TTL - c.RenewEvery - c.RenewEvery/5; c.Guard > latest {
+		bad("Guard %v leaves no time to renew: with TTL %v and RenewEvery %v it may be %v at most", c.Guard, c.TTL, c.RenewEvery, latest)
 	}
 	if c.ClaimGuard >= c.TTL {
 		bad("ClaimGuard %v is not below TTL %v", c.ClaimGuard, c.TTL)
@@ -224,5 +230,5 @@ func (c *Config) timings() (errs []error) {
 	return errs
 }
 
-// maxSkew is the clock error ε between machines that g + σ ≥ 2ε tolerates.
+// maxSkew returns the clock error ε between machines that g + σ ≥ 2ε tolerates.
 func (c Config) maxSkew() time.Duration { return (c.Guard + c.ClaimGuard) / 2 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -28,6 +28,7 @@ func TestConfigProblems(t *testing.T) {
 		{"renews too late", lease.Config{Store: s, Pool: "p", TTL: 10 * time.Second, RenewEvery: 6 * time.Second}, []string{"RenewEvery 6s is more than half of TTL 10s"}},
 		{"no time to renew", lease.Config{Store: s, Pool: "p", TTL: 10 * time.Second, RenewEvery: 5 * time.Second, Guard: 5 * time.Second}, []string{"Guard 5s leaves no time"}},
 		{"reserves too little", lease.Config{Store: s, Pool: "p", TTL: 10 * time.Second, Reserve: 10 * time.Second}, []string{"Reserve 10s", "11s"}},
+		{"no room for jitter", lease.Config{Store: s, Pool: "p", TTL: 10 * time.Second, RenewEvery: 5 * time.Second, Guard: 4001 * time.Millisecond}, []string{"Guard 4.001s leaves no time", "4s at most"}},
 		{"claim guard", lease.Config{Store: s, Pool: "p", TTL: 10 * time.Second, ClaimGuard: 10 * time.Second}, []string{"ClaimGuard 10s"}},
 		{"policies", lease.Config{Store: s, Pool: "p", OnExpiry: 7, OnLost: 8}, []string{"OnExpiry 7", "OnLost 8"}},
 		{"too much text", lease.Config{Store: s, Pool: "p", Task: strings.Repeat("x", 500), Metadata: map[string]string{"zone": "eu-west-1a", "": "v"}}, []string{"Metadata have 515 bytes", "empty name"}},

@@ -1,5 +1,5 @@
-// Package lease gives a stateless process a small number of its own, a node ID,
-// and keeps it for as long as the process lives, on nothing but a DynamoDB table.
+// Package lease assigns a stateless process a small number of its own, a node ID,
+// and keeps it for as long as the process lives, with nothing but a DynamoDB table.
 //
 // # What is promised
 //
@@ -23,7 +23,7 @@
 // renewal shows it, or after the table was restored from a backup, before
 // leasepool.Pool.Raise was run. Uniqueness between two pools.
 //
-// # A number's states
+// # The states of a node ID
 //
 //	          seed                 claim
 //	(no item) ────▶ free ───────────────────────────▶ held ──┐
@@ -34,7 +34,7 @@
 //	              cooling ◀────────────────────── expired ────▶ held by another,
 //	                         reap, force release       claim    version + 1
 //
-// # A holder's states
+// # The states of a holder
 //
 //	           claim confirmed        deadline, no answer
 //	(acquire) ───────────────▶ held ─────────────────────▶ suspended
@@ -50,8 +50,8 @@
 //
 //	D = m0 + TTL - Guard
 //
-// Others take the number when their wall clock passes expires_at + ClaimGuard.
-// Two believers would need clocks that differ by more than Guard + ClaimGuard
-// in sum. Every use checks D for itself ([Agent.Lease]; each call of a
-// generator), since a timer may fire late, and a request may hang.
+// Others may take the node ID when their wall clock passes expires_at + ClaimGuard.
+// Two believers would need clocks whose errors add up to more than Guard +
+// ClaimGuard. Every use checks D itself ([Agent.Lease]; each call of a generator),
+// since a timer may fire late and a request may hang.
 package lease

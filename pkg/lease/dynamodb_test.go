@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,8 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
-	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -77,6 +78,16 @@ func TestReplication(t *testing.T) {
 	}{
 		{"one Region", nil, false},
 		{"MREC", func(d *types.TableDescription) { d.Replicas = replicas }, true},
+		{"one Region, which lists itself", func(d *types.TableDescription) {
+			d.TableArn, d.Replicas = aws.String("arn:aws:dynamodb:eu-west-1:111111111111:table/t"), replicas
+		}, false},
+		{"itself and another Region", func(d *types.TableDescription) {
+			d.TableArn = aws.String("arn:aws:dynamodb:eu-west-1:111111111111:table/t")
+			d.Replicas = append(slices.Clone(replicas), types.ReplicaDescription{RegionName: aws.String("eu-west-2")})
+		}, true},
+		{"a replica, and no Region in the ARN", func(d *types.TableDescription) {
+			d.TableArn, d.Replicas = nil, replicas
+		}, true},
 		{"MREC by name", func(d *types.TableDescription) {
 			d.Replicas, d.MultiRegionConsistency = replicas, types.MultiRegionConsistencyEventual
 		}, true},
@@ -94,8 +105,8 @@ func TestReplication(t *testing.T) {
 	}
 }
 
-// What AWS may answer, and what a start makes of it: errors that no retry mends
-// end it at once with the remedy, the others are tried again.
+// Start judges each answer of AWS: errors that no retry fixes end it at once with
+// the remedy, the others are retried.
 func TestAWSErrors(t *testing.T) {
 	type answer struct {
 		status  int
@@ -128,7 +139,7 @@ func TestAWSErrors(t *testing.T) {
 			if _, err := leasepool.Open(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
 				t.Fatal(err)
 			}
-			// A proxy that gives the answer: for ever if it is final, else once.
+			// A proxy that sends the answer: always if it is final, else once.
 			var given atomic.Int64
 			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if strings.HasSuffix(r.Header.Get("X-Amz-Target"), "."+c.op) && (given.Add(1) == 1 || c.want != nil) {

@@ -8,14 +8,14 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Errors of a start that no retry mends. The text says what to do.
+// Errors of a start that no retry fixes. Their texts name the remedy.
 var (
 	// ErrTable is returned when the table does not exist or has other keys.
 	ErrTable = protocol.ErrTable
-	// ErrAccess is returned when AWS gives no credentials or no permission.
+	// ErrAccess is returned when credentials or permissions are missing.
 	ErrAccess = protocol.ErrAccess
 	// ErrUnsafeReplication is returned when the table is a global table with
-	// eventual consistency: two Regions would lease one number twice.
+	// eventual consistency: two Regions would lease one node ID twice.
 	ErrUnsafeReplication = protocol.ErrUnsafeReplication
 	// ErrItemFormat is returned when the pool was written by a newer release.
 	ErrItemFormat = protocol.ErrItemFormat
@@ -24,39 +24,39 @@ var (
 	// ErrClockSkew is returned when this machine's clock and the store's differ
 	// by more than the guards tolerate.
 	ErrClockSkew = protocol.ErrClockSkew
-	// ErrClockBehind is returned when milliseconds of every free number are
-	// reserved further ahead of this machine's clock than any holder reserves.
+	// ErrClockBehind is returned when no node ID was found and this machine's clock is
+	// behind the store's by more than the guards tolerate.
 	ErrClockBehind = errors.New("lease: clock behind")
-	// ErrPoolExhausted is returned when every number is held; errors.As with
-	// *ExhaustedError tells how many there are and when the next one expires.
+	// ErrPoolExhausted is returned when every node ID is held; an *ExhaustedError
+	// (errors.As) has their count and the time when the next one expires.
 	ErrPoolExhausted = errors.New("lease: pool exhausted")
 )
 
 // Errors of a running lease.
 var (
-	// ErrSuspended is returned while the deadline has passed and no renewal was
-	// confirmed since: nothing may rely on the lease, yet it may come back.
+	// ErrSuspended is returned after the deadline has passed, until a renewal is
+	// confirmed: nothing may rely on the lease, but it may come back.
 	ErrSuspended = errors.New("lease: suspended")
-	// ErrLost is returned when the number is someone else's, for good.
+	// ErrLost is returned when the node ID is lost for good, mostly to someone else.
 	ErrLost = errors.New("lease: lost")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("lease: closed")
 )
 
-// CorruptError is an item with missing or wrongly typed attributes: it names the
-// number, -1 for the pool's own item, and the cause. It blocks nobody: the number
-// is skipped and reported, and nothing heals it into a fresh one, since that could
+// CorruptError reports an item with missing or wrongly typed attributes. It names the
+// node ID, -1 for the pool's own item, and the cause. It blocks nobody: the node ID
+// is skipped and reported. Nothing replaces the item by a fresh one, since that could
 // repeat IDs.
 type CorruptError = protocol.CorruptError
 
-// ExhaustedError says how full the pool is. It is an ErrPoolExhausted.
+// ExhaustedError is an ErrPoolExhausted that says how full the pool is.
 type ExhaustedError struct {
 	Pool string
-	Size int // usable numbers that were looked at
-	// unseen groups of 256 were not looked at: of a large pool a start looks at 16.
+	Size int // usable node IDs in the groups that were searched
+	// unseen groups of 256 were not searched: a start searches 16 of a large pool.
 	unseen int
-	// NextFree is when the next number could be taken if its holder stops
-	// renewing; zero when no number can ever be (all retired or corrupt).
+	// NextFree is when the next node ID could be claimed if its holder stops
+	// renewing; zero if none can ever be claimed (all retired or corrupt).
 	NextFree time.Time
 }
 
@@ -75,9 +75,15 @@ func (e *ExhaustedError) Error() string {
 // Is makes the error an ErrPoolExhausted.
 func (e *ExhaustedError) Is(target error) bool { return target == ErrPoolExhausted }
 
-// errUnfit is returned when a number was claimed that this process cannot use:
-// its generators' layout is too narrow for a pool that has grown, or it closes.
+// errUnfit is returned when this process cannot use a node ID that it claimed: its
+// generators' layout is too narrow for a pool that has grown, or it closes.
 var errUnfit = errors.New("lease: number unusable")
 
-// permanent reports whether err is of the kind that no retry mends.
+// permanent reports whether no retry of the request helps against err.
 func permanent(err error) bool { return errors.Is(err, errUnfit) || protocol.Permanent(err) }
+
+// fatal reports whether err ends an agent that had a node ID and lost it: this
+// program cannot use the pool any more. All else may pass, as it may for a renewal:
+// tokens and permissions that are being replaced, a table that is being restored, a
+// clock that is being repaired.
+func fatal(err error) bool { return errors.Is(err, errUnfit) || errors.Is(err, ErrItemFormat) }

@@ -8,12 +8,12 @@ import (
 )
 
 // openGroups opens the next group, unless someone else just did. A claimant that
-// comes here again is one of a herd, and opens twice as many each time: so a
-// fleet of any size has room after a few rounds, and a single task opens one.
+// returns here is one of a herd, and opens twice as many each time: a fleet of any
+// size has room after a few rounds, and a single task opens one.
 //
-// In a narrow pool the width follows what is open, in the background, since there
-// is head-room. Where there is none left, the claimant does that first if it finds
-// no number at all; what comes to fit can be claimed when the new width begins.
+// In a narrow pool the width follows the open groups in the background, as long as
+// there is headroom. Without headroom, a claimant that finds no node ID at all widens
+// first; the added node IDs can be claimed when the new width begins.
 func (a *Agent) openGroups(ctx context.Context, s *search, full bool) error {
 	_, before := a.pool.GroupsOpen()
 	var err error
@@ -49,7 +49,7 @@ func (a *Agent) openGroups(ctx context.Context, s *search, full bool) error {
 }
 
 // widen lets the width of node IDs follow the groups that this agent has opened,
-// in the background. It ends with the agent; whoever opens the next group goes on.
+// in the background. It ends with the agent; the next one that opens a group goes on.
 func (a *Agent) widen() {
 	a.background.Go(func() {
 		_, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).WidenUnlessOpen(a.life)

@@ -15,10 +15,11 @@ type health struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// health tells how the lease is, whether the process should live on, and whether
-// it is ready for work that needs the lease.
-func (a *Agent) health() (h health, live, ready bool) {
+// health returns the state of the lease, whether the process should live on, whether
+// the lease may be relied on, and whether IDs can be made.
+func (a *Agent) health() (h health, live, held, ids bool) {
 	_, err := a.Lease()
+	noIDs := a.timeline.Check()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	left := a.term.deadline - a.clock.Monotonic()
@@ -27,33 +28,41 @@ func (a *Agent) health() (h health, live, ready bool) {
 	case a.closing:
 		h.Status = "closed"
 	case a.over != nil:
-		// Between two numbers (Reacquire) there is nothing that a restart mends.
+		// Between two node IDs (Reacquire) a restart fixes nothing.
 		h.Status, live = "lost", a.err == nil
 	case err != nil:
 		h.Status, live = "suspended", true
 	default:
-		h.Status, live, ready = "held", true, true
+		h.Status, live, held = "held", true, true
 	}
-	if err != nil {
-		h.Error = err.Error()
+	for _, err := range []error{noIDs, err} { // the lease's error says more
+		if err != nil {
+			h.Error = err.Error()
+		}
 	}
-	return h, live, ready
+	return h, live, held, noIDs == nil
 }
 
 // ServeHTTP answers whether the process should live on: 200 while the lease is
-// held or suspended, 503 once it is lost or closed, with JSON that says why. It
-// is for container and load balancer checks, which replace what fails them: an
+// held or suspended, 503 once it is lost or closed, with the reason in JSON. It is
+// for container and load balancer checks, which replace a task that fails them: an
 // outage of DynamoDB suspends leases and must restart no fleet.
 func (a *Agent) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	h, live, _ := a.health()
+	h, live, _, _ := a.health()
 	h.write(w, live)
 }
 
-// Ready answers whether work that needs the lease can be done now: 503 also
-// while it is suspended. For routing, never for a check that restarts.
+// Ready returns a handler that answers whether the process can make IDs now: 503 while
+// a call for one would fail, because the lease is lost, its reservation is used up, or
+// the clock was set back; 200 while it would succeed, also for a suspended lease that
+// has reserved more (Config.Reserve). With ?need=lease in the URL it answers whether
+// the lease may be relied on. It is for routing, never for a check that restarts.
 func (a *Agent) Ready() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		h, _, ready := a.health()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, _, ready, ids := a.health()
+		if r == nil || r.URL == nil || r.URL.Query().Get("need") != "lease" {
+			ready = ids
+		}
 		h.write(w, ready)
 	})
 }

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
 // Live stays 200 through an outage, so that it restarts no fleet; ready does not.
@@ -53,5 +54,48 @@ func TestHealth(t *testing.T) {
 		if a.ServeHTTP(w, nil); w.Code != 503 {
 			t.Error(w.Code, w.Body)
 		}
+	})
+}
+
+// Ready is about IDs, whatever keeps them from being made; with ?need=lease it is
+// about exclusivity.
+func TestReadyIsWhatNextSays(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		clock := leasetest.NewClock(0)
+		cfg := fixture.Config(s)
+		cfg.Clock, cfg.Reserve = clock, 10*time.Minute
+		a := fixture.Start(t, cfg)
+		g := ids(t, a)
+		check := func(when string, live, ready, held int) {
+			t.Helper()
+			for url, want := range map[string]int{"/": ready, "/?need=ids": ready, "/?need=lease": held} {
+				w := httptest.NewRecorder()
+				if a.Ready().ServeHTTP(w, httptest.NewRequest(http.MethodGet, url, nil)); w.Code != want {
+					t.Errorf("%s: ready%s is %d %s, want %d", when, url, w.Code, w.Body, want)
+				}
+			}
+			w := httptest.NewRecorder()
+			if a.ServeHTTP(w, nil); w.Code != live {
+				t.Errorf("%s: live is %d %s, want %d", when, w.Code, w.Body, live)
+			}
+			if id, err := g.Next(); (err == nil) != (ready == 200) {
+				t.Errorf("%s: got the ID %v, %v; ready is %d", when, id, err, ready)
+			}
+		}
+		check("at first", 200, 200, 200)
+		clock.Step(-30 * time.Second)
+		check("with a clock set back", 200, 503, 200)
+		clock.Step(30 * time.Second)
+		fixture.Wait(time.Second)
+		check("with the clock set right", 200, 200, 200)
+		s.SetOutage(errors.New("away"))
+		fixture.Wait(time.Minute)
+		check("suspended with IDs left", 200, 200, 503)
+		fixture.Wait(10 * time.Minute)
+		check("suspended without", 200, 503, 503)
+		s.SetOutage(nil)
+		fixture.Wait(3 * time.Second)
+		check("resumed", 200, 200, 200)
 	})
 }

@@ -21,7 +21,7 @@ func (e *events) add(ev lease.Event) {
 	e.all = append(e.all, ev)
 }
 
-// of gives the events of some kinds, so far.
+// of returns the events of some kinds, so far.
 func (e *events) of(kinds ...lease.EventKind) (found []lease.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -7,16 +7,15 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// What an agent knows of its pool. Only who starts the agent, and then its loop,
-// reads the pool's item and changes a.pool. An agent of a pool that is never
-// widened reads it once, at its start.
+// a.pool is written only by Start, then by the renewal loop. An agent of a pool that
+// is never widened reads the pool's item once, at its start.
 
-// readPool reads the pool's item, for who has no number.
+// readPool reads the pool's item, with retries, for an agent without a node ID.
 func (a *Agent) readPool(ctx context.Context) (protocol.PoolItem, error) {
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
 }
 
-// reread reads the pool's item again, and tells whether it was answered.
+// reread reads the pool's item again, and reports whether it was answered.
 func (a *Agent) reread(ctx context.Context) bool {
 	one, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
@@ -31,23 +30,23 @@ func (a *Agent) reread(ctx context.Context) bool {
 	return true
 }
 
-// learn takes the pool's item over, and tells the generators of a new width
-// before anything is reserved that needs it.
+// learn stores the pool's item, and passes a new width on to the generators before
+// anything is reserved that needs it.
 func (a *Agent) learn(p protocol.PoolItem) {
 	known := len(a.pool.Eras)
 	a.pool = p
 	for _, era := range p.Eras[min(known, len(p.Eras)):] {
 		if err := a.timeline.Widen(era); err != nil {
-			a.lose(err) // what it holds and the pool's history do not go together
+			a.lose(a.term, err) // its lease contradicts the pool's history
 			return
 		}
 		a.emit(Event{Kind: EventWidened, Lease: a.about(wholePool)})
 	}
 }
 
-// uncap looks again when a widening that is open keeps this agent from reserving
-// as much as it needs. If it is open still, the agent makes it void: a widener that
-// died stops nobody, one that lives begins again, later.
+// uncap reads the pool again when an open widening keeps this agent from reserving as
+// much as it needs. If the widening is still open, the agent voids it: a dead widener
+// stops nobody, and a live one begins again later.
 func (a *Agent) uncap(ctx context.Context, now time.Time) {
 	bites := func() bool {
 		until := now.Add(a.cfg.Reserve)

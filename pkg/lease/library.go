@@ -2,16 +2,16 @@ package lease
 
 import "runtime/debug"
 
-// MetadataLibrary is the name under which a lease's metadata says which release
-// of this module its holder was built with, where there is room for it: so that
-// an operator sees two of them at work.
+// MetadataLibrary is the metadata name for the release of this module that the holder
+// was built with, if there is room for it. It shows operators a fleet of mixed
+// releases.
 const MetadataLibrary = "lib"
 
-// module is how this module is called in a program that was built with it.
+// module is this module's path in the build information of a program.
 const module = "github.com/nodelease/nodelease"
 
-// release is the version of this module in this program: empty where it is
-// none that two programs could be compared by.
+// release returns the version of this module in this program; empty for one by which
+// two programs cannot be compared.
 func release() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

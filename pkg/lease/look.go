@@ -9,8 +9,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// look reads groups until one has a number that could be claimed with the terms
-// of c, and takes a random one. It gives up after so many pages as s allows.
+// look reads groups until one has node IDs that c could claim, and picks one of them
+// at random. It stops after as many pages as s allows.
 func (a *Agent) look(ctx context.Context, c protocol.Claim, s *search) (outlook, error) {
 	o := outlook{free: -1}
 	s.begin()
@@ -45,27 +45,24 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *search) (outlook,
 	return o, nil
 }
 
-// outlook is what a look at some of the open groups showed.
+// outlook is the result of a search of some of the open groups.
 type outlook struct {
-	free   int       // a number that could be claimed, -1 if there is none
-	usable int       // numbers that are not retired
-	held   int       // of those, by others who keep them
-	groups int       // that were looked at
-	open   int       // that there were to look at
-	newer  bool      // a number is marked for a widening that the claimant does not know
+	free   int       // a node ID that could be claimed, -1 if there is none
+	usable int       // node IDs that are not retired
+	held   int       // of those, the ones that others hold and keep
+	groups int       // that were read
+	open   int       // that could have been read
+	newer  bool      // a node ID is marked for a widening that the claimant does not know
 	next   time.Time // when the next one could be claimed if nobody renews
-	// The smallest reserved_until of all: when even that is far ahead, it is this
-	// machine's clock that is behind.
-	reserved time.Time
 }
 
-// add takes a group into account and gives the numbers that could be claimed.
+// add takes a group into account and returns the node IDs that could be claimed.
 func (o *outlook) add(g protocol.Group, p protocol.PoolItem, c protocol.Claim) (free []int) {
 	for _, l := range g.Leases {
-		if l.Retired || l.NodeID < p.ReservedLow || l.NodeID >= p.Limit() {
+		if l.Retired || l.NodeID < p.ExcludeBelow || l.NodeID >= p.Limit() {
 			continue
 		}
-		o.newer = o.newer || l.Layout > c.Layout
+		o.newer = o.newer || l.WidenTry > c.WidenTry
 		o.usable++
 		if _, ok := c.Apply(&l); ok {
 			free = append(free, l.NodeID)
@@ -76,19 +73,19 @@ func (o *outlook) add(g protocol.Group, p protocol.PoolItem, c protocol.Claim) (
 			o.held++
 			at = protocol.Latest(at, l.ExpiresAt.Add(c.ClaimGuard))
 		}
-		o.next, o.reserved = earliest(o.next, at), earliest(o.reserved, l.ReservedUntil)
+		o.next = earliest(o.next, at)
 	}
 	return free
 }
 
-// merge adds what was seen of one group.
+// merge adds the findings about one group.
 func (o *outlook) merge(one outlook) {
 	o.groups++
 	o.usable += one.usable
-	o.next, o.reserved = earliest(o.next, one.next), earliest(o.reserved, one.reserved)
+	o.next = earliest(o.next, one.next)
 }
 
-// earliest is the earlier of two times, of which a zero one counts for nothing.
+// earliest returns the earlier of two times, ignoring a zero one.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -96,20 +93,23 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// crowded tells of a group that it is nearly full: the next one is opened before it
-// is needed. A number that rests is room: those of the groups above would rest as
-// long. So is one of a narrow pool that is not seeded yet.
+// crowded reports whether a group is at least 75 % held: the next one is opened before
+// it is needed. Cooling node IDs count as room, since those of the groups above would
+// cool as long. So do node IDs of a narrow pool that are not seeded yet.
 func (o outlook) crowded(narrow bool) bool {
 	return 4*o.held >= 3*o.usable && (o.usable > 0 || !narrow)
 }
 
-// none says why no number was found by a claimant whose clock says at.
-func (o outlook) none(pool string, c Config, at time.Time) error {
-	// No holder reserves further ahead than this.
-	most := max(c.Wait, c.Reserve) + c.ClaimGuard
-	if o.usable > 0 && o.reserved.After(at.Add(most)) {
-		return fmt.Errorf("%w: this machine's clock says %s, but every number of pool %q is reserved until %s or later: repair the clock, or wait until then",
-			ErrClockBehind, protocol.Stamp(at), pool, protocol.Stamp(o.reserved))
+// none returns the reason why a claimant whose clock says at found no node ID of p.
+//
+// The reservations of others prove nothing about this machine's clock: their leases may
+// be longer, and a freed node ID stays reserved as far ahead as its holder or an
+// operator's raise did. Only the store's own clock does, read when it answered, before
+// at; a store without a clock counts as one far behind.
+func (o outlook) none(p protocol.PoolItem, c Config, at time.Time) error {
+	if p.ServerTime.Sub(at) > c.maxSkew() {
+		return fmt.Errorf("%w: this machine's clock says %s, and the store's said %s before: repair the clock, or wait until then",
+			ErrClockBehind, protocol.Stamp(at), protocol.Stamp(p.ServerTime))
 	}
-	return &ExhaustedError{Pool: pool, Size: o.usable, unseen: o.open - o.groups, NextFree: o.next}
+	return &ExhaustedError{Pool: p.Pool, Size: o.usable, unseen: o.open - o.groups, NextFree: o.next}
 }

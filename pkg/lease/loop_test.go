@@ -1,12 +1,14 @@
 package lease_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -92,8 +94,8 @@ func TestReacquire(t *testing.T) {
 	})
 }
 
-// A holder that lost its number finds the pool grown beyond its layout: it ends,
-// says why, and leaves no number behind.
+// A holder that lost its node ID finds the pool grown beyond its layout, by a write
+// that no verb makes: it ends, says why, and leaves no node ID behind.
 func TestReacquireInAPoolThatOutgrewTheLayout(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1024)
@@ -101,8 +103,12 @@ func TestReacquireInAPoolThatOutgrewTheLayout(t *testing.T) {
 		cfg.OnLost = lease.Reacquire
 		a := fixture.Start(t, cfg)
 		ids(t, a) // 10 node bits
-		if _, err := leasepool.Open(s, "orders").Resize(t.Context(), leasepool.Spec{Size: 1025}); err != nil {
+		p, err := s.PoolItem(t.Context(), "orders")
+		if err != nil {
 			t.Fatal(err)
+		}
+		if res, err := s.WritePool(t.Context(), protocol.ResizePool{Pool: "orders", Revision: p.Revision, To: 1025}); err != nil || !res.Applied {
+			t.Fatal(res, err)
 		}
 		taken(t, s, a)
 		fixture.Wait(10 * time.Second)
@@ -116,6 +122,70 @@ func TestReacquireInAPoolThatOutgrewTheLayout(t *testing.T) {
 			t.Errorf("%+v, %v", stats, err)
 		}
 		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An expired token, a missing permission, a table that is being restored or a wrong
+// clock in the seconds after a loss are ridden out, as a renewal rides them out. A
+// pool of a newer release is not: this program cannot use it any more.
+func TestReacquireRidesErrorsOut(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		ends bool
+	}{{lease.ErrAccess, false}, {lease.ErrTable, false}, {lease.ErrPoolNotSeeded, false}, {lease.ErrClockSkew, false}, {lease.ErrItemFormat, true}} {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(2)
+			cfg := fixture.Config(s)
+			cfg.OnLost = lease.Reacquire
+			a := fixture.Start(t, cfg)
+			s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+				if _, ok := w.(protocol.Claim); ok {
+					return protocol.Result{}, fmt.Errorf("%w: for a minute", c.err)
+				}
+				return do()
+			})
+			write(t, s, protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: a.NodeID()}, Version: 1}, true)
+			fixture.Wait(time.Minute)
+			s.On(nil)
+			fixture.Wait(5 * time.Second)
+			if _, err := a.Lease(); (err != nil) != c.ends || errors.Is(err, c.err) != c.ends {
+				t.Errorf("after a minute of %v: got %v, want held: %v", c.err, err, !c.ends)
+			}
+		})
+	}
+}
+
+// A suspended holder asks at least a second and at most five apart, the more often
+// the less of what it has reserved is left.
+func TestSuspendedHolderAsksAtItsLeisure(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		cfg := fixture.Config(s)
+		cfg.Reserve = 10 * time.Minute
+		a := fixture.Start(t, cfg)
+		began := time.Now()
+		var last time.Time
+		s.On(func(context.Context, protocol.Write, func() (protocol.Result, error)) (protocol.Result, error) {
+			at := time.Now()
+			if gap := at.Sub(last); !last.IsZero() && last.After(began.Add(13*time.Second)) {
+				left := cfg.Reserve - at.Sub(began)
+				if most := max(min(5*time.Second, (left+gap)/20), 2*time.Second); gap < time.Second || gap > most {
+					t.Errorf("asked after %v with %v left, want 1s to %v", gap, left, most)
+				}
+			}
+			last = at
+			return protocol.Result{}, errors.New("away")
+		})
+		fixture.Wait(20 * time.Minute)
+		asked := len(fixture.WritesOf[protocol.Renew](s))
+		if asked < 400 || asked > 1200 {
+			t.Errorf("asked %d times in 20 minutes", asked)
+		}
+		s.On(nil)
+		fixture.Wait(2 * time.Second)
+		if _, err := a.Lease(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,31 +1,36 @@
 package lease
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
+	"time"
 )
 
-// description is what the holder says of itself. Its map is replaced, never
-// changed: claims and renewals that are under way share it.
+// description holds the holder's metadata. The map is replaced, never changed: claims
+// and renewals that are under way share it.
 type description struct {
 	all     map[string]string
 	changed bool          // since the claim: renewals carry it from now on
 	renewed chan struct{} // closed by the next confirmation; nil if nobody waits
 	resume  func()        // BeforeResume
+	asking  bool          // resume runs
 }
 
-// SetMetadata changes what the holder says of itself, name by name: an empty
-// value takes a name away, and names that are not given stay as they are. The
-// next renewal carries it, in the same write and for the same one write unit;
-// so does the claim of another number (Reacquire). It may be called at any time,
-// also while the lease is suspended: the renewal that resumes it then says so.
+// SetMetadata changes the holder's metadata, name by name: an empty value removes a
+// name, and names that are not given stay as they are. The next renewal carries the
+// change, in the same write and for the same one write unit; so does the claim of
+// another node ID (Reacquire). It may be called at any time, also while the lease is
+// suspended: the renewal that resumes the lease then carries it.
 //
-// Together with Config.Task it may have 512 bytes. On an error nothing changes.
+// Metadata and Config.Task, if set, may have 512 bytes together, as at the start. On
+// an error nothing changes.
 func (a *Agent) SetMetadata(changes map[string]string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	c := Config{Task: a.cfg.Task, Metadata: map[string]string{}}
+	c := Config{Task: a.givenTask, Metadata: map[string]string{}}
 	maps.Copy(c.Metadata, a.metadata.all)
 	for name, value := range changes {
 		switch {
@@ -44,8 +49,18 @@ func (a *Agent) SetMetadata(changes map[string]string) error {
 	return nil
 }
 
-// Renewed is closed when the next renewal is confirmed, or the claim of another
-// number; ask again for the one after. Lease then tells what the table holds.
+// RenewNow makes the agent send the next renewal at once, so that others see a change
+// by SetMetadata sooner. It does not wait for it; Renewed reports the confirmation.
+func (a *Agent) RenewNow() {
+	select {
+	case a.nudged <- struct{}{}:
+	default: // one is requested already
+	}
+}
+
+// Renewed returns a channel that is closed when the next renewal, or the claim of
+// another node ID, is confirmed. Call it again for the one after. Lease then returns
+// the content of the table.
 func (a *Agent) Renewed() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -55,30 +70,49 @@ func (a *Agent) Renewed() <-chan struct{} {
 	return a.metadata.renewed
 }
 
-// BeforeResume sets what is called before a renewal is sent whose confirmation
-// would resume a suspended lease, so that the holder can say by SetMetadata, with
-// that very renewal, what has changed meanwhile. The renewal waits for it. nil
-// takes it away.
+// BeforeResume sets a function that is called before a renewal that would resume a
+// suspended lease, so that the holder can update its metadata (SetMetadata) in that
+// very renewal. The renewal waits for it for up to a second; later ones do not wait
+// for a call that still runs. nil removes the function.
 func (a *Agent) BeforeResume(fn func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.metadata.resume = fn
 }
 
-// announce calls what was set by BeforeResume, if it is time.
-func (a *Agent) announce() {
+// announce calls the function set by BeforeResume, if it is due.
+func (a *Agent) announce(ctx context.Context) {
 	a.mu.Lock()
 	fn := a.metadata.resume
-	if a.term.held(a.clock.Monotonic()) {
-		fn = nil
+	if fn == nil || a.metadata.asking || a.term.held(a.clock.Monotonic()) {
+		a.mu.Unlock()
+		return
 	}
+	a.metadata.asking = true
 	a.mu.Unlock()
-	if fn != nil {
+	done := make(chan struct{})
+	go func() { // it may hang, panic, or end its goroutine
+		defer close(done)
+		defer func() {
+			if r := recover(); r != nil {
+				a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: fmt.Errorf("lease: BeforeResume panicked: %v\n%s", r, debug.Stack())})
+			}
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.metadata.asking = false
+		}()
 		fn()
+	}()
+	limit := time.NewTimer(renewLimit)
+	defer limit.Stop()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-limit.C:
 	}
 }
 
-// tell lets those go on who wait for a confirmation.
+// tell wakes callers that wait for a confirmation.
 func (d *description) tell() {
 	if d.renewed != nil {
 		close(d.renewed)
@@ -86,15 +120,15 @@ func (d *description) tell() {
 	}
 }
 
-// metadataNow is what a claim says.
+// metadataNow returns the metadata for a claim.
 func (a *Agent) metadataNow() map[string]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.metadata.all
 }
 
-// withFacts adds names and values to metadata where there is room for them, in
-// bytes, and the user has not given that name.
+// withFacts adds names and values to metadata, except where the bytes do not fit or
+// the user has set that name.
 func withFacts(metadata map[string]string, room int, facts [][2]string) map[string]string {
 	out := maps.Clone(metadata)
 	for _, fact := range facts {

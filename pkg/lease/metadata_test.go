@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -120,6 +120,24 @@ func TestSetMetadataWhileAnswersAreLost(t *testing.T) {
 		<-a.Renewed() // by the claim
 		if now, err := a.Lease(); err != nil || now.Holder == l.Holder || now.Metadata["session_id"] != "two" {
 			t.Error(now, err)
+		}
+	})
+}
+
+// What Start took, a change may leave: the name that Start found out counts against
+// nobody's bytes.
+func TestSetMetadataTakesWhatStartTook(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		cfg := fixture.Config(fixture.NewNetwork(1))
+		cfg.Task, cfg.Metadata = "", map[string]string{"build": strings.Repeat("x", 505), "x": "1"}
+		a := fixture.Start(t, cfg)
+		for _, changes := range []map[string]string{{"x": "2"}, {"x": ""}, {"x": "3"}} {
+			if err := a.SetMetadata(changes); err != nil {
+				t.Errorf("%v: got %v", changes, err)
+			}
+		}
+		if err := a.SetMetadata(map[string]string{"x": "12"}); err == nil {
+			t.Error("513 bytes were taken")
 		}
 	})
 }

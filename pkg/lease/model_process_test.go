@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/history"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/history"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -31,10 +31,11 @@ type process struct {
 	node     int
 	first    time.Duration
 	term     *term
-	release  protocol.Release
-	waitsFor *message // the latest request: what came before has timed out
-	reads    *message // the latest about the pool's item
-	begun    bool     // what was reserved for the one before has passed
+	release  protocol.Write
+	last     time.Time // stamped, when it closed
+	waitsFor *message  // the latest request: what came before has timed out
+	reads    *message  // the latest about the pool's item
+	begun    bool      // what was reserved for the one before has passed
 	believes bool
 
 	busy   bool // its loop runs, or a lock is held
@@ -145,15 +146,18 @@ func (p *process) renew() {
 	if !p.agent.pool.Cap().IsZero() {
 		p.w.count.capped++
 	}
+	if at.again {
+		p.w.count.full++
+	}
 	p.w.send(&message{from: p, write: at.write, term: p.term, attempt: at})
 }
 
-// close fences and then gives the number back.
+// close fences and then releases the node ID.
 func (p *process) close() {
-	last := p.timeline.Close()
+	p.last = p.timeline.Close()
 	p.disbelieve()
 	p.state = closing
-	p.release = p.term.release(last)
+	p.release = p.term.release(p.last)
 	p.w.count.released++
 	p.w.send(&message{from: p, write: p.release})
 }
@@ -177,6 +181,10 @@ func (p *process) hear(m *message) {
 	case protocol.Claim:
 		if p.state == claiming && p.waitsFor == m {
 			p.claimed(m)
+		}
+	case protocol.Release, protocol.FreeCopy:
+		if w, ok := p.term.releaseAgain(p.last, m.result.Lease); p.state == closing && !m.result.Applied && ok {
+			p.release = w // a renewal had landed whose answer was lost
 		}
 	case protocol.Renew:
 		if p.state == running && p.term == m.term {
@@ -220,7 +228,9 @@ func (p *process) renewed(m *message) {
 			p.w.count.relayouted++
 			p.news()
 			return
-		case taken, cloned:
+		case cloned: // there are no copies here
+			panic(violation{fmt.Errorf("process %d takes renewal %d of node %d, which %+v refused, for one beside a copy's", p.name, m.attempt.write.Renewal, p.node, *m.result.Lease)})
+		case taken:
 			p.w.count.lost++
 			p.timeline.Seal()
 			p.disbelieve()

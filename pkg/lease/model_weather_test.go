@@ -82,8 +82,8 @@ func newWeather(r *rand.Rand) weather {
 
 // counts show that a run was not an idle one.
 type counts struct {
-	steps, claims, renewals, resumed, lost, relayouted, landed, released, abandoned, crashes, nested, ids, freed, widened, capped int
-	hours                                                                                                                         time.Duration
+	steps, claims, renewals, resumed, lost, relayouted, landed, released, abandoned, crashes, nested, ids, freed, widened, capped, full int
+	hours                                                                                                                               time.Duration
 }
 
 func (c *counts) add(o counts) {
@@ -102,10 +102,11 @@ func (c *counts) add(o counts) {
 	c.freed += o.freed
 	c.widened += o.widened
 	c.capped += o.capped
+	c.full += o.full
 	c.hours += o.hours
 }
 
 func (c counts) String() string {
-	return fmt.Sprintf("%d steps in %.0f process hours: %d claims, %d renewals, %d resumed, %d lost, %d marked, %d landed unheard, %d released, %d abandoned, %d freed, %d crashes, %d pauses inside a step, %d IDs; %d times wider, %d capped renewals",
-		c.steps, c.hours.Hours(), c.claims, c.renewals, c.resumed, c.lost, c.relayouted, c.landed, c.released, c.abandoned, c.freed, c.crashes, c.nested, c.ids, c.widened, c.capped)
+	return fmt.Sprintf("%d steps in %.0f process hours: %d claims, %d renewals, %d resumed, %d lost, %d marked, %d landed unheard, %d released, %d abandoned, %d freed, %d crashes, %d pauses inside a step, %d IDs; %d times wider, %d capped renewals, %d with nothing new to ask for",
+		c.steps, c.hours.Hours(), c.claims, c.renewals, c.resumed, c.lost, c.relayouted, c.landed, c.released, c.abandoned, c.freed, c.crashes, c.nested, c.ids, c.widened, c.capped, c.full)
 }

@@ -1,18 +1,20 @@
 package lease
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/history"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/history"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 // Widening in the model: a pool of 2 numbers of one bit that becomes one of 4 and
 // then of 8, while its processes make IDs. What decides is the code itself here
-// too: the writes' Apply, PoolItem, term and Agent.learn. Wideners are the model's
-// own, since they can stop anywhere, and act on what they read long ago.
+// too: the writes' Apply, PoolItem, term, Agent.learn, and the steps of a widening
+// that leasepool.Widen runs. The model chooses when each step is taken: its wideners
+// can stop anywhere, and act on what they read long ago.
 
 const modelBits = 3 // at the end
 
@@ -20,9 +22,8 @@ const modelBits = 3 // at the end
 type widener struct {
 	w     *world
 	pool  protocol.PoolItem // as last read
-	try   int64             // that it marks for; 0: none
-	seen  map[int]bool
-	waits *message // the latest request about the pool's item
+	run   *protocol.Widener // of the try that it marks for; nil: none
+	waits *message          // the latest request about the pool's item
 }
 
 // stamped is an ID and who it is of, as taken apart when it was made.
@@ -89,28 +90,41 @@ func (p *process) unstick() {
 
 // act lets the widener do its next thing.
 func (d *widener) act() {
-	r, state := d.w.r, d.pool.Widening.State
-	switch {
-	case d.pool.Pool == "" || r.IntN(8) == 0:
+	r, at := d.w.r, time.Unix(0, d.w.now)
+	if d.pool.Pool == "" || r.IntN(8) == 0 {
 		d.ask(&message{read: true})
-	case d.try == 0 && state == protocol.WidenOpen:
-		d.try, d.seen = d.pool.Widening.Try, map[int]bool{}
-	case d.try == 0 && d.pool.Bits() < modelBits && r.IntN(20) == 0:
-		d.ask(&message{poolWrite: protocol.BeginWiden{Pool: modelPool, Try: d.pool.Widening.Try + 1, Seen: state, From: d.begin(), Bits: d.pool.Bits() + 1}})
-	case d.try == 0 && d.pool.Numbers < 1<<d.pool.Bits() && r.IntN(2) == 0:
-		d.ask(&message{poolWrite: protocol.AddNumbers{Pool: modelPool, From: d.pool.Numbers, To: 1 << d.pool.Bits(), Try: d.pool.Widening.Try}})
-	case d.try == 0: // on old sight, perhaps
-		d.w.send(&message{write: protocol.Seed{
-			Key: protocol.Key{Pool: modelPool, NodeID: r.IntN(d.pool.Numbers)}, Floor: protocol.Latest(time.Unix(0, d.w.now), d.pool.Changed()), Layout: d.pool.Widening.Try,
-		}})
-	case len(d.seen) == d.pool.Numbers:
-		w := d.pool.Widening
-		d.ask(&message{poolWrite: protocol.CommitWiden{Pool: modelPool, Try: w.Try, From: w.From, Bits: w.Bits}})
-	default:
-		if n := r.IntN(d.pool.Numbers); !d.seen[n] {
-			d.w.send(&message{widener: d, write: protocol.Mark{Key: protocol.Key{Pool: modelPool, NodeID: n}, Try: d.try, From: d.pool.Widening.From, Floor: protocol.Latest(time.Unix(0, d.w.now), d.pool.Changed())}})
-		}
+		return
 	}
+	if d.run == nil {
+		d.rest(at)
+		return
+	}
+	if commit, all := d.run.Commit(); all {
+		d.ask(&message{poolWrite: commit})
+		return
+	}
+	if n := r.IntN(d.run.Pool().Numbers); d.run.Left(n) {
+		d.w.send(&message{widener: d, write: d.run.Mark(n, at)})
+	}
+}
+
+// rest is what a widener does that has no try to mark for, on old sight, perhaps.
+func (d *widener) rest(at time.Time) {
+	r := d.w.r
+	if d.run = protocol.NewWidener(d.pool); d.run != nil {
+		return
+	}
+	if add, some := d.pool.Missing(1 << modelBits); some && r.IntN(2) == 0 {
+		d.ask(&message{poolWrite: add})
+		return
+	}
+	if d.pool.Bits() < modelBits && r.IntN(20) == 0 {
+		begin := d.pool.Begin(nil, at, 0)
+		begin.From, begin.Bits = d.begin(), d.pool.Bits()+1 // any time, and a width that groups do not have
+		d.ask(&message{poolWrite: begin})
+		return
+	}
+	d.w.send(&message{write: d.pool.SeedOf(r.IntN(d.pool.Numbers), at)})
 }
 
 // begin is any moment, as long as it is behind the last change.
@@ -133,20 +147,24 @@ func (d *widener) ask(m *message) {
 
 // hear takes an answer.
 func (d *widener) hear(m *message) {
-	mark, isMark := m.write.(protocol.Mark)
-	switch {
-	case isMark && mark.Try != d.try:
-	case isMark && (m.result.Applied || m.result.Lease.Layout == d.try):
-		d.seen[mark.NodeID] = true
-	case isMark:
-		if m.result.Lease.Layout < d.try {
-			d.w.send(&message{poolWrite: protocol.VoidWiden{Pool: modelPool, Try: d.try}})
+	if mark, ok := m.write.(protocol.Mark); ok {
+		if d.run == nil {
+			return
 		}
-		d.try = 0
-	case m == d.waits:
-		d.pool = m.pool
-		if d.pool.Widening.Try != d.try || d.pool.Widening.State != protocol.WidenOpen {
-			d.try = 0
+		err := d.run.Heard(mark, m.result)
+		if errors.Is(err, protocol.ErrReserved) {
+			d.w.send(&message{poolWrite: d.run.Void()})
 		}
+		if err != nil {
+			d.run = nil
+		}
+		return
+	}
+	if m != d.waits {
+		return
+	}
+	d.pool = m.pool
+	if d.run != nil && d.run.Pool().Widening != d.pool.Widening {
+		d.run = nil
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/history"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/history"
 )
 
 // The second simulation: the protocol in one goroutine, repeatable bit for bit.
@@ -287,7 +287,7 @@ func (w *world) apply(wr protocol.Write) protocol.Result {
 		e.Op = history.Release
 	case protocol.Abandon:
 		e.Op = history.Abandon
-	case protocol.Reap, protocol.ForceRelease:
+	case protocol.Reap, protocol.ForceRelease, protocol.FreeCopy:
 		e.Op = history.Free
 		w.count.freed++
 	case protocol.Retire:
@@ -330,7 +330,7 @@ func (w *world) operate() {
 	case 1:
 		wr = protocol.Seed{Key: k, Floor: time.Unix(0, w.now)}
 	case 2, 3, 4, 5:
-		wr = protocol.Retire{Key: k, Retired: w.r.IntN(4) == 0}
+		wr = protocol.Retire{Key: k, Retired: w.r.IntN(4) == 0, Resize: w.table[n].Resize + int64(w.r.IntN(3))}
 	case 6, 7, 8:
 		if w.marks {
 			w.mark(n)
@@ -354,7 +354,7 @@ func (w *world) operate() {
 func (w *world) mark(n int) {
 	w.pool.Widening.Try++
 	l := w.table[n].Clone()
-	l.Layout = w.pool.Widening.Try
+	l.WidenTry = w.pool.Widening.Try
 	w.table[n] = &l
 }
 
@@ -393,7 +393,7 @@ func (w *world) inside(p *process) {
 	}
 }
 
-// holdsTimeline tells whether a generator call is in a part that holds the
+// holdsTimeline reports whether a generator call is in code that holds the
 // timeline's lock.
 func holdsTimeline() bool {
 	var pcs [32]uintptr

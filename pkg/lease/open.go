@@ -4,14 +4,19 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go/logging"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // Open makes a store with the client of [OpenClient].
@@ -29,17 +34,26 @@ func Open(ctx context.Context, table, endpoint string) (*DynamoDB, error) {
 // (AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL), else AWS's own. An endpoint on
 // the loopback interface (an emulator) needs neither Region nor credentials.
 func OpenClient(ctx context.Context, endpoint string) (*dynamodb.Client, error) {
+	client, _, err := openClient(ctx, endpoint)
+	return client, err
+}
+
+// openClient is OpenClient, and also returns a function that closes the client's idle
+// connections.
+func openClient(ctx context.Context, endpoint string) (*dynamodb.Client, func(), error) {
 	if endpoint == "" {
 		endpoint = os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")
 	}
 	if endpoint == "" {
 		endpoint = os.Getenv("AWS_ENDPOINT_URL")
 	}
-	// What the SDK would print to stderr are attempts that were cut off: events.
-	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
+	// The SDK would print attempts that were cut off to stderr; they are events.
+	// Credentials are fetched now and then: no connection is needed in between.
+	credentialsHTTP := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.IdleConnTimeout = time.Second })
+	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{}), config.WithHTTPClient(credentialsHTTP)}
 	local, err := loopback(endpoint)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if local {
 		options = append(options, config.WithDefaultRegion("us-east-1"))
@@ -49,16 +63,34 @@ func OpenClient(ctx context.Context, endpoint string) (*dynamodb.Client, error) 
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, options...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: AWS configuration: %w", ErrAccess, err)
+		return nil, nil, fmt.Errorf("%w: AWS configuration: %w", ErrAccess, err)
 	}
 	if cfg.Region == "" {
-		return nil, fmt.Errorf("%w: no AWS Region: set AWS_REGION, or use an endpoint on 127.0.0.1, which needs none", ErrAccess)
+		return nil, nil, fmt.Errorf("%w: no AWS Region: set AWS_REGION, or use an endpoint on 127.0.0.1, which needs none", ErrAccess)
 	}
-	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+	client, closeIdle := ownConnections(cfg)
+	return dynamodb.NewFromConfig(cfg, protocol.Genuine, func(o *dynamodb.Options) {
+		o.HTTPClient = client
 		if endpoint != "" {
 			o.BaseEndpoint = aws.String(endpoint)
 		}
-	}), nil
+	}), closeIdle, nil
+}
+
+// ownConnections makes an HTTP client as the SDK would, with its proxies and
+// certificates, whose idle connections can be closed. The SDK's cannot, so each failed
+// start would leave some open.
+func ownConnections(cfg aws.Config) (*http.Client, func()) {
+	sdk, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
+	if !ok { // openClient's own client, at most with more certificates
+		sdk = awshttp.NewBuildableClient()
+	}
+	transport := sdk.GetTransport()
+	transport.IdleConnTimeout = awshttp.DefaultHTTPTransportIdleConnTimeout
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, transport.CloseIdleConnections
 }
 
 // loopback reports whether an endpoint is on this machine.

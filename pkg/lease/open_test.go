@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
-	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -86,5 +91,49 @@ func TestNobodyAnswers(t *testing.T) {
 	defer cancel()
 	if _, err := lease.Start(ctx, cfg); err == nil || !strings.Contains(err.Error(), "nothing answers at 127.0.0.1:1") || !strings.Contains(err.Error(), "AWS_ENDPOINT_URL_DYNAMODB") {
 		t.Error(err)
+	}
+}
+
+// A thousand starts that fail, as in a loop around Start, leave nothing behind:
+// neither goroutines nor connections nor memory.
+func TestStartsThatFailLeaveNothing(t *testing.T) {
+	bareEnvironment(t)
+	client := dynamotest.Embedded(t)
+	var open atomic.Int64 // connections of the server
+	proxy := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { forward(t, client, w, r) }))
+	proxy.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		switch s {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed:
+			open.Add(-1)
+		}
+	}
+	proxy.Start()
+	defer proxy.Close()
+	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", proxy.URL)
+	t.Setenv("NODELEASE_TABLE", dynamotest.CreateTable(t, client))
+	t.Setenv("NODELEASE_POOL", "orders")
+	fail := func(times int) (goroutines int, heap uint64) {
+		for range times {
+			if _, err := lease.Start(t.Context(), lease.Config{Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, lease.ErrPoolNotSeeded) {
+				t.Fatal(err)
+			}
+		}
+		for began := time.Now(); open.Load() > 0; runtime.Gosched() { // the last ones may be on their way
+			if time.Since(began) > 10*time.Second {
+				t.Fatalf("%d connections are open after %d starts that failed", open.Load(), times)
+			}
+		}
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections() // the proxy's
+		runtime.GC()
+		var mem runtime.MemStats
+		runtime.ReadMemStats(&mem)
+		return runtime.NumGoroutine(), mem.HeapAlloc
+	}
+	before, heapBefore := fail(100)
+	after, heapAfter := fail(1000)
+	if after > before+20 || heapAfter > heapBefore+8<<20 {
+		t.Errorf("got %d goroutines and %d bytes after 1,000 starts, before them %d and %d", after, heapAfter, before, heapBefore)
 	}
 }

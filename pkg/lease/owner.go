@@ -12,26 +12,25 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// owner is where this process runs, as far as the platform tells.
+// owner describes where this process runs, as far as the platform reveals it.
 type owner struct {
 	name    string   // ECS task ARN; elsewhere host and pid
 	task    ecs.Task // empty elsewhere
-	warning error    // why less is known than could be; nil if all is well
+	warning error    // why some facts are missing; nil if none are
 }
 
-// metadataLimit bounds the questions to ECS: its answer only makes logs nicer and
-// the clock's check earlier, so no start waits long for it.
+// metadataLimit bounds requests to ECS: its answer only makes logs nicer and the
+// clock's check earlier, so no start waits long for it.
 const metadataLimit = 2 * time.Second
 
-// hostName is what may go into an item and a log line unchanged.
+// hostName matches names that may go into an item and a log line unchanged.
 var hostName = regexp.MustCompile(`^[ -~]{1,128}$`)
 
-// identify finds out where the process runs. It never fails and never takes
-// longer than metadataLimit: what cannot be found out is left to host and pid,
-// with a warning.
+// identify finds out where the process runs. It never fails and never takes longer
+// than metadataLimit: without an answer it falls back to host and pid, with a warning.
 //
-// A host that freezes the process between its uses (AWS Lambda) must not hold a
-// lease: it is suspended at each freeze and soon someone else's.
+// A process that its host freezes between uses (AWS Lambda) must not hold a lease:
+// the lease is suspended at each freeze and soon someone else's.
 func identify(ctx context.Context) owner {
 	host, err := os.Hostname()
 	if err != nil || !hostName.MatchString(host) {
@@ -62,7 +61,7 @@ func identify(ctx context.Context) owner {
 	return o
 }
 
-// introduce fills in what the user did not say of this process.
+// introduce fills in the description of this process where the user left it out.
 func (o owner) introduce(c Config) Config {
 	facts := [][2]string{{MetadataLibrary, release()}}
 	if c.Task == "" {
@@ -73,7 +72,7 @@ func (o owner) introduce(c Config) Config {
 	return c
 }
 
-// checkClock refuses a clock that by ECS's word is off by more than limit.
+// checkClock returns an error if ECS reports that the clock is off by more than limit.
 func (o owner) checkClock(now time.Time, limit time.Duration) error {
 	switch clock := o.task.Clock; {
 	case clock.Unsynchronized:
@@ -86,10 +85,10 @@ func (o owner) checkClock(now time.Time, limit time.Duration) error {
 	return nil
 }
 
-// askEvery is how often ECS is asked again how good the clock is.
+// askEvery is how often the clock's error is requested from ECS again.
 const askEvery = 10 * time.Minute
 
-// ecsWord is what ECS said last of the clock, and when.
+// ecsWord is the last report of ECS about the clock, and its time.
 type ecsWord struct {
 	clockError time.Duration
 	at         time.Duration // monotonic
@@ -97,8 +96,8 @@ type ecsWord struct {
 
 // askECSAgain keeps the clock's error bound in the events true, and warns of a
 // clock that has become worse than the guards tolerate. It ends no lease: others
-// have the guards too, and IDs stay unique. The answer is waited for apart from
-// the loop, since it must delay no renewal.
+// have the guards too, and IDs stay unique. The wait is outside the loop,
+// since it must delay no renewal.
 func (a *Agent) askECSAgain(ctx context.Context) {
 	if !ecs.Here() {
 		return
@@ -113,13 +112,13 @@ func (a *Agent) askECSAgain(ctx context.Context) {
 	a.background.Go(func() {
 		me := identify(ctx)
 		if me.warning != nil || ctx.Err() != nil {
-			return // what was said before stands
+			return // the last report remains
 		}
 		a.mu.Lock()
 		a.ecs.clockError = me.task.Clock.Error
 		a.mu.Unlock()
 		if err := me.checkClock(a.clock.Wall(), a.cfg.maxSkew()); err != nil {
-			a.emit(a.asOfNow(Event{Kind: EventWarning, Lease: a.lease(), Err: err}))
+			a.emitNow(Event{Kind: EventWarning, Lease: a.lease(), Err: err})
 		}
 	})
 }

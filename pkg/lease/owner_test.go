@@ -227,12 +227,14 @@ func TestECSIsAskedAgain(t *testing.T) {
 	}
 	var clock stopped
 	events := make(chan Event, 8)
-	a := &Agent{cfg: cfg, clock: &clock, timeline: snowflake.NewTimeline(&clock), hook: hook{fn: func(e Event) { events <- e }}, term: newTerm(cfg, Lease{}, 0)}
+	a := &Agent{cfg: cfg, clock: &clock, timeline: snowflake.NewTimeline(&clock), events: outlets{hook: outlet{fn: func(e Event) { events <- e }}}, term: newTerm(cfg, Lease{}, 0)}
 	ask := func(after time.Duration) time.Duration {
 		clock.at += after
 		a.askECSAgain(t.Context())
 		a.background.Wait()
-		return a.asOfNow(Event{}).ClockError
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.ecs.clockError
 	}
 	bound.Store(3)
 	if got := ask(askEvery - 1); got != 0 || asked.Load() != 0 {

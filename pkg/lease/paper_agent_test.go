@@ -76,7 +76,7 @@ func (a *paperAgent) act(w *paper, i int32) {
 		a.known = w.pool
 		if a.search == nil { // the start: a blind guess
 			a.search = &search{dice: w.dice}
-			a.number = guess(a.session(), a.known)
+			a.number, _ = guess(a.session(), a.known)
 			a.then(w, i, paperClaims)
 			return
 		}

@@ -69,11 +69,11 @@ func (b *paperWriter) head(first string) {
 }
 
 func (b *paperWriter) fleets() {
-	b.p("# A fleet on paper\n")
-	b.p("What happens to a whole fleet, and to its table, when everything happens at once. Computed, not measured: the agents' own decisions (which number, which group, when again, what a refused")
-	b.p("write means) as a state machine in virtual time, on a table with DynamoDB's limits: 1,000 write units and 3,000 read units a second for each partition, 4 partitions for a new table on demand, a")
-	b.p("group's numbers in one partition by the hash of its key, 2,500 DescribeTable a second. More is throttled at once. A table's growth, and burst capacity beyond one second's worth, are left out: they only help. A")
-	b.p("request takes 3 to 7 ms, one in a hundred up to 60 ms more. Repeatable by seed; a fleet of 1,024 is one of the unit tests.\n")
+	b.p("# Fleet simulation\n")
+	b.p("This page shows a whole fleet, and its table, when everything happens at once. The figures are computed, not measured. The agents' own decisions (which node ID, which group, when to retry, what a refused")
+	b.p("write means) run as a state machine in virtual time, on a table with DynamoDB's limits: 1,000 write units and 3,000 read units per second for each partition, 4 partitions for a new table on demand, a")
+	b.p("group's node IDs in one partition by the hash of its key, 2,500 DescribeTable per second. Requests beyond the limits are throttled at once. A table's growth, and burst capacity beyond one second's worth, are left out: they only help. A")
+	b.p("request takes 3 to 7 ms, one in a hundred up to 60 ms more. Runs repeat by seed; a fleet of 1,024 is one of the unit tests.\n")
 	b.p("    go test ./pkg/lease -run TestFleetsOnPaper -timeout 60m -args -paper $PWD/docs\n")
 	b.p("*Cold start*: all start within one second, on free numbers. *Outage*: DynamoDB answers nothing but errors for 5 minutes; nobody is restarted, all suspend and ask on, and the time is that from")
 	b.p("its end until the last is confirmed. *Rolling deploy*: a tenth stops, each when it would renew, and as many start within a second, ten times. Writes count the renewals of that time too, and refused ones, which are billed. Prices as in [cost](cost.md).\n")
@@ -137,7 +137,7 @@ func (b *paperWriter) spread() {
 		b.logf("jitter %s: %d %d", policy.name, r.steady, r.throttles)
 		b.p("| %s | %d | %d |", policy.name, r.steady, r.throttles)
 	}
-	b.p("\nWithout a spread the fleet stays in step for ever. 10 %% more or less takes it out of step in some minutes, 50 %% within one, but of the 8 s that a renewal has for retries a late one would use up 2.5. A fleet")
+	b.p("\nWithout jitter the fleet stays in step forever. 10 %% more or less takes it out of step within minutes, 50 %% within one, but of the 8 s that a renewal has for retries a late one would use up 2.5. A fleet")
 	b.p("in step sends no more in a second than it did when it started, which its table has borne: so it stays at 10 %%.")
 }
 

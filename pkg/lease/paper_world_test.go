@@ -85,7 +85,7 @@ func newPaper(c paperCase) *paper {
 	if size > 1024 {
 		size += 8 // as many as there are agents; the lowest are reserved
 	}
-	w.pool = protocol.PoolItem{Pool: paperPool, Format: protocol.ItemFormat, Size: size, ReservedLow: size - c.agents, OpenGroups: 1}
+	w.pool = protocol.PoolItem{Pool: paperPool, Format: protocol.ItemFormat, Size: size, ExcludeBelow: size - c.agents, OpenGroups: 1}
 	if !c.fresh || size <= 1024 {
 		w.pool.OpenGroups = w.pool.Groups()
 	}
@@ -117,7 +117,7 @@ func (w *paper) after(i int32, d time.Duration) {
 	w.tail[at] = i + 1
 }
 
-// run lets time pass until done says so, and tells whether it did within a limit.
+// run lets time pass until done returns true, and reports whether it did within a limit.
 func (w *paper) run(limit time.Duration, done func() bool) bool {
 	for end := w.now + limit.Milliseconds(); w.now < end; {
 		if done != nil && done() {
@@ -215,7 +215,7 @@ func (w *paper) quantile(q float64) time.Duration {
 	return time.Duration(waits[min(int(q*float64(len(waits))), len(waits)-1)]) * time.Millisecond
 }
 
-// check tells whether two agents have one number.
+// check returns an error if two agents have one node ID.
 func (w *paper) check() error {
 	holders := map[int]int{}
 	for _, a := range w.agents {

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -157,30 +157,6 @@ func TestWallStepsBack(t *testing.T) {
 	})
 }
 
-// A copy of the process renews with the same session: lost, by both sooner or
-// later, and never a number in two hands for longer than a renewal.
-func TestClone(t *testing.T) {
-	fixture.Virtual(t, func(t *testing.T) {
-		s := fixture.NewNetwork(1)
-		a := fixture.Start(t, fixture.Config(s))
-		l, err := a.Lease()
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := s.Memory.Write(t.Context(), protocol.Renew{
-			Key: protocol.Key{Pool: "orders", NodeID: 0}, Session: l.Holder, Version: l.Version, Renewal: 40,
-			ExpiresAt: l.ExpiresAt.Add(time.Second), ReservedUntil: l.ReservedUntil.Add(time.Second),
-		})
-		if err != nil || !res.Applied {
-			t.Fatal(res, err)
-		}
-		fixture.Wait(6 * time.Second)
-		if !errors.Is(a.Err(), lease.ErrLost) {
-			t.Errorf("%v, want lost", a.Err())
-		}
-	})
-}
-
 // Reaped, or released by force, while suspended or even while held: lost.
 func TestFreedByOthers(t *testing.T) {
 	for _, version := range []int64{1, 2} {
@@ -306,6 +282,79 @@ func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
 		}
 		if err := a.Close(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A wall clock that is an hour ahead for a while heals: once it is right again, so is
+// the clock that renewals ask by. What was asked for in between stays, since a late
+// request may still ask for it. IDs run ahead with it by a lease at most until a
+// renewal has confirmed it.
+func TestClockGlitchHeals(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		clock := leasetest.NewClock(0)
+		cfg := fixture.Config(s)
+		cfg.Clock, cfg.Reserve = clock, 3*time.Hour
+		a := fixture.Start(t, cfg)
+		g := ids(t, a)
+		clock.Step(time.Hour)
+		id, err := g.Next()
+		if ahead := time.Until(id.Time()); err != nil || ahead > 16*time.Second {
+			t.Errorf("got an ID %v ahead, %v; want at most TTL + ClaimGuard", ahead, err)
+		}
+		fixture.Wait(7 * time.Second) // a renewal is sent
+		clock.Step(-time.Hour)
+		asked := item(t, s, 0)
+		if ahead := time.Until(asked.ExpiresAt); ahead < time.Hour {
+			t.Fatalf("the renewal asked for %v, want more than an hour", ahead)
+		}
+		fixture.Wait(30 * time.Minute)
+		if off := time.Until(a.Timeline().Now()); off.Abs() > 20*time.Millisecond {
+			t.Errorf("the clock of renewals is off by %v", off)
+		}
+		if now := item(t, s, 0); !now.ExpiresAt.Equal(asked.ExpiresAt) || now.Renewal < 300 {
+			t.Errorf("got %+v, want renewals that ask for %v again", now, asked.ExpiresAt)
+		}
+		fixture.Wait(31 * time.Minute)
+		if ahead := time.Until(item(t, s, 0).ExpiresAt); ahead > 16*time.Second {
+			t.Errorf("an hour later renewals still ask for %v", ahead)
+		}
+		if _, err := g.Next(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// After an outage of hours the first answer confirms what was asked for at its
+// beginning. Another renewal follows at once and resumes the lease.
+func TestResumesAfterAnOutageOfHours(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		var ev events
+		cfg := fixture.Config(s)
+		cfg.OnEvent = ev.add
+		a := fixture.Start(t, cfg)
+		s.SetOutage(errors.New("away"))
+		fixture.Wait(3 * time.Hour)
+		before := len(ev.of(lease.EventRenewed))
+		s.SetOutage(nil)
+		fixture.Wait(6 * time.Second) // a suspended holder asks each 2 s
+		renewed, resumed := ev.of(lease.EventRenewed)[before:], ev.of(lease.EventResumed)
+		if len(renewed) < 2 || len(resumed) != 1 || resumed[0].Time.Sub(renewed[0].Time) > 100*time.Millisecond {
+			t.Errorf("got renewals %+v and %+v, want the second one at once, and the lease resumed", renewed, resumed)
+		}
+		if l, err := a.Lease(); err != nil || time.Until(l.ReservedUntil) < 10*time.Second {
+			t.Errorf("got %+v, %v, want it held", l, err)
+		}
+		sent := fixture.WritesOf[protocol.Renew](s)
+		for _, w := range sent {
+			if len(w.Asked) > 20 {
+				t.Fatalf("renewal %d may follow %d values, want at most 20", w.Renewal, len(w.Asked))
+			}
+		}
+		if len(sent) < 1000 {
+			t.Errorf("%d renewals in 3 h, want more", len(sent))
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Run holds a number for as long as fn runs, and is all that main needs:
+// Run holds a node ID for as long as fn runs, and is all that main needs:
 //
 //	func main() {
 //		if err := lease.Run(context.Background(), lease.Config{}, work); err != nil {
@@ -16,10 +16,14 @@ import (
 //	}
 //
 // fn's context ends on SIGTERM and SIGINT, and, with ErrLost as its cause, when
-// the lease is lost; fn then drains and returns, and the number is given back
-// last. A second signal ends the process as usual. Run returns fn's error, the
-// loss, and a release that was not confirmed; nil after a signal that fn obeyed.
+// the lease is lost; fn then drains and returns, and the node ID is released
+// last, also when fn panics. A second signal ends the process as usual. Run returns
+// fn's error, the loss, and a release that was not confirmed; nil after a signal that
+// fn obeyed.
 func Run(ctx context.Context, cfg Config, fn func(ctx context.Context, a *Agent) error) error {
+	if fn == nil {
+		return errors.New("lease: Run without a function to run")
+	}
 	ctx, unhook := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer unhook()
 	context.AfterFunc(ctx, unhook)
@@ -27,6 +31,7 @@ func Run(ctx context.Context, cfg Config, fn func(ctx context.Context, a *Agent)
 	if err != nil {
 		return err
 	}
+	defer a.Close() // once: this one is for an fn that does not return
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watching := make(chan struct{})

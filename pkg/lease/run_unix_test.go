@@ -5,11 +5,12 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -75,4 +76,29 @@ func TestRunReturnsErrors(t *testing.T) {
 			t.Error("an empty Config runs")
 		}
 	})
+}
+
+// A function that does not return, by a panic or by runtime.Goexit, leaves no lease.
+func TestRunOfAFunctionThatFails(t *testing.T) {
+	for name, fail := range map[string]func(){"panic": func() { panic("oh no") }, "goexit": runtime.Goexit} {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(1)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				defer func() { _ = recover() }()
+				_ = lease.Run(t.Context(), fixture.Config(s), func(context.Context, *lease.Agent) error {
+					fail()
+					return nil
+				})
+			}()
+			<-ended
+			if l := item(t, s, 0); l.Holder != "" || l.Version != 1 {
+				t.Errorf("%s: left %+v, want it given back", name, l)
+			}
+		})
+	}
+	if err := lease.Run(t.Context(), fixture.Config(fixture.NewNetwork(1)), nil); err == nil {
+		t.Error("a nil function runs")
+	}
 }

@@ -7,25 +7,24 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// search is which groups a claimant looks at, and what it remembers of them from
-// one look to the next.
+// search chooses the groups that a claimant reads, and remembers its findings from
+// one search to the next.
 //
-// A page of a large pool is a group of 256, so reading all of it for one number
-// would be 256 pages. The first page is of a random open group, for a herd to
-// spread. If that is full, the second is of the newest group: the older ones
-// have had more time to fill, and only the newest tells whether it is time to
-// open the next. Then random ones, those last that were full and have no lease
-// that expires by now: in these only a release makes room.
+// A page of a large pool is a group of 256, so reading all of it for one node ID
+// would be 256 pages. The first page is of a random open group, to spread a herd.
+// If that is full, the second is of the newest group: the older ones have had more
+// time to fill, and only the newest shows whether it is time to open the next. Random
+// ones follow. Groups that were full and have no lease that expires by now come last:
+// only a release makes room in them.
 //
-// The pool counts as exhausted when a look finds nothing on firstPages. Pools of
-// up to 4,096 numbers are seen as a whole by that. In larger ones a number that
-// is left may be missed when nearly nothing is left: with 1 % free in any 256
-// groups a look of 16 pages fails once in 10^17. Who waits reads laterPages a
-// second.
+// The pool counts as exhausted when a search finds nothing on firstPages, which cover
+// pools of up to 4,096 node IDs. In larger, nearly full pools it may miss a free node
+// ID: with 1 % free in any 256 groups a search of 16 pages fails once in 10^17. A
+// waiting claimant reads laterPages per second.
 type search struct {
 	full    map[int]time.Time // when the next lease of a full group expires
-	seen    map[int]bool      // in this look
-	waiting bool              // an earlier look found nothing
+	seen    map[int]bool      // in this search
+	waiting bool              // an earlier search found nothing
 	fresh   int               // groups from here on were opened since; 0 = none were
 	grown   int               // how often groups were opened
 	dice    *rand.Rand        // of a simulation; nil = the process's
@@ -36,10 +35,10 @@ const (
 	laterPages = 4
 )
 
-// begin begins a look.
+// begin begins a search.
 func (s *search) begin() { s.seen = map[int]bool{} }
 
-// group gives the next group to look at, if there is to be another page.
+// group returns the next group to look at, if there is to be another page.
 func (s *search) group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
 	first, last := p.GroupsOpen()
 	var fresh, due, full []int
@@ -70,7 +69,7 @@ func (s *search) group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
 	return 0, false
 }
 
-// random is one of n.
+// random returns a number below n.
 func (s *search) random(n int) int {
 	if s.dice != nil {
 		return s.dice.IntN(n)
@@ -78,8 +77,8 @@ func (s *search) random(n int) int {
 	return rand.IntN(n)
 }
 
-// foundFull remembers when a group can have a number at the earliest, if none is
-// given back; a zero time is never.
+// foundFull remembers the earliest time at which a group can have a free node ID
+// without a release; zero means never.
 func (s *search) foundFull(n int, next time.Time) {
 	if s.full == nil {
 		s.full = map[int]time.Time{}
@@ -87,7 +86,7 @@ func (s *search) foundFull(n int, next time.Time) {
 	s.full[n] = next
 }
 
-// step is how many groups to open.
+// step returns how many groups to open.
 func (s *search) step() int { return 1 << min(s.grown, 7) }
 
 // opened remembers that groups from first on are new.

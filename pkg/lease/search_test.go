@@ -1,21 +1,20 @@
 package lease_test
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/internal/embeddeddb"
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -29,7 +28,7 @@ import (
 func occupied(t *testing.T, s *leasetest.Memory, size, low int, part float64) {
 	t.Helper()
 	open := (size + protocol.GroupSize - 1) / protocol.GroupSize
-	if _, err := s.WritePool(t.Context(), protocol.CreatePool{Pool: "orders", Size: size, OpenGroups: open, ReservedLow: low, At: time.Now()}); err != nil {
+	if _, err := s.WritePool(t.Context(), protocol.CreatePool{Pool: "orders", Size: size, OpenGroups: open, ExcludeBelow: low, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	for n := low; n < size; n++ {
@@ -74,41 +73,40 @@ func TestLoneTask(t *testing.T) {
 	}
 }
 
-// The same on a server that speaks DynamoDB. The largest pool is loaded from a
-// data file, since seeding it takes a minute by design.
+// The same on a server that speaks DynamoDB. The largest pool is put
+// there by hand, since seeding it takes a minute by design.
 func TestLoneTaskOnEmbedded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it loads 66,560 numbers: run without -short")
 	}
-	path := filepath.Join(t.TempDir(), "data")
-	f, err := os.Create(path)
+	db, err := embeddeddb.New(embeddeddb.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := bufio.NewWriter(f)
-	fmt.Fprintln(w, "nodelease embedded DynamoDB, journal version 1")
-	fmt.Fprintln(w, `{"Table":"leases","Create":{"TableName":"leases","BillingMode":"PAY_PER_REQUEST",`+
+	call := func(operation, format string, args ...any) {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(fmt.Sprintf(format, args...)))
+		r.Header.Set("Content-Type", "application/x-amz-json-1.0")
+		r.Header.Set("X-Amz-Target", "DynamoDB_20120810."+operation)
+		w := httptest.NewRecorder()
+		if db.ServeHTTP(w, r); w.Code != http.StatusOK {
+			t.Fatalf("%s: %d %s", operation, w.Code, w.Body)
+		}
+	}
+	call("CreateTable", `{"TableName":"leases","BillingMode":"PAY_PER_REQUEST",`+
 		`"AttributeDefinitions":[{"AttributeName":"pool_group","AttributeType":"S"},{"AttributeName":"node_id","AttributeType":"N"}],`+
-		`"KeySchema":[{"AttributeName":"pool_group","KeyType":"HASH"},{"AttributeName":"node_id","KeyType":"RANGE"}]}}`)
-	const line = `{"Table":"leases","Item":{"pool_group":{"S":"%s"},"node_id":{"N":"%d"},%s}}` + "\n"
+		`"KeySchema":[{"AttributeName":"pool_group","KeyType":"HASH"},{"AttributeName":"node_id","KeyType":"RANGE"}]}`)
+	const item = `{"TableName":"leases","Item":{"pool_group":{"S":"%s"},"node_id":{"N":"%d"},%s}}`
 	past, future := time.Now().Add(-time.Hour).UnixMilli(), time.Now().Add(time.Hour).UnixMilli()
 	for size, pool := range map[int]string{1024: "small", 65536: "large"} {
 		low := size / 65536 * 8
-		fmt.Fprintf(w, line, pool, -1, fmt.Sprintf(`"item_format":{"N":"1"},"pool_size":{"N":"%d"},"open_groups":{"N":"%d"},"reserved_low":{"N":"%d"}`, size, size/256, low))
+		call("PutItem", item, pool, -1, fmt.Sprintf(`"item_format":{"N":"2"},"revision":{"N":"1"},"floor":{"N":"0"},"pool_size":{"N":"%d"},"open_groups":{"N":"%d"},"exclude_below":{"N":"%d"}`, size, size/256, low))
 		for n := low; n < size; n++ {
-			item := fmt.Sprintf(`"version":{"N":"0"},"reserved_until":{"N":"%d"}`, past)
+			rest := fmt.Sprintf(`"version":{"N":"0"},"reserved_until":{"N":"%d"}`, past)
 			if rand.Float64() < 0.99 {
-				item = fmt.Sprintf(`"version":{"N":"1"},"renewal":{"N":"0"},"holder":{"S":"h"},"not_before":{"N":"%d"},"expires_at":{"N":"%d"},"reserved_until":{"N":"%d"}`, past, future, future)
+				rest = fmt.Sprintf(`"version":{"N":"1"},"renewal":{"N":"0"},"holder":{"S":"h"},"not_before":{"N":"%d"},"expires_at":{"N":"%d"},"reserved_until":{"N":"%d"}`, past, future, future)
 			}
-			fmt.Fprintf(w, line, fmt.Sprintf("%s#%d", pool, n/256), n, item)
+			call("PutItem", item, fmt.Sprintf("%s#%d", pool, n/256), n, rest)
 		}
-	}
-	if err := errors.Join(w.Flush(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	db, err := embeddeddb.New(embeddeddb.Options{Data: path})
-	if err != nil {
-		t.Fatal(err)
 	}
 	endpoint, err := db.Listen("127.0.0.1:0")
 	if err != nil {
@@ -255,7 +253,7 @@ func TestReservedBeyondTheOpenGroups(t *testing.T) {
 	for _, reserved := range []int{255, 256, 300, 512, 1500} {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := leasetest.NewMemory("", 0)
-			if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 1537, ReservedLow: reserved}); err != nil {
+			if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 1537, ExcludeBelow: reserved}); err != nil {
 				t.Fatal(err)
 			}
 			for range 30 {

@@ -12,43 +12,50 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// startLimit is how long a start lasts without an answer from the store, beyond
-// Config.Wait, when its context has no earlier end.
+// startLimit is how long beyond Config.Wait a start waits for an answer from the
+// store, unless its context ends earlier.
 const startLimit = 30 * time.Second
 
-// Start claims a number and keeps it until Close. It returns once the number is
+// Start claims a node ID and keeps it until Close. It returns once the node ID is
 // held and may be used. ctx bounds the start only: canceling it later ends
 // nothing, so that a lease outlives the draining of requests.
 //
-// It fails at once, with the remedy in the text, where waiting would mend
-// nothing: ErrTable, ErrAccess, ErrUnsafeReplication, ErrItemFormat,
-// ErrPoolNotSeeded, ErrClockSkew, ErrClockBehind, and ErrPoolExhausted when
-// Config.Wait has passed. Throttles, 5xx and time-outs are tried again.
+// Errors name the remedy. Start fails at once with ErrUnsafeReplication,
+// ErrItemFormat, or ErrTable for a table with other keys. It fails after Config.Wait
+// with errors that may pass until then: ErrPoolExhausted, ErrClockBehind,
+// ErrClockSkew, ErrAccess, ErrPoolNotSeeded, or ErrTable for a missing table. It
+// retries throttles, 5xx and time-outs for Config.Wait and 30 s.
 func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Wait+startLimit, fmt.Errorf("no answer from the store within %v", cfg.Wait+startLimit))
+	limit := max(cfg.Wait, cfg.Wait+startLimit) // the sum may overflow
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer from the store within %v", limit))
 	defer cancel()
+	hangUp := func() {}
 	if cfg.Store == nil {
-		if cfg.Store, err = Open(ctx, cfg.Table, ""); err != nil {
+		client, closeIdle, err := openClient(ctx, "")
+		if err != nil {
 			return nil, err
 		}
+		cfg.Store, hangUp = NewDynamoDB(client, cfg.Table), closeIdle
 	}
 	if cfg.Clock == nil {
 		cfg.Clock = snowflake.SystemClock()
 	}
-	me := identify(ctx)
+	me, givenTask := identify(ctx), cfg.Task
 	cfg = me.introduce(cfg)
 	if err := me.checkClock(cfg.Clock.Wall(), cfg.maxSkew()); err != nil {
 		return nil, err
 	}
 	a := &Agent{
-		cfg: cfg, clock: cfg.Clock, timeline: snowflake.NewTimeline(cfg.Clock), hook: hook{fn: cfg.OnEvent},
-		done: make(chan struct{}), stopped: make(chan struct{}), metadata: description{all: cfg.Metadata},
+		cfg: cfg, givenTask: givenTask, clock: cfg.Clock, timeline: snowflake.NewTimeline(cfg.Clock), hangUp: hangUp,
+		done: make(chan struct{}), stopped: make(chan struct{}), nudged: make(chan struct{}, 1), metadata: description{all: cfg.Metadata},
 		ecs: ecsWord{clockError: me.task.Clock.Error, at: cfg.Clock.Monotonic()},
 	}
+	a.timeline.DecideLayout(a.decideLayout)
+	a.events.open(cfg)
 	a.close = sync.OnceValue(a.shutdown)
 	if me.warning != nil {
 		a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: me.warning})
@@ -57,7 +64,8 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	if err := a.join(ctx); err != nil {
 		a.stop()
 		a.background.Wait()
-		a.hook.drain(releaseBudget)
+		a.events.drain()
+		a.hangUp()
 		return nil, err
 	}
 	go a.loop(a.life)
@@ -70,18 +78,42 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// join looks whether all is as it should be and takes a number.
+// join checks the table and claims a node ID. It retries errors that may pass for
+// Config.Wait.
 func (a *Agent) join(ctx context.Context) error {
+	began := a.clock.Monotonic()
+	checked := false
+	for n := 0; ; n++ {
+		left := a.cfg.Wait - (a.clock.Monotonic() - began)
+		err := a.check(ctx, &checked)
+		if err == nil {
+			err = a.take(ctx, left)
+		}
+		if err == nil || left <= 0 || !protocol.Passing(err) {
+			return err
+		}
+		a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Reason: protocol.Reason(err), Err: err})
+		if cause := protocol.Pause(ctx, min(protocol.Backoff(n), left)); cause != nil {
+			return errors.Join(err, cause)
+		}
+	}
+}
+
+// check asks the store, once, whether it can keep leases.
+func (a *Agent) check(ctx context.Context, checked *bool) error {
+	if *checked {
+		return nil
+	}
 	_, err := protocol.Retry(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.cfg.Store.Check(ctx) })
 	if errors.Is(err, protocol.ErrUnchecked) {
 		a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: err})
-	} else if err != nil {
-		return err
+		err = nil
 	}
-	return a.take(ctx, a.cfg.Wait)
+	*checked = err == nil
+	return err
 }
 
-// take acquires a number and begins to use it.
+// take acquires a node ID and begins to use it.
 func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	began := a.clock.Monotonic()
 	var before time.Time
@@ -107,27 +139,31 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if err := a.bind(t); err != nil {
+	if err := a.bind(t, began); err != nil && a.timeline.Copied() {
+		a.timeline.Seal() // and not given back: a copy may have bound the same span
+		return err
+	} else if err != nil {
 		a.abandon(ctx, t.lease.NodeID, t.lease.Holder) // nothing was stamped
 		return fmt.Errorf("%w: %w", errUnfit, err)
 	}
-	a.emit(a.asOfNow(Event{Kind: EventClaimed, Lease: t.lease, Took: a.clock.Monotonic() - began}))
 	return nil
 }
 
-// bind lets generators stamp the span of t.
-func (a *Agent) bind(t *term) error {
+// bind lets generators stamp the span of t, which it took since began to get.
+func (a *Agent) bind(t *term, began time.Duration) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	err := a.timeline.Bind(snowflake.Span{
 		NodeID: t.lease.NodeID, Nodes: a.pool.Size, Eras: a.pool.Eras,
 		NotBefore: t.lease.NotBefore, Until: t.lease.ReservedUntil, Deadline: t.idDeadline,
+		Ceiling: t.ceiling(t.lease.ExpiresAt.Add(-t.ttl), t.deadline+t.guard-t.ttl), // as the claim was sent
 	})
 	if err != nil {
 		return err
 	}
 	a.term, a.over, a.suspended, a.begun = t, nil, false, false
 	a.metadata.tell()
-	a.watch()
+	a.watch(t)
+	a.tellNow(Event{Kind: EventClaimed, Lease: t.lease, Took: a.clock.Monotonic() - began})
 	return nil
 }

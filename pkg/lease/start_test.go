@@ -3,12 +3,14 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -102,4 +104,39 @@ func TestStartContextEndsNothing(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// What may pass while a deployment goes on is given Config.Wait to do so; what cannot
+// pass, and everything without a Wait, fails at once.
+func TestStartRidesErrorsOut(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		wait time.Duration
+		want time.Duration // until the start ends
+	}{
+		{lease.ErrAccess, 0, 0}, {lease.ErrAccess, time.Minute, 20 * time.Second}, {lease.ErrAccess, 10 * time.Second, 10 * time.Second},
+		{lease.ErrClockSkew, time.Minute, 20 * time.Second}, {lease.ErrPoolNotSeeded, time.Minute, 20 * time.Second},
+		{lease.ErrItemFormat, time.Minute, 0}, {lease.ErrTable, time.Minute, 0}, {lease.ErrUnsafeReplication, time.Minute, 0},
+		{lease.ErrAccess, math.MaxInt64, 20 * time.Second},
+	} {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(1)
+			began := time.Now()
+			s.On(func(_ context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+				if time.Since(began) < 20*time.Second {
+					return protocol.Result{}, fmt.Errorf("%w: for 20 seconds", c.err)
+				}
+				return do()
+			})
+			cfg := fixture.Config(s)
+			cfg.Wait = c.wait
+			a, err := lease.Start(t.Context(), cfg)
+			if late := time.Since(began) - c.want; late < 0 || late > 2*time.Second || (err == nil) != (c.want == 20*time.Second) || err != nil && !errors.Is(err, c.err) {
+				t.Errorf("%v with Wait %v: got %v after %v, want an end after %v", c.err, c.wait, err, time.Since(began), c.want)
+			}
+			if a != nil {
+				_ = a.Close()
+			}
+		})
+	}
 }

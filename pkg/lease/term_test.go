@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 // A holder's bookkeeping, without clocks or requests.
@@ -69,6 +70,7 @@ func TestVerdicts(t *testing.T) {
 	second := mustAttempt(t, tm, 102*time.Second, w0)
 	item := func(change func(*Lease)) *Lease {
 		l := tm.lease.Clone()
+		l.ExpiresAt, l.ReservedUntil = second.write.ExpiresAt, second.write.ReservedUntil
 		change(&l)
 		return &l
 	}
@@ -80,7 +82,11 @@ func TestVerdicts(t *testing.T) {
 		"it landed itself":          {second, item(func(l *Lease) { l.Renewal = 2 }), landed},
 		"a newer one landed":        {first, item(func(l *Lease) { l.Renewal = 2 }), landed},
 		"it was never sent by us":   {second, item(func(l *Lease) { l.Renewal = 3 }), cloned},
-		"nothing landed":            {second, item(func(l *Lease) { l.Renewal = 1; l.Layout = 9 }), relayouted},
+		"its number, another end":   {second, item(func(l *Lease) { l.Renewal, l.ExpiresAt = 2, l.ExpiresAt.Add(time.Millisecond) }), cloned},
+		"its number, another span":  {second, item(func(l *Lease) { l.Renewal, l.ReservedUntil = 2, l.ReservedUntil.Add(-time.Millisecond) }), cloned},
+		"nothing landed":            {second, item(func(l *Lease) { l.Renewal, l.WidenTry = 1, 9; l.ReservedUntil = first.write.ReservedUntil }), relayouted},
+		"the one before landed":     {second, item(func(l *Lease) { l.ReservedUntil = first.write.ReservedUntil; l.Renewal, l.WidenTry = 1, 9 }), relayouted},
+		"a copy's, before it":       {second, item(func(l *Lease) { l.Renewal, l.ReservedUntil = 1, l.ReservedUntil.Add(time.Millisecond) }), cloned},
 		"another version":           {second, item(func(l *Lease) { l.Version = 4; l.Renewal = 2 }), taken},
 		"another holder":            {second, item(func(l *Lease) { l.Holder = "you" }), taken},
 		"freed":                     {second, item(func(l *Lease) { l.Holder = "" }), taken},
@@ -123,7 +129,7 @@ func TestTrustEndsWithWhatTheCapAllows(t *testing.T) {
 	w0 := time.UnixMilli(1_000_000)
 	open := protocol.PoolItem{Pool: "p", Widening: protocol.Widening{Try: 1, From: w0.Add(20*time.Second + time.Millisecond), Bits: 11, State: protocol.WidenOpen}}
 	at, ok := tm.attempt(107*time.Second, w0.Add(7*time.Second), open)
-	if !ok || !at.write.ReservedUntil.Equal(w0.Add(20*time.Second)) || at.write.Layout != 1 {
+	if !ok || !at.write.ReservedUntil.Equal(w0.Add(20*time.Second)) || at.write.WidenTry != 1 {
 		t.Fatalf("%+v, %v", at.write, ok)
 	}
 	l := tm.lease
@@ -155,5 +161,27 @@ func TestNothingBeyondTheCapIsAskedForAgain(t *testing.T) {
 	again, ok := tm.attempt(7*time.Second, base.Add(7*time.Second), open)
 	if !ok || again.write.Renewal != 2 || !again.write.ReservedUntil.Equal(base.Add(23*time.Second)) {
 		t.Error(again, ok)
+	}
+}
+
+// What is noticed late of a term that is over ends no other one: the next number
+// would be held in the table, and by nobody here.
+func TestLateNewsOfATermThatIsOver(t *testing.T) {
+	var clock stopped
+	var heard []EventKind
+	first, second := newTestTerm(t), newTestTerm(t)
+	a := &Agent{cfg: Config{OnExpiry: Stop, OnLost: Reacquire}, clock: &clock, timeline: snowflake.NewTimeline(&clock), term: second}
+	a.events.hook = outlet{fn: func(e Event) { heard = append(heard, e.Kind) }}
+	clock.at = second.deadline
+	a.bark(first)
+	a.lose(first, ErrLost)
+	if a.suspended || a.over != nil {
+		t.Errorf("got suspended %v, over %v; want neither", a.suspended, a.over)
+	}
+	a.bark(second)
+	a.bark(second)
+	a.events.drain()
+	if !a.suspended || a.over == nil || len(heard) != 2 || heard[0] != EventSuspended || heard[1] != EventLost {
+		t.Errorf("got suspended %v, over %v, events %v; want it suspended and then lost", a.suspended, a.over, heard)
 	}
 }

@@ -5,38 +5,35 @@ import (
 	"time"
 )
 
-// errExpired is the loss by OnExpiry: the number may still be ours in the table.
-var errExpired = fmt.Errorf("%w: the deadline passed and OnExpiry is Stop", ErrLost)
+// errExpired is the loss by OnExpiry: the node ID may still be ours in the table.
+var errExpired = fmt.Errorf("%w: no renewal was confirmed before the deadline", ErrLost)
 
-// watch sets the watchdog to the deadline; the caller holds mu. It is apart from
-// the loop, so that a request that hangs does not hide that time is up. It only
+// watch sets the watchdog to t's deadline; the caller holds mu. The watchdog runs
+// outside the loop, so that a hanging request does not hide the deadline. It only
 // announces: every use checks for itself.
-func (a *Agent) watch() {
-	left := max(a.term.deadline-a.clock.Monotonic(), 0)
-	if a.watchdog == nil {
-		a.watchdog = time.AfterFunc(left, a.bark)
-		return
+func (a *Agent) watch(t *term) {
+	if a.watchdog != nil {
+		a.watchdog.Stop()
 	}
-	a.watchdog.Reset(left)
+	left := max(t.deadline-a.clock.Monotonic(), 0)
+	a.watchdog = time.AfterFunc(left, func() { a.bark(t) })
 }
 
-// bark announces that the deadline has passed.
-func (a *Agent) bark() {
+// bark announces that the deadline of t has passed. It may come late: t may have been
+// confirmed, or replaced, since.
+func (a *Agent) bark(t *term) {
 	a.mu.Lock()
-	if a.over != nil || a.suspended {
-		a.mu.Unlock()
+	defer a.mu.Unlock()
+	switch {
+	case a.term != t || a.over != nil || a.suspended:
 		return
-	}
-	if a.term.held(a.clock.Monotonic()) {
-		a.watch()
-		a.mu.Unlock()
+	case t.held(a.clock.Monotonic()):
+		a.watch(t)
 		return
 	}
 	a.suspended = true
-	e := Event{Kind: EventSuspended, Lease: a.term.lease}
-	a.mu.Unlock()
-	a.emit(a.asOfNow(e))
+	a.tellNow(Event{Kind: EventSuspended, Lease: t.lease})
 	if a.cfg.OnExpiry == Stop {
-		a.lose(errExpired)
+		a.loseNow(t, errExpired)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -87,8 +87,8 @@ func TestOnExpiryStop(t *testing.T) {
 	})
 }
 
-// A watchdog apart from the loop: a request that hangs for ever does not hide
-// that time is up.
+// The watchdog runs separately from the loop: a request that hangs forever does not
+// hide that time is up.
 func TestHungRequestSuspends(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(4)

@@ -26,6 +26,9 @@ type Metrics struct {
 
 // New makes the instruments. The error is the provider's.
 func New(p metric.MeterProvider) (*Metrics, error) {
+	if p == nil {
+		return nil, errors.New("leaseotel: New without a meter provider")
+	}
 	m := &Metrics{meter: p.Meter("github.com/nodelease/nodelease/pkg/lease")}
 	var errs [4]error
 	m.events, errs[0] = m.meter.Int64Counter("nodelease.lease.events",
@@ -75,6 +78,11 @@ func (m *Metrics) note(e lease.Event) {
 	switch e.Kind {
 	case lease.EventSuspended:
 		m.suspendedSince = time.Now()
+	case lease.EventRenewed: // the word of the resumption itself may have been dropped
+		if e.Left > 0 {
+			m.suspendedFor += m.suspension()
+			m.suspendedSince = time.Time{}
+		}
 	case lease.EventResumed, lease.EventLost, lease.EventReleased, lease.EventNotReleased:
 		m.suspendedFor += m.suspension()
 		m.suspendedSince = time.Time{}

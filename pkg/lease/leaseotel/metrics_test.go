@@ -132,6 +132,29 @@ func TestLifeOfALease(t *testing.T) {
 	})
 }
 
+// A hook that hung may have missed the end of a suspension: the next renewal shows it.
+func TestSuspensionWhoseEndWasDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, collect := instruments(t)
+		store := leasetest.NewMemory("orders", 1)
+		agent, err := lease.Start(t.Context(), lease.Config{Store: store, Pool: "orders", Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer agent.Close()
+		if err := m.Observe(agent); err != nil {
+			t.Fatal(err)
+		}
+		m.Event(lease.Event{Kind: lease.EventSuspended})
+		time.Sleep(3 * time.Second) // virtual
+		m.Event(lease.Event{Kind: lease.EventRenewed, Left: time.Second})
+		time.Sleep(time.Minute) // virtual
+		if got := collect()["nodelease_lease_suspended_seconds_total{}"]; got != 3 {
+			t.Errorf("got %v s suspended, want 3", got)
+		}
+	})
+}
+
 // No number is free.
 func TestExhaustion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

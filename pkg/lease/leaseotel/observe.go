@@ -13,6 +13,9 @@ import (
 // Observe adds what is asked of the agent at each collection, until the agent
 // has ended. The error is the provider's.
 func (m *Metrics) Observe(agent *lease.Agent) error {
+	if agent == nil {
+		return errors.New("leaseotel: Observe without an agent")
+	}
 	var all []metric.Observable
 	var each []func(metric.Observer, metric.ObserveOption)
 	var errs []error

@@ -20,6 +20,7 @@ type Memory struct {
 	mu     sync.Mutex
 	pools  map[string]protocol.PoolItem
 	leases map[protocol.Key]lease.Lease
+	reaper map[string]protocol.ReaperMemory
 	outage error
 }
 
@@ -29,7 +30,7 @@ var _ lease.Store = (*Memory)(nil)
 // with the present moment as its floor. A size of 0 gives a store without pools.
 // It panics on a size or a name that no pool can have.
 func NewMemory(pool string, size int) *Memory {
-	m := &Memory{pools: map[string]protocol.PoolItem{}, leases: map[protocol.Key]lease.Lease{}}
+	m := &Memory{pools: map[string]protocol.PoolItem{}, leases: map[protocol.Key]lease.Lease{}, reaper: map[string]protocol.ReaperMemory{}}
 	if size == 0 {
 		return m
 	}
@@ -154,4 +155,30 @@ func (m *Memory) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.
 	}
 	m.pools[w.PoolName()] = p
 	return protocol.PoolResult{Applied: true, Pool: &p}, nil
+}
+
+// ReaperMemory implements [lease.Store].
+func (m *Memory) ReaperMemory(ctx context.Context, pool string) (protocol.ReaperMemory, error) {
+	leave, err := m.enter(ctx)
+	if err != nil {
+		return protocol.ReaperMemory{}, err
+	}
+	defer leave()
+	r := m.reaper[pool]
+	r.Pool = pool
+	return r, nil
+}
+
+// WriteReaperMemory implements [lease.Store].
+func (m *Memory) WriteReaperMemory(ctx context.Context, w protocol.MemoryWrite) (bool, error) {
+	leave, err := m.enter(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	r, applied := w.Apply(m.reaper[w.PoolName()])
+	if applied {
+		m.reaper[w.PoolName()] = r
+	}
+	return applied, nil
 }

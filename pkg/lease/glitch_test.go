@@ -1,0 +1,142 @@
+package lease_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// The wall clock is an hour ahead for a while, in a span of two hours. Stamps follow
+// it by a lease and the claimants' guard, and no further before a renewal was
+// confirmed by that clock. Once it is right again, so is the clock of renewals, and
+// what was asked for stays.
+func TestGlitchOfAnHour(t *testing.T) {
+	for name, renewed := range map[string]bool{"between two renewals": false, "with a renewal": true} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				mem, clock := leasetest.NewMemory("orders", 1), leasetest.NewClock(0)
+				cfg := fixture.Config(mem)
+				cfg.TTL, cfg.Reserve, cfg.Clock = 15*time.Second, 2*time.Hour, clock
+				a := fixture.Start(t, cfg)
+				g, err := snowflake.New(a)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ahead := func() time.Duration {
+					t.Helper()
+					id, err := g.Next()
+					if err != nil {
+						t.Fatalf("Next: got %v, want an ID", err)
+					}
+					return time.Until(id.Time())
+				}
+				ahead()
+				if renewed {
+					fixture.Wait(2 * time.Second)
+				}
+				clock.Step(time.Hour)
+				fixture.Wait(2 * time.Second)
+				if got, most := ahead(), 17*time.Second; got > most {
+					t.Errorf("stamps before a renewal: got %v ahead of the time, want at most %v", got, most)
+				}
+				if renewed {
+					fixture.Wait(2 * time.Second)
+					if got, want := ahead(), 59*time.Minute; got < want {
+						t.Errorf("stamps after a renewal: got %v ahead, want %v at least: the clock of the renewal", got, want)
+					}
+				}
+				asked := lastOf(t, mem).ReservedUntil
+				clock.Step(-time.Hour)
+				fixture.Wait(6 * time.Second) // one renewal
+				if got := time.Until(a.Timeline().Now()); got != 0 {
+					t.Errorf("the clock of renewals: got %v ahead, want 0", got)
+				}
+				if got := lastOf(t, mem).ReservedUntil; got.Before(asked) {
+					t.Errorf("reserved until: got %v after %v was asked for", got, asked)
+				}
+				if renewed {
+					if err := a.Timeline().Check(); err == nil {
+						t.Error("Check after stamps of the future: got nil, want that the clock is behind")
+					}
+					fixture.Wait(time.Hour)
+				}
+				fixture.Wait(20 * time.Second)
+				if got := ahead(); got > 0 || got < -10*time.Millisecond {
+					t.Errorf("stamps in the end: got %v ahead, want the time", got)
+				}
+			})
+		})
+	}
+}
+
+// glitching is a store that sends the time, and whose first write is answered just
+// as the wall clock jumps an hour ahead.
+type glitching struct {
+	serverTime
+	clock *leasetest.Clock
+	once  sync.Once
+}
+
+func (s *glitching) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
+	res, err := s.serverTime.Write(ctx, w)
+	s.once.Do(func() { s.clock.Step(time.Hour) })
+	return res, err
+}
+
+// The clock is bound while the wall clock is an hour ahead. Once that is right again,
+// and the store's clock says so, the next renewal but one asks by it. A clock that is
+// set back, which the store's contradicts, is not followed: others would find the lease
+// expired.
+func TestClaimInAGlitch(t *testing.T) {
+	for name, c := range map[string]struct {
+		step, want time.Duration // back to, compared with the time
+	}{
+		"put right": {-time.Hour, 0}, "put right but for a second": {-time.Hour - time.Second, 0}, "set back": {-2 * time.Hour, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				mem, clock := leasetest.NewMemory("orders", 1), leasetest.NewClock(0)
+				cfg := fixture.Config(&glitching{serverTime: serverTime{mem, 0}, clock: clock})
+				cfg.Clock = clock
+				a := fixture.Start(t, cfg)
+				if ahead := time.Until(a.Timeline().Now()); ahead < 59*time.Minute {
+					t.Fatalf("claimed %v ahead, want an hour", ahead)
+				}
+				fixture.Wait(6 * time.Second) // one renewal asks for an hour more
+				clock.Step(c.step)
+				asked := lastOf(t, mem).ExpiresAt
+				fixture.Wait(6 * time.Second) // one renewal
+				if got := time.Until(a.Timeline().Now()); (got - c.want).Abs() > 1100*time.Millisecond {
+					t.Errorf("the clock of renewals: got %v ahead, want %v", got, c.want)
+				}
+				held := lastOf(t, mem)
+				if held.ExpiresAt.Before(asked) || time.Until(asked) < time.Hour {
+					t.Errorf("expires at %v after %v was asked for, want an hour and no less", held.ExpiresAt, asked)
+				}
+				fixture.Wait(2 * time.Minute)
+				if _, err := a.Lease(); err != nil {
+					t.Errorf("two minutes later: got %v, want it held", err)
+				}
+				if now := lastOf(t, mem); now.ExpiresAt.Equal(held.ExpiresAt) != (c.want == 0) {
+					t.Errorf("two minutes later it expires at %v, and at %v before", now.ExpiresAt, held.ExpiresAt)
+				}
+			})
+		})
+	}
+}
+
+func lastOf(t *testing.T, mem *leasetest.Memory) lease.Lease {
+	t.Helper()
+	l, err := mem.Get(t.Context(), "orders", 0)
+	if err != nil || l == nil {
+		t.Fatal(l, err)
+	}
+	return *l
+}

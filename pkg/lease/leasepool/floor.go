@@ -1,18 +1,19 @@
 package leasepool
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// farFuture is how far ahead a floor may lie. Nobody can use a number before its
-// floor, and nothing lowers it again: what is later than this is a slip.
+// farFuture is how far ahead a floor may lie. Nobody can use a node ID before its
+// floor, and nothing lowers it again: a later time is taken for a mistake.
 const farFuture = 366 * 24 * time.Hour
 
-// floor checks a time below which nothing may be stamped, and cuts off what is
-// earlier than now: that would protect nothing.
+// floor checks a time before which nothing may be stamped. It raises a time in the
+// past to now, since that would protect nothing.
 func floor(t time.Time) (time.Time, error) {
 	now := time.Now()
 	switch {
@@ -24,4 +25,18 @@ func floor(t time.Time) (time.Time, error) {
 		return t, fmt.Errorf("floor %s is more than a year ahead: no number could be used before; use the time until which IDs were made", protocol.Stamp(t))
 	}
 	return protocol.Latest(t, now), nil
+}
+
+// raiseFloor keeps a floor in the pool's item before anything relies on it: no node
+// ID that is created later, by whomever, begins before it.
+func (p *Pool) raiseFloor(ctx context.Context, c *Changes, to time.Time) error {
+	w := protocol.RaiseFloor{Pool: p.Name, To: to}
+	if _, needed := w.Apply(&c.Pool); !needed {
+		return nil
+	}
+	res, err := p.writePool(ctx, w)
+	if err == nil && res.Pool != nil {
+		c.Pool = *res.Pool
+	}
+	return err
 }

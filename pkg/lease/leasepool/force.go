@@ -7,15 +7,23 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// ForceRelease frees a number by an operator's word, whether its lease has
-// expired or not, if it still has the version that the operator saw. Its holder
-// loses it at the next renewal. IDs stay unique, and the next holder waits for
-// the milliseconds that are reserved. Freeing what is free already is no error.
+// ForceRelease frees a node ID for an operator, whether its lease has expired or not,
+// if it still has the version that the operator saw. Its holder loses it at the next
+// renewal. IDs stay unique, and the next holder waits until the reserved milliseconds
+// have passed. Freeing a free node ID is no error.
 func (p *Pool) ForceRelease(ctx context.Context, nodeID int, version int64) (protocol.Lease, error) {
 	if err := protocol.CheckPoolName(p.Name); err != nil || nodeID < 0 || nodeID >= protocol.MaxPoolSize {
 		return protocol.Lease{}, fmt.Errorf("lease: force release of node %d in pool %q: use a node from 0 to %d and a pool's name: %w", nodeID, p.Name, protocol.MaxPoolSize-1, err)
 	}
-	res, err := p.write(ctx, protocol.ForceRelease{Key: protocol.Key{Pool: p.Name, NodeID: nodeID}, Version: version})
+	w := protocol.ForceRelease{Key: protocol.Key{Pool: p.Name, NodeID: nodeID}, Version: version}
+	seen, err := protocol.Retry(ctx, func(ctx context.Context) (*protocol.Lease, error) { return p.store.Get(ctx, p.Name, nodeID) })
+	if err != nil {
+		return protocol.Lease{}, err
+	}
+	if seen != nil && seen.Version == version {
+		w.Holder = seen.Holder
+	}
+	res, err := p.write(ctx, w)
 	switch {
 	case err != nil:
 		return protocol.Lease{}, err

@@ -7,9 +7,9 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Leases gives every number that has an item, lowest first, retired ones
-// included. A corrupt item is given with its *CorruptError, and the next ones
-// follow; any other error is the last.
+// Leases yields every node ID that has an item, lowest first, including retired ones.
+// A corrupt item comes with its *CorruptError, and the next ones follow; any other
+// error is the last.
 func (p *Pool) Leases(ctx context.Context) iter.Seq2[protocol.Lease, error] {
 	return func(yield func(protocol.Lease, error) bool) {
 		item, err := p.item(ctx)
@@ -42,12 +42,15 @@ func (p *Pool) Leases(ctx context.Context) iter.Seq2[protocol.Lease, error] {
 // Glance reads one group of numbers, from 0, at half the price where the store
 // offers that. What it gives may be a second old.
 func (p *Pool) Glance(ctx context.Context, n int) (protocol.Group, error) {
-	if s, ok := p.store.(interface {
-		EventualGroup(ctx context.Context, pool string, group int) (protocol.Group, error)
-	}); ok {
+	if s, ok := p.store.(eventualStore); ok {
 		return protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) { return s.EventualGroup(ctx, p.Name, n) })
 	}
 	return p.group(ctx, n)
+}
+
+// eventualStore is a store that answers for less if the answer may be a second old.
+type eventualStore interface {
+	EventualGroup(ctx context.Context, pool string, group int) (protocol.Group, error)
 }
 
 func empty(g protocol.Group) bool { return len(g.Leases) == 0 && len(g.Corrupt) == 0 }

@@ -8,15 +8,15 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// A sweep writes at most writesAtOnce numbers at once and writesPerSecond after
-// that: what one partition of a table takes, for all groups may lie in one. A new
-// table has four of them. So 65,536 numbers take 66 seconds.
+// A sweep writes at most writesAtOnce node IDs at once and then writesPerSecond: the
+// limit of one partition of a table, since all groups may lie in one. A new table has
+// four. So 65,536 node IDs take 66 seconds.
 const (
 	writesPerSecond = 1000
 	writesAtOnce    = 1000
 )
 
-// pace keeps the writes of a sweep to a rate that a table bears.
+// pace limits the writes of a sweep to a rate that a table accepts.
 type pace struct {
 	mu   sync.Mutex
 	paid time.Time // when the writes so far would have ended at writesPerSecond

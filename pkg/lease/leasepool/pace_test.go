@@ -9,9 +9,9 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -52,7 +52,7 @@ func TestSeedKeepsToThePace(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := &partitioned{Store: leasetest.NewMemory("", 0), partitions: partitions, paid: map[int]time.Time{}}
 			p := leasepool.Open(s, "orders")
-			spec := leasepool.Spec{Size: 65536, ReservedLow: 8}
+			spec := leasepool.Spec{Size: 65536, ExcludeBelow: 8}
 			began := time.Now()
 			cut, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()

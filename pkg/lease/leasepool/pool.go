@@ -4,39 +4,41 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Pool is a handle for the pool's verbs: seed, resize, reap, force release,
-// raise, count. All of them may be run again, and by several at once, and go on
-// where an earlier run stopped. They bear throttles and outages until their
-// context ends, and then report what was done so far. A corrupt item is
-// reported and stops nobody.
+// Pool has the pool's verbs: seed, resize, reap, force release, raise, count. All of
+// them may be repeated, or run by several at once, and continue where an earlier run
+// stopped. They retry through throttles and outages until their context ends, and
+// then report their progress. A corrupt item is reported and stops nobody.
 type Pool struct {
 	Name string
-	// Progress, if not nil, is called after each group of 256 numbers, one call at
+	// Progress, if not nil, is called after each group of 256 node IDs, one call at
 	// a time. The total may grow.
 	Progress func(done, total int)
-	// Logger is told when Reap waits. Defaults to slog.Default().
+	// Logger reports when Reap holds leases back. Defaults to slog.Default().
 	Logger *slog.Logger
 
 	store protocol.Store
+	// doubt is set while an error that Reap saw is not noted in the table.
+	doubt atomic.Bool
 }
 
-// Open gives a handle; it makes no request.
+// Open returns the pool of a name; it makes no request.
 func Open(s protocol.Store, name string) *Pool { return &Pool{Name: name, store: s} }
 
-// Item is what the table knows of a pool as a whole: its size, the groups that are
-// open, and the widths that its node IDs have had.
+// Item is the table's item of a pool as a whole: its size, its open groups, and the
+// widths that its node IDs have had.
 type Item = protocol.PoolItem
 
 // MaxSize is the largest number of node IDs in a pool: 16 bits of them.
 const MaxSize = protocol.MaxPoolSize
 
-// CheckName tells what is wrong with a pool's name, if anything: it is 1 to 64 of
-// [A-Za-z0-9._-]. Without a # no pool looks like another one's group.
+// CheckName returns an error unless a pool's name is 1 to 64 of [A-Za-z0-9._-]. Without
+// a #, no pool's partition looks like a group of another.
 func CheckName(name string) error { return protocol.CheckPoolName(name) }
 
 // item reads the pool's item.
@@ -47,9 +49,9 @@ func (p *Pool) item(ctx context.Context) (protocol.PoolItem, error) {
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) { return p.store.PoolItem(ctx, p.Name) })
 }
 
-// poolSkew is the clock error that verbs which write bear. Floors and expiries
-// are told by this machine's clock: one that is ahead would free live leases, and
-// rest new numbers until it is right.
+// poolSkew is the clock error that writing verbs tolerate. Floors and expiries come
+// from this machine's clock: one that is ahead would free live leases, and reserve new
+// node IDs until that time.
 const poolSkew = 5 * time.Second
 
 // itemInTime reads the pool's item and compares the clocks, also where there is
@@ -63,7 +65,7 @@ func (p *Pool) itemInTime(ctx context.Context) (protocol.PoolItem, error) {
 	return item, err
 }
 
-// write does one write of a number, until it is answered.
+// write does one write of a node ID, until it is answered.
 func (p *Pool) write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Result, error) { return p.store.Write(ctx, w) })
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -25,13 +25,13 @@ func seeded(t testing.TB, s protocol.Store, size, low int, old ...int) *leasepoo
 			t.Fatal(err)
 		}
 	}
-	if _, err := p.Seed(t.Context(), leasepool.Spec{Size: size, ReservedLow: low}); err != nil {
+	if _, err := p.Seed(t.Context(), leasepool.Spec{Size: size, ExcludeBelow: low}); err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// all gives the numbers of a pool by number, and which are corrupt.
+// all returns the leases of a pool by node ID, and which are corrupt.
 func all(t testing.TB, p *leasepool.Pool) (leases map[int]protocol.Lease, corrupt []int) {
 	t.Helper()
 	leases = map[int]protocol.Lease{}
@@ -56,7 +56,7 @@ func all(t testing.TB, p *leasepool.Pool) (leases map[int]protocol.Lease, corrup
 func renew(l protocol.Lease, at time.Time) protocol.Renew {
 	return protocol.Renew{
 		Key: protocol.Key{Pool: l.Pool, NodeID: l.NodeID}, Session: l.Holder, Version: l.Version, Renewal: l.Renewal + 1,
-		ExpiresAt: at.Add(l.TTL), ReservedUntil: at.Add(l.TTL + time.Second),
+		ExpiresAt: at.Add(l.TTL), ReservedUntil: at.Add(l.TTL + time.Second), Confirmed: l.ReservedUntil,
 	}
 }
 

@@ -10,13 +10,17 @@ import (
 
 // Raise reserves every millisecond up to a time, by default and at least now, and
 // ends the leases that had less. It is for a table that was restored from a
-// backup, which has forgotten what was stamped since: stop the whole fleet,
-// restore, raise to a time behind the last ID that was made, start the fleet.
+// backup, which has lost the reservations made since: stop the whole fleet, restore,
+// raise to a time after the last ID, start the fleet. Node IDs that the backup lacks
+// begin after that time too: it becomes the floor of the pool.
 func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	if to, err = floor(to); err != nil {
 		return c, fmt.Errorf("lease: raise pool %q: %w", p.Name, err)
 	}
 	if c.Pool, err = p.itemInTime(ctx); err != nil {
+		return c, err
+	}
+	if err := p.raiseFloor(ctx, &c, to); err != nil {
 		return c, err
 	}
 	err = p.sweep(ctx, maxGroups, &c.Corrupt, func(ctx context.Context, s *sweep, _ int, g protocol.Group) error {

@@ -2,6 +2,7 @@ package leasepool
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -9,110 +10,230 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// ReapReport says what a look at the pool found, and what was freed.
+// ReapReport describes one look at a pool and what it freed.
 type ReapReport struct {
-	Pool  string `json:"pool"`
-	Held  int    `json:"held"`  // numbers with a holder, expired or not
-	Due   []int  `json:"due"`   // expired for more than a minute
-	Freed []int  `json:"freed"` // of those
-	// Braked tells that too many were due at once to be believed: Reap waited for
-	// a lease's length and freed only what had not changed; or, where its context
-	// left too little time for that, freed nothing.
+	Pool string `json:"pool"`
+	Held int    `json:"held"` // node IDs with a holder, expired or not
+	// Due leases have been expired for more than a minute, and nothing that they
+	// reserved lies ahead.
+	Due   []int `json:"due"`
+	Freed []int `json:"freed"` // of those
+	// Braked reports that too many leases were unchanged at once to be believed:
+	// none was freed, and another look decides.
 	Braked bool `json:"braked"`
-	// Stuck numbers are reserved or held for hours beyond their lease's length:
+	// NextLook is when another run counts as a look; zero when no lease waits for
+	// one.
+	NextLook time.Time `json:"next_look,omitzero"`
+	// Stuck node IDs are reserved or held for hours beyond their lease's length:
 	// their holder's clock was ahead, or it asked for a long Reserve.
 	Stuck   []int   `json:"stuck,omitempty"`
 	Corrupt Corrupt `json:"corrupt,omitempty"`
+	// Cleared counts entries of services whose process is gone. Reap leaves it 0;
+	// whoever runs discovery's sweep after it fills it in.
+	Cleared int `json:"cleared"`
 }
 
 const (
-	// reapAfter is how long a lease has been expired when it is reaped. Claimants
-	// take it earlier, so reaping is in no hurry.
+	// reapAfter is how long a lease has been expired when it is due. Claimants take
+	// it earlier, so reaping is in no hurry.
 	reapAfter = time.Minute
-	// stuckAfter is how far beyond its lease's length a number is stuck.
+	// stuckAfter is how far beyond its lease's length a node ID is stuck.
 	stuckAfter = time.Hour
 )
 
-// brake is how many of the held leases are freed in one run without a second
-// thought. When more are due, the store may just have been away, or this
-// machine's clock be wrong, and the fleet be about to renew.
+// brake is how many of the held leases are freed after two looks. When more are
+// due, this machine's clock may be wrong, or the fleet be about to renew.
 func brake(held int) int { return max(8, held/5) }
 
-// Due tells what [Pool.Reap] would free, and frees nothing.
+// apart returns the least time between two looks at a pool, from the last answer of
+// the first to the first request of the second: long enough for every holder to renew
+// once the table is back, at a quarter of the 1,000 writes per second that one
+// partition takes. Two machines may look, whose clocks are off by poolSkew each.
+func apart(held int) time.Duration {
+	return max(30*time.Second, time.Duration(held)*4*time.Millisecond) + 2*poolSkew
+}
+
+// Due reports what is due, and frees nothing.
 func (p *Pool) Due(ctx context.Context) (ReapReport, error) {
-	d, err := p.due(ctx)
+	item, err := p.itemInTime(ctx)
+	if err != nil {
+		return newReport(p.Name), err
+	}
+	d, err := p.due(ctx, item)
 	return d.ReapReport, err
 }
 
-// Reap frees the numbers whose lease has been expired for more than a minute, so
-// that the table says who is there. Nothing else depends on it: claimants take
-// expired leases themselves. What is reserved stays reserved.
+// Reap frees the node IDs of dead holders, so that the table shows the live ones.
+// Nothing else depends on it: claimants take expired leases themselves. Reserved
+// milliseconds stay reserved.
+//
+// One run is one look, and one look frees nothing. The leases that it finds due are
+// kept in the table, and a later run frees those that are unchanged; see
+// ReapReport.NextLook. Runs may come at any time and from anywhere, also several at
+// once. A run with an unanswered request is no look, and voids the looks before it:
+// while the table is away nobody can renew.
 func (p *Pool) Reap(ctx context.Context) (ReapReport, error) {
-	d, err := p.due(ctx)
-	r := d.ReapReport
-	if err != nil || len(r.Due) == 0 {
+	s := &attentive{Store: p.store}
+	run := &Pool{Name: p.Name, Progress: p.Progress, Logger: p.Logger, store: s}
+	// An error that an earlier run of this process could not note in the table.
+	if p.doubt.Load() && run.forget(ctx) == nil {
+		p.doubt.Store(false)
+	}
+	r, err := run.reap(ctx, s)
+	if !s.failed.Load() {
 		return r, err
 	}
-	if r.Braked = len(r.Due) > brake(r.Held); r.Braked && !p.secondThought(ctx, d) {
-		return r, nil
+	r.NextLook = time.Time{}
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
 	}
-	freed := 0
-	err = p.sweepOpen(ctx, d.item, &r.Corrupt, func(ctx context.Context, s *sweep, _ int, g protocol.Group) error {
-		for _, l := range g.Leases {
-			// Pinned on the first look: a holder that has renewed since is alive,
-			// whatever its expiry and this machine's clock say.
-			w, ok := d.writes[l.NodeID]
-			if _, unchanged := w.Apply(&l); !ok || !unchanged {
-				continue
-			}
-			applied, err := s.do(ctx, w, &freed)
-			if err != nil {
-				return err
-			}
-			if applied {
-				s.mu.Lock()
-				r.Freed = append(r.Freed, l.NodeID)
-				s.mu.Unlock()
-			}
-		}
-		return nil
-	})
-	slices.Sort(r.Freed)
+	p.doubt.Store(run.forget(ctx) != nil)
+	if err == nil || errors.Is(err, errUnanswered) {
+		p.logger().Warn("reap: a request had no answer, so that this run is no look and those before it no longer count", "pool", p.Name, "freed", r.Freed, "error", *s.first.Load())
+		err = nil
+	}
 	return r, err
 }
 
-// dues is what a look found due, and how to free it.
-type dues struct {
-	ReapReport
-	item    protocol.PoolItem
-	longest time.Duration // lease among them
-	writes  map[int]protocol.Reap
-}
-
-// due looks at every number that can be held.
-func (p *Pool) due(ctx context.Context) (dues, error) {
-	d := dues{ReapReport: ReapReport{Pool: p.Name, Due: []int{}, Freed: []int{}}, writes: map[int]protocol.Reap{}}
+func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 	item, err := p.itemInTime(ctx)
 	if err != nil {
-		return d, err
+		return newReport(p.Name), err
 	}
-	d.item = item
+	memory, err := p.recall(ctx)
+	if err != nil {
+		return newReport(p.Name), err
+	}
+	begun := time.Now()
+	last := memory.Look
+	if last != nil && last.Ended.After(begun.Add(2*poolSkew)) {
+		last = nil // by a clock that no reaper may have
+	}
+	waiting := last != nil && begun.Before(last.Next())
+	if last != nil && !waiting {
+		// Taken out: no other reaper acts on it, and if this run ends early, nobody does.
+		if memory, err = p.remember(ctx, memory, nil); err != nil {
+			return newReport(p.Name), err
+		}
+	}
+	d, err := p.due(ctx, item)
+	r := d.ReapReport
+	switch {
+	case err != nil:
+		return r, err
+	case s.failed.Load() || memory.Revision == taken:
+		return r, nil
+	case waiting:
+		r.NextLook = last.Next()
+		return r, nil
+	}
+	look := &protocol.ReaperLook{Ended: time.Now(), Wait: apart(r.Held), Count: 1, Held: r.Held}
+	rest := d.due // what the next look compares with
+	if last != nil {
+		held := max(r.Held, last.Held)
+		if begun.Sub(last.Ended) < apart(held) { // the pool is fuller than it was
+			look, rest = last, nil
+			look.Wait = max(look.Wait, apart(held))
+		} else if unchanged := d.unchangedSince(last); d.believe(&r, last.Count+1, unchanged) {
+			freed, err := p.free(ctx, d, unchanged, &r)
+			if err != nil || s.failed.Load() {
+				return r, err
+			}
+			for _, n := range freed {
+				delete(rest, n)
+			}
+		} else {
+			// The others wait: all of a look's candidates have had the same looks.
+			look.Count, look.Braked, rest = last.Count+1, r.Braked, unchanged
+			if r.Braked {
+				look.Wait = max(look.Wait, d.longest(unchanged)+2*poolSkew)
+			}
+			p.logger().Warn("reap: so many leases are due at once, or nobody renews, that their holders may be about to come back: another look decides",
+				"pool", p.Name, "due", len(unchanged), "held", r.Held, "at_once", brake(r.Held), "next_look", look.Next())
+		}
+	}
+	if rest != nil {
+		look.Candidates = rest.encode()
+	}
+	if look.Candidates == "" {
+		return r, nil
+	}
+	if memory, err = p.remember(ctx, memory, look); err == nil && memory.Revision != taken {
+		r.NextLook = look.Next()
+	}
+	return r, err
+}
+
+// believe decides whether leases that a number of looks have found due and
+// unchanged are freed. Two looks do for a few of them, while someone else renews.
+// More than the brake lets pass, or all that there are, may be a fleet that an
+// outage with a short break has kept from renewing.
+func (d dues) believe(r *ReapReport, looks int, unchanged candidates) bool {
+	if len(unchanged) == 0 || looks > 2 {
+		return true
+	}
+	r.Braked = len(unchanged) > brake(r.Held)
+	return !r.Braked && d.alive > 0
+}
+
+// dues is the result of a look.
+type dues struct {
+	ReapReport
+	alive int // leases that have not expired
+	due   candidates
+	seen  map[int]protocol.Lease // the leases that are due
+}
+
+func newReport(pool string) ReapReport {
+	return ReapReport{Pool: pool, Due: []int{}, Freed: []int{}}
+}
+
+// unchangedSince returns the candidates of an earlier look that are still due, with the
+// same holder, version and renewal.
+func (d dues) unchangedSince(l *protocol.ReaperLook) candidates {
+	before, _ := decodeCandidates(l.Candidates) // none if it is not ours
+	same := candidates{}
+	for n, f := range d.due {
+		if was, ok := before[n]; ok && was == f {
+			same[n] = f
+		}
+	}
+	return same
+}
+
+// longest returns the length of the longest of some leases that are due.
+func (d dues) longest(some candidates) (ttl time.Duration) {
+	for n := range some {
+		ttl = max(ttl, d.seen[n].TTL)
+	}
+	return ttl
+}
+
+// due reads every node ID that can be held.
+func (p *Pool) due(ctx context.Context, item protocol.PoolItem) (dues, error) {
+	d := dues{ReapReport: newReport(p.Name), due: candidates{}, seen: map[int]protocol.Lease{}}
 	now := time.Now()
-	err = p.sweepOpen(ctx, item, &d.Corrupt, func(_ context.Context, s *sweep, _ int, g protocol.Group) error {
+	err := p.sweepOpen(ctx, item, &d.Corrupt, func(_ context.Context, s *sweep, _ int, g protocol.Group) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, l := range g.Leases {
-			if protocol.Latest(l.ExpiresAt, l.ReservedUntil).After(now.Add(l.TTL + stuckAfter)) {
+			if stuck(l, now) {
 				d.Stuck = append(d.Stuck, l.NodeID)
 			}
 			if l.Holder == "" {
 				continue
 			}
 			d.Held++
-			if l.ExpiresAt.Add(reapAfter).Before(now) {
+			switch {
+			case !l.ExpiresAt.Before(now):
+				d.alive++
+			// Nobody could claim what is reserved ahead, and its holder may still make
+			// IDs: freeing it would only end a process.
+			case l.ExpiresAt.Add(reapAfter).Before(now) && l.ReservedUntil.Add(poolSkew).Before(now):
 				d.Due = append(d.Due, l.NodeID)
-				d.longest = max(d.longest, l.TTL)
-				d.writes[l.NodeID] = protocol.Reap{Key: protocol.Key{Pool: p.Name, NodeID: l.NodeID}, Holder: l.Holder, Version: l.Version, Renewal: l.Renewal}
+				d.due[l.NodeID], d.seen[l.NodeID] = fingerprintOf(l), l
 			}
 		}
 		return nil
@@ -122,19 +243,15 @@ func (p *Pool) due(ctx context.Context) (dues, error) {
 	return d, err
 }
 
-// secondThought waits, on the monotonic clock, for as long as the longest of the
-// leases lasts: who lives renews in that time. False: there is no time for it.
-func (p *Pool) secondThought(ctx context.Context, d dues) bool {
-	log := p.Logger
-	if log == nil {
-		log = slog.Default()
+// stuck reports whether a node ID is reserved or held for hours beyond its
+// lease's length.
+func stuck(l protocol.Lease, now time.Time) bool {
+	return protocol.Latest(l.ExpiresAt, l.ReservedUntil).After(now.Add(l.TTL + stuckAfter))
+}
+
+func (p *Pool) logger() *slog.Logger {
+	if p.Logger != nil {
+		return p.Logger
 	}
-	end, bounded := ctx.Deadline()
-	enough := !bounded || time.Until(end) > d.longest
-	log.Warn("reap: so many leases expired at once that their holders may be about to come back: waiting for a lease's length before freeing any",
-		"pool", p.Name, "due", len(d.Due), "held", d.Held, "at_once", brake(d.Held), "wait", d.longest, "enough_time", enough)
-	if enough {
-		_ = protocol.Pause(ctx, d.longest) // what comes next sees that ctx has ended
-	}
-	return enough
+	return slog.Default()
 }

@@ -3,6 +3,7 @@ package leasepool_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -10,12 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
+// reap is one run of a reaper of its own.
 func reap(t *testing.T, ctx context.Context, s protocol.Store) (leasepool.ReapReport, string) {
 	t.Helper()
 	var log bytes.Buffer
@@ -28,35 +30,27 @@ func reap(t *testing.T, ctx context.Context, s protocol.Store) (leasepool.ReapRe
 	return r, log.String()
 }
 
-// A lease is reaped when it has been expired for more than a minute, and keeps
-// what the next holder must know.
-func TestReap(t *testing.T) {
-	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, corrupt func(int)) {
-		p := seeded(t, s, 8, 0, 1, 2)
-		now := time.Now()
-		old := fixture.Hold(t, s, 1, now.Add(-90*time.Second), 15*time.Second) // expired for 75 s
-		fixture.Hold(t, s, 2, now.Add(-60*time.Second), 15*time.Second)        // for 45 s
-		fixture.Hold(t, s, 3, now, 15*time.Second)
-		fixture.Hold(t, s, 4, now.Add(24*time.Hour-15*time.Second), 15*time.Second) // by a clock that is ahead
-		if corrupt != nil {
-			corrupt(5)
-		}
-		look, err := p.Due(t.Context())
-		if err != nil || !slices.Equal(look.Due, []int{1}) || len(look.Freed) != 0 || look.Held != 4 || !slices.Equal(look.Stuck, []int{4}) {
-			t.Errorf("due: %+v, %v", look, err)
-		}
-		r, log := reap(t, t.Context(), s)
-		if !slices.Equal(r.Freed, []int{1}) || r.Braked || log != "" || (r.Corrupt[5] != "") != (corrupt != nil) {
-			t.Errorf("reap: %+v, log %q", r, log)
-		}
-		leases, _ := all(t, p)
-		if l := leases[1]; l.Holder != "" || !l.ExpiresAt.IsZero() || l.Version != old.Version || !l.ReservedUntil.Equal(old.ReservedUntil) {
-			t.Errorf("node 1 is %+v after %+v", l, old)
-		}
-		if leases[2].Holder == "" || leases[3].Holder == "" {
-			t.Errorf("freed too early: %+v, %+v", leases[2], leases[3])
-		}
-	})
+// age makes the last look older, in place of waiting.
+func age(t *testing.T, s protocol.Store, by time.Duration) {
+	t.Helper()
+	m := remembered(t, s)
+	if m.Look == nil {
+		t.Fatal("no look is remembered")
+	}
+	m.Look.Ended = m.Look.Ended.Add(-by)
+	w := protocol.Remember{Pool: "orders", Seen: m.Revision, New: m.Revision + "+", Look: m.Look}
+	if applied, err := s.WriteReaperMemory(t.Context(), w); err != nil || !applied {
+		t.Fatal(applied, err)
+	}
+}
+
+func remembered(t *testing.T, s protocol.Store) protocol.ReaperMemory {
+	t.Helper()
+	m, err := s.ReaperMemory(t.Context(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func numbers(n int) (out []int) {
@@ -66,32 +60,121 @@ func numbers(n int) (out []int) {
 	return out
 }
 
-// The minute is over after 60 s, not before.
-func TestReapGrace(t *testing.T) {
-	fixture.Virtual(t, func(t *testing.T) {
-		s := leasetest.NewMemory("orders", 1)
-		fixture.Hold(t, s, 0, time.Now(), 15*time.Second)
-		fixture.Wait(75 * time.Second)
-		if r, _ := reap(t, t.Context(), s); len(r.Due) != 0 {
-			t.Errorf("due after 60 s sharp: %+v", r)
+// A lease is freed by the second of two looks that find it due and unchanged, and
+// keeps what the next holder must know.
+func TestReap(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, corrupt func(int)) {
+		p := seeded(t, s, 8, 0, 1, 2, 6)
+		now := time.Now()
+		old := fixture.Hold(t, s, 1, now.Add(-90*time.Second), 15*time.Second) // expired for 75 s
+		fixture.Hold(t, s, 2, now.Add(-60*time.Second), 15*time.Second)        // for 45 s
+		fixture.Hold(t, s, 3, now, 15*time.Second)
+		fixture.Hold(t, s, 4, now.Add(24*time.Hour-15*time.Second), 15*time.Second) // by a clock that is ahead
+		reserved := fixture.Hold(t, s, 6, now.Add(-90*time.Second), 15*time.Second)
+		w := renew(reserved, now.Add(-90*time.Second)) // expired too, and reserved for a minute
+		w.ReservedUntil = now.Add(time.Minute)
+		if res, err := s.Write(t.Context(), w); err != nil || !res.Applied {
+			t.Fatal(res, err)
 		}
-		fixture.Wait(time.Millisecond)
-		if r, _ := reap(t, t.Context(), s); len(r.Freed) != 1 {
-			t.Errorf("not due after 60 s: %+v", r)
+		if corrupt != nil {
+			corrupt(5)
+		}
+		look, err := p.Due(t.Context())
+		if err != nil || !slices.Equal(look.Due, []int{1}) || len(look.Freed) != 0 || look.Held != 5 || !slices.Equal(look.Stuck, []int{4}) {
+			t.Errorf("due: %+v, %v", look, err)
+		}
+		first, log := reap(t, t.Context(), s)
+		if !slices.Equal(first.Due, []int{1}) || len(first.Freed) != 0 || first.Braked || log != "" || (first.Corrupt[5] != "") != (corrupt != nil) {
+			t.Errorf("the first look: %+v, log %q, want node ID 1 due and not freed", first, log)
+		}
+		if wait := time.Until(first.NextLook); wait < 30*time.Second || wait > 40*time.Second {
+			t.Errorf("the next look counts in %v, want 40 s", wait)
+		}
+		if again, _ := reap(t, t.Context(), s); len(again.Freed) != 0 || !again.NextLook.Equal(first.NextLook.Truncate(time.Millisecond)) {
+			t.Errorf("a look too early: %+v, want nothing freed and the next look at %v", again, first.NextLook)
+		}
+		age(t, s, 40*time.Second)
+		if r, log := reap(t, t.Context(), s); !slices.Equal(r.Freed, []int{1}) || r.Braked || log != "" || !r.NextLook.IsZero() {
+			t.Errorf("the second look: %+v, log %q, want node ID 1 freed", r, log)
+		}
+		leases, _ := all(t, p)
+		if l := leases[1]; l.Holder != "" || !l.ExpiresAt.IsZero() || l.Version != old.Version || !l.ReservedUntil.Equal(old.ReservedUntil) {
+			t.Errorf("node ID 1 is %+v after %+v", l, old)
+		}
+		for _, n := range []int{2, 3, 4, 6} {
+			if l := leases[n]; l.Holder == "" {
+				t.Errorf("freed too early: %+v", l)
+			}
 		}
 	})
 }
 
-// When more than 8 and more than a fifth of the held leases are due at once,
-// Reap waits for the longest of their terms and frees only what has not changed.
+// The minute is over after 60 s, not before; so is the time between two looks.
+func TestReapGrace(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := leasetest.NewMemory("orders", 2)
+		fixture.Hold(t, s, 0, time.Now(), 15*time.Second)
+		fixture.Hold(t, s, 1, time.Now(), time.Hour)
+		fixture.Wait(75 * time.Second)
+		if r, _ := reap(t, t.Context(), s); len(r.Due) != 0 || remembered(t, s).Revision != "" {
+			t.Errorf("after 60 s sharp: %+v, want none due and nothing written", r)
+		}
+		fixture.Wait(time.Millisecond)
+		if r, _ := reap(t, t.Context(), s); len(r.Due) != 1 {
+			t.Errorf("after 60 s: %+v, want one due", r)
+		}
+		fixture.Wait(40*time.Second - time.Millisecond)
+		if r, _ := reap(t, t.Context(), s); len(r.Freed) != 0 {
+			t.Errorf("40 s less a moment after the first look: %+v, want none freed", r)
+		}
+		fixture.Wait(time.Millisecond)
+		if r, _ := reap(t, t.Context(), s); len(r.Freed) != 1 {
+			t.Errorf("40 s after the first look: %+v, want one freed", r)
+		}
+	})
+}
+
+// The looks at a large pool lie further apart: four times what its holders need to
+// renew on one partition. A pool that has grown meanwhile counts as it is now.
+func TestReapLooksAreApart(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := leasetest.NewMemory("orders", 20_000)
+		if _, err := s.WritePool(t.Context(), protocol.OpenGroups{Pool: "orders", From: 1, To: 79}); err != nil {
+			t.Fatal(err)
+		}
+		fixture.Hold(t, s, 0, time.Now(), 15*time.Second)
+		for n := range 8_999 {
+			fixture.Hold(t, s, n+1, time.Now(), time.Hour)
+		}
+		fixture.Wait(2 * time.Minute)
+		if r, _ := reap(t, t.Context(), s); time.Until(r.NextLook) != 46*time.Second {
+			t.Errorf("of 9,000 held the next look counts in %v, want 36 s and 10 s for the clocks", time.Until(r.NextLook))
+		}
+		fixture.Wait(46 * time.Second)
+		for n := range 3_000 {
+			fixture.Hold(t, s, n+9_000, time.Now(), time.Hour)
+		}
+		if r, _ := reap(t, t.Context(), s); len(r.Freed) != 0 || time.Until(r.NextLook) != 12*time.Second {
+			t.Errorf("of 12,000 held by now: freed %v, the next look counts in %v, want none and 12 s", r.Freed, time.Until(r.NextLook))
+		}
+		fixture.Wait(12 * time.Second)
+		if r, _ := reap(t, t.Context(), s); len(r.Freed) != 1 {
+			t.Errorf("freed %v, want one", r.Freed)
+		}
+	})
+}
+
+// When more than 8 and more than a fifth of the held leases are unchanged at the
+// second look, the longest of their terms passes before the third, and only what
+// has not changed by then is freed.
 func TestReapBrake(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		live, due int
 		braked    bool
 	}{
-		{"few", 0, 8, false},
-		{"nine of nine", 0, 9, true},
+		{"few", 1, 8, false},
+		{"nine of ten", 1, 9, true},
 		{"a fifth", 80, 20, false},
 		{"more than a fifth", 80, 21, true},
 	} {
@@ -102,79 +185,55 @@ func TestReapBrake(t *testing.T) {
 				for n := range c.due {
 					ttl := 10 * time.Second
 					if n == 1 {
-						ttl = 30 * time.Second
+						ttl = 5 * time.Minute
 					}
 					held = append(held, fixture.Hold(t, s, n, time.Now(), ttl))
 				}
-				fixture.Wait(2 * time.Minute)
 				for n := range c.live {
-					fixture.Hold(t, s, c.due+n, time.Now(), time.Hour)
+					fixture.Hold(t, s, c.due+n, time.Now(), 10*time.Hour)
 				}
-				start := time.Now()
-				// After an outage, or before a reaper whose clock is ahead: one holder
-				// renews while Reap waits, and still looks expired to it.
-				time.AfterFunc(20*time.Second, func() {
-					if res, err := s.Write(context.Background(), renew(held[0], start.Add(-2*time.Minute))); err != nil || res.Applied != c.braked {
-						t.Errorf("renewal: %+v, %v", res, err)
-					}
-				})
+				fixture.Wait(9*time.Minute + 15*time.Second)
+				fixture.Hold(t, s, 299, time.Now(), 10*time.Second) // due from the second look on
+				fixture.Wait(45 * time.Second)
+				if r, _ := reap(t, t.Context(), s); r.Braked || len(r.Due) != c.due || len(r.Freed) != 0 {
+					t.Errorf("the first look: %+v", r)
+				}
+				fixture.Wait(time.Minute)
 				written := s.Writes()
 				r, log := reap(t, t.Context(), s)
-				waited, want := time.Since(start), c.due
-				if c.braked {
-					want--
-					written++ // the renewal
+				if !c.braked {
+					if len(r.Freed) != c.due || r.Braked || log != "" || s.Writes()-written != c.due {
+						t.Errorf("the second look: %+v with %d writes, log %q", r, s.Writes()-written, log)
+					}
+					return
 				}
+				if !r.Braked || len(r.Freed) != 0 || s.Writes() != written || time.Until(r.NextLook) != 5*time.Minute+10*time.Second || !strings.Contains(log, fmt.Sprint("due=", c.due)) {
+					t.Errorf("the second look: %+v, the next one in %v, log %q", r, time.Until(r.NextLook), log)
+				}
+				if m := remembered(t, s); m.Look == nil || !m.Look.Braked {
+					t.Errorf("the memory does not show the brake: %+v", m)
+				}
+				// One holder comes back meanwhile, and still looks expired.
+				if res, err := s.Write(context.Background(), renew(held[0], time.Now().Add(-10*time.Minute))); err != nil || !res.Applied {
+					t.Errorf("renewal: %+v, %v", res, err)
+				}
+				fixture.Wait(5 * time.Minute)
+				if r, _ = reap(t, t.Context(), s); len(r.Freed) != 0 {
+					t.Errorf("before the longest lease has passed: freed %v", r.Freed)
+				}
+				fixture.Wait(10 * time.Second)
+				written = s.Writes()
 				// What has changed, and what is not due, costs no write.
-				if written = s.Writes() - written; written != want {
-					t.Errorf("%d writes, want %d", written, want)
-				}
-				if r.Braked != c.braked || len(r.Due) != c.due || len(r.Freed) != want || r.Held != c.live+c.due {
-					t.Errorf("%+v", r)
-				}
-				if c.braked != (waited == 30*time.Second) || !c.braked && waited != 0 {
-					t.Errorf("waited %v", waited)
-				}
-				if c.braked != strings.Contains(log, "wait=30s enough_time=true") {
-					t.Errorf("log %q", log)
-				}
-				if l, _ := s.Get(t.Context(), "orders", 0); (l.Holder != "") != c.braked {
-					t.Errorf("node 0, renewed meanwhile: %+v", l)
+				if r, _ = reap(t, t.Context(), s); len(r.Freed) != c.due-1 || slices.Contains(r.Freed, 0) || slices.Contains(r.Freed, 299) || s.Writes()-written != c.due-1 {
+					t.Errorf("the third look: %+v with %d writes, want all freed but node ID 0, and 299, which two looks have not seen before", r, s.Writes()-written)
 				}
 			})
 		})
 	}
 }
 
-// Without the time to wait for, nothing is freed.
-func TestReapBrakeWithoutTime(t *testing.T) {
-	fixture.Virtual(t, func(t *testing.T) {
-		s := leasetest.NewMemory("orders", 20)
-		for n := range 20 {
-			fixture.Hold(t, s, n, time.Now(), 15*time.Second)
-		}
-		fixture.Wait(2 * time.Minute)
-		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-		defer cancel()
-		start := time.Now()
-		r, log := reap(t, ctx, s)
-		if !r.Braked || len(r.Due) != 20 || len(r.Freed) != 0 || time.Since(start) != 0 || !strings.Contains(log, "enough_time=false") {
-			t.Errorf("%+v after %v, log %q", r, time.Since(start), log)
-		}
-
-		// Canceled while it waits.
-		ctx, cancel = context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		p := leasepool.Open(s, "orders")
-		p.Logger = slog.New(slog.DiscardHandler)
-		if r, err := p.Reap(ctx); err == nil || len(r.Freed) != 0 {
-			t.Errorf("canceled: %+v, %v", r, err)
-		}
-	})
-}
-
-// Reapers at the same time, and holders that take the numbers meanwhile: each is
-// freed once, and nobody's new lease.
+// Reapers at the same time, and holders that take node IDs meanwhile: each lease
+// is freed once, by one of them, and nobody's new lease.
 func TestReapTogether(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		seeded(t, s, 40, 0, numbers(40)...)
@@ -197,18 +256,23 @@ func TestReapTogether(t *testing.T) {
 			}
 			return nil
 		}}
-		fixture.Together(4, func(int) {
-			r, err := leasepool.Open(taken, "orders").Reap(t.Context())
-			if err != nil {
-				t.Error(err)
+		for range 2 { // looks
+			fixture.Together(4, func(int) {
+				r, err := leasepool.Open(taken, "orders").Reap(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				freed = append(freed, r.Freed...)
+			})
+			if remembered(t, s).Look != nil {
+				age(t, s, time.Minute)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			freed = append(freed, r.Freed...)
-		})
+		}
 		slices.Sort(freed)
 		if !slices.Equal(freed, []int{0, 1, 2, 3, 4, 6, 7}) {
-			t.Errorf("freed %v", freed)
+			t.Errorf("freed %v, want 0 to 7 without 5", freed)
 		}
 	})
 }

@@ -6,25 +6,25 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Changes says what a seed, a resize or a raise did.
+// Changes reports what a seed, a resize or a raise did.
 type Changes struct {
 	Pool protocol.PoolItem `json:"pool"`
-	// Seeded numbers were made by this run. Those of a request whose answer was
+	// Seeded node IDs were created by this run. Those of a request whose answer was
 	// lost are not counted.
 	Seeded   int `json:"seeded"`
 	Retired  int `json:"retired"`  // taken out of use
 	Restored int `json:"restored"` // taken back into use
 	Raised   int `json:"raised"`
-	Marked   int `json:"marked,omitempty"` // told of a new width
-	// Finishing numbers are retired and still held.
+	Marked   int `json:"marked,omitempty"` // marked with a new width
+	// Finishing node IDs are retired and still held.
 	Finishing int     `json:"finishing"`
 	Corrupt   Corrupt `json:"corrupt,omitempty"`
 }
 
-// Corrupt says of numbers what is wrong with their items.
+// Corrupt has the defects of corrupt items, by node ID.
 type Corrupt map[int]string
 
-// note remembers err if it concerns one item, and tells whether it did.
+// note remembers err if it concerns one item, and reports whether it did.
 func (c *Corrupt) note(err error) bool {
 	var corrupt *protocol.CorruptError
 	if !errors.As(err, &corrupt) {

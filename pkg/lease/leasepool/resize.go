@@ -8,10 +8,11 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Resize changes how many numbers the pool has. Growing takes retired numbers
-// back into use and seeds the missing ones; all that before the pool says that it
-// is larger. Shrinking retires the highest, after it says that it is smaller;
-// their holders may finish (Changes.Finishing), and nothing is ever deleted.
+// Resize changes how many node IDs the pool has. Growing creates the missing ones
+// before the pool's item has the new size, and then takes retired ones back into
+// use. Shrinking retires the highest, after the item has the new size; their holders
+// may finish (Changes.Finishing), and nothing is ever deleted. A size that the
+// pool's layout cannot hold is refused.
 func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if s, err = s.check(p.Name); err != nil {
 		return c, err
@@ -19,9 +20,15 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if c.Pool, err = p.itemInTime(ctx); err != nil {
 		return c, err
 	}
+	if err := fitsLayout(c.Pool, s.Size); err != nil {
+		return c, err
+	}
 	from := c.Pool.Size
-	if s.ReservedLow != c.Pool.ReservedLow || s.Narrow != c.Pool.Narrow() {
+	if s.ExcludeBelow != c.Pool.ExcludeBelow || s.Narrow != c.Pool.Narrow() || s.otherLayout(c.Pool) {
 		return c, s.fits(c.Pool)
+	}
+	if err := p.raiseFloor(ctx, &c, s.kept); err != nil {
+		return c, err
 	}
 	if c.Pool.Narrow() { // an unfinished change of the width is finished first
 		if c, err = p.Widen(ctx); err == nil && s.Size > from {
@@ -32,21 +39,15 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 		}
 	}
 	if s.Size > from {
-		c.Pool.Size = s.Size
-		if err := p.settle(ctx, &c, c.Pool.Groups(), s.Floor); err != nil {
-			c.Pool.Size = from
+		if err := p.create(ctx, &c, s.Size, s.Floor); err != nil {
 			return c, err
 		}
 	}
-	if s.Size != from {
-		w := protocol.ResizePool{Pool: p.Name, From: from, To: s.Size, At: time.Now()}
-		_, err := p.writePool(ctx, w)
-		if err != nil {
-			return c, err
-		}
+	if err := p.setSize(ctx, &c, s.Size, from); err != nil {
+		return c, err
 	}
-	// Someone else may resize at the same time, to another size. Whoever is last
-	// leaves the numbers as the pool's item says.
+	// Someone else may resize at the same time, to another size. The last one
+	// leaves the node IDs as the pool's item says.
 	for {
 		if c.Pool, err = p.item(ctx); err != nil {
 			return c, err
@@ -67,4 +68,23 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 		return c, fmt.Errorf("lease: pool %q was resized to %d by someone else at the same time: run it again if %d is right", p.Name, c.Pool.Size, s.Size)
 	}
 	return c, nil
+}
+
+// setSize writes the size, unless someone else has resized the pool since it was
+// read. Other changes, such as a group that an agent opens, only make it try again.
+func (p *Pool) setSize(ctx context.Context, c *Changes, size, from int) error {
+	for c.Pool.Size == from && size != from {
+		if err := fitsLayout(c.Pool, size); err != nil {
+			return err
+		}
+		res, err := p.writePool(ctx, protocol.ResizePool{Pool: p.Name, Revision: c.Pool.Revision, To: size, At: time.Now()})
+		if err != nil {
+			return err
+		}
+		if res.Pool == nil {
+			return fmt.Errorf("lease: pool %q vanished while it was resized", p.Name)
+		}
+		c.Pool = *res.Pool
+	}
+	return nil
 }

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// inUse tells whether exactly the numbers below size are there and in use.
+// inUse fails the test unless exactly the node IDs below size exist and are in use.
 func inUse(t *testing.T, p *leasepool.Pool, size int) {
 	t.Helper()
 	leases, _ := all(t, p)
@@ -38,7 +38,7 @@ func TestResize(t *testing.T) {
 		held := fixture.Hold(t, s, 290, time.Now(), 15*time.Second)
 		resize := func(size int) leasepool.Changes {
 			t.Helper()
-			c, err := p.Resize(t.Context(), leasepool.Spec{Size: size, ReservedLow: 1})
+			c, err := p.Resize(t.Context(), leasepool.Spec{Size: size, ExcludeBelow: 1})
 			if err != nil || c.Pool.Size != size {
 				t.Fatalf("resize to %d: %+v, %v", size, c, err)
 			}
@@ -87,7 +87,7 @@ func TestResizeRefuses(t *testing.T) {
 	p = leasepool.Open(leasetest.NewMemory("orders", 5), "orders")
 	_, err := p.Resize(t.Context(), leasepool.Spec{})
 	errorHas(t, err, "size 0")
-	_, err = p.Resize(t.Context(), leasepool.Spec{Size: 9, ReservedLow: 2})
+	_, err = p.Resize(t.Context(), leasepool.Spec{Size: 9, ExcludeBelow: 2})
 	errorHas(t, err, "reserved", "another pool")
 	inUse(t, p, 5)
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Seed makes the pool and its numbers where they do not exist. The pool's own
-// item comes last: as long as it is missing, agents are told ErrPoolNotSeeded,
-// and any of them may seed too, all at once. A pool of another size is left as it
-// is, with an error: see [Pool.Resize].
+// Seed creates the pool and its node IDs where they do not exist. The pool's own item
+// comes last: while it is missing, agents get ErrPoolNotSeeded, and any of them may
+// seed too, all at once. Seed leaves a pool of another size as it is and returns an
+// error: see [Pool.Resize].
 func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	if s, err = s.check(p.Name); err != nil {
 		return c, err
@@ -26,10 +26,16 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	if err == nil {
 		err = s.fits(c.Pool)
 	}
+	if err == nil && !fresh {
+		err = errors.Join(p.raiseFloor(ctx, &c, s.kept), p.bindLayout(ctx, &c, s.Layout))
+	}
 	if err == nil {
 		err = p.settle(ctx, &c, c.Pool.Groups(), s.Floor)
 	}
-	if err != nil || !fresh {
+	if err != nil {
+		return c, err
+	}
+	if err := p.recordIfPermitted(ctx); err != nil || !fresh {
 		return c, err
 	}
 	res, err := p.writePool(ctx, s.create(p.Name))
@@ -39,11 +45,25 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	if res.Pool != nil {
 		c.Pool = *res.Pool
 	}
-	return c, s.fits(c.Pool)
+	if err := s.fits(c.Pool); err != nil {
+		return c, err
+	}
+	// Another seed may have been first, of another floor or without a layout.
+	return c, errors.Join(p.raiseFloor(ctx, &c, s.kept), p.bindLayout(ctx, &c, s.Layout))
 }
 
-// settle makes the numbers of so many groups as the pool's size says: below it
-// they exist and are in use, above it those that exist are retired.
+// create makes the missing node IDs of a larger pool while nobody looks for them.
+func (p *Pool) create(ctx context.Context, c *Changes, size int, floor time.Time) error {
+	item := c.Pool
+	item.Size = size
+	return p.sweep(ctx, item.Groups(), &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
+		return s.seedGroup(ctx, c, item, n, g, floor)
+	})
+}
+
+// settle brings the node IDs of some groups in line with the pool's size: below it they
+// exist and are in use, above it those that exist are retired. It marks its changes
+// with the revision of the pool with which it has read the size.
 func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Time) error {
 	item := c.Pool
 	return p.sweep(ctx, groups, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
@@ -54,7 +74,7 @@ func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Ti
 				if retired {
 					count = &c.Retired
 				}
-				if _, err := s.do(ctx, protocol.Retire{Key: protocol.Key{Pool: p.Name, NodeID: l.NodeID}, Retired: retired}, count); err != nil {
+				if _, err := s.do(ctx, protocol.Retire{Key: protocol.Key{Pool: p.Name, NodeID: l.NodeID}, Retired: retired, Resize: item.Revision}, count); err != nil {
 					return err
 				}
 			}
@@ -64,16 +84,21 @@ func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Ti
 				s.mu.Unlock()
 			}
 		}
-		low, high := max(n*protocol.GroupSize, item.ReservedLow), min((n+1)*protocol.GroupSize, item.Limit())
-		// A number of a wider width is nobody's before that begins.
-		return s.seed(ctx, c, low, high, g, protocol.Seed{Floor: protocol.Latest(floor, item.Changed()), Layout: item.Widening.Try})
+		return s.seedGroup(ctx, c, item, n, g, floor)
 	})
 }
 
-// seed makes the numbers from low to high-1 that are not in g, their group, in
-// random order. Who is refused, since someone else seeds too, looks again instead
-// of paying for all that the other has done: so a fleet shares the work.
-func (s *sweep) seed(ctx context.Context, c *Changes, low, high int, g protocol.Group, w protocol.Seed) (err error) {
+// seedGroup makes the node IDs of a group that a pool should have. One of a wider
+// width is nobody's before that begins, and none begins before the pool's floor.
+func (s *sweep) seedGroup(ctx context.Context, c *Changes, item protocol.PoolItem, n int, g protocol.Group, floor time.Time) error {
+	low, high := max(n*protocol.GroupSize, item.ExcludeBelow), min((n+1)*protocol.GroupSize, item.Limit())
+	return s.seed(ctx, c, low, high, g, func(node int) protocol.Write { return item.SeedOf(node, floor) })
+}
+
+// seed creates the node IDs from low to high-1 that g, their group, lacks, in random
+// order. After a refusal, since someone else seeds too, it reads the group again
+// instead of paying for what the other has done: so a fleet shares the work.
+func (s *sweep) seed(ctx context.Context, c *Changes, low, high int, g protocol.Group, w func(node int) protocol.Write) (err error) {
 	there := map[int]bool{}
 	for {
 		for _, l := range g.Leases {
@@ -86,8 +111,7 @@ func (s *sweep) seed(ctx context.Context, c *Changes, low, high int, g protocol.
 		for _, i := range rand.Perm(max(high-low, 0)) {
 			if node := low + i; !there[node] && applied {
 				there[node] = true
-				w.Key = protocol.Key{Pool: s.Name, NodeID: node}
-				if applied, err = s.do(ctx, w, &c.Seeded); err != nil {
+				if applied, err = s.do(ctx, w(node), &c.Seeded); err != nil {
 					return err
 				}
 			}

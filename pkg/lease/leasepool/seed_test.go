@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -28,8 +28,8 @@ func TestSeed(t *testing.T) {
 			corrupt(17)
 			want--
 		}
-		c, err := p.Seed(t.Context(), leasepool.Spec{Size: 300, ReservedLow: 2, Floor: floor})
-		if err != nil || c.Seeded != want || c.Pool.Size != 300 || c.Pool.ReservedLow != 2 || c.Pool.OpenGroups != 2 || last == 0 {
+		c, err := p.Seed(t.Context(), leasepool.Spec{Size: 300, ExcludeBelow: 2, Floor: floor})
+		if err != nil || c.Seeded != want || c.Pool.Size != 300 || c.Pool.ExcludeBelow != 2 || c.Pool.OpenGroups != 2 || last == 0 {
 			t.Fatalf("seed: %+v, %v, %d steps", c, err, last)
 		}
 		leases, bad := all(t, p)
@@ -44,14 +44,14 @@ func TestSeed(t *testing.T) {
 
 		// Again, with another floor: nothing is touched.
 		last = 0
-		c, err = p.Seed(t.Context(), leasepool.Spec{Size: 300, ReservedLow: 2, Floor: floor.Add(time.Hour)})
+		c, err = p.Seed(t.Context(), leasepool.Spec{Size: 300, ExcludeBelow: 2, Floor: floor.Add(time.Hour)})
 		if err != nil || c.Seeded != 0 || (c.Corrupt[17] != "") != (corrupt != nil) {
 			t.Fatalf("second seed: %+v, %v", c, err)
 		}
 		if again, _ := all(t, p); !again[5].ReservedUntil.Equal(floor) {
 			t.Errorf("node 5 was seeded twice: %+v", again[5])
 		}
-		_, err = p.Seed(t.Context(), leasepool.Spec{Size: 301, ReservedLow: 2})
+		_, err = p.Seed(t.Context(), leasepool.Spec{Size: 301, ExcludeBelow: 2})
 		errorHas(t, err, "300", "301", "resize")
 		_, err = p.Seed(t.Context(), leasepool.Spec{Size: 300})
 		errorHas(t, err, "reserved")
@@ -67,8 +67,8 @@ func TestSeedRefuses(t *testing.T) {
 		{"", leasepool.Spec{Size: 1}, []string{"pool name"}},
 		{"a b", leasepool.Spec{}, []string{`"a b"`, "size 0", "65536"}}, // all at once
 		{"p", leasepool.Spec{Size: 65537}, []string{"65537"}},
-		{"p", leasepool.Spec{Size: 4, ReservedLow: 4}, []string{"4 reserved", "0 to 3"}},
-		{"p", leasepool.Spec{Size: 4, ReservedLow: -1}, []string{"-1 reserved"}},
+		{"p", leasepool.Spec{Size: 4, ExcludeBelow: 4}, []string{"4 reserved", "0 to 3"}},
+		{"p", leasepool.Spec{Size: 4, ExcludeBelow: -1}, []string{"-1 reserved"}},
 		{"p", leasepool.Spec{Size: 4, Floor: time.UnixMilli(1735689600)}, []string{"1970-01-21", "milliseconds"}},
 		{"p", leasepool.Spec{Size: 4, Floor: time.Now().AddDate(2, 0, 0)}, []string{"a year ahead"}},
 	} {

@@ -6,20 +6,26 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Spec says which numbers a pool has.
+// Spec describes the node IDs of a pool.
 type Spec struct {
-	// Size numbers, 0 to Size-1; 1 to 65,536.
+	// Size is the number of node IDs, 0 to Size-1; 1 to 65,536.
 	Size int
-	// ReservedLow numbers, the lowest, are left to what is not managed. It cannot
-	// be changed later.
-	ReservedLow int
-	// Floor is the last millisecond that nobody may stamp with a number that is
-	// new: later than now where the numbers were fixed by hand until then, or where
-	// clocks were ahead when a lost table was in use. Defaults to now, as does any
+	// ExcludeBelow is the lowest node ID to lease; those below are left to unmanaged
+	// processes. It cannot be changed later.
+	ExcludeBelow int
+	// Floor is the last millisecond that nobody may stamp with a node ID that is
+	// new: later than now where node IDs were fixed by hand until then, or where
+	// clocks were ahead when a lost table was in use. The pool keeps it: node IDs
+	// that are created later begin after it too. Defaults to now, as does any
 	// earlier time.
 	Floor time.Time
+	// Layout is the layout of all IDs of the pool. The zero value leaves it to the
+	// first agent that is about to make IDs. It can be changed only while no node ID
+	// of the pool has been claimed: see [Pool.SetLayout].
+	Layout snowflake.Layout
 	// Narrow lets the width of node IDs follow the groups of 256 in use: 8 bits and
 	// the length of their number, 9 for up to 256 nodes, 11 for 1,000. The other node
 	// bits of the layout make IDs: a node makes twice as many in a millisecond for
@@ -27,17 +33,27 @@ type Spec struct {
 	// fleet that is larger than what is open waits some 20 s at its first start for
 	// each doubling beyond 512. It cannot be changed later.
 	Narrow bool
+
+	kept time.Time // the floor that the pool keeps
 }
 
-// check tells all that is wrong with the spec, and gives it with its floor.
+// check returns all errors of the spec, and the spec with its floor.
 func (s Spec) check(pool string) (Spec, error) {
 	errs := []error{protocol.CheckPoolName(pool)}
 	if s.Size < 1 || s.Size > protocol.MaxPoolSize {
 		errs = append(errs, fmt.Errorf("pool size %d: use 1 to %d, the numbers of 16 bits", s.Size, protocol.MaxPoolSize))
-	} else if s.ReservedLow < 0 || s.ReservedLow >= s.Size {
-		errs = append(errs, fmt.Errorf("%d reserved numbers of %d: use 0 to %d", s.ReservedLow, s.Size, s.Size-1))
+	} else if s.ExcludeBelow < 0 || s.ExcludeBelow >= s.Size {
+		errs = append(errs, fmt.Errorf("%d reserved numbers of %d: use 0 to %d", s.ExcludeBelow, s.Size, s.Size-1))
+	}
+	if s.Layout != (snowflake.Layout{}) {
+		if err := s.Layout.Validate(); err != nil {
+			errs = append(errs, err)
+		} else if err := holds(protocol.LayoutOf(s.Layout), s.Size); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	var err error
+	s.kept = s.Floor // only a floor that was asked for is kept
 	s.Floor, err = floor(s.Floor)
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return s, fmt.Errorf("lease: pool %q: %w", pool, err)
@@ -47,9 +63,13 @@ func (s Spec) check(pool string) (Spec, error) {
 
 // create makes the pool's item, as of now.
 func (s Spec) create(pool string) protocol.CreatePool {
-	w := protocol.CreatePool{Pool: pool, Size: s.Size, OpenGroups: openAtFirst(s.Size), ReservedLow: s.ReservedLow, At: time.Now()}
+	w := protocol.CreatePool{Pool: pool, Size: s.Size, OpenGroups: openAtFirst(s.Size), ExcludeBelow: s.ExcludeBelow, At: time.Now(), Floor: s.kept}
+	if s.Layout != (snowflake.Layout{}) {
+		l := protocol.LayoutOf(s.Layout)
+		w.Layout = &l
+	}
 	if s.Narrow {
-		w.OpenGroups = s.ReservedLow/protocol.GroupSize + 1
+		w.OpenGroups = s.ExcludeBelow/protocol.GroupSize + 1
 		w.NodeBits = protocol.BitsFor(w.OpenGroups)
 		w.Numbers = min(s.Size, 1<<w.NodeBits)
 	}
@@ -65,14 +85,18 @@ func openAtFirst(size int) int {
 	return 1
 }
 
-// fits tells whether a pool that exists is the one that is asked for.
+// fits returns an error unless an existing pool is the one that is asked for.
 func (s Spec) fits(p protocol.PoolItem) error {
 	if s.Narrow != p.Narrow() {
 		return fmt.Errorf("lease: pool %q exists, and whether its width follows its groups (Narrow is %v) stays so: name another pool", p.Pool, p.Narrow())
 	}
-	if s.Size == p.Size && s.ReservedLow == p.ReservedLow {
+	if s.Layout != (snowflake.Layout{}) && p.Layout != nil && *p.Layout != protocol.LayoutOf(s.Layout) {
+		return fmt.Errorf("lease: pool %q exists and its IDs have the layout %s, not %s: leave the layout out, or name another pool",
+			p.Pool, LayoutName(p.Layout.Snowflake()), LayoutName(s.Layout))
+	}
+	if s.Size == p.Size && s.ExcludeBelow == p.ExcludeBelow {
 		return nil
 	}
 	return fmt.Errorf("lease: pool %q exists with %d numbers and the lowest %d reserved, asked for are %d and %d: resize it, or name another pool; what is reserved stays so",
-		p.Pool, p.Size, p.ReservedLow, s.Size, s.ReservedLow)
+		p.Pool, p.Size, p.ExcludeBelow, s.Size, s.ExcludeBelow)
 }

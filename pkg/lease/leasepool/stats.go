@@ -2,14 +2,15 @@ package leasepool
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Stats counts the numbers of a pool at a moment. Capacity is Held + Free +
-// Expired + Cooling: what is reserved, retired, corrupt or not seeded cannot be
-// leased and is not in it.
+// Stats counts the node IDs of a pool at a moment. Capacity is Held + Free + Expired +
+// Cooling: node IDs that are excluded, retired, corrupt or not seeded cannot be leased
+// and do not count.
 type Stats struct {
 	Pool        protocol.PoolItem `json:"pool"`
 	Capacity    int               `json:"capacity"`
@@ -19,12 +20,18 @@ type Stats struct {
 	Cooling     int               `json:"cooling"`     // nobody's, resting until what is reserved has passed
 	Retired     int               `json:"retired"`     // out of use, held or not
 	Utilization float64           `json:"utilization"` // percent of Capacity held; 100 where there is none
-	Corrupt     Corrupt           `json:"corrupt,omitempty"`
+	// Stuck node IDs are reserved or held for hours beyond their lease's length.
+	Stuck int `json:"stuck,omitempty"`
+	// Braked reports that the reaper frees no leases, because implausibly many were
+	// due at once.
+	Braked  bool    `json:"braked,omitempty"`
+	Corrupt Corrupt `json:"corrupt,omitempty"`
 }
 
-// Stats counts the numbers of the pool. It reads the groups that leases can be in.
-// The numbers of the groups above, which nobody ever held, count as free without
-// being read: of a large pool that is used in part most is never read.
+// Stats counts the node IDs of the pool. It reads the groups that leases can be in,
+// and those of a pool that was made smaller. The node IDs of other groups, which
+// nobody ever held, count as free without being read: of a large pool that is used
+// in part most is never read.
 func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
 	if s.Pool, err = p.item(ctx); err != nil {
 		return s, err
@@ -38,6 +45,12 @@ func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
 		}
 		return nil
 	})
+	if err == nil {
+		err = p.countRetired(ctx, &s)
+	}
+	if err == nil {
+		err = p.countBraked(ctx, &s)
+	}
 	_, open := s.Pool.Open()
 	s.Free += s.Pool.Size - open
 	s.Capacity = s.Held + s.Free + s.Expired + s.Cooling
@@ -48,10 +61,45 @@ func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
 	return s, err
 }
 
-// add counts one number.
+// countRetired counts what lies behind the groups that leases can be in: of a pool
+// that was made smaller, all of its retired node IDs.
+func (p *Pool) countRetired(ctx context.Context, s *Stats) error {
+	for n := max(s.Pool.Size/protocol.GroupSize, openGroups(s.Pool)); n < maxGroups && !s.Pool.ResizedAt.IsZero(); n++ {
+		g, err := p.Glance(ctx, n)
+		if err != nil || empty(g) {
+			return err
+		}
+		for _, c := range g.Corrupt {
+			s.Corrupt.note(c)
+		}
+		for _, l := range g.Leases {
+			if l.NodeID >= s.Pool.Size {
+				s.Retired++
+			}
+		}
+	}
+	return nil
+}
+
+// countBraked asks what the reaper remembers. That it cannot be read is no reason
+// to measure nothing.
+func (p *Pool) countBraked(ctx context.Context, s *Stats) error {
+	m, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.ReaperMemory, error) { return p.store.ReaperMemory(ctx, p.Name) })
+	s.Braked = m.Look != nil && m.Look.Braked
+	var corrupt *protocol.CorruptError
+	if errors.As(err, &corrupt) {
+		return nil
+	}
+	return err
+}
+
+// add counts one node ID.
 func (s *Stats) add(l protocol.Lease, now time.Time) {
+	if stuck(l, now) {
+		s.Stuck++
+	}
 	state := l.State(now)
-	if l.NodeID >= s.Pool.Size || l.NodeID < s.Pool.ReservedLow { // also before a resize has come to it
+	if l.NodeID >= s.Pool.Size || l.NodeID < s.Pool.ExcludeBelow { // also before a resize has come to it
 		state = protocol.Retired
 	}
 	switch state {

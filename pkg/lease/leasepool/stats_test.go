@@ -2,12 +2,13 @@ package leasepool_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -15,7 +16,7 @@ import (
 func TestStats(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, corrupt func(int)) {
 		p := seeded(t, s, 600, 10, 23)
-		if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 60, ReservedLow: 10}); err != nil {
+		if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 60, ExcludeBelow: 10}); err != nil {
 			t.Fatal(err)
 		}
 		now := time.Now()
@@ -68,11 +69,41 @@ func TestStatsWithoutCapacity(t *testing.T) {
 	}
 }
 
+// All retired node IDs are counted, also those of groups in which nothing is leased.
+func TestStatsRetired(t *testing.T) {
+	for _, sizes := range [][2]int{{1024, 12}, {1024, 300}, {2048, 512}, {512, 1024}} {
+		s := leasetest.NewMemory("orders", sizes[0])
+		p := leasepool.Open(s, "orders")
+		if _, err := p.Resize(t.Context(), leasepool.Spec{Size: sizes[1]}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := p.Stats(t.Context())
+		if want := max(0, sizes[0]-sizes[1]); err != nil || got.Retired != want || got.Capacity != sizes[1] || got.Free != sizes[1] {
+			t.Errorf("from %d to %d: %d retired, capacity %d, %d free, %v, want %d retired", sizes[0], sizes[1], got.Retired, got.Capacity, got.Free, err, want)
+		}
+	}
+}
+
+// Stuck node IDs are counted, and a reaper that holds leases back is reported.
+func TestStatsStuckAndBraked(t *testing.T) {
+	s := leasetest.NewMemory("orders", 10)
+	fixture.Hold(t, s, 3, time.Now().Add(2*time.Hour), 15*time.Second)
+	for _, braked := range []bool{false, true} {
+		w := protocol.Remember{Pool: "orders", Seen: remembered(t, s).Revision, New: fmt.Sprint(braked), Look: &protocol.ReaperLook{Ended: time.Now(), Count: 1, Braked: braked}}
+		if applied, err := s.WriteReaperMemory(t.Context(), w); err != nil || !applied {
+			t.Fatal(applied, err)
+		}
+		if got, err := leasepool.Open(s, "orders").Stats(t.Context()); err != nil || got.Stuck != 1 || got.Braked != braked {
+			t.Errorf("%+v, %v, want 1 stuck and braked %v", got, err, braked)
+		}
+	}
+}
+
 // What is not between the reserved numbers and the size is out of use, also where
 // a resize has not come to it yet.
 func TestStatsOutside(t *testing.T) {
 	s := leasetest.NewMemory("orders", 10)
-	if _, err := s.WritePool(t.Context(), protocol.ResizePool{Pool: "orders", From: 10, To: 6}); err != nil {
+	if _, err := s.WritePool(t.Context(), protocol.ResizePool{Pool: "orders", Revision: 1, To: 6}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := leasepool.Open(s, "orders").Stats(t.Context())

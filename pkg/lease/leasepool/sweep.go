@@ -23,17 +23,16 @@ type sweep struct {
 	mu      sync.Mutex // for what follows, and for the caller's report
 	corrupt *Corrupt
 	groups  int  // that there are, as far as is known
-	beyond  bool // there may be numbers behind the last one
+	beyond  bool // there may be node IDs after the last one
 	next    int
 	done    int
 }
 
-// visit does what a sweep is for, with the numbers of one group.
+// visit does the work of a sweep on the node IDs of one group.
 type visit func(ctx context.Context, s *sweep, n int, g protocol.Group) error
 
-// sweep calls fn for each group, until the first error. It goes on behind the last
-// one for as long as there are numbers: retired ones lie above a pool that was
-// made smaller.
+// sweep calls fn for each group, until the first error. It continues after the last
+// one while there are node IDs: retired ones lie above a pool that was made smaller.
 func (p *Pool) sweep(ctx context.Context, groups int, corrupt *Corrupt, fn visit) error {
 	s := &sweep{Pool: p, corrupt: corrupt, groups: groups, beyond: true}
 	return s.run(ctx, p.group, fn)
@@ -43,12 +42,17 @@ func (p *Pool) sweep(ctx context.Context, groups int, corrupt *Corrupt, fn visit
 // writes only what is pinned on what it read, so answers may be a second old,
 // which is half the price.
 func (p *Pool) sweepOpen(ctx context.Context, item protocol.PoolItem, corrupt *Corrupt, fn visit) error {
-	_, last := item.GroupsOpen()
-	s := &sweep{Pool: p, corrupt: corrupt, groups: max(last+1, item.OpenGroups)}
+	s := &sweep{Pool: p, corrupt: corrupt, groups: openGroups(item)}
 	return s.run(ctx, p.Glance, fn)
 }
 
-// sweepNumbers is a sweep over all numbers that a narrow pool has ever had.
+// openGroups is how many groups leases can be in.
+func openGroups(item protocol.PoolItem) int {
+	_, last := item.GroupsOpen()
+	return max(last+1, item.OpenGroups)
+}
+
+// sweepNumbers is a sweep over all node IDs that a narrow pool has ever had.
 func (p *Pool) sweepNumbers(ctx context.Context, item protocol.PoolItem, corrupt *Corrupt, fn visit) error {
 	s := &sweep{Pool: p, corrupt: corrupt, groups: (item.Numbers + protocol.GroupSize - 1) / protocol.GroupSize}
 	return s.run(ctx, p.group, fn)
@@ -80,7 +84,7 @@ func (s *sweep) run(ctx context.Context, read func(context.Context, int) (protoc
 	return nil
 }
 
-// take gives the next group to work on, if there is to be one.
+// take returns the next group to work on, if there is one.
 func (s *sweep) take(ctx context.Context) (n int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

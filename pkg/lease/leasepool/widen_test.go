@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -23,7 +23,7 @@ import (
 func narrow(t *testing.T, s protocol.Store, size, open int) *leasepool.Pool {
 	t.Helper()
 	p := leasepool.Open(s, "orders")
-	if _, err := p.Seed(t.Context(), leasepool.Spec{Size: size, ReservedLow: 8, Narrow: true}); err != nil {
+	if _, err := p.Seed(t.Context(), leasepool.Spec{Size: size, ExcludeBelow: 8, Narrow: true}); err != nil {
 		t.Fatal(err)
 	}
 	if open > 1 {
@@ -52,11 +52,11 @@ func widened(t *testing.T, s protocol.Store, widths ...int) protocol.PoolItem {
 	}
 	last := item.Eras[len(item.Eras)-1]
 	leases, _ := all(t, leasepool.Open(s, "orders"))
-	if want := min(item.Size, 1<<last.NodeBits); item.Numbers != want || len(leases) != want-item.ReservedLow {
+	if want := min(item.Size, 1<<last.NodeBits); item.Numbers != want || len(leases) != want-item.ExcludeBelow {
 		t.Fatalf("%d numbers, %d are there, want %d", item.Numbers, len(leases), want)
 	}
 	for n, l := range leases {
-		if l.Layout != item.Widening.Try || n >= 1<<(last.NodeBits-1) && len(widths) > 1 && l.ReservedUntil.Before(last.From) {
+		if l.WidenTry != item.Widening.Try || n >= 1<<(last.NodeBits-1) && len(widths) > 1 && l.ReservedUntil.Before(last.From) {
 			t.Fatalf("node %d is %+v", n, l)
 		}
 	}
@@ -220,7 +220,7 @@ func TestWidenStopsAtWhatIsCorrupt(t *testing.T) {
 func TestGrowthWaitsForTheWidth(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	p := narrow(t, s, 300, 1)
-	if c, err := p.Resize(t.Context(), leasepool.Spec{Size: 3000, ReservedLow: 8, Narrow: true}); err != nil || c.Pool.Numbers != 512 || c.Seeded != 212 {
+	if c, err := p.Resize(t.Context(), leasepool.Spec{Size: 3000, ExcludeBelow: 8, Narrow: true}); err != nil || c.Pool.Numbers != 512 || c.Seeded != 212 {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	widened(t, s, 9)
@@ -236,12 +236,12 @@ func TestGrowthWaitsForTheWidth(t *testing.T) {
 		}
 		return nil
 	}}
-	c, err := leasepool.Open(watched, "orders").Resize(t.Context(), leasepool.Spec{Size: 4000, ReservedLow: 8, Narrow: true})
+	c, err := leasepool.Open(watched, "orders").Resize(t.Context(), leasepool.Spec{Size: 4000, ExcludeBelow: 8, Narrow: true})
 	if err != nil || c.Pool.Size != 4000 || early.Load() > 0 {
 		t.Fatalf("%+v, %v, %d early seeds", c, err, early.Load())
 	}
 	widened(t, s, 9, 10)
-	for _, other := range []leasepool.Spec{{Size: 4000, ReservedLow: 8}, {Size: 4000, ReservedLow: 7, Narrow: true}} {
+	for _, other := range []leasepool.Spec{{Size: 4000, ExcludeBelow: 8}, {Size: 4000, ExcludeBelow: 7, Narrow: true}} {
 		if _, err := p.Seed(t.Context(), other); err == nil {
 			t.Errorf("%+v is another pool", other)
 		}
@@ -452,7 +452,7 @@ func TestOpenTryCaps(t *testing.T) {
 		stuck := &stuckPool{Memory: s.Memory} // nobody can make the try void: the cap is all there is
 		a := fixture.Start(t, fixture.Config(stuck))
 		from := time.Now().Add(25 * time.Second).Truncate(time.Millisecond)
-		if _, err := s.WritePool(t.Context(), protocol.BeginWiden{Pool: "orders", Try: 1, Seen: protocol.WidenDone, From: from, Bits: 10}); err != nil {
+		if _, err := s.WritePool(t.Context(), protocol.BeginWiden{Pool: "orders", Try: 1, Seen: protocol.WidenDone, From: from, Bits: 10, Numbers: 512}); err != nil {
 			t.Fatal(err)
 		}
 		if res, err := s.Write(t.Context(), protocol.Mark{Key: protocol.Key{Pool: "orders", NodeID: a.NodeID()}, Try: 1, From: from}); err != nil || !res.Applied {

@@ -1,0 +1,67 @@
+package leasepool
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// attentive is a store that remembers whether any request had no answer, including
+// one that was answered when it was retried. While the store refuses this machine, it
+// may refuse holders, too.
+type attentive struct {
+	protocol.Store
+	failed atomic.Bool
+	first  atomic.Pointer[error] // the first of them
+}
+
+func (s *attentive) note(err error) {
+	var corrupt *protocol.CorruptError
+	if err != nil && !errors.As(err, &corrupt) && !errors.Is(err, protocol.ErrPoolNotSeeded) {
+		s.first.CompareAndSwap(nil, &err)
+		s.failed.Store(true)
+	}
+}
+
+func (s *attentive) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	p, err := s.Store.PoolItem(ctx, pool)
+	s.note(err)
+	return p, err
+}
+
+func (s *attentive) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
+	g, err := s.Store.Group(ctx, pool, n)
+	s.note(err)
+	return g, err
+}
+
+// EventualGroup is what [Pool.Glance] looks for.
+func (s *attentive) EventualGroup(ctx context.Context, pool string, n int) (protocol.Group, error) {
+	eventual, ok := s.Store.(eventualStore)
+	if !ok {
+		return s.Group(ctx, pool, n)
+	}
+	g, err := eventual.EventualGroup(ctx, pool, n)
+	s.note(err)
+	return g, err
+}
+
+func (s *attentive) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
+	r, err := s.Store.Write(ctx, w)
+	s.note(err)
+	return r, err
+}
+
+func (s *attentive) ReaperMemory(ctx context.Context, pool string) (protocol.ReaperMemory, error) {
+	m, err := s.Store.ReaperMemory(ctx, pool)
+	s.note(err)
+	return m, err
+}
+
+func (s *attentive) WriteReaperMemory(ctx context.Context, w protocol.MemoryWrite) (bool, error) {
+	applied, err := s.Store.WriteReaperMemory(ctx, w)
+	s.note(err)
+	return applied, err
+}

@@ -1,0 +1,100 @@
+package leasepool
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// candidates are the leases that a look found due, by node ID: a fingerprint of
+// holder, version and renewal.
+type candidates map[int]fingerprint
+
+// fingerprint has 30 bits, so that two that differ are taken for equal once in
+// 10⁹ times. Nothing unsafe follows even then: a lease is freed only if it was due
+// and has exactly the holder, version and renewal that the second look saw.
+type fingerprint uint32
+
+func fingerprintOf(l protocol.Lease) fingerprint {
+	h := fnv.New64a()
+	var n [16]byte
+	binary.BigEndian.PutUint64(n[:8], uint64(l.Version))
+	binary.BigEndian.PutUint64(n[8:], uint64(l.Renewal))
+	_, _ = h.Write(n[:]) // a hash takes everything
+	_, _ = h.Write([]byte(l.Holder))
+	sum := h.Sum64()
+	return fingerprint(sum^sum>>32) & (1<<30 - 1)
+}
+
+const (
+	digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	// A distance is written in 5 bits a digit, lowest first; more marks that another
+	// digit follows. A fingerprint is five digits of 6 bits.
+	more           = 1 << 5
+	digitsPerPrint = 5
+)
+
+// encode writes the candidates as text, lowest node ID first: the distance from
+// the one before and the fingerprint. 65,536 of them take 393,216 bytes, and an
+// item may have 409,600.
+func (c candidates) encode() string {
+	nodes := make([]int, 0, len(c))
+	for n := range c {
+		nodes = append(nodes, n)
+	}
+	slices.Sort(nodes)
+	var b strings.Builder
+	last := -1
+	for _, n := range nodes {
+		d := n - last
+		for ; d >= more; d >>= 5 {
+			b.WriteByte(digits[d&(more-1)|more])
+		}
+		b.WriteByte(digits[d])
+		for i := range digitsPerPrint {
+			b.WriteByte(digits[c[n]>>(6*i)&63])
+		}
+		last = n
+	}
+	return b.String()
+}
+
+// decodeCandidates decodes the text of encode; false if it is something else.
+func decodeCandidates(text string) (candidates, bool) {
+	c := candidates{}
+	for node := -1; text != ""; {
+		d, shift := 0, 0
+		for {
+			if text == "" || shift > 15 {
+				return nil, false
+			}
+			v := strings.IndexByte(digits, text[0])
+			if v < 0 {
+				return nil, false
+			}
+			text = text[1:]
+			d |= v & (more - 1) << shift
+			shift += 5
+			if v&more == 0 {
+				break
+			}
+		}
+		node += d
+		if d == 0 || node >= protocol.MaxPoolSize || len(text) < digitsPerPrint {
+			return nil, false
+		}
+		var f fingerprint
+		for i := range digitsPerPrint {
+			v := strings.IndexByte(digits, text[i])
+			if v < 0 {
+				return nil, false
+			}
+			f |= fingerprint(v) << (6 * i)
+		}
+		c[node], text = f, text[digitsPerPrint:]
+	}
+	return c, true
+}

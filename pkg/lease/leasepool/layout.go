@@ -1,0 +1,225 @@
+package leasepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// LayoutNames returns the names that [ParseLayout] knows.
+func LayoutNames() []string {
+	return []string{"default", "wide16", "js53", "twitter", "discord", "sonyflake"}
+}
+
+var named = map[string]func() snowflake.Layout{
+	"default": snowflake.Default, "wide16": snowflake.Wide16, "js53": snowflake.JS53,
+	"twitter": snowflake.Twitter, "discord": snowflake.Discord, "sonyflake": snowflake.Sonyflake,
+}
+
+// ParseLayout returns the layout of a name, or of bits T/N/S for time, node and
+// sequence, such as 40/3/10, with the default epoch and a tick of 1 ms.
+func ParseLayout(text string) (snowflake.Layout, error) {
+	if layout := named[text]; layout != nil {
+		return layout(), nil
+	}
+	bits := strings.Split(text, "/")
+	if len(bits) != 3 {
+		return snowflake.Layout{}, fmt.Errorf("layout %s: use %s, or bits such as 40/3/10", text, strings.Join(LayoutNames(), ", "))
+	}
+	var width [3]uint8
+	for i := range bits {
+		n, err := strconv.ParseUint(bits[i], 10, 8)
+		if err != nil {
+			return snowflake.Layout{}, fmt.Errorf("layout %s: %q is not a number of bits", text, bits[i])
+		}
+		width[i] = uint8(n)
+	}
+	l := snowflake.Default()
+	l.TimeBits, l.NodeBits, l.SequenceBits = width[0], width[1], width[2]
+	return l, l.Validate()
+}
+
+// LayoutName returns the text that [ParseLayout] reads as l, or a description where
+// there is none.
+func LayoutName(l snowflake.Layout) string {
+	stored := protocol.LayoutOf(l)
+	for _, name := range LayoutNames() {
+		if protocol.LayoutOf(named[name]()) == stored {
+			return name
+		}
+	}
+	bits := fmt.Sprintf("%d/%d/%d", l.TimeBits, l.NodeBits, l.SequenceBits)
+	if same, err := ParseLayout(bits); err == nil && protocol.LayoutOf(same) == stored {
+		return bits
+	}
+	order := "node above sequence"
+	if l.NodeLast {
+		order = "node last"
+	}
+	return fmt.Sprintf("%s of %v from %s, %s", bits, l.Tick, l.Epoch.UTC().Format(time.RFC3339Nano), order)
+}
+
+// holds returns an error if a layout has no room for the node IDs of a pool.
+func holds(l protocol.IDLayout, size int) error {
+	if nodes := l.Snowflake().Nodes(); size > nodes {
+		return fmt.Errorf("size %d does not fit the layout %s, whose %d node bits hold %d: use at most %d, or seed another pool with a layout such as wide16 and move the fleet there",
+			size, LayoutName(l.Snowflake()), l.NodeBits, nodes, nodes)
+	}
+	return nil
+}
+
+// fitsLayout is holds for a pool, whose layout may not be known yet.
+func fitsLayout(p protocol.PoolItem, size int) error {
+	if p.Layout == nil {
+		return nil
+	}
+	if err := holds(*p.Layout, size); err != nil {
+		return fmt.Errorf("lease: resize of pool %q: %w", p.Pool, err)
+	}
+	return nil
+}
+
+// otherLayout reports whether s asks for another layout than the pool's.
+func (s Spec) otherLayout(p protocol.PoolItem) bool {
+	return s.Layout != (snowflake.Layout{}) && (p.Layout == nil || *p.Layout != protocol.LayoutOf(s.Layout))
+}
+
+// bindLayout binds the layout that a seed of an existing pool asks for, if the pool
+// has none.
+func (p *Pool) bindLayout(ctx context.Context, c *Changes, l snowflake.Layout) error {
+	if l == (snowflake.Layout{}) {
+		return nil
+	}
+	item, err := BindLayout(ctx, p.store, c.Pool, &l)
+	if err == nil {
+		c.Pool = item
+	}
+	return err
+}
+
+// BindLayout makes sure that a pool has a layout, and that it is the one asked for:
+// nil asks for none in particular, and binds [snowflake.Default] where there is none.
+// An agent calls it after its claim and before its first ID. The error names both
+// layouts. It writes at most once, and not at all if item has the layout.
+func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, want *snowflake.Layout) (protocol.PoolItem, error) {
+	bind := snowflake.Default()
+	if want != nil {
+		bind = *want
+	}
+	if item.Layout == nil && item.LayoutBefore == nil {
+		if item.Size > bind.Nodes() {
+			return item, fmt.Errorf("lease: pool %q of size %d has no layout yet, and %s holds only %d node IDs: bind a layout with more node bits, such as wide16, with the seed of the pool or with set-layout",
+				item.Pool, item.Size, LayoutName(bind), bind.Nodes())
+		}
+		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolResult, error) {
+			return s.WritePool(ctx, protocol.BindLayout{Pool: item.Pool, Layout: protocol.LayoutOf(bind)})
+		})
+		if err != nil {
+			return item, err
+		}
+		if res.Pool == nil {
+			return item, fmt.Errorf("lease: pool %q vanished while its layout was bound", item.Pool)
+		}
+		item = *res.Pool
+	}
+	switch {
+	case item.LayoutBefore != nil:
+		return item, fmt.Errorf("lease: an operator is changing the layout of pool %q from %s: run set-layout again to end that", item.Pool, LayoutName(item.LayoutBefore.Snowflake()))
+	case item.Layout == nil:
+		return item, fmt.Errorf("lease: pool %q has no layout: it was resized to %d at the same time; try again", item.Pool, item.Size)
+	case want != nil && *item.Layout != protocol.LayoutOf(*want):
+		return item, fmt.Errorf("lease: the IDs of pool %q have the layout %s, not %s: two layouts in one pool make equal IDs; leave the layout out, or use another pool",
+			item.Pool, LayoutName(item.Layout.Snowflake()), LayoutName(*want))
+	}
+	return item, nil
+}
+
+// SetLayout corrects the layout of a pool, as long as no node ID of it was ever
+// claimed; otherwise the layout stays, since IDs of it may exist.
+//
+// An agent reads the layout after its claim. So either this finds the claim, and the
+// layout stays, or the agent finds no layout, and makes no ID before this has ended.
+func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (item Item, err error) {
+	if err := l.Validate(); err != nil {
+		return item, err
+	}
+	if item, err = p.item(ctx); err != nil {
+		return item, err
+	}
+	if err := holds(protocol.LayoutOf(l), item.Size); err != nil {
+		return item, fmt.Errorf("lease: pool %q: %w", p.Name, err)
+	}
+	if item.Layout == nil && item.LayoutBefore == nil {
+		return BindLayout(ctx, p.store, item, &l)
+	}
+	if item.Layout != nil {
+		if *item.Layout == protocol.LayoutOf(l) {
+			return item, nil
+		}
+		if err := p.unclaimed(ctx, *item.Layout); err != nil { // before it keeps anyone waiting
+			return item, err
+		}
+		if item, err = p.change(ctx, protocol.SuspendLayout{Pool: p.Name, Revision: item.Revision}); err != nil {
+			return item, err
+		}
+	}
+	before := item.LayoutBefore
+	if before == nil {
+		return item, errOvertaken(p.Name)
+	}
+	claimed := p.unclaimed(ctx, *before)
+	if claimed != nil && !errors.Is(claimed, errClaimed) {
+		return item, claimed // not known: nobody makes IDs until it is
+	}
+	w := protocol.ReplaceLayout{Pool: p.Name, Revision: item.Revision, Layout: protocol.LayoutOf(l)}
+	if claimed != nil {
+		w.Layout = *before
+	}
+	item, err = p.change(ctx, w)
+	if err == nil && (item.Layout == nil || *item.Layout != w.Layout) {
+		err = errOvertaken(p.Name)
+	}
+	return item, errors.Join(err, claimed)
+}
+
+func errOvertaken(pool string) error {
+	return fmt.Errorf("lease: pool %q was changed by someone else at the same time: run it again", pool)
+}
+
+var errClaimed = errors.New("its layout stays, since IDs of it may exist: use another pool")
+
+// unclaimed reports whether a node ID was ever claimed, in which case IDs of a layout
+// may exist.
+func (p *Pool) unclaimed(ctx context.Context, l protocol.IDLayout) error {
+	var corrupt Corrupt
+	err := p.sweep(ctx, maxGroups, &corrupt, func(_ context.Context, _ *sweep, _ int, g protocol.Group) error {
+		for _, n := range g.Leases {
+			if n.Version > 0 {
+				return fmt.Errorf("lease: node %d of pool %q was claimed with the layout %s: %w", n.NodeID, p.Name, LayoutName(l.Snowflake()), errClaimed)
+			}
+		}
+		return nil
+	})
+	if err == nil && len(corrupt) > 0 {
+		err = fmt.Errorf("lease: pool %q has corrupt items (%v), and nobody knows whether they were claimed: %w", p.Name, corrupt, errClaimed)
+	}
+	return err
+}
+
+// change does one write of the pool's item and returns the item after it.
+func (p *Pool) change(ctx context.Context, w protocol.PoolWrite) (Item, error) {
+	res, err := p.writePool(ctx, w)
+	if err != nil {
+		return Item{}, err
+	}
+	if res.Pool == nil {
+		return Item{}, fmt.Errorf("lease: pool %q vanished", p.Name)
+	}
+	return *res.Pool, nil
+}

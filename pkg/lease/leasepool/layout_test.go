@@ -1,0 +1,185 @@
+package leasepool_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+func layout(t *testing.T, s protocol.Store) *protocol.IDLayout {
+	t.Helper()
+	item, err := s.PoolItem(t.Context(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return item.Layout
+}
+
+func TestSeedLayout(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
+		p := leasepool.Open(s, "orders")
+		spec := leasepool.Spec{Size: 8}
+		if _, err := p.Seed(t.Context(), spec); err != nil || layout(t, s) != nil {
+			t.Fatalf("got layout %v, %v, want none", layout(t, s), err)
+		}
+		spec.Layout = snowflake.Sonyflake() // a seed that finds the pool binds it
+		for range 2 {
+			if c, err := p.Seed(t.Context(), spec); err != nil || *layout(t, s) != protocol.LayoutOf(spec.Layout) || *c.Pool.Layout != *layout(t, s) {
+				t.Fatalf("got layout %v, %v, want sonyflake", layout(t, s), err)
+			}
+		}
+		spec.Layout = snowflake.JS53()
+		_, err := p.Seed(t.Context(), spec)
+		errorHas(t, err, "sonyflake", "js53")
+		_, err = p.Resize(t.Context(), leasepool.Spec{Size: 9, Layout: snowflake.JS53()})
+		errorHas(t, err, "sonyflake", "js53")
+		_, err = leasepool.Open(s, "users").Seed(t.Context(), leasepool.Spec{Size: 65, Layout: snowflake.JS53()})
+		errorHas(t, err, "65", "js53", "at most 64")
+	})
+}
+
+// A size that the layout cannot hold is refused, also where the layout is bound
+// while the resize is under way.
+func TestResizeBeyondTheLayout(t *testing.T) {
+	s := leasetest.NewMemory("orders", 64)
+	p := leasepool.Open(s, "orders")
+	js53 := snowflake.JS53()
+	bound := false
+	late := through{Store: s, before: func(w protocol.Write) error {
+		if _, seeds := w.(protocol.Seed); seeds && !bound {
+			bound = true
+			if _, err := leasepool.BindLayout(t.Context(), s, item(t, s), &js53); err != nil {
+				t.Error(err)
+			}
+		}
+		return nil
+	}}
+	for _, size := range []int{65, 70} {
+		_, err := leasepool.Open(late, "orders").Resize(t.Context(), leasepool.Spec{Size: size})
+		errorHas(t, err, fmt.Sprint("size ", size), "js53", "at most 64")
+		if l, err := s.Get(t.Context(), "orders", 69); err != nil || l != nil {
+			t.Errorf("got node 69, %+v, %v, want none created", l, err)
+		}
+		if got := item(t, s).Size; got != 64 {
+			t.Fatalf("the pool has size %d, want 64", got)
+		}
+	}
+	if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 32}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Resize(t.Context(), leasepool.Spec{Size: 64}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func item(t *testing.T, s protocol.Store) protocol.PoolItem {
+	t.Helper()
+	p, err := s.PoolItem(t.Context(), "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// claimOn claims a node ID as an agent does.
+func claimOn(t *testing.T, s protocol.Store, node int) {
+	t.Helper()
+	now := time.Now().Add(time.Second)
+	w := protocol.Claim{Key: protocol.Key{Pool: "orders", NodeID: node}, Session: "agent", At: now, TTL: time.Minute, ExpiresAt: now.Add(time.Minute), ReservedUntil: now.Add(time.Minute)}
+	if res, err := s.Write(t.Context(), w); err != nil || !res.Applied {
+		t.Fatal(res, err)
+	}
+}
+
+// Whenever a claim comes while an operator corrects the layout: either the layout
+// stays, or the agent that reads it after its claim finds none and makes no IDs.
+func TestSetLayoutBesideAClaim(t *testing.T) {
+	for _, moment := range []string{"read after 0 writes", "write after 0 writes", "read after 1 writes", "write after 1 writes", "never"} {
+		t.Run(moment, func(t *testing.T) {
+			s := leasetest.NewMemory("", 0)
+			if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 8, Layout: snowflake.JS53()}); err != nil {
+				t.Fatal(err)
+			}
+			var found *protocol.IDLayout // by the agent, after its claim
+			claim := func() {
+				claimOn(t, s, 3)
+				if p, err := leasepool.BindLayout(t.Context(), s, item(t, s), nil); err == nil {
+					found = p.Layout
+				}
+			}
+			_, err := leasepool.Open(&moments{Store: s, at: moment, do: claim}, "orders").SetLayout(t.Context(), snowflake.Wide16())
+			if moment == "never" {
+				if claim(); err != nil || *found != protocol.LayoutOf(snowflake.Wide16()) {
+					t.Errorf("nobody had claimed: got %v and layout %v, want wide16", err, found)
+				}
+				return
+			}
+			// Run again, it ends what it has begun.
+			_, _ = leasepool.Open(s, "orders").SetLayout(t.Context(), snowflake.Default())
+			p := item(t, s)
+			if p.Layout == nil || p.LayoutBefore != nil {
+				t.Fatalf("run again: got layout %v and %v before it, want one layout", p.Layout, p.LayoutBefore)
+			}
+			if found != nil && *found != *p.Layout {
+				t.Errorf("an agent makes IDs of %v, and the pool has %v: %v", *found, *p.Layout, err)
+			}
+			if *p.Layout == protocol.LayoutOf(snowflake.Default()) {
+				t.Errorf("the layout was changed again although a node ID was claimed")
+			}
+		})
+	}
+}
+
+// moments calls a function before one read of a group or write of the pool's item.
+type moments struct {
+	protocol.Store
+	at string
+	do func()
+
+	mu     sync.Mutex
+	writes int
+}
+
+func (s *moments) now(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.do != nil && s.at == fmt.Sprintf("%s after %d writes", what, s.writes) {
+		s.do()
+		s.do = nil
+	}
+	if what == "write" {
+		s.writes++
+	}
+}
+
+func (s *moments) Group(ctx context.Context, pool string, group int) (protocol.Group, error) {
+	s.now("read")
+	return s.Store.Group(ctx, pool, group)
+}
+
+func (s *moments) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
+	s.now("write")
+	return s.Store.WritePool(ctx, w)
+}
+
+func TestLayoutNames(t *testing.T) {
+	for _, name := range append(leasepool.LayoutNames(), "40/3/10") {
+		l, err := leasepool.ParseLayout(name)
+		if err != nil || leasepool.LayoutName(l) != name {
+			t.Errorf("got %q, %v, want %q", leasepool.LayoutName(l), err, name)
+		}
+	}
+	for _, text := range []string{"", "40/3", "40/3/x", "60/10/10", "wide17"} {
+		if l, err := leasepool.ParseLayout(text); err == nil {
+			t.Errorf("%q: got %v, want an error", text, l)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package leasepool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// taken replaces the revision if another reaper has written the memory meanwhile:
+// this run then frees and remembers nothing.
+const taken = "taken"
+
+// errUnanswered is the reason why a run that has looked frees or remembers nothing: a
+// write that is sent only once had no answer. The next run starts over.
+var errUnanswered = errors.New("lease: no answer")
+
+// unanswered marks an error that a later run recovers from by itself.
+func unanswered(err error) error {
+	if err == nil || protocol.Permanent(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errUnanswered, err)
+}
+
+// recall reads the memory of an earlier run. It forgets a corrupt one.
+func (p *Pool) recall(ctx context.Context) (protocol.ReaperMemory, error) {
+	m, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.ReaperMemory, error) { return p.store.ReaperMemory(ctx, p.Name) })
+	var corrupt *protocol.CorruptError
+	if errors.As(err, &corrupt) {
+		return protocol.ReaperMemory{Pool: p.Name, Revision: taken}, p.forget(ctx)
+	}
+	return m, err
+}
+
+// remember replaces the memory, once. Its revision is then the new one, or taken.
+func (p *Pool) remember(ctx context.Context, m protocol.ReaperMemory, l *protocol.ReaperLook) (protocol.ReaperMemory, error) {
+	w := protocol.Remember{Pool: p.Name, Seen: m.Revision, New: uuid.NewString(), Look: l}
+	ctx, cancel := context.WithTimeout(ctx, protocol.CallLimit)
+	defer cancel()
+	applied, err := p.store.WriteReaperMemory(ctx, w)
+	if err == nil && !applied {
+		return protocol.ReaperMemory{Revision: taken}, nil
+	}
+	return protocol.ReaperMemory{Pool: p.Name, Revision: w.New, Look: l}, unanswered(err)
+}
+
+// forget makes the reaper start over.
+func (p *Pool) forget(ctx context.Context) error {
+	_, err := protocol.Retry(ctx, func(ctx context.Context) (bool, error) {
+		return p.store.WriteReaperMemory(ctx, protocol.Forget{Pool: p.Name, New: uuid.NewString()})
+	})
+	return err
+}

@@ -1,0 +1,118 @@
+package leasepool
+
+import (
+	"math"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// Makers are the node IDs of a pool that can make IDs, from the creation of the pool
+// on: those in use, and retired ones that are still held.
+type Makers struct {
+	Item     Item
+	Retiring []int // retired and still held
+}
+
+// CanCollide reports whether two pools can make equal IDs. It compares the IDs and
+// not the node IDs: those of a narrow pool lengthen their sequence with bits in which
+// another pool has its node, and two layouts have the node in different places. A
+// pool without a layout counts with the one that it would get by default. Where only
+// the times of the IDs could tell two layouts apart, it reports true.
+func (m Makers) CanCollide(o Makers) bool {
+	a, b := m.layout(), o.layout()
+	lowA, lowB := a.NodeBits+a.SequenceBits, b.NodeBits+b.SequenceBits
+	for _, x := range m.eras(a) {
+		for _, y := range o.eras(b) {
+			if x.first > y.last || y.first > x.last {
+				continue // these IDs never have one value
+			}
+			if lowA != lowB || x.meets(y) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// layout is that of the pool's IDs, or what the first agent would bind.
+func (m Makers) layout() snowflake.Layout {
+	switch {
+	case m.Item.Layout != nil:
+		return m.Item.Layout.Snowflake()
+	case m.Item.LayoutBefore != nil:
+		return m.Item.LayoutBefore.Snowflake()
+	case m.Item.Size > snowflake.Default().Nodes():
+		return snowflake.Wide16()
+	}
+	return snowflake.Default()
+}
+
+// made are the IDs that can be made while the node IDs have one width.
+type made struct {
+	first, last snowflake.ID
+	at, width   uint8 // of the node ID in the ID, from the lowest bit
+	nodes       []int
+}
+
+// eras are all widths that the pool has had or can come to have.
+func (m Makers) eras(l snowflake.Layout) []made {
+	begin := m.Item.CreatedAt
+	if begin.IsZero() {
+		begin = l.Epoch
+	}
+	at := l.SequenceBits
+	if l.NodeLast {
+		at = 0
+	}
+	era := func(from, to time.Time, width int) made {
+		e := made{first: l.First(protocol.Latest(from, begin)), last: l.Last(to), at: at, width: uint8(min(width, int(l.NodeBits)))}
+		for n := m.Item.ExcludeBelow; n < min(m.Item.Size, 1<<e.width); n++ {
+			e.nodes = append(e.nodes, n)
+		}
+		for _, n := range m.Retiring {
+			if n < 1<<e.width {
+				e.nodes = append(e.nodes, n)
+			}
+		}
+		return e
+	}
+	if !m.Item.Narrow() {
+		return []made{era(begin, l.Expires(), int(l.NodeBits))}
+	}
+	var all []made
+	eras := m.Item.Eras
+	for i, e := range eras {
+		to := l.Expires()
+		if i+1 < len(eras) {
+			to = eras[i+1].From
+		}
+		all = append(all, era(e.From, to, e.NodeBits))
+	}
+	for width := m.Item.Bits() + 1; width <= protocol.BitsFor(m.Item.Groups()); width++ {
+		all = append(all, era(m.Item.Changed(), l.Expires(), width))
+	}
+	return all
+}
+
+// meets reports whether an ID of each could be equal below its time. In all bits but
+// its node's, an ID takes every value; so only bits that are the node's in both can
+// keep two IDs apart.
+func (m made) meets(o made) bool {
+	low, high := max(m.at, o.at), min(m.at+m.width, o.at+o.width)
+	if low >= high {
+		return len(m.nodes) > 0 && len(o.nodes) > 0
+	}
+	shared := func(e made, node int) int { return node >> (low - e.at) & (math.MaxInt >> (63 - (high - low))) }
+	seen := map[int]bool{}
+	for _, n := range m.nodes {
+		seen[shared(m, n)] = true
+	}
+	for _, n := range o.nodes {
+		if seen[shared(o, n)] {
+			return true
+		}
+	}
+	return false
+}

@@ -6,17 +6,18 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Config says which cluster, and who takes part.
+// Config configures a node: its cluster, its name and its backend.
 type Config struct {
-	// Cluster is the namespace, 1 to 64 printable characters. Defaults to the
+	// Cluster is the namespace, 1 to 64 of A-Z a-z 0-9 . _ -. Defaults to the
 	// agent's pool.
 	Cluster string
-	// NodeID is the stable name of this node, which no other node has: 1 to 128
-	// bytes. With an agent it is part of the lease's metadata.
-	NodeID string
+	// Name is the stable name of this node, which no other node has: 1 to 128
+	// printable bytes. With an agent it is part of the lease's metadata.
+	Name string
 	// Coordinator is the backend.
 	Coordinator Coordinator
 	// Agent, if given, heartbeats with its renewals. The node must be closed, or
@@ -24,26 +25,29 @@ type Config struct {
 	Agent *lease.Agent
 
 	// Timeout is how long after its last heartbeat a session counts as alive, and
-	// after how long a silence of its own the node takes a new session. All nodes
-	// of a cluster have the same. Defaults to the length of the agent's lease, and
-	// is not below it; without an agent, to 15 s.
+	// after how long a silence of its own the node takes a new session, less the
+	// lease's Guard, or a tenth without a lease: others' clocks may be ahead. All
+	// nodes of a cluster have the same. Defaults to the length of the agent's lease,
+	// and is not below it; without an agent, to 15 s.
 	Timeout time.Duration
 	// Every is the time between heartbeats, at most half of Timeout; each waits
 	// 10 % more or less at random. Defaults to Timeout / 3. Not used with an
 	// agent, whose renewals count.
 	Every time.Duration
 
-	// Metadata is what the node says of itself. With an agent, give it to that.
+	// Metadata describes the node to the others, up to 512 bytes. With an agent, set
+	// the agent's instead. Node.SetMetadata changes it.
 	Metadata map[string]string
-	// Elect chooses the leader that Node.Leader tells. Defaults to LowestSession.
+	// Elect chooses the leader that Node.Leader returns. Defaults to LowestSession.
 	Elect Elector
-	// PublishKnown publishes which versions this node knows, each time they
-	// change: what other nodes' WaitKnown waits for. In a large cluster that costs
-	// more than anything else; see docs/cluster.md.
+	// PublishKnown publishes the versions that this node knows, each time they
+	// change; other nodes' WaitKnown waits for them. In a large cluster that costs
+	// more than anything else, and beyond 1,024 members nothing is published; see
+	// docs/cluster.md.
 	PublishKnown bool
-	// Listeners are told of changes, each by a goroutine of its own.
+	// Listeners are called on changes, each by a goroutine of its own.
 	Listeners []Listener
-	// Logger gets warnings. Defaults to slog.Default().
+	// Logger receives warnings. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
@@ -77,14 +81,14 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	switch {
-	case c.Cluster == "" || len(c.Cluster) > 64:
-		bad("Cluster %q: give 1 to 64 characters", c.Cluster)
-	case c.NodeID == "" || len(c.NodeID) > 128:
-		bad("NodeID %q: give a name of 1 to 128 bytes that stays over restarts", c.NodeID)
+	if err := protocol.CheckPoolName(c.Cluster); err != nil { // others' partitions begin with a name and a #
+		bad("Cluster %.80q: use 1 to 64 of A-Z a-z 0-9 . _ -", c.Cluster)
+	}
+	if err := (Member{Name: c.Name, SessionID: "-", NodeID: NoNodeID, Metadata: c.Metadata}).check(); err != nil {
+		bad("Name and Metadata: %w", err)
 	}
 	if c.Coordinator == nil {
-		bad("Coordinator is missing: NewTable, NewMemory or pgcoordinator.New make one")
+		bad("Coordinator is missing: NewTable or pgcoordinator.New make one")
 	}
 	if c.Timeout < 0 || c.Every < 0 || c.Every > c.Timeout/2 {
 		bad("Every %v is not within half of Timeout %v: one lost heartbeat would end a membership", c.Every, c.Timeout)

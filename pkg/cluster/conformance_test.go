@@ -9,14 +9,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
 )
 
 func TestConformanceMemory(t *testing.T) {
 	clustertest.Conformance(t, func(*testing.T) clustertest.Backend {
-		m := cluster.NewMemory()
+		m := clustertest.NewMemory()
 		return clustertest.Backend{Coordinator: m, Age: func(_ *testing.T, by time.Duration) { m.Age(by) }}
 	})
 }
@@ -33,13 +33,14 @@ func onTable(t *testing.T, client *dynamodb.Client) {
 	clustertest.Conformance(t, func(t *testing.T) clustertest.Backend {
 		table := dynamotest.CreateTable(t, client)
 		return clustertest.Backend{Coordinator: cluster.NewTable(client, table), Age: func(t *testing.T, by time.Duration) {
-			age(t, client, table, "c#node", by)
+			age(t, client, table, "c#node", "heartbeat_at", by)
+			age(t, client, table, "c#known", "published_at", by)
 		}}
 	})
 }
 
-// age moves the heartbeats of a partition back.
-func age(t *testing.T, client *dynamodb.Client, table, partition string, by time.Duration) {
+// age moves the times of a partition back.
+func age(t *testing.T, client *dynamodb.Client, table, partition, name string, by time.Duration) {
 	t.Helper()
 	out, err := client.Query(t.Context(), &dynamodb.QueryInput{
 		TableName: &table, KeyConditionExpression: aws.String("pool_group = :p"),
@@ -49,10 +50,13 @@ func age(t *testing.T, client *dynamodb.Client, table, partition string, by time
 		t.Fatal(err)
 	}
 	for _, item := range out.Items {
-		at, _ := strconv.ParseInt(item["heartbeat_at"].(*types.AttributeValueMemberN).Value, 10, 64)
+		if item[name] == nil {
+			continue
+		}
+		at, _ := strconv.ParseInt(item[name].(*types.AttributeValueMemberN).Value, 10, 64)
 		if _, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
 			TableName: &table, Key: map[string]types.AttributeValue{"pool_group": item["pool_group"], "node_id": item["node_id"]},
-			UpdateExpression:          aws.String("SET heartbeat_at = :at"),
+			UpdateExpression:          aws.String("SET " + name + " = :at"),
 			ExpressionAttributeValues: map[string]types.AttributeValue{":at": &types.AttributeValueMemberN{Value: strconv.FormatInt(at-by.Milliseconds(), 10)}},
 		}); err != nil {
 			t.Fatal(err)

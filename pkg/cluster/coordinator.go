@@ -6,33 +6,56 @@ import (
 )
 
 // Coordinator is a backend: where heartbeats are recorded. There are [Table],
-// [Memory] and pgcoordinator's; all pass clustertest.Conformance. A node ID has
-// one record: a newer session of it replaces the older one. It is safe for
-// concurrent use.
+// pgcoordinator's and, for tests, clustertest.Memory; all pass clustertest.Conformance. A name has one
+// record: a newer session replaces the older one. It is safe for concurrent use.
 type Coordinator interface {
-	// Heartbeat records that a session is alive and gives the sessions whose last
-	// heartbeat is inside the time-out, as seen with it, in any order.
-	Heartbeat(ctx context.Context, b Beat) ([]Member, error)
-	// Expire forgets what has had no heartbeat for longer than age. Membership
-	// never needs it; records of nodes that do not come back do.
+	// Heartbeat records that a session is alive and returns the sessions whose last
+	// heartbeat is inside the time-out, as seen after that, in any order. It returns
+	// ErrDropped for a session that was silent for longer than the time-out, and for
+	// one whose lease is older than the one recorded.
+	Heartbeat(ctx context.Context, b Beat) (Snapshot, error)
+	// Expire forgets records without a heartbeat for longer than age. Membership
+	// never needs it; it removes records of nodes that do not come back.
 	Expire(ctx context.Context, cluster string, age time.Duration) error
-	// Publish replaces the versions that a member knows.
-	Publish(ctx context.Context, m Member, known Versions) error
-	// Known gives what each member published last, by Member.Key.
+	// Publish replaces the versions that a member knows, unless a later revision,
+	// or a revision of a later version of that member, has been published: so one
+	// that arrives late replaces nothing.
+	Publish(ctx context.Context, m Member, revision int64, known Versions) error
+	// Known returns what each member published last, by Member.Key.
 	Known(ctx context.Context, cluster string) (map[string]Versions, error)
 }
 
 // Beat is one heartbeat.
 type Beat struct {
-	// Self is who is alive. Its Heartbeat is the backend's to say, and so is its
-	// Version without a lease.
+	// Self is the sender. The backend sets its Heartbeat, and without a lease its
+	// Version.
 	Self Member
+	// At is when the heartbeat was sent, by the sender's wall clock.
+	At time.Time
 	// Timeout is how old a heartbeat may be.
 	Timeout time.Duration
-	// Oldest says that Self has the lowest session that it saw last: the one that
-	// looks on behalf of all, where a backend has use for that.
+	// Elect is the sender's elector; nil means LowestSession. A backend answers from
+	// a copy only if it can confirm the member that Elect chooses, and never if that
+	// is Self.
+	Elect Elector
+	// Oldest says that Self has the lowest session by its last snapshot. A backend
+	// may let this member read on behalf of all.
 	Oldest bool
 }
 
-// Versions tells, by Member.Key, which version of each member someone knows.
+// Snapshot is the result of a heartbeat.
+type Snapshot struct {
+	// Members are the live members. Nobody may change the slice: a backend that
+	// returns the same one again reports that nothing has changed.
+	Members []Member
+	// ordered says that Members are sorted by session, each once, which saves the
+	// node from sorting a large cluster.
+	ordered bool
+	// Heard is the Heartbeat of members without one of their own.
+	Heard time.Time
+	// Warning is an error that does not make the answer wrong.
+	Warning error
+}
+
+// Versions are known versions, by Member.Key.
 type Versions map[string]int64

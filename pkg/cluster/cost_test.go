@@ -18,8 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/uuid"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
@@ -154,12 +154,13 @@ func (f *fleet) claimed(i int) map[string]types.AttributeValue {
 	random := rand.NewChaCha8([32]byte{byte(i), byte(i >> 8)})
 	s := func(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }
 	m := cluster.Member{
-		Cluster: "orders", NodeID: fmt.Sprintf("order-service-%d", i), Number: i, SessionID: uuid.Must(uuid.NewRandomFromReader(random)).String(), Version: 1,
+		Cluster: "orders", Name: fmt.Sprintf("order-service-%d", i), NodeID: i, SessionID: uuid.Must(uuid.NewRandomFromReader(random)).String(), Version: 1,
 		Metadata: map[string]string{"zone": "eu-central-1a", "address": fmt.Sprintf("10.0.%d.%d:8080", i/200, i%200), "build": "2026-11-21.4"},
 	}
+	m.SessionID = fmt.Sprintf("%08x", i) + m.SessionID[8:] // the first one keeps the digest
 	holder, now := uuid.Must(uuid.NewV7()).String(), time.Now().UnixMilli()
 	f.members, f.holders = append(f.members, m), append(f.holders, holder)
-	metadata := map[string]types.AttributeValue{"node": s(m.NodeID), "session_id": s(m.SessionID)}
+	metadata := map[string]types.AttributeValue{"node": s(m.Name), "session_id": s(m.SessionID)}
 	for name, value := range m.Metadata {
 		metadata[name] = s(value)
 	}
@@ -210,16 +211,20 @@ func (f *fleet) turns(t *testing.T, from, to int) units {
 			continue
 		}
 		now := time.Now()
+		before, err := lease.NewDynamoDB(f.Client, f.name).Get(t.Context(), "orders", i) // not measured
+		if err != nil || before == nil {
+			t.Fatal(before, err)
+		}
 		res, err := f.store.Write(t.Context(), protocol.Renew{
 			Key: protocol.Key{Pool: "orders", NodeID: i}, Session: f.holders[i], Version: 1, Renewal: f.renewal,
-			ExpiresAt: now.Add(timeout), ReservedUntil: now.Add(timeout + time.Second),
+			ExpiresAt: now.Add(timeout), ReservedUntil: now.Add(timeout + time.Second), Confirmed: before.ReservedUntil,
 		})
 		if err != nil || !res.Applied {
 			t.Fatal(res, err)
 		}
-		seen, err := f.table.Heartbeat(t.Context(), cluster.Beat{Self: m, Timeout: unhurried, Oldest: i == 0})
-		if err != nil || len(seen) != len(f.members) {
-			t.Fatal(len(seen), err)
+		snap, err := f.table.Heartbeat(t.Context(), cluster.Beat{Self: m, At: time.Now(), Timeout: unhurried, Oldest: i == 0})
+		if err != nil || snap.Warning != nil || len(snap.Members) != len(f.members) {
+			t.Fatal(len(snap.Members), err, snap.Warning)
 		}
 	}
 	return f.reset()
@@ -229,7 +234,7 @@ func (f *fleet) turns(t *testing.T, from, to int) units {
 func (f *fleet) look(t *testing.T) units {
 	t.Helper()
 	f.reset()
-	if _, err := cluster.NewTable(f.meter, f.name).Heartbeat(t.Context(), cluster.Beat{Self: f.members[1], Timeout: unhurried}); err != nil {
+	if _, err := cluster.NewTable(f.meter, f.name).Heartbeat(t.Context(), cluster.Beat{Self: f.members[1], At: time.Now(), Timeout: unhurried}); err != nil {
 		t.Fatal(err)
 	}
 	return f.reset()
@@ -244,13 +249,13 @@ func (f *fleet) publish(t *testing.T) units {
 	}
 	few := min(typical, f.joined-1)
 	for _, m := range f.members[1 : 1+few] {
-		if err := f.table.Publish(t.Context(), m, known); err != nil {
+		if err := f.table.Publish(t.Context(), m, 1, known); err != nil {
 			t.Fatal(err)
 		}
 	}
 	f.reset()
 	for _, m := range f.members[1 : 1+few] { // once more, for an item that is there already
-		if err := f.table.Publish(t.Context(), m, known); err != nil {
+		if err := f.table.Publish(t.Context(), m, 2, known); err != nil {
 			t.Fatal(err)
 		}
 	}

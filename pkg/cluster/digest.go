@@ -1,234 +1,328 @@
 package cluster
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
-	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // digest is the snapshot that one member keeps for all, so that N members do not
-// read N items each. Its item 0 says when it was written and, for each part, the
-// hash of what the part holds: half a read unit for each reader and heartbeat.
-// The parts, one for each 256 numbers and one for members without, are written
-// and read when their hash changes, that is, when members come or go. A part that
-// is not what item 0 says is not used: so two writers harm nobody.
+// read N items each. Its item 0 has the time of writing and a hash of each part's
+// content: it costs half a read unit for each reader and heartbeat, in a large cluster
+// from one of several copies. There is one part for each 256 node IDs, and one for
+// about 128 members without a lease. A part is written and read when its hash changes,
+// that is, when members come or go.
+//
+// A reader believes a part only if its content has the hash in item 0, and a digest
+// only if it has the reader itself, their clocks agree, and the leader's own item
+// confirms the leader. Otherwise it reads the leases itself: so a digest with a foreign
+// writer, or with two, harms nobody for long.
 type digest struct {
 	*Table
 	partition string
 
-	mu    sync.Mutex
-	beat  int64     // item 0 as seen last: it grows with each writing
-	since time.Time // when that was first seen, by this process's own clock
-	hash  map[string]string
-	parts map[string]part
+	mu     sync.Mutex
+	copies int64     // of item 0, as item 0 said last
+	beat   int64     // item 0 as seen last: it grows with each writing
+	since  time.Time // when that was first seen, by this process's own clock
+	asked  time.Time // when item 0 was read before
+	hash   map[string]string
+	listed string // hash as item 0 has it
+	parts  map[string]part
+	all    []Member // of all parts, in the order of their sessions
+
+	believed  string    // the session of the leader that was confirmed
+	confirmed time.Time // when that was
+	slots     int       // parts for members without a lease
 }
 
 // part is a part of the digest as read.
 type part struct {
 	hash    string
-	members []Member
+	members []Member // in the order of their sessions
 }
 
-// nodesPart has the members without a lease.
-const nodesPart = protocol.MaxPoolSize / protocol.GroupSize
+const (
+	// firstSlot is the first part with members that have no lease.
+	firstSlot = protocol.MaxPoolSize / protocol.GroupSize
+	// maxParts bounds what a list of parts may name.
+	maxParts = 4 * firstSlot
+	// maxPart is how long a part may be that is unpacked, or is written.
+	maxPart = 1 << 20
+	// maxItem is the longest attribute that fits an item of DynamoDB beside the rest.
+	maxItem = 390_000
+	// clockLimit is how far apart the keeper's clock and a reader's may be.
+	clockLimit = 1500 * time.Millisecond
+	// copyFor is how many members read one copy of item 0.
+	copyFor = 4096
+)
 
 // partOf is the part that has a member.
-func partOf(m Member) int {
-	if m.Number == NoNumber {
-		return nodesPart
+func (d *digest) partOf(m Member) int {
+	if m.NodeID == NoNodeID {
+		return firstSlot + int(hashOf(m.Name)%uint64(d.slots))
 	}
-	return m.Number / protocol.GroupSize
+	return m.NodeID / protocol.GroupSize
 }
 
-// read gives the members by the digest, if it is fresh: written again within the
-// last time-out, by the reader's own clock. The first look only begins to count.
-func (d *digest) read(ctx context.Context, b Beat) (members []Member, fresh bool, err error) {
+func hashOf(text string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return h.Sum64()
+}
+
+// read returns the members by the digest, if it is credible and fresh: rewritten
+// within the last time-out, by the reader's own clock. The first call only starts that
+// clock.
+func (d *digest) read(ctx context.Context, b Beat) (snap Snapshot, ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	began := d.beat
-	item, err := d.get(ctx, 0, false)
+	began, asked := d.beat, d.asked
+	d.asked = time.Now()
+	item, err := d.get(ctx, d.copyOf(b.Self), 0, false)
 	if err != nil {
-		return nil, false, err
+		return Snapshot{}, false, err
 	}
+	written, agrees := time.UnixMilli(number(item["written_at"])), true
 	if at := number(item["beat"]); at != d.beat {
 		d.beat, d.since = at, time.Now()
+		// It was written after the last reading and before now, by any right clock.
+		agrees = !written.After(time.Now().Add(clockLimit)) && (asked.IsZero() || !written.Before(asked.Add(-clockLimit-b.Timeout/3)))
+		d.copies = min(max(number(item["copies"]), 1), firstSlot)
+	} else {
+		d.copies = 1 // a copy that is no longer kept looks just like this
 	}
-	d.hash = hashes(item["parts"])
-	if began == 0 || d.beat == 0 || time.Since(d.since) > b.Timeout {
-		return nil, false, nil
+	if began == 0 || d.beat == 0 || !agrees || time.Since(d.since) > b.Timeout {
+		return Snapshot{}, false, nil
 	}
-	parts := make(map[string]part, len(d.hash))
+	if fits, err := d.take(ctx, text(item["parts"])); !fits || err != nil {
+		return Snapshot{}, false, err
+	}
+	if !d.has(b.Self) {
+		return Snapshot{}, false, nil
+	}
+	if sure, err := d.confirm(ctx, b); !sure || err != nil {
+		return Snapshot{}, false, err
+	}
 	// Whoever is in it had a heartbeat within the time-out before it was written.
-	heard := time.UnixMilli(number(item["written_at"])).Add(-b.Timeout).UTC()
-	for name, hash := range d.hash {
-		p, ok := d.parts[name]
-		if !ok || p.hash != hash {
-			if p, err = d.part(ctx, name); err != nil {
-				return nil, false, err
+	return Snapshot{Members: d.all, ordered: true, Heard: written.Add(-b.Timeout).UTC()}, true, nil
+}
+
+// copyOf is the partition of item 0 that a member reads.
+func (d *digest) copyOf(m Member) string {
+	return d.copyAt(int64(hashOf(m.SessionID) % uint64(max(d.copies, 1))))
+}
+
+func (d *digest) copyAt(i int64) string {
+	if i == 0 {
+		return d.partition
+	}
+	return d.partition + "#" + strconv.FormatInt(i, 10)
+}
+
+// take reads the parts whose hash has changed. It takes time in proportion to the
+// members that have.
+func (d *digest) take(ctx context.Context, list string) (fits bool, err error) {
+	if list == d.listed && d.parts != nil {
+		return true, nil
+	}
+	hash, ok := parseParts(list)
+	if !ok {
+		return false, nil
+	}
+	parts := make(map[string]part, len(hash))
+	var edits []edit
+	for name, h := range hash {
+		p, known := d.parts[name]
+		if !known || p.hash != h {
+			fresh, err := d.part(ctx, name, h)
+			if err != nil {
+				return false, err
 			}
-			if p.hash != hash {
-				return nil, false, nil
+			if fresh.hash != h { // torn, corrupt, or not what its list says
+				return false, nil
 			}
+			edits, p = append(edits, diff(p.members, fresh.members)...), fresh
 		}
 		parts[name] = p
-		for _, m := range p.members {
-			m.Heartbeat = heard
-			members = append(members, m)
+	}
+	for name, p := range d.parts {
+		if _, ok := parts[name]; !ok {
+			edits = append(edits, diff(p.members, nil)...)
 		}
 	}
-	d.parts = parts
-	return members, true, nil
+	d.parts, d.hash, d.listed = parts, hash, list
+	d.all = patch(d.all, edits)
+	return true, nil
+}
+
+// has reports whether the digest has this session.
+func (d *digest) has(m Member) bool {
+	_, found := State{members: d.all}.Member(m.SessionID)
+	return found
+}
+
+// confirm reports whether the digest's leader is alive by its own item. It reads the
+// item once for each leader, and again after two time-outs. A reader that would lead
+// has to read the leases itself.
+func (d *digest) confirm(ctx context.Context, b Beat) (bool, error) {
+	elect := b.Elect
+	if elect == nil {
+		elect = LowestSession
+	}
+	leader, ok := elect(State{members: d.all})
+	if !ok || leader.Same(b.Self) {
+		return !ok, nil
+	}
+	if leader.SessionID == d.believed && time.Since(d.confirmed) < 2*b.Timeout {
+		return true, nil
+	}
+	now := time.Now()
+	m, ok, err := d.member(ctx, leader)
+	if err != nil || !ok || !m.Same(leader) || m.Heartbeat.Before(now.Add(-b.Timeout)) {
+		return false, err
+	}
+	d.believed, d.confirmed = leader.SessionID, now
+	return true, nil
 }
 
 // write writes the parts that have changed, and then item 0. If another member
 // writes too, the second one's item 0 is refused; that is no error.
+//
+// A keeper that is about to change parts claims item 0 first, and each part has the
+// beat that it was written for. A claim that another keeper left, because it died
+// or is late, is refused here: then all parts are written again, with a later beat,
+// which refuses what may still arrive of the other's. So no part stays that is not
+// what item 0 says.
 func (d *digest) write(ctx context.Context, b Beat, members []Member, now time.Time) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.beat == 0 { // not known what is there
-		item, err := d.get(ctx, 0, true)
-		if err != nil {
-			return err
-		}
-		d.beat, d.hash = number(item["beat"]), hashes(item["parts"])
-	}
-	names, contents, err := split(members)
+	contents, err := d.split(members)
 	if err != nil {
 		return err
 	}
-	hash := map[string]string{}
-	for _, name := range names {
-		sum := sha256.Sum256(contents[name])
-		hash[name] = base64.RawURLEncoding.EncodeToString(sum[:12])
-		if hash[name] == d.hash[name] {
-			continue
+	if d.beat == 0 || d.hash == nil { // not known what is there: nothing of it is relied on
+		item, err := d.get(ctx, d.partition, 0, true)
+		if err != nil {
+			return err
 		}
+		d.beat, d.hash = number(item["beat"]), map[string]string{}
+	}
+	all := len(d.hash) == 0
+	hash := map[string]string{}
+	var changed []string
+	for _, name := range slices.Sorted(maps.Keys(contents)) {
+		hash[name] = sum(contents[name])
+		if hash[name] != d.hash[name] {
+			changed = append(changed, name)
+		}
+	}
+	if len(changed) > 0 {
+		if ok, err := d.head(ctx, "SET beat = :beat, claimed_by = :session", attributes{":session": str(b.Self.SessionID)}, all); !ok || err != nil {
+			return err
+		}
+	}
+	for _, name := range changed {
 		packed, err := pack(contents[name])
 		if err != nil {
 			return err
 		}
-		if _, err := d.update(ctx, d.partition, position(name), "SET content_hash = :hash, members = :members", "", attributes{
-			":hash": str(hash[name]), ":members": str(packed),
+		if _, err := d.update(ctx, d.partition, position(name), "SET beat = :beat, members = :members", "attribute_not_exists(beat) OR beat <= :beat", attributes{
+			":beat": num(d.beat), ":members": str(packed),
 		}); err != nil {
+			d.beat = 0
 			return err
 		}
 	}
-	listed := attributes{}
-	for name, h := range hash {
-		listed[name] = str(h)
-	}
+	copies := int64(len(members)/copyFor + 1)
 	values := attributes{
-		":beat": num(d.beat + 1), ":seen": num(d.beat), ":now": num(now.UnixMilli()), ":session": str(b.Self.SessionID),
-		":parts": &types.AttributeValueMemberM{Value: listed},
+		":now": num(now.UnixMilli()), ":session": str(b.Self.SessionID), ":parts": str(formatParts(hash)), ":copies": num(copies),
 	}
-	item, err := d.update(ctx, d.partition, 0, "SET beat = :beat, written_at = :now, session_id = :session, parts = :parts",
-		"attribute_not_exists(beat) OR beat = :seen", values)
-	if err != nil {
+	const set = "SET beat = :beat, written_at = :now, session_id = :session, parts = :parts, copies = :copies REMOVE claimed_by"
+	if ok, err := d.head(ctx, set, values, all); !ok || err != nil {
 		return err
 	}
-	d.beat, d.since, d.hash = number(item["beat"]), time.Now(), hash // 0 when refused: look again
+	d.since, d.hash = time.Now(), hash
+	for i := int64(1); i < copies; i++ {
+		values[":beat"] = num(d.beat)
+		if _, err := d.update(ctx, d.copyAt(i), 0, set, "attribute_not_exists(beat) OR beat < :beat", values); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// split gives what the parts hold, the same for the same members: heartbeats,
+// head updates item 0, if nobody else has, or has claimed it, since this keeper did.
+// If somebody has, or if it is not known, nothing that this keeper wrote is relied
+// on from now on. A keeper that writes all parts takes over another's claim.
+func (d *digest) head(ctx context.Context, set string, values attributes, all bool) (ok bool, err error) {
+	sent := maps.Clone(values)
+	sent[":beat"], sent[":seen"] = num(d.beat+1), num(d.beat)
+	onlyIf := "(attribute_not_exists(beat) OR beat = :seen)"
+	if !all {
+		onlyIf += " AND (attribute_not_exists(claimed_by) OR claimed_by = :session)"
+	}
+	item, err := d.update(ctx, d.partition, 0, set, onlyIf, sent)
+	if d.beat = number(item["beat"]); err != nil {
+		d.beat = 0
+	}
+	return d.beat != 0, err
+}
+
+// split returns what the parts hold, the same for the same members: heartbeats,
 // which change all the time, are left out.
-func split(members []Member) (names []string, contents map[string][]byte, err error) {
+func (d *digest) split(members []Member) (contents map[string][]byte, err error) {
+	leaseless := 0
+	for _, m := range members {
+		if m.NodeID == NoNodeID {
+			leaseless++
+		}
+	}
+	// A number that came and went at a power of two would write all parts each time.
+	for d.slots = max(d.slots, 1); leaseless > 192*d.slots && d.slots < firstSlot; {
+		d.slots *= 2
+	}
+	for d.slots > 1 && leaseless < 64*d.slots {
+		d.slots /= 2
+	}
 	byPart := map[string][]Member{}
 	for _, m := range members {
 		m.Heartbeat = time.Time{}
-		name := strconv.Itoa(partOf(m))
+		name := strconv.Itoa(d.partOf(m))
 		byPart[name] = append(byPart[name], m)
 	}
 	contents = map[string][]byte{}
 	for name, all := range byPart {
-		slices.SortFunc(all, func(a, b Member) int { return strings.Compare(a.SessionID, b.SessionID) })
+		slices.SortFunc(all, bySession)
 		if contents[name], err = json.Marshal(all); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return slices.Sorted(maps.Keys(contents)), contents, nil
+	return contents, nil
 }
 
-// part reads one.
-func (d *digest) part(ctx context.Context, name string) (p part, err error) {
-	item, err := d.get(ctx, position(name), true)
-	if err != nil || item == nil {
-		return p, err
+// part reads one. What is not what its list says has another hash.
+func (d *digest) part(ctx context.Context, name, hash string) (part, error) {
+	item, err := d.get(ctx, d.partition, position(name), true)
+	if err != nil {
+		return part{}, err
 	}
 	content, err := unpack(text(item["members"]))
-	if err == nil {
-		err = json.Unmarshal(content, &p.members)
+	if err != nil || sum(content) != hash {
+		return part{}, nil
 	}
-	if err != nil {
-		return part{}, fmt.Errorf("cluster: part %s of the digest in table %q: %w", name, d.table, err)
+	p := part{hash: hash}
+	if err := json.Unmarshal(content, &p.members); err != nil {
+		return part{}, nil
 	}
-	p.hash = text(item["content_hash"])
+	p.members = slices.DeleteFunc(p.members, func(m Member) bool { return m.Cluster+"#digest" != d.partition || m.check() != nil })
+	slices.SortFunc(p.members, bySession)
 	return p, nil
-}
-
-func (d *digest) get(ctx context.Context, node int64, strong bool) (attributes, error) {
-	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: key(d.partition, node), ConsistentRead: aws.Bool(strong)})
-	if err != nil {
-		return nil, fmt.Errorf("cluster: GetItem of %s %d in table %q: %w", d.partition, node, d.table, err)
-	}
-	return out.Item, nil
-}
-
-// position is a part's sort key; item 0 comes before them.
-func position(name string) int64 {
-	n, _ := strconv.ParseInt(name, 10, 64)
-	return n + 1
-}
-
-func hashes(av types.AttributeValue) map[string]string {
-	all := map[string]string{}
-	if m, ok := av.(*types.AttributeValueMemberM); ok {
-		for name, hash := range m.Value {
-			all[name] = text(hash)
-		}
-	}
-	return all
-}
-
-// pack makes a part small: what members say of themselves is much alike.
-func pack(content []byte) (string, error) {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if _, err := z.Write(content); err != nil {
-		return "", err
-	}
-	if err := z.Close(); err != nil {
-		return "", err
-	}
-	return base64.StdEncoding.EncodeToString(b.Bytes()), nil
-}
-
-func unpack(packed string) ([]byte, error) {
-	raw, err := base64.StdEncoding.DecodeString(packed)
-	if err != nil {
-		return nil, err
-	}
-	z, err := gzip.NewReader(bytes.NewReader(raw))
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	_, err = b.ReadFrom(z)
-	return b.Bytes(), err
 }

@@ -1,7 +1,15 @@
 package cluster_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -9,21 +17,22 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
 // beat lets a member without a lease heartbeat, and counts whom it sees.
 func beat(t *testing.T, c cluster.Coordinator, name string, oldest bool) int {
 	t.Helper()
-	members, err := c.Heartbeat(t.Context(), cluster.Beat{
-		Self:    cluster.Member{Cluster: "orders", NodeID: name, Number: cluster.NoNumber, SessionID: "session of " + name},
+	snap, err := c.Heartbeat(t.Context(), cluster.Beat{
+		At:      time.Now(),
+		Self:    cluster.Member{Cluster: "orders", Name: name, NodeID: cluster.NoNodeID, SessionID: "session of " + name},
 		Timeout: timeout, Oldest: oldest,
 	})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || snap.Warning != nil {
+		t.Fatal(err, snap.Warning)
 	}
-	return len(members)
+	return len(snap.Members)
 }
 
 // Two members think that they are the oldest, and both write the digest: whatever
@@ -48,28 +57,264 @@ func TestTwoWritersOfTheDigest(t *testing.T) {
 	})
 }
 
-// A part that is not what item 0 says is not used: the reader looks for itself.
+// A part whose content is not what item 0 says is not used: the reader looks for
+// itself, and fails over nothing.
 func TestPartThatDoesNotMatch(t *testing.T) {
+	phantom := `[{"cluster":"orders","name":"a","node_id":-1,"session_id":"session of a","version":1},
+		{"cluster":"orders","name":"phantom","node_id":-1,"session_id":"session of b","version":1},
+		{"cluster":"orders","name":"r","node_id":-1,"session_id":"session of r","version":1}]`
+	for name, members := range map[string]string{
+		"another content": packed(t, []byte(phantom)),
+		"not base64":      "\x00",
+		"not gzip":        "AAAA",
+		"not JSON":        packed(t, []byte("{")),
+		"half of it":      packed(t, []byte(phantom))[:20],
+		"100 MB of zeros": packed(t, make([]byte, 100<<20)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				tab := newTable(t, 0)
+				writer, reader := cluster.NewTable(tab.client("w"), tab.name), cluster.NewTable(tab.client("r"), tab.name)
+				beat(t, writer, "a", true)
+				beat(t, reader, "r", false)
+				beat(t, writer, "a", true)
+				tab.set(t, "orders#digest", 257, "members", &types.AttributeValueMemberS{Value: members})
+				tab.count("r Query")
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				if got := beat(t, reader, "r", false); got != 2 {
+					t.Errorf("%d members, want 2", got)
+				}
+				runtime.ReadMemStats(&after)
+				if tab.count("r Query") == 0 {
+					t.Error("the reader did not look for itself")
+				}
+				if took := after.TotalAlloc - before.TotalAlloc; took > 20<<20 {
+					t.Errorf("the reader took %d MB of memory", took>>20)
+				}
+			})
+		})
+	}
+}
+
+// packed is what a keeper makes of a content, whatever its length.
+func packed(t *testing.T, content []byte) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(b.Bytes())
+}
+
+// set changes one attribute of an item.
+func (tab *table) set(t *testing.T, partition string, node int64, name string, value types.AttributeValue) {
+	t.Helper()
+	if _, err := tab.client("").UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+		TableName: &tab.name, UpdateExpression: aws.String("SET " + name + " = :value"),
+		Key:                       map[string]types.AttributeValue{"pool_group": &types.AttributeValueMemberS{Value: partition}, "node_id": n(node)},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":value": value},
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// get is one item.
+func (tab *table) get(t *testing.T, partition string, node int64) map[string]types.AttributeValue {
+	t.Helper()
+	out, err := tab.client("").GetItem(t.Context(), &dynamodb.GetItemInput{
+		TableName: &tab.name, ConsistentRead: aws.Bool(true),
+		Key: map[string]types.AttributeValue{"pool_group": &types.AttributeValueMemberS{Value: partition}, "node_id": n(node)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Item
+}
+
+// forge replaces the digest by one with another content, as anyone can who may
+// write to the table: hashes and all.
+func (tab *table) forge(t *testing.T, content string, written time.Time) {
+	t.Helper()
+	sum := sha256.Sum256([]byte(content))
+	beat, _ := strconv.ParseInt(tab.get(t, "orders#digest", 0)["beat"].(*types.AttributeValueMemberN).Value, 10, 64)
+	tab.set(t, "orders#digest", 257, "members", &types.AttributeValueMemberS{Value: packed(t, []byte(content))})
+	tab.set(t, "orders#digest", 0, "parts", &types.AttributeValueMemberS{Value: "256=" + base64.RawURLEncoding.EncodeToString(sum[:12])})
+	tab.set(t, "orders#digest", 0, "written_at", n(written.UnixMilli()))
+	tab.set(t, "orders#digest", 0, "beat", n(beat+1))
+}
+
+// A digest is believed only by a reader that is in it, whose clock agrees with the
+// keeper's, and whose leader is alive by its own item. Others look for themselves.
+func TestDigestThatIsNotBelieved(t *testing.T) {
+	member := func(name, session string) string {
+		return fmt.Sprintf(`{"cluster":"orders","name":%q,"node_id":-1,"session_id":%q,"version":1}`, name, session)
+	}
+	a, r := member("a", "session of a"), member("r", "session of r")
+	for name, c := range map[string]struct {
+		content string
+		ahead   time.Duration
+		looks   bool
+	}{
+		"as it should be":          {"[" + a + "," + r + "]", 0, false},
+		"a phantom leads":          {"[" + member("phantom", "0") + "," + a + "," + r + "]", 0, true},
+		"the leader left long ago": {"[" + member("gone", "session of a0") + "," + r + "]", 0, true},
+		"the reader is missing":    {"[" + a + "]", 0, true},
+		"the reader leads":         {"[" + r + "]", 0, true},
+		"the clock is ahead":       {"[" + a + "," + r + "]", 10 * time.Second, true},
+		"the clock is behind":      {"[" + a + "," + r + "]", -10 * time.Second, true},
+		"a member out of bounds":   {"[" + a + "," + member("evil\u202e", "session of e") + "," + r + "]", 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				tab := newTable(t, 0)
+				writer, reader := cluster.NewTable(tab.client("w"), tab.name), cluster.NewTable(tab.client("r"), tab.name)
+				beat(t, writer, "gone", false) // and no more
+				tab.set(t, "orders#node", tab.nodeOf(t, "gone"), "session_id", &types.AttributeValueMemberS{Value: "session of a0"})
+				fixture.Wait(2 * timeout)
+				beat(t, writer, "a", true)
+				beat(t, reader, "r", false)
+				beat(t, writer, "a", true)
+				beat(t, reader, "r", false)
+				fixture.Wait(time.Second)
+				tab.forge(t, c.content, time.Now().Add(c.ahead))
+				tab.count("r Query")
+				if got := beat(t, reader, "r", false); got != 2 {
+					t.Errorf("%d members, want a and r", got)
+				}
+				if looked := tab.count("r Query") > 0; looked != c.looks {
+					t.Errorf("the reader looked for itself: %v, want %v", looked, c.looks)
+				}
+			})
+		})
+	}
+}
+
+// nodeOf is the sort key of a member without a lease.
+func (tab *table) nodeOf(t *testing.T, name string) int64 {
+	t.Helper()
+	out, err := tab.client("").Query(t.Context(), &dynamodb.QueryInput{
+		TableName: &tab.name, KeyConditionExpression: aws.String("pool_group = :p"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":p": &types.AttributeValueMemberS{Value: "orders#node"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range out.Items {
+		if item["member_name"].(*types.AttributeValueMemberS).Value == name {
+			node, _ := strconv.ParseInt(item["node_id"].(*types.AttributeValueMemberN).Value, 10, 64)
+			return node
+		}
+	}
+	t.Fatalf("%s has no item", name)
+	return 0
+}
+
+// A keeper that writes a part and dies, or is late with it, leaves nothing that
+// makes readers look for themselves from then on.
+func TestTornDigestIsRepaired(t *testing.T) {
+	for name, writes := range map[string]int{"the other died after its part": 3, "the other's part comes late": 2} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				tab := newTable(t, 0)
+				writer, reader := cluster.NewTable(tab.client("w"), tab.name), cluster.NewTable(tab.client("r"), tab.name)
+				other := cluster.NewTable(tab.cutOff("o"), tab.name)
+				beat(t, writer, "a", true)
+				beat(t, reader, "r", false)
+				beat(t, writer, "a", true)
+				beat(t, other, "o", false)
+				tab.mu.Lock()
+				tab.writes = writes // its heartbeat, the claim, the part, and then no more
+				tab.mu.Unlock()
+				if snap, err := other.Heartbeat(t.Context(), cluster.Beat{Self: member("o"), At: time.Now(), Timeout: timeout, Oldest: true}); err != nil || snap.Warning == nil {
+					t.Fatal(snap.Warning, err)
+				}
+				tab.mu.Lock()
+				tab.writes = 1 << 30
+				tab.mu.Unlock()
+				looks := 0
+				for i := range 30 {
+					if i == 5 {
+						tab.late()
+					}
+					if i == 7 { // one that has no part from before
+						reader = cluster.NewTable(tab.client("r"), tab.name)
+						beat(t, reader, "r", false)
+						tab.count("r Query")
+					}
+					fixture.Wait(time.Second)
+					beat(t, other, "o", false)
+					beat(t, other, "joined since", false) // so that a late part is another one
+					beat(t, writer, "a", true)
+					beat(t, reader, "r", false)
+					if tab.count("r Query") > 0 && i > 2 {
+						looks++
+					}
+				}
+				if looks > 0 {
+					t.Errorf("the reader looked for itself %d times of 27", looks)
+				}
+			})
+		})
+	}
+}
+
+func member(name string) cluster.Member {
+	return cluster.Member{Cluster: "orders", Name: name, NodeID: cluster.NoNodeID, SessionID: "session of " + name}
+}
+
+// A digest that cannot be written is a warning, and fails no heartbeat.
+func TestDigestThatCannotBeWritten(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 0)
-		writer := cluster.NewTable(tab.client("w"), tab.name)
-		beat(t, writer, "a", true)
-		reader := cluster.NewTable(tab.client("r"), tab.name)
-		beat(t, reader, "r", false)
-		beat(t, writer, "a", true)
-		if _, err := tab.client("").UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
-			TableName: &tab.name, UpdateExpression: aws.String("SET content_hash = :h"),
-			Key:                       map[string]types.AttributeValue{"pool_group": &types.AttributeValueMemberS{Value: "orders#digest"}, "node_id": &types.AttributeValueMemberN{Value: "257"}},
-			ExpressionAttributeValues: map[string]types.AttributeValue{":h": &types.AttributeValueMemberS{Value: "another"}},
-		}); err != nil {
-			t.Fatal(err)
+		writer := cluster.NewTable(tab.cutOff("o"), tab.name)
+		tab.mu.Lock()
+		tab.writes = 2 // its first heartbeat takes two
+		tab.mu.Unlock()
+		snap, err := writer.Heartbeat(t.Context(), cluster.Beat{Self: member("a"), At: time.Now(), Timeout: timeout, Oldest: true})
+		if err != nil || snap.Warning == nil || len(snap.Members) != 1 {
+			t.Errorf("got %+v, %v, want a member and a warning", snap, err)
+		}
+	})
+}
+
+// Members without a lease are spread over parts, so that thousands of them, with as
+// much metadata as they may have, fit: and item 0 has a copy for each few thousand.
+func TestManyMembersWithoutALease(t *testing.T) {
+	members := 5000
+	if testing.Short() {
+		members = 500
+	}
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 0)
+		writer, reader := cluster.NewTable(tab.client("w"), tab.name), cluster.NewTable(tab.client("r"), tab.name)
+		text := make([]byte, 250)
+		for i := range members {
+			_, _ = rand.Read(text) // never fails; what says nothing twice packs worst
+			m := member(fmt.Sprint("m", i))
+			item := map[string]types.AttributeValue{
+				"pool_group": &types.AttributeValueMemberS{Value: "orders#node"}, "node_id": n(int64(i)), "heartbeat_at": n(time.Now().UnixMilli()), "version": n(1),
+				"member_name": &types.AttributeValueMemberS{Value: m.Name}, "session_id": &types.AttributeValueMemberS{Value: m.SessionID},
+				"metadata": &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"x": &types.AttributeValueMemberS{Value: hex.EncodeToString(text)}}},
+			}
+			if _, err := tab.client("").PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &tab.name, Item: item}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 {
+			beat(t, writer, "a", true)
+			beat(t, reader, "r", false)
 		}
 		tab.count("r Query")
-		if got := beat(t, reader, "r", false); got != 2 {
-			t.Errorf("%d members", got)
+		if got := beat(t, reader, "r", false); got != members+2 || tab.count("r Query") > 0 {
+			t.Errorf("%d members, want %d by the digest", got, members+2)
 		}
-		if tab.count("r Query") == 0 {
-			t.Error("the reader did not look for itself")
+		if copies := len(tab.get(t, "orders#digest#1", 0)) > 0; copies != (members > 4096) {
+			t.Errorf("a copy of item 0: %v", copies)
 		}
 	})
 }

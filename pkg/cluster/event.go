@@ -5,37 +5,40 @@ import (
 	"iter"
 )
 
-// Event tells one listener of a change.
+// Event reports a change to one listener.
 type Event struct {
 	Cluster string
-	// NodeID and SessionID are the observer's.
-	NodeID, SessionID string
+	// Name and SessionID are the observer's.
+	Name, SessionID string
 	// State is the newest.
 	State State
-	// Previous is the one that the same listener was told before, the zero State
+	// Previous is the last state that the same listener received, the zero State
 	// at first. States in between were skipped.
 	Previous State
+	// Leader is the result of Node.Leader; without a SessionID there is no known
+	// leader. It may differ from the last event's while State does not.
+	Leader Member
 }
 
-// Changes gives the newest state at once, and then each time that it differs from
-// the one before, skipping what came and went while the caller was busy. It ends
-// with ctx, with the node, or when the caller breaks. It may be called any number
-// of times; each has a Previous of its own.
+// Changes yields the newest state at once, and then each time that it, or the
+// leader, differs from the one before, skipping what came and went while the caller
+// was busy. It ends with ctx, with the node, or when the caller breaks. It may be
+// called any number of times; each has a Previous of its own.
 func (n *Node) Changes(ctx context.Context) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
-		var previous State
+		var previous Event
 		for {
-			v, next := n.view()
+			e, next := n.event()
 			if ctx.Err() != nil || n.Err() != nil {
 				return
 			}
 			// No state is empty, for its observer is in it: the first is always told.
-			if !v.state.Equal(previous) {
-				e := Event{Cluster: v.self.Cluster, NodeID: v.self.NodeID, SessionID: v.self.SessionID, State: v.state, Previous: previous}
+			if !e.State.Equal(previous.State) || e.Leader.SessionID != previous.Leader.SessionID {
+				e.Previous = previous.State
 				if !yield(e) {
 					return
 				}
-				previous = v.state
+				previous = e
 				continue
 			}
 			select {
@@ -45,4 +48,13 @@ func (n *Node) Changes(ctx context.Context) iter.Seq[Event] {
 			}
 		}
 	}
+}
+
+// event returns the present event, and a channel that the next heartbeat closes.
+func (n *Node) event() (Event, <-chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	leader, _ := n.leaderLocked()
+	self := n.now.self
+	return Event{Cluster: self.Cluster, Name: self.Name, SessionID: self.SessionID, State: n.now.state, Leader: leader}, n.turned
 }

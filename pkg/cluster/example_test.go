@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -18,10 +19,10 @@ import (
 // are three processes anywhere.
 func Example() {
 	ctx := context.Background()
-	backend := cluster.NewMemory()
+	backend := clustertest.NewMemory()
 	var last *cluster.Node
 	for _, name := range []string{"anna", "ben", "carla"} {
-		node, err := cluster.Start(ctx, cluster.Config{Cluster: "orders", NodeID: name, Coordinator: backend})
+		node, err := cluster.Start(ctx, cluster.Config{Cluster: "orders", Name: name, Coordinator: backend})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -29,10 +30,10 @@ func Example() {
 		last = node
 	}
 	for m := range last.State().Members() {
-		fmt.Println(m.NodeID, "version", m.Version)
+		fmt.Println(m.Name, "version", m.Version)
 	}
 	leader, _ := last.Leader()
-	fmt.Println(leader.NodeID, "leads")
+	fmt.Println(leader.Name, "leads")
 	// Output:
 	// anna version 1
 	// ben version 1
@@ -43,10 +44,10 @@ func Example() {
 // Listeners are told the newest state, and what they were told before.
 func ExampleListener() {
 	ctx := context.Background()
-	backend := cluster.NewMemory()
+	backend := clustertest.NewMemory()
 	told := make(chan string)
 	node, err := cluster.Start(ctx, cluster.Config{
-		Cluster: "orders", NodeID: "anna", Coordinator: backend, Every: 10 * time.Millisecond,
+		Cluster: "orders", Name: "anna", Coordinator: backend, Every: 10 * time.Millisecond,
 		Listeners: []cluster.Listener{func(_ context.Context, e cluster.Event) error {
 			told <- fmt.Sprintf("%d alive, %d before", e.State.Len(), e.Previous.Len())
 			return nil
@@ -57,7 +58,7 @@ func ExampleListener() {
 	}
 	defer node.Close()
 	fmt.Println(<-told)
-	other, err := cluster.Start(ctx, cluster.Config{Cluster: "orders", NodeID: "ben", Coordinator: backend})
+	other, err := cluster.Start(ctx, cluster.Config{Cluster: "orders", Name: "ben", Coordinator: backend})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -70,13 +71,13 @@ func ExampleListener() {
 
 // The loop takes the changes as it is ready for them.
 func ExampleNode_Changes() {
-	node, err := cluster.Start(context.Background(), cluster.Config{Cluster: "orders", NodeID: "anna", Coordinator: cluster.NewMemory()})
+	node, err := cluster.Start(context.Background(), cluster.Config{Cluster: "orders", Name: "anna", Coordinator: clustertest.NewMemory()})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer node.Close()
 	for e := range node.Changes(context.Background()) {
-		fmt.Println(e.State.Len(), "alive, seen by", e.NodeID)
+		fmt.Println(e.State.Len(), "alive, seen by", e.Name)
 		break
 	}
 	// Output:
@@ -86,7 +87,7 @@ func ExampleNode_Changes() {
 // Another rule for who leads: a pure function of the state.
 func ExampleElector() {
 	ctx := context.Background()
-	backend := cluster.NewMemory()
+	backend := clustertest.NewMemory()
 	inZoneB := func(s cluster.State) (cluster.Member, bool) {
 		for m := range s.Members() {
 			if m.Metadata["zone"] == "b" {
@@ -97,14 +98,14 @@ func ExampleElector() {
 	}
 	for _, zone := range []string{"a", "b"} {
 		node, err := cluster.Start(ctx, cluster.Config{
-			Cluster: "orders", NodeID: "node in " + zone, Coordinator: backend, Elect: inZoneB, Metadata: map[string]string{"zone": zone},
+			Cluster: "orders", Name: "node in " + zone, Coordinator: backend, Elect: inZoneB, Metadata: map[string]string{"zone": zone},
 		})
 		if err != nil {
 			log.Fatal(err)
 		}
 		defer node.Close()
-		leader, found := node.Leader()
-		fmt.Printf("%v %q\n", found, leader.NodeID)
+		leader, found := inZoneB(node.State())
+		fmt.Printf("%v %q\n", found, leader.Name)
 	}
 	// Output:
 	// false ""
@@ -113,7 +114,7 @@ func ExampleElector() {
 
 // A check that tells of the membership, beside the lease's own.
 func ExampleNode_ServeHTTP() {
-	node, err := cluster.Start(context.Background(), cluster.Config{Cluster: "orders", NodeID: "anna", Coordinator: cluster.NewMemory()})
+	node, err := cluster.Start(context.Background(), cluster.Config{Cluster: "orders", Name: "anna", Coordinator: clustertest.NewMemory()})
 	if err != nil {
 		log.Fatal(err)
 	}

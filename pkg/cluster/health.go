@@ -7,18 +7,18 @@ import (
 
 // ServeHTTP answers 200 and UP while the node takes part, 503 and DOWN, with the
 // reason, once it has stopped: after a fatal listener, the loss of its lease, or
-// Close. An outage of the backend leaves it UP. It tells of the membership only;
+// Close. An outage of the backend leaves it UP. It covers the membership only;
 // the lease has a check of its own.
 func (n *Node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	v, _ := n.view()
 	h := struct {
 		Status    string `json:"status"`
 		Cluster   string `json:"cluster"`
-		NodeID    string `json:"node_id"`
+		Name      string `json:"name"`
 		SessionID string `json:"session_id"`
 		Members   int    `json:"members"`
 		Error     string `json:"error,omitempty"`
-	}{"UP", v.self.Cluster, v.self.NodeID, v.self.SessionID, v.state.Len(), ""}
+	}{"UP", v.self.Cluster, v.self.Name, v.self.SessionID, v.state.Len(), ""}
 	code := http.StatusOK
 	if err := n.Err(); err != nil {
 		h.Status, h.Error, code = "DOWN", err.Error(), http.StatusServiceUnavailable

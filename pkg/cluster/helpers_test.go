@@ -14,8 +14,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/internal/embeddeddb"
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -31,7 +32,7 @@ var silent = slog.New(slog.DiscardHandler)
 // join starts a node and closes it when the test ends.
 func join(t *testing.T, c cluster.Coordinator, name string, change ...func(*cluster.Config)) *cluster.Node {
 	t.Helper()
-	cfg := cluster.Config{Cluster: "orders", NodeID: name, Coordinator: c, Logger: silent}
+	cfg := cluster.Config{Cluster: "orders", Name: name, Coordinator: c, Logger: silent}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -47,14 +48,14 @@ func join(t *testing.T, c cluster.Coordinator, name string, change ...func(*clus
 func names(s cluster.State) string {
 	var all []string
 	for m := range s.Members() {
-		all = append(all, m.NodeID)
+		all = append(all, m.Name)
 	}
 	return strings.Join(all, " ")
 }
 
 func leader(n *cluster.Node) string {
 	m, _ := n.Leader()
-	return m.NodeID
+	return m.Name
 }
 
 // network stands between one node and its coordinator.
@@ -68,25 +69,26 @@ type network struct {
 
 var errAway = errors.New("away")
 
-func (n *network) Heartbeat(ctx context.Context, b cluster.Beat) ([]cluster.Member, error) {
+func (n *network) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
 	n.mu.Lock()
 	away, side := n.away, n.side
 	n.seen++
 	n.mu.Unlock()
 	if away {
-		return nil, errAway
+		return cluster.Snapshot{}, errAway
 	}
-	members, err := n.Coordinator.Heartbeat(ctx, b)
+	snap, err := n.Coordinator.Heartbeat(ctx, b)
 	if side == nil {
-		return members, err
+		return snap, err
 	}
 	var mine []cluster.Member
-	for _, m := range members {
+	for _, m := range snap.Members {
 		if side(m) {
 			mine = append(mine, m)
 		}
 	}
-	return mine, err
+	snap.Members = mine
+	return snap, err
 }
 
 func (n *network) set(away bool, side func(cluster.Member) bool) {
@@ -123,6 +125,31 @@ type table struct {
 	mu    sync.Mutex
 	away  map[string]bool // members of which no call arrives
 	calls map[string]int  // by member and call
+
+	writes int    // that a client of cutOff still makes
+	late   func() // sends the first one that it did not make
+}
+
+// cutOff is the client of a member whose writes fail after some.
+func (tab *table) cutOff(member string) lease.Client { return &cut{tab.client(member), tab} }
+
+type cut struct {
+	*dynamodb.Client
+	tab *table
+}
+
+func (c *cut) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	c.tab.mu.Lock()
+	c.tab.writes--
+	left := c.tab.writes
+	if left == -1 {
+		c.tab.late = func() { _, _ = c.Client.UpdateItem(context.WithoutCancel(ctx), in, o...) }
+	}
+	c.tab.mu.Unlock()
+	if left < 0 {
+		return nil, errAway
+	}
+	return c.Client.UpdateItem(ctx, in, o...)
 }
 
 func newTable(t *testing.T, numbers int) *table {
@@ -131,7 +158,7 @@ func newTable(t *testing.T, numbers int) *table {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tab := &table{Handler: server, away: map[string]bool{}, calls: map[string]int{}}
+	tab := &table{Handler: server, away: map[string]bool{}, calls: map[string]int{}, writes: 1 << 30}
 	tab.name = dynamotest.CreateTable(t, tab.client(""))
 	if numbers > 0 {
 		store := lease.NewDynamoDB(tab.client(""), tab.name)
@@ -193,4 +220,13 @@ func (tab *table) leased(t *testing.T, name string, change ...func(*cluster.Conf
 	t.Cleanup(func() { _ = a.Close() })
 	n := join(t, cluster.NewTable(client, tab.name), name, append([]func(*cluster.Config){func(c *cluster.Config) { c.Agent, c.Cluster = a, "" }}, change...)...)
 	return a, n
+}
+
+// free frees a lease by force, as an operator does.
+func (tab *table) free(t *testing.T, l lease.Lease) {
+	t.Helper()
+	res, err := lease.NewDynamoDB(tab.client(""), tab.name).Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: l.NodeID}, Version: l.Version})
+	if err != nil || !res.Applied {
+		t.Fatal(res, err)
+	}
 }

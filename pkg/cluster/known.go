@@ -5,39 +5,93 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 )
 
-// tellKnown publishes what this node knows, if that has changed.
+// maxKnown is how many members a cluster may have in which known versions are
+// published: each member writes an item as long as the cluster.
+const maxKnown = 1024
+
+// tellKnown publishes the versions that this node knows, if they have changed. In a
+// large cluster each member waits for a random time, so that all together stay below
+// the limit of one partition.
 func (n *Node) tellKnown(ctx context.Context, s State) {
-	if !n.cfg.PublishKnown {
+	if !n.cfg.PublishKnown || s.Len() > maxKnown {
 		return
 	}
 	known := s.versions()
 	if maps.Equal(n.published, known) {
+		n.due = 0
 		return
 	}
-	if err := n.cfg.Coordinator.Publish(ctx, n.Self(), known); err != nil {
-		n.cfg.Logger.Warn("cluster known versions not published", "cluster", n.cfg.Cluster, "node_id", n.cfg.NodeID, "error", err)
+	now := n.clock.Monotonic()
+	if spread := knownSpread(s.Len()); n.due == 0 && spread > n.cfg.Every/2 {
+		n.due = now + rand.N(spread)
+	}
+	if now < n.due {
+		return
+	}
+	if err := n.Publish(ctx, known); err != nil {
+		n.cfg.Logger.Warn("cluster known versions not published", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "error", err)
 		return // the next heartbeat tries again
 	}
-	n.published = known
+	n.published, n.due = known, 0
+}
+
+// knownSpread is how long members take to publish what they know, at 500 write
+// units a second: half of what one partition takes.
+func knownSpread(members int) time.Duration {
+	const perMember = 7 // bytes, about
+	units := members * (members*perMember/1024 + 1)
+	return time.Duration(units) * time.Second / 500
+}
+
+// Publish publishes the versions that this node knows, for an application with a
+// membership of its own (gossip, SWIM), which knows its peers' beliefs better than
+// State: leave Config.PublishKnown unset then. The keys are those of Member.Key. It
+// replaces the last publication; a late call replaces nothing.
+func (n *Node) Publish(ctx context.Context, known Versions) error {
+	n.publishing.Lock()
+	defer n.publishing.Unlock()
+	n.revision++
+	return n.cfg.Coordinator.Publish(ctx, n.Self(), n.revision, known)
 }
 
 // WaitKnown returns nil when every live member has published that it knows this
-// node's version: none of them takes its predecessor, which may have ended
-// uncleanly, for alive. Call it before the node says that it is ready. Members
-// must have PublishKnown set; the error names those that did not know in time.
+// node's version: none of them believes that its predecessor, which may have ended
+// uncleanly, is alive. Call it before the node reports that it is ready. It returns at
+// once, without a request, on a node ID or a name that nobody held before, and on a
+// node ID that its last holder released.
+//
+// A member that does not publish (an older release of the program, without
+// PublishKnown) delays it for three time-outs. It then logs the members that have not
+// confirmed, and returns nil. The error is the context's, with their names, or the
+// node's.
 func (n *Node) WaitKnown(ctx context.Context) error {
+	began := n.clock.Monotonic()
 	for {
-		v, next := n.view()
+		n.mu.Lock()
+		v, next, clean := n.now, n.turned, n.clean || n.now.self.Version <= 1
+		n.mu.Unlock()
+		if clean {
+			return nil // there was no predecessor, or it ended cleanly
+		}
+		if v.state.Len() > maxKnown {
+			return fmt.Errorf("cluster: %d members: known versions are published in clusters of up to %d", v.state.Len(), maxKnown)
+		}
 		missing, err := n.unaware(ctx, v)
 		if err == nil && len(missing) == 0 {
 			return nil
 		}
 		if err == nil {
 			err = fmt.Errorf("version %d is not known to %s", v.self.Version, strings.Join(missing, ", "))
+		}
+		if n.clock.Monotonic()-began > giveUpAfter*n.cfg.Timeout {
+			n.cfg.Logger.Warn("cluster: ready without being known to all", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "error", err)
+			return nil
 		}
 		select {
 		case <-next:
@@ -49,6 +103,10 @@ func (n *Node) WaitKnown(ctx context.Context) error {
 	}
 }
 
+// giveUpAfter is for how many time-outs WaitKnown waits. In a whole network all
+// members know a version after two and a heartbeat.
+const giveUpAfter = 3
+
 // unaware names the live members that do not know this node's version.
 func (n *Node) unaware(ctx context.Context, v view) (names []string, err error) {
 	known, err := n.cfg.Coordinator.Known(ctx, n.cfg.Cluster)
@@ -57,7 +115,7 @@ func (n *Node) unaware(ctx context.Context, v view) (names []string, err error) 
 	}
 	for _, m := range v.state.members {
 		if !m.Same(v.self) && known[m.Key()][v.self.Key()] < v.self.Version {
-			names = append(names, m.NodeID)
+			names = append(names, m.Name)
 		}
 	}
 	slices.Sort(names)

@@ -2,18 +2,46 @@ package cluster
 
 // Elector chooses a leader from a state: a pure function, so that members with
 // the same state choose the same one. Members with different states may choose
-// differently, and then there are two leaders, or a leader who has gone: see the
-// package comment for what to do where that matters.
+// differently: see the package comment.
 type Elector func(State) (Member, bool)
 
 // LowestSession elects the member whose session began first. A leader stays one
 // until it goes, and one that was silent for too long comes back as the youngest.
 func LowestSession(s State) (Member, bool) {
-	for m := range s.Members() {
-		return m, true
+	if len(s.members) == 0 {
+		return Member{}, false
 	}
-	return Member{}, false
+	return s.filled(s.members[0]), true
 }
 
-// Leader is who leads in this node's present state.
-func (n *Node) Leader() (Member, bool) { return n.cfg.Elect(n.State()) }
+// Leader returns the leader by this node's present state; false if none is known. A
+// node that would elect itself leads only while it may believe so: its
+// session has been recorded for one time-out, and its last heartbeat and its last
+// look at the others are no older than one. By then every other session has seen
+// it, or has ended. So after the first start of a fleet there is no leader for one
+// time-out.
+func (n *Node) Leader() (Member, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.leaderLocked()
+}
+
+func (n *Node) leaderLocked() (Member, bool) {
+	if n.seenBy != n.now.self.SessionID {
+		return Member{}, false // the state is of a session that was dropped
+	}
+	m, ok := n.cfg.Elect(n.now.state)
+	if !ok || m.Same(n.now.self) && !n.mayLead() {
+		return Member{}, false
+	}
+	return m, true
+}
+
+// mayLead reports whether this node may believe that it leads. A node that was
+// recorded later than this one's look began has to wait for a time-out, and by then
+// this one has looked again, or believes so no longer.
+func (n *Node) mayLead() bool {
+	now := n.clock.Monotonic()
+	return n.err == nil && n.times.recorded && now-n.times.since > n.cfg.Timeout &&
+		now-n.times.looked <= n.trust() && n.silenceLocked() <= n.trust()
+}

@@ -2,31 +2,38 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
-// Listener is told of changes, one at a time and always the newest: a level, not
-// an edge, so it acts on State and may be told the same twice after a restart. A
-// slow one delays nobody and skips what it missed. One that returns an error, or
-// panics, is fatal: a node whose listener failed no longer does what its members
-// believe it does, so it stops taking part (see Node.Done). ctx ends with the node.
+// Listener receives changes, one at a time and always the newest: a level, not an
+// edge, so it acts on State and may receive the same one twice after a restart. A slow
+// one delays nobody and skips the states that it missed. One that returns an error,
+// panics or ends its goroutine is fatal: a node whose listener failed no longer does
+// its job in the cluster, so it stops taking part (see Node.Done).
+// ctx ends when the node does: closed, with its lease, or by a failed listener.
 type Listener func(ctx context.Context, e Event) error
 
+// errGoexit is the failure of a listener that called runtime.Goexit.
+var errGoexit = errors.New("it ended its goroutine (runtime.Goexit)")
+
 // listen runs one listener until the node ends.
-func (n *Node) listen(ctx context.Context, l Listener) {
-	for e := range n.Changes(ctx) {
-		if err := call(ctx, l, e); err != nil && ctx.Err() == nil {
-			n.end(fmt.Errorf("%w: %w", ErrListener, err))
-		}
+func (n *Node) listen(l Listener) {
+	for e := range n.Changes(n.ctx) {
+		n.call(l, e)
 	}
 }
 
-// call turns a panic into an error.
-func call(ctx context.Context, l Listener, e Event) (err error) {
+// call ends the node if its listener fails, in whatever way.
+func (n *Node) call(l Listener, e Event) {
+	err := errGoexit // Goexit returns nothing, and recover says nothing of it
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
 		}
+		if err != nil && n.ctx.Err() == nil {
+			n.end(fmt.Errorf("%w: %w", ErrListener, err))
+		}
 	}()
-	return l(ctx, e)
+	err = l(n.ctx, e)
 }

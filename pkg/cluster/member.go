@@ -1,25 +1,31 @@
 package cluster
 
 import (
+	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// NoNumber is the Number of a member that has no lease.
-const NoNumber = -1
+// NoNodeID is the NodeID of a member that has no lease.
+const NoNodeID = -1
 
 // Member is one session of one node.
 type Member struct {
 	// Cluster is the namespace: members of one do not see another's. With the
 	// lease table it is the pool's name.
 	Cluster string `json:"cluster"`
-	// NodeID is the application's name of the node; it survives restarts.
-	NodeID string `json:"node_id"`
-	// Number is the leased number, NoNumber without a lease.
-	Number int `json:"number"`
+	// Name is the application's name of the node; it survives restarts.
+	Name string `json:"name"`
+	// NodeID is the leased node ID, NoNodeID without a lease.
+	NodeID int `json:"node_id"`
 	// SessionID is a UUIDv7, new for each incarnation.
 	SessionID string `json:"session_id"`
 	// Version is the lease's; without a lease it grows by one with each session of
@@ -27,20 +33,59 @@ type Member struct {
 	Version int64 `json:"version"`
 	// Heartbeat is a time at or before the last heartbeat, by the backend's clock.
 	Heartbeat time.Time `json:"heartbeat"`
-	// Metadata is what the member says of itself.
+	// Metadata is the member's description of itself.
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// Same reports whether both are one session of one cluster: what states compare.
+// Same reports whether both are one session of one cluster; states compare by it.
 func (m Member) Same(o Member) bool { return m.Cluster == o.Cluster && m.SessionID == o.SessionID }
 
-// Key names what Version counts for, as known versions have it: the number, or,
-// without one, the node ID behind an "@".
+// Key returns the key of the member's Version in Versions: the node ID or, without
+// one, the name after an "@".
 func (m Member) Key() string {
-	if m.Number == NoNumber {
-		return "@" + m.NodeID
+	if m.NodeID == NoNodeID {
+		return "@" + m.Name
 	}
-	return strconv.Itoa(m.Number)
+	return strconv.Itoa(m.NodeID)
+}
+
+// Bounds of a member's name and metadata, checked on reading and on writing.
+const (
+	maxName     = 128
+	maxSession  = 64
+	maxVersion  = 1 << 53
+	maxMetadata = 512 // bytes of a member without a lease; a lease has its own bound
+	maxLeased   = 1024
+)
+
+// check returns an error for a member that no node of ours would write: foreign items
+// are checked when they are read.
+func (m Member) check() error {
+	text, most := 0, maxMetadata
+	for name, value := range m.Metadata {
+		text += len(name) + len(value)
+	}
+	if m.NodeID != NoNodeID {
+		most = maxLeased
+	}
+	switch {
+	case m.Name == "" || len(m.Name) > maxName || !printable(m.Name):
+		return fmt.Errorf("name %.80q: use 1 to %d bytes of printable characters", m.Name, maxName)
+	case m.SessionID == "" || len(m.SessionID) > maxSession || !printable(m.SessionID):
+		return fmt.Errorf("session %.80q of %q is none", m.SessionID, m.Name)
+	case m.NodeID < NoNodeID || m.NodeID >= protocol.MaxPoolSize:
+		return fmt.Errorf("node ID %d of %q is out of bounds", m.NodeID, m.Name)
+	case m.Version < 0 || m.Version > maxVersion:
+		return fmt.Errorf("version %d of %q is out of bounds", m.Version, m.Name)
+	case text > most:
+		return fmt.Errorf("metadata of %q has %d bytes, at most %d", m.Name, text, most)
+	}
+	return nil
+}
+
+// printable reports whether a text is one line of UTF-8 without invisible characters.
+func printable(text string) bool {
+	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
 func (m Member) clone() Member {

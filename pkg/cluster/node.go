@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 var (
@@ -17,28 +19,50 @@ var (
 	ErrLease = errors.New("cluster: no lease")
 	// ErrClosed is returned by Err after Close.
 	ErrClosed = errors.New("cluster: closed")
+	// ErrDropped is returned by a Coordinator for the heartbeat of a session that
+	// was silent for longer than the time-out, or was replaced by a newer version:
+	// others have dropped it, and may have acted on that.
+	ErrDropped = errors.New("cluster: the session was dropped")
+
+	errUnrecorded = errors.New("cluster: the lease does not carry this session yet")
+	errLate       = errors.New("cluster: the answer came too late to count")
 )
 
 // Node is one live process in a cluster. All of its methods are safe for
 // concurrent use, and none waits for a listener.
 type Node struct {
-	cfg Config
+	cfg   Config
+	clock clock // counts the time that the machine was suspended, too
 
-	mu        sync.Mutex
-	now       view
-	confirmed time.Time     // the last heartbeat
-	turned    chan struct{} // closed by the next heartbeat
-	err       error
-	done      chan struct{}
+	mu     sync.Mutex
+	now    view
+	times  times
+	seenBy string        // the session that the state was returned to
+	ttl    time.Duration // of the lease; 0 before it was first read
+	clean  bool          // whether the last holder of the node ID gave it back
+	turned chan struct{} // closed by the next heartbeat
+	err    error
+	done   chan struct{}
+
+	publishing sync.Mutex // one Publish at a time, so that revisions arrive in order
+	revision   int64      // of what was published last
 
 	// Only the heartbeat's goroutine has these.
-	expired   time.Time       // the last time that this node had the backend forget
-	published Versions        // what it said last that it knows
+	seen      []Member        // what the last heartbeat returned
+	expired   time.Duration   // the last time that this node had the backend forget
+	published Versions        // what it published last
+	due       time.Duration   // when what it knows is to be published; 0: nothing new
 	renewed   <-chan struct{} // of the agent, asked for before the lease was read
+	failures  int             // heartbeats in a row
+	namesake  time.Duration   // since when another session has had this name; 0: none has
 
+	ctx     context.Context // of heartbeats and listeners; ends with the node
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
 }
+
+// clock is what a node needs of a snowflake.Clock.
+type clock interface{ Monotonic() time.Duration }
 
 // view is a node's own session and what it saw last.
 type view struct {
@@ -56,68 +80,73 @@ const (
 // their context.
 const callbacksLimit = time.Second
 
-// Start takes part in a cluster, and heartbeats until Close. It returns when the
-// first heartbeat has shown a state; ctx bounds only that.
+// Start takes part in a cluster, and heartbeats until Close. It returns when the node
+// is recorded and has then read the others. ctx bounds only that.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, turned: make(chan struct{}), done: make(chan struct{}), confirmed: time.Now()}
-	n.now.self = Member{Cluster: cfg.Cluster, NodeID: cfg.NodeID, Number: NoNumber, Metadata: maps.Clone(cfg.Metadata)}
+	n := &Node{cfg: cfg, clock: snowflake.SystemClock(), turned: make(chan struct{}), done: make(chan struct{})}
+	n.ctx, n.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	n.now.self = Member{Cluster: cfg.Cluster, Name: cfg.Name, NodeID: NoNodeID, Metadata: maps.Clone(cfg.Metadata)}
 	if err := n.rotate(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, n.Close())
 	}
 	if cfg.Agent != nil {
 		n.renewed = cfg.Agent.Renewed()
 		cfg.Agent.BeforeResume(func() { _ = n.rotateIfSilent() }) // a failure shows at the next turn
+		n.workers.Go(n.watchLease)
 	}
 	for failed := n.turn(ctx); failed != nil; failed = n.turn(ctx) {
-		if err := n.pause(ctx, false); err != nil {
-			return nil, errors.Join(fmt.Errorf("cluster: no heartbeat of %q yet: %w: %w", cfg.NodeID, err, failed), n.Close())
+		if err := n.pause(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("cluster: no heartbeat of %q yet: %w: %w", cfg.Name, err, failed), n.Close())
 		}
 	}
-	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	n.cancel = cancel
-	n.workers.Go(func() { n.loop(background) })
+	n.workers.Go(n.loop)
 	for _, l := range cfg.Listeners {
-		n.workers.Go(func() { n.listen(background, l) })
+		n.workers.Go(func() { n.listen(l) })
 	}
 	return n, nil
 }
 
+// watchLease ends the node with its lease.
+func (n *Node) watchLease() {
+	select {
+	case <-n.cfg.Agent.Done():
+		n.end(fmt.Errorf("%w: %w", ErrLease, n.cfg.Agent.Err()))
+	case <-n.done:
+	}
+}
+
 // loop heartbeats until the node ends.
-func (n *Node) loop(ctx context.Context) {
-	ok := true
-	for n.Err() == nil && n.pause(ctx, ok) == nil {
-		err := n.turn(ctx)
-		if ok = err == nil; !ok && ctx.Err() == nil && n.Err() == nil {
-			n.cfg.Logger.Warn("cluster heartbeat failed", "cluster", n.cfg.Cluster, "node_id", n.cfg.NodeID, "error", err)
+func (n *Node) loop() {
+	for n.Err() == nil && n.pause(n.ctx) == nil {
+		err := n.turn(n.ctx)
+		if err != nil && !errors.Is(err, errUnrecorded) && n.ctx.Err() == nil && n.Err() == nil {
+			n.cfg.Logger.Warn("cluster heartbeat failed", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "error", err)
 		}
 	}
 }
 
-// pause waits for the next heartbeat: the agent's next renewal, or a while.
-func (n *Node) pause(ctx context.Context, ok bool) error {
+// pause waits for the next heartbeat: the agent's next renewal, or a while. After
+// failures the next attempt comes sooner, and then less and less often, so that a
+// fleet does not multiply its load while the backend answers with errors.
+func (n *Node) pause(ctx context.Context) error {
 	wait := n.cfg.Every - n.cfg.Every/10 + rand.N(n.cfg.Every/5+1)
-	if !ok {
-		wait = rand.N(min(wait, time.Second)) + 1
-	}
-	var lost <-chan struct{}
-	if n.cfg.Agent != nil {
-		lost = n.cfg.Agent.Done()
-		// Nothing to do between renewals, but a silence that is too long.
-		wait = max(n.cfg.Timeout-n.silence(), 0) + 1
+	retry := rand.N(min(n.cfg.Every, firstRetry<<min(n.failures, 20))) + 1
+	switch {
+	case n.failures > 0:
+		wait = retry
+	case n.cfg.Agent != nil:
+		// Nothing is to be done between renewals, but to end a silence that is too long.
+		wait = max(n.trust()-n.silence(), 0) + 1
 	}
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-n.renewed:
-	case <-lost:
-		err := fmt.Errorf("%w: %w", ErrLease, n.cfg.Agent.Err())
-		n.end(err)
-		return err
 	case <-n.done:
 		return n.Err()
 	case <-ctx.Done():
@@ -126,8 +155,21 @@ func (n *Node) pause(ctx context.Context, ok bool) error {
 	return nil
 }
 
+// firstRetry bounds the pause after the first failed heartbeat; each one after
+// that may be twice as long, up to Config.Every.
+const firstRetry = 100 * time.Millisecond
+
 // turn does one heartbeat.
-func (n *Node) turn(ctx context.Context) error {
+func (n *Node) turn(ctx context.Context) (err error) {
+	defer func() {
+		if n.failures++; err == nil || errors.Is(err, errUnrecorded) {
+			n.failures = 0
+		}
+	}()
+	// Silence counts from the sending, and on both clocks the sending is now: a
+	// process that is frozen from here on must not be taken for alive by anyone
+	// who gets its request, nor take the answer for fresh.
+	sent, at := n.clock.Monotonic(), time.Now()
 	if err := n.rotateIfSilent(); err != nil {
 		n.end(err)
 		return err
@@ -141,43 +183,88 @@ func (n *Node) turn(ctx context.Context) error {
 	one, cancel := context.WithTimeout(ctx, n.cfg.Timeout/3)
 	defer cancel()
 	first, _ := LowestSession(v.state)
-	members, err := n.cfg.Coordinator.Heartbeat(one, Beat{Self: v.self, Timeout: n.cfg.Timeout, Oldest: first.Same(v.self)})
+	snap, err := n.cfg.Coordinator.Heartbeat(one, Beat{Self: v.self, At: at, Timeout: n.cfg.Timeout, Elect: n.cfg.Elect, Oldest: first.Same(v.self)})
+	if errors.Is(err, ErrDropped) {
+		if rotated := n.rotate(); rotated != nil {
+			n.end(rotated)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	state := n.observe(members)
+	if snap.Warning != nil {
+		n.cfg.Logger.Warn("cluster heartbeat", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "error", snap.Warning)
+	}
+	state, err := n.observe(v.self, sent, snap)
+	if err != nil {
+		return err
+	}
+	n.lookForNamesake(state)
 	n.tellKnown(one, state)
 	n.expire(one)
 	return nil
 }
 
-// observe takes in what a heartbeat showed.
-func (n *Node) observe(members []Member) State {
+// observe applies the result of a session's heartbeat, unless it is too old to count:
+// the process may have been frozen since the heartbeat was sent.
+func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.now.self.Heartbeat, n.confirmed = time.Now(), time.Now()
-	for _, m := range members {
-		if m.Same(n.now.self) {
-			n.now.self = m
-		}
+	now := n.clock.Monotonic()
+	if !sender.Same(n.now.self) || now-sent > n.trust() {
+		return State{}, errLate
 	}
-	n.now.state = newState(n.now.self, members)
+	if n.cfg.Agent == nil {
+		n.times.heard = max(n.times.heard, sent)
+	}
+	n.times.looked = sent
+	if !n.times.recorded {
+		n.times.recorded, n.times.since = true, now
+	}
+	if !sameSlice(snap.Members, n.seen) || n.seenBy != sender.SessionID {
+		metadata := n.now.self.Metadata // what it says now; the backend has what it said then
+		n.now.state = newState(&n.now.self, snap)
+		n.seen, n.seenBy, n.now.self.Metadata = snap.Members, sender.SessionID, metadata
+	}
+	n.now.state.heard = snap.Heard
+	n.now.self.Heartbeat = time.Now()
 	close(n.turned)
 	n.turned = make(chan struct{})
-	return n.now.state
+	return n.now.state, nil
 }
 
-// expire has the backend forget what nobody needs, now and then, by one member.
+// lookForNamesake warns where another process has this node's name for longer than
+// a predecessor could.
+func (n *Node) lookForNamesake(s State) {
+	self := n.Self()
+	for _, m := range s.members {
+		if m.Name != self.Name || m.Same(self) {
+			continue
+		}
+		now := n.clock.Monotonic()
+		if n.namesake == 0 {
+			n.namesake = now
+		} else if now-n.namesake > 2*n.cfg.Timeout {
+			n.cfg.Logger.Warn("two live processes have one name: give each a name of its own", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "other_session", m.SessionID)
+			n.namesake = now
+		}
+		return
+	}
+	n.namesake = 0
+}
+
+// expire lets the backend forget old records, now and then, by one member.
 func (n *Node) expire(ctx context.Context) {
 	v, _ := n.view()
-	if first, _ := LowestSession(v.state); !first.Same(v.self) || time.Since(n.expired) < expireEvery {
+	now := n.clock.Monotonic()
+	if first, _ := LowestSession(v.state); !first.Same(v.self) || n.expired != 0 && now-n.expired < expireEvery {
 		return
 	}
 	if err := n.cfg.Coordinator.Expire(ctx, n.cfg.Cluster, max(forgetAfter, 2*n.cfg.Timeout)); err != nil {
 		n.cfg.Logger.Warn("cluster expire failed", "cluster", n.cfg.Cluster, "error", err)
 		return
 	}
-	n.expired = time.Now()
+	n.expired = now
 }
 
 // view is the present one, and a channel that the next heartbeat closes.
@@ -187,22 +274,56 @@ func (n *Node) view() (view, <-chan struct{}) {
 	return n.now, n.turned
 }
 
-// State is who was alive as of the last heartbeat.
+// State returns the members that were alive as of the last heartbeat.
 func (n *Node) State() State {
 	v, _ := n.view()
 	return v.state
 }
 
-// Self is this node's own session.
+// Self returns this node's own session.
 func (n *Node) Self() Member {
 	v, _ := n.view()
 	return v.self.clone()
 }
 
-// Done is closed when the node takes part no more; Err then says why.
+// SetMetadata changes the node's metadata, name by name: an empty value removes a
+// name, and names that are not given stay. The next heartbeat carries the change; with
+// an agent that is a renewal, which is sent at once. On an error nothing changes.
+func (n *Node) SetMetadata(changes map[string]string) error {
+	for name := range changes {
+		if name == "" || n.cfg.Agent != nil && (name == metaNode || name == metaSession) {
+			return fmt.Errorf("cluster: SetMetadata: the name %q is the cluster's own", name)
+		}
+	}
+	if n.cfg.Agent != nil {
+		if err := n.cfg.Agent.SetMetadata(changes); err != nil {
+			return err
+		}
+		n.cfg.Agent.RenewNow()
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	m := n.now.self.clone()
+	if m.Metadata == nil {
+		m.Metadata = map[string]string{}
+	}
+	for name, value := range changes {
+		if m.Metadata[name] = value; value == "" {
+			delete(m.Metadata, name)
+		}
+	}
+	if err := m.check(); err != nil {
+		return fmt.Errorf("cluster: SetMetadata: %w", err)
+	}
+	n.now.self = m
+	return nil
+}
+
+// Done is closed when the node no longer takes part; Err then returns the reason.
 func (n *Node) Done() <-chan struct{} { return n.done }
 
-// Err is nil while the node takes part, then ErrListener, ErrLease or ErrClosed
+// Err returns nil while the node takes part, then ErrListener, ErrLease or ErrClosed
 // with the reason.
 func (n *Node) Err() error {
 	n.mu.Lock()
@@ -210,25 +331,44 @@ func (n *Node) Err() error {
 	return n.err
 }
 
-// end stops taking part, once. With a lease, the next renewal says so, and the
-// lease goes on; without, members drop the session after the time-out.
+// end stops taking part, once: the context of listeners ends with it. With a
+// lease, a renewal at once takes the session out of the lease, which goes on;
+// without, members drop the session after the time-out. The log is written to
+// without the lock: a sink that blocks must not block Err.
 func (n *Node) end(err error) {
+	session, first, unmarked := n.finish(err)
+	if !first {
+		return
+	}
+	if unmarked != nil {
+		n.cfg.Logger.Warn("cluster mark not set", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "error", unmarked)
+	}
+	if !errors.Is(err, ErrClosed) {
+		n.cfg.Logger.Error("cluster node is down", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "session_id", session, "error", err)
+	}
+}
+
+// finish does what end does, but for the log. It returns the session that ended, whether
+// this was the first call, and why the lease could not be marked.
+func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.err != nil {
-		return
+		return "", false, nil
 	}
 	n.err = err
 	close(n.done)
+	n.cancel()
 	if n.cfg.Agent != nil {
 		n.cfg.Agent.BeforeResume(nil)
-		if err := n.cfg.Agent.SetMetadata(map[string]string{metaLeft: "1"}); err != nil {
-			n.cfg.Logger.Warn("cluster mark not set", "cluster", n.cfg.Cluster, "node_id", n.cfg.NodeID, "error", err)
+		// Taking names away needs no room: a failed node is gone for the others,
+		// whatever its metadata leaves of the 512 bytes.
+		unmarked = n.cfg.Agent.SetMetadata(map[string]string{metaNode: "", metaSession: ""})
+		if !errors.Is(err, ErrClosed) {
+			n.cfg.Agent.RenewNow()
 		}
 	}
-	if !errors.Is(err, ErrClosed) {
-		n.cfg.Logger.Error("cluster node is down", "cluster", n.cfg.Cluster, "node_id", n.cfg.NodeID, "session_id", n.now.self.SessionID, "error", err)
-	}
+	return n.now.self.SessionID, true, unmarked
 }
 
 // Close stops taking part and waits until heartbeats and listeners have ended,
@@ -236,10 +376,6 @@ func (n *Node) end(err error) {
 // goes on: close the agent after it. It returns nil.
 func (n *Node) Close() error {
 	n.end(ErrClosed)
-	if n.cancel == nil {
-		return nil
-	}
-	n.cancel()
 	ended := make(chan struct{})
 	go func() { n.workers.Wait(); close(ended) }()
 	t := time.NewTimer(callbacksLimit)

@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
 )
 
 func TestMembersSeeEachOther(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		c := cluster.NewMemory()
+		c := clustertest.NewMemory()
 		a := join(t, c, "a", func(c *cluster.Config) { c.Metadata = map[string]string{"zone": "1"} })
 		fixture.Wait(time.Second)
 		b := join(t, c, "b")
@@ -27,7 +28,7 @@ func TestMembersSeeEachOther(t *testing.T) {
 			t.Errorf("a sees %q led by %s, b %q led by %s", names(a.State()), leader(a), names(b.State()), leader(b))
 		}
 		m, ok := b.State().Member(a.Self().SessionID)
-		if !ok || m.NodeID != "a" || m.Version != 1 || m.Metadata["zone"] != "1" || time.Since(m.Heartbeat) > timeout {
+		if !ok || m.Name != "a" || m.Version != 1 || m.Metadata["zone"] != "1" || time.Since(m.Heartbeat) > timeout {
 			t.Errorf("%+v", m)
 		}
 		m.Metadata["zone"] = "changed"
@@ -40,7 +41,7 @@ func TestMembersSeeEachOther(t *testing.T) {
 // Who stops heartbeating is dropped after the time-out, and no earlier.
 func TestTimeout(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		c := cluster.NewMemory()
+		c := clustertest.NewMemory()
 		a, b := join(t, c, "a"), join(t, c, "b")
 		fixture.Wait(timeout)
 		if err := errors.Join(b.Close(), b.Close()); err != nil {
@@ -67,10 +68,10 @@ func TestRotation(t *testing.T) {
 	for _, c := range []struct {
 		silence time.Duration
 		rotated bool
-	}{{timeout / 2, false}, {3 * timeout, true}} {
+	}{{timeout / 5, false}, {3 * timeout, true}} { // heartbeats and retries are up to 5.5 s apart
 		t.Run(c.silence.String(), func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
-				shared := cluster.NewMemory()
+				shared := clustertest.NewMemory()
 				link := &network{Coordinator: shared}
 				var told recorder
 				a := join(t, shared, "a", func(c *cluster.Config) { c.Listeners = []cluster.Listener{told.listen} })
@@ -82,7 +83,7 @@ func TestRotation(t *testing.T) {
 				link.set(false, nil)
 				fixture.Wait(settled)
 				after := b.Self()
-				if rotated := after.SessionID != before.SessionID; rotated != c.rotated || after.SessionID < before.SessionID || after.NodeID != "b" {
+				if rotated := after.SessionID != before.SessionID; rotated != c.rotated || after.SessionID < before.SessionID || after.Name != "b" {
 					t.Errorf("was %+v, is %+v", before, after)
 				}
 				if c.rotated != (after.Version == before.Version+1) {
@@ -107,27 +108,33 @@ func sameStates(t *testing.T, events []cluster.Event, want []string) {
 	t.Helper()
 	var got []string
 	var previous cluster.State
+	leader := ""
 	for _, e := range events {
-		got = append(got, names(e.State))
-		if !e.Previous.Equal(previous) || e.State.Equal(e.Previous) {
+		same := e.State.Equal(e.Previous)
+		if !e.Previous.Equal(previous) || same && e.Leader.SessionID == leader {
 			t.Errorf("told %q after %q, which was %q", names(e.State), names(previous), names(e.Previous))
 		}
-		previous = e.State
+		if previous, leader = e.State, e.Leader.SessionID; !same {
+			got = append(got, names(e.State))
+		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("told %q, want %q", got, want)
 	}
 }
 
-// Nothing changes, and nobody is told so.
+// Nothing changes, and nobody is told so; that it leads now, a node is told once.
 func TestNoNewsIsNotTold(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		c := cluster.NewMemory()
+		c := clustertest.NewMemory()
 		var told recorder
 		a := join(t, c, "a", func(c *cluster.Config) { c.Listeners = []cluster.Listener{told.listen} })
 		fixture.Wait(time.Hour)
 		sameStates(t, told.events(), []string{"a"})
-		if e := told.events()[0]; e.Cluster != "orders" || e.NodeID != "a" || e.SessionID != a.Self().SessionID {
+		if all := told.events(); len(all) != 2 || all[0].Leader.Name != "" || all[1].Leader.Name != "a" {
+			t.Errorf("told %d times of leaders, want nobody and then a: %+v", len(all), all)
+		}
+		if e := told.events()[0]; e.Cluster != "orders" || e.Name != "a" || e.SessionID != a.Self().SessionID {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -137,7 +144,7 @@ func TestNoNewsIsNotTold(t *testing.T) {
 // told the newest alone.
 func TestSlowListener(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		c := cluster.NewMemory()
+		c := clustertest.NewMemory()
 		var slow, quick recorder
 		release := make(chan struct{})
 		a := join(t, c, "a", func(c *cluster.Config) {
@@ -188,7 +195,7 @@ func TestFatalListener(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
-				c := cluster.NewMemory()
+				c := clustertest.NewMemory()
 				var other recorder
 				a := join(t, c, "a", func(c *cluster.Config) { c.Listeners = []cluster.Listener{fail, other.listen} })
 				health(t, a, 200, "UP", "")
@@ -231,7 +238,7 @@ func health(t *testing.T, n *cluster.Node, code int, texts ...string) {
 // An outage of the backend ends nobody's part.
 func TestOutageLeavesHealthUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		link := &network{Coordinator: cluster.NewMemory()}
+		link := &network{Coordinator: clustertest.NewMemory()}
 		a := join(t, link, "a")
 		link.set(true, nil)
 		fixture.Wait(time.Hour)
@@ -248,7 +255,7 @@ func TestOutageLeavesHealthUp(t *testing.T) {
 func TestCloseFromAListener(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		nodes := make(chan *cluster.Node, 1)
-		n := join(t, cluster.NewMemory(), "a", func(c *cluster.Config) {
+		n := join(t, clustertest.NewMemory(), "a", func(c *cluster.Config) {
 			c.Listeners = []cluster.Listener{func(context.Context, cluster.Event) error { return (<-nodes).Close() }}
 		})
 		nodes <- n
@@ -263,9 +270,9 @@ func TestCloseFromAListener(t *testing.T) {
 // and the same one when it is over.
 func TestPartition(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		shared := cluster.NewMemory()
-		left := func(m cluster.Member) bool { return m.NodeID < "c" }
-		right := func(m cluster.Member) bool { return m.NodeID >= "c" }
+		shared := clustertest.NewMemory()
+		left := func(m cluster.Member) bool { return m.Name < "c" }
+		right := func(m cluster.Member) bool { return m.Name >= "c" }
 		links, nodes := map[string]*network{}, map[string]*cluster.Node{}
 		for _, name := range []string{"a", "b", "c", "d", "e"} {
 			links[name] = &network{Coordinator: shared}
@@ -304,7 +311,7 @@ func TestChurn(t *testing.T) {
 		members = 100
 	}
 	fixture.Virtual(t, func(t *testing.T) {
-		c := cluster.NewMemory()
+		c := clustertest.NewMemory()
 		var told recorder
 		var nodes []*cluster.Node
 		start := func(name string) *cluster.Node {
@@ -326,7 +333,7 @@ func TestChurn(t *testing.T) {
 		}
 		for _, n := range nodes {
 			if !n.State().Equal(want) || leader(n) != "watcher" {
-				t.Fatalf("%s sees %d members led by %s", n.Self().NodeID, n.State().Len(), leader(n))
+				t.Fatalf("%s sees %d members led by %s", n.Self().Name, n.State().Len(), leader(n))
 			}
 		}
 		events := told.events()
@@ -340,7 +347,7 @@ func TestChurn(t *testing.T) {
 // it was too busy to see.
 func TestChanges(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		c := cluster.NewMemory()
+		c := clustertest.NewMemory()
 		a := join(t, c, "a")
 		var told recorder
 		for e := range a.Changes(t.Context()) {
@@ -374,11 +381,12 @@ func TestChanges(t *testing.T) {
 
 func TestConfigChecks(t *testing.T) {
 	good := func() cluster.Config {
-		return cluster.Config{Cluster: "c", NodeID: "a", Coordinator: cluster.NewMemory(), Logger: silent}
+		return cluster.Config{Cluster: "c", Name: "a", Coordinator: clustertest.NewMemory(), Logger: silent}
 	}
 	for name, change := range map[string]func(*cluster.Config){
 		"Cluster":     func(c *cluster.Config) { c.Cluster = "" },
-		"NodeID":      func(c *cluster.Config) { c.NodeID = strings.Repeat("x", 200) },
+		`"c#svc"`:     func(c *cluster.Config) { c.Cluster = "c#svc" }, // discovery's partitions begin so
+		"Name":        func(c *cluster.Config) { c.Name = strings.Repeat("x", 200) },
 		"Coordinator": func(c *cluster.Config) { c.Coordinator = nil },
 		"Every":       func(c *cluster.Config) { c.Every = c.Timeout + time.Minute },
 	} {
@@ -395,9 +403,9 @@ func TestStartWithoutAnswer(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		link := &network{Coordinator: cluster.NewMemory()}
+		link := &network{Coordinator: clustertest.NewMemory()}
 		link.set(true, nil)
-		_, err := cluster.Start(ctx, cluster.Config{Cluster: "c", NodeID: "a", Coordinator: link, Logger: silent})
+		_, err := cluster.Start(ctx, cluster.Config{Cluster: "c", Name: "a", Coordinator: link, Logger: silent})
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), errAway.Error()) {
 			t.Error(err)
 		}

@@ -2,7 +2,7 @@ package cluster
 
 import (
 	"context"
-	"hash/fnv"
+	"fmt"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -11,38 +11,59 @@ import (
 // Members without a lease have an item of their own in the table, <pool>#node,
 // by a hash of their name.
 
-// sortKey is where a member's own items stand: its number, or a hash that no
-// number is.
+// sortKey returns the sort key of a member's own items: its node ID, or a hash that no
+// node ID equals.
 func sortKey(m Member) int64 {
-	if m.Number != NoNumber {
-		return int64(m.Number)
+	if m.NodeID != NoNodeID {
+		return int64(m.NodeID)
 	}
-	h := fnv.New64a()
-	h.Write([]byte(m.NodeID))
-	return int64(h.Sum64()>>2 | 1<<62)
+	return int64(hashOf(m.Name)>>2 | 1<<62)
 }
 
 // beat records the heartbeat of a member without a lease. The version grows with
-// each session: the first write of one is another one than those that follow.
-func (t *Table) beat(ctx context.Context, m Member) error {
+// each session: the first write of one is another one than those that follow. A
+// session that was silent for longer than the time-out is not recorded again. The
+// time is that of the sending: a heartbeat that arrives late revives nobody.
+func (t *Table) beat(ctx context.Context, b Beat) error {
+	m := b.Self
 	metadata := attributes{}
 	for name, value := range m.Metadata {
 		metadata[name] = str(value)
 	}
 	values := attributes{
-		":session": str(m.SessionID), ":now": num(time.Now().UnixMilli()), ":name": str(m.NodeID),
+		":session": str(m.SessionID), ":now": num(b.At.UnixMilli()), ":name": str(m.Name),
 		":metadata": &types.AttributeValueMemberM{Value: metadata},
 	}
 	partition, node := m.Cluster+"#node", sortKey(m)
-	item, err := t.update(ctx, partition, node, "SET heartbeat_at = :now, member_name = :name, metadata = :metadata", "session_id = :session", values)
+	values[":oldest"] = num(b.At.Add(-b.Timeout).UnixMilli())
+	item, err := t.update(ctx, partition, node, "SET heartbeat_at = :now, member_name = :name, metadata = :metadata", "session_id = :session AND heartbeat_at >= :oldest", values)
 	if item != nil || err != nil {
 		return err
 	}
+	delete(values, ":oldest")
 	values[":zero"], values[":one"] = num(0), num(1)
-	_, err = t.update(ctx, partition, node,
+	item, err = t.update(ctx, partition, node,
 		"SET heartbeat_at = :now, member_name = :name, metadata = :metadata, session_id = :session, version = if_not_exists(version, :zero) + :one",
 		"attribute_not_exists(session_id) OR session_id <> :session", values)
+	if item == nil && err == nil {
+		return fmt.Errorf("%w: %q was silent for longer than %v", ErrDropped, m.Name, b.Timeout)
+	}
 	return err
+}
+
+// nodeOf is the member that an item of <pool>#node is about, if it is in order.
+func nodeOf(cluster string, item attributes) (Member, bool) {
+	m := Member{
+		Cluster: cluster, Name: text(item["member_name"]), NodeID: NoNodeID, SessionID: text(item["session_id"]), Version: number(item["version"]),
+		Heartbeat: time.UnixMilli(number(item["heartbeat_at"])).UTC(),
+	}
+	if said, ok := item["metadata"].(*types.AttributeValueMemberM); ok && len(said.Value) > 0 {
+		m.Metadata = map[string]string{}
+		for name, value := range said.Value {
+			m.Metadata[name] = text(value)
+		}
+	}
+	return m, m.SessionID != "" && m.check() == nil
 }
 
 // nodes reads the members without a lease.
@@ -51,20 +72,9 @@ func (t *Table) nodes(ctx context.Context, cluster string, oldest time.Time) (me
 		if err != nil {
 			return nil, err
 		}
-		m := Member{
-			Cluster: cluster, NodeID: text(item["member_name"]), Number: NoNumber, SessionID: text(item["session_id"]), Version: number(item["version"]),
-			Heartbeat: time.UnixMilli(number(item["heartbeat_at"])).UTC(),
+		if m, ok := nodeOf(cluster, item); ok && !m.Heartbeat.Before(oldest) {
+			members = append(members, m)
 		}
-		if m.SessionID == "" || m.Heartbeat.Before(oldest) {
-			continue
-		}
-		if said, ok := item["metadata"].(*types.AttributeValueMemberM); ok && len(said.Value) > 0 {
-			m.Metadata = map[string]string{}
-			for name, value := range said.Value {
-				m.Metadata[name] = text(value)
-			}
-		}
-		members = append(members, m)
 	}
 	return members, nil
 }
@@ -87,5 +97,5 @@ func (t *Table) Expire(ctx context.Context, cluster string, age time.Duration) e
 			return err
 		}
 	}
-	return nil
+	return t.forgetKnown(ctx, cluster, oldest)
 }

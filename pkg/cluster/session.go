@@ -3,32 +3,65 @@ package cluster
 import (
 	"fmt"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// What a node with a lease says of itself in the lease's metadata.
+// Names in the metadata of a node's lease. A lease whose holder no longer takes part
+// has neither.
 const (
 	metaNode    = "node"
 	metaSession = "session_id"
-	metaLeft    = "has_left" // it takes part no more, though the lease goes on
 )
 
-// silence is how long ago the last heartbeat was.
+// times are readings of the node's clock.
+type times struct {
+	heard    time.Duration // when the last heartbeat was sent that was answered; or when the session began
+	looked   time.Duration // when the look that the state is from began
+	recorded bool          // whether the backend has the session
+	since    time.Duration // when that was first known
+}
+
+// trust returns how long after its last heartbeat a session may still count as alive
+// for everyone. Others drop it after Timeout by clocks that may be ahead of this
+// one: a lease has its Guard for that, which silence counts; without a lease, a
+// tenth of Timeout is kept.
+func (n *Node) trust() time.Duration {
+	if n.cfg.Agent != nil {
+		return n.cfg.Timeout
+	}
+	return n.cfg.Timeout - n.cfg.Timeout/10
+}
+
+// silence returns the time since the last heartbeat that counts was sent.
 func (n *Node) silence() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return time.Since(n.confirmed)
+	return n.silenceLocked()
 }
 
-// rotateIfSilent begins a new session if the others have dropped this one by now.
+func (n *Node) silenceLocked() time.Duration {
+	return n.clock.Monotonic() - max(n.times.heard, n.renewalSent())
+}
+
+// renewalSent is when the last confirmed renewal was sent, less the lease's Guard.
+// It comes from the lease's deadline, which counts from before the sending.
+func (n *Node) renewalSent() time.Duration {
+	if n.cfg.Agent == nil || n.ttl == 0 {
+		return 0
+	}
+	return n.clock.Monotonic() + n.cfg.Agent.Left() - n.ttl
+}
+
+// rotateIfSilent begins a new session if others may have dropped this one by now.
 // The agent asks for it too, before it sends the renewal that would end a silence:
 // a process that was frozen must not come back as who it was.
 func (n *Node) rotateIfSilent() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.err != nil || time.Since(n.confirmed) <= n.cfg.Timeout {
+	if n.err != nil || n.silenceLocked() <= n.trust() {
 		return nil
 	}
-	n.confirmed = time.Now() // of the new session, which has been silent for no time
 	return n.rotateLocked()
 }
 
@@ -40,18 +73,21 @@ func (n *Node) rotate() error {
 }
 
 func (n *Node) rotateLocked() error {
+	// The new session has been silent for no time, is not recorded and has seen nothing.
+	n.times = times{heard: n.clock.Monotonic()}
 	n.now.self.SessionID = newSession()
 	if n.cfg.Agent == nil {
 		return nil
 	}
-	err := n.cfg.Agent.SetMetadata(map[string]string{metaNode: n.cfg.NodeID, metaSession: n.now.self.SessionID, metaLeft: ""})
+	err := n.cfg.Agent.SetMetadata(map[string]string{metaNode: n.cfg.Name, metaSession: n.now.self.SessionID})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLease, err)
 	}
 	return nil
 }
 
-// renewal takes in what the lease says, if it is held.
+// renewal takes in what the lease says, if it is held and carries this session:
+// a node is recorded before it looks at the others.
 func (n *Node) renewal() error {
 	n.renewed = n.cfg.Agent.Renewed() // before the look, so that none is missed
 	l, err := n.cfg.Agent.Lease()
@@ -59,16 +95,29 @@ func (n *Node) renewal() error {
 		return err
 	}
 	n.mu.Lock()
-	n.confirmed = time.Now()
-	other := n.now.self.Number != NoNumber && (n.now.self.Number != l.NodeID || n.now.self.Version != l.Version)
-	n.now.self.Number, n.now.self.Version = l.NodeID, l.Version
+	defer n.mu.Unlock()
+	if n.err != nil {
+		return n.err
+	}
+	before := l.Predecessor()
+	n.clean = before != nil && before.Ended == protocol.EndReleased && before.Version == l.Version-1
+	n.ttl = l.TTL
+	other := n.now.self.NodeID != NoNodeID && (n.now.self.NodeID != l.NodeID || n.now.self.Version != l.Version)
+	n.now.self.NodeID, n.now.self.Version = l.NodeID, l.Version
 	n.now.self.Metadata = said(l.Metadata)
-	n.mu.Unlock()
-	if other { // another number is another incarnation
-		if err := n.rotate(); err != nil {
-			n.end(err)
+	// Two renewals that were sent further apart than the time-out had a silence
+	// between them, whenever this process was frozen. Another node ID is another
+	// incarnation.
+	sent := n.renewalSent()
+	if silent := n.times.recorded && sent-n.times.heard > n.trust(); silent || other {
+		if err := n.rotateLocked(); err != nil {
 			return err
 		}
 	}
+	if l.Metadata[metaSession] != n.now.self.SessionID {
+		n.cfg.Agent.RenewNow()
+		return errUnrecorded
+	}
+	n.times.heard = max(n.times.heard, sent)
 	return nil
 }

@@ -4,57 +4,104 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 )
 
-// State is who was alive as of one heartbeat of the observer. It never changes,
-// and the same members give the same state, in the same order: by session, the
-// oldest first. The zero State has nobody.
+// State holds the members that were alive as of one heartbeat of the observer. It never
+// changes, and the same members make the same state, in the same order: by session,
+// the oldest first. The zero State is empty.
 type State struct {
 	members []Member
+	heard   time.Time // the Heartbeat of members that have none
 }
 
 // newState orders members. The observer is alive, whatever the backend has heard:
-// the lease may still say the session before.
-func newState(self Member, members []Member) State {
-	all := make([]Member, 0, len(members)+1)
-	for _, m := range members {
-		if m.Key() != self.Key() {
+// the lease may still say the session before. What the backend says of the
+// observer's session is taken over. Members that are in order already, with the
+// observer among them, are not copied, and their sessions not compared: that would
+// take longer than all else in a cluster of ten thousands.
+func newState(self *Member, snap Snapshot) State {
+	if i, found := slices.BinarySearchFunc(snap.Members, self.SessionID, sessionOf); snap.ordered && found && snap.Members[i].Same(*self) {
+		*self = snap.Members[i]
+		if countOf(*self, snap.Members) == 1 {
+			return State{members: snap.Members}
+		}
+	}
+	all := make([]Member, 0, len(snap.Members)+1)
+	for _, m := range snap.Members {
+		if m.Same(*self) {
+			*self = m
+		} else if !sameNode(m, *self) {
 			all = append(all, m)
 		}
 	}
-	all = append(all, self)
-	slices.SortFunc(all, func(a, b Member) int { return strings.Compare(a.SessionID, b.SessionID) })
+	all = append(all, *self)
+	slices.SortFunc(all, bySession)
 	return State{members: slices.CompactFunc(all, Member.Same)}
 }
 
-// Len is how many members there are.
+func bySession(a, b Member) int { return strings.Compare(a.SessionID, b.SessionID) }
+
+func sessionOf(m Member, id string) int { return strings.Compare(m.SessionID, id) }
+
+// sameNode reports whether both have one Member.Key, without making it.
+func sameNode(a, b Member) bool {
+	return a.NodeID == b.NodeID && (a.NodeID != NoNodeID || a.Name == b.Name)
+}
+
+// countOf is how many sessions of the same node there are.
+func countOf(m Member, members []Member) (n int) {
+	for i := range members {
+		if members[i].NodeID == m.NodeID && sameNode(members[i], m) {
+			n++
+		}
+	}
+	return n
+}
+
+// sameSlice reports whether both are one slice, so that nothing has changed.
+func sameSlice(a, b []Member) bool {
+	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
+}
+
+// filled is a member for a caller, who may change it.
+func (s State) filled(m Member) Member {
+	if m = m.clone(); m.Heartbeat.IsZero() {
+		m.Heartbeat = s.heard
+	}
+	return m
+}
+
+// Len returns the number of members.
 func (s State) Len() int { return len(s.members) }
 
-// Members goes through the members, the oldest session first.
+// Members yields the members, the oldest session first.
 func (s State) Members() iter.Seq[Member] {
 	return func(yield func(Member) bool) {
 		for _, m := range s.members {
-			if !yield(m.clone()) {
+			if !yield(s.filled(m)) {
 				return
 			}
 		}
 	}
 }
 
-// Member finds a session.
+// Member returns the member with a session, and whether it is in the state.
 func (s State) Member(sessionID string) (Member, bool) {
-	i, found := slices.BinarySearchFunc(s.members, sessionID, func(m Member, id string) int { return strings.Compare(m.SessionID, id) })
+	i, found := slices.BinarySearchFunc(s.members, sessionID, sessionOf)
 	if !found {
 		return Member{}, false
 	}
-	return s.members[i].clone(), true
+	return s.filled(s.members[i]), true
 }
 
 // Equal reports whether both have the same members: the same sessions of the same
 // cluster. Heartbeat times and metadata do not count.
-func (s State) Equal(o State) bool { return slices.EqualFunc(s.members, o.members, Member.Same) }
+func (s State) Equal(o State) bool {
+	return sameSlice(s.members, o.members) || slices.EqualFunc(s.members, o.members, Member.Same)
+}
 
-// versions is what a member with this state knows.
+// versions returns the versions that a member with this state knows.
 func (s State) versions() Versions {
 	v := make(Versions, len(s.members))
 	for _, m := range s.members {

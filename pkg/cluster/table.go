@@ -31,31 +31,33 @@ type Table struct {
 
 var _ Coordinator = (*Table)(nil)
 
-// NewTable reads the table that the leases are in. A cluster's name is a pool's.
+// NewTable returns the backend on the table of the leases. A cluster's name is a
+// pool's.
 func NewTable(client lease.Client, table string) *Table {
 	return &Table{client: client, table: table, store: lease.NewDynamoDB(client, table), digests: map[string]*digest{}}
 }
 
-// Heartbeat implements [Coordinator].
-func (t *Table) Heartbeat(ctx context.Context, b Beat) ([]Member, error) {
-	if b.Self.Number == NoNumber {
-		if err := t.beat(ctx, b.Self); err != nil {
-			return nil, err
+// Heartbeat implements [Coordinator]. A digest that cannot be written fails no
+// heartbeat: it is a Warning.
+func (t *Table) Heartbeat(ctx context.Context, b Beat) (Snapshot, error) {
+	if b.Self.NodeID == NoNodeID {
+		if err := t.beat(ctx, b); err != nil {
+			return Snapshot{}, err
 		}
 	}
 	d := t.digestOf(b.Self)
 	if !b.Oldest {
-		members, fresh, err := d.read(ctx, b)
-		if fresh || err != nil {
-			return members, err
+		snap, ok, err := d.read(ctx, b)
+		if ok || err != nil {
+			return snap, err
 		}
 	}
 	now := time.Now()
 	members, err := t.all(ctx, b.Self.Cluster, now, b.Timeout)
 	if err != nil || !b.Oldest {
-		return members, err
+		return Snapshot{Members: members}, err
 	}
-	return members, d.write(ctx, b, members, now)
+	return Snapshot{Members: members, Warning: d.write(ctx, b, members, now)}, nil
 }
 
 // digestOf is what a member knows of the digest. A process has few members.
@@ -64,7 +66,7 @@ func (t *Table) digestOf(m Member) *digest {
 	defer t.mu.Unlock()
 	key := m.Cluster + "#" + m.Key()
 	if t.digests[key] == nil {
-		t.digests[key] = &digest{Table: t, partition: m.Cluster + "#digest"}
+		t.digests[key] = &digest{Table: t, partition: m.Cluster + "#digest", copies: 1}
 	}
 	return t.digests[key]
 }
@@ -84,7 +86,7 @@ func (t *Table) all(ctx context.Context, cluster string, now time.Time, timeout 
 		return nil, err
 	}
 	// Numbers are leased in the open groups only.
-	for group := range max(pool.OpenGroups, pool.ReservedLow/protocol.GroupSize+1) {
+	for group := range max(pool.OpenGroups, pool.ExcludeBelow/protocol.GroupSize+1) {
 		g, err := t.store.Group(ctx, cluster, group)
 		if err != nil {
 			return nil, err
@@ -98,21 +100,21 @@ func (t *Table) all(ctx context.Context, cluster string, now time.Time, timeout 
 	return members, nil
 }
 
-// MemberOf is the member that holds a lease, if its holder takes part in a
-// cluster. Whether its heartbeat is recent is the reader's to say.
+// MemberOf returns the member that holds a lease, if the holder takes part in a
+// cluster. The caller decides whether its heartbeat is recent.
 func MemberOf(l lease.Lease) (Member, bool) {
 	m := Member{
-		Cluster: l.Pool, NodeID: l.Metadata[metaNode], Number: l.NodeID, SessionID: l.Metadata[metaSession], Version: l.Version,
+		Cluster: l.Pool, Name: l.Metadata[metaNode], NodeID: l.NodeID, SessionID: l.Metadata[metaSession], Version: l.Version,
 		Heartbeat: l.ExpiresAt.Add(-l.TTL), Metadata: said(l.Metadata),
 	}
-	return m, l.Holder != "" && m.SessionID != "" && l.Metadata[metaLeft] == ""
+	return m, l.Holder != "" && m.SessionID != "" && m.check() == nil
 }
 
-// said is what the holder of a lease says of itself, without what a node adds.
+// said returns the metadata of a lease without the names that a node adds.
 func said(metadata map[string]string) map[string]string {
 	var rest map[string]string
 	for name, value := range metadata {
-		if name != metaNode && name != metaSession && name != metaLeft {
+		if name != metaNode && name != metaSession {
 			if rest == nil {
 				rest = map[string]string{}
 			}
@@ -122,34 +124,22 @@ func said(metadata map[string]string) map[string]string {
 	return rest
 }
 
-// Publish implements [Coordinator].
-func (t *Table) Publish(ctx context.Context, m Member, known Versions) error {
-	versions := attributes{}
-	for key, version := range known {
-		versions[key] = num(version)
-	}
-	_, err := t.update(ctx, m.Cluster+"#known", sortKey(m), "SET member_key = :key, known = :known", "", attributes{
-		":key": str(m.Key()), ":known": &types.AttributeValueMemberM{Value: versions},
-	})
-	return err
-}
-
-// Known implements [Coordinator].
-func (t *Table) Known(ctx context.Context, cluster string) (map[string]Versions, error) {
-	all := map[string]Versions{}
-	for item, err := range t.query(ctx, cluster+"#known") {
+// member reads one member's own item, strongly consistent.
+func (t *Table) member(ctx context.Context, m Member) (Member, bool, error) {
+	if m.NodeID == NoNodeID {
+		item, err := t.get(ctx, m.Cluster+"#node", sortKey(m), true)
 		if err != nil {
-			return nil, err
+			return Member{}, false, err
 		}
-		known := Versions{}
-		if m, ok := item["known"].(*types.AttributeValueMemberM); ok {
-			for key, version := range m.Value {
-				known[key] = number(version)
-			}
-		}
-		all[text(item["member_key"])] = known
+		now, ok := nodeOf(m.Cluster, item)
+		return now, ok, nil
 	}
-	return all, nil
+	l, err := t.store.Get(ctx, m.Cluster, m.NodeID)
+	if err != nil || l == nil {
+		return Member{}, false, err
+	}
+	now, ok := MemberOf(*l)
+	return now, ok, nil
 }
 
 type attributes = map[string]types.AttributeValue
@@ -179,8 +169,16 @@ func (t *Table) query(ctx context.Context, partition string) func(func(attribute
 	}
 }
 
-// update does one UpdateItem and gives the item after it, nil if the condition
-// refused it.
+func (t *Table) get(ctx context.Context, partition string, node int64, strong bool) (attributes, error) {
+	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.table, Key: key(partition, node), ConsistentRead: aws.Bool(strong)})
+	if err != nil {
+		return nil, fmt.Errorf("cluster: GetItem of %s %d in table %q: %w", partition, node, t.table, err)
+	}
+	return out.Item, nil
+}
+
+// update does one UpdateItem and returns the item after it, nil if the condition
+// refused.
 func (t *Table) update(ctx context.Context, partition string, node int64, set, onlyIf string, values attributes) (attributes, error) {
 	in := &dynamodb.UpdateItemInput{
 		TableName: &t.table, Key: key(partition, node), UpdateExpression: &set, ExpressionAttributeValues: values, ReturnValues: types.ReturnValueAllNew,

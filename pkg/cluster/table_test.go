@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -28,11 +28,11 @@ func TestHeartbeatIsTheRenewal(t *testing.T) {
 		fixture.Wait(2 * settled)
 		for _, n := range nodes {
 			if names(n.State()) != "a b c" || leader(n) != "a" {
-				t.Errorf("%s sees %q led by %s", n.Self().NodeID, names(n.State()), leader(n))
+				t.Errorf("%s sees %q led by %s", n.Self().Name, names(n.State()), leader(n))
 			}
 		}
 		m, _ := nodes[0].State().Member(nodes[2].Self().SessionID)
-		if l := nodes[2].Self(); m.Number != l.Number || m.Number < 0 || m.Version != 1 || time.Since(m.Heartbeat) > 2*timeout {
+		if l := nodes[2].Self(); m.NodeID != l.NodeID || m.NodeID < 0 || m.Version != 1 || time.Since(m.Heartbeat) > 2*timeout {
 			t.Errorf("%+v, c is %+v", m, l)
 		}
 		for _, call := range []string{"UpdateItem", "GetItem", "Query"} {
@@ -42,7 +42,8 @@ func TestHeartbeatIsTheRenewal(t *testing.T) {
 		fixture.Wait(time.Minute)
 		renewed := int(renewals(t, tab, nodes[2]) - began)
 		writes, reads, queries := tab.count("c UpdateItem"), tab.count("c GetItem"), tab.count("c Query")
-		if renewed < 10 || writes != renewed || reads != renewed || queries != 0 {
+		// And the leader's own item, every second time-out.
+		if renewed < 10 || writes != renewed || reads < renewed || reads > renewed+3 || queries != 0 {
 			t.Errorf("in a minute %d renewals, %d writes, %d reads of one item, %d queries", renewed, writes, reads, queries)
 		}
 	})
@@ -51,7 +52,7 @@ func TestHeartbeatIsTheRenewal(t *testing.T) {
 // renewals is how many renewals a node's lease had.
 func renewals(t *testing.T, tab *table, n *cluster.Node) int64 {
 	t.Helper()
-	l, err := lease.NewDynamoDB(tab.client(""), tab.name).Get(t.Context(), "orders", n.Self().Number)
+	l, err := lease.NewDynamoDB(tab.client(""), tab.name).Get(t.Context(), "orders", n.Self().NodeID)
 	if err != nil || l == nil {
 		t.Fatal(l, err)
 	}
@@ -133,7 +134,7 @@ func mustLease(t *testing.T, a *lease.Agent) lease.Lease {
 	return l
 }
 
-// Who gives the lease back is dropped at the next look; who loses it is down.
+// A member that releases its lease is dropped at the next look; one that loses it is down.
 func TestEndOfTheLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -184,7 +185,7 @@ func TestStaleDigest(t *testing.T) {
 		fixture.Wait(2*timeout + settled)
 		for _, n := range rest {
 			if names(n.State()) != "b c d" || leader(n) != "b" {
-				t.Errorf("%s sees %q led by %s", n.Self().NodeID, names(n.State()), leader(n))
+				t.Errorf("%s sees %q led by %s", n.Self().Name, names(n.State()), leader(n))
 			}
 		}
 		fixture.Wait(settled)
@@ -210,7 +211,7 @@ func TestNodesWithoutLeases(t *testing.T) {
 		b := join(t, cluster.NewTable(tab.client("b"), tab.name), "b", func(c *cluster.Config) { c.Metadata = map[string]string{"zone": "1"} })
 		fixture.Wait(2 * settled)
 		m, ok := a.State().Member(b.Self().SessionID)
-		if !a.State().Equal(b.State()) || !ok || m.Number != cluster.NoNumber || m.Metadata["zone"] != "1" {
+		if !a.State().Equal(b.State()) || !ok || m.NodeID != cluster.NoNodeID || m.Metadata["zone"] != "1" {
 			t.Errorf("a sees %q, b %q; b is %+v", names(a.State()), names(b.State()), m)
 		}
 	})
@@ -271,12 +272,12 @@ func TestAnotherNumber(t *testing.T) {
 		fixture.Wait(settled)
 		before := b.Self()
 		store := lease.NewDynamoDB(tab.client(""), tab.name)
-		if _, err := store.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: before.Number}, Version: before.Version}); err != nil {
+		if _, err := store.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: before.NodeID}, Version: before.Version}); err != nil {
 			t.Fatal(err)
 		}
 		fixture.Wait(2 * settled)
 		after := b.Self()
-		if after.Number == before.Number || after.SessionID == before.SessionID || names(a.State()) != "a b" || !a.State().Equal(b.State()) {
+		if after.NodeID == before.NodeID || after.SessionID == before.SessionID || names(a.State()) != "a b" || !a.State().Equal(b.State()) {
 			t.Errorf("was %+v, is %+v; a sees %q", before, after, names(a.State()))
 		}
 	})

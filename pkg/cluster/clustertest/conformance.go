@@ -3,6 +3,7 @@ package clustertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,7 +20,8 @@ import (
 // Backend is a coordinator under test.
 type Backend struct {
 	cluster.Coordinator
-	// Age makes every heartbeat that was recorded look older, so that no test has to wait.
+	// Age makes every heartbeat and publication that was recorded look older, so that
+	// no test has to wait.
 	Age func(t *testing.T, by time.Duration)
 }
 
@@ -34,18 +36,27 @@ func Conformance(t *testing.T, open func(t *testing.T) Backend) {
 		"a new session replaces the old":    newSession,
 		"expire forgets the silent":         expire,
 		"known versions":                    known,
+		"a late publication":                latePublication,
+		"known versions are forgotten":      forgetKnown,
+		"an older lease's heartbeat":        olderLease,
 		"many at once":                      manyAtOnce,
 		"a canceled heartbeat is an error":  canceled,
 		"an observer's time-out is its own": ownTimeout,
 	} {
-		t.Run(name, func(t *testing.T) { run(t, open(t)) })
+		t.Run(name, func(t *testing.T) {
+			b := open(t)
+			if b.Coordinator == nil || b.Age == nil {
+				t.Fatal("clustertest: a Backend needs a Coordinator, and Age: without it every case would have to wait for real time-outs")
+			}
+			run(t, b)
+		})
 	}
 }
 
 // node is a member without a lease.
 func node(clusterName, name string) cluster.Member {
 	return cluster.Member{
-		Cluster: clusterName, NodeID: name, Number: cluster.NoNumber, SessionID: uuid.Must(uuid.NewV7()).String(),
+		Cluster: clusterName, Name: name, NodeID: cluster.NoNodeID, SessionID: uuid.Must(uuid.NewV7()).String(),
 		Metadata: map[string]string{"zone": "a", "address": name + ":80"},
 	}
 }
@@ -53,16 +64,19 @@ func node(clusterName, name string) cluster.Member {
 // beat lets a member heartbeat, and gives what it saw, by node ID.
 func beat(t *testing.T, b Backend, m cluster.Member) map[string]cluster.Member {
 	t.Helper()
-	members, err := b.Heartbeat(t.Context(), cluster.Beat{Self: m, Timeout: timeout})
-	if err != nil {
-		t.Fatal(err)
+	snap, err := b.Heartbeat(t.Context(), cluster.Beat{Self: m, At: time.Now(), Timeout: timeout})
+	if err != nil || snap.Warning != nil {
+		t.Fatal(err, snap.Warning)
 	}
 	seen := map[string]cluster.Member{}
-	for _, m := range members {
-		if _, twice := seen[m.NodeID]; twice {
-			t.Fatalf("%s is there twice: %+v", m.NodeID, members)
+	for _, m := range snap.Members {
+		if _, twice := seen[m.Name]; twice {
+			t.Fatalf("%s is there twice: %+v", m.Name, snap.Members)
 		}
-		seen[m.NodeID] = m
+		if m.Heartbeat.IsZero() {
+			m.Heartbeat = snap.Heard
+		}
+		seen[m.Name] = m
 	}
 	return seen
 }
@@ -82,7 +96,7 @@ func seeEachOther(t *testing.T, b Backend) {
 		t.Errorf("its heartbeat was %v ago", age)
 	}
 	got.Heartbeat = time.Time{}
-	if want := c; !got.Same(want) || got.NodeID != want.NodeID || got.Number != want.Number || got.Version != 1 || !maps.Equal(got.Metadata, want.Metadata) {
+	if want := c; !got.Same(want) || got.Name != want.Name || got.NodeID != want.NodeID || got.Version != 1 || !maps.Equal(got.Metadata, want.Metadata) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -105,8 +119,16 @@ func silence(t *testing.T, b Backend) {
 	if seen := beat(t, b, c); names(seen) != "c" {
 		t.Errorf("after the time-out: %q", names(seen))
 	}
-	beat(t, b, a)
-	if seen := beat(t, b, c); names(seen) != "a c" || !seen["a"].Same(a) {
+	// Others have dropped it, and may have acted on that: it comes back as another.
+	if _, err := b.Heartbeat(t.Context(), cluster.Beat{Self: a, At: time.Now(), Timeout: timeout}); !errors.Is(err, cluster.ErrDropped) {
+		t.Errorf("the heartbeat of a dropped session: got %v, want ErrDropped", err)
+	}
+	if seen := beat(t, b, c); names(seen) != "c" {
+		t.Errorf("after it was refused: %q, want c", names(seen))
+	}
+	again := node("c", "a")
+	beat(t, b, again)
+	if seen := beat(t, b, c); names(seen) != "a c" || !seen["a"].Same(again) {
 		t.Errorf("after it came back: %+v", seen)
 	}
 }
@@ -131,15 +153,66 @@ func expire(t *testing.T, b Backend) {
 	if err := b.Expire(t.Context(), "c", 5*timeout); err != nil {
 		t.Fatal(err)
 	}
-	members, err := b.Heartbeat(t.Context(), cluster.Beat{Self: c, Timeout: 1000 * timeout})
-	if err != nil || len(members) != 1 || !members[0].Same(c) {
-		t.Errorf("%+v, %v", members, err)
+	snap, err := b.Heartbeat(t.Context(), cluster.Beat{Self: c, At: time.Now(), Timeout: 1000 * timeout})
+	if err != nil || len(snap.Members) != 1 || !snap.Members[0].Same(c) {
+		t.Errorf("%+v, %v", snap, err)
+	}
+}
+
+// A heartbeat of an older lease that arrives late replaces nothing. (Backends that
+// read the leases themselves record no such heartbeat.)
+func olderLease(t *testing.T, b Backend) {
+	leased := cluster.Member{Cluster: "c", Name: "a", NodeID: 7, SessionID: "new", Version: 9}
+	late := cluster.Member{Cluster: "c", Name: "b", NodeID: 7, SessionID: "old", Version: 8}
+	beat(t, b, leased)
+	if _, err := b.Heartbeat(t.Context(), cluster.Beat{Self: late, At: time.Now(), Timeout: timeout}); err != nil && !errors.Is(err, cluster.ErrDropped) {
+		t.Errorf("the heartbeat of an older lease: got %v, want ErrDropped", err)
+	}
+	if got, ok := beat(t, b, node("c", "reader"))["b"]; ok {
+		t.Errorf("the older lease is alive: %+v", got)
+	}
+}
+
+// What was published late replaces nothing that is newer.
+func latePublication(t *testing.T, b Backend) {
+	m := node("c", "a")
+	for _, p := range []struct{ version, revision int64 }{{2, 5}, {2, 4}, {2, 5}, {1, 9}, {3, 1}, {2, 6}} {
+		m.Version = p.version
+		if err := b.Publish(t.Context(), m, p.revision, cluster.Versions{"7": 100*p.version + p.revision}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := b.Known(t.Context(), "c")
+	if err != nil || all["@a"]["7"] != 301 {
+		t.Errorf("%v, %v, want what version 3 published", all, err)
+	}
+}
+
+// What a member knew is forgotten with the member, and what one that lives knows is
+// not, however long ago it said so.
+func forgetKnown(t *testing.T, b Backend) {
+	gone, here := node("c", "gone"), node("c", "here")
+	for _, m := range []cluster.Member{gone, here} {
+		beat(t, b, m)
+		if err := b.Publish(t.Context(), m, 1, cluster.Versions{"7": 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Age(t, 10*timeout)
+	here.SessionID = uuid.Must(uuid.NewV7()).String()
+	beat(t, b, here)
+	if err := b.Expire(t.Context(), "c", 5*timeout); err != nil {
+		t.Fatal(err)
+	}
+	all, err := b.Known(t.Context(), "c")
+	if err != nil || all["@gone"] != nil || all["@here"] == nil {
+		t.Errorf("%v, %v, want what \"here\" knows", all, err)
 	}
 }
 
 func known(t *testing.T, b Backend) {
 	a, c := node("c", "a"), node("c", "c")
-	numbered := cluster.Member{Cluster: "c", NodeID: "n", Number: 7, SessionID: "s", Version: 3}
+	numbered := cluster.Member{Cluster: "c", Name: "n", NodeID: 7, SessionID: "s", Version: 3}
 	if all, err := b.Known(t.Context(), "c"); err != nil || len(all) != 0 {
 		t.Fatal(all, err)
 	}
@@ -147,10 +220,11 @@ func known(t *testing.T, b Backend) {
 		"@a": {"@a": 1, "@c": 2}, "@c": {"@c": 2, "7": 3}, "7": {"7": 3},
 	}
 	for _, p := range []struct {
-		m     cluster.Member
-		known cluster.Versions
-	}{{a, cluster.Versions{"@old": 9}}, {a, want["@a"]}, {c, want["@c"]}, {numbered, want["7"]}, {node("other", "a"), cluster.Versions{"@a": 5}}} {
-		if err := b.Publish(t.Context(), p.m, p.known); err != nil {
+		m        cluster.Member
+		revision int64
+		known    cluster.Versions
+	}{{a, 1, cluster.Versions{"@old": 9}}, {a, 2, want["@a"]}, {c, 1, want["@c"]}, {numbered, 1, want["7"]}, {node("other", "a"), 1, cluster.Versions{"@a": 5}}} {
+		if err := b.Publish(t.Context(), p.m, p.revision, p.known); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,9 +240,9 @@ func manyAtOnce(t *testing.T, b Backend) {
 		m := node("c", fmt.Sprint("node ", i))
 		wg.Go(func() {
 			for range 3 {
-				members, err := b.Heartbeat(t.Context(), cluster.Beat{Self: m, Timeout: timeout})
-				if err != nil || !slices.ContainsFunc(members, m.Same) {
-					t.Errorf("%s is not among %d members, %v", m.NodeID, len(members), err)
+				snap, err := b.Heartbeat(t.Context(), cluster.Beat{Self: m, At: time.Now(), Timeout: timeout})
+				if err != nil || !slices.ContainsFunc(snap.Members, m.Same) {
+					t.Errorf("%s is not among %d members, %v", m.Name, len(snap.Members), err)
 				}
 			}
 		})
@@ -182,16 +256,16 @@ func manyAtOnce(t *testing.T, b Backend) {
 func canceled(t *testing.T, b Backend) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if members, err := b.Heartbeat(ctx, cluster.Beat{Self: node("c", "a"), Timeout: timeout}); err == nil {
-		t.Errorf("no error, %+v", members)
+	if snap, err := b.Heartbeat(ctx, cluster.Beat{Self: node("c", "a"), At: time.Now(), Timeout: timeout}); err == nil {
+		t.Errorf("no error, %+v", snap)
 	}
 }
 
 func ownTimeout(t *testing.T, b Backend) {
 	beat(t, b, node("c", "a"))
 	b.Age(t, 2*timeout)
-	members, err := b.Heartbeat(t.Context(), cluster.Beat{Self: node("c", "c"), Timeout: 3 * timeout})
-	if err != nil || len(members) != 2 {
-		t.Errorf("%+v, %v", members, err)
+	snap, err := b.Heartbeat(t.Context(), cluster.Beat{Self: node("c", "c"), At: time.Now(), Timeout: 3 * timeout})
+	if err != nil || len(snap.Members) != 2 {
+		t.Errorf("%+v, %v", snap, err)
 	}
 }

@@ -23,12 +23,12 @@ func Example() {
 	if _, err := db.Exec(ctx, pgcoordinator.Schema); err != nil {
 		log.Fatal(err)
 	}
-	node, err := cluster.Start(ctx, cluster.Config{Cluster: "orders", NodeID: "order-service-1", Coordinator: pgcoordinator.New(db)})
+	node, err := cluster.Start(ctx, cluster.Config{Cluster: "orders", Name: "order-service-1", Coordinator: pgcoordinator.New(db)})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer node.Close()
 	for m := range node.State().Members() {
-		fmt.Println(m.NodeID)
+		fmt.Println(m.Name)
 	}
 }

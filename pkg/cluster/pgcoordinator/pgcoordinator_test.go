@@ -3,15 +3,17 @@
 package pgcoordinator_test
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/nodelease/nodelease/internal/postgrestest"
+	"github.com/nodelease/nodelease/internal/testkit/postgrestest"
 	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
 	"github.com/nodelease/nodelease/pkg/cluster/pgcoordinator"
@@ -20,7 +22,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
 func TestPostgreSQL(t *testing.T) {
-	db, err := pgxpool.New(t.Context(), postgrestest.Start(t))
+	db, err := pgxpool.New(t.Context(), postgrestest.Start(t)+"&pool_max_conns=16")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,27 +33,49 @@ func TestPostgreSQL(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	exec(t, pgcoordinator.Schema)
-	exec(t, pgcoordinator.Schema) // whoever comes second finds the tables there
+	t.Run("schema by a fleet", func(t *testing.T) { schemaByAFleet(t, db) })
 	t.Run("conformance", func(t *testing.T) {
 		clustertest.Conformance(t, func(t *testing.T) clustertest.Backend {
 			exec(t, "TRUNCATE nodelease_members, nodelease_known")
 			return clustertest.Backend{Coordinator: pgcoordinator.New(db), Age: func(t *testing.T, by time.Duration) {
 				exec(t, "UPDATE nodelease_members SET heartbeat = heartbeat - $1::interval", by)
+				exec(t, "UPDATE nodelease_known SET published_at = published_at - $1::interval", by)
 			}}
 		})
 	})
 	t.Run("a lease's number and version", func(t *testing.T) {
-		m := cluster.Member{Cluster: "leased", NodeID: "a", Number: 7, SessionID: "s", Version: 3}
+		m := cluster.Member{Cluster: "leased", Name: "a", NodeID: 7, SessionID: "s", Version: 3}
 		for _, version := range []int64{3, 9} {
 			m.Version = version
-			got, err := pgcoordinator.New(db).Heartbeat(t.Context(), cluster.Beat{Self: m, Timeout: time.Minute})
-			if err != nil || len(got) != 1 || got[0].Number != 7 || got[0].Version != version {
-				t.Errorf("%+v, %v", got, err)
+			snap, err := pgcoordinator.New(db).Heartbeat(t.Context(), cluster.Beat{Self: m, Timeout: time.Minute})
+			if got := snap.Members; err != nil || len(got) != 1 || got[0].NodeID != 7 || got[0].Version != version {
+				t.Errorf("%+v, %v, want version %d", got, err, version)
 			}
+		}
+		m.Version = 8 // of the holder before, and late
+		if snap, err := pgcoordinator.New(db).Heartbeat(t.Context(), cluster.Beat{Self: m, Timeout: time.Minute}); !errors.Is(err, cluster.ErrDropped) {
+			t.Errorf("the heartbeat of an older lease: got %+v, %v, want ErrDropped", snap, err)
 		}
 	})
 	t.Run("nodes", func(t *testing.T) { nodes(t, pgcoordinator.New(db)) })
+}
+
+// A fleet runs Schema at its first start, all at once.
+func schemaByAFleet(t *testing.T, db *pgxpool.Pool) {
+	for range 5 {
+		if _, err := db.Exec(t.Context(), "DROP TABLE IF EXISTS nodelease_members, nodelease_known"); err != nil {
+			t.Fatal(err)
+		}
+		var fleet sync.WaitGroup
+		for range 16 {
+			fleet.Go(func() {
+				if _, err := db.Exec(t.Context(), pgcoordinator.Schema); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		fleet.Wait()
+	}
 }
 
 // Real nodes on the real server: all see all, and each is told so.
@@ -60,7 +84,7 @@ func nodes(t *testing.T, c cluster.Coordinator) {
 	all := make(chan string, count)
 	for i := range count {
 		n, err := cluster.Start(t.Context(), cluster.Config{
-			Cluster: "nodes", NodeID: fmt.Sprint("node ", i), Coordinator: c, Every: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+			Cluster: "nodes", Name: fmt.Sprint("node ", i), Coordinator: c, Every: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +94,7 @@ func nodes(t *testing.T, c cluster.Coordinator) {
 			for e := range n.Changes(t.Context()) {
 				if e.State.Len() == count {
 					leader, _ := cluster.LowestSession(e.State)
-					all <- leader.NodeID
+					all <- leader.Name
 					return
 				}
 			}

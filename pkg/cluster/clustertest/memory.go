@@ -1,0 +1,117 @@
+package clustertest
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
+)
+
+// Memory is a [cluster.Coordinator] in memory, for tests of programs that use a
+// cluster.
+type Memory struct {
+	mu    sync.Mutex
+	alive map[string]map[string]cluster.Member // by cluster and cluster.Member.Key
+	known map[string]map[string]publication
+}
+
+// publication is what a member published last.
+type publication struct {
+	version, revision int64
+	known             cluster.Versions
+}
+
+var _ cluster.Coordinator = (*Memory)(nil)
+
+// NewMemory returns an empty one.
+func NewMemory() *Memory {
+	return &Memory{alive: map[string]map[string]cluster.Member{}, known: map[string]map[string]publication{}}
+}
+
+// Heartbeat implements [cluster.Coordinator].
+func (c *Memory) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
+	if err := ctx.Err(); err != nil {
+		return cluster.Snapshot{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := b.Self
+	m.Metadata = maps.Clone(m.Metadata)
+	all := c.alive[m.Cluster]
+	if all == nil {
+		all = map[string]cluster.Member{}
+		c.alive[m.Cluster] = all
+	}
+	m.Heartbeat = time.Now()
+	before := all[m.Key()]
+	if before.Same(m) && before.Heartbeat.Before(m.Heartbeat.Add(-b.Timeout)) || m.NodeID != cluster.NoNodeID && m.Version < before.Version {
+		return cluster.Snapshot{}, cluster.ErrDropped
+	}
+	if m.NodeID == cluster.NoNodeID {
+		if m.Version = before.Version; before.SessionID != m.SessionID {
+			m.Version++
+		}
+	}
+	all[m.Key()] = m
+	oldest := m.Heartbeat.Add(-b.Timeout)
+	members := make([]cluster.Member, 0, len(all))
+	for _, o := range all {
+		if !o.Heartbeat.Before(oldest) {
+			members = append(members, o)
+		}
+	}
+	return cluster.Snapshot{Members: members}, nil
+}
+
+// Expire implements [cluster.Coordinator].
+func (c *Memory) Expire(ctx context.Context, clusterName string, age time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	oldest := time.Now().Add(-age)
+	maps.DeleteFunc(c.alive[clusterName], func(key string, m cluster.Member) bool {
+		expired := m.Heartbeat.Before(oldest)
+		if expired {
+			delete(c.known[clusterName], key)
+		}
+		return expired
+	})
+	return ctx.Err()
+}
+
+// Publish implements [cluster.Coordinator].
+func (c *Memory) Publish(ctx context.Context, m cluster.Member, revision int64, known cluster.Versions) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known[m.Cluster] == nil {
+		c.known[m.Cluster] = map[string]publication{}
+	}
+	if now, ok := c.known[m.Cluster][m.Key()]; !ok || now.version < m.Version || now.version == m.Version && now.revision < revision {
+		c.known[m.Cluster][m.Key()] = publication{m.Version, revision, maps.Clone(known)}
+	}
+	return ctx.Err()
+}
+
+// Known implements [cluster.Coordinator].
+func (c *Memory) Known(ctx context.Context, clusterName string) (map[string]cluster.Versions, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := map[string]cluster.Versions{}
+	for key, p := range c.known[clusterName] {
+		all[key] = p.known // replaced, never changed
+	}
+	return all, ctx.Err()
+}
+
+// Age makes every heartbeat look older.
+func (c *Memory) Age(by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, all := range c.alive {
+		for key, m := range all {
+			m.Heartbeat = m.Heartbeat.Add(-by)
+			all[key] = m
+		}
+	}
+}

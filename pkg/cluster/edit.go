@@ -1,0 +1,71 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// edit is one change of an ordered list of members: the session is taken out, or
+// put in, or replaced.
+type edit struct {
+	session string
+	member  *Member // nil: it goes
+}
+
+// diff returns the edits that lead from one ordered list to another.
+func diff(from, to []Member) (edits []edit) {
+	for i, j := 0, 0; i < len(from) || j < len(to); {
+		switch {
+		case j == len(to) || i < len(from) && from[i].SessionID < to[j].SessionID:
+			edits = append(edits, edit{from[i].SessionID, nil})
+			i++
+		case i == len(from) || from[i].SessionID > to[j].SessionID:
+			edits = append(edits, edit{to[j].SessionID, &to[j]})
+			j++
+		default:
+			if !equal(from[i], to[j]) {
+				edits = append(edits, edit{to[j].SessionID, &to[j]})
+			}
+			i, j = i+1, j+1
+		}
+	}
+	return edits
+}
+
+// equal reports whether two members of one session have the same content.
+func equal(a, b Member) bool {
+	return a.Name == b.Name && a.NodeID == b.NodeID && a.Version == b.Version && maps.Equal(a.Metadata, b.Metadata)
+}
+
+// patch returns the list with edits made: a new one, since readers have the old,
+// and the same one if there are none. A session that goes in one place and comes in
+// another is there afterwards.
+func patch(all []Member, edits []edit) []Member {
+	if len(edits) == 0 {
+		return all
+	}
+	slices.SortStableFunc(edits, func(a, b edit) int {
+		if c := strings.Compare(a.session, b.session); c != 0 || (a.member == nil) == (b.member == nil) {
+			return c
+		} else if a.member == nil {
+			return -1 // goes, and then comes
+		}
+		return 1
+	})
+	out := make([]Member, 0, len(all)+len(edits))
+	for _, e := range edits {
+		i, found := slices.BinarySearchFunc(all, e.session, sessionOf)
+		out = append(out, all[:i]...)
+		if all = all[i:]; found {
+			all = all[1:]
+		}
+		if e.member != nil {
+			if n := len(out); n > 0 && out[n-1].SessionID == e.session {
+				out = out[:n-1] // two parts have it
+			}
+			out = append(out, *e.member)
+		}
+	}
+	return append(out, all...)
+}

@@ -1,0 +1,410 @@
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// backends start nodes on each backend, with leases and without.
+func backends(t *testing.T, test func(t *testing.T, start func(name string) *cluster.Node)) {
+	for name, open := range map[string]func(t *testing.T) func(name string) *cluster.Node{
+		"memory": func(t *testing.T) func(string) *cluster.Node {
+			c := clustertest.NewMemory()
+			return func(name string) *cluster.Node { return join(t, c, name) }
+		},
+		"table": func(t *testing.T) func(string) *cluster.Node {
+			tab := newTable(t, 0)
+			return func(name string) *cluster.Node { return join(t, cluster.NewTable(tab.client(name), tab.name), name) }
+		},
+		"leases": func(t *testing.T) func(string) *cluster.Node {
+			tab := newTable(t, 32)
+			return func(name string) *cluster.Node {
+				_, n := tab.leased(t, name)
+				return n
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { fixture.Virtual(t, func(t *testing.T) { test(t, open(t)) }) })
+	}
+}
+
+// When Start returns, the node is recorded: who looks from then on sees it. So of
+// eight that start at once one believes that it leads, after a time-out, and before
+// that nobody does.
+func TestRecordedBeforeItLooks(t *testing.T) {
+	backends(t, func(t *testing.T, start func(name string) *cluster.Node) {
+		began := time.Now()
+		first := start("first")
+		if late := start("late"); late.State().Len() != 2 || names(late.State()) != "first late" {
+			t.Errorf("late sees %q, want first and itself", names(late.State()))
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("two starts took %v, want no heartbeat's time", took)
+		}
+		nodes := []*cluster.Node{first}
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for i := range 7 {
+			wg.Go(func() {
+				n := start(fmt.Sprint("node ", i))
+				mu.Lock()
+				defer mu.Unlock()
+				nodes = append(nodes, n)
+			})
+		}
+		wg.Wait()
+		for range 10 * 60 {
+			var leaders []string
+			for _, n := range nodes {
+				if m, ok := n.Leader(); ok && m.Same(n.Self()) {
+					leaders = append(leaders, m.Name)
+				}
+			}
+			since := time.Since(began)
+			if len(leaders) > 1 || len(leaders) > 0 && since < timeout || len(leaders) == 0 && since > settled+time.Second {
+				t.Fatalf("%v after the start %q believe that they lead", since, leaders)
+			}
+			fixture.Wait(100 * time.Millisecond)
+		}
+	})
+}
+
+// frozen delays heartbeats: the request is done at once or at the end, the answer
+// comes at the end, and no context hurries it, as in a process that was stopped.
+type frozen struct {
+	cluster.Coordinator
+	mu     sync.Mutex
+	before time.Duration
+	after  time.Duration
+	began  chan struct{} // closed by the next heartbeat
+}
+
+func (f *frozen) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
+	f.mu.Lock()
+	before, after := f.before, f.after
+	f.before, f.after = 0, 0
+	if f.began != nil && after > 0 {
+		close(f.began)
+		f.began = nil
+	}
+	f.mu.Unlock()
+	time.Sleep(before) // virtual
+	snap, err := f.Coordinator.Heartbeat(context.WithoutCancel(ctx), b)
+	time.Sleep(after) // virtual
+	return snap, err
+}
+
+// A process that was stopped for longer than the time-out, before or after its
+// heartbeat arrived, comes back as another session, and never leads as the old one.
+func TestStoppedProcessComesBackAsAnother(t *testing.T) {
+	for name, set := range map[string]func(*frozen){
+		"before the heartbeat arrived": func(f *frozen) { f.before = 4 * timeout },
+		"after it":                     func(f *frozen) { f.after = 4 * timeout },
+	} {
+		t.Run(name, func(t *testing.T) {
+			backendsFor(t, func(t *testing.T, shared cluster.Coordinator) {
+				link := &frozen{Coordinator: shared}
+				a := join(t, link, "a")
+				fixture.Wait(time.Second)
+				b := join(t, shared, "b")
+				fixture.Wait(2 * settled)
+				before := a.Self().SessionID
+				if leader(a) != "a" || leader(b) != "a" {
+					t.Fatalf("a says that %s leads, b that %s does", leader(a), leader(b))
+				}
+				link.mu.Lock()
+				set(link)
+				link.mu.Unlock()
+				fixture.Wait(2*timeout + timeout/2) // it is stopped at its next heartbeat, and b has dropped it
+				for range 10 * 75 {
+					if m, ok := a.Leader(); ok && m.SessionID == before {
+						t.Fatalf("a leads as the session that was dropped")
+					}
+					if _, there := b.State().Member(before); there {
+						t.Fatalf("b sees the dropped session: %q", names(b.State()))
+					}
+					fixture.Wait(100 * time.Millisecond)
+				}
+				if a.Self().SessionID == before || leader(b) != "b" || leader(a) != "b" || names(b.State()) != "b a" {
+					t.Errorf("a is %+v; b sees %q led by %s", a.Self(), names(b.State()), leader(b))
+				}
+			})
+		})
+	}
+}
+
+// Silence counts from when a heartbeat was sent, not from its answer.
+func TestSilenceCountsFromTheSending(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		away := &network{Coordinator: clustertest.NewMemory()}
+		link := &frozen{Coordinator: away}
+		a := join(t, link, "a")
+		fixture.Wait(2 * settled)
+		link.mu.Lock()
+		began := make(chan struct{})
+		link.after, link.began = 10*time.Second, began
+		link.mu.Unlock()
+		<-began
+		fixture.Wait(10*time.Second - time.Millisecond)
+		away.set(true, nil)                                 // the answer comes, and then nothing more
+		fixture.Wait(timeout - timeout/10 - 10*time.Second) // 13.5 s after the sending
+		if leader(a) != "a" {
+			t.Errorf("inside of the time-out %q leads, want a", leader(a))
+		}
+		fixture.Wait(time.Second)
+		if leader(a) != "" {
+			t.Errorf("%q leads 14.5 s after its last heartbeat was sent", leader(a))
+		}
+	})
+}
+
+// backendsFor runs a test on the coordinators that record heartbeats.
+func backendsFor(t *testing.T, test func(t *testing.T, c cluster.Coordinator)) {
+	t.Run("memory", func(t *testing.T) { fixture.Virtual(t, func(t *testing.T) { test(t, clustertest.NewMemory()) }) })
+	t.Run("table", func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
+			tab := newTable(t, 0)
+			test(t, cluster.NewTable(tab.client("table"), tab.name))
+		})
+	})
+}
+
+// With a lease, silence counts from when the last renewal was sent, less the Guard:
+// one whose answer came late gives a dropped session no time.
+func TestLateRenewalEndsNoSilence(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		_, a := tab.leased(t, "a")
+		fixture.Wait(time.Second)
+		_, b := tab.leased(t, "b")
+		fixture.Wait(2 * settled)
+		before := a.Self().SessionID
+		tab.setAway("a", true) // renewals are sent, and no answer comes
+		fixture.Wait(timeout)
+		if m, ok := a.Leader(); ok && m.Same(a.Self()) {
+			t.Errorf("a leads %v after its last renewal", timeout)
+		}
+		tab.setAway("a", false)
+		fixture.Wait(settled)
+		if a.Self().SessionID == before || leader(b) != "b" || names(b.State()) != "b a" {
+			t.Errorf("a is still %s; b sees %q led by %s", before, names(b.State()), leader(b))
+		}
+	})
+}
+
+// A node whose listener failed is gone for the others, also where task and metadata
+// have all of the 512 bytes.
+func TestFailedNodeIsGoneWhateverItsMetadata(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		_, a := tab.leased(t, "a")
+		client := tab.client("b")
+		// What the node adds: its name and session, and their names.
+		room := 512 - len("task") - len("node"+"b"+"session_id") - 36
+		agent, err := lease.Start(t.Context(), lease.Config{
+			Store: lease.NewDynamoDB(client, tab.name), Pool: "orders", Task: "task", Logger: silent,
+			Metadata: map[string]string{"x": strings.Repeat("y", room-1)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer agent.Close()
+		fail := make(chan struct{})
+		b := join(t, cluster.NewTable(client, tab.name), "b", func(c *cluster.Config) {
+			c.Agent = agent
+			c.Listeners = []cluster.Listener{func(context.Context, cluster.Event) error { <-fail; return errors.New("no disk") }}
+		})
+		fixture.Wait(settled)
+		if names(a.State()) != "a b" {
+			t.Fatalf("a sees %q", names(a.State()))
+		}
+		close(fail)
+		<-b.Done()
+		fixture.Wait(10 * time.Millisecond) // a renewal at once
+		if l, err := lease.NewDynamoDB(client, tab.name).Get(t.Context(), "orders", agent.NodeID()); err != nil || l.Metadata["session_id"] != "" {
+			t.Errorf("the lease says %v, %v, want no session", l.Metadata, err)
+		}
+		fixture.Wait(timeout / 2) // a heartbeat
+		if names(a.State()) != "a" {
+			t.Errorf("a sees %q, want itself alone", names(a.State()))
+		}
+	})
+}
+
+// The context of a listener ends with a failed listener beside it, and with the
+// lease: a job that is led from a listener ends too.
+func TestListenersEndWithTheNode(t *testing.T) {
+	fail, ended := make(chan struct{}), make(chan string, 2)
+	leads := func(ctx context.Context, _ cluster.Event) error { <-ctx.Done(); ended <- "job"; return nil }
+	t.Run("a listener fails", func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
+			fail, ended = make(chan struct{}), make(chan string, 2)
+			n := join(t, clustertest.NewMemory(), "a", func(c *cluster.Config) {
+				c.Listeners = []cluster.Listener{leads, func(context.Context, cluster.Event) error { <-fail; return errors.New("fatal") }}
+			})
+			fixture.Wait(0) // both are called
+			close(fail)
+			within(t, n.Done())
+			within(t, ended)
+		})
+	})
+	t.Run("the lease is lost", func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
+			ended = make(chan string, 2)
+			tab := newTable(t, 1)
+			agent, n := tab.leased(t, "a", func(c *cluster.Config) { c.Listeners = []cluster.Listener{leads} })
+			fixture.Wait(0)
+			tab.free(t, mustLease(t, agent))
+			within(t, n.Done())
+			within(t, ended)
+		})
+	})
+}
+
+// A listener that ends its goroutine is as fatal as one that panics.
+func TestGoexitInAListener(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		n := join(t, clustertest.NewMemory(), "a", func(c *cluster.Config) {
+			c.Listeners = []cluster.Listener{func(context.Context, cluster.Event) error { runtime.Goexit(); return nil }}
+		})
+		within(t, n.Done())
+		if err := n.Err(); !errors.Is(err, cluster.ErrListener) || !strings.Contains(err.Error(), "Goexit") {
+			t.Errorf("got %v, want %v with the reason", err, cluster.ErrListener)
+		}
+	})
+}
+
+// A failed read is tried again before the next renewal.
+func TestFailedReadIsTriedAgain(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.client("a"), tab.name), Pool: "orders", Logger: silent, TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer agent.Close()
+		link := &network{Coordinator: cluster.NewTable(tab.client("a"), tab.name)}
+		n := join(t, link, "a", func(c *cluster.Config) { c.Agent, c.Cluster = agent, "" })
+		link.set(true, nil)
+		<-agent.Renewed()
+		fixture.Wait(200 * time.Millisecond) // a few attempts: the next one is less than a second away
+		link.set(false, nil)
+		_, b := tab.leased(t, "b")
+		fixture.Wait(2 * time.Second) // the next renewal is 20 s away
+		if names(n.State()) != "a b" {
+			t.Errorf("a sees %q, want a and %s", names(n.State()), b.Self().Name)
+		}
+	})
+}
+
+// While the backend answers with errors, a node asks no more than about twice as
+// often as when it answers.
+func TestRetriesBackOff(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		link := &network{Coordinator: clustertest.NewMemory()}
+		join(t, link, "a")
+		link.set(true, nil)
+		fixture.Wait(time.Minute)
+		link.mu.Lock()
+		before := link.seen
+		link.mu.Unlock()
+		fixture.Wait(10 * time.Minute)
+		link.mu.Lock()
+		defer link.mu.Unlock()
+		if got := link.seen - before; got > 320 || got < 120 {
+			t.Errorf("%d heartbeats in ten minutes, want about 240: twice 120", got)
+		}
+	})
+}
+
+// What a node says of itself can be changed, with a lease and without.
+func TestSetMetadata(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		_, a := tab.leased(t, "a")
+		b := join(t, cluster.NewTable(tab.client("b"), tab.name), "b", func(c *cluster.Config) { c.Metadata = map[string]string{"zone": "1", "old": "x"} })
+		for _, n := range []*cluster.Node{a, b} {
+			if err := n.SetMetadata(map[string]string{"zone": "2", "old": ""}); err != nil {
+				t.Fatal(err)
+			}
+			if err := n.SetMetadata(map[string]string{"x": strings.Repeat("y", 600)}); err == nil {
+				t.Error("600 bytes were accepted")
+			}
+		}
+		if err := a.SetMetadata(map[string]string{"session_id": "mine"}); err == nil {
+			t.Error("the session was changed")
+		}
+		session := a.Self().SessionID
+		fixture.Wait(2 * settled)
+		for _, n := range []*cluster.Node{a, b} {
+			for m := range n.State().Members() {
+				if len(m.Metadata) != 1 || m.Metadata["zone"] != "2" {
+					t.Errorf("%s sees %v of %s, want zone 2", n.Self().Name, m.Metadata, m.Name)
+				}
+			}
+		}
+		if a.Self().SessionID != session {
+			t.Error("a change of metadata began a session")
+		}
+	})
+}
+
+// Two processes with one name take it from each other; both are told.
+func TestTwoProcessesWithOneName(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 8)
+		var log buffer
+		_, a := tab.leased(t, "same", func(c *cluster.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		fixture.Wait(settled)
+		tab.leased(t, "same")
+		fixture.Wait(timeout)
+		if strings.Contains(log.String(), "one name") {
+			t.Error("warned of what may be a predecessor")
+		}
+		fixture.Wait(3 * timeout)
+		if !strings.Contains(log.String(), "one name") || a.Err() != nil {
+			t.Errorf("no warning: %s, %v", log.String(), a.Err())
+		}
+	})
+}
+
+// buffer is a writer for several goroutines.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// within waits for what comes within a few heartbeats.
+func within[T any](t *testing.T, c <-chan T) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(settled):
+		t.Fatal("it did not come")
+	}
+}

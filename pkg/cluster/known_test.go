@@ -1,0 +1,104 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+func publish(c *cluster.Config) { c.PublishKnown = true }
+
+// secondLife starts another process on the node ID of "b", which has ended, and
+// takes part.
+func (tab *table) secondLife(t *testing.T, change ...func(*cluster.Config)) *cluster.Node {
+	t.Helper()
+	agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.client("b2"), tab.name), Pool: "orders", Logger: silent, Wait: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = agent.Close() })
+	return join(t, cluster.NewTable(tab.client("b2"), tab.name), "b", append([]func(*cluster.Config){func(c *cluster.Config) { c.Agent = agent }, publish}, change...)...)
+}
+
+// Readiness waits for nobody on a node ID that nobody held, or that was given back.
+func TestWaitKnownIsFreeAfterACleanEnd(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 2)
+		tab.leased(t, "a") // does not publish
+		agent, b := tab.leased(t, "b", publish)
+		tab.count("b Query")
+		if err := b.WaitKnown(t.Context()); err != nil || tab.count("b Query") > 0 {
+			t.Errorf("on a new node ID it asked, or returned %v", err)
+		}
+		_ = b.Close()
+		if err := agent.Close(); err != nil {
+			t.Fatal(err)
+		}
+		n := tab.secondLife(t)
+		if n.Self().Version != 2 {
+			t.Fatalf("%+v", n.Self())
+		}
+		tab.count("b2 Query")
+		if err := n.WaitKnown(t.Context()); err != nil || tab.count("b2 Query") > 0 {
+			t.Errorf("after a clean end it asked, or returned %v", err)
+		}
+	})
+}
+
+// A member that does not publish holds nobody up forever, and is named.
+func TestWaitKnownGivesUp(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 2)
+		tab.leased(t, "older release")
+		tab.leased(t, "b", publish)
+		fixture.Wait(settled)
+		tab.setAway("b", true)
+		fixture.Wait(settled)
+		var log buffer
+		n := tab.secondLife(t, func(c *cluster.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		began := time.Now()
+		if err := n.WaitKnown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took < 3*timeout || took > 4*timeout || !strings.Contains(log.String(), "older release") {
+			t.Errorf("ready after %v, want after three time-outs with a name in the log: %s", took, log.String())
+		}
+	})
+}
+
+// An application publishes what it knows itself, and what it knew before is replaced.
+func TestPublish(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 2)
+		_, a := tab.leased(t, "a")
+		tab.leased(t, "b", publish)
+		fixture.Wait(settled)
+		tab.setAway("b", true)
+		fixture.Wait(settled)
+		n := tab.secondLife(t)
+		for version := range int64(2) {
+			if err := a.Publish(t.Context(), cluster.Versions{n.Self().Key(): version}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		short, cancel := context.WithTimeout(t.Context(), settled)
+		defer cancel()
+		if err := n.WaitKnown(short); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(fmt.Sprint(err), "known to a") {
+			t.Errorf("a knows version 1: got %v, want a deadline that names a", err)
+		}
+		if err := a.Publish(t.Context(), cluster.Versions{n.Self().Key(): 2}); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.WaitKnown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

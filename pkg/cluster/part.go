@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// sum is the hash that names a part's content.
+func sum(content []byte) string {
+	h := sha256.Sum256(content)
+	return base64.RawURLEncoding.EncodeToString(h[:12])
+}
+
+// position is a part's sort key; item 0 comes before them.
+func position(name string) int64 {
+	n, _ := strconv.ParseInt(name, 10, 64)
+	return n + 1
+}
+
+// formatParts lists parts and their hashes, in an order.
+func formatParts(hash map[string]string) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(hash)) {
+		fmt.Fprintf(&b, "%s=%s ", name, hash[name])
+	}
+	return b.String()
+}
+
+// parseParts reads such a list.
+func parseParts(list string) (map[string]string, bool) {
+	hash := map[string]string{}
+	for field := range strings.FieldsSeq(list) {
+		name, h, _ := strings.Cut(field, "=")
+		if n, err := strconv.Atoi(name); err != nil || n < 0 || n >= maxParts || strconv.Itoa(n) != name || len(hash) >= maxParts {
+			return nil, false
+		}
+		hash[name] = h
+	}
+	return hash, true
+}
+
+// pack makes a part small: what members say of themselves is much alike.
+func pack(content []byte) (string, error) {
+	if len(content) > maxPart {
+		return "", fmt.Errorf("cluster: a part of the digest has %d bytes, at most %d are read: shorten what members say of themselves", len(content), maxPart)
+	}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(content); err != nil {
+		return "", err
+	}
+	if err := z.Close(); err != nil {
+		return "", err
+	}
+	packed := base64.StdEncoding.EncodeToString(b.Bytes())
+	if len(packed) > maxItem {
+		return "", fmt.Errorf("cluster: a part of the digest has %d bytes when packed, at most %d fit an item: shorten what members say of themselves", len(packed), maxItem)
+	}
+	return packed, nil
+}
+
+var errLong = errors.New("cluster: a part of the digest is too long")
+
+// unpack undoes pack, within its limits: a few bytes can unpack to any number.
+func unpack(packed string) ([]byte, error) {
+	if len(packed) > maxItem {
+		return nil, errLong
+	}
+	raw, err := base64.StdEncoding.DecodeString(packed)
+	if err != nil {
+		return nil, err
+	}
+	z, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(io.LimitReader(z, maxPart+1))
+	if err == nil && len(content) > maxPart {
+		err = errLong
+	}
+	return content, err
+}

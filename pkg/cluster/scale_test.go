@@ -1,0 +1,166 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+)
+
+// fleetOf makes members with leases, in no order of their sessions.
+func fleetOf(n int) []Member {
+	random := rand.NewChaCha8([32]byte{7})
+	members := make([]Member, n)
+	for i := range members {
+		members[i] = Member{
+			Cluster: "orders", Name: fmt.Sprint("node-", i), NodeID: i, SessionID: uuid.Must(uuid.NewRandomFromReader(random)).String(), Version: 1,
+			Metadata: map[string]string{"zone": "a"},
+		}
+	}
+	return members
+}
+
+// large is a cluster of n members by its digest, as a reader sees it.
+type large struct {
+	members       []Member
+	keeper, table *Table
+	reader        Member
+	client        lease.Client
+}
+
+func newLarge(tb testing.TB, n int) *large {
+	tb.Helper()
+	client := dynamotest.Embedded(tb)
+	name := dynamotest.CreateTable(tb, client)
+	l := &large{members: fleetOf(n), keeper: NewTable(client, name), table: NewTable(client, name), client: client}
+	// The leader is confirmed by its own item: it holds node ID 0.
+	l.members[0].SessionID = "00000000" + l.members[0].SessionID[8:]
+	store := lease.NewDynamoDB(client, name)
+	if _, err := leasepool.Open(store, "orders").Seed(tb.Context(), leasepool.Spec{Size: 1}); err != nil {
+		tb.Fatal(err)
+	}
+	now := time.Now()
+	res, err := store.Write(tb.Context(), protocol.Claim{
+		Key: protocol.Key{Pool: "orders"}, Session: "holder", Task: "task", At: now.Add(time.Minute), TTL: time.Hour, ExpiresAt: now.Add(time.Hour),
+		ReservedUntil: now.Add(2 * time.Hour), Metadata: map[string]string{metaNode: l.members[0].Name, metaSession: l.members[0].SessionID},
+	})
+	if err != nil || !res.Applied {
+		tb.Fatal(res, err)
+	}
+	l.reader = l.members[n-1]
+	l.keep(tb)
+	l.heartbeat(tb, false) // the first look only begins to count
+	l.keep(tb)
+	return l
+}
+
+// keep writes the digest, as the member with the oldest session does.
+func (l *large) keep(tb testing.TB) {
+	tb.Helper()
+	if err := l.keeper.digestOf(l.members[0]).write(tb.Context(), Beat{Self: l.members[0], Timeout: time.Hour}, l.members, time.Now()); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// heartbeat is the reader's.
+func (l *large) heartbeat(tb testing.TB, want bool) Snapshot {
+	tb.Helper()
+	snap, ok, err := l.table.digestOf(l.reader).read(tb.Context(), Beat{Self: l.reader, Timeout: time.Hour})
+	if err != nil || ok != want || ok && len(snap.Members) != len(l.members) {
+		tb.Fatalf("%d members of %d, believed %v, %v", len(snap.Members), len(l.members), ok, err)
+	}
+	return snap
+}
+
+// Where nothing has changed, a heartbeat makes nothing of the members anew: it
+// returns the list that it returned before, and the node keeps its state.
+func TestUnchangedClusterCostsNothingMore(t *testing.T) {
+	members := protocol.MaxPoolSize
+	if testing.Short() {
+		members = 4096
+	}
+	l := newLarge(t, members)
+	first := l.heartbeat(t, true)
+	l.keep(t)
+	if again := l.heartbeat(t, true); !sameSlice(first.Members, again.Members) || !again.Heard.After(first.Heard) {
+		t.Error("an unchanged digest is another list, or was not heard again")
+	}
+	self := l.reader
+	if s := newState(&self, first); !sameSlice(s.members, first.Members) {
+		t.Error("the state copies what is in order already")
+	}
+	d := l.table.digestOf(l.reader)
+	parts := d.parts["0"]
+	l.members[300].Version++ // another session on node ID 300
+	l.members[300].SessionID = uuid.Must(uuid.NewRandom()).String()
+	l.keep(t)
+	snap := l.heartbeat(t, true)
+	if same := &d.parts["0"].members[0] == &parts.members[0]; !same || sameSlice(first.Members, snap.Members) || !slices.IsSortedFunc(snap.Members, bySession) {
+		t.Errorf("a part that did not change was read again: %v, or the list is not in order", !same)
+	}
+	if _, ok := (State{members: snap.Members}).Member(l.members[300].SessionID); !ok || len(snap.Members) != len(first.Members) {
+		t.Error("the change is not in the list")
+	}
+}
+
+// patch makes of a list what sorting everything would.
+func TestPatch(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	all := fleetOf(200)
+	for range 300 {
+		pick := func() []Member {
+			var some []Member
+			for _, m := range all {
+				if random.IntN(3) > 0 {
+					m.Version = random.Int64N(2)
+					some = append(some, m)
+				}
+			}
+			slices.SortFunc(some, bySession)
+			return some
+		}
+		from, to := pick(), pick()
+		got := patch(from, diff(from, to))
+		if !slices.EqualFunc(got, to, func(a, b Member) bool { return a.Same(b) && equal(a, b) }) {
+			t.Fatalf("%d members, want %d", len(got), len(to))
+		}
+	}
+}
+
+func BenchmarkHeartbeat(b *testing.B) {
+	for _, n := range []int{1024, 8192, protocol.MaxPoolSize} {
+		l := newLarge(b, n)
+		l.heartbeat(b, true) // takes in all parts
+		b.Run(fmt.Sprint("unchanged/", n), func(b *testing.B) {
+			for b.Loop() {
+				l.heartbeat(b, true)
+			}
+		})
+		before := l.heartbeat(b, true)
+		self := l.reader
+		state := newState(&self, before)
+		b.Run(fmt.Sprint("one change/", n), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				l.members[n/2].SessionID = uuid.Must(uuid.NewRandom()).String()
+				l.keep(b)
+				b.StartTimer()
+				snap := l.heartbeat(b, true)
+				_ = newState(&self, snap).Equal(state)
+			}
+		})
+		b.Run(fmt.Sprint("state of a list in no order/", n), func(b *testing.B) {
+			for b.Loop() {
+				_ = newState(&self, Snapshot{Members: l.members})
+			}
+		})
+	}
+}

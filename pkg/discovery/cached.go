@@ -15,7 +15,7 @@ const (
 
 // cached is the store's last answer to one question.
 type cached[T any] struct {
-	asking chan struct{} // holds one: who asks, while the others wait for that answer
+	asking chan struct{} // holds one: the caller that asks, while the others wait for its answer
 
 	mu     sync.Mutex
 	value  T
@@ -26,15 +26,15 @@ type cached[T any] struct {
 
 func newCached[T any]() *cached[T] { return &cached[T]{asking: make(chan struct{}, 1)} }
 
-// look gives what is known, and since when.
+// look returns the last answer and its time.
 func (c *cached[T]) look() (value T, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.value, c.at
 }
 
-// get gives the last answer if it is good, and asks again if not. With an error
-// it gives the last one too.
+// get returns the last answer if it is good, and asks again if not. It returns the
+// last answer with an error, too.
 func (c *cached[T]) get(ctx context.Context, good func(value T, at time.Time) bool, read func(context.Context) (T, error)) (T, error) {
 	known := func() (T, bool) {
 		v, at := c.look()
@@ -64,7 +64,7 @@ func (c *cached[T]) get(ctx context.Context, good func(value T, at time.Time) bo
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
-		if ctx.Err() == nil { // else it says nothing of the store
+		if ctx.Err() == nil { // else it is no evidence about the store
 			c.failed, c.err = time.Now(), err
 		}
 		return c.value, err
@@ -73,8 +73,8 @@ func (c *cached[T]) get(ctx context.Context, good func(value T, at time.Time) bo
 	return now, nil
 }
 
-// resting is the last failure, for a moment: callers in a hurry do not wait for
-// a store that is away, one after the other.
+// resting returns the last failure for a moment after it, so that callers do not wait
+// for an unreachable store one after the other.
 func (c *cached[T]) resting() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -150,7 +150,7 @@ func fromEntryToSweep(t *testing.T, s Store) {
 		register(t, d, a, Service{"orders", at(n)}, Endpoint{"shard", fmt.Sprint(n), at(n)})
 	}
 	wantPorts(t, service(t, d, "orders"), 0, 1, 2)
-	if cleared, err := sweep(t.Context(), s, "orders"); err != nil || cleared != 0 {
+	if cleared, err := Sweep(t.Context(), s, "orders"); err != nil || cleared != 0 {
 		t.Fatalf("of the living %d were cleared, %v", cleared, err)
 	}
 
@@ -174,7 +174,7 @@ func fromEntryToSweep(t *testing.T, s Store) {
 		t.Fatal("the instance whose lease was given back is still there")
 	}
 	for round, want := range []int{2, 0} {
-		if cleared, err := sweep(t.Context(), s, "orders"); err != nil || cleared != want {
+		if cleared, err := Sweep(t.Context(), s, "orders"); err != nil || cleared != want {
 			t.Errorf("sweep %d cleared %d, %v, want %d", round, cleared, err, want)
 		}
 	}

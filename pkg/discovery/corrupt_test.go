@@ -10,13 +10,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// A corrupt entry is no entry, and is mended by the next registration. What a
-// corrupt list points at is never written: it could be a lease.
+// A corrupt entry does not count, and the next registration repairs it. Items that a
+// corrupt list points at are never written: they could be leases.
 func TestCorrupt(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
@@ -28,7 +28,7 @@ func TestCorrupt(t *testing.T) {
 	number := func(n string) types.AttributeValue { return &types.AttributeValueMemberN{Value: n} }
 	for _, item := range []attributes{
 		{"pool_group": str("orders#svc#orders"), "node_id": number("0"), "version": str("x"), "revision": number("9"), "holder": number("1")},
-		{"pool_group": str("orders#svc#orders"), "node_id": number("1"), "holder": str("x"), "metadata": str("x")},
+		{"pool_group": str("orders#svc#orders"), "node_id": number("1"), "holder": str("x"), "addresses": str("x")},
 		{"pool_group": str("orders#registered"), "node_id": number("1"), "holder": str("x"), "version": number("0"), "revision": number("1"),
 			"places": &types.AttributeValueMemberL{Value: []types.AttributeValue{str("0"), str(""), str("#0"), str("svc#"), str("svc#a#0"), str("ep#a"), str("ep#a#")}}},
 		{"pool_group": str("orders#registered"), "node_id": number("-5"), "holder": str("x"), "version": number("1")},
@@ -39,7 +39,7 @@ func TestCorrupt(t *testing.T) {
 	}
 	d := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
 	wantPorts(t, service(t, d, "orders"))
-	if cleared, err := sweep(t.Context(), s, "orders"); err != nil || cleared != 0 {
+	if cleared, err := Sweep(t.Context(), s, "orders"); err != nil || cleared != 0 {
 		t.Errorf("%d, %v", cleared, err)
 	}
 	if now := raw(t, client, table, "orders#0", 1); dynamotest.ItemBytes(now) != dynamotest.ItemBytes(before) {

@@ -16,18 +16,18 @@ import (
 // defaultMaxAge is a third of a lease's default length.
 const defaultMaxAge = lease.DefaultTTL / 3
 
-// Config says where entries are, and how fresh readers want them.
+// Config configures a directory: where entries are, and how fresh answers must be.
 type Config struct {
 	// Pool is the pool of the leases. Defaults to $NODELEASE_POOL.
 	Pool string
 	// Store keeps the entries, required: NewTable.
 	Store Store
-	// MaxAge is how old an answer may be that is given again: how late a new
-	// instance, or one that was taken back, is noticed. One that died is dropped
-	// when its lease ends, whatever this is. More than two thirds of a lease's
-	// length saves nothing. 100 ms to 1 h; defaults to 5 s.
+	// MaxAge is how old a cached answer may be, and so how late a new or a
+	// deregistered instance is noticed. A dead one is dropped when its lease ends,
+	// whatever MaxAge is. More than two thirds of a lease's length saves nothing.
+	// 100 ms to 1 h; defaults to 5 s.
 	MaxAge time.Duration
-	// Logger gets warnings. Defaults to slog.Default().
+	// Logger receives warnings. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
@@ -57,9 +57,9 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Directory is where services are entered and found. All of its methods are safe
-// for concurrent use. Of those that register with one agent there may be one: a
-// second one would take back what the first has entered.
+// Directory registers and finds services. All of its methods are safe for concurrent
+// use. Only one directory may register with an agent: a second one would deregister
+// the offers of the first.
 type Directory struct {
 	cfg  Config
 	pool *leasepool.Pool
@@ -68,16 +68,20 @@ type Directory struct {
 	groups     map[int]*cached[group] // by number, for all lookups
 	mute       time.Time              // until then nothing is published
 	registrars map[*lease.Agent]*registrar
+
+	lists *asked // where processes are entered
 }
 
-// New gives a directory; it makes no request.
+// New returns a directory; it makes no request.
 func New(cfg Config) (*Directory, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	return &Directory{
+	d := &Directory{
 		cfg: cfg, pool: leasepool.Open(cfg.Store.leases(), cfg.Pool),
 		groups: map[int]*cached[group]{}, registrars: map[*lease.Agent]*registrar{},
-	}, nil
+	}
+	d.lists = d.ask(listsPlace)
+	return d, nil
 }

@@ -1,23 +1,26 @@
-// Package discovery tells where services are: which processes offer a service, or
-// an endpoint's key, and at what address. It rides on the leases: an entry is
+// Package discovery finds services: the processes that offer a service, or an
+// endpoint's key, and their addresses. It rides on the leases: an entry is
 // written once, names the session and the version of a lease, and counts only
 // while that lease is live. There is no heartbeat of its own.
 //
 // # What is promised
 //
-// An instance that ended without a word is given no longer than its lease lasts,
-// by the reader's clock, however long answers are cached; one that took itself
-// back, no longer than [Config.MaxAge]. An entry never counts for another holder of
-// the same number. After a suspension the same entries count again; after a loss,
-// where the agent takes another number, they are written again. What a late or
-// repeated write leaves behind never replaces anything newer. All of this is said
-// of answers without an error: while the store is away, the last one is given.
+// A crashed instance is returned at most until its lease expires by the reader's
+// clock, however long answers are cached; a deregistered one at most [Config.MaxAge]
+// longer. An entry never counts for another holder of the same node ID. After a
+// suspension the same entries count again; after a loss, where the agent claims
+// another node ID, they are written again. When an outage ends, an answer that was
+// read before an instance had renewed its lease counts for 5 s at most, for half a
+// second at first, whatever MaxAge is, and is not shared with other readers. A
+// returned address is one that [Directory.Register] would accept. A late or repeated
+// write never replaces anything newer. All of this holds for answers without an error:
+// while the store is away, the last answer is returned.
 //
 // # What is not promised
 //
 // An address is a hint: its process may have ended since, or not answer. Two
-// readers may see different lists at one moment. A lease that was given back, or
-// freed by force, while its entries stood is noticed up to two MaxAge later. A
+// readers may see different lists at one moment. A lease that was released, or
+// freed by force, while its entries were there is noticed up to two MaxAge later. A
 // reader whose clock is ahead by more than two thirds of a lease's length sees
 // nobody.
 //
@@ -25,11 +28,11 @@
 //
 //	<pool>#svc#<service>          node ID    a service's instances
 //	<pool>#ep#<endpoint>#<key>    node ID    an endpoint's; without a key "_"
-//	either of them                -1         what a reader found out of their leases
-//	<pool>#registered             node ID    where the holder of a number is entered
+//	either of them                -1         a reader's findings about their leases
+//	<pool>#registered             node ID    the list of the holder's entries
 //
 // Every item carries version and revision, and every write is one conditional
-// UpdateItem of the form "if what is stored is older". Nothing is deleted: what is
-// gone keeps its key, version and revision, so that a late write cannot bring it
-// back. The last partition is what [Reap] goes by. See docs/discovery.md.
+// UpdateItem of the form "if what is stored is older". Nothing is deleted: a
+// deregistered entry keeps its key, version and revision, so that a late write cannot
+// restore it. [Sweep] reads the last partition. See docs/discovery.md.
 package discovery

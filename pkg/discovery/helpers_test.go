@@ -153,7 +153,7 @@ func service(t *testing.T, d *Directory, name string) *Lookup {
 	return l
 }
 
-// bounded is for calls that would wait for ever if something were wrong.
+// bounded is for calls that would wait forever if something were wrong.
 func bounded(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -190,7 +190,7 @@ func portsOf(list []Instance) (all []int) {
 func wantPorts(t *testing.T, l *Lookup, want ...int) {
 	t.Helper()
 	if got := ports(t, l); !slices.Equal(got, want) {
-		t.Errorf("at %s there are %v, want %v", l.at, got, want)
+		t.Errorf("at %s there are %v, want %v", l.asked.at, got, want)
 	}
 }
 

@@ -10,17 +10,17 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// holders is what some leases say, by number.
+// holders are the holders of some leases, by node ID.
 type holders map[int]holder
 
-// holder is what counts of a lease: who, and until when.
+// holder is the relevant part of a lease: its session, and when it ends.
 type holder struct {
 	session string
 	version int64
 	expires time.Time
 }
 
-// of tells until when the entry's holder has the lease: zero if it has not.
+// of returns when the lease of the entry's holder ends; zero if it does not hold it.
 func (h holders) of(r record) time.Time {
 	if l := h[r.NodeID]; r.Holder != "" && l.session == r.Holder && l.version == r.Version {
 		return l.expires
@@ -60,8 +60,8 @@ type group struct {
 	at time.Time
 }
 
-// read reads the groups of leases that the entries are in, those that need it,
-// all at once: no read per instance. It tells how old the oldest answer is.
+// read reads the groups of the entries' leases concurrently, where the last answer is
+// too old: never one read per instance. It returns the time of the oldest answer.
 func (d *Directory) read(ctx context.Context, entries []record) (holders, time.Time, error) {
 	byGroup := map[int][]record{}
 	for _, r := range entries {
@@ -73,7 +73,8 @@ func (d *Directory) read(ctx context.Context, entries []record) (holders, time.T
 	for n, entries := range byGroup {
 		good := func(g group, at time.Time) bool {
 			age := time.Since(at)
-			return age < min(againAfter, d.cfg.MaxAge) || age < d.cfg.MaxAge && !g.ended(entries, at) && !g.unaware(entries)
+			in := g.doubted(entries, time.Now(), doubt{})
+			return age < min(againAfter, d.cfg.MaxAge) || age < d.cfg.MaxAge && in.lasts == 0 && !g.unaware(entries)
 		}
 		wg.Go(func() {
 			g, err := d.group(n).get(ctx, good, func(ctx context.Context) (group, error) {

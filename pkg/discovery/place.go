@@ -8,23 +8,26 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
-// Address is where an instance is, and what it says of itself. Its text, names
-// of labels included, has at most 512 bytes, so that an entry is one write unit.
+// Address locates and describes an instance. Its text, names of labels included, has
+// at most 512 bytes, so that an entry costs one write unit.
 type Address struct {
 	// Host is a name or an IP address, required: 1 to 253 of A-Z a-z 0-9 . _ : -.
 	Host string `json:"host" dynamodbav:"host"`
 	// Port is 1 to 65,535; 0 for none.
 	Port int `json:"port,omitempty" dynamodbav:"port,omitempty"`
-	// Zone is where the instance runs, for callers that prefer their own.
+	// Zone is where the instance runs, for callers that prefer their own: printable
+	// characters, as in Labels.
 	Zone string `json:"zone,omitempty" dynamodbav:"zone,omitempty"`
 	// Weight is its share of the calls, relative to others': 1 to 100. 0 counts as 1.
 	Weight int               `json:"weight,omitempty" dynamodbav:"weight,omitempty"`
 	Labels map[string]string `json:"labels,omitempty" dynamodbav:"labels,omitempty"`
 }
 
-// HostPort is the address to dial, host:port.
+// HostPort returns the address to dial, host:port.
 func (a Address) HostPort() string { return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)) }
 
 const (
@@ -32,14 +35,19 @@ const (
 	maxWeight = 100
 )
 
+// printable reports whether a text is one line of UTF-8 without invisible characters.
+func printable(text string) bool {
+	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+}
+
 var hostName = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,253}$`)
 
-// check reports all that is wrong at once.
+// check returns all errors of an address at once.
 func (a Address) check() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !hostName.MatchString(a.Host) {
-		bad("host %q: use a name or an IP address, 1 to 253 of A-Z a-z 0-9 . _ : -", a.Host)
+		bad("host %.80q: use a name or an IP address, 1 to 253 of A-Z a-z 0-9 . _ : -", a.Host)
 	}
 	if a.Port < 0 || a.Port > 65535 {
 		bad("port %d: use 0 to 65535", a.Port)
@@ -48,8 +56,14 @@ func (a Address) check() error {
 		bad("weight %d: use 0 to %d", a.Weight, maxWeight)
 	}
 	text := len(a.Host) + len(a.Zone)
+	if !printable(a.Zone) {
+		bad("zone %.80q: use printable characters", a.Zone)
+	}
 	for name, value := range a.Labels {
 		text += len(name) + len(value)
+		if !printable(name) || !printable(value) {
+			bad("label %.80q=%.80q: use printable characters", name, value)
+		}
 	}
 	if text > maxText {
 		bad("host, zone and labels have %d bytes together: use at most %d", text, maxText)
@@ -119,8 +133,8 @@ func endpointPlace(name, key string) (place, error) {
 	return place("ep#" + name + "#" + key), nil
 }
 
-// parsePlace reads what an item says. Items can be corrupt, and writing where one
-// of them points could hit a lease: only what Register writes is taken.
+// parsePlace parses a place from an item. Items can be corrupt, and a write to the
+// wrong place could hit a lease: only places that Register writes are accepted.
 func parsePlace(text string) (place, bool) {
 	kind, rest, _ := strings.Cut(text, "#")
 	var p place
@@ -138,8 +152,11 @@ func parsePlace(text string) (place, bool) {
 	return p, err == nil && string(p) == text && text != ""
 }
 
-// in is the partition of a pool's entries at this place.
+// in returns the partition of a pool's entries at this place.
 func (p place) in(pool string) string { return pool + "#" + string(p) }
 
-// registered is the partition that says of each number where it is entered.
-func registered(pool string) string { return pool + "#registered" }
+// registered returns the partition with the lists of entries, one for each node ID.
+func registered(pool string) string { return listsPlace.in(pool) }
+
+// listsPlace has the lists of processes' entries instead of entries.
+const listsPlace place = "registered"

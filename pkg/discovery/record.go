@@ -2,8 +2,10 @@ package discovery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -16,10 +18,37 @@ type record struct {
 	// holder. Together they say which of two records is the newer.
 	Version  int64    `dynamodbav:"version"`
 	Revision int64    `dynamodbav:"revision"`
-	Address  *Address `dynamodbav:"metadata,omitempty"`
+	Address  *Address `dynamodbav:"addresses,omitempty"`
 	Places   []string `dynamodbav:"places,omitempty"`
-	// Leases is what a reader left for others; see shared.go.
+	// Leases is what a reader found at ReadAt, in milliseconds by its own clock, and
+	// left for others; see shared.go.
 	Leases map[string]lent `dynamodbav:"leases,omitempty"`
+	ReadAt int64           `dynamodbav:"read_at,omitempty"`
+
+	corrupt error // what cannot be read of it, or is out of bounds
+}
+
+// Longer ones are no session's.
+const maxHolder = 64
+
+// check reports an entry that Register does not write: addresses that are out of
+// bounds could hurt those who dial them. Bounds are the same as on writing.
+func (r record) check(at place) error {
+	switch {
+	case r.corrupt != nil:
+		return r.corrupt
+	case r.NodeID < 0 || r.NodeID >= protocol.MaxPoolSize:
+		return fmt.Errorf("node ID %d is out of bounds", r.NodeID)
+	case r.Version < 0 || r.Revision < 0:
+		return fmt.Errorf("version %d or revision %d is out of bounds", r.Version, r.Revision)
+	case len(r.Holder) > maxHolder || !printable(r.Holder):
+		return fmt.Errorf("holder %.80q is no session", r.Holder)
+	case r.Holder != "" && r.Address == nil && at != listsPlace:
+		return errors.New("it has no address")
+	case r.Holder != "" && r.Address != nil:
+		return r.Address.check()
+	}
+	return nil
 }
 
 // buried is the record of a number that version's holder left: newer than
@@ -36,8 +65,8 @@ func (r record) same(o record) bool {
 	return r.Holder == o.Holder && r.Version == o.Version && r.Revision == o.Revision
 }
 
-// Store keeps what is registered, beside the leases. [NewTable] is the one that
-// counts; [NewMemory] is for tests.
+// Store keeps registrations, beside the leases. NewTable returns the production store;
+// NewMemory is for tests.
 type Store interface {
 	// leases are the leases that entries count with.
 	leases() lease.Store
@@ -45,7 +74,7 @@ type Store interface {
 	query(ctx context.Context, partition string) ([]record, error)
 	// get reads one record, strongly consistent; a zero one where there is none.
 	get(ctx context.Context, partition string, nodeID int) (record, error)
-	// write replaces what is older than r, and gives what is there now.
+	// write replaces a record that is older than r, and returns the present one.
 	write(ctx context.Context, partition string, r record) (now record, applied bool, err error)
 }
 

@@ -4,19 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
+// leaveLimit is how long offers are taken back after a ctx that has ended.
+const leaveLimit = 2 * time.Second
+
 // maxOffers is how much one process can register at a time.
 const maxOffers = 100
 
-// Register enters what this process offers, up to 100 places, for as long as the agent has a lease:
-// the entries are written again, with the new number, when the agent takes
-// another one (Reacquire), and count again by themselves after a suspension. What
-// is registered again at the same place replaces the earlier address.
+// Register registers offers of this process, up to 100 places, for as long as the agent
+// has a lease. It writes the entries again when the agent claims another node ID
+// (Reacquire); after a suspension they count again by themselves. A second offer at the
+// same place replaces the address.
 //
-// It returns once all of it is in the table. An offer with a bad name, key or
+// It returns once all offers are in the table. An offer with a bad name, key or
 // address is an error at once, and then none is registered. If ctx ends first, or
 // the lease is suspended meanwhile, the offers stay, and are written as soon as
 // that is possible, until Deregister.
@@ -42,10 +46,11 @@ func (d *Directory) Register(ctx context.Context, agent *lease.Agent, offers ...
 	})
 }
 
-// Deregister takes offers back; only where they are counts, not their address. It
-// returns once the table says so. Do it before draining, and before the agent is
-// closed. If ctx ends first, they are taken back as soon as that is possible; at
-// the latest they end with the lease.
+// Deregister withdraws offers; only their places count, not their addresses. It
+// returns once the table has the change. Call it before draining, and before the agent
+// is closed. If ctx ends meanwhile, the offers are withdrawn as soon as that is
+// possible; at the latest they end with the lease. If ctx has ended before, Deregister
+// waits as Leave does.
 func (d *Directory) Deregister(ctx context.Context, agent *lease.Agent, offers ...Offer) error {
 	unwanted, err := places(offers)
 	if err != nil {
@@ -58,12 +63,18 @@ func (d *Directory) Deregister(ctx context.Context, agent *lease.Agent, offers .
 	})
 }
 
-// Leave takes all of this agent's offers back, as Deregister does.
+// Leave withdraws all of this agent's offers, as Deregister does. With a ctx that has
+// already ended, as it often has when a process leaves, Leave waits for up to 2 s.
 func (d *Directory) Leave(ctx context.Context, agent *lease.Agent) error {
 	return d.takeBack(ctx, agent, func(all map[place]*Address) { clear(all) })
 }
 
 func (d *Directory) takeBack(ctx context.Context, agent *lease.Agent, fn func(map[place]*Address)) error {
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), leaveLimit)
+		defer cancel()
+	}
 	err := d.registrar(agent).change(ctx, func(all map[place]*Address) error { fn(all); return nil })
 	if agent.Err() != nil { // without a lease nothing counts
 		return nil
@@ -101,7 +112,7 @@ func places(offers []Offer) (all []place, err error) {
 	return all, errors.Join(errs...)
 }
 
-// registrar is the agent's, which there is for as long as the agent goes on.
+// registrar returns the agent's registrar, which lives as long as the agent.
 func (d *Directory) registrar(agent *lease.Agent) *registrar {
 	d.mu.Lock()
 	defer d.mu.Unlock()

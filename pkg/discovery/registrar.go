@@ -13,9 +13,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// registrar makes the table say what a process offers. It compares what is wanted
-// with what it has written for the present lease, after each change, after each
-// renewal, and after a failure; mostly there is nothing to do.
+// registrar keeps the table in line with a process's offers. It compares the wanted
+// entries with those that it has written for the present lease, after each change,
+// each renewal and each failure; mostly there is nothing to do.
 type registrar struct {
 	dir   *Directory
 	agent *lease.Agent
@@ -41,7 +41,7 @@ type session struct {
 	version int64
 }
 
-// change changes what is wanted, and waits until the table says so.
+// change changes the wanted entries, and waits until the table has them.
 func (r *registrar) change(ctx context.Context, fn func(map[place]*Address) error) error {
 	r.mu.Lock()
 	if err := fn(r.wanted); err != nil {
@@ -93,7 +93,7 @@ func (r *registrar) loop() {
 	}
 }
 
-// turn does all that there is to do, and says so.
+// turn does all pending work, and wakes those who wait for it.
 func (r *registrar) turn() error {
 	r.mu.Lock()
 	asked, wanted := r.asked, maps.Clone(r.wanted)
@@ -154,8 +154,8 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 	return nil
 }
 
-// begin starts on a number. Where an earlier holder of it was entered, something
-// may still stand: that is replaced, or taken back, as if it were ours.
+// begin starts on a node ID. Entries that an earlier holder left are replaced, or
+// withdrawn, as if they were ours.
 func (r *registrar) begin(now session) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
@@ -173,8 +173,8 @@ func (r *registrar) begin(now session) error {
 	return nil
 }
 
-// list makes sure that the list of where this number is entered has all of it,
-// before the entries are written: none is left that nobody finds.
+// list completes the list of this node ID's entries before the entries are written, so
+// that no entry is left that nobody finds.
 func (r *registrar) list(wanted map[place]*Address) error {
 	missing := false
 	for p := range wanted {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 )
 
 // Wherever a process ends while it registers, the sweep finds what it has written.
@@ -30,7 +30,7 @@ func TestNoEntryWithoutItsList(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.store.after(-1)
-				if _, err := sweep(t.Context(), w.store, "orders"); err != nil || len(w.left()) != 0 {
+				if _, err := Sweep(t.Context(), w.store, "orders"); err != nil || len(w.left()) != 0 {
 					t.Errorf("%v, left %v", err, w.left())
 				}
 			})
@@ -80,7 +80,7 @@ func TestLeasesReadTooEarly(t *testing.T) {
 		if got := h.over(c.r); got != c.over {
 			t.Errorf("%+v: over %v", c.r, got)
 		}
-		known, _ := share([]record{c.r}, h, time.Now()).shared([]record{c.r})
+		known, _ := share(record{}, []record{c.r}, h, time.Now()).shared([]record{c.r})
 		if got, want := known.unaware([]record{c.r}), c.r.Version > h[c.r.NodeID].version; got != want {
 			t.Errorf("%+v: others are unaware: %v, want %v", c.r, got, want)
 		}

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Instance is one live process at a place: its address, and the lease that makes
-// it count. NodeID and Version together name an instance for ever.
+// Instance is one live process of a service: its address, and the lease that makes
+// it count. NodeID and Version together identify an instance forever.
 type Instance struct {
 	NodeID  int    `json:"node_id"`
 	Holder  string `json:"holder"`
@@ -20,19 +20,27 @@ type Instance struct {
 	Address
 }
 
-// live leaves of the entries those whose lease is live, and tells when the first
+// live leaves of the entries those whose lease is live, and returns when the first
 // of these leases ends.
-func (v view) live() (list []Instance, ends time.Time) {
+func (v view) live() (list []record, ends time.Time) {
 	now := time.Now()
 	for _, r := range v.entries {
 		if until := v.leases.of(r); until.After(now) {
-			list = append(list, r.instance())
+			list = append(list, r)
 			if ends.IsZero() || until.Before(ends) {
 				ends = until
 			}
 		}
 	}
 	return list, ends
+}
+
+// counts is how long this answer is given again, unless a lease ends before.
+func (v view) counts(maxAge time.Duration) time.Duration {
+	if v.doubt.lasts > 0 {
+		return min(v.doubt.lasts, maxAge)
+	}
+	return maxAge
 }
 
 func (r record) instance() Instance {
@@ -43,12 +51,17 @@ func (r record) instance() Instance {
 // remembers the last answer. It is safe for concurrent use; keep it for as long
 // as answers are asked for.
 type Lookup struct {
-	dir  *Directory
-	at   place
-	view *cached[view]
+	asked *asked
 
 	mu   sync.Mutex
 	last []Instance
+}
+
+// asked is a place, and what is known of it.
+type asked struct {
+	dir  *Directory
+	at   place
+	view *cached[view]
 }
 
 // Service looks for the instances of a service. It makes no request; the error
@@ -69,48 +82,69 @@ func (d *Directory) lookup(p place, err error) (*Lookup, error) {
 	if err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
 	}
-	return &Lookup{dir: d, at: p, view: newCached[view]()}, nil
+	return &Lookup{asked: d.ask(p)}, nil
 }
 
-// Resolve gives the live instances, by number; none is no error. Mostly it reads
-// nothing: an answer counts for Config.MaxAge. The store is asked once
-// however many callers wait. A read may take 2 s; after one that failed, callers
-// get its error for a second, at once.
+// Resolve returns the live instances, by node ID; none is no error. Most calls read
+// nothing: an answer counts for Config.MaxAge. Concurrent callers share one read,
+// which may take 2 s. After a failed read, callers get its error at once for a
+// second.
 //
-// With an error come the instances of the last answer, which may have ended
-// since: for callers who would rather try an old address than none.
+// An error comes with the instances of the last answer, which may have ended since:
+// a caller may prefer an old address to none.
 func (l *Lookup) Resolve(ctx context.Context) ([]Instance, error) {
 	list, _, err := l.resolve(ctx)
 	return list, err
 }
 
-// resolve also tells when the first of the leases ends; zero: not known.
 func (l *Lookup) resolve(ctx context.Context) ([]Instance, time.Time, error) {
-	d := l.dir
-	v, err := l.view.get(ctx, func(v view, at time.Time) bool {
-		age := time.Since(at)
-		return age < min(againAfter, d.cfg.MaxAge) || age < d.cfg.MaxAge && !v.leases.ended(v.entries, v.at)
-	}, func(ctx context.Context) (view, error) { return d.look(ctx, l.at) })
-	list, ends := v.live()
+	records, again, err := l.asked.resolve(ctx)
+	var list []Instance
+	for _, r := range records {
+		list = append(list, r.instance())
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
 		l.last = list
-		return clone(list), ends, nil
 	}
-	return clone(l.last), ends, err
+	return clone(l.last), again, err
 }
 
-// Watch gives the instances at once, and then each time that they are others:
-// always the newest list, without what came and went while the caller was busy.
-// It ends with ctx, or when the caller breaks. While the store does not answer it
-// is silent. A watch reads as a caller of Resolve does who asks every MaxAge, and
-// when a lease ends.
+func (d *Directory) ask(p place) *asked { return &asked{dir: d, at: p, view: newCached[view]()} }
+
+// resolve returns the live entries, and when to ask again before MaxAge is over: when
+// the first of their leases ends, or the doubt about one; zero: no earlier.
+func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
+	v, err := a.view.get(ctx, func(v view, at time.Time) bool {
+		age := time.Since(at)
+		return age < min(againAfter, a.dir.cfg.MaxAge) || age < v.counts(a.dir.cfg.MaxAge) && !v.leases.ended(v.entries, v.at)
+	}, func(ctx context.Context) (view, error) {
+		before, _ := a.view.look()
+		return a.dir.look(ctx, a.at, before)
+	})
+	list, ends := v.live()
+	if again := v.at.Add(v.doubt.lasts); v.doubt.lasts > 0 && (ends.IsZero() || again.Before(ends)) {
+		ends = again
+	}
+	return list, ends, err
+}
+
+// Watch yields the instances at once, and then each time that they change: always the
+// newest list, without changes that came and went while the caller was busy. It ends
+// with ctx, or when the caller breaks. While the store does not answer it is silent. A
+// watch reads as often as a caller of Resolve that asks every MaxAge, and when a lease
+// ends.
 func (l *Lookup) Watch(ctx context.Context) iter.Seq[[]Instance] {
-	return func(yield func([]Instance) bool) {
-		var told []Instance
+	return watch(ctx, l.asked.dir.cfg.MaxAge, l.resolve, same, clone)
+}
+
+// watch yields what resolve returns each time that it is not the same.
+func watch[T any](ctx context.Context, maxAge time.Duration, resolve func(context.Context) (T, time.Time, error), same func(a, b T) bool, clone func(T) T) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		var told T
 		for first := true; ctx.Err() == nil; {
-			list, ends, err := l.resolve(ctx)
+			list, again, err := resolve(ctx)
 			if err == nil && (first || !same(list, told)) {
 				told, first = clone(list), false
 				if !yield(list) {
@@ -118,12 +152,12 @@ func (l *Lookup) Watch(ctx context.Context) iter.Seq[[]Instance] {
 				}
 				continue
 			}
-			every := l.dir.cfg.MaxAge
+			every := maxAge
 			if err != nil {
 				every = min(every, restAfter)
 			}
 			wait := every + rand.N(every/10) // at least: then it is time to ask again
-			if left := time.Until(ends); !ends.IsZero() && left < wait {
+			if left := time.Until(again); !again.IsZero() && left < wait {
 				wait = max(left, 0) + againAfter/10
 			}
 			t := time.NewTimer(wait)

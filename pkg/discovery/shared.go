@@ -2,27 +2,36 @@ package discovery
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 )
 
-// What one reader found out about the leases of a place, it leaves there for the
-// others, as the record of number -1: their one Query brings it along, and they
-// read no lease. It says what the leases are, and not who lives: that each reader
-// judges by its own clock. Version is when the leases were read, in milliseconds,
-// so that the newest stays.
+// A reader that has read the leases of a place leaves its findings there for the
+// others, as the record of node ID -1: their one Query brings it along, and they
+// read no lease. It says what the leases are; each reader judges by its own clock
+// which of them are live. Version counts the writes, so that a reader whose clock
+// is ahead cannot leave a record that nobody replaces.
 const sharedNode = -1
 
-// lent is what is said of a number: the version of its entry, and when the lease
-// of that version ends; 0: it is over.
+// maxShared is the largest Version that a reader goes on from: only a corrupt
+// record has a larger one, and nothing could be written after it.
+const maxShared = 1 << 53
+
+// maxSharedLeases is for how many leases a record has room, in 400 KB.
+const maxSharedLeases = 8192
+
+// lent is the finding about a node ID: the version of its entry, and when the lease of
+// that version ends; 0 if it has ended.
 type lent struct {
 	Version int64 `dynamodbav:"version"`
 	Ends    int64 `dynamodbav:"ends,omitempty"`
 }
 
-// share makes the record of what was read of entries' leases.
-func share(entries []record, h holders, at time.Time) record {
-	r := record{NodeID: sharedNode, Version: at.UnixMilli(), Leases: map[string]lent{}}
+// share makes the record of what was read of entries' leases, to replace the one
+// that the reader found.
+func share(found record, entries []record, h holders, at time.Time) record {
+	r := record{NodeID: sharedNode, Version: found.Version + 1, ReadAt: at.UnixMilli(), Leases: map[string]lent{}}
 	for _, e := range entries {
 		if h[e.NodeID].version < e.Version {
 			continue // read too early to know
@@ -47,7 +56,7 @@ func (r record) shared(entries []record) (holders, time.Time) {
 		}
 		h[e.NodeID] = known
 	}
-	return h, time.UnixMilli(r.Version)
+	return h, time.UnixMilli(r.ReadAt)
 }
 
 // view is what is known of a place: its entries, and what their leases were.
@@ -55,11 +64,43 @@ type view struct {
 	entries []record
 	leases  holders
 	at      time.Time // when they were
+	doubt   doubt
+	corrupt int // entries that were skipped
+}
+
+// doubt is about leases that expired and were neither released nor taken: their
+// holders died, or resume them as soon as an outage is over.
+type doubt struct {
+	nodes []int         // the node IDs, sorted
+	lasts time.Duration // how long the answer counts; 0: there is no doubt
+}
+
+// longestDoubt bounds the time until an answer in doubt is asked for again.
+const longestDoubt = defaultMaxAge
+
+// doubted returns the doubt about leases as of now, after an answer with the doubt
+// before. Each answer with the same doubt counts twice as long as the last one: at
+// first an outage may have ended just now, later the holders are rather dead.
+func (h holders) doubted(entries []record, now time.Time, before doubt) doubt {
+	var d doubt
+	for _, r := range entries {
+		if ends := h.of(r); !ends.IsZero() && !ends.After(now) {
+			d.nodes = append(d.nodes, r.NodeID)
+		}
+	}
+	switch {
+	case len(d.nodes) == 0:
+	case before.lasts > 0 && slices.Equal(before.nodes, d.nodes):
+		d.lasts = min(2*before.lasts, longestDoubt)
+	default:
+		d.lasts = againAfter
+	}
+	return d
 }
 
 // look reads a place with one Query, and, where nobody has done that lately, the
-// leases of its entries.
-func (d *Directory) look(ctx context.Context, p place) (view, error) {
+// leases of its entries. It goes on from the answer before.
+func (d *Directory) look(ctx context.Context, p place, before view) (view, error) {
 	all, err := d.cfg.Store.query(ctx, p.in(d.cfg.Pool))
 	if err != nil {
 		return view{}, err
@@ -70,7 +111,11 @@ func (d *Directory) look(ctx context.Context, p place) (view, error) {
 		switch {
 		case r.NodeID == sharedNode:
 			left = r
-		case r.NodeID >= 0 && r.Holder != "" && r.Address != nil:
+		case r.check(p) != nil:
+			if v.corrupt++; v.corrupt > before.corrupt {
+				d.cfg.Logger.Warn("discovery: a corrupt entry is skipped", "pool", d.cfg.Pool, "place", p, "node_id", r.NodeID, "error", r.check(p))
+			}
+		case r.Holder != "":
 			v.entries = append(v.entries, r)
 		}
 	}
@@ -78,18 +123,26 @@ func (d *Directory) look(ctx context.Context, p place) (view, error) {
 		return v, nil
 	}
 	v.leases, v.at = left.shared(v.entries)
-	// One that is ahead of this clock would never be old.
-	if age := time.Since(v.at); age >= 0 && age < d.cfg.MaxAge && !v.leases.ended(v.entries, v.at) && !v.leases.unaware(v.entries) {
+	// A record that is ahead of this clock would never be old. A lease that has
+	// expired may be live again since: the record's reader looked too early for this
+	// one, whatever the time was by its clock.
+	age, in := time.Since(v.at), v.leases.doubted(v.entries, time.Now(), doubt{})
+	if age >= 0 && age < d.cfg.MaxAge && in.lasts == 0 && !v.leases.unaware(v.entries) {
 		return v, nil
 	}
-	if v.leases, v.at, err = d.read(ctx, v.entries); err == nil {
-		d.publish(ctx, p, share(v.entries, v.leases, v.at))
+	if v.leases, v.at, err = d.read(ctx, v.entries); err != nil {
+		return v, err
 	}
-	return v, err
+	// An answer in doubt is not left for others: after an outage the first reader
+	// would have them believe that nobody is there.
+	if v.doubt = v.leases.doubted(v.entries, time.Now(), before.doubt); v.doubt.lasts == 0 && left.Version < maxShared && len(v.entries) <= maxSharedLeases {
+		d.publish(ctx, p, share(left, v.entries, v.leases, v.at))
+	}
+	return v, nil
 }
 
-// publish leaves it for others. Who may not write here, or cannot, has what it
-// needs all the same.
+// publish leaves the findings for others. A reader that may not write, or cannot, has
+// its answer all the same.
 func (d *Directory) publish(ctx context.Context, p place, r record) {
 	d.mu.Lock()
 	off := time.Now().Before(d.mute)

@@ -8,28 +8,12 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// ReapReport says what was freed in a pool, and what was cleared.
-type ReapReport struct {
-	leasepool.ReapReport
-	Cleared int `json:"cleared"` // entries of services whose process is gone
-}
-
-// Reap frees the numbers that crashed processes left behind ([leasepool.Pool.Reap]),
-// and clears the entries whose lease is gone for good: released, reaped, or
-// another's. It can be run at any time, and by several at once. Nothing depends
-// on it: such leases are taken, and such entries do not count.
-func Reap(ctx context.Context, p *leasepool.Pool, s Store) (ReapReport, error) {
-	freed, err := p.Reap(ctx)
-	r := ReapReport{ReapReport: freed}
-	if err == nil {
-		r.Cleared, err = sweep(ctx, s, p.Name)
-	}
-	return r, err
-}
-
-// sweep tells how many entries it cleared. It reads no clock, and writes only
-// what is older than a next holder's first entry.
-func sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
+// Sweep clears the entries of a pool whose lease is gone for good (released, freed,
+// or another's) and returns how many. The reaper runs it after it has reaped. It
+// can be run at any time, and by several at once, and nothing depends on it: such
+// entries do not count. It reads no clock, and writes only what is older than a
+// next holder's first entry.
+func Sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
 	lists, err := s.query(ctx, registered(pool))
 	if err != nil {
 		return 0, err
@@ -63,8 +47,8 @@ func (h holders) over(r record) bool {
 	return ok && (l.version > r.Version || l.version == r.Version && l.session != r.Holder)
 }
 
-// bury clears the entries that a list has, and then the list: of holders up to a
-// version, all of them gone for good.
+// bury clears the entries in a list, and then the list, for holders up to a version,
+// all of which are gone for good.
 func bury(ctx context.Context, s Store, pool string, list record, version int64) (cleared int, err error) {
 	for _, text := range list.Places {
 		p, ok := parsePlace(text)
@@ -83,7 +67,7 @@ func bury(ctx context.Context, s Store, pool string, list record, version int64)
 	return cleared, err
 }
 
-// clearRecord writes one, and tells whether it did. Something newer is in order.
+// clearRecord writes one record, and reports whether it did. A newer one is no error.
 func clearRecord(ctx context.Context, s Store, partition string, r record) (bool, error) {
 	err := put(ctx, s, partition, r)
 	var newer *newerError

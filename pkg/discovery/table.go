@@ -14,8 +14,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Table is the [Store] on the table of the leases. What [lease.Config] and
-// GrantLease need is enough for it: GetItem, Query and UpdateItem.
+// Table is the [Store] on the table of the leases. It needs no more permissions than
+// an agent: GetItem, Query and UpdateItem.
 type Table struct {
 	client lease.Client
 	table  string
@@ -44,9 +44,11 @@ func (t *Table) query(ctx context.Context, partition string) (all []record, err 
 			return nil, t.failed("Query", partition, err)
 		}
 		for _, item := range out.Items {
-			if r, err := decode(item); err == nil { // a corrupt entry is no entry
-				all = append(all, r)
+			r, err := decode(item)
+			if err != nil { // a corrupt entry is no entry, and its reader says so
+				r = record{NodeID: nodeOf(item), corrupt: err}
 			}
+			all = append(all, r)
 		}
 		if from = out.LastEvaluatedKey; len(from) == 0 {
 			return all, nil
@@ -61,7 +63,7 @@ func (t *Table) get(ctx context.Context, partition string, nodeID int) (record, 
 	}
 	r, err := decode(out.Item)
 	if err != nil {
-		return record{NodeID: nodeID}, nil // corrupt; the next write mends it
+		return record{NodeID: nodeID}, nil // corrupt; the next write replaces it
 	}
 	return r, nil
 }
@@ -73,7 +75,7 @@ func (t *Table) write(ctx context.Context, partition string, r record) (record, 
 	}
 	set, remove := "SET version = :version, revision = :revision", ""
 	given := attributes{":version": values["version"], ":revision": values["revision"]}
-	for _, name := range []string{"holder", "metadata", "places", "leases"} {
+	for _, name := range []string{"holder", "addresses", "places", "leases", "read_at"} {
 		if values[name] == nil {
 			remove += ", " + name
 			continue
@@ -86,8 +88,9 @@ func (t *Table) write(ctx context.Context, partition string, r record) (record, 
 	}
 	_, err = t.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.table, Key: key(partition, r.NodeID), UpdateExpression: &set, ExpressionAttributeValues: given,
-		// What is missing or of another type compares as false: a corrupt item is
-		// mended by the next write. Nothing rests on an entry as IDs do on a lease.
+		// A missing attribute, or one of another type, compares as false: the next
+		// write repairs a corrupt item. No uniqueness rests on an entry, as it does
+		// on a lease.
 		ConditionExpression:                 aws.String("NOT (version > :version OR (version = :version AND revision >= :revision))"),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	})
@@ -114,6 +117,15 @@ func decode(item attributes) (r record, err error) {
 		return record{}, fmt.Errorf("discovery: corrupt item: %w", err)
 	}
 	return r, nil
+}
+
+// nodeOf is the sort key of an item that cannot be read otherwise.
+func nodeOf(item attributes) int {
+	var only struct {
+		NodeID int `dynamodbav:"node_id"`
+	}
+	_ = attributevalue.UnmarshalMap(attributes{"node_id": item["node_id"]}, &only) // keys are numbers
+	return only.NodeID
 }
 
 func key(partition string, nodeID int) attributes {

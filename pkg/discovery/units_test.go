@@ -9,8 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -137,7 +137,7 @@ func TestUnits(t *testing.T) {
 		}
 	}
 	m.reset()
-	cleared, err := sweep(t.Context(), NewTable(m, table), "orders")
+	cleared, err := Sweep(t.Context(), NewTable(m, table), "orders")
 	if err != nil || cleared != 0 || m.writes != 0 {
 		t.Errorf("%d cleared, %v writes, %v", cleared, m.writes, err)
 	}

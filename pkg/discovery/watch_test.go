@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -127,9 +127,9 @@ func TestReadersShareLeases(t *testing.T) {
 		}
 		looked := 0
 		for _, l := range readers {
-			l.dir.mu.Lock()
-			looked += len(l.dir.groups)
-			l.dir.mu.Unlock()
+			l.asked.dir.mu.Lock()
+			looked += len(l.asked.dir.groups)
+			l.asked.dir.mu.Unlock()
 		}
 		if w.store.published > 15 || looked > 15 {
 			t.Errorf("leases were read by %d readers, and published %d times", looked, w.store.published)
@@ -140,6 +140,10 @@ func TestReadersShareLeases(t *testing.T) {
 		wantPorts(t, service(t, w.directory(t, nil), "orders"), 1, 2)
 
 		// One whose clock is ahead by an hour spoils nothing for the others.
+		found, err := w.store.get(t.Context(), "orders#svc#orders", sharedNode)
+		if err != nil {
+			t.Fatal(err)
+		}
 		entries, err := w.store.query(t.Context(), "orders#svc#orders")
 		if err != nil {
 			t.Fatal(err)
@@ -148,7 +152,7 @@ func TestReadersShareLeases(t *testing.T) {
 		for _, e := range entries {
 			wrong[e.NodeID] = holder{e.Holder, e.Version, time.Now().Add(time.Second)}
 		}
-		if _, applied, err := w.store.write(t.Context(), "orders#svc#orders", share(entries, wrong, time.Now().Add(time.Hour))); !applied || err != nil {
+		if _, applied, err := w.store.write(t.Context(), "orders#svc#orders", share(found, entries, wrong, time.Now().Add(time.Hour))); !applied || err != nil {
 			t.Fatal(applied, err)
 		}
 		w.kill(a)
@@ -227,7 +231,7 @@ func churn(t *testing.T, seed uint64) {
 			if _, err := leasepool.Open(w.leases, "orders").Reap(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := sweep(t.Context(), w.store, "orders"); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := Sweep(t.Context(), w.store, "orders"); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
 			}
 		}
@@ -252,10 +256,13 @@ func churn(t *testing.T, seed uint64) {
 			t.Error(err)
 		}
 	}
-	if _, err := leasepool.Open(w.leases, "orders").Reap(t.Context()); err != nil {
-		t.Fatal(err)
+	for range 4 { // looks
+		if _, err := leasepool.Open(w.leases, "orders").Reap(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		fixture.Wait(time.Minute)
 	}
-	if _, err := sweep(t.Context(), w.store, "orders"); err != nil {
+	if _, err := Sweep(t.Context(), w.store, "orders"); err != nil {
 		t.Fatal(err)
 	}
 	if left := w.left(); len(left) != 0 {

@@ -1,0 +1,115 @@
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Names lists what live processes offer: services, keys of an endpoint, or the
+// endpoints of a service. It reads the lists that processes keep of their entries, one
+// item each: any listing costs one Query of those, and all Names of a directory share
+// its answer. It is safe for concurrent use.
+type Names struct {
+	dir  *Directory
+	pick func(offered) []string
+
+	mu   sync.Mutex
+	last []string
+}
+
+// offered is what one process offers.
+type offered []place
+
+// Services lists the names of all services with a live instance.
+func (d *Directory) Services() *Names {
+	return &Names{dir: d, pick: func(all offered) []string { return all.after("svc#") }}
+}
+
+// Keys lists the keys of an endpoint that have a live instance; an empty one stands
+// for no key. The error says what is wrong with the name.
+func (d *Directory) Keys(endpoint string) (*Names, error) {
+	if _, err := endpointPlace(endpoint, ""); err != nil {
+		return nil, fmt.Errorf("discovery: %w", err)
+	}
+	return &Names{dir: d, pick: func(all offered) []string {
+		keys := all.after("ep#" + endpoint + "#")
+		for i := range keys {
+			if keys[i] == noKey {
+				keys[i] = ""
+			}
+		}
+		return keys
+	}}, nil
+}
+
+// Endpoints lists the endpoints that instances of a service offer: the link from a
+// service to what it can be asked for by key. The error says what is wrong with
+// the name.
+func (d *Directory) Endpoints(service string) (*Names, error) {
+	at, err := servicePlace(service)
+	if err != nil {
+		return nil, fmt.Errorf("discovery: %w", err)
+	}
+	return &Names{dir: d, pick: func(all offered) (names []string) {
+		if !slices.Contains(all, at) {
+			return nil
+		}
+		for _, rest := range all.after("ep#") {
+			name, _, _ := strings.Cut(rest, "#")
+			names = append(names, name)
+		}
+		return names
+	}}, nil
+}
+
+// after returns the rest of the places that begin with prefix.
+func (o offered) after(prefix string) (rest []string) {
+	for _, p := range o {
+		if r, ok := strings.CutPrefix(string(p), prefix); ok {
+			rest = append(rest, r)
+		}
+	}
+	return rest
+}
+
+// List returns the names, sorted. It answers from memory as Lookup.Resolve does, and
+// with an error returns the last answer.
+func (n *Names) List(ctx context.Context) ([]string, error) {
+	list, _, err := n.list(ctx)
+	return list, err
+}
+
+// Watch yields the names at once, and then each time that they change, as Lookup.Watch
+// does with instances.
+func (n *Names) Watch(ctx context.Context) iter.Seq[[]string] {
+	return watch(ctx, n.dir.cfg.MaxAge, n.list, slices.Equal[[]string], slices.Clone[[]string])
+}
+
+func (n *Names) list(ctx context.Context) ([]string, time.Time, error) {
+	v, again, err := n.dir.lists.resolve(ctx)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err != nil {
+		return slices.Clone(n.last), again, err
+	}
+	names := map[string]bool{}
+	for _, r := range v {
+		var all offered
+		for _, text := range r.Places[:min(len(r.Places), maxOffers)] {
+			if p, ok := parsePlace(text); ok {
+				all = append(all, p)
+			}
+		}
+		for _, name := range n.pick(all) {
+			names[name] = true
+		}
+	}
+	n.last = slices.Sorted(maps.Keys(names))
+	return slices.Clone(n.last), again, nil
+}

@@ -1,0 +1,105 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+)
+
+func wantNames(t *testing.T, n *Names, err error, want ...string) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := n.List(t.Context()); err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}
+
+// Services, keys and the endpoints of a service are those of live processes, and
+// are listed with one Query of the lists, whatever is asked for.
+func TestNames(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a, b := w.agent(t, nil), w.agent(t, nil)
+		d := w.directory(t, nil)
+		wantNames(t, d.Services(), nil)
+		fixture.Wait(2 * defaultMaxAge)
+		register(t, d, a, Service{"orders", at(1)}, Endpoint{"shard", "7", at(1)}, Endpoint{"shard", "", at(1)}, Endpoint{"tenant", "x", at(1)})
+		register(t, d, b, Service{"orders", at(2)}, Service{"stock", at(2)}, Endpoint{"shard", "9", at(2)}, Endpoint{"shards", "1", at(2)})
+		before := w.store.queries
+		keys, err := d.Keys("shard")
+		wantNames(t, keys, err, "", "7", "9")
+		wantNames(t, d.Services(), nil, "orders", "stock")
+		other, err := d.Keys("nobody")
+		wantNames(t, other, err)
+		of, err := d.Endpoints("orders")
+		wantNames(t, of, err, "shard", "shards", "tenant")
+		of, err = d.Endpoints("stock")
+		wantNames(t, of, err, "shard", "shards")
+		if got := w.store.queries - before; got != 1 {
+			t.Errorf("%d queries, want 1", got)
+		}
+		reader := w.directory(t, nil)
+		wantNames(t, reader.Services(), nil, "orders", "stock")
+		if len(reader.groups) != 0 {
+			t.Error("the next reader read leases, though the last one had left what it found")
+		}
+
+		w.kill(b)
+		fixture.Wait(time.Until(w.lease(t, b.NodeID()).ExpiresAt) + time.Millisecond)
+		wantNames(t, keys, nil, "", "7")
+		wantNames(t, d.Services(), nil, "orders")
+		away := errors.New("away")
+		w.setOutage(away)
+		fixture.Wait(time.Minute)
+		if got, err := keys.List(t.Context()); !errors.Is(err, away) || !slices.Equal(got, []string{"", "7"}) {
+			t.Errorf("in an outage: got %q, %v, want the last answer and %v", got, err, away)
+		}
+		w.setOutage(nil)
+		for _, bad := range []string{"", "a#b"} {
+			if _, err := d.Keys(bad); err == nil {
+				t.Errorf("an endpoint %q was accepted", bad)
+			}
+			if _, err := d.Endpoints(bad); err == nil {
+				t.Errorf("a service %q was accepted", bad)
+			}
+		}
+	})
+}
+
+// A watch yields the names when they change, and not else.
+func TestWatchNames(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a, b := w.agent(t, nil), w.agent(t, nil)
+		d := w.directory(t, nil)
+		lists := make(chan []string, 100)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() {
+			for list := range d.Services().Watch(ctx) {
+				lists <- list
+			}
+		}()
+		for _, step := range []struct {
+			do   func()
+			want []string
+		}{
+			{func() {}, nil},
+			{func() { register(t, d, a, Service{"orders", at(1)}) }, []string{"orders"}},
+			{func() { register(t, d, b, Service{"orders", at(2)}, Service{"stock", at(2)}) }, []string{"orders", "stock"}},
+			{func() { _ = d.Leave(t.Context(), b) }, []string{"orders"}},
+		} {
+			step.do()
+			fixture.Wait(2 * defaultMaxAge)
+			if got := <-lists; !slices.Equal(got, step.want) || len(lists) > 0 {
+				t.Errorf("got %q and %d more, want %q", got, len(lists), step.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,239 @@
+package discovery
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+)
+
+// After an outage a reader that looks before the holders have renewed asks again
+// soon, whatever MaxAge is, and no other reader goes by what it saw.
+func TestInstancesAreBackAfterAnOutage(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a, b := w.agent(t, nil), w.agent(t, nil)
+		slow := func(c *Config) { c.MaxAge = 40 * time.Second }
+		d := w.directory(t, slow)
+		register(t, d, a, Service{"orders", at(1)})
+		register(t, d, b, Service{"orders", at(2)})
+		first, second := service(t, d, "orders"), service(t, w.directory(t, slow), "orders")
+		wantPorts(t, first, 1, 2)
+		w.kill(b) // a lease that has been in doubt for long hides no new doubt
+		fixture.Wait(20 * time.Second)
+		for range 20 {
+			wantPorts(t, first, 1)
+			fixture.Wait(time.Second)
+		}
+
+		w.setOutage(errors.New("away"))
+		fixture.Wait(time.Minute)
+		watched := follow(t, second)
+		w.setOutage(nil)
+		wantPorts(t, service(t, w.directory(t, slow), "orders")) // none has renewed yet
+		_, _ = first.Resolve(t.Context())
+		fixture.Wait(2 * time.Second)
+		wantPorts(t, first, 1)
+		wantPorts(t, second, 1)
+		wantPorts(t, service(t, w.directory(t, slow), "orders"), 1)
+		if got := watched(); !slices.Equal(got, []int{1}) {
+			t.Errorf("the watch says %v, want [1]", got)
+		}
+	})
+}
+
+// follow watches a lookup, and returns the newest list as ports.
+func follow(t *testing.T, l *Lookup) (newest func() []int) {
+	t.Helper()
+	lists := make(chan []int, 100)
+	ctx := t.Context()
+	go func() {
+		for list := range l.Watch(ctx) {
+			lists <- portsOf(list)
+		}
+	}()
+	var last []int
+	return func() []int {
+		for len(lists) > 0 {
+			last = <-lists
+		}
+		return last
+	}
+}
+
+// The lease of an instance that died is asked for less and less often: its doubt
+// costs one read in five seconds, until the reaper ends it.
+func TestDoubtIsCheap(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a, b := w.agent(t, nil), w.agent(t, nil)
+		d := w.directory(t, nil)
+		register(t, d, a, Service{"orders", at(1)})
+		register(t, d, b, Service{"orders", at(2)})
+		l := service(t, d, "orders")
+		wantPorts(t, l, 1, 2)
+		w.kill(a)
+		fixture.Wait(time.Minute)
+		before, published := w.store.queries, w.store.published
+		for range 600 {
+			fixture.Wait(100 * time.Millisecond)
+			wantPorts(t, l, 2)
+		}
+		if got := w.store.queries - before; got > 16 {
+			t.Errorf("%d queries in a minute, want one in %v at most after the first", got, longestDoubt)
+		}
+		if got := w.store.published - published; got != 0 {
+			t.Errorf("%d answers in doubt were left for others, want 0", got)
+		}
+	})
+}
+
+// A process leaves when the context that it ran with has ended.
+func TestLeaveAfterTheContextEnded(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, nil)
+		d := w.directory(t, nil)
+		register(t, d, a, Service{"orders", at(1)})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := d.Leave(ctx, a); err != nil {
+			t.Errorf("Leave returned %v, want nil", err)
+		}
+		if left := w.left(); len(left) != 0 {
+			t.Errorf("left: %v, want nothing", left)
+		}
+		register(t, d, a, Service{"orders", at(1)})
+		w.setOutage(errors.New("away"))
+		if err := d.Leave(ctx, a); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Leave in an outage returned %v, want %v", err, context.DeadlineExceeded)
+		}
+	})
+}
+
+// A reader whose clock is a year ahead costs the others one look: the next reader
+// replaces what it left.
+func TestReaderWithItsClockAhead(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, nil)
+		d := w.directory(t, nil)
+		register(t, d, a, Service{"orders", at(1)})
+		wantPorts(t, service(t, d, "orders"), 1)
+		found, err := w.store.get(t.Context(), "orders#svc#orders", sharedNode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ahead := time.Now().AddDate(1, 0, 0).UnixMilli()
+		found.Version, found.ReadAt, found.Leases = found.Version+1, ahead, map[string]lent{strconv.Itoa(a.NodeID()): {1, ahead}}
+		if _, applied, err := w.store.write(t.Context(), "orders#svc#orders", found); err != nil || !applied {
+			t.Fatal(applied, err)
+		}
+		published := w.store.published
+		looked := 0
+		for range 50 {
+			reader := w.directory(t, nil)
+			wantPorts(t, service(t, reader, "orders"), 1)
+			looked += len(reader.groups)
+		}
+		if got := w.store.published - published; looked != 1 || got != 1 {
+			t.Errorf("50 readers read leases %d times and left what they found %d times, want once", looked, got)
+		}
+	})
+}
+
+// What Register would not write is not believed when it is read: no address is
+// handed to a caller who would dial it, and the entry is reported.
+func TestAddressesAreCheckedWhenRead(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	s := NewTable(client, table)
+	if _, err := leasepool.Open(s.leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 2}); err != nil {
+		t.Fatal(err)
+	}
+	a := fixture.Start(t, fixture.Config(s.leases()))
+	held, err := a.Lease()
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := Address{Host: "10.0.0.7", Port: 80}
+	for name, change := range map[string]func(*record){
+		"a forged header":        func(r *record) { r.Address.Host = "evil\r\nX: y@169.254.169.254" },
+		"a port below 0":         func(r *record) { r.Address.Port = -7 },
+		"a port above 65535":     func(r *record) { r.Address.Port = 65536 },
+		"a weight of 9e18":       func(r *record) { r.Address.Weight = 9e18 },
+		"a zone with an escape":  func(r *record) { r.Address.Zone = "\x1b[2J" },
+		"a label of 390 KB":      func(r *record) { r.Address.Labels = map[string]string{"x": strings.Repeat("y", 390_000)} },
+		"a label with a newline": func(r *record) { r.Address.Labels = map[string]string{"x": "a\nb"} },
+		"a version below 0":      func(r *record) { r.Version = -1 },
+		"a long holder":          func(r *record) { r.Holder = strings.Repeat("h", 65) },
+		"no address":             func(r *record) { r.Address = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var logs logged
+			d := directory(t, Config{Store: s, Pool: "orders", Logger: logs.logger()})
+			register(t, d, a, Service{"orders", good})
+			wantPorts(t, service(t, d, "orders"), 80)
+			bad := good
+			r := record{NodeID: held.NodeID, Holder: held.Holder, Version: held.Version, Revision: 1 << 40, Address: &bad}
+			change(&r)
+			putRaw(t, client, table, "orders#svc#orders", r)
+			putRaw(t, client, table, "orders#svc#orders", record{NodeID: sharedNode}) // nobody has looked
+			wantPorts(t, service(t, d, "orders"))
+			if text := logs.String(); strings.Count(text, "corrupt entry") != 1 || strings.ContainsAny(text, "\x1b\r") || len(text) > 2000 {
+				t.Errorf("logged %d bytes: %.300q, want one line about a corrupt entry", len(text), text)
+			}
+			r = record{NodeID: held.NodeID, Revision: 0}
+			putRaw(t, client, table, "orders#svc#orders", r)
+			if err := d.Leave(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// putRaw stores a record as it is, whatever is there.
+func putRaw(t *testing.T, client *dynamodb.Client, table, partition string, r record) {
+	t.Helper()
+	item, err := attributevalue.MarshalMap(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	item["pool_group"] = str(partition)
+	if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// logged is what a logger wrote.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }

@@ -53,6 +53,7 @@ type cloudformation struct {
 }
 
 func newCloudformation(t *testing.T) *cloudformation {
+	t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1") // an emulator's answers may go to this machine
 	c := &cloudformation{answers: make(chan cfn.Response, 10)}
 	c.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -117,7 +118,7 @@ func (s meddled) Group(ctx context.Context, pool string, n int) (protocol.Group,
 }
 
 func TestPools(t *testing.T) {
-	specs, err := Pools(`[{"pool":"orders","size":1024,"reservedLow":2},{"pool":"users","size":8,"reservedLow":0}]`)
+	specs, err := Pools(`[{"pool":"orders","size":1024,"excludeBelow":2},{"pool":"users","size":8,"excludeBelow":0}]`)
 	if err != nil || len(specs) != 2 || specs[0] != (Spec{"orders", 1024, 2}) {
 		t.Errorf("%+v, %v", specs, err)
 	}

@@ -27,8 +27,8 @@ func (h *handler) guard(next http.Handler) http.Handler {
 	})
 }
 
-// loopbackHost tells whether a Host header names the loopback interface. None at
-// all (HTTP/1.0) is no browser's.
+// loopbackHost reports whether a Host header names the loopback interface. No browser
+// omits the header (HTTP/1.0).
 func loopbackHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

@@ -70,8 +70,8 @@ func appendBinary(b []byte, ids []snowflake.ID) []byte {
 	return b
 }
 
-// choose gives the form that an Accept header likes best; the first where it likes
-// several the same, or there is none (RFC 9110, section 12.5.1).
+// choose returns the form that an Accept header prefers: the first of several that it
+// likes equally, or the first of all without a header (RFC 9110, section 12.5.1).
 func choose(forms []form, accept []string) (best form, ok bool) {
 	if len(accept) == 0 {
 		return forms[0], true
@@ -85,7 +85,7 @@ func choose(forms []form, accept []string) (best form, ok bool) {
 	return best, most > 0
 }
 
-// liking is the quality that the most specific range gives to a media type.
+// liking returns the quality that the most specific range assigns to a media type.
 func liking(mediaType string, accept []string) (quality float64) {
 	kind, _, _ := strings.Cut(mediaType, "/")
 	specific := 0

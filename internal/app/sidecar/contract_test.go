@@ -15,8 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/app/sidecar"
 	"github.com/nodelease/nodelease/internal/protocol"
-	"github.com/nodelease/nodelease/internal/sidecar"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -24,7 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is answered into docs/sidecar.md")
 
-const contract = "../../docs/sidecar.md"
+const contract = "../../../docs/sidecar.md"
 
 // serving is a handler on a lease of a store in memory.
 type serving struct {
@@ -174,7 +174,7 @@ func TestContract(t *testing.T) {
 // The metrics' names are part of the contract too.
 func TestContractMetrics(t *testing.T) {
 	var page string
-	for _, file := range []string{contract, "../../docs/metrics.md"} {
+	for _, file := range []string{contract, "../../../docs/metrics.md"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

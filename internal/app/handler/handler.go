@@ -15,17 +15,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aws/aws-lambda-go/lambdacontext"
-
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // Spec is one pool of the variable NODELEASE_POOLS.
 type Spec struct {
-	Pool        string `json:"pool"`
-	Size        int    `json:"size"`
-	ReservedLow int    `json:"reservedLow"`
+	Pool         string `json:"pool"`
+	Size         int    `json:"size"`
+	ExcludeBelow int    `json:"excludeBelow"`
 }
 
 // Pools reads NODELEASE_POOLS, a JSON list as the CDK construct writes it, and
@@ -33,7 +31,7 @@ type Spec struct {
 func Pools(text string) ([]Spec, error) {
 	var specs []Spec
 	if err := json.Unmarshal([]byte(text), &specs); err != nil {
-		return nil, fmt.Errorf("NODELEASE_POOLS is %q: give a list as [{\"pool\":\"orders\",\"size\":1024,\"reservedLow\":0}]: %w", text, err)
+		return nil, fmt.Errorf("NODELEASE_POOLS is %q: give a list as [{\"pool\":\"orders\",\"size\":1024,\"excludeBelow\":0}]: %w", text, err)
 	}
 	errs := []error{}
 	if len(specs) == 0 {
@@ -65,6 +63,7 @@ func budget(ctx context.Context) (context.Context, context.CancelFunc) {
 // eachPool does fn for all pools at once and joins what fails. A pool that is
 // not seeded yet is no failure: schedules begin before a deployment has ended.
 func eachPool(ctx context.Context, specs []Spec, fn func(ctx context.Context, log *slog.Logger, s Spec) error) error {
+	thaw()
 	ctx, cancel := budget(ctx)
 	defer cancel()
 	errs := make([]error, len(specs))
@@ -85,12 +84,4 @@ func eachPool(ctx context.Context, specs []Spec, fn func(ctx context.Context, lo
 	}
 	wg.Wait()
 	return errors.Join(errs...)
-}
-
-// logger names the request in every line.
-func logger(ctx context.Context) *slog.Logger {
-	if lc, ok := lambdacontext.FromContext(ctx); ok {
-		return slog.With("request_id", lc.AwsRequestID)
-	}
-	return slog.Default()
 }

@@ -49,6 +49,8 @@ func hold(t *testing.T, s lease.Store, pool string, node int, ttl time.Duration)
 	}
 }
 
+// One invocation is one look, and a later one frees what is unchanged then. Nothing
+// waits inside the function.
 func TestReaper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logged, s := logs(t), twoPools(t)
@@ -57,24 +59,48 @@ func TestReaper(t *testing.T) {
 		}
 		hold(t, s, "users", 1, 15*time.Second)
 		hold(t, s, "users", 2, time.Hour)
-		<-time.After(2 * time.Minute) // virtual
-		// The brake of one pool holds up no other.
-		began := time.Now()
-		out, err := invoke(t, (&Reaper{Store: s, Entries: discovery.NewMemory(s), Pools: append(both, Spec{Pool: "new"})}).Handle, "reaper")
-		if err != nil || time.Since(began) != 15*time.Second {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-		for _, part := range []string{`"pool":"users","held":2,"due":[1],"freed":[1],"braked":false`, `"pool":"orders","held":12,`, `"braked":true`} {
-			if !strings.Contains(out, part) {
-				t.Errorf("answer %s\nlacks %s", out, part)
+		r := &Reaper{Store: s, Entries: discovery.NewMemory(s), Pools: append(both, Spec{Pool: "new"})}
+		for _, want := range [][]string{
+			{`"pool":"users","held":2,"due":[1],"freed":[],"braked":false,"next_look":"`, `"pool":"orders","held":12,`},
+			{`"pool":"users","held":2,"due":[1],"freed":[1],"braked":false,"cleared":0`, `"freed":[],"braked":true`},
+			{`"freed":[0,1,2,3,4,5,6,7,8,9,10,11],"braked":false`},
+		} {
+			<-time.After(2 * time.Minute) // virtual
+			began := time.Now()
+			out, err := invoke(t, r.Handle, "reaper")
+			if err != nil || time.Since(began) > time.Second {
+				t.Errorf("after %v: %v", time.Since(began), err)
+			}
+			for _, part := range want {
+				if !strings.Contains(out, part) {
+					t.Errorf("answer %s\nlacks %s", out, part)
+				}
 			}
 		}
-		if strings.Index(out, "users") > strings.Index(out, "orders") {
-			t.Error("the pool without a brake was not done first")
-		}
-		for _, part := range []string{`"level":"WARN","msg":"reaped","pool":"orders"`, `"level":"INFO","msg":"reaped","pool":"users"`, `not seeded yet","pool":"new"`, `"wait":15000000000`} {
+		for _, part := range []string{`"level":"WARN","msg":"reaped","pool":"orders"`, `"level":"INFO","msg":"reaped","pool":"users"`, `not seeded yet","pool":"new"`, `another look decides`} {
 			if !strings.Contains(logged(), part) {
 				t.Errorf("logs %s\nlack %s", logged(), part)
+			}
+		}
+	})
+}
+
+// An outage that one invocation saw is remembered by the next one of the process.
+func TestReaperRemembersAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs(t)
+		s := leasetest.NewMemory("orders", 20)
+		hold(t, s, "orders", 1, 15*time.Second)
+		hold(t, s, "orders", 2, time.Hour)
+		r := &Reaper{Store: s, Entries: discovery.NewMemory(s), Pools: both[:1]}
+		for i, want := range []string{`"due":[1],"freed":[]`, "time is up", `"due":[1],"freed":[]`, `"freed":[1]`} {
+			<-time.After(2 * time.Minute) // virtual
+			s.SetOutage(map[bool]error{true: errors.New("away")}[i == 1])
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			out, err := lambda.NewHandler(r.Handle).Invoke(ctx, event(t, "reaper", ""))
+			cancel()
+			if got := fmt.Sprint(string(out), err); !strings.Contains(got, want) {
+				t.Errorf("invocation %d: %s, want %s", i, got, want)
 			}
 		}
 	})
@@ -120,7 +146,7 @@ func TestReaperClearsEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &Reaper{Store: s, Entries: entries, Pools: both[:1]}
-		for _, want := range []string{`"freed":[],"braked":false,"cleared":0`, `"braked":false,"cleared":2`, `"freed":[],"braked":false,"cleared":0`} {
+		for _, want := range []string{`"freed":[],"braked":false,"cleared":0`, `"cleared":2`, `"freed":[],"braked":false,"cleared":0`} {
 			out, err := invoke(t, r.Handle, "reaper")
 			if err != nil || !strings.Contains(out, want) {
 				t.Errorf("%s, %v, want %s", out, err, want)
@@ -149,23 +175,24 @@ func TestPoolmetric(t *testing.T) {
 	hold(t, s, "users", 1, time.Hour)
 	before := time.Now()
 	specs := []Spec{{"orders", 25, 0}, {"users", 4, 0}, {Pool: "new"}}
-	out, err := invoke(t, (&Poolmetric{Store: s, Metrics: cw, Pools: specs}).Handle, "poolmetric")
+	out, err := invoke(t, (&Poolmetric{Table: "nodelease", Store: s, Metrics: cw, Pools: specs}).Handle, "poolmetric")
 	if err != nil || !strings.Contains(out, `"held":1`) {
 		t.Fatalf("%s, %v", out, err)
 	}
-	if len(cw.calls) != 1 || *cw.calls[0].Namespace != "Nodelease" || len(cw.calls[0].MetricData) != 14 {
+	if len(cw.calls) != 1 || *cw.calls[0].Namespace != "Nodelease" || len(cw.calls[0].MetricData) != 20 {
 		t.Fatalf("%+v", cw.calls)
 	}
 	got := map[string]string{}
 	for _, d := range cw.calls[0].MetricData {
-		if d.Timestamp.Before(before) || len(d.Dimensions) != 1 || *d.Dimensions[0].Name != "Pool" {
+		if d.Timestamp.Before(before) || len(d.Dimensions) != 2 || *d.Dimensions[0].Name != "Table" || *d.Dimensions[0].Value != "nodelease" || *d.Dimensions[1].Name != "Pool" {
 			t.Errorf("%s: %v, %v", *d.MetricName, d.Timestamp, d.Dimensions)
 		}
-		got[*d.Dimensions[0].Value+" "+*d.MetricName] = fmt.Sprint(*d.Value, " ", d.Unit)
+		got[*d.Dimensions[1].Value+" "+*d.MetricName] = fmt.Sprint(*d.Value, " ", d.Unit)
 	}
 	for name, want := range map[string]string{
 		"users Capacity": "4 Count", "users Held": "1 Count", "users Free": "3 Count", "users Expired": "0 Count", "users Cooling": "0 Count",
 		"users Retired": "0 Count", "users Utilization": "25 Percent", "orders Capacity": "20 Count", "orders Utilization": "0 Percent",
+		"users Corrupt": "0 Count", "users Stuck": "0 Count", "users Braked": "0 Count",
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %s, want %s", name, got[name], want)
@@ -187,7 +214,7 @@ func TestPoolmetricFails(t *testing.T) {
 		return nil
 	}}
 	stats, err := (&Poolmetric{Store: s, Metrics: cw, Pools: both}).Handle(t.Context())
-	errorHas(t, err, `pool "orders"`, "7 metrics were not published", "denied")
+	errorHas(t, err, `pool "orders"`, "10 metrics were not published", "denied")
 	if len(stats) != 1 || len(cw.calls) != 1 {
 		t.Errorf("%+v, %d calls", stats, len(cw.calls))
 	}
@@ -207,7 +234,7 @@ func TestPoolmetricManyPools(t *testing.T) {
 	if _, err := (&Poolmetric{Store: s, Metrics: cw, Pools: specs}).Handle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(cw.calls) != 2 || len(cw.calls[0].MetricData) != 1000 || len(cw.calls[1].MetricData) != 50 {
+	if len(cw.calls) != 2 || len(cw.calls[0].MetricData) != 1000 || len(cw.calls[1].MetricData) != 500 {
 		t.Errorf("%d calls", len(cw.calls))
 	}
 }

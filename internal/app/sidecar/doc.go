@@ -1,4 +1,4 @@
-// Package sidecar gives a leased number and its IDs to programs in any language on
+// Package sidecar serves a leased node ID and its IDs to programs in any language on
 // the same machine, over HTTP on the loopback interface or a Unix socket. The
 // contract is docs/sidecar.md.
 //

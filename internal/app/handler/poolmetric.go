@@ -17,7 +17,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// Namespace of the metrics. Their one dimension is Pool.
+// Namespace of the metrics. Their dimensions are Table and Pool.
 const Namespace = "Nodelease"
 
 // mostMetrics is what one PutMetricData takes.
@@ -31,12 +31,13 @@ type Metrics interface {
 
 // Poolmetric measures the pools.
 type Poolmetric struct {
+	Table   string
 	Store   lease.Store
 	Metrics Metrics
 	Pools   []Spec
 }
 
-// Handle publishes the gauges of all pools in one call, and gives them. A pool
+// Handle publishes the gauges of all pools in one call, and returns them. A pool
 // that could not be counted to the end is not published: a gap sets off the
 // no-data alarm, a wrong number would set off nothing. The event is not looked at.
 func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
@@ -49,15 +50,15 @@ func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
 			return err
 		}
 		level := slog.LevelInfo
-		if len(s.Corrupt) > 0 || s.Pool.Size != spec.Size || s.Pool.ReservedLow != spec.ReservedLow {
+		if len(s.Corrupt) > 0 || s.Stuck > 0 || s.Braked || s.Pool.Size != spec.Size || s.Pool.ExcludeBelow != spec.ExcludeBelow {
 			level = slog.LevelWarn
 		}
 		log.Log(ctx, level, "measured", "capacity", s.Capacity, "held", s.Held, "free", s.Free, "expired", s.Expired, "cooling", s.Cooling,
-			"retired", s.Retired, "utilization", s.Utilization, "corrupt", s.Corrupt,
-			"size", s.Pool.Size, "declared_size", spec.Size, "reserved_low", s.Pool.ReservedLow, "declared_reserved_low", spec.ReservedLow)
+			"retired", s.Retired, "utilization", s.Utilization, "corrupt", s.Corrupt, "stuck", s.Stuck, "braked", s.Braked,
+			"size", s.Pool.Size, "declared_size", spec.Size, "exclude_below", s.Pool.ExcludeBelow, "declared_exclude_below", spec.ExcludeBelow)
 		mu.Lock()
 		defer mu.Unlock()
-		stats, data = append(stats, s), append(data, gauges(spec.Pool, s, at)...)
+		stats, data = append(stats, s), append(data, gauges(p.Table, spec.Pool, s, at)...)
 		return nil
 	})
 	for part := range slices.Chunk(data, mostMetrics) {
@@ -69,17 +70,22 @@ func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
 }
 
 // gauges are what the alarms and the dashboard of the CDK construct look at.
-func gauges(pool string, s leasepool.Stats, at time.Time) []types.MetricDatum {
+func gauges(table, pool string, s leasepool.Stats, at time.Time) []types.MetricDatum {
 	datum := func(name string, value float64, unit types.StandardUnit) types.MetricDatum {
 		return types.MetricDatum{
 			MetricName: &name, Value: &value, Unit: unit, Timestamp: &at,
-			Dimensions: []types.Dimension{{Name: aws.String("Pool"), Value: &pool}},
+			Dimensions: []types.Dimension{{Name: aws.String("Table"), Value: &table}, {Name: aws.String("Pool"), Value: &pool}},
 		}
 	}
 	count := func(name string, n int) types.MetricDatum { return datum(name, float64(n), types.StandardUnitCount) }
+	braked := 0
+	if s.Braked {
+		braked = 1
+	}
 	return []types.MetricDatum{
 		count("Capacity", s.Capacity), count("Held", s.Held), count("Free", s.Free), count("Expired", s.Expired),
 		count("Cooling", s.Cooling), count("Retired", s.Retired),
+		count("Corrupt", len(s.Corrupt)), count("Stuck", s.Stuck), count("Braked", braked),
 		datum("Utilization", s.Utilization, types.StandardUnitPercent),
 	}
 }

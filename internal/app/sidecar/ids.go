@@ -66,8 +66,8 @@ func (h *handler) asked(r *http.Request) (n int, f form, wrong *problem) {
 	if err != nil {
 		return 0, f, badRequest(err.Error(), fmt.Sprintf("use POST /v1/ids?n=N with N from 1 to %d; without n it is 1", MaxIDs))
 	}
-	// A body has no meaning here. One byte tells whether there is one; the rest of
-	// it is never read.
+	// A body has no meaning here. One byte is enough to detect one; the rest
+	// is never read.
 	if got, err := r.Body.Read(make([]byte, 1)); got > 0 || err != nil && !errors.Is(err, io.EOF) {
 		return 0, f, &problem{http.StatusRequestEntityTooLarge, "body_too_large", "the request has a body", "send none: n goes into the query", 0}
 	}

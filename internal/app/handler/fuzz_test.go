@@ -30,7 +30,7 @@ func FuzzBootstrap(f *testing.F) {
 		// Smaller pools: it is not about them.
 		f.Add(bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("1024"), []byte("32")), []byte("512"), []byte("16")))
 	}
-	f.Add([]byte(`{"Pool":"p","Size":"8","ReservedLow":1,"Floor":"1795219200000"}`))
+	f.Add([]byte(`{"Pool":"p","Size":"8","ExcludeBelow":1,"Floor":"1795219200000"}`))
 	f.Add([]byte(`{"RequestType":"Update","ResourceProperties":{"Pool":"p","Size":-1}}`))
 	f.Add([]byte(`{"RequestType":7}`))
 	f.Add([]byte(`[]`))
@@ -38,7 +38,7 @@ func FuzzBootstrap(f *testing.F) {
 	slog.SetDefault(slog.New(slog.NewTextHandler(io.Discard, nil)))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		s := leasetest.NewMemory("", 0)
-		b := &Bootstrap{Table: "t", Store: s}
+		b := &Bootstrap{Table: "nodelease", Store: s}
 		var e cfn.Event
 		custom := json.Unmarshal(text, &e) == nil && e.RequestType != ""
 		if custom {
@@ -68,7 +68,7 @@ func FuzzBootstrap(f *testing.F) {
 // Whatever the variable says: refused, or pools with names that can be used, each
 // once.
 func FuzzPools(f *testing.F) {
-	f.Add(`[{"pool":"orders","size":1024,"reservedLow":0},{"pool":"a-b.c_D"}]`)
+	f.Add(`[{"pool":"orders","size":1024,"excludeBelow":0},{"pool":"a-b.c_D"}]`)
 	f.Add(`[{"pool":"a"},{"pool":"a"}]`)
 	f.Add(`[]`)
 	f.Add(`{}`)

@@ -18,11 +18,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/sidecar"
+	"github.com/nodelease/nodelease/internal/app/sidecar"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// listening serves on the loopback interface, and gives the address.
+// listening serves on the loopback interface, and returns the address.
 func listening(t testing.TB, layout snowflake.Layout) string {
 	t.Helper()
 	l, err := sidecar.Listen("127.0.0.1:0", false, 0)
@@ -40,7 +40,7 @@ func listening(t testing.TB, layout snowflake.Layout) string {
 	return l.Addr().String()
 }
 
-// raw sends bytes as they are and gives the status of each answer.
+// raw sends bytes as they are and returns the status of each answer.
 func raw(t *testing.T, address, text string) (status []int, body string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -274,7 +274,7 @@ func FuzzIDs(f *testing.F) {
 
 // How many IDs a second clients get, each with a connection of its own:
 //
-//	go test -run '^$' -bench IDs ./internal/sidecar
+//	go test -run '^$' -bench IDs ./internal/app/sidecar
 func BenchmarkIDs(b *testing.B) {
 	custom := snowflake.Default()
 	custom.TimeBits, custom.NodeBits, custom.SequenceBits = 40, 2, 11

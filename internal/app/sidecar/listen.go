@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// CheckAddress tells what is wrong with an address for Listen, if anything: it is
+// CheckAddress returns an error unless Listen accepts an address: it is
 // host:port, or unix:path. Beyond the loopback interface it is allowed only with
 // remote.
 func CheckAddress(address string, remote bool) error {
@@ -53,7 +53,7 @@ func Listen(address string, remote bool, mode os.FileMode) (net.Listener, error)
 	return l, nil
 }
 
-// loopbackName tells whether an address can only be reached from this machine.
+// loopbackName reports whether an address can only be reached from this machine.
 func loopbackName(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()

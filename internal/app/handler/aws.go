@@ -1,0 +1,128 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// Open makes the store of the table that NODELEASE_TABLE names.
+func Open() (*lease.DynamoDB, error) {
+	table := os.Getenv("NODELEASE_TABLE")
+	if table == "" {
+		return nil, errors.New("NODELEASE_TABLE is empty: name the table")
+	}
+	cfg, err := environment("DYNAMODB")
+	if err != nil {
+		return nil, err
+	}
+	return lease.NewDynamoDB(dynamodb.NewFromConfig(cfg), table), nil
+}
+
+// OpenMetrics makes a client of CloudWatch.
+func OpenMetrics() (Metrics, error) {
+	cfg, err := environment("CLOUDWATCH")
+	if err != nil {
+		return nil, err
+	}
+	return cloudwatch.NewFromConfig(cfg), nil
+}
+
+// connections are those of all clients of the process.
+var connections = &http.Client{Transport: awshttp.NewBuildableClient().GetTransport()}
+
+// thaw drops connections that no request uses. Lambda freezes a process between two
+// events; what has been open since then may be dead, and the reaper takes a request
+// that fails on it for an outage.
+func thaw() { connections.CloseIdleConnections() }
+
+// environment is the configuration that Lambda gives every function in its
+// environment. The SDK's default one looks for profiles, SSO and roles besides,
+// which are not there and would be a seventh of the zip.
+// https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
+func environment(service string) (aws.Config, error) {
+	cfg := aws.Config{
+		HTTPClient:  connections,
+		Region:      os.Getenv("AWS_REGION"),
+		Credentials: credentials.NewStaticCredentialsProvider(os.Getenv("AWS_ACCESS_KEY_ID"), os.Getenv("AWS_SECRET_ACCESS_KEY"), os.Getenv("AWS_SESSION_TOKEN")),
+	}
+	if err := settings(&cfg); err != nil {
+		return cfg, err
+	}
+	for _, name := range []string{"AWS_ENDPOINT_URL_" + service, "AWS_ENDPOINT_URL"} {
+		if url := os.Getenv(name); url != "" && cfg.BaseEndpoint == nil {
+			cfg.BaseEndpoint = &url
+		}
+	}
+	if cfg.Region == "" || os.Getenv("AWS_ACCESS_KEY_ID") == "" {
+		return cfg, fmt.Errorf("AWS_REGION is %q, AWS_ACCESS_KEY_ID has %d characters: run this as a Lambda function, which is given both", cfg.Region, len(os.Getenv("AWS_ACCESS_KEY_ID")))
+	}
+	return cfg, nil
+}
+
+// settings are those of the SDK that a deployer may give a function: endpoints by
+// FIPS 140 or with IPv6, and how often a call is tried again. Requests of leases
+// are made by this program's own retries.
+// https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html
+func settings(cfg *aws.Config) error {
+	fips, wrongFIPS := truth("AWS_USE_FIPS_ENDPOINT")
+	dual, wrongDual := truth("AWS_USE_DUALSTACK_ENDPOINT")
+	cfg.ConfigSources = []any{endpoints{fips, dual}}
+	var wrongMode, wrongAttempts error
+	if text := os.Getenv("AWS_RETRY_MODE"); text != "" {
+		cfg.RetryMode, wrongMode = aws.ParseRetryMode(text)
+		if wrongMode != nil {
+			wrongMode = fmt.Errorf("AWS_RETRY_MODE is %q: use standard or adaptive", text)
+		}
+	}
+	if text := os.Getenv("AWS_MAX_ATTEMPTS"); text != "" {
+		cfg.RetryMaxAttempts, wrongAttempts = strconv.Atoi(text)
+		if wrongAttempts != nil || cfg.RetryMaxAttempts < 1 {
+			wrongAttempts = fmt.Errorf("AWS_MAX_ATTEMPTS is %q: use a whole number from 1", text)
+		}
+	}
+	return errors.Join(wrongFIPS, wrongDual, wrongMode, wrongAttempts)
+}
+
+// truth reads a variable that is true, false or not set.
+func truth(name string) (bool, error) {
+	switch text := os.Getenv(name); strings.ToLower(text) {
+	case "true":
+		return true, nil
+	case "", "false":
+		return false, nil
+	default:
+		return false, fmt.Errorf("%s is %q: use true or false", name, text)
+	}
+}
+
+// endpoints is what clients ask the sources of their configuration for.
+type endpoints struct{ fips, dual bool }
+
+// GetUseFIPSEndpoint is found by its name.
+func (e endpoints) GetUseFIPSEndpoint(context.Context) (aws.FIPSEndpointState, bool, error) {
+	if e.fips {
+		return aws.FIPSEndpointStateEnabled, true, nil
+	}
+	return aws.FIPSEndpointStateUnset, false, nil
+}
+
+// GetUseDualStackEndpoint is found by its name.
+func (e endpoints) GetUseDualStackEndpoint(context.Context) (aws.DualStackEndpointState, bool, error) {
+	if e.dual {
+		return aws.DualStackEndpointStateEnabled, true, nil
+	}
+	return aws.DualStackEndpointStateUnset, false, nil
+}

@@ -1,0 +1,262 @@
+package handler
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-lambda-go/cfn"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+)
+
+// Bootstrap seeds and resizes pools, as a custom resource of CloudFormation and
+// by direct invocation.
+type Bootstrap struct {
+	Table string
+	Store lease.Store
+	// Setup is why there is no Store. CloudFormation gets it as the reason, since a
+	// function that ends before it answers holds a deployment until it times out.
+	Setup error
+
+	mu       sync.Mutex
+	answered map[string]answer // by CloudFormation's RequestId
+}
+
+// Handle takes an event of CloudFormation (which has a RequestType) or a request
+// by itself, {"Pool": "orders", "Size": 1024, "ExcludeBelow": 0, "Floor": "…"}.
+func (b *Bootstrap) Handle(ctx context.Context, event json.RawMessage) (any, error) {
+	var e cfn.Event
+	if err := json.Unmarshal(event, &e); err == nil && e.RequestType != "" {
+		return nil, b.answerFor(ctx, e)
+	}
+	r, err := decodeRequest(event, true)
+	if err != nil {
+		return nil, err
+	}
+	return b.ensure(ctx, r)
+}
+
+// resource does what an event of CloudFormation asks for: create and update make
+// the pool what it should be, delete keeps it. The physical ID is the pool's place:
+// with another pool or table the resource is another one, and deleting the old one
+// keeps that.
+func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data map[string]any, err error) {
+	if e.RequestType == cfn.RequestDelete { // also the rollback of a failed create
+		logger(ctx).Info("kept", "id", e.PhysicalResourceID)
+		return e.PhysicalResourceID, nil, nil
+	}
+	name, _ := e.ResourceProperties["Pool"].(string)
+	id = fmt.Sprintf("nodelease/%s/%.64s", b.Table, name)
+	if e.RequestType == cfn.RequestUpdate {
+		defer func() {
+			if err != nil { // what failed replaces nothing
+				id = e.PhysicalResourceID
+			}
+		}()
+	} else if e.RequestType != cfn.RequestCreate {
+		return id, nil, fmt.Errorf("RequestType is %q: Create, Update and Delete are known", e.RequestType)
+	}
+	text, err := json.Marshal(e.ResourceProperties)
+	if err != nil {
+		return id, nil, err
+	}
+	r, err := decodeRequest(text, false)
+	if err != nil {
+		return id, nil, err
+	}
+	if b.Setup != nil {
+		return id, nil, b.Setup
+	}
+	if table := e.ResourceProperties["Table"]; table != nil && table != b.Table {
+		return id, nil, fmt.Errorf("the resource is of table %q, and this function works on table %q: deploy both from one stack", table, b.Table)
+	}
+	if e.RequestType == cfn.RequestUpdate && e.PhysicalResourceID != id {
+		if err := b.mayMove(ctx, e, r); err != nil {
+			return id, nil, err
+		}
+	}
+	c, err := b.ensure(ctx, r)
+	if err != nil {
+		return id, nil, err
+	}
+	return id, map[string]any{"Pool": r.Pool, "Size": c.Pool.Size, "Seeded": c.Seeded, "Retired": c.Retired, "Restored": c.Restored}, nil
+}
+
+// mayMove refuses to seed a pool in place of another one: another table or another
+// name is another ID space, and seeded at the present moment it would give out
+// again the milliseconds that processes of the old pool still have. A pool that
+// is there already, to which a rollback returns, keeps what it has reserved.
+func (b *Bootstrap) mayMove(ctx context.Context, e cfn.Event, r request) error {
+	given := e.ResourceProperties["Floor"]
+	if text, _ := given.(string); text != "" && given != e.OldResourceProperties["Floor"] {
+		return nil
+	}
+	read := func(ctx context.Context) (leasepool.Item, error) { return b.Store.PoolItem(ctx, r.Pool) }
+	_, err := inTime(ctx, func(ctx context.Context) (leasepool.Item, error) {
+		return riding(ctx, func(ctx context.Context) (leasepool.Item, error) { return protocol.Retry(ctx, read) })
+	})
+	if !errors.Is(err, lease.ErrPoolNotSeeded) {
+		return err
+	}
+	return fmt.Errorf("this update moves %s to table %q, pool %q, which is a new ID space: processes of the old one go on for as long as they have milliseconds reserved, "+
+		"and a pool seeded now would give those out again, as equal IDs. Keep the table's and the pool's name; or stop the old fleet and set Floor to a time after its last ID; "+
+		"or give a Floor that lies after all that the old pool has reserved (nodelease list shows it)", e.PhysicalResourceID, b.Table, r.Pool)
+}
+
+// ensure makes the pool what r says, whatever there is.
+func (b *Bootstrap) ensure(ctx context.Context, r request) (leasepool.Changes, error) {
+	if b.Setup != nil {
+		return leasepool.Changes{}, b.Setup
+	}
+	c, err := inTime(ctx, func(ctx context.Context) (leasepool.Changes, error) { return b.change(ctx, r) })
+	log := logger(ctx).With("pool", r.Pool, "size", r.Size, "seeded", c.Seeded, "retired", c.Retired, "restored", c.Restored,
+		"finishing", c.Finishing, "corrupt", c.Corrupt)
+	if err != nil {
+		log.Error("bootstrap failed", "error", err.Error())
+		return c, fmt.Errorf("pool %q: %d numbers seeded, %d retired, %d restored, then: %w", r.Pool, c.Seeded, c.Retired, c.Restored, err)
+	}
+	log.Info("bootstrapped")
+	return c, nil
+}
+
+// inTime does fn and returns early enough to answer, also when a call hangs or
+// panics.
+func inTime[T any](ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := budget(ctx)
+	defer cancel()
+	type outcome struct {
+		v   T
+		err error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		var o outcome
+		defer func() {
+			if p := recover(); p != nil {
+				logger(ctx).Error("panic", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				o.err = fmt.Errorf("panic: %v: see the function's log", p)
+			}
+			done <- o
+		}()
+		o.v, o.err = fn(ctx)
+	}()
+	var o outcome
+	select {
+	case o = <-done:
+	case <-ctx.Done():
+		select { // what ends with its context reports how far it came
+		case o = <-done:
+		case <-time.After(time.Second):
+			o.err = context.Cause(ctx)
+		}
+	}
+	return o.v, o.err
+}
+
+// change resizes the pool if there is one, else seeds it.
+func (b *Bootstrap) change(ctx context.Context, r request) (leasepool.Changes, error) {
+	pool := leasepool.Open(b.Store, r.Pool)
+	last := time.Now()
+	pool.Progress = func(done, total int) {
+		if time.Since(last) > 5*time.Second {
+			last = time.Now()
+			logger(ctx).Info("progress", "pool", r.Pool, "groups_done", done, "groups", total)
+		}
+	}
+	spec := leasepool.Spec{Size: int(r.Size), ExcludeBelow: int(r.ExcludeBelow), Floor: time.Time(r.Floor), Narrow: bool(r.Narrow)}
+	return riding(ctx, func(ctx context.Context) (leasepool.Changes, error) {
+		c, err := pool.Resize(ctx, spec)
+		if errors.Is(err, lease.ErrPoolNotSeeded) {
+			return pool.Seed(ctx, spec)
+		}
+		return c, err
+	})
+}
+
+// propagation is how long a role's new policy may take until it is in force
+// everywhere. CloudFormation calls this function right after it has changed it.
+const propagation = time.Minute
+
+// riding tries again what is denied, for as long as a policy may be on its way.
+func riding[T any](ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
+	end := time.Now().Add(propagation)
+	for n := 0; ; n++ {
+		v, err := fn(ctx)
+		if !errors.Is(err, lease.ErrAccess) {
+			return v, err
+		}
+		if time.Now().After(end) {
+			return v, fmt.Errorf("denied for %v, so it is no new policy on its way: %w", propagation, err)
+		}
+		logger(ctx).Warn("denied: a new policy may not be in force yet, trying again", "error", err.Error())
+		if ended := protocol.Pause(ctx, protocol.LongestBackoff(n+2)); ended != nil {
+			return v, errors.Join(err, ended)
+		}
+	}
+}
+
+// request is a direct invocation, or the properties of the custom resource.
+type request struct {
+	Pool               string
+	Size, ExcludeBelow whole
+	Floor              moment
+	Narrow             flag
+}
+
+// decodeRequest is strict with people, who mistype names, and lenient with
+// CloudFormation, which adds properties of its own.
+func decodeRequest(text []byte, strict bool) (r request, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if strict {
+		d.DisallowUnknownFields()
+	}
+	if err := d.Decode(&r); err != nil {
+		return r, fmt.Errorf("request %.200s: give {\"Pool\": \"orders\", \"Size\": 1024, \"ExcludeBelow\": 0, \"Floor\": \"2026-01-02T15:04:05Z\"}: %w", text, err)
+	}
+	return r, nil
+}
+
+// whole is a whole number, which CloudFormation sends as a string.
+type whole int
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (w *whole) UnmarshalJSON(b []byte) error {
+	return json.Unmarshal(unquote(b), (*int)(w))
+}
+
+// flag is true or false, which CloudFormation sends as a string.
+type flag bool
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (f *flag) UnmarshalJSON(b []byte) error {
+	return json.Unmarshal(unquote(b), (*bool)(f))
+}
+
+// moment is RFC 3339, or milliseconds of the Unix epoch, as a number or a string.
+// An empty string is none.
+type moment time.Time
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (m *moment) UnmarshalJSON(b []byte) error {
+	text := unquote(b)
+	if len(text) == 0 || string(text) == "null" {
+		return nil
+	}
+	var ms int64
+	if err := json.Unmarshal(text, &ms); err == nil {
+		*m = moment(time.UnixMilli(ms).UTC())
+		return nil
+	}
+	return json.Unmarshal(b, (*time.Time)(m))
+}
+
+func unquote(b []byte) []byte { return []byte(strings.Trim(string(b), `"`)) }

@@ -1,0 +1,111 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/aws/aws-lambda-go/cfn"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// answer is what CloudFormation was told.
+type answer struct {
+	cfn.Response
+	err error // the failure in it
+}
+
+// mostAnswers bounds what a process remembers.
+const mostAnswers = 1000
+
+// answerFor does what an event asks for, tells CloudFormation what came of it, and
+// returns the failure, so that the function's own alarm sees it too. An event that
+// was answered before, which Lambda may deliver again at any time, gets the same
+// answer and changes nothing: a newer event may have come between.
+func (b *Bootstrap) answerFor(ctx context.Context, e cfn.Event) error {
+	if err := checkResponseURL(e.ResponseURL); err != nil {
+		logger(ctx).Error("refused", "error", err.Error())
+		return err
+	}
+	b.mu.Lock()
+	a, again := b.answered[e.RequestID]
+	b.mu.Unlock()
+	if !again || e.RequestID == "" {
+		a = b.judged(ctx, e)
+	}
+	r := cfn.NewResponse(&e)
+	r.Status, r.Reason, r.PhysicalResourceID, r.Data = a.Status, a.Reason, a.PhysicalResourceID, a.Data
+	if err := send(ctx, r); err != nil {
+		return errors.Join(a.err, fmt.Errorf("the answer %s did not reach CloudFormation: %w", r.Status, err))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.answered == nil || len(b.answered) >= mostAnswers {
+		b.answered = map[string]answer{}
+	}
+	b.answered[e.RequestID] = a
+	return a.err
+}
+
+// judged is the answer to an event that is new.
+func (b *Bootstrap) judged(ctx context.Context, e cfn.Event) (a answer) {
+	a.PhysicalResourceID, a.Data, a.err = b.resource(ctx, e)
+	if a.PhysicalResourceID == "" { // CloudFormation wants one, also of an event without
+		a.PhysicalResourceID = e.RequestID
+	}
+	a.Status = cfn.StatusSuccess
+	if a.err != nil {
+		a.Status, a.Data = cfn.StatusFailed, nil
+		a.Reason = shorten(a.err)
+		logger(ctx).Error("CloudFormation is told that it failed", "request", e.RequestID, "type", string(e.RequestType), "id", a.PhysicalResourceID, "error", a.Reason)
+	}
+	return a
+}
+
+// shorten keeps an answer within CloudFormation's 4 KB.
+func shorten(err error) string {
+	text := err.Error()
+	return strings.ToValidUTF8(text[:min(len(text), 1000)], "")
+}
+
+// send tries until the function's time is up: without an answer a deployment waits
+// for its own time-out.
+func send(ctx context.Context, r *cfn.Response) (err error) {
+	for n := range 5 {
+		if err = r.Send(); err == nil {
+			return nil
+		}
+		logger(ctx).Warn("CloudFormation was not reached", "error", err.Error())
+		if protocol.Pause(ctx, protocol.Backoff(n)) != nil {
+			break
+		}
+	}
+	return err
+}
+
+// responseHost is where CloudFormation has its answers put: a bucket of its own in
+// the stack's Region.
+// https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-customresource-rules.html
+var responseHost = regexp.MustCompile(`^cloudformation-custom-resource-response-[a-z0-9-]+\.s3([.-][a-z0-9-]+)*\.(amazonaws\.com|amazonaws\.com\.cn|amazonaws\.eu|c2s\.ic\.gov|sc2s\.sgov\.gov)$`)
+
+// checkResponseURL refuses to send what the function knows of the table, and its
+// errors, to anywhere else. With an emulator, which sets AWS_ENDPOINT_URL, the
+// answer may go to this machine.
+func checkResponseURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "":
+		return fmt.Errorf("ResponseURL %.200q is no address", text)
+	case u.Scheme == "https" && u.User == nil && (u.Port() == "" || u.Port() == "443") && responseHost.MatchString(u.Hostname()):
+		return nil
+	case os.Getenv("AWS_ENDPOINT_URL") != "" && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()):
+		return nil
+	}
+	return fmt.Errorf("ResponseURL is on %.200q, which is not CloudFormation's: the event was not handled, and nothing was sent there", u.Host)
+}

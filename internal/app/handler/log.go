@@ -1,0 +1,25 @@
+package handler
+
+import (
+	"context"
+	"log/slog"
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
+)
+
+// Log makes every line of the process a JSON object. What the Lambda runtime
+// reports through package log are errors: a handler's failure, a panic, a runtime
+// that cannot be reached.
+func Log() {
+	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stdout, nil)))
+	slog.SetLogLoggerLevel(slog.LevelError)
+}
+
+// logger names the request in every line.
+func logger(ctx context.Context) *slog.Logger {
+	if lc, ok := lambdacontext.FromContext(ctx); ok {
+		return slog.With("request_id", lc.AwsRequestID)
+	}
+	return slog.Default()
+}

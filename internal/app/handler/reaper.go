@@ -1,0 +1,63 @@
+package handler
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/nodelease/nodelease/pkg/discovery"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+)
+
+// Reaper frees what crashed processes left behind: node IDs, and then the entries
+// of services that were theirs.
+type Reaper struct {
+	Store   lease.Store
+	Entries discovery.Store
+	Pools   []Spec
+
+	mu    sync.Mutex
+	known map[string]*leasepool.Pool
+}
+
+// pool returns the same handle at each invocation of a process: it remembers errors
+// that could not be noted in the table.
+func (r *Reaper) pool(name string, log *slog.Logger) *leasepool.Pool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil {
+		r.known = map[string]*leasepool.Pool{}
+	}
+	if r.known[name] == nil {
+		r.known[name] = leasepool.Open(r.Store, name)
+	}
+	r.known[name].Logger = log
+	return r.known[name]
+}
+
+// Handle looks at every pool and reports what it freed, what is corrupt and what
+// is stuck. The event is not looked at.
+func (r *Reaper) Handle(ctx context.Context) ([]leasepool.ReapReport, error) {
+	var mu sync.Mutex
+	reports := []leasepool.ReapReport{}
+	err := eachPool(ctx, r.Pools, func(ctx context.Context, log *slog.Logger, s Spec) error {
+		report, err := r.pool(s.Pool, log).Reap(ctx)
+		if err == nil {
+			report.Cleared, err = discovery.Sweep(ctx, r.Entries, s.Pool)
+		}
+		level := slog.LevelInfo
+		if report.Braked || len(report.Stuck) > 0 || len(report.Corrupt) > 0 {
+			level = slog.LevelWarn
+		}
+		if err == nil || len(report.Freed) > 0 || report.Cleared > 0 {
+			log.Log(ctx, level, "reaped", "held", report.Held, "due", report.Due, "freed", report.Freed, "cleared", report.Cleared,
+				"braked", report.Braked, "next_look", report.NextLook, "stuck", report.Stuck, "corrupt", report.Corrupt)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		reports = append(reports, report)
+		return err
+	})
+	return reports, err
+}

@@ -4,18 +4,17 @@
 package main
 
 import (
-	"log/slog"
 	"net/http"
 	"os"
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
 
-	"github.com/nodelease/nodelease/functions/internal/handler"
+	"github.com/nodelease/nodelease/internal/app/handler"
 )
 
 func main() {
-	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stdout, nil)))
+	handler.Log()
 	// CloudFormation is answered with this client; an answer that hangs would use
 	// up the time in which the event could be sent again.
 	http.DefaultClient.Timeout = 10 * time.Second

@@ -1,7 +1,7 @@
 // Command poolmetric is the Lambda function that measures the pools on a schedule
 // and publishes their gauges to CloudWatch. See [handler.Poolmetric].
 // Environment: NODELEASE_TABLE, and NODELEASE_POOLS, a JSON list of {pool, size,
-// reservedLow}.
+// excludeBelow}.
 package main
 
 import (
@@ -11,11 +11,11 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
-	"github.com/nodelease/nodelease/functions/internal/handler"
+	"github.com/nodelease/nodelease/internal/app/handler"
 )
 
 func main() {
-	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stdout, nil)))
+	handler.Log()
 	pools, wrong := handler.Pools(os.Getenv("NODELEASE_POOLS"))
 	store, noTable := handler.Open()
 	metrics, noMetrics := handler.OpenMetrics()
@@ -23,6 +23,6 @@ func main() {
 		slog.Error("not started", "error", err.Error())
 		os.Exit(1)
 	}
-	p := &handler.Poolmetric{Store: store, Metrics: metrics, Pools: pools}
+	p := &handler.Poolmetric{Table: os.Getenv("NODELEASE_TABLE"), Store: store, Metrics: metrics, Pools: pools}
 	lambda.Start(p.Handle)
 }

@@ -1,6 +1,6 @@
 // Command reaper is the Lambda function that frees, on a schedule, the numbers
 // that crashed processes left behind, and the entries of their services. See [handler.Reaper]. Environment:
-// NODELEASE_TABLE, and NODELEASE_POOLS, a JSON list of {pool, size, reservedLow}.
+// NODELEASE_TABLE, and NODELEASE_POOLS, a JSON list of {pool, size, excludeBelow}.
 package main
 
 import (
@@ -10,12 +10,12 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambda"
 
-	"github.com/nodelease/nodelease/functions/internal/handler"
+	"github.com/nodelease/nodelease/internal/app/handler"
 	"github.com/nodelease/nodelease/pkg/discovery"
 )
 
 func main() {
-	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stdout, nil)))
+	handler.Log()
 	pools, wrong := handler.Pools(os.Getenv("NODELEASE_POOLS"))
 	store, err := handler.Open()
 	if err := errors.Join(wrong, err); err != nil {

@@ -17,8 +17,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
 	"github.com/nodelease/nodelease/functions/internal/rie"
-	"github.com/nodelease/nodelease/internal/demo"
 	"github.com/nodelease/nodelease/internal/embeddeddb"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -73,7 +75,7 @@ func run(ctx context.Context, name, binary, eventFile string) (err error) {
 
 	pools := os.Getenv("NODELEASE_POOLS")
 	if pools == "" {
-		pools = `[{"pool":"orders","size":1024,"reservedLow":0}]`
+		pools = `[{"pool":"orders","size":1024,"excludeBelow":0}]`
 	}
 	f, err := rie.Start(ctx, emulator, binary, rie.Environment(endpoint, cloud.URL, table, pools), os.Stderr)
 	if err != nil {
@@ -96,7 +98,10 @@ func run(ctx context.Context, name, binary, eventFile string) (err error) {
 
 // furnish makes a table for the function to work on. bootstrap finds it empty.
 func furnish(ctx context.Context, endpoint, table, name string) error {
-	if err := demo.CreateTable(ctx, endpoint, table); err != nil || name == "bootstrap" {
+	client := dynamodb.New(dynamodb.Options{
+		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),
+	})
+	if err := protocol.CreateTable(ctx, client, table); err != nil || name == "bootstrap" {
 		return err
 	}
 	store, err := lease.Open(ctx, table, endpoint)

@@ -63,7 +63,7 @@ func (c *Cloud) Answers() []json.RawMessage {
 	return append([]json.RawMessage(nil), c.answers...)
 }
 
-// Metrics are what CloudWatch was told, as lines "Pool=orders Held 3 Count".
+// Metrics are what CloudWatch was told, as lines "Nodelease Table=leases Pool=orders Held 3 Count".
 func (c *Cloud) Metrics() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,9 +125,11 @@ func decodeMetrics(body []byte) (lines []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		dimension := datum["Dimensions"].(cbor.List)[0].(cbor.Map)
-		lines = append(lines, fmt.Sprintf("%s %s=%s %s %v %s", v.(cbor.Map)["Namespace"], dimension["Name"], dimension["Value"],
-			datum["MetricName"], value, datum["Unit"]))
+		line := fmt.Sprint(v.(cbor.Map)["Namespace"])
+		for _, d := range datum["Dimensions"].(cbor.List) {
+			line += fmt.Sprintf(" %s=%s", d.(cbor.Map)["Name"], d.(cbor.Map)["Value"])
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %v %s", line, datum["MetricName"], value, datum["Unit"]))
 	}
 	return lines, nil
 }

@@ -82,7 +82,7 @@ func start(ctx context.Context, emulator, binary string, env []string, log io.Wr
 	}
 }
 
-// Invoke sends an event and gives the function's answer. An error that the
+// Invoke sends an event and returns the function's answer. An error that the
 // function returned is an error here.
 func (f *Function) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url, bytes.NewReader(event))

@@ -14,13 +14,13 @@ import (
 )
 
 // The metrics that the poolmetric function publishes; an alarm on another name would never go off.
-var gauges = []string{"Capacity", "Held", "Free", "Expired", "Cooling", "Retired", "Utilization"}
+var gauges = []string{"Capacity", "Held", "Free", "Expired", "Cooling", "Retired", "Utilization", "Corrupt", "Stuck", "Braked"}
 
 func TestAlarms(t *testing.T) {
 	stack := newStack(t, "")
 	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {
 		p.Pools = append(p.Pools, nodepool.PoolProps{Name: "mail", Size: 300})
-		p.UtilizationAlarm = 70
+		p.UtilizationAlarm, p.ExpiredAlarm = 70, 10
 	}))
 	type shape struct {
 		compare   string
@@ -36,7 +36,11 @@ func TestAlarms(t *testing.T) {
 		want[pool+"utilization"] = shape{">=", 70, 3, "ignore"}
 		want[pool+"exhausted"] = shape{">=", 100, 1, "ignore"}
 		want[pool+"runningout"] = shape{"<", 60, 10, "ignore"}
-		want[pool+"nodata"] = shape{"<", 1, 5, "breaching"}
+		want[pool+"corrupt"] = shape{">=", 1, 1, "ignore"}
+		want[pool+"stuck"] = shape{">=", 1, 3, "ignore"}
+		want[pool+"braked"] = shape{">=", 1, 5, "ignore"}
+		want[pool+"expired"] = shape{">=", map[string]float64{"orders": 103, "mail": 30}[pool], 5, "ignore"}
+		want[pool+"nodata"] = shape{"<", 1, 5, "missing"}
 	}
 	for _, function := range []string{"bootstrap", "reaper", "poolmetric"} {
 		want[function+"errors"] = shape{">=", 1, 1, "notBreaching"}
@@ -54,6 +58,11 @@ func TestAlarms(t *testing.T) {
 				t.Errorf("%s: %s are %s", name, when, actions)
 			}
 		}
+		// A new alarm has no data. Missing data must not be an alarm by themselves, but their beginning is reported.
+		gaps, _ := json.Marshal(p["InsufficientDataActions"])
+		if reports := strings.Contains(string(gaps), "NodesAlarms"); reports != strings.HasSuffix(name, "nodata") {
+			t.Errorf("%s: its InsufficientDataActions are %s", name, gaps)
+		}
 		if p["AlarmDescription"] == "" || len(p["AlarmDescription"].(string)) < 20 {
 			t.Errorf("%s does not say what is wrong", name)
 		}
@@ -63,6 +72,10 @@ func TestAlarms(t *testing.T) {
 		}
 		if p["Namespace"] == "Nodelease" && !slices.Contains(gauges, p["MetricName"].(string)) {
 			t.Errorf("%s is on %v, which nobody publishes", name, p["MetricName"])
+		}
+		if dimensions, _ := json.Marshal(p["Dimensions"]); p["Namespace"] == "Nodelease" &&
+			!(strings.Contains(string(dimensions), `{"Name":"Table","Value":{"Ref":"NodesTable`) && strings.Contains(string(dimensions), `"Name":"Pool"`)) {
+			t.Errorf("%s has the dimensions %s, want Table and Pool", name, dimensions)
 		}
 	}
 	if !maps.Equal(got, want) {

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapplicationautoscaling"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsecs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/nodelease/nodelease/infra/nodepool"
@@ -51,6 +52,35 @@ func TestAttach(t *testing.T) {
 	}
 	if stops["proxy"] != nil || stops["app"] != 60.0 || stops["worker"] != 90.0 || stops["late"] != nil {
 		t.Errorf("the stop time-outs are %v", stops)
+	}
+}
+
+// A service starts its tasks as soon as its task definition is there. Neither it nor a function that waits comes before the seed.
+func TestTasksWaitForTheSeed(t *testing.T) {
+	stack := newStack(t, "")
+	nodes := nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {
+		p.Pools = append(p.Pools, nodepool.PoolProps{Name: "mail", Size: 8})
+	}))
+	task, free := newTask(stack, "Task"), newTask(stack, "Free")
+	addContainer(task, "app", 0)
+	addContainer(free, "app", 0)
+	nodes.Pool("orders").Attach(task)
+	topic := awssns.NewTopic(stack, jsii.String("Waiting"), nil)
+	topic.Node().AddDependency(nodes.Pool("mail").Seeded())
+	doc := template(t, stack)
+	found := 0
+	for id, r := range doc.Resources {
+		want := map[string]string{"Task": "Nodesseedorders", "Waiting": "Nodesseedmail"}[strings.TrimRight(id, "0123456789ABCDEF")]
+		if r.Type != "AWS::ECS::TaskDefinition" && r.Type != "AWS::SNS::Topic" {
+			continue
+		}
+		found++
+		if waits := strings.Join(r.DependsOn, " "); want != "" && !strings.Contains(waits, want) || want == "" && strings.Contains(waits, "seed") {
+			t.Errorf("%s waits for %q, want %q", id, waits, want)
+		}
+	}
+	if found != 4 {
+		t.Errorf("looked at %d resources, want 4", found)
 	}
 }
 
@@ -146,7 +176,7 @@ func TestTooSmallAPool(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stack := newStack(t, "")
-			pool := nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Pools[0].Size, p.Pools[0].ReservedLow = 12, 2 })).Pool("orders")
+			pool := nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Pools[0].Size, p.Pools[0].ExcludeBelow = 12, 2 })).Pool("orders")
 			task := newTask(stack, "Task")
 			addContainer(task, "app", 0)
 			pool.Attach(task)

@@ -83,7 +83,7 @@ func watched(t *testing.T, pools int) (metrics, alarmed int) {
 	return len(gauges) * pools, alarmed
 }
 
-// tableAfter gives the rows of the first table behind a heading, without its head.
+// tableAfter returns the rows of the first table after a heading, without its header.
 func tableAfter(t *testing.T, page, heading string) (rows [][]string) {
 	t.Helper()
 	_, rest, found := strings.Cut(page, heading+"\n")

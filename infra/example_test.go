@@ -8,7 +8,7 @@ import (
 
 // The example of an app of one's own synthesizes what it says.
 func TestExampleStack(t *testing.T) {
-	doc := template(t, regions.New(newApp(t, nil), zips))
+	doc := template(t, regions.New(newApp(t, nil), amdZips))
 	table := doc.one(t, tableType).Properties
 	if table["MultiRegionConsistency"] != "STRONG" || table["TableName"] != "node-ids" {
 		t.Errorf("the table is %v", table)

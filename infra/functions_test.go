@@ -14,7 +14,7 @@ import (
 func TestFunctions(t *testing.T) {
 	stack := newStack(t, "")
 	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {
-		p.Pools = append(p.Pools, nodepool.PoolProps{Name: "mail", Size: 300, ReservedLow: 16})
+		p.Pools = append(p.Pools, nodepool.PoolProps{Name: "mail", Size: 300, ExcludeBelow: 16})
 		p.Every = 5 * time.Minute
 	}))
 	doc := template(t, stack)
@@ -39,7 +39,7 @@ func TestFunctions(t *testing.T) {
 		if ok == isBootstrap || (p["DeadLetterConfig"] != nil) == isBootstrap {
 			t.Errorf("%s: pools %q, dead letters %v", id, pools, p["DeadLetterConfig"])
 		}
-		if want := `[{"pool":"orders","size":1024,"reservedLow":0},{"pool":"mail","size":300,"reservedLow":16}]`; ok && pools != want {
+		if want := `[{"pool":"orders","size":1024,"excludeBelow":0},{"pool":"mail","size":300,"excludeBelow":16}]`; ok && pools != want {
 			t.Errorf("%s: pools are %s, want %s", id, pools, want)
 		}
 	}
@@ -65,12 +65,12 @@ func TestSeeding(t *testing.T) {
 	floor := time.Date(2030, 1, 2, 3, 4, 5, 6_000_000, time.UTC)
 	stack := newStack(t, "")
 	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {
-		p.Pools = append(p.Pools, nodepool.PoolProps{Name: "mail", Size: 300, ReservedLow: 16, Floor: floor, Narrow: true})
+		p.Pools = append(p.Pools, nodepool.PoolProps{Name: "mail", Size: 300, ExcludeBelow: 16, Floor: floor, Narrow: true})
 	}))
 	seeds := template(t, stack).all("Custom::NodeleasePool")
 	want := map[string]map[string]any{
-		"orders": {"Pool": "orders", "Size": "1024", "ReservedLow": "0"},
-		"mail":   {"Pool": "mail", "Size": "300", "ReservedLow": "16", "Floor": fmt.Sprint(floor.UnixMilli()), "Narrow": "true"},
+		"orders": {"Pool": "orders", "Size": "1024", "ExcludeBelow": "0"},
+		"mail":   {"Pool": "mail", "Size": "300", "ExcludeBelow": "16", "Floor": fmt.Sprint(floor.UnixMilli()), "Narrow": "true"},
 	}
 	if len(seeds) != len(want) {
 		t.Fatalf("%d pools are seeded", len(seeds))
@@ -83,6 +83,10 @@ func TestSeeding(t *testing.T) {
 		}
 		delete(p, "ServiceToken")
 		delete(p, "ServiceTimeout")
+		if table, _ := json.Marshal(p["Table"]); !strings.Contains(string(table), `{"Ref":"NodesTable`) {
+			t.Errorf("%s: the table is %s, want the construct's: another one must not be seeded unnoticed", id, table)
+		}
+		delete(p, "Table")
 		if !reflect.DeepEqual(p, want[p["Pool"].(string)]) {
 			t.Errorf("%s: %v", id, p)
 		}

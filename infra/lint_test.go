@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 
 	"github.com/nodelease/nodelease/infra/nodepool"
-	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
 // cfn-lint and parliament look at every shape that the construct has.

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"archive/zip"
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,24 +21,58 @@ import (
 // All tests of the infrastructure are in this one package and run one after the other: each package would start a jsii kernel (a node
 // process) of its own, and a kernel serves one caller at a time.
 
-// zips is a directory with stand-ins for what `make functions` builds: templates depend on nothing in them but their hashes.
-var zips string
+// zips and amdZips are directories with stand-ins for what `make functions` builds, for arm64 and x86_64: the head of a program that each
+// could run. Templates depend on nothing else in them but their hashes.
+var zips, amdZips string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		defer jsii.Close()
-		var err error
-		if zips, err = os.MkdirTemp("", "zips"); err != nil {
+		dir, err := os.MkdirTemp("", "zips")
+		if err != nil {
 			panic(err)
 		}
-		defer os.RemoveAll(zips)
-		for _, name := range []string{"bootstrap", "reaper", "poolmetric"} {
-			if err := os.WriteFile(filepath.Join(zips, name+".zip"), []byte(name), 0o600); err != nil {
+		defer os.RemoveAll(dir)
+		zips, amdZips = filepath.Join(dir, "arm64"), filepath.Join(dir, "amd64")
+		for dir, machine := range map[string]elf.Machine{zips: elf.EM_AARCH64, amdZips: elf.EM_X86_64} {
+			if err := os.Mkdir(dir, 0o700); err != nil {
 				panic(err)
+			}
+			for _, name := range []string{"bootstrap", "reaper", "poolmetric"} {
+				if err := os.WriteFile(filepath.Join(dir, name+".zip"), zipOf("bootstrap", 0o755, program(machine)), 0o600); err != nil {
+					panic(err)
+				}
 			}
 		}
 		return m.Run()
 	}())
+}
+
+// program is the head of an executable for the machine.
+func program(machine elf.Machine) []byte {
+	var b bytes.Buffer
+	head := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Ehsize: 64}
+	copy(head.Ident[:], "\x7fELF\x02\x01\x01")
+	if err := binary.Write(&b, binary.LittleEndian, head); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// zipOf is a zip of one file.
+func zipOf(name string, mode os.FileMode, text []byte) []byte {
+	var b bytes.Buffer
+	archive := zip.NewWriter(&b)
+	head := &zip.FileHeader{Name: name, Method: zip.Deflate}
+	head.SetMode(mode)
+	w, err := archive.CreateHeader(head)
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	if err = errors.Join(err, archive.Close()); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
 }
 
 // flags are those of cdk.json, without which the tests would see another template than the CLI makes.
@@ -82,6 +121,9 @@ func orders(edit func(*nodepool.Props)) *nodepool.Props {
 func sample(t *testing.T, context map[string]any) awscdk.App {
 	t.Helper()
 	all := map[string]any{"functions": zips}
+	if context["arch"] == "amd64" || context["arch"] == "x86_64" {
+		all["functions"] = amdZips
+	}
 	for k, v := range context {
 		all[k] = v
 	}
@@ -111,6 +153,10 @@ func template(t *testing.T, stack awscdk.Stack) document {
 }
 
 type document struct {
+	Outputs map[string]struct {
+		Value       any
+		Description string
+	}
 	Resources map[string]resource
 }
 

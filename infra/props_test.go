@@ -1,7 +1,10 @@
 package main
 
 import (
+	"debug/elf"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +33,7 @@ func TestWrongProps(t *testing.T) {
 		"twice":           {pool(nodepool.PoolProps{Name: "orders", Size: 1}), []string{`"orders" for the second time`}},
 		"no numbers":      {pool(nodepool.PoolProps{Name: "a"}), []string{"Pools[1].Size is 0", "1 to 65536"}},
 		"too many":        {pool(nodepool.PoolProps{Name: "a", Size: 65537}), []string{"Pools[1].Size is 65537"}},
-		"all reserved":    {pool(nodepool.PoolProps{Name: "a", Size: 8, ReservedLow: 8}), []string{"ReservedLow is 8 of 8", "leave a number"}},
+		"all reserved":    {pool(nodepool.PoolProps{Name: "a", Size: 8, ExcludeBelow: 8}), []string{"ExcludeBelow is 8 of 8", "leave a number"}},
 		"early floor":     {pool(nodepool.PoolProps{Name: "a", Size: 8, Floor: time.Unix(0, 0).UTC()}), []string{"Floor is 1970-01-01"}},
 		"too often":       {func(p *nodepool.Props) { p.Every = 30 * time.Second }, []string{"Every is 30s", "whole minutes"}},
 		"not minutes":     {func(p *nodepool.Props) { p.Every = 90 * time.Second }, []string{"Every is 1m30s"}},
@@ -40,7 +43,14 @@ func TestWrongProps(t *testing.T) {
 		"eventual":        {func(p *nodepool.Props) { p.Replicas = []string{"us-east-2", "us-west-2"} }, []string{"set Consistency to STRONG", "two processes"}},
 		"two Regions":     {func(p *nodepool.Props) { p.Replicas, p.Consistency = []string{"us-east-2"}, strong }, []string{"exactly three Regions"}},
 		"own Region":      {func(p *nodepool.Props) { p.Replicas, p.Consistency = []string{"us-east-1", "us-west-2"}, strong }, []string{"us-east-1 is named twice"}},
-		"far away":        {func(p *nodepool.Props) { p.Replicas, p.Consistency = []string{"us-east-2", "eu-west-1"}, strong }, []string{"eu-west-1 is not near us-east-1"}},
+		"far away":        {func(p *nodepool.Props) { p.Replicas, p.Consistency = []string{"us-east-2", "eu-west-1"}, strong }, []string{"eu-west-1 cannot be in one table with us-east-1", "us-east-1, us-east-2, us-west-2"}},
+		"same continent":  {func(p *nodepool.Props) { p.Replicas, p.Consistency = []string{"us-east-2", "us-west-1"}, strong }, []string{"us-west-1 cannot be in one table"}},
+		"unnamed Region":  {func(p *nodepool.Props) { p.Replicas, p.Consistency = []string{"us-east-2", ""}, strong }, []string{"Replicas[1] is empty"}},
+		"destroy":         {func(p *nodepool.Props) { p.RemovalPolicy = awscdk.RemovalPolicy_DESTROY }, []string{"RemovalPolicy is DESTROY", "set AllowDeletion"}},
+		"expired":         {func(p *nodepool.Props) { p.ExpiredAlarm = -1 }, []string{"ExpiredAlarm is -1", "percentage"}},
+		"expect":          {func(p *nodepool.Props) { p.Pools[0].Expect = 2000 }, []string{"Pools[0].Expect is 2000 of 1024", "raise Size"}},
+		"pools":           {func(p *nodepool.Props) { p.Pools = many(41, 3) }, []string{"Pools are 41", "at most 40", "several NodePools"}},
+		"environment":     {func(p *nodepool.Props) { p.Pools = many(40, 64) }, []string{"bytes of the functions' environment", "Lambda allows 4096"}},
 		"witness alone":   {func(p *nodepool.Props) { p.Witness = "us-west-2" }, []string{`Witness is "us-west-2"`, "without Replicas"}},
 		"several at once": {func(p *nodepool.Props) { p.Pools[0].Size, p.Every = -1, time.Second }, []string{"Size is -1", "Every is 1s"}},
 	} {
@@ -52,6 +62,74 @@ func TestWrongProps(t *testing.T) {
 		})
 	}
 }
+
+// many pools, with names of so many letters.
+func many(n, letters int) (pools []nodepool.PoolProps) {
+	for i := range n {
+		pools = append(pools, nodepool.PoolProps{Name: fmt.Sprintf("%0*d", letters, i), Size: 1})
+	}
+	return pools
+}
+
+// As many pools as are accepted fit into a stack.
+func TestAsManyPoolsAsThereMayBe(t *testing.T) {
+	stack := newStack(t, "")
+	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Pools = many(40, 30) }))
+	doc := template(t, stack)
+	if n := len(doc.Resources); n > 490 { // with room for what else is in the stack
+		t.Errorf("%d resources for 40 pools, want at most 490", n)
+	}
+	if n := len(doc.Outputs); n > 200 {
+		t.Errorf("%d outputs, want at most 200", n)
+	}
+}
+
+func TestStrongConsistencyIsNotOfferedEverywhere(t *testing.T) {
+	stack := newStack(t, "sa-east-1")
+	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {
+		p.Replicas, p.Consistency = []string{"us-east-2", "us-west-2"}, strong
+	}))
+	wantRefused(t, stack, "the stack's Region is sa-east-1", "{us-east-1, us-east-2, us-west-2}")
+}
+
+// Zips with which a function could not start hang a deployment.
+func TestWrongZips(t *testing.T) {
+	arm := program(elf.EM_AARCH64)
+	for name, tt := range map[string]struct {
+		zip  []byte
+		want string
+	}{
+		"no zip":       {nil, "reaper.zip: zip: not a valid zip file"},
+		"empty":        {emptyZip, "reaper.zip is empty"},
+		"another name": {zipOf("reaper", 0o755, arm), "has no file bootstrap at its top"},
+		"mode":         {zipOf("bootstrap", 0o644, arm), "has the mode -rw-r--r--"},
+		"nothing":      {zipOf("bootstrap", 0o755, nil), "is no program of Linux"},
+		"script":       {zipOf("bootstrap", 0o755, []byte("#!/bin/sh\necho no program\n")), "is no program of Linux"},
+		"architecture": {zipOf("bootstrap", 0o755, program(elf.EM_X86_64)), "is for EM_X86_64, not EM_AARCH64; run `make functions`"},
+		"cut off":      {zipOf("bootstrap", 0o755, arm)[:90], "not a valid zip file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, function := range []string{"bootstrap", "reaper", "poolmetric"} {
+				text, err := os.ReadFile(filepath.Join(zips, function+".zip"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if function == "reaper" {
+					text = tt.zip
+				}
+				if err := os.WriteFile(filepath.Join(dir, function+".zip"), text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			stack := newStack(t, "")
+			nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.FunctionsDir = dir }))
+			wantRefused(t, stack, "FunctionsDir has no reaper.zip for arm64", tt.want)
+		})
+	}
+}
+
+var emptyZip = append([]byte("PK\x05\x06"), make([]byte, 18)...)
 
 func TestReplicasNeedARegion(t *testing.T) {
 	stack := newStack(t, "")

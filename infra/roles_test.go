@@ -18,14 +18,15 @@ const (
 	onOrders = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*"]}}`
 	onMail   = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["mail","mail#*"]}}`
 	onBoth   = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*","mail","mail#*"]}}`
+	onIndex  = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*","mail","mail#*","#pools"]}}`
 )
 
 // Everything that any role may do. What is not in this list nobody may do, and docs/iam.md says why each is.
 var roles = map[string][]string{
 	"bootstrap": {
-		"dynamodb:GetItem on NodesTable" + onBoth,
-		"dynamodb:Query on NodesTable" + onBoth,
-		"dynamodb:UpdateItem on NodesTable" + onBoth,
+		"dynamodb:GetItem on NodesTable" + onIndex,
+		"dynamodb:Query on NodesTable" + onIndex,
+		"dynamodb:UpdateItem on NodesTable" + onIndex,
 		"logs:CreateLogStream on Nodesbootstraplog",
 		"logs:PutLogEvents on Nodesbootstraplog",
 	},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
@@ -46,6 +47,32 @@ func TestThrowawayTable(t *testing.T) {
 	replica := table.Properties["Replicas"].([]any)[0].(map[string]any)
 	if table.DeletionPolicy != "Delete" || replica["DeletionProtectionEnabled"] != false {
 		t.Errorf("DeletionPolicy is %s and the protection %v: the stack could not be destroyed", table.DeletionPolicy, replica["DeletionProtectionEnabled"])
+	}
+}
+
+// A first deployment that fails takes an unprotected table with it. A protected one could not be deleted, so it stays, and with a name that
+// CloudFormation makes it does not block the next deployment.
+func TestFirstDeploymentThatFails(t *testing.T) {
+	stack := newStack(t, "")
+	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.TableName, p.AllowDeletion = "node-ids", true }))
+	if table := template(t, stack).one(t, tableType); table.DeletionPolicy != "RetainExceptOnCreate" {
+		t.Errorf("DeletionPolicy is %s, want RetainExceptOnCreate", table.DeletionPolicy)
+	}
+	stack = newStack(t, "")
+	nodepool.New(stack, "Nodes", orders(nil))
+	if table := template(t, stack).one(t, tableType); table.DeletionPolicy != "Retain" || table.Properties["TableName"] != nil {
+		t.Errorf("DeletionPolicy is %s and the name %v, want Retain and none", table.DeletionPolicy, table.Properties["TableName"])
+	}
+}
+
+// A new table takes what 12,000 holders write; for more it is warmed.
+func TestWarmTable(t *testing.T) {
+	for expect, want := range map[int]any{0: nil, 12_000: nil, 30_000: map[string]any{"WriteUnitsPerSecond": 10_000.0}} {
+		stack := newStack(t, "")
+		nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Pools[0].Size, p.Pools[0].Expect = 32_768, expect }))
+		if got := template(t, stack).one(t, tableType).Properties["WarmThroughput"]; !reflect.DeepEqual(got, want) {
+			t.Errorf("Expect %d: WarmThroughput is %v, want %v", expect, got, want)
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ def main(paths):
     for path in paths:
         resources = json.load(open(path))["Resources"]
         for name, resource in resources.items():
-            if resource["Type"] != "AWS::IAM::Policy":
+            if resource["Type"] not in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
                 continue
             document = plain(resource["Properties"]["PolicyDocument"], resources)
             policies += 1

@@ -2,6 +2,7 @@ package nodepool
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
@@ -22,7 +23,7 @@ func (n *NodePool) newTopic() awssns.ITopic {
 		DisplayName: jsii.String("Nodelease alarms"),
 		EnforceSSL:  jsii.Bool(true),
 	})
-	// Enforcing TLS gives the topic a policy, which takes the place of the default one that let alarms in.
+	// Enforcing TLS adds a policy to the topic. It replaces the default one, which let alarms in.
 	topic.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(jsii.String("cloudwatch.amazonaws.com"), nil)},
 		Actions:    jsii.Strings("sns:Publish"),
@@ -47,9 +48,11 @@ const (
 	below   = awscloudwatch.ComparisonOperator_LESS_THAN_THRESHOLD
 
 	// A gap in the pool's gauges is the no-data alarm's business alone: the others keep their state through it.
-	ignore  = awscloudwatch.TreatMissingData_IGNORE
-	isFine  = awscloudwatch.TreatMissingData_NOT_BREACHING
-	isWrong = awscloudwatch.TreatMissingData_BREACHING
+	ignore = awscloudwatch.TreatMissingData_IGNORE
+	isFine = awscloudwatch.TreatMissingData_NOT_BREACHING
+	// A new alarm is in INSUFFICIENT_DATA, and reports only changes: it is quiet until there was a first measurement,
+	// and the change back reports that there is none any longer.
+	isGap = awscloudwatch.TreatMissingData_MISSING
 )
 
 func (n *NodePool) addAlarms(queue awssqs.Queue) {
@@ -80,8 +83,18 @@ func (p *Pool) alarms() []alarm {
 		// A rolling deploy fills the pool up for a few minutes and is no reason to wake anyone.
 		{name + "-running-out", fmt.Sprintf("Pool %s: every number will be held in %v if it goes on like this", name, props.ExhaustionAlarm),
 			p.timeToExhaustion(), below, props.ExhaustionAlarm.Minutes(), 10, ignore},
+		{name + "-corrupt", fmt.Sprintf("Pool %s: someone else has written to leases; leave the items alone and see nodelease doctor", name),
+			p.gauge("Corrupt", "Maximum"), atLeast, 1, 1, ignore},
+		{name + "-stuck", fmt.Sprintf("Pool %s: a clock that was ahead has reserved node IDs for hours", name),
+			p.gauge("Stuck", "Maximum"), atLeast, 1, 3, ignore},
+		// After an outage the brake holds for a minute or two.
+		{name + "-braked", fmt.Sprintf("Pool %s: so many leases expired at once that the reaper frees none yet", name),
+			p.gauge("Braked", "Maximum"), atLeast, 1, 5, ignore},
+		// One task that dies is freed by the reaper in that time; this many at once are a fleet that crashes or cannot renew.
+		{name + "-expired", fmt.Sprintf("Pool %s: %v %% of the node IDs have a lease that expired: tasks crash, or cannot renew", name, props.ExpiredAlarm),
+			p.gauge("Expired", "Minimum"), atLeast, math.Max(1, math.Ceil(float64(p.props.usable())*props.ExpiredAlarm/100)), 5, ignore},
 		{name + "-no-data", fmt.Sprintf("Pool %s: it is no longer measured, so that no other alarm of the pool can go off", name),
-			p.gauge("Capacity", "SampleCount"), below, 1, 5, isWrong},
+			p.gauge("Capacity", "SampleCount"), below, 1, 5, isGap},
 	}
 }
 
@@ -105,4 +118,7 @@ func (n *NodePool) addAlarm(a alarm) {
 	action := awscloudwatchactions.NewSnsAction(n.topic)
 	al.AddAlarmAction(action)
 	al.AddOkAction(action)
+	if a.missing == isGap {
+		al.AddInsufficientDataAction(action)
+	}
 }

@@ -17,7 +17,8 @@ const (
 
 // Attach lets the containers of a task lease from this pool: its role is granted what GrantLease grants, and the containers get
 // NODELEASE_TABLE and NODELEASE_POOL, with which lease.Start needs no configuration. Without containers it is the task's default (its first
-// essential) container. A container that has no stop time-out gets 60 s.
+// essential) container. A container that has no stop time-out gets 60 s. CloudFormation makes the task definition, and with it every service
+// that runs it, after the pool has been seeded.
 //
 // When the app is synthesized it warns if the services that run the pool's tasks may hold more numbers during a rolling deploy than the pool
 // has.
@@ -32,6 +33,10 @@ func (p *Pool) Attach(task awsecs.TaskDefinition, containers ...awsecs.Container
 		containers = []awsecs.ContainerDefinition{container}
 	}
 	p.GrantLease(task.TaskRole())
+	// Tasks of an unseeded pool would fail until the deployment's circuit breaker rolls it back.
+	if seed, ok := n.seeds[p.props.Name]; ok {
+		task.Node().DefaultChild().Node().AddDependency(seed)
+	}
 	for _, c := range containers {
 		path := *c.Node().Path()
 		if *c.TaskDefinition().Node().Path() != *task.Node().Path() {
@@ -51,7 +56,7 @@ func (p *Pool) Attach(task awsecs.TaskDefinition, containers ...awsecs.Container
 	p.tasks = append(p.tasks, task)
 }
 
-// ensureStopTimeout gives the container time to drain and release. A container definition cannot be changed once made; the template that its
+// ensureStopTimeout leaves the container time to drain and release. A container definition cannot be changed once made; the template that its
 // task definition renders can, by the container's place in the list.
 func (p *Pool) ensureStopTimeout(task awsecs.TaskDefinition, c awsecs.ContainerDefinition) error {
 	path := *c.Node().Path()

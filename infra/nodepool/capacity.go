@@ -57,11 +57,11 @@ func (p *Pool) warnIfTooSmall(services []awsecs.CfnService, targets []awsapplica
 	if total > p.props.usable() {
 		awscdk.Annotations_Of(p.nodes).AddWarningV2(jsii.String("nodelease:pool-too-small:"+p.props.Name), jsii.String(fmt.Sprintf(
 			"pool %s has %d usable numbers, but a rolling deploy may hold %d at once (%s): raise Size to %d or more, or lower the desired "+
-				"count or the maximum percent", p.props.Name, p.props.usable(), total, strings.Join(parts, ", "), total+p.props.ReservedLow)))
+				"count or the maximum percent", p.props.Name, p.props.usable(), total, strings.Join(parts, ", "), total+p.props.ExcludeBelow)))
 	}
 }
 
-// runs tells whether the service runs the task definition: both are in one stack, and the service refers to it.
+// runs reports whether the service runs the task definition: both are in one stack, and the service refers to it.
 func runs(service awsecs.CfnService, task awsecs.TaskDefinition) bool {
 	stack := awscdk.Stack_Of(service)
 	return *stack.Node().Path() == *awscdk.Stack_Of(task).Node().Path() &&

@@ -10,12 +10,12 @@ import (
 // addDashboard answers "are we about to run out" with a row of graphs per pool, and "who holds what" with the commands that list it and with
 // what the functions last reported.
 func (n *NodePool) addDashboard() {
-	board := awscloudwatch.NewDashboard(n, jsii.String("Dashboard"), nil)
+	n.dashboard = awscloudwatch.NewDashboard(n, jsii.String("Dashboard"), nil)
 	for _, props := range n.props.Pools {
-		board.AddWidgets(n.pools[props.Name].widgets()...)
+		n.dashboard.AddWidgets(n.pools[props.Name].widgets()...)
 	}
-	board.AddWidgets(n.tableWidgets()...)
-	board.AddWidgets(n.logWidget())
+	n.dashboard.AddWidgets(n.tableWidgets()...)
+	n.dashboard.AddWidgets(n.logWidget())
 }
 
 func (p *Pool) widgets() []awscloudwatch.IWidget {
@@ -50,7 +50,7 @@ func (p *Pool) widgets() []awscloudwatch.IWidget {
 		}),
 		awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{
 			Title: jsii.String(name + ": where the numbers are"), Width: jsii.Number(8), Height: jsii.Number(6),
-			Left: gauges("Capacity", "Held", "Free", "Expired", "Cooling", "Retired"), LeftYAxis: left,
+			Left: gauges("Capacity", "Held", "Free", "Expired", "Cooling", "Retired", "Corrupt", "Stuck", "Braked"), LeftYAxis: left,
 		}),
 	}
 }

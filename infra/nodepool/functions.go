@@ -23,7 +23,7 @@ const (
 var functionNames = []string{bootstrap, reaper, poolmetric}
 
 // timeouts in seconds. The bootstrap function writes once per number: 65,536 of them at the 1,000 writes a second that it keeps to are 66 s,
-// and ten minutes leave room for throttling. The reaper waits out the longest lease when it brakes.
+// and ten minutes leave room for throttling. The reaper frees at that rate too, and never waits between its looks.
 var timeouts = map[string]float64{bootstrap: 600, reaper: 300, poolmetric: 60}
 
 const functionMemory = 256 // MiB; also sets the share of a CPU
@@ -77,10 +77,12 @@ func (n *NodePool) newFunction(name string, queue awssqs.IQueue) awslambda.Funct
 		MaxEventAge:   awscdk.Duration_Minutes(jsii.Number(10)),
 		Environment:   &map[string]*string{"NODELEASE_TABLE": n.table.TableName()},
 	}
-	if name != bootstrap {
-		// CloudFormation's calls of the bootstrap function are asynchronous too, but it answers each of them itself.
+	if name == bootstrap {
+		// It answers CloudFormation itself and then fails for the alarm. Lambda must not repeat such an event: it could undo a rollback.
+		props.RetryAttempts = jsii.Number(0)
+	} else {
 		props.DeadLetterQueue = queue
-		(*props.Environment)["NODELEASE_POOLS"] = jsii.String(n.poolsJSON())
+		(*props.Environment)["NODELEASE_POOLS"] = jsii.String(n.props.poolsJSON())
 	}
 	function := awslambda.NewFunction(n, jsii.String(name), props)
 	config := function.Node().FindChild(jsii.String("EventInvokeConfig"))
@@ -95,15 +97,15 @@ func (n *NodePool) newFunction(name string, queue awssqs.IQueue) awslambda.Funct
 }
 
 // poolsJSON tells the reaper and the poolmetric function which pools to look after.
-func (n *NodePool) poolsJSON() string {
+func (p Props) poolsJSON() string {
 	type pool struct {
-		Pool        string `json:"pool"`
-		Size        int    `json:"size"`
-		ReservedLow int    `json:"reservedLow"`
+		Pool         string `json:"pool"`
+		Size         int    `json:"size"`
+		ExcludeBelow int    `json:"excludeBelow"`
 	}
-	list := make([]pool, 0, len(n.props.Pools))
-	for _, p := range n.props.Pools {
-		list = append(list, pool{p.Name, p.Size, p.ReservedLow})
+	list := make([]pool, 0, len(p.Pools))
+	for _, o := range p.Pools {
+		list = append(list, pool{o.Name, o.Size, o.ExcludeBelow})
 	}
 	text, err := json.Marshal(list)
 	if err != nil {

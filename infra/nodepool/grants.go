@@ -1,8 +1,16 @@
 package nodepool
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // What each role may do with the items of its pools. All changes are conditional UpdateItem calls: PutItem and DeleteItem could make a lease
@@ -15,27 +23,136 @@ var tableActions = map[string][]string{
 }
 
 // GrantLease lets the grantee hold leases of this pool and of no other pool in the table, and see how the table replicates, which is checked
-// at start.
+// at start. A role that this app cannot change (one of another account, or one that was imported without a way to change it) is reported
+// when the app is synthesized, with the statements that it needs; after they are attached to it, say so with GrantedElsewhere.
 func (p *Pool) GrantLease(grantee awsiam.IGrantable) awsiam.Grant {
-	return awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{
+	n := p.nodes
+	grant := awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{
 		Grantee:      grantee,
 		Actions:      jsii.Strings(tableActions["agent"]...),
-		ResourceArns: p.nodes.tableARNs(),
+		ResourceArns: n.tableARNs(),
 		Conditions:   &map[string]*map[string]any{"ForAllValues:StringLike": leadingKeys(p.props.Name)},
 	}).Combine(awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{
 		Grantee: grantee,
 		// A statement of its own: DescribeTable has no leading keys, and under that condition some callers would be denied it.
-		Actions:      jsii.Strings("dynamodb:DescribeTable"),
-		ResourceArns: p.nodes.tableARNs(),
+		Actions:      jsii.Strings(describeTable),
+		ResourceArns: n.tableARNs(),
 	}))
+	if has, ok := grantee.(interface{ Role() awsiam.IRole }); ok { // a function, an instance
+		if has.Role() == nil {
+			n.problems.addf("GrantLease: pool %s cannot be granted to a function that was imported without its role: import it with Role, or grant its role", p.props.Name)
+			return grant
+		}
+		grantee = has.Role()
+	}
+	role, isRole := grantee.(awsiam.IRole)
+	if isRole || !*grant.Success() {
+		principal := principalOf(grantee)
+		n.problems.addLater(func() error {
+			if p.granted[principal] || isRole && hasPolicy(role) {
+				return nil
+			}
+			return fmt.Errorf("GrantLease: pool %s cannot be granted to %s, which this app cannot change. Attach these statements to it where it is managed, "+
+				"then call Pool(%q).GrantedElsewhere with it: %s. If it belongs to another account, that is not enough: call Pool(%q).GrantAccess with it too, "+
+				"which adds this statement to the table's resource policy: %s",
+				p.props.Name, principal, p.props.Name, text(p.statements(p.arnPatterns()...)), p.props.Name, text(p.accessStatement(principal)))
+		})
+	}
+	return grant
+}
+
+// GrantedElsewhere says that the grantee has the statements of GrantLease already, from where it is managed, so that GrantLease and Attach
+// need not add them.
+func (p *Pool) GrantedElsewhere(grantee awsiam.IGrantable) { p.granted[principalOf(grantee)] = true }
+
+// GrantAccess lets a principal of another account use this pool, as far as its own account lets it: that account has to give it the
+// statements of GrantLease too. The table's resource policy is of this Region only.
+func (p *Pool) GrantAccess(principal awsiam.IPrincipal) {
+	p.nodes.table.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Principals: &[]awsiam.IPrincipal{principal},
+		Actions:    jsii.Strings(tableActions["agent"]...),
+		Resources:  jsii.Strings("*"), // the table: it cannot name itself
+		Conditions: &map[string]any{"ForAllValues:StringLike": leadingKeys(p.props.Name)},
+	}))
+	p.nodes.table.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Principals: &[]awsiam.IPrincipal{principal},
+		Actions:    jsii.Strings(describeTable),
+		Resources:  jsii.Strings("*"),
+	}))
+}
+
+// hasPolicy reports whether the role got what was granted to it. CDK says that it did, also when it dropped the grant because the role is of
+// another account or must not be changed.
+func hasPolicy(role awsiam.IRole) bool {
+	for _, c := range *role.Node().FindAll(constructs.ConstructOrder_PREORDER) {
+		if _, ok := c.(awsiam.CfnPolicy); ok {
+			return true
+		}
+	}
+	return false
+}
+
+const describeTable = "dynamodb:DescribeTable"
+
+// statements are those of GrantLease, for people to copy.
+func (p *Pool) statements(tables ...string) []any {
+	return []any{
+		map[string]any{"Effect": "Allow", "Action": tableActions["agent"], "Resource": tables,
+			"Condition": map[string]any{"ForAllValues:StringLike": leadingKeys(p.props.Name)}},
+		map[string]any{"Effect": "Allow", "Action": describeTable, "Resource": tables},
+	}
+}
+
+// accessStatement is what GrantAccess adds, for people to read.
+func (p *Pool) accessStatement(principal string) []any {
+	statements := p.statements("*")
+	for _, s := range statements {
+		s.(map[string]any)["Principal"] = map[string]string{"AWS": principal}
+	}
+	return statements
+}
+
+// arnPatterns are the table's ARNs with words in the place of what is known only after the deployment.
+func (p *Pool) arnPatterns() (arns []string) {
+	stack := awscdk.Stack_Of(p.nodes)
+	known := func(value *string, otherwise string) string {
+		if *awscdk.Token_IsUnresolved(value) {
+			return otherwise
+		}
+		return *value
+	}
+	table := p.nodes.props.TableName
+	if table == "" {
+		table = "TABLE"
+	}
+	for _, region := range append([]string{known(stack.Region(), "REGION")}, p.nodes.props.Replicas...) {
+		arns = append(arns, fmt.Sprintf("arn:%s:dynamodb:%s:%s:table/%s", known(stack.Partition(), "aws"), region, known(stack.Account(), "ACCOUNT"), table))
+	}
+	return arns
+}
+
+// principalOf names a grantee in messages, and keeps it apart from others.
+func principalOf(grantee awsiam.IGrantable) string {
+	var names []string
+	for _, values := range *grantee.GrantPrincipal().PolicyFragment().PrincipalJson() {
+		for _, v := range *values {
+			names = append(names, *v)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
 }
 
 // allow gives a function's role what that function is for.
 func (n *NodePool) allow(name string, role awsiam.Role) {
+	keys := leadingKeys(n.names()...)
+	if name == bootstrap { // each seed enters its pool into the table's index of pools
+		(*keys)["dynamodb:LeadingKeys"] = append((*keys)["dynamodb:LeadingKeys"].([]string), protocol.PoolIndex)
+	}
 	role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Actions:    jsii.Strings(tableActions[name]...),
 		Resources:  &[]*string{n.table.TableArn()},
-		Conditions: &map[string]any{"ForAllValues:StringLike": leadingKeys(n.names()...)},
+		Conditions: &map[string]any{"ForAllValues:StringLike": keys},
 	}))
 	if name == poolmetric {
 		// PutMetricData knows no resources; the namespace is what it can be held to.

@@ -9,8 +9,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// metricNamespace and the dimension Pool are what the poolmetric function publishes under. The table is no dimension: two tables in one
-// account and Region must not hold pools of the same name.
+// metricNamespace is what the poolmetric function publishes under, with the dimensions Table and Pool.
 const metricNamespace = "Nodelease"
 
 // horizon is what time to exhaustion shows when the pool does not fill up, and the most that it shows.
@@ -26,7 +25,7 @@ func (p *Pool) gauge(name, statistic string) awscloudwatch.Metric {
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
 		Namespace:     jsii.String(metricNamespace),
 		MetricName:    jsii.String(name),
-		DimensionsMap: &map[string]*string{"Pool": jsii.String(p.props.Name)},
+		DimensionsMap: &map[string]*string{"Table": p.nodes.table.TableName(), "Pool": jsii.String(p.props.Name)},
 		Statistic:     jsii.String(statistic),
 		Period:        p.nodes.period(),
 	})

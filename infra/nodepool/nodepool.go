@@ -2,6 +2,7 @@ package nodepool
 
 import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsecs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
@@ -20,7 +21,9 @@ type NodePool struct {
 	table     awsdynamodb.TableV2
 	functions map[string]awslambda.Function
 	topic     awssns.ITopic
+	dashboard awscloudwatch.Dashboard
 	pools     map[string]*Pool
+	seeds     map[string]awscdk.CustomResource // by the pool's name
 
 	containers map[string]string // path of an attached container to its pool's name
 }
@@ -30,6 +33,8 @@ type Pool struct {
 	nodes *NodePool
 	props PoolProps
 	tasks []awsecs.TaskDefinition
+
+	granted map[string]bool // principals that have what GrantLease would give them
 }
 
 // New builds the table, seeds its pools and sets up reaping, measuring, alarms and a dashboard. Wrong properties are all reported together
@@ -38,6 +43,7 @@ func New(scope constructs.Construct, id string, props *Props) *NodePool {
 	n := &NodePool{
 		functions: map[string]awslambda.Function{},
 		pools:     map[string]*Pool{},
+		seeds:     map[string]awscdk.CustomResource{},
 
 		containers: map[string]string{},
 	}
@@ -50,11 +56,12 @@ func New(scope constructs.Construct, id string, props *Props) *NodePool {
 	}
 	n.props = n.props.withDefaults()
 	for _, p := range n.props.Pools {
-		n.pools[p.Name] = &Pool{nodes: n, props: p}
+		n.pools[p.Name] = &Pool{nodes: n, props: p, granted: map[string]bool{}}
 	}
 
 	n.problems.add(n.setArchitecture())
 	n.problems.add(n.props.validate(n.region()))
+	n.problems.add(n.props.validateZips(n.arch))
 	if n.problems.any() {
 		// A plain table and a topic are enough for grants, attachments and subscriptions to be made and checked; they are never synthesized.
 		n.props.Replicas, n.props.Witness, n.props.Consistency = nil, "", ""
@@ -71,10 +78,11 @@ func New(scope constructs.Construct, id string, props *Props) *NodePool {
 	n.schedule(reaper, queue)
 	n.schedule(poolmetric, queue)
 	for _, p := range n.props.Pools {
-		n.seed(p)
+		n.seeds[p.Name] = n.seed(p)
 	}
 	n.addAlarms(queue)
 	n.addDashboard()
+	n.addOutputs()
 	n.problems.addLater(n.warnIfTooSmall)
 	return n
 }
@@ -84,7 +92,7 @@ func (n *NodePool) Pool(name string) *Pool {
 	p, ok := n.pools[name]
 	if !ok {
 		n.problems.addf("Pool(%q): there is no such pool; add it to Props.Pools or use one of %v", name, n.names())
-		return &Pool{nodes: n, props: PoolProps{Name: name}}
+		return &Pool{nodes: n, props: PoolProps{Name: name}, granted: map[string]bool{}}
 	}
 	return p
 }
@@ -99,10 +107,23 @@ func (p *Pool) Architecture() awslambda.Architecture { return p.nodes.arch }
 // AlarmTopic is where all alarms of this construct go; subscribe people or a queue to it.
 func (n *NodePool) AlarmTopic() awssns.ITopic { return n.topic }
 
-func (n *NodePool) names() []string {
-	names := make([]string, 0, len(n.props.Pools))
-	for _, p := range n.props.Pools {
-		names = append(names, p.Name)
+// Seeded is what a function, or anything else that leases from the pool when the stack is deployed, should wait for. Attach does so for
+// tasks:
+//
+//	function.Node().AddDependency(nodes.Pool("orders").Seeded())
+func (p *Pool) Seeded() constructs.IDependable {
+	if seed, ok := p.nodes.seeds[p.props.Name]; ok {
+		return seed
+	}
+	return p.nodes // there are problems, and nothing will be synthesized
+}
+
+func (n *NodePool) names() []string { return n.props.names() }
+
+func (p Props) names() []string {
+	names := make([]string, 0, len(p.Pools))
+	for _, pool := range p.Pools {
+		names = append(names, pool.Name)
 	}
 	return names
 }

@@ -15,7 +15,9 @@ type Props struct {
 	// Pools that live in the table, at least one. Each pool is an ID space of its own: two pools may make equal IDs.
 	Pools []PoolProps
 
-	// TableName of the DynamoDB table. Defaults to a name that CloudFormation makes, which lets a table be replaced without a clash.
+	// TableName of the DynamoDB table. Another name is another table and another ID space, which the bootstrap function refuses to seed unless
+	// a new Floor is given. Defaults to a name that CloudFormation makes, so that a table that a failed first deployment leaves behind does not
+	// block the next one. With a name of your own, set AllowDeletion for the first deployment (docs/deploy.md).
 	TableName string
 
 	// Replicas are the other Regions of a multi-Region table: two of them, or one with a Witness. They require Consistency STRONG, which can
@@ -29,10 +31,12 @@ type Props struct {
 	// alone and the last writer wins, so two processes would be given the same number. Defaults to none: one Region.
 	Consistency awsdynamodb.MultiRegionConsistency
 
-	// RemovalPolicy of the table. Defaults to RETAIN: a table that is made again has forgotten how far the IDs went.
+	// RemovalPolicy of the table. DESTROY needs AllowDeletion. Defaults to RETAIN, since a table that is made again has forgotten how far the
+	// IDs went; with AllowDeletion to RETAIN_ON_UPDATE_OR_DELETE, with which a first deployment that fails takes the table with it.
 	RemovalPolicy awscdk.RemovalPolicy
 
-	// AllowDeletion turns the table's deletion protection off. For stacks that are thrown away, as in tests. Defaults to false.
+	// AllowDeletion turns the table's deletion protection off: for stacks that are thrown away, as in tests, and for the first deployment of a
+	// table with a TableName. It can be changed at any time. Defaults to false.
 	AllowDeletion bool
 
 	// FunctionsDir holds bootstrap.zip, reaper.zip and poolmetric.zip as `make functions` leaves them, built for Architecture. A relative
@@ -58,6 +62,10 @@ type Props struct {
 	// for a rolling deploy, which holds the numbers of both fleets at once. Defaults to 80.
 	UtilizationAlarm float64
 
+	// ExpiredAlarm is the share of a pool's usable node IDs, in percent above 0 and up to 100, from which expired leases set off an alarm when
+	// the reaper has not freed them for five measurements. Defaults to 5, and to one node ID at least.
+	ExpiredAlarm float64
+
 	// ExhaustionAlarm goes off when every number of a pool would be held within this time if more and more went on being taken as in the
 	// last ten measurements; 1 minute to 24 hours. Defaults to 1 hour.
 	ExhaustionAlarm time.Duration
@@ -72,13 +80,18 @@ type PoolProps struct {
 	// and lets their holders finish.
 	Size int
 
-	// ReservedLow numbers at the bottom are never leased, because someone uses them by another way (a migration from fixed IDs). Less than
+	// ExcludeBelow numbers at the bottom are never leased, because someone uses them by another way (a migration from fixed IDs). Less than
 	// Size. Defaults to 0.
-	ReservedLow int
+	ExcludeBelow int
 
 	// Floor is the time below which no ID of this pool may ever be stamped: when IDs were made before there was this table. To the
 	// millisecond. Defaults to the time of seeding.
 	Floor time.Time
+
+	// Expect is how many node IDs will be held at once at most. A large fleet warms the table by it: see Throttling in
+	// docs/operations.md. Raise it at any time; the table stays as warm as it was when it is lowered. Defaults to 0: no more than what a new
+	// table takes, about 12,000 holders of all pools.
+	Expect int
 
 	// Narrow lets the width of the node IDs follow the groups of 256 in use, so that the other bits make IDs in bursts: see
 	// leasepool.Spec. It cannot be changed later. Defaults to false.
@@ -89,6 +102,7 @@ const (
 	defaultEvery            = time.Minute
 	defaultFunctionsDir     = "dist/functions"
 	defaultUtilizationAlarm = 80
+	defaultExpiredAlarm     = 5
 	defaultExhaustionAlarm  = time.Hour
 )
 
@@ -96,7 +110,11 @@ const (
 // the construct's context.
 func (p Props) withDefaults() Props {
 	if p.RemovalPolicy == "" {
+		// CloudFormation cannot delete a protected table when it rolls a first deployment back, and would be stuck there.
 		p.RemovalPolicy = awscdk.RemovalPolicy_RETAIN
+		if p.AllowDeletion {
+			p.RemovalPolicy = awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE
+		}
 	}
 	if p.FunctionsDir == "" {
 		p.FunctionsDir = defaultFunctionsDir
@@ -110,6 +128,9 @@ func (p Props) withDefaults() Props {
 	if p.UtilizationAlarm == 0 {
 		p.UtilizationAlarm = defaultUtilizationAlarm
 	}
+	if p.ExpiredAlarm == 0 {
+		p.ExpiredAlarm = defaultExpiredAlarm
+	}
 	if p.ExhaustionAlarm == 0 {
 		p.ExhaustionAlarm = defaultExhaustionAlarm
 	}
@@ -117,4 +138,4 @@ func (p Props) withDefaults() Props {
 }
 
 // usable is how many numbers of the pool can be leased.
-func (p PoolProps) usable() int { return p.Size - p.ReservedLow }
+func (p PoolProps) usable() int { return p.Size - p.ExcludeBelow }

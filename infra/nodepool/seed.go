@@ -13,11 +13,13 @@ const seedTimeout = 900
 
 // seed asks the bootstrap function to seed the pool when it is new and to resize it when its properties change. Deleting the resource keeps
 // every item: a pool that is named again later goes on where it stopped.
-func (n *NodePool) seed(p PoolProps) {
+func (n *NodePool) seed(p PoolProps) awscdk.CustomResource {
 	properties := map[string]any{
-		"Pool":        p.Name,
-		"Size":        strconv.Itoa(p.Size), // CloudFormation hands numbers over as strings in any case
-		"ReservedLow": strconv.Itoa(p.ReservedLow),
+		// Another table is another ID space, which the function refuses to seed without a Floor.
+		"Table":        n.table.TableName(),
+		"Pool":         p.Name,
+		"Size":         strconv.Itoa(p.Size), // CloudFormation hands numbers over as strings in any case
+		"ExcludeBelow": strconv.Itoa(p.ExcludeBelow),
 	}
 	if !p.Floor.IsZero() {
 		properties["Floor"] = strconv.FormatInt(p.Floor.UnixMilli(), 10)
@@ -26,7 +28,7 @@ func (n *NodePool) seed(p PoolProps) {
 		properties["Narrow"] = "true"
 	}
 	// The service token makes CloudFormation wait for the function, and the function for the table and for its role's policy.
-	awscdk.NewCustomResource(n, jsii.String("seed-"+p.Name), &awscdk.CustomResourceProps{
+	return awscdk.NewCustomResource(n, jsii.String("seed-"+p.Name), &awscdk.CustomResourceProps{
 		ResourceType:   jsii.String("Custom::NodeleasePool"),
 		ServiceToken:   n.functions[bootstrap].FunctionArn(),
 		ServiceTimeout: awscdk.Duration_Seconds(jsii.Number(seedTimeout)),

@@ -3,11 +3,11 @@ package nodepool
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -15,7 +15,17 @@ import (
 
 // validate reports every problem of the properties at once. Props must have their defaults.
 func (p Props) validate(region string) error {
-	return errors.Join(p.validatePools(), p.validateRegions(region), p.validateTimes(), p.validateZips())
+	return errors.Join(p.validatePools(), p.validateLimits(), p.validateRegions(region), p.validateRemoval(), p.validateTimes())
+}
+
+// validateRemoval refuses a policy that CloudFormation could not carry out: it would fail to delete a protected table, and leave the stack
+// in DELETE_FAILED or ROLLBACK_FAILED.
+func (p Props) validateRemoval() error {
+	if p.AllowDeletion || p.RemovalPolicy == awscdk.RemovalPolicy_RETAIN {
+		return nil
+	}
+	return fmt.Errorf("RemovalPolicy is %s, but the table is protected from deletion, so that the stack could not be destroyed or rolled back: "+
+		"set AllowDeletion too, or leave RemovalPolicy at RETAIN", p.RemovalPolicy)
 }
 
 func (p Props) validatePools() error {
@@ -36,8 +46,11 @@ func (p Props) validatePools() error {
 		if pool.Size < 1 || pool.Size > leasepool.MaxSize {
 			errs = append(errs, fmt.Errorf("Pools[%d].Size is %d: choose 1 to %d numbers", i, pool.Size, leasepool.MaxSize))
 		}
-		if pool.ReservedLow < 0 || pool.ReservedLow >= pool.Size {
-			errs = append(errs, fmt.Errorf("Pools[%d].ReservedLow is %d of %d: it must be at least 0 and leave a number to lease", i, pool.ReservedLow, pool.Size))
+		if pool.ExcludeBelow < 0 || pool.ExcludeBelow >= pool.Size {
+			errs = append(errs, fmt.Errorf("Pools[%d].ExcludeBelow is %d of %d: it must be at least 0 and leave a number to lease", i, pool.ExcludeBelow, pool.Size))
+		}
+		if pool.Expect < 0 || pool.Expect > pool.usable() {
+			errs = append(errs, fmt.Errorf("Pools[%d].Expect is %d of %d usable node IDs: give 0 to %d, or raise Size", i, pool.Expect, pool.usable(), max(0, pool.usable())))
 		}
 		if !pool.Floor.IsZero() && pool.Floor.Year() < 2000 {
 			errs = append(errs, fmt.Errorf("Pools[%d].Floor is %s: the bootstrap function takes none before 2000", i, pool.Floor.Format(time.RFC3339)))
@@ -70,27 +83,55 @@ func (p Props) validateRegions(region string) error {
 	if region == "" {
 		errs = append(errs, errors.New("the stack has no Region of its own: set Env.Region in its StackProps, as replicas are named relative to it"))
 	}
+	set := setOf(region)
+	if region != "" && set == nil {
+		errs = append(errs, fmt.Errorf("the stack's Region is %s: strong consistency is offered in %s only", region, sets()))
+	}
 	seen := map[string]bool{region: region != ""}
-	for _, r := range append(append([]string(nil), p.Replicas...), p.Witness) {
+	others := append([]string(nil), p.Replicas...)
+	if p.Witness != "" {
+		others = append(others, p.Witness)
+	}
+	for i, r := range others {
 		if r == "" {
+			errs = append(errs, fmt.Errorf("Replicas[%d] is empty: name a Region, such as us-east-2", i))
 			continue
 		}
 		if seen[r] {
 			errs = append(errs, fmt.Errorf("Region %s is named twice among this stack's Region, Replicas and Witness: name three different ones", r))
 		}
 		seen[r] = true
-		// https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-dynamodb-globaltable-globaltablewitness.html
-		if continent(r) != continent(region) && region != "" {
-			errs = append(errs, fmt.Errorf("Region %s is not near %s: strong consistency takes Regions of one set, all in the US, all in Europe or all in Asia Pacific", r, region))
+		if set != nil && !slices.Contains(set, r) {
+			errs = append(errs, fmt.Errorf("Region %s cannot be in one table with %s: strong consistency takes Regions of one set, here of %s", r, region, strings.Join(set, ", ")))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// continent of a Region: us, eu, ap and so on.
-func continent(region string) string {
-	before, _, _ := strings.Cut(region, "-")
-	return before
+// strongSets are the sets of Regions within which DynamoDB offers strong consistency, as of November 2026.
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/multi-region-strong-consistency-gt.html
+var strongSets = [][]string{
+	{"us-east-1", "us-east-2", "us-west-2"},
+	{"eu-central-1", "eu-west-1", "eu-west-2", "eu-west-3"},
+	{"ap-northeast-1", "ap-northeast-2", "ap-northeast-3"},
+}
+
+// setOf returns the set that the Region is in, or nil.
+func setOf(region string) []string {
+	for _, set := range strongSets {
+		if slices.Contains(set, region) {
+			return set
+		}
+	}
+	return nil
+}
+
+func sets() string {
+	var texts []string
+	for _, set := range strongSets {
+		texts = append(texts, "{"+strings.Join(set, ", ")+"}")
+	}
+	return strings.Join(texts, ", ")
 }
 
 func (p Props) validateTimes() error {
@@ -101,19 +142,11 @@ func (p Props) validateTimes() error {
 	if p.ExhaustionAlarm < time.Minute || p.ExhaustionAlarm > horizon {
 		errs = append(errs, fmt.Errorf("ExhaustionAlarm is %v: choose 1m to %v", p.ExhaustionAlarm, horizon))
 	}
+	if !(p.ExpiredAlarm > 0 && p.ExpiredAlarm <= 100) {
+		errs = append(errs, fmt.Errorf("ExpiredAlarm is %v: it is a percentage, above 0 and up to 100", p.ExpiredAlarm))
+	}
 	if !(p.UtilizationAlarm > 0 && p.UtilizationAlarm <= 100) {
 		errs = append(errs, fmt.Errorf("UtilizationAlarm is %v: it is a percentage, above 0 and up to 100", p.UtilizationAlarm))
-	}
-	return errors.Join(errs...)
-}
-
-func (p Props) validateZips() error {
-	var errs []error
-	for _, name := range functionNames {
-		zip := filepath.Join(p.FunctionsDir, name+".zip")
-		if _, err := os.Stat(zip); err != nil {
-			errs = append(errs, fmt.Errorf("FunctionsDir has no %s.zip (%w): run `make functions`, or set FunctionsDir to where the zips are", name, err))
-		}
 	}
 	return errors.Join(errs...)
 }

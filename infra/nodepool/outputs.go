@@ -1,0 +1,51 @@
+package nodepool
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// addOutputs puts what commands and other stacks need into the stack's outputs, so that nobody has to look names up. Their keys begin with
+// the construct's place in the stack: NodesTableName for a construct with the ID Nodes.
+func (n *NodePool) addOutputs() {
+	n.output("TableName", n.table.TableName(), "The table: NODELEASE_TABLE, and --table of the nodelease command")
+	n.output("TableArn", n.table.TableArn(), "The table, for policies")
+	n.output("BootstrapFunction", n.functions[bootstrap].FunctionName(), "Seeds and resizes pools")
+	n.output("ReaperFunction", n.functions[reaper].FunctionName(), "Frees what crashed tasks left behind")
+	n.output("PoolmetricFunction", n.functions[poolmetric].FunctionName(), "Measures the pools")
+	n.output("Dashboard", n.dashboard.DashboardName(), "The CloudWatch dashboard")
+	n.output("AlarmTopic", n.topic.TopicArn(), "The topic that all alarms go to: subscribe somebody")
+	for _, p := range n.props.Pools {
+		n.outputPolicy(n.pools[p.Name])
+	}
+}
+
+func (n *NodePool) output(key string, value *string, description string) {
+	output := awscdk.NewCfnOutput(n, jsii.String("Output"+key), &awscdk.CfnOutputProps{Value: value, Description: jsii.String(description)})
+	inStack := strings.TrimPrefix(*n.Node().Path(), *awscdk.Stack_Of(n).Node().Path())
+	output.OverrideLogicalId(jsii.String(notAlphanumeric.ReplaceAllString(inStack, "") + key))
+}
+
+var notAlphanumeric = regexp.MustCompile("[^0-9A-Za-z]")
+
+// outputPolicy makes a managed policy of what GrantLease grants, to be attached to roles that no CDK app makes. Its key ends in a hash, as
+// the names of two pools may differ in punctuation alone; its description has the pool's name.
+func (n *NodePool) outputPolicy(p *Pool) {
+	policy := awsiam.NewManagedPolicy(n, jsii.String("agent-"+p.props.Name), &awsiam.ManagedPolicyProps{
+		Description: jsii.String("Leases node IDs of the Nodelease pool " + p.props.Name),
+		Statements: &[]awsiam.PolicyStatement{
+			awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+				Actions: jsii.Strings(tableActions["agent"]...), Resources: n.tableARNs(),
+				Conditions: &map[string]any{"ForAllValues:StringLike": leadingKeys(p.props.Name)},
+			}),
+			awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: jsii.Strings(describeTable), Resources: n.tableARNs()}),
+		},
+	})
+	awscdk.NewCfnOutput(n, jsii.String("Policy-"+p.props.Name), &awscdk.CfnOutputProps{
+		Value: policy.ManagedPolicyArn(), Description: jsii.String("Managed policy for roles that lease from the pool " + p.props.Name),
+	})
+}

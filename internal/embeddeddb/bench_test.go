@@ -14,6 +14,7 @@ import (
 // call makes one call without a network.
 func call(s *Server, operation, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/x-amz-json-1.0")
 	r.Header.Set("X-Amz-Target", "DynamoDB_20120810."+operation)
 	w := httptest.NewRecorder()
 	s.ServeHTTP(w, r)
@@ -27,7 +28,7 @@ const createLeases = `{"TableName":"leases","BillingMode":"PAY_PER_REQUEST",
 // A claim is the longest of the product's writes.
 const claim = `{"TableName":"leases","Key":{"pool_group":{"S":"p#0"},"node_id":{"N":"7"}},
 	"UpdateExpression":"SET holder=:me, task=:t, version=if_not_exists(version,:zero)+:one, renewal=:zero, lease_ms=:l, expires_at=:e, not_before=if_not_exists(reserved_until,:zero), reserved_until=:r, metadata=:m",
-	"ConditionExpression":"attribute_not_exists(retired) AND (attribute_not_exists(layout) OR layout <= :zero) AND (attribute_not_exists(holder) OR expires_at < :n) AND (attribute_not_exists(reserved_until) OR reserved_until <= :n)",
+	"ConditionExpression":"attribute_not_exists(retired) AND (attribute_not_exists(widen_try) OR widen_try <= :zero) AND (attribute_not_exists(holder) OR expires_at < :n) AND (attribute_not_exists(reserved_until) OR reserved_until <= :n)",
 	"ExpressionAttributeValues":{":me":{"S":"01890a5d-ac96-774b-bcce-b302099a8057"},":t":{"S":"arn:aws:ecs:us-east-1:000000000000:task/cluster/0123456789abcdef"},
 		":zero":{"N":"0"},":one":{"N":"1"},":l":{"N":"15000"},":e":{"N":"1790000015000"},":r":{"N":"1790000016000"},":n":{"N":"1790000016001"},":m":{"M":{"zone":{"S":"a"}}}},
 	"ReturnValues":"ALL_NEW","ReturnValuesOnConditionCheckFailure":"ALL_OLD"}`
@@ -70,6 +71,7 @@ func BenchmarkHTTP(b *testing.B) {
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {
 						r, _ := http.NewRequest(http.MethodPost, endpoint, strings.NewReader(claim))
+						r.Header.Set("Content-Type", "application/x-amz-json-1.0")
 						r.Header.Set("X-Amz-Target", "DynamoDB_20120810.UpdateItem")
 						w, err := transport.RoundTrip(r)
 						if err != nil {

@@ -1,33 +1,55 @@
 package embeddeddb
 
-import "fmt"
+import (
+	"fmt"
+	"net/http"
+)
 
-// apiError is an answer that DynamoDB gives in place of a result; the SDK turns Code into a type.
+// apiError is an answer that DynamoDB returns in place of a result; the SDK turns its code into a type.
 //
-// A request that cannot be served is refused by a panic with an *apiError from however deep, and
-// Server.answer turns it into the answer. That keeps the parser and the checks readable, and is
-// safe because a call changes nothing before its last step, Server.commit.
+// Requests are refused by a panic with an *apiError from however deep, which Server.ServeHTTP turns into the answer. That keeps
+// the parser and the checks readable, and is safe because a call changes nothing before its last step, Server.commit.
 type apiError struct {
-	Code    string `json:"-"`
+	status  int
 	Type    string `json:"__type"`
 	Message string `json:"message"`
 	Item    Item   `json:",omitempty"` // that failed a condition, when ALL_OLD was asked for
 }
 
-func (e *apiError) Error() string { return e.Code + ": " + e.Message }
+const (
+	dynamo = "com.amazonaws.dynamodb.v20120810#"
+	coral  = "com.amazon.coral.service#" // the layer in front of DynamoDB
+)
 
-func failure(code, format string, args ...any) *apiError {
-	return &apiError{Code: code, Type: "com.amazonaws.dynamodb.v20120810#" + code, Message: fmt.Sprintf(format, args...)}
+func failure(status int, code, format string, args ...any) *apiError {
+	return &apiError{status: status, Type: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// invalid is the error of a request that could never succeed as it is written.
-func invalid(format string, args ...any) *apiError {
-	return failure("ValidationException", format, args...)
+func serialization(format string, args ...any) *apiError {
+	return failure(http.StatusBadRequest, coral+"SerializationException", format, args...)
 }
 
-func refuse(format string, args ...any) { panic(invalid(format, args...)) }
+// refuse refuses a request that could never succeed as it is written.
+func refuse(format string, args ...any) {
+	panic(failure(http.StatusBadRequest, "com.amazon.coral.validate#ValidationException", format, args...))
+}
 
 // refuseUnsupported refuses what DynamoDB would serve and this server will not.
 func refuseUnsupported(what string) {
 	refuse("the embedded DynamoDB does not support %s: it speaks only what Nodelease uses", what)
+}
+
+func refuseFor(err error) {
+	panic(failure(http.StatusInternalServerError, coral+"InternalServerError", "%v", err))
+}
+
+// caught returns what f was refused for.
+func caught(f func()) (refused *apiError) {
+	defer func() {
+		if r := recover(); r != nil {
+			refused = r.(*apiError) //nolint:forcetypeassert // anything else goes on as a panic
+		}
+	}()
+	f()
+	return nil
 }

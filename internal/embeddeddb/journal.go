@@ -5,138 +5,242 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
-	"strings"
+	"path/filepath"
+	"regexp"
 )
 
-// An entry is one change of the database. Every change is one and is made by apply alone, so that
-// a journal of entries replays to what was in memory.
+// An entry is a change of the database. All are made by apply, so that a journal replays to what was in memory.
 type entry struct {
 	Table  string
-	Create *tableDefinition `json:",omitempty"`
-	Drop   bool             `json:",omitempty"`
-	Item   Item             `json:",omitempty"`
+	Create *madeTable `json:",omitempty"`
+	Drop   bool       `json:",omitempty"`
+	Item   Item       `json:",omitempty"`
 }
 
+// apply makes a change, or refuses one that no server has written.
 func (s *Server) apply(e entry) {
+	t := s.tables[e.Table]
 	switch {
-	case e.Create != nil:
-		s.tables[e.Table] = &table{*e.Create, map[string][]Item{}}
-	case e.Drop:
+	case e.Create != nil && t == nil && !e.Drop && e.Item == nil && *e.Create.TableName == e.Table:
+		s.tables[e.Table] = &table{*e.Create, nil}
+	case e.Drop && t != nil && e.Create == nil && e.Item == nil:
 		delete(s.tables, e.Table)
+	case e.Item != nil && t != nil && e.Create == nil && !e.Drop:
+		t.key(e.Item)
+		t.put(e.Item)
 	default:
-		s.tables[e.Table].put(e.Item)
+		refuse("not a change of table %q as it is then", e.Table)
 	}
 }
 
-const internalError = "InternalServerError"
-
-// commit makes a change. It is in the journal before anybody can see or hear of it: a write that
-// was acknowledged is there again after a kill -9.
+// commit makes a change, which is in the journal before anybody can see or hear of it.
 func (s *Server) commit(e entry) {
 	if s.journal != nil {
 		if err := s.journal.append(e); err != nil {
-			panic(failure(internalError, "%v", err))
+			s.mustServe()
+			refuseFor(err)
 		}
 	}
 	s.apply(e)
 }
 
-// A journal is a file of entries, one JSON object a line, after a line that says what it is.
+type disk struct {
+	write    func(*os.File, []byte) (int, error)
+	truncate func(*os.File, int64) error
+	sync     func(*os.File) error
+	rename   func(from, to string) error
+}
+
+var realDisk = disk{(*os.File).Write, (*os.File).Truncate, (*os.File).Sync, os.Rename}
+
+// A journal is a line that says what it is, and a line for each entry: the length and the checksum of its JSON, the checksum
+// of these two, and the JSON. A line begins with its newline, so that an entry of which the last byte could not be written,
+// and which was therefore refused, is never whole.
+//
+// It is the file that is locked and not its name, since several names may lead to one file.
 type journal struct {
-	file   *os.File
-	lock   io.Closer
-	broken error // the file may end in half a line, and takes no more
+	*disk
+	path  string // as the user named it
+	file  *os.File
+	info  os.FileInfo
+	size  int64 // of what was acknowledged
+	dirty bool  // the file may be longer than that
 }
 
-const journalHeader = "nodelease embedded DynamoDB, journal version 1\n"
+const (
+	journalHeader = "nodelease embedded DynamoDB, journal version 2"
+	maxEntry      = 64 << 20
+)
 
-func (j *journal) append(e entry) error {
-	if j.broken != nil {
-		return j.broken
-	}
-	line, err := json.Marshal(e)
-	if err == nil {
-		_, err = j.file.Write(append(line, '\n'))
-	}
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func header(length, sum uint32) string {
+	both := fmt.Sprintf("%08x %08x", length, sum)
+	return fmt.Sprintf("\n%s %08x ", both, crc32.Checksum([]byte(both), castagnoli))
+}
+
+func (e entry) line() []byte {
+	body, err := json.Marshal(e)
 	if err != nil {
-		j.broken = fmt.Errorf("the data file cannot be written, start the server again: %w", err)
+		panic(err) // this package's own types
 	}
-	return j.broken
+	return append([]byte(header(uint32(len(body)), crc32.Checksum(body, castagnoli))), body...)
 }
 
-func (j *journal) close() error {
-	j.broken = os.ErrClosed
-	return errors.Join(j.file.Close(), j.lock.Close())
+// append writes an entry, or leaves the file as it was. What a failed write may have left behind is cut off before anything
+// else is written: a refused write must not be there after a restart.
+func (j *journal) append(e entry) (err error) {
+	if j.dirty {
+		err = j.cut()
+	}
+	if line := e.line(); err == nil {
+		if _, err = j.write(j.file, line); err == nil {
+			err = j.lost()
+		}
+		if err == nil {
+			j.size += int64(len(line))
+			return nil
+		}
+		_ = j.cut() // or before the next entry
+	}
+	return fmt.Errorf("data file %q cannot be written: %w: make room for it, then try again", j.path, err)
+}
+
+func (j *journal) cut() error {
+	err := j.truncate(j.file, j.size)
+	j.dirty = err != nil
+	return err
+}
+
+// lost is an error once the path does not name the journal's file any more.
+func (j *journal) lost() error {
+	info, err := os.Stat(j.path)
+	if err == nil && os.SameFile(info, j.info) {
+		return nil
+	}
+	return fmt.Errorf("data file %q was moved or removed, and what is written now would be lost: start the server again", j.path)
 }
 
 // open reads the data file, leaves out what has been overwritten since, and goes on from there.
-func (s *Server) open(path string) error {
-	lock, err := lockFile(path + ".lock")
-	if err != nil {
-		return fmt.Errorf("data file %q: %w: use a file in a directory that this user may write to", path, err)
+func (s *Server) open(path string, d *disk) (err error) {
+	path, err = filepath.Abs(path)
+	j, resolved := &journal{disk: d, path: path}, path
+	if _, missing := os.Lstat(path); err == nil && missing == nil { // else the file is made
+		resolved, err = filepath.EvalSymlinks(path)
 	}
-	j := &journal{lock: lock}
-	if err = s.replay(path); err == nil {
-		j.file, err = s.compact(path)
+	if err == nil {
+		j.file, j.info, err = openLocked(resolved, os.O_CREATE)
 	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("data file %q: %w", path, err), lock.Close())
+	if err == nil {
+		err = j.lost() // another server put its file in the place of this one before it was locked
 	}
-	s.journal = j
-	return nil
-}
-
-// replay applies every whole line. A last one without its end is of a write that nobody was told
-// of; any other bad line means that the file is not what it should be.
-func (s *Server) replay(path string) error {
-	file, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
+	if err == nil {
+		err = s.replay(j.file, path)
+	}
+	if err == nil {
+		err = j.compact(resolved, s.tables)
+	}
+	if err == nil {
+		s.journal = j
 		return nil
 	}
+	_ = j.file.Close() // nothing was written to it
+	return fmt.Errorf("data file %q: %w", path, err)
+}
+
+var (
+	errDamaged = errors.New("the data file is damaged: restore it from a copy, or name another")
+	begun      = regexp.MustCompile(`^(\n[0-9a-f ]*)?$`) // an entry that may have been cut short
+)
+
+// replay applies every entry. The last one may have been cut short by a kill, and nobody was told of it; all else that is not
+// as it was written means that the file is not what it should be.
+func (s *Server) replay(file io.Reader, path string) error {
+	in, first := bufio.NewReaderSize(file, 1<<16), make([]byte, len(journalHeader))
+	if _, err := io.ReadFull(in, first); err == io.EOF {
+		return nil // new
+	} else if string(first) != journalHeader {
+		return errors.Join(err, errors.New("it is not a data file of this release of the embedded DynamoDB: name one that it may make"))
+	}
+	for n := 2; ; n++ {
+		body, err := readEntry(in)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
+		}
+		if err == nil {
+			refused := caught(func() {
+				e := decode[entry](body)
+				if e.Create != nil {
+					e.Create.check()
+				}
+				e.Item.check()
+				s.apply(*e)
+			})
+			if refused != nil {
+				err = fmt.Errorf("%w (%s)", errDamaged, refused.Message)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+	}
+}
+
+// readEntry returns the JSON of the next entry. It is io.EOF or io.ErrUnexpectedEOF that there is none, or none whole: the
+// file ends before the length that the checked header says.
+func readEntry(in *bufio.Reader) (body []byte, err error) {
+	head, length, sum := make([]byte, len(header(0, 0))), uint32(0), uint32(0)
+	n, err := io.ReadFull(in, head)
+	if err == nil {
+		_, _ = fmt.Sscanf(string(head), "\n%x %x", &length, &sum)
+	}
+	if !begun.Match(head[:n]) || err == nil && (string(head) != header(length, sum) || length > maxEntry) {
+		return nil, errDamaged
+	}
+	if err == nil {
+		body = make([]byte, length)
+		_, err = io.ReadFull(in, body)
+	}
+	if err == nil && crc32.Checksum(body, castagnoli) != sum {
+		err = errDamaged
+	}
+	return body, err
+}
+
+// compact writes what is in memory to a new file and puts it in the place of the old one in one step, which it does not take
+// before the new file is whole, on the disk and locked.
+func (j *journal) compact(resolved string, tables map[string]*table) error {
+	path := resolved + ".compacting"
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // of a server that was killed here
+		return err
+	}
+	file, info, err := openLocked(path, os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	lines := bufio.NewReader(file)
-	for n := 1; ; n++ {
-		line, err := lines.ReadString('\n')
-		var e entry
-		switch torn := err == io.EOF; {
-		case err != nil && !torn:
-			return err
-		case n == 1 && (line != journalHeader && !torn || !strings.HasPrefix(journalHeader, line)):
-			return fmt.Errorf("%s is not a data file of the embedded DynamoDB: name one that it may make", path)
-		case torn:
-			return nil
-		case n == 1:
-		case json.Unmarshal([]byte(line), &e) != nil, s.tables[e.Table] == nil && e.Create == nil:
-			return fmt.Errorf("%s:%d: the data file is damaged: restore it or name another", path, n)
-		default:
-			s.apply(e)
+	content := []byte(journalHeader)
+	for name, t := range tables {
+		content = append(content, entry{Table: name, Create: &t.madeTable}.line()...)
+		for _, item := range t.rows {
+			content = append(content, entry{Table: name, Item: item}.line()...)
 		}
 	}
-}
-
-// compact writes what is in memory to a new file and puts it in the place of the old in one step.
-func (s *Server) compact(path string) (*os.File, error) {
-	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if _, err = j.write(file, content); err == nil {
+		err = j.sync(file)
+	}
+	if err == nil {
+		err = j.lost()
+	}
+	if err == nil {
+		err = j.rename(path, resolved)
+	}
 	if err != nil {
-		return nil, err
+		return errors.Join(fmt.Errorf("%w: nothing is lost; start the server again once there is room for a copy", err), file.Close(), os.Remove(path))
 	}
-	w := bufio.NewWriter(file)
-	_, err = w.WriteString(journalHeader)
-	for name, t := range s.tables {
-		err = errors.Join(err, json.NewEncoder(w).Encode(entry{Table: name, Create: &t.tableDefinition}))
-		for _, rows := range t.partitions {
-			for _, item := range rows {
-				err = errors.Join(err, json.NewEncoder(w).Encode(entry{Table: name, Item: item}))
-			}
-		}
-	}
-	if err = errors.Join(err, w.Flush(), file.Sync(), os.Rename(path+".new", path)); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
+	_ = j.file.Close() // whoever waits for its lock finds another file in its place
+	j.file, j.info, j.size = file, info, int64(len(content))
+	return nil
 }

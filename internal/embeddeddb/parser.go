@@ -1,19 +1,27 @@
 package embeddeddb
 
 import (
+	"cmp"
+	_ "embed"
+	"regexp"
 	"slices"
 	"strings"
 )
+
+//go:embed reserved.txt
+var reservedText string
+
+// reserved words may not be attributes in an expression, in any case (developer guide, "Reserved words in DynamoDB").
+var reserved = strings.Fields(reservedText) // in order
 
 type token struct {
 	text       string // empty at the end
 	start, end int    // in the expression
 }
 
-// tokens are words, values with their mark, operators, and any other character, which the parser
-// will refuse.
+// tokens are words, values with their mark, operators, and any other character, which the parser will refuse.
 func tokens(s string) []token {
-	all := make([]token, 0, len(s)/3)
+	all := make([]token, 0, len(s)/3+1)
 	for at, end := 0, 0; at < len(s); at = end {
 		end = at + 1
 		switch c := s[at]; {
@@ -38,30 +46,65 @@ func (t token) isWord() bool {
 	return t.text != "" && isLetter(t.text[0]) && !strings.Contains(" AND OR NOT BETWEEN IN SET REMOVE ADD DELETE ", " "+strings.ToUpper(t.text)+" ")
 }
 
-// A parser reads one expression by recursive descent.
 type parser struct {
 	*request
-	kind   string // "ConditionExpression", …
-	source string
+	kind   string  // "ConditionExpression", …
+	source *string // nil: there is no such expression
 	tokens []token
 	at     int
 	parens [2]int // where the last parenthesis began and ended
 }
 
-// parse reads an expression, if there is one, to its end.
-func parse[T any](kind string, source *string, r *request, read func(*parser) T) (result T) {
-	if source == nil {
-		return result
+const (
+	maxExpression = 4096
+	path          = `[\w\]]\s*[.[]\s*[#A-Za-z0-9]`
+)
+
+// unsupported is what DynamoDB would take in an expression and this server will not.
+var unsupported = map[string]*regexp.Regexp{
+	"ConditionExpression":    regexp.MustCompile(path),
+	"FilterExpression":       regexp.MustCompile(path),
+	"UpdateExpression":       regexp.MustCompile(path + `|\w\s*-|(?i:\badd|\bdelete)\s+[#A-Za-z]`),
+	"KeyConditionExpression": regexp.MustCompile(path + `|(?i:\b(?:and|or|not|between)\b)|[<>]=?`),
+}
+
+// calls are the functions that this server knows, each with the places before it.
+var calls = regexp.MustCompile(`^(Condition|Filter)Expression (\(|(?i:AND|OR|NOT))? attribute_(not_)?exists$|^UpdateExpression (= list_append|[=+(,] if_not_exists)$`)
+
+// expression makes the parser of one, and refuses by name what it does not know.
+func (r *request) expression(kind string, source *string) *parser {
+	p := &parser{kind: kind, source: source, request: r}
+	if source == nil || len(*source) > maxExpression {
+		return p
 	}
-	p := &parser{request: r, kind: kind, source: *source, tokens: tokens(*source)}
+	if found := unsupported[kind].FindString(*source); found != "" {
+		refuseUnsupported(found + " in this place of an expression")
+	}
+	p.tokens = tokens(*source)
+	var before, name token
+	for i, t := range p.tokens {
+		switch isCall := name.isWord() || strings.EqualFold(name.text, "IN"); {
+		case t.text != "(":
+		case isCall && !calls.MatchString(kind+" "+before.text+" "+name.text):
+			refuseUnsupported("the function " + name.text + " in this place of an expression")
+		case !isCall && (kind == "UpdateExpression" || p.tokens[min(i+2, len(p.tokens)-1)].text == ")"):
+			refuseUnsupported("parentheses around an operand of an expression")
+		}
+		before, name = name, t
+	}
+	return p
+}
+
+func parse[T any](p *parser, read func(*parser) T) (result T) {
 	switch {
-	case *source == "":
+	case p.source == nil:
+		return result
+	case *p.source == "":
 		p.refuse("The expression can not be empty;")
-	case len(*source) > 4096:
-		p.refuse("Expression size has exceeded the maximum allowed size; expression size: %d", len(*source))
+	case len(*p.source) > maxExpression:
+		p.refuse("Expression size has exceeded the maximum allowed size; expression size: %d", len(*p.source))
 	}
-	result = read(p)
-	if p.peek().text != "" {
+	if result = read(p); p.peek().text != "" {
 		p.refuseToken()
 	}
 	return result
@@ -71,23 +114,12 @@ func (p *parser) refuse(format string, args ...any) { refuse("Invalid "+p.kind+"
 
 // refuseToken refuses the next token and quotes its neighbours, as DynamoDB does.
 func (p *parser) refuseToken() {
-	text, from, to := p.peek().text, p.tokens[max(p.at-1, 0)].start, p.tokens[min(p.at+1, len(p.tokens)-1)].end
-	if text == "" {
-		text = "<EOF>"
-	}
-	p.refuse("Syntax error; token: \"%s\", near: \"%s\"", text, p.source[from:to])
-}
-
-// refuseIf refuses the next token by name if it is one that DynamoDB would take here.
-func (p *parser) refuseIf(unsupported ...string) {
-	if text := strings.ToUpper(p.peek().text); slices.Contains(unsupported, text) {
-		refuseUnsupported(text + " in an expression")
-	}
+	from, to := p.tokens[max(p.at-1, 0)].start, p.tokens[min(p.at+1, len(p.tokens)-1)].end
+	p.refuse("Syntax error; token: \"%s\", near: \"%s\"", cmp.Or(p.peek().text, "<EOF>"), (*p.source)[from:to])
 }
 
 func (p *parser) peek() token { return p.tokens[p.at] }
 
-// accept takes the next token if it is this symbol or, in any case, this keyword.
 func (p *parser) accept(text string) bool {
 	if !strings.EqualFold(p.peek().text, text) {
 		return false
@@ -102,23 +134,10 @@ func (p *parser) expect(text string) {
 	}
 }
 
-// acceptFunction takes the name of this function and its parenthesis, if they come next.
 func (p *parser) acceptFunction(name string) bool {
-	if p.peek().text != name || p.tokens[p.at+1].text != "(" {
-		return false
-	}
-	p.at += 2
-	return true
+	return p.peek().text == name && p.tokens[p.at+1].text == "(" && p.accept(name) && p.accept("(")
 }
 
-// list reads one or more things with commas between.
-func (p *parser) list(read func()) {
-	for read(); p.accept(","); {
-		read()
-	}
-}
-
-// attribute reads the name of one.
 func (p *parser) attribute() string {
 	t := p.peek()
 	if len(t.text) > 1 && t.text[0] == '#' {
@@ -128,12 +147,8 @@ func (p *parser) attribute() string {
 		p.refuseToken()
 	}
 	p.at++
-	if p.peek().text == "(" {
-		refuseUnsupported("the function " + t.text + " in this place")
-	}
-	if reserved[strings.ToUpper(t.text)] {
+	if _, found := slices.BinarySearch(reserved, strings.ToUpper(t.text)); found {
 		p.refuse("Attribute name is a reserved keyword; reserved keyword: %s", t.text)
 	}
-	p.refuseIf(".", "[")
 	return t.text
 }

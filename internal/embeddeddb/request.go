@@ -1,31 +1,216 @@
 package embeddeddb
 
 import (
+	"cmp"
 	"maps"
+	"regexp"
 	"slices"
+	"sort"
+	"strconv"
 	"strings"
 )
 
-// A request is what the calls with expressions have in common.
 type request struct {
-	TableName                 string
+	TableName                 *string
 	ExpressionAttributeValues Item
 	used                      map[string]bool // values, by the expressions
 }
 
-// check refuses values that are malformed.
-func (r *request) check() {
-	if values := r.ExpressionAttributeValues; values != nil && len(values) == 0 {
-		refuse("ExpressionAttributeValues must not be empty")
+// want refuses a value that the model of the API forbids. DynamoDB counts all of them; this server names the first.
+func want(ok bool, at, value, must string) {
+	if !ok {
+		refuse("1 validation error detected: Value %s at '%s' failed to satisfy constraint: Member must %s", value, at, must)
 	}
-	r.ExpressionAttributeValues.check()
-	r.used = map[string]bool{}
 }
 
-// checkUsed refuses values that no expression used: mostly a mistyped name.
-func (r *request) checkUsed() {
+// wantOneOf wants a value to be absent or one of a set, which DynamoDB lists in an order of its own.
+func wantOneOf(value *string, at, set string) {
+	if value != nil {
+		want(slices.Contains(strings.Split(set, ", "), *value), at, "'"+*value+"'", "satisfy enum value set: ["+set+"]")
+	}
+}
+
+var tableName = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`)
+
+func wantTable(name *string, shortest int) {
+	want(name != nil, "tableName", "null", "not be null")
+	quoted := "'" + *name + "'"
+	want(len(*name) >= shortest, "tableName", quoted, "have length greater than or equal to "+strconv.Itoa(shortest))
+	want(len(*name) <= 255, "tableName", quoted, "have length less than or equal to 255")
+	want(tableName.MatchString(*name), "tableName", quoted, "satisfy regular expression pattern: [a-zA-Z0-9_.-]+")
+}
+
+// checkUsable refuses values where there is no expression that could use them.
+func (r *request) checkUsable(kinds string, expressions ...*string) {
+	if r.ExpressionAttributeValues != nil && cmp.Or(expressions...) == nil {
+		refuse("ExpressionAttributeValues can only be specified when using expressions: %s null", kinds)
+	}
+}
+
+// withValues refuses malformed values, reads expressions, and refuses values that none of them used: mostly a mistyped name.
+func (r *request) withValues(read func()) {
+	r.used = map[string]bool{}
+	if r.ExpressionAttributeValues != nil && len(r.ExpressionAttributeValues) == 0 {
+		refuse("ExpressionAttributeValues must not be empty")
+	}
+	for alias, v := range r.ExpressionAttributeValues {
+		if len(alias) < 2 || alias[0] != ':' || len(tokens(alias)) != 2 {
+			refuse("ExpressionAttributeValues contains invalid key: Syntax error; key: \"%s\"", alias)
+		}
+		if err := caught(v.check); err != nil {
+			refuse("ExpressionAttributeValues contains invalid value: %s for key %s", err.Message, alias)
+		}
+	}
+	read()
 	given := slices.Sorted(maps.Keys(r.ExpressionAttributeValues))
 	if unused := slices.DeleteFunc(given, func(alias string) bool { return r.used[alias] }); len(unused) > 0 {
 		refuse("Value provided in ExpressionAttributeValues unused in expressions: keys: {%s}", strings.Join(unused, ", "))
 	}
+}
+
+type getInput struct {
+	TableName      *string
+	Key            Item
+	ConsistentRead *bool // all reads are
+}
+
+type getOutput struct {
+	Item Item `json:",omitempty"`
+}
+
+func (s *Server) getItem(in *getInput) any {
+	wantTable(in.TableName, 1)
+	want(in.Key != nil, "key", "null", "not be null")
+	in.Key.check()
+	t := s.table(in.TableName, "")
+	return getOutput{t.get(t.checkKey(in.Key))}
+}
+
+type pageInput struct {
+	request
+	ExclusiveStartKey Item
+	Limit             *int
+	ConsistentRead    *bool // all reads are
+}
+
+type queryInput struct {
+	pageInput
+	KeyConditionExpression *string
+	key                    *parser
+}
+
+type scanInput struct {
+	pageInput
+	FilterExpression *string
+	filter           *parser
+}
+
+type pageOutput struct {
+	Items            []Item
+	Count            int
+	ScannedCount     int
+	LastEvaluatedKey Item `json:",omitempty"`
+}
+
+func (in *queryInput) know() {
+	in.key = in.expression("KeyConditionExpression", in.KeyConditionExpression)
+}
+
+func (in *scanInput) know() { in.filter = in.expression("FilterExpression", in.FilterExpression) }
+
+func (s *Server) query(in *queryInput) any {
+	wantTable(in.TableName, 1)
+	switch {
+	case in.Limit != nil && *in.Limit < 1:
+		refuse("1 validation error detected: Value at 'Limit' failed to satisfy constraint: Member must have value greater than or equal to 1")
+	case in.KeyConditionExpression == nil:
+		refuse("Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.")
+	}
+	where := parsed(&in.pageInput, in.key, (*parser).keyCondition)
+	t := s.table(in.TableName, "")
+	hash := t.KeySchema[0].AttributeName
+	switch v := where[hash]; {
+	case v.absent():
+		refuse("Query condition missed key schema element: %s", hash)
+	case v.kind() != t.keyType(hash):
+		refuse("One or more parameter values were invalid: Condition parameter type does not match schema type")
+	}
+	t.checkPart(0, where[hash])
+	if start := in.ExclusiveStartKey; start != nil && t.order(t.checkKey(start), where) != 0 {
+		refuse("The provided starting key is outside query boundaries based on provided conditions")
+	}
+	from, _ := slices.BinarySearchFunc(t.rows, where, t.order)
+	rows := t.rows[from:]
+	end := sort.Search(len(rows), func(i int) bool { return t.order(rows[i], where) != 0 })
+	return in.page(t, rows[:end], nil)
+}
+
+// keyCondition reads "attribute = :value", either side first. There is no other.
+func (p *parser) keyCondition() Item {
+	enclosed := p.accept("(")
+	a := p.operand()
+	p.expect("=")
+	b := p.operand()
+	if enclosed {
+		p.expect(")")
+	}
+	if a.attribute == "" {
+		a, b = b, a
+	}
+	switch {
+	case a.attribute == "":
+		refuse("Invalid condition in KeyConditionExpression: No key attribute specified")
+	case b.attribute != "":
+		refuse("Invalid condition in KeyConditionExpression: Multiple attribute names used in one condition")
+	}
+	return Item{a.attribute: b.value}
+}
+
+// scan returns a page of the table, in its order; DynamoDB's is nobody's.
+func (s *Server) scan(in *scanInput) any {
+	wantTable(in.TableName, 1)
+	if in.Limit != nil {
+		want(*in.Limit > 0, "limit", "'"+strconv.Itoa(*in.Limit)+"'", "have value greater than or equal to 1")
+	}
+	in.checkUsable("FilterExpression is", in.FilterExpression)
+	holds := parsed(&in.pageInput, in.filter, (*parser).condition)
+	t := s.table(in.TableName, "")
+	return in.page(t, t.rows, holds)
+}
+
+func parsed[T any](in *pageInput, p *parser, read func(*parser) T) (result T) {
+	if err := caught(in.ExclusiveStartKey.check); err != nil {
+		refuse("The provided starting key is invalid: %s", err.Message)
+	}
+	in.withValues(func() { result = parse(p, read) })
+	return result
+}
+
+const maxPage = 1 << 20
+
+// page returns the first rows after the start: as many as the limit says, of 1 MB at most, and of those the ones that hold.
+// DynamoDB does not look behind the limit for whether it was the end.
+func (in *pageInput) page(t *table, rows []Item, holds condition) any {
+	if in.ExclusiveStartKey != nil {
+		start := t.checkKey(in.ExclusiveStartKey)
+		rows = rows[sort.Search(len(rows), func(i int) bool { return t.order(rows[i], start) > 0 }):]
+	}
+	out, size, most := pageOutput{Items: []Item{}}, 0, len(rows)+1
+	if in.Limit != nil {
+		most = *in.Limit
+	}
+	for _, row := range rows {
+		size += row.size()
+		if n := out.ScannedCount; n == most || n > 0 && size > maxPage {
+			most = n
+			break
+		}
+		if out.ScannedCount++; holds.in(row) {
+			out.Items = append(out.Items, row)
+		}
+	}
+	if out.Count = len(out.Items); out.ScannedCount == most {
+		out.LastEvaluatedKey = t.key(rows[most-1])
+	}
+	return out
 }

@@ -1,121 +1,234 @@
 package embeddeddb
 
 import (
-	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"maps"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
+	"syscall"
 	"time"
 )
 
 // Options of a Server; the zero value keeps everything in memory.
 type Options struct {
-	// Data is the file that keeps the tables from one process to the next. It is made if it is not
-	// there, and belongs to one process at a time.
+	// Data is the file that keeps the tables. It is made if it is not there, and belongs to one process at a time.
 	Data string
+
+	disk *disk // of tests
 }
 
 // Server is the database and its http.Handler. It is safe for concurrent use.
 type Server struct {
 	mu       sync.Mutex // held for the whole of each call: a call is one step
 	tables   map[string]*table
-	journal  *journal // nil: memory only
-	requests atomic.Int64
+	journal  *journal      // nil: memory only
+	failed   error         // why nothing is served any more
+	down     chan struct{} // closed with failed
+	large    chan struct{} // has a place for each long request that is being served
 	listener *listener
 }
 
 // New makes a Server and reads its data file, if it has one. The caller closes it.
 func New(o Options) (*Server, error) {
-	s := &Server{tables: map[string]*table{}}
+	s := &Server{tables: map[string]*table{}, down: make(chan struct{}), large: make(chan struct{}, largeRequests)}
 	if o.Data != "" {
-		if err := s.open(o.Data); err != nil {
+		if err := s.open(o.Data, cmp.Or(o.disk, &realDisk)); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-// operations by their names on the wire.
 var operations = map[string]func(*Server, []byte) any{
-	"CreateTable":        operation((*Server).createTable),
-	"DeleteTable":        operation((*Server).deleteTable),
-	"DescribeTable":      operation((*Server).describeTable),
-	"DescribeTimeToLive": operation((*Server).describeTimeToLive),
-	"GetItem":            operation((*Server).getItem),
-	"PutItem":            operation((*Server).putItem),
-	"UpdateItem":         operation((*Server).updateItem),
-	"Query":              operation((*Server).query),
-	"Scan":               operation((*Server).scan),
+	"CreateTable": operation((*Server).createTable), "DeleteTable": operation((*Server).deleteTable),
+	"DescribeTable": operation((*Server).describeTable), "DescribeTimeToLive": operation((*Server).describeTimeToLive),
+	"GetItem": operation((*Server).getItem), "PutItem": operation((*Server).putItem), "UpdateItem": operation((*Server).updateItem),
+	"Query": operation((*Server).query), "Scan": operation((*Server).scan),
 }
 
-// operation decodes a request into the fields that the operation knows. One that it does not know
-// is refused by name: to serve a request without one of its conditions would be to lie.
 func operation[In any](do func(*Server, *In) any) func(*Server, []byte) any {
 	return func(s *Server, body []byte) any {
-		in, d := new(In), json.NewDecoder(bytes.NewReader(body))
-		d.DisallowUnknownFields()
-		if err := d.Decode(in); err != nil {
-			if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
-				refuseUnsupported(name)
-			}
-			if refused := (*apiError)(nil); errors.As(err, &refused) {
-				panic(refused)
-			}
-			panic(failure("SerializationException", "%v", err))
-		}
+		in := decode[In](body)
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		s.mustServe()
 		return do(s, in)
 	}
 }
 
-// answer serves one call, or gives the error that refuses it.
-func (s *Server) answer(r *http.Request) (out any, status int) {
-	defer func() {
-		switch refused := recover().(type) {
-		case nil:
-		case *apiError:
-			out, status = refused, http.StatusBadRequest
-			if refused.Code == internalError {
-				status = http.StatusInternalServerError
-			}
-		default:
-			panic(refused)
+// mustServe refuses every call once the journal's path names another file, at which another server may be at work.
+func (s *Server) mustServe() {
+	if s.failed == nil && s.journal != nil {
+		if s.failed = s.journal.lost(); s.failed != nil {
+			close(s.down)
 		}
-	}()
-	body, err := io.ReadAll(io.LimitReader(r.Body, 16<<20))
-	if err != nil {
-		panic(failure("SerializationException", "%v", err))
 	}
-	name := strings.TrimPrefix(r.Header.Get("X-Amz-Target"), "DynamoDB_20120810.")
-	do := operations[name]
-	if do == nil {
-		panic(failure("UnknownOperationException", "the embedded DynamoDB does not support the operation %q, only %s",
-			name, strings.Join(slices.Sorted(maps.Keys(operations)), ", ")))
+	if s.failed != nil {
+		refuseFor(s.failed)
 	}
-	return do(s, body), http.StatusOK
+}
+
+const (
+	maxBody       = 4 << 20 // an item of 400 KB with every character escaped
+	smallBody     = 64 << 10
+	largeRequests = 8 // of those above it at a time, so that memory stays bounded
+)
+
+func (s *Server) serve(r *http.Request, do func(*Server, []byte) any) any {
+	if n := r.ContentLength; n < 0 || n > smallBody {
+		select {
+		case s.large <- struct{}{}:
+			defer func() { <-s.large }()
+		default:
+			panic(failure(http.StatusServiceUnavailable, coral+"ServiceUnavailable", "%d requests as long as this one are being served: try again", largeRequests))
+		}
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	switch {
+	case err != nil:
+		panic(serialization("the body ended before it was whole: %v", err))
+	case len(body) > maxBody:
+		panic(failure(http.StatusRequestEntityTooLarge, coral+"RequestEntityTooLargeException", "the embedded DynamoDB takes no request above %d bytes", maxBody))
+	}
+	return do(s, body)
 }
 
 // ServeHTTP answers one call of the DynamoDB JSON 1.0 protocol.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	out, status := s.answer(r)
+	out, status := any(nil), http.StatusOK
+	refused := caught(func() {
+		kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+		if r.Method != http.MethodPost || r.URL.Path != "/" || kind != "application/x-amz-json-1.0" && kind != "application/json" {
+			panic(failure(http.StatusNotFound, coral+"UnknownOperationException", "a call is a POST to / of the type application/x-amz-json-1.0"))
+		}
+		version, name, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+		do := operations[name]
+		if version != "DynamoDB_20120810" || do == nil {
+			only := strings.Join(slices.Sorted(maps.Keys(operations)), ", ")
+			panic(failure(http.StatusBadRequest, coral+"UnknownOperationException", "the embedded DynamoDB does not support the operation %.100q (%.100q), only %s", name, version, only))
+		}
+		out = s.serve(r, do)
+	})
+	if refused != nil {
+		out, status = refused, refused.status
+	}
 	body, err := json.Marshal(out)
 	if err != nil {
 		panic(err) // the answers are this package's own types
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/x-amz-json-1.0")
-	h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
-	h.Set("X-Amzn-Requestid", strconv.FormatInt(s.requests.Add(1), 10))
+	h.Set("X-Amzn-Requestid", rand.Text())
 	h.Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10)) // the SDK checks it
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // a client that is gone finds out by itself
+}
+
+type listener struct {
+	http.Server
+	served chan error
+}
+
+// httpServer limits all that a client may take its time for. Connections idle longer here than in the SDK (90 s): it hangs up.
+func (s *Server) httpServer() http.Server {
+	return http.Server{
+		Handler: http.HandlerFunc(s.serveLocal), MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+	}
+}
+
+// serveLocal refuses pages in a browser, which call by the name of a host that leads here (DNS rebinding) or another origin.
+func (s *Server) serveLocal(w http.ResponseWriter, r *http.Request) {
+	if !isLoopback((&url.URL{Host: r.Host}).Hostname()) || r.Header.Get("Origin") != "" {
+		http.Error(w, "the embedded DynamoDB answers programs of this machine only, under 127.0.0.1 or localhost", http.StatusForbidden)
+		return
+	}
+	s.ServeHTTP(w, r)
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// Listen serves on a loopback address such as 127.0.0.1:8000 or localhost:0 (a free port) until Close, and returns the
+// endpoint for clients. Any other address is refused: there is no password.
+func (s *Server) Listen(addr string) (endpoint string, err error) {
+	if s.listener != nil {
+		return "", errors.New("the embedded DynamoDB listens already")
+	}
+	host, _, err := net.SplitHostPort(addr)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("address %q: %w: write it as 127.0.0.1:8000, or :0 for a free port after the host", addr, err)
+	case !isLoopback(host):
+		return "", fmt.Errorf("address %q is not a loopback address, and the embedded DynamoDB has no access control: use 127.0.0.1 or localhost", addr)
+	}
+	l, err := net.Listen("tcp", addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "", fmt.Errorf("address %q is in use: stop the program that listens there, or choose another port (0 takes a free one)", addr)
+	case err != nil:
+		return "", err
+	}
+	started := &listener{s.httpServer(), make(chan error, 1)}
+	go func() { started.served <- started.Serve(l) }()
+	s.listener = started
+	return "http://" + l.Addr().String(), nil
+}
+
+// Close stops listening, lets calls in progress end for a moment, and closes the data file. It may be called again.
+func (s *Server) Close() (err error) {
+	if l := s.listener; l != nil {
+		s.listener = nil
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if l.Shutdown(ctx) != nil {
+			err = l.Server.Close()
+		}
+		if served := <-l.served; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = cmp.Or(s.failed, errors.New("the embedded DynamoDB is closed"))
+	if s.journal != nil {
+		err = errors.Join(err, s.journal.file.Close())
+		s.journal = nil
+	}
+	return err
+}
+
+// ListenAndServe runs a server with a data file (none if empty) until ctx ends, and reports its endpoint to ready.
+func ListenAndServe(ctx context.Context, addr, data string, ready func(endpoint string)) error {
+	s, err := New(Options{Data: data})
+	if err != nil {
+		return err
+	}
+	endpoint, err := s.Listen(addr)
+	if err != nil {
+		return errors.Join(err, s.Close()) //nolint:contextcheck // closes whether ctx has ended or not
+	}
+	ready(endpoint)
+	select {
+	case <-ctx.Done():
+	case <-s.down:
+		err = s.failed
+	case failed := <-s.listener.served:
+		s.listener.served <- failed // for Close to report
+	}
+	return errors.Join(err, s.Close()) //nolint:contextcheck // ctx has ended
 }

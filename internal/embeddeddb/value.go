@@ -1,13 +1,16 @@
 package embeddeddb
 
 import (
+	"cmp"
+	"math/big"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
-// Value is one attribute value in the shape that it has on the wire: one field is set. The zero
-// Value stands for "absent". Values and items are never changed once they are in a table, so that
-// answers are written without the lock and updates share what they leave alone.
+// Value is one attribute value as it is on the wire: one field is set, none if it is absent. Values and items in a table are
+// never changed, so that answers are written without the lock and updates share what they leave alone.
 type Value struct {
 	S    *string  `json:",omitempty"`
 	N    *Number  `json:",omitempty"`
@@ -19,63 +22,161 @@ type Value struct {
 // Item is a whole item, or the map inside one.
 type Item map[string]Value
 
-// kind is DynamoDB's name of the value's type, and "" if the value is absent.
-func (v Value) kind() string {
+// kinds are DynamoDB's names of the types that are set.
+func (v Value) kinds() (names []string) {
 	for i, is := range [...]bool{v.S != nil, v.N != nil, v.BOOL != nil, v.L != nil, v.M != nil} {
 		if is {
-			return [...]string{"S", "N", "BOOL", "L", "M"}[i]
+			names = append(names, [...]string{"S", "N", "BOOL", "L", "M"}[i])
 		}
 	}
-	return ""
+	return names
 }
 
+func (v Value) kind() string { return strings.Join(v.kinds(), "") }
 func (v Value) absent() bool { return v == Value{} }
 
-// String is the value as DynamoDB quotes it in errors; for a key it names the partition.
+// String is the value as DynamoDB quotes it in errors.
 func (v Value) String() string {
-	text := ""
-	switch {
-	case v.S != nil:
-		text = *v.S
-	case v.N != nil:
-		text = string(*v.N)
+	if v.N != nil {
+		return "{N:" + string(*v.N) + "}"
 	}
-	return "{" + v.kind() + ":" + text + "}"
+	return "{" + v.kind() + ":" + *cmp.Or(v.S, new(string)) + "}"
 }
 
-// check refuses what JSON allows and DynamoDB does not.
+// check refuses what JSON allows and DynamoDB does not, and spells numbers as DynamoDB does.
 func (v Value) check() {
-	switch {
-	case v.absent():
-		refuse("Supplied AttributeValue is empty, must contain exactly one of the supported datatypes")
-	case v.M != nil:
+	if v.N != nil {
+		*v.N = v.N.spelled()
+	}
+	if v.M != nil {
 		v.M.check()
-	case v.L != nil:
+	}
+	if v.L != nil {
 		for _, e := range *v.L {
 			e.check()
 		}
+	}
+	if n := len(v.kinds()); n != 1 {
+		how := [...]string{"is empty", "has more than one datatypes set"}[min(n, 1)]
+		refuse("Supplied AttributeValue %s, must contain exactly one of the supported datatypes", how)
 	}
 }
 
 func (i Item) check() {
 	for name, v := range i {
-		if name == "" {
+		switch {
+		case name == "":
 			refuse("Empty attribute name")
+		case len(name) > 65535:
+			refuse("Attribute name is too large, must be less than 65536 bytes")
 		}
 		v.check()
 	}
 }
 
-// compare orders two strings or two numbers; other values have no order.
+const maxItem = 400 << 10
+
+// size is how DynamoDB counts an item: names and strings by their bytes, a number two digits a byte and one more, a list or
+// map with three and one for each element.
+func (i Item) size() (n int) {
+	for name, v := range i {
+		n += len(name) + v.size()
+	}
+	return n
+}
+
+func (v Value) size() (n int) {
+	switch {
+	case v.S != nil:
+		return len(*v.S)
+	case v.N != nil:
+		return (len(strings.Trim(strings.ReplaceAll(string(*v.N), ".", ""), "-0"))+1)/2 + 1
+	case v.M != nil:
+		return 3 + len(*v.M) + v.M.size()
+	case v.L != nil:
+		for _, e := range *v.L {
+			n += 1 + e.size()
+		}
+		return 3 + n
+	}
+	return 1
+}
+
 func compare(a, b Value) (order int, ok bool) {
 	switch {
 	case a.S != nil && b.S != nil:
 		return strings.Compare(*a.S, *b.S), true
 	case a.N != nil && b.N != nil:
-		return a.N.compare(*b.N), true
+		return a.N.rat().Cmp(b.N.rat()), true
 	}
 	return 0, false
 }
 
-// equal is false for what is absent.
 func equal(a, b Value) bool { return !a.absent() && reflect.DeepEqual(a, b) }
+
+// Number is DynamoDB's decimal, exact: up to 38 significant digits, magnitude 1e-130 to 9.99…e125. Once checked it is spelled
+// as DynamoDB spells it, without an exponent and without zeros that say nothing, so that equal numbers are equal strings.
+type Number string
+
+var numeral = regexp.MustCompile(`^(?:\+|(-))?(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?$`)
+
+const (
+	maxNumeral = 1000 // bytes; DynamoDB itself spells none with more than 133
+	overflow   = "Number overflow. Attempting to store a number with magnitude larger than supported range"
+	imprecise  = "Attempting to store more than 38 significant digits in a Number"
+	notNumeric = "The parameter cannot be converted to a numeric value"
+)
+
+// spelled returns the number as DynamoDB spells it. It takes any spelling that DynamoDB takes, such as 007, 1.0 and 1e2.
+func (n Number) spelled() Number {
+	parts := numeral.FindStringSubmatch(string(n[:min(len(n), maxNumeral)]))
+	switch {
+	case n == "":
+		refuse(notNumeric)
+	case len(n) > maxNumeral:
+		refuse(imprecise)
+	case parts == nil || parts[2]+parts[3] == "":
+		refuse(notNumeric+": %.200s", string(n))
+	}
+	exponent, _ := strconv.Atoi(cmp.Or(parts[4], "0")) // the nearest, if it is too long for an int
+	// The number is 0.digits times ten to the power of point. A zero has a power too: DynamoDB judges it as it is written.
+	point := len(parts[2]) + min(max(exponent, -maxNumeral*2), maxNumeral*2)
+	digits := strings.TrimLeft(parts[2]+parts[3], "0")
+	if point -= len(parts[2]+parts[3]) - len(digits); digits == "" {
+		point++
+	}
+	digits = strings.TrimRight(digits, "0")
+	switch {
+	case point > 126:
+		refuse(overflow)
+	case point < -129:
+		refuse("Number underflow. Attempting to store a number with magnitude smaller than supported range")
+	case len(digits) > 38:
+		refuse(imprecise)
+	case digits == "":
+		return "0"
+	case point <= 0:
+		digits = "0." + strings.Repeat("0", -point) + digits
+	case point < len(digits):
+		digits = digits[:point] + "." + digits[point:]
+	default:
+		digits += strings.Repeat("0", point-len(digits))
+	}
+	return Number(parts[1] + digits)
+}
+
+func (n Number) rat() *big.Rat {
+	r, _ := new(big.Rat).SetString(string(n))
+	return r
+}
+
+// plus adds exactly. A sum of more than 38 digits is refused, never rounded; DynamoDB calls that an overflow too.
+func (n Number) plus(o Number) (sum Number) {
+	r := n.rat()
+	places, _ := r.Add(r, o.rat()).FloatPrec()
+	if err := caught(func() { sum = Number(r.FloatString(places)).spelled() }); err != nil {
+		err.Message = strings.Replace(err.Message, imprecise, overflow, 1)
+		panic(err)
+	}
+	return sum
+}

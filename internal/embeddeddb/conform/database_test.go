@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
 // onEach runs a test against the embedded DynamoDB and, where it is there, DynamoDB Local.
@@ -99,7 +99,7 @@ func withoutKey(i map[string]types.AttributeValue) string {
 func (db *database) wantError(t *testing.T, err error, want string) {
 	t.Helper()
 	got := errorText(err)
-	if _, ok := known(want, got); got == want || db.local && ok {
+	if _, ok := known(want, got, true); got == want || db.local && ok {
 		return
 	}
 	code, message, _ := strings.Cut(want, ": ")

@@ -160,11 +160,13 @@ func (g *generator) update() string {
 		}
 		return all
 	}
-	switch g.IntN(4) {
+	switch g.IntN(6) {
 	case 0:
 		return "REMOVE " + several(g.target)
 	case 1:
 		return "SET " + several(g.assignment) + " REMOVE " + several(g.target)
+	case 2:
+		return "REMOVE " + several(g.target) + " SET " + several(g.assignment)
 	}
 	return "SET " + several(g.assignment)
 }

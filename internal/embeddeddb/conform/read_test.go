@@ -43,6 +43,8 @@ func TestQuery(t *testing.T) {
 		want, err  string
 	}{
 		{name: "all in numeric order", keys: "pool_group = :p", values: only, want: "-10 -3 1 2 9 10 100"},
+		{name: "in parentheses", keys: "(pool_group = :p)", values: only, want: "-10 -3 1 2 9 10 100"},
+		{name: "the value first", keys: ":p = pool_group", values: only, want: "-10 -3 1 2 9 10 100"},
 		{name: "another partition", keys: "pool_group = :p", values: item{":p": "p"}, want: ""},
 		{name: "limit pages", keys: "pool_group = :p", values: only, limit: aws.Int32(3), want: "-10 -3 1|2 9 10|100"},
 		{name: "limit that just fits", keys: "pool_group = :p", values: only, limit: aws.Int32(7), want: "-10 -3 1 2 9 10 100|"},
@@ -51,6 +53,8 @@ func TestQuery(t *testing.T) {
 
 		{name: "after one elsewhere", keys: "pool_group = :p", values: only, after: item{"pool_group": "p#1", "node_id": 1}, err: "The provided starting key is outside query boundaries based on provided conditions"},
 		{name: "no partition", keys: "node_id = :a", values: item{":a": 1}, err: "Query condition missed key schema element: pool_group"},
+		{name: "no attribute", keys: ":p = :p", values: only, err: "Invalid condition in KeyConditionExpression: No key attribute specified"},
+		{name: "two attributes", keys: "pool_group = node_id", err: "Invalid condition in KeyConditionExpression: Multiple attribute names used in one condition"},
 		{name: "wrong type", keys: "pool_group = :p", values: item{":p": 1}, err: "One or more parameter values were invalid: Condition parameter type does not match schema type"},
 		{name: "empty", keys: "pool_group = :p", values: item{":p": ""}, err: "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty string value. Key: pool_group"},
 		{name: "syntax", keys: "pool_group", values: only, err: `Invalid KeyConditionExpression: Syntax error; token: "<EOF>", near: "pool_group"`},
@@ -61,7 +65,7 @@ func TestQuery(t *testing.T) {
 		}
 		db.put(t, item{"pool_group": "p#1", "node_id": 300})
 		_, err := db.client.Query(t.Context(), &dynamodb.QueryInput{TableName: &db.table, KeyConditionExpression: aws.String("pool_group = :p"), ExpressionAttributeValues: attributes(t, only), Limit: aws.Int32(0)})
-		db.wantError(t, err, invalid+"1 validation error detected: Value '0' at 'limit' failed to satisfy constraint: Member must have value greater than or equal to 1")
+		db.wantError(t, err, invalid+"1 validation error detected: Value at 'Limit' failed to satisfy constraint: Member must have value greater than or equal to 1")
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				got, err := db.query(t, dynamodb.QueryInput{KeyConditionExpression: &c.keys, ExpressionAttributeValues: attributes(t, c.values), Limit: c.limit, ExclusiveStartKey: attributes(t, c.after)})

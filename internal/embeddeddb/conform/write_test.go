@@ -31,7 +31,7 @@ func TestPut(t *testing.T) {
 			t.Errorf("put without a condition: %v, %v", out, err)
 		}
 		_, err := db.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &db.table, Item: attributes(t, key), ReturnValues: "ALL_NEW"})
-		db.wantError(t, err, invalid+"Return values set to invalid value")
+		db.wantError(t, err, invalid+"ReturnValues can only be ALL_OLD or NONE")
 	})
 }
 
@@ -47,13 +47,15 @@ func TestNumbers(t *testing.T) {
 	const overflow = invalid + "Number overflow. Attempting to store a number with magnitude larger than supported range"
 	const underflow = invalid + "Number underflow. Attempting to store a number with magnitude smaller than supported range"
 	const precision = invalid + "Attempting to store more than 38 significant digits in a Number"
-	const nonsense = invalid + "The parameter cannot be converted to a numeric value: "
+	const nonsense = invalid + "The parameter cannot be converted to a numeric value"
 	cases := []struct{ given, stored, err string }{
 		{given: "1.0", stored: "1"},
 		{given: "007", stored: "7"},
 		{given: "1e2", stored: "100"},
 		{given: "-0", stored: "0"},
-		{given: "0e500", stored: "0"},
+		{given: "0e500", err: overflow},
+		{given: "0.0e126", stored: "0"},
+		{given: "0e-131", err: underflow},
 		{given: "+.5", stored: "0.5"},
 		{given: "1.", stored: "1"},
 		{given: "-12.3400", stored: "-12.34"},

@@ -1,0 +1,40 @@
+//go:build unix && !solaris && !aix
+
+package embeddeddb
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// openLocked opens a file, never through a link, and takes a lock on it that ends with the process, however that ends. The file
+// is this user's alone: one that somebody else made or may write to, or that has a second name, could change behind our back.
+func openLocked(path string, flags int) (*os.File, os.FileInfo, error) {
+	file, err := os.OpenFile(path, flags|os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: name a file in a directory that this user may write to", err)
+	}
+	if err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		err = errors.New("another process uses this data file: stop it, or name another file")
+	}
+	info, failed := file.Stat()
+	if err = errors.Join(err, failed); err == nil {
+		about, _ := info.Sys().(*syscall.Stat_t)
+		switch {
+		case about == nil || !info.Mode().IsRegular():
+			err = errors.New("it is no regular file: name another")
+		case int(about.Uid) != os.Geteuid():
+			err = fmt.Errorf("it belongs to the user %d, and this process to %d: name a file of your own", about.Uid, os.Geteuid())
+		case info.Mode().Perm()&0o022 != 0:
+			err = fmt.Errorf("others may write to it (%v): if you trust what is in it, chmod go-w", info.Mode())
+		case about.Nlink > 1:
+			err = fmt.Errorf("it has %d names (hard links), of which a restart would leave all but this one behind: remove the others", about.Nlink)
+		}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return file, info, nil
+}

@@ -6,11 +6,11 @@ import (
 	"os"
 	"strings"
 
-	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
-	"github.com/nodelease/nodelease/internal/demo"
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/demo"
+	"github.com/nodelease/nodelease/internal/text"
 )
 
 func newDemo(g *globals) *cobra.Command {
@@ -46,7 +46,7 @@ func newDemo(g *globals) *cobra.Command {
 			if err := o.Validate(); err != nil {
 				return &usageError{err}
 			}
-			return runDemo(cmd, o, g.json, plain)
+			return runDemo(cmd, g, o, plain)
 		},
 	}
 	f := cmd.Flags()
@@ -66,15 +66,20 @@ func newDemo(g *globals) *cobra.Command {
 
 // runDemo runs it with the view that fits: live on a terminal, else lines. With
 // --json, stdout is the summary's alone.
-func runDemo(cmd *cobra.Command, o demo.Options, asJSON, plain bool) error {
+func runDemo(cmd *cobra.Command, g *globals, o demo.Options, plain bool) error {
+	asJSON := g.json
 	out := cmd.OutOrStdout()
 	if asJSON {
 		out = cmd.ErrOrStderr()
 	}
-	fmt.Fprintf(out, "%s on %s, leases of %v, for %v; to repeat the plan: %s\n",
-		demo.Count(o.Tasks, "task"), demo.Count(o.Numbers, "number"), o.TTL, o.Duration, repeat(o))
-	if demo.Unsafe() {
-		fmt.Fprintln(out, "THIS BUILD BREAKS THE PROTOCOL ON PURPOSE: claims ignore who holds a number. Duplicates will come.")
+	g.answers.ready() // it ends by itself
+	err := say(out, text.Sprintf("%s on %s, leases of %v, for %v; to repeat the plan: %s\n",
+		demo.Count(o.Tasks, "task"), demo.Count(o.Numbers, "number"), o.TTL, o.Duration, command(repeat(o))))
+	if err == nil && demo.Unsafe() {
+		err = say(out, text.Sprintf("THIS BUILD BREAKS THE PROTOCOL ON PURPOSE: claims ignore who holds a node ID. Duplicates will come.\n"))
+	}
+	if err != nil {
+		return err
 	}
 	var view demo.View = demo.Plain{Out: out}
 	if !asJSON && !plain && isTerminal(cmd.InOrStdin()) && isTerminal(out) && os.Getenv("TERM") != "dumb" {
@@ -86,14 +91,14 @@ func runDemo(cmd *cobra.Command, o demo.Options, asJSON, plain bool) error {
 			return err
 		}
 	} else if sum.Seconds > 0 {
-		if _, err := lipgloss.Fprint(out, sum.Text()); err != nil {
+		if err := say(out, text.Trusted(sum.Text())); err != nil { // its own figures, in colours
 			return err
 		}
 	}
 	return err
 }
 
-// isTerminal tells whether somebody looks at a stream.
+// isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(f.Fd())

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/demo"
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/demo"
 )
 
 // keys are the keys of the one JSON object that text is, in order.
@@ -99,7 +99,7 @@ func (p *program) until(t *testing.T, text string) string {
 	return ""
 }
 
-// end reads to the end and gives the rest of stdout and the exit code.
+// end reads to the end and returns the rest of stdout and the exit code.
 func (p *program) end(t *testing.T) (rest string, code int) {
 	t.Helper()
 	for p.lines.Scan() {
@@ -299,7 +299,7 @@ func TestDynamoDB(t *testing.T) {
 	p.Process.Kill()
 	p.end(t)
 	p, flags = serve()
-	if code, stdout, stderr := call(append([]string{"list"}, flags...)...); code != 0 || !strings.Contains(stdout, "3 numbers") {
+	if code, stdout, stderr := call(append([]string{"list"}, flags...)...); code != 0 || !strings.Contains(stdout, "3 node IDs") {
 		t.Error(stdout, stderr)
 	}
 	p.Process.Signal(syscall.SIGTERM)

@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
+	"io"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/spf13/cobra"
 
-	"github.com/nodelease/nodelease/internal/demo"
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -26,7 +26,7 @@ type finding struct {
 	Check string `json:"check"`
 	Level string `json:"level"`
 	Text  string `json:"text"`
-	Mend  string `json:"mend,omitempty"` // the command that mends it
+	Mend  string `json:"mend,omitempty"` // the command that fixes it
 }
 
 // diagnosis is the result of doctor.
@@ -52,37 +52,42 @@ type doctor struct {
 	now    func() time.Time
 	found  []finding
 	arn    string // of the table, once it is known
+	repair bool   // add what is missing and nothing depends on
 }
 
 func newDoctor(g *globals) *cobra.Command {
-	return &cobra.Command{
+	var repair bool
+	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Find out what is wrong with a table and a pool, and the command that mends it",
-		Long: "Examine a table and a pool, and say of each thing in one line whether it is well, and the command that mends it if not:\n" +
+		Short: "Find out what is wrong with a table and a pool, and the command that fixes it",
+		Long: "Examine a table and a pool, and say of each thing in one line whether it is well, and the command that fixes it if not:\n" +
 			"the table, its keys, replication and Time to Live; the permissions of these credentials; this machine's clock; whether the\n" +
 			"pool is seeded, half-seeded or nearly full; stuck, corrupt and forgotten numbers; which releases its tasks run; other pools\n" +
-			"in the table that make equal IDs. Run it where the tasks run, with their role, to see what they see.\n\n" +
-			"It changes nothing: permissions to write are tried with conditions that cannot hold. It reads the pool twice, and the table\n" +
-			"once. Exit code 1 if there is a problem; warnings are none. Without --pool it examines the table alone.",
+			"in the table that make equal IDs; the table's index of pools. Run it where the tasks run, with their role, to see what\n" +
+			"they see.\n\n" +
+			"It changes nothing, apart from the index with --repair: permissions to write are tried with conditions that cannot hold. It\n" +
+			"reads the pool twice, and the table once. Exit code 1 if there is a problem; warnings are none. Without --pool it examines the table alone.",
 		Example: "  nodelease doctor --table leases --pool orders\n" +
 			"  nodelease doctor --table leases --pool orders --json | jq -r '.findings[] | select(.level==\"problem\") | .mend'",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if g.table == "" || g.pool != "" {
-				if err := g.check(); err != nil {
-					return err
-				}
+			check := g.check
+			if g.pool == "" {
+				check = g.checkTable
 			}
-			client, err := lease.OpenClient(cmd.Context(), g.endpoint)
+			if err := check(); err != nil {
+				return err
+			}
+			client, err := g.client(cmd.Context())
 			if err != nil {
 				return err
 			}
-			d := &doctor{globals: g, client: client, now: time.Now}
+			d := &doctor{globals: g, client: client, now: time.Now, repair: repair}
 			result := d.examine(cmd.Context())
 			if g.json {
 				err = writeJSON(cmd.OutOrStdout(), result)
 			} else {
-				err = say(cmd.OutOrStdout(), result.text())
+				err = say(cmd.OutOrStdout(), result.text(cmd.OutOrStdout()))
 			}
 			if err != nil {
 				return err
@@ -93,6 +98,8 @@ func newDoctor(g *globals) *cobra.Command {
 			return result.err()
 		},
 	}
+	cmd.Flags().BoolVar(&repair, "repair", false, "add the pool to the table's index of pools, if it is missing there")
+	return cmd
 }
 
 // examine looks at one thing after the other, and stops where the rest would
@@ -117,15 +124,17 @@ func (d *doctor) examine(ctx context.Context) diagnosis {
 	return result
 }
 
-func (d *doctor) add(check, level, text, mend string) {
-	d.found = append(d.found, finding{check, level, text, mend})
+// add notes a finding. What it says may come from the table: in the JSON too it is
+// text for people, and a command to be copied.
+func (d *doctor) add(check, level, says, mend string) {
+	d.found = append(d.found, finding{check, level, text.Cut(says, text.MaxError), text.Cut(mend, maxCommand)})
 }
 
 // aws is a command of the AWS CLI on the table.
 func (d *doctor) aws(verb, rest string) string {
-	s := "aws dynamodb " + verb + " --table-name " + d.table
+	s := "aws dynamodb " + verb + " --table-name " + shellWord(d.table)
 	if d.endpoint != "" {
-		s += " --endpoint-url " + d.endpoint
+		s += " --endpoint-url " + shellWord(redacted(d.endpoint))
 	}
 	return s + " " + rest
 }
@@ -133,7 +142,7 @@ func (d *doctor) aws(verb, rest string) string {
 // err is the exit code's reason.
 func (r diagnosis) err() error {
 	if n := r.count(problem); n > 0 {
-		return fmt.Errorf("%s found in table %s", demo.Count(n, "problem"), r.Table)
+		return fmt.Errorf("%s found in table %s", count(n, "problem", "problems"), r.Table)
 	}
 	return nil
 }
@@ -147,17 +156,17 @@ func (r diagnosis) count(level string) (n int) {
 	return n
 }
 
-// text has a line for each finding. It is never cut: its end is to be copied.
-func (r diagnosis) text() string {
-	var b strings.Builder
+// text has a line for each finding, and below it the command that fixes it, which
+// is never cut or broken: it is to be copied.
+func (r diagnosis) text(out io.Writer) text.Safe {
+	var b text.Builder
 	for _, f := range r.Findings {
-		sign := map[string]string{fine: good.Render("✓"), skipped: faint.Render("-"), warning: warn.Render("!"), problem: bad.Render("✗")}[f.Level]
-		fmt.Fprintf(&b, "%s %s %s", sign, bold.Render(fmt.Sprintf("%-11s", f.Check)), f.Text)
+		sign := map[string]text.Safe{fine: good.of("✓"), skipped: faint.of("-"), warning: warn.of("!"), problem: bad.of("✗")}[f.Level]
+		b.Printf("%s\n", folded(out, text.Sprintf("%s %s %s", sign, bold.of("%-11s", f.Check), command(f.Text)), 14))
 		if f.Mend != "" {
-			b.WriteString(faint.Render("; mend: ") + f.Mend)
+			b.Printf("  %s %s\n", faint.of("%-11s", "→ fix:"), command(f.Mend))
 		}
-		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "%d well, %s, %s, %d not looked at\n", r.count(fine), demo.Count(r.count(problem), "problem"), demo.Count(r.count(warning), "warning"), r.count(skipped))
-	return b.String()
+	b.Printf("%d well, %s, %s, %d not looked at\n", r.count(fine), count(r.count(problem), "problem", "problems"), count(r.count(warning), "warning", "warnings"), r.count(skipped))
+	return b.Safe()
 }

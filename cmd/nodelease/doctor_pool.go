@@ -28,7 +28,11 @@ func (d *doctor) checkPool(ctx context.Context) {
 		d.checkHalfSeeded(ctx)
 		return
 	case errors.Is(err, lease.ErrItemFormat):
-		d.add("pool", problem, plain(err), "go install github.com/nodelease/nodelease/cmd/nodelease@latest")
+		mend := "go install github.com/nodelease/nodelease/cmd/nodelease@latest"
+		if strings.Contains(err.Error(), "seed a new pool") { // the pool is older than this program
+			mend = ""
+		}
+		d.add("pool", problem, plain(err), mend)
 		return
 	case errors.As(err, &corrupt):
 		d.add("pool", problem, plain(err)+": restore it as it was; nothing here mends it, so that no ID is made twice",
@@ -47,6 +51,7 @@ func (d *doctor) checkPool(ctx context.Context) {
 	d.checkItems(ctx, l)
 	d.checkRoom(l)
 	d.checkReleases(l)
+	d.checkIndex(ctx)
 }
 
 // checkHalfSeeded: a seed makes the pool's own item last.
@@ -69,22 +74,22 @@ func (d *doctor) checkNumbers(l *listed) {
 	there := len(l.Corrupt)
 	var wrong []int
 	for _, n := range l.Nodes {
-		if n.NodeID >= p.ReservedLow && n.NodeID < p.Size {
+		if n.NodeID >= p.ExcludeBelow && n.NodeID < p.Size {
 			there++
 		}
 		if n.Retired != (n.NodeID >= p.Size) {
 			wrong = append(wrong, n.NodeID)
 		}
 	}
-	want := p.Size - p.ReservedLow
+	want := p.Size - p.ExcludeBelow
 	if narrow(p) { // the others come with the width that they need
-		want = min(p.Size, p.Numbers) - p.ReservedLow
+		want = min(p.Size, p.Numbers) - p.ExcludeBelow
 	}
 	switch {
 	case there < want:
 		seed := fmt.Sprintf("seed --size %d --floor +1m", p.Size)
-		if p.ReservedLow > 0 {
-			seed += fmt.Sprintf(" --reserved-low %d", p.ReservedLow)
+		if p.ExcludeBelow > 0 {
+			seed += fmt.Sprintf(" --exclude-below %d", p.ExcludeBelow)
 		}
 		if narrow(p) {
 			seed += " --narrow"
@@ -135,7 +140,7 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	}
 }
 
-// checkRoom tells how full the pool is.
+// checkRoom reports how full the pool is.
 func (d *doctor) checkRoom(l *listed) {
 	s := l.stats()
 	text := fmt.Sprintf("%d of %d numbers are held", s.Held, s.Capacity)
@@ -173,48 +178,67 @@ func (d *doctor) checkReleases(l *listed) {
 		d.add("releases", fine, text, "")
 	default:
 		d.add("releases", warning, text+"; that is right during a deploy only",
-			d.again("list --json --state held")+fmt.Sprintf(" | jq -r '.nodes[]|[.metadata.%s,.task]|@tsv' | sort", lease.MetadataLibrary))
+			d.again("list --state held -o wide"))
 	}
 }
 
-// checkOtherPools: a pool is an ID space of its own, and numbers that two pools
-// have make the same IDs.
+// checkOtherPools compares the IDs that the pools of the table can make. Each pool is
+// an ID space of its own.
 func (d *doctor) checkOtherPools(ctx context.Context) {
-	type span struct{ low, size int }
-	pools := map[string]span{}
-	pages := dynamodb.NewScanPaginator(d.client, &dynamodb.ScanInput{
-		TableName: &d.table, FilterExpression: aws.String("node_id = :pool"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{":pool": &types.AttributeValueMemberN{Value: "-1"}},
-	})
-	for pages.HasMorePages() {
-		out, err := pages.NextPage(ctx)
-		if err != nil {
-			d.add("other pools", skipped, "only a Scan finds them: "+brief(err), "")
-			return
-		}
-		for _, i := range out.Items {
-			if name, ok := i["pool_group"].(*types.AttributeValueMemberS); ok {
-				pools[name.Value] = span{numberIn(i, "reserved_low"), numberIn(i, "pool_size")}
-			}
-		}
+	pools, err := d.otherPools(ctx)
+	if err != nil {
+		d.add("other pools", skipped, "only a Scan finds them: "+brief(err), "")
+		return
 	}
 	names := slices.Sorted(maps.Keys(pools))
 	var equal []string
 	for i, a := range names {
 		for _, b := range names[i+1:] {
-			low, high := max(pools[a].low, pools[b].low), min(pools[a].size, pools[b].size)
-			if low < high && (d.pool == "" || a == d.pool || b == d.pool) {
-				equal = append(equal, fmt.Sprintf("%s and %s (both have %d to %d)", a, b, low, high-1))
+			if (d.pool == "" || a == d.pool || b == d.pool) && pools[a].CanCollide(*pools[b]) {
+				equal = append(equal, a+" and "+b)
 			}
 		}
 	}
 	switch {
 	case len(equal) > 0:
-		d.add("other pools", warning, "make equal IDs: "+strings.Join(equal, ", ")+"; right only if their IDs never meet, else seed one pool for both, or keep their numbers apart",
-			(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --reserved-low M"))
+		d.add("other pools", warning, "can make equal IDs: "+strings.Join(equal, ", ")+"; right only if their IDs never meet, else seed one pool for both, or pools with node IDs that stay apart, neither of them narrow",
+			(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --exclude-below M"))
 	default:
-		d.add("other pools", fine, fmt.Sprintf("none of %d in the table makes IDs that another makes too", len(names)), "")
+		d.add("other pools", fine, fmt.Sprintf("none of %d in the table can make IDs that another makes too", len(names)), "")
 	}
+}
+
+// otherPools reads every pool of the table, with the retired node IDs that are still
+// held. An item that cannot be read is skipped: the check of its own pool reports it.
+func (d *doctor) otherPools(ctx context.Context) (map[string]*leasepool.Makers, error) {
+	pools := map[string]*leasepool.Makers{}
+	retiring := map[string][]int{}
+	pages := dynamodb.NewScanPaginator(d.client, &dynamodb.ScanInput{
+		TableName: &d.table, FilterExpression: aws.String("node_id = :pool OR attribute_exists(retired) AND attribute_exists(holder)"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":pool": &types.AttributeValueMemberN{Value: "-1"}},
+	})
+	for pages.HasMorePages() {
+		out, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range out.Items {
+			key, ok := i["pool_group"].(*types.AttributeValueMemberS)
+			if !ok {
+				continue
+			}
+			name, _, ofGroup := strings.Cut(key.Value, "#")
+			if ofGroup {
+				retiring[name] = append(retiring[name], numberIn(i, "node_id"))
+			} else if item, err := d.store.PoolItem(ctx, name); err == nil {
+				pools[name] = &leasepool.Makers{Item: item}
+			}
+		}
+	}
+	for name, m := range pools {
+		m.Retiring = retiring[name]
+	}
+	return pools, nil
 }
 
 func numberIn(item map[string]types.AttributeValue, name string) int {
@@ -225,12 +249,15 @@ func numberIn(item map[string]types.AttributeValue, name string) int {
 	return 0
 }
 
-// some names the first numbers of many.
+// some names the first node IDs of many.
 func some(numbers []int) string {
 	const most = 8
-	text := strings.Trim(fmt.Sprint(numbers[:min(most, len(numbers))]), "[]")
-	if len(numbers) > most {
-		text += fmt.Sprintf(" and %d more", len(numbers)-most)
+	named := strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers[:min(most, len(numbers))]), "[]"), " ", ", ")
+	switch {
+	case len(numbers) == 1:
+		return "node ID " + named
+	case len(numbers) > most:
+		return fmt.Sprintf("node IDs %s and %d more", named, len(numbers)-most)
 	}
-	return "numbers " + text
+	return "node IDs " + named
 }

@@ -28,6 +28,9 @@ func (d *doctor) checkTable(ctx context.Context) bool {
 	case hasCode(described, "AccessDeniedException"):
 		d.add("table", skipped, "these credentials may not DescribeTable: keys and replication were not looked at", "")
 		return true
+	case described != nil && errors.As(context.Cause(ctx), new(*silenceError)):
+		d.add("table", problem, plain(context.Cause(ctx)), "")
+		return false
 	case described != nil && err != nil:
 		mend := ""
 		if errors.Is(err, lease.ErrAccess) {
@@ -37,6 +40,13 @@ func (d *doctor) checkTable(ctx context.Context) bool {
 		return false
 	case described != nil:
 		d.add("table", problem, plain(described), "")
+		return false
+	case out.Table == nil:
+		d.add("table", problem, "what answered DescribeTable is not DynamoDB: check the endpoint", "")
+		return false
+	}
+	if out.Table == nil {
+		d.add("table", problem, "what answers is not DynamoDB: it described no table; check the endpoint", "")
 		return false
 	}
 	d.arn = aws.ToString(out.Table.TableArn)
@@ -140,7 +150,7 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 	switch {
 	case len(missing) > 0:
 		d.add("permissions", problem, "these credentials lack "+strings.Join(missing, ", "),
-			"aws iam put-role-policy --role-name ROLE --policy-name nodelease --policy-document '"+d.policy(missing)+"'")
+			"aws iam put-role-policy --role-name ROLE --policy-name nodelease --policy-document "+"'"+d.policy(missing)+"'")
 	case len(others) > 0:
 		d.add("permissions", problem, strings.Join(others, "; "), "")
 	default:
@@ -215,9 +225,4 @@ func brief(err error) string {
 		return api.ErrorCode()
 	}
 	return plain(err)
-}
-
-// plain is an error on one line.
-func plain(err error) string {
-	return strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", "; "), "lease: ")
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -88,6 +89,14 @@ func (w *ward) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o .
 	return out, err
 }
 
+// seedAs seeds a pool of any kind.
+func (w *ward) seedAs(pool string, spec leasepool.Spec) {
+	w.t.Helper()
+	if _, err := leasepool.Open(lease.NewDynamoDB(w.Client, w.table), pool).Seed(w.t.Context(), spec); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func (w *ward) Scan(ctx context.Context, in *dynamodb.ScanInput, o ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
 	if err := w.deny("Scan"); err != nil {
 		return nil, err
@@ -132,7 +141,7 @@ func (w *ward) examine() diagnosis {
 	return d.examine(w.t.Context())
 }
 
-// Each thing that can be wrong is found, in one line, with what mends it; and
+// The doctor finds each possible fault, in one line, with the remedy; and
 // the doctor changes nothing.
 func TestDoctor(t *testing.T) {
 	soon, long := time.Now().Add(10*time.Minute), time.Now().Add(-time.Hour)
@@ -165,31 +174,36 @@ func TestDoctor(t *testing.T) {
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 1, "version": 0, "reserved_until": 1})
 		}, "pool", problem, "half-seeded: 1 or more numbers", "nodelease seed --size N"},
 		{"numbers missing", func(w *ward) {
-			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 1, "pool_size": 300, "open_groups": 2, "reserved_low": 10})
-		}, "pool", problem, "290 of its 290 numbers are missing", "nodelease seed --size 300 --floor +1m --reserved-low 10"},
-		{"narrow", func(w *ward) {
-			pool := leasepool.Open(lease.NewDynamoDB(w.Client, w.table), "orders")
-			if _, err := pool.Seed(w.t.Context(), leasepool.Spec{Size: 1000, Narrow: true}); err != nil {
-				w.t.Fatal(err)
-			}
-		}, "pool", fine, "has all of its 512 numbers", ""},
+			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 2, "revision": 1, "floor": 0, "pool_size": 300, "open_groups": 2, "exclude_below": 10})
+		}, "pool", problem, "290 of its 290 numbers are missing", "nodelease seed --size 300 --floor +1m --exclude-below 10"},
+		{"narrow", func(w *ward) { w.seedAs("orders", leasepool.Spec{Size: 1000, Narrow: true}) }, "pool", fine, "has all of its 512 numbers", ""},
 		{"width unfinished", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{
-				"pool_group": "orders", "node_id": -1, "item_format": 1, "pool_size": 4, "open_groups": 1, "reserved_low": 0, "layouts": []any{map[string]any{"from": 0, "node_bits": 9}},
+				"pool_group": "orders", "node_id": -1, "item_format": 2, "revision": 1, "floor": 0, "pool_size": 4, "open_groups": 1, "exclude_below": 0, "eras": []any{map[string]any{"from": 0, "node_bits": 9}},
 				"widen_try": 1, "widen_from": 1, "widen_bits": 10, "widen_state": "open", "widen_numbers": 4,
 			})
 		}, "pool", warning, "to 10 bits was not finished", "nodelease resize --size 4"},
 		{"resize unfinished", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 4, "version": 0, "reserved_until": 1})
-		}, "pool", problem, "not finished: numbers 4", "nodelease resize --size 4"},
+		}, "pool", problem, "not finished: node ID 4", "nodelease resize --size 4"},
 		{"format", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 99, "pool_size": 4})
 		}, "pool", problem, "item format 99", "go install"},
 		{"pool corrupt", func(w *ward) {
-			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 1, "pool_size": -4})
+			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 2, "revision": 1, "floor": 0, "pool_size": -4})
 		}, "pool", problem, "is corrupt", "get-item"},
+		{"narrow without node IDs", func(w *ward) {
+			w.seed("orders", 4)
+			w.put(map[string]any{
+				"pool_group": "orders", "node_id": -1, "item_format": 2, "revision": 1, "floor": 0, "pool_size": 4, "open_groups": 1, "exclude_below": 0, "eras": []any{map[string]any{"from": 0, "node_bits": 9}},
+				"widen_try": 0, "widen_from": 0, "widen_bits": 9, "widen_state": "done",
+			})
+		}, "pool", problem, "widen_numbers 0", "get-item"},
+		{"an old format", func(w *ward) {
+			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 1, "pool_size": 4})
+		}, "pool", problem, "seed a new pool", ""},
 		{"number corrupt", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 2, "version": "three"})
@@ -198,15 +212,31 @@ func TestDoctor(t *testing.T) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 2, "version": 0, "reserved_until": time.Now().Add(9 * time.Hour).UnixMilli()})
 		}, "items", problem, "stuck", "nodelease resize --size 5"},
-		{"forgotten", func(w *ward) { w.seed("orders", 4); w.put(number(1, long, nil)) }, "items", warning, "does the reaper run? numbers 1", "nodelease reap"},
+		{"forgotten", func(w *ward) { w.seed("orders", 4); w.put(number(1, long, nil)) }, "items", warning, "does the reaper run? node ID 1", "nodelease reap"},
 		{"exhausted", func(w *ward) { w.seed("orders", 1); w.put(number(0, soon, nil)) }, "room", problem, "nobody can start", "nodelease resize --size 2"},
 		{"two releases", func(w *ward) {
 			w.seed("orders", 9)
 			w.put(number(1, soon, map[string]any{"metadata": map[string]string{"lib": "v1.0.0"}}))
 			w.put(number(2, soon, map[string]any{"metadata": map[string]string{"lib": "v1.1.0"}}))
 			w.put(number(3, soon, nil))
-		}, "releases", warning, "unknown (1), v1.0.0 (1), v1.1.0 (1)", "nodelease list --json --state held"},
-		{"two pools", func(w *ward) { w.seed("orders", 9); w.seed("users", 5) }, "other pools", warning, "orders and users (both have 0 to 4)", "--pool NEW"},
+		}, "releases", warning, "unknown (1), v1.0.0 (1), v1.1.0 (1)", "nodelease list --state held -o wide"},
+		{"two pools", func(w *ward) { w.seed("orders", 9); w.seed("users", 5) }, "other pools", warning, "can make equal IDs: orders and users", "--pool NEW"},
+		{"two pools, one narrow", func(w *ward) {
+			w.seedAs("orders", leasepool.Spec{Size: 4, Narrow: true})
+			w.seedAs("users", leasepool.Spec{Size: 516, ExcludeBelow: 512})
+		}, "other pools", warning, "can make equal IDs: orders and users", "--pool NEW"},
+		{"two pools, one with a retired node ID that is held", func(w *ward) {
+			w.seed("orders", 4)
+			w.seedAs("users", leasepool.Spec{Size: 6, ExcludeBelow: 2})
+			w.put(number(3, soon, nil))
+			if _, err := leasepool.Open(lease.NewDynamoDB(w.Client, w.table), "orders").Resize(w.t.Context(), leasepool.Spec{Size: 2}); err != nil {
+				w.t.Fatal(err)
+			}
+		}, "other pools", warning, "can make equal IDs: orders and users", "--pool NEW"},
+		{"two pools that stay apart", func(w *ward) {
+			w.seed("orders", 4)
+			w.seedAs("users", leasepool.Spec{Size: 8, ExcludeBelow: 4})
+		}, "other pools", fine, "none of 2", ""},
 		{"no Scan", func(w *ward) { w.denied = "Scan" }, "other pools", skipped, "AccessDeniedException", ""},
 	} {
 		onEach(t, test.name, func(t *testing.T, w *ward) {
@@ -224,7 +254,7 @@ func TestDoctor(t *testing.T) {
 				}
 			}
 			if !found {
-				t.Errorf("not found: %s", r.text())
+				t.Errorf("not found: %s", r.text(io.Discard))
 			}
 			if w.writes > 0 {
 				t.Errorf("%d writes took effect", w.writes)
@@ -238,7 +268,7 @@ func TestDoctorWell(t *testing.T) {
 	onEach(t, "well", func(t *testing.T, w *ward) {
 		w.seed("orders", 4)
 		if r := w.examine(); !r.OK || r.err() != nil || r.count(fine) != len(r.Findings) {
-			t.Errorf("%v\n%s", r.err(), r.text())
+			t.Errorf("%v\n%s", r.err(), r.text(io.Discard))
 		}
 	})
 }

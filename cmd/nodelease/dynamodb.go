@@ -3,26 +3,30 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodelease/nodelease/internal/demo"
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/demo"
 	"github.com/nodelease/nodelease/internal/embeddeddb"
+	"github.com/nodelease/nodelease/internal/text"
 )
 
 // newDynamoDB serves the embedded DynamoDB, for the demo and for trying the
-// other commands. It is hidden, since it is for nothing else.
+// other commands.
 func newDynamoDB(g *globals) *cobra.Command {
 	var listen, data string
 	var attached bool
 	cmd := &cobra.Command{
-		Use:     demo.ServerCommand,
-		Short:   "Serve a small DynamoDB on this machine, for trying things",
-		Example: "  nodelease dynamodb --table nodelease --listen 127.0.0.1:8000 --data leases.journal",
-		Hidden:  true,
-		Args:    noArgs,
+		Use:   demo.ServerCommand,
+		Short: "Serve a small DynamoDB on this machine, for trying things",
+		Long: "Serve the embedded DynamoDB on this machine, for development and for trying the other commands: in memory, or kept in a\n" +
+			"file with --data. With --table it has that table from the start. It has no access control, answers on the loopback\n" +
+			"interface alone, and knows the part of DynamoDB that Nodelease uses. The others find it by --endpoint or by\n" +
+			"AWS_ENDPOINT_URL_DYNAMODB; they need no Region and no credentials for it.",
+		Example: "  nodelease dynamodb --table leases --data leases.journal\n" +
+			"  AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:8000 nodelease seed --table leases --pool orders --size 8",
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithCancelCause(cmd.Context())
 			defer cancel(nil)
@@ -43,8 +47,9 @@ func newDynamoDB(g *globals) *cobra.Command {
 				if g.json {
 					failed = writeJSON(cmd.OutOrStdout(), demo.Serving{Endpoint: endpoint})
 				} else {
-					fmt.Fprintf(cmd.OutOrStdout(), "a small DynamoDB for trials, with no access control, is on %s; stop it with Ctrl-C\n", endpoint)
+					failed = say(cmd.OutOrStdout(), text.Sprintf("a small DynamoDB for development is on %s, for programs of this machine only and without access control; stop it with Ctrl-C\n", endpoint))
 				}
+				g.answers.ready()
 			})
 			return errors.Join(failed, err)
 		},
@@ -53,5 +58,9 @@ func newDynamoDB(g *globals) *cobra.Command {
 	f.StringVar(&listen, "listen", "127.0.0.1:8000", "loopback `address`; port 0 takes a free one")
 	f.StringVar(&data, "data", "", "`file` that keeps the tables from one run to the next (none: in memory only)")
 	f.BoolVar(&attached, "attached", false, "end when stdin does")
+	f.Lookup("attached").Hidden = true // the demo's
+	completeFunc(cmd, "data", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveDefault
+	})
 	return cmd
 }

@@ -13,70 +13,62 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodelease/nodelease/internal/supervise"
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/supervise"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
-
-// exitError is an end with an exit code of its own. Without an error in it there
-// is nothing to print: the child has said what there was to say.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return ""
-	}
-	return e.err.Error()
-}
-
-func (e *exitError) Unwrap() error { return e.err }
 
 func newExec(g *globals) *cobra.Command {
 	var t terms
 	var grace time.Duration
+	var file string
 	cmd := &cobra.Command{
 		Use:   "exec [flags] -- program [argument]...",
-		Short: "Run a program that has a number for as long as it runs",
-		Long: "Lease a number, run a program with it, and give the number back when the program has ended. The program finds\n" +
-			"the number in its environment:\n\n" +
-			"  NODELEASE_NODE_ID   the number\n" +
-			"  NODELEASE_VERSION   the fencing token: it grows each time that the number changes hands\n" +
-			"  NODELEASE_POOL      the pool\n\n" +
+		Short: "Run a program that has a node ID for as long as it runs",
+		Long: "Lease a node ID, run a program with it, and give it back when the program has ended. The program finds it in its\n" +
+			"environment:\n\n" +
+			"  NODELEASE_NODE_ID        the node ID\n" +
+			"  NODELEASE_VERSION        the fencing token: it grows each time that the node ID changes hands\n" +
+			"  NODELEASE_POOL           the pool\n" +
+			"  NODELEASE_DEADLINE_FILE  with --deadline-file: the file that has the lease's state and deadline\n\n" +
 			"Signals are passed on to the program. If the lease cannot be renewed, the program is ended before anybody else may\n" +
-			"have the number: SIGTERM --grace before the deadline, SIGKILL at it. What the program has started and left behind\n" +
+			"have the node ID: SIGTERM --grace before the deadline, SIGKILL at it. What the program has started and left behind\n" +
 			"is ended with it, also when this command itself is killed.\n\n" +
-			"Exit codes: the program's own; 128+n when signal n ended it; 127 not found; 126 cannot be run; 125 no lease, or the\n" +
-			"program was ended because the lease was.",
+			"Exit codes: the program's own; 128+n when signal n ended it; 127 not found; 126 cannot be run; for failures of exec's\n" +
+			"own 111 any other, 112 usage, 113 pool exhausted, 114 not seeded, 115 no access, 116 no answer, 117 the lease was lost\n" +
+			"and the program ended.",
 		Example: "  nodelease exec --table leases --pool brokers -- ./broker --port 9092\n" +
+			"  nodelease exec --table leases --pool brokers --name broker-a --metadata zone=eu-west-1a --wait 5m -- ./broker\n" +
 			"  nodelease exec --table leases --pool brokers -- sh -c 'exec ./broker --id $NODELEASE_NODE_ID'",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return &exitError{supervise.CodeOwn, usagef("which program? Give it after --")}
+				return usagef("which program? Give it after --")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := runExec(cmd, g, t, grace, args)
-			if e := (*exitError)(nil); err == nil || errors.As(err, &e) {
-				return err
+			if file == "" {
+				file = os.Getenv(deadlineVariable)
 			}
-			return &exitError{supervise.CodeOwn, err}
+			return runExec(cmd, g, t, grace, file, args)
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return &exitError{supervise.CodeOwn, &usageError{err}}
-	})
 	f := cmd.Flags()
 	f.SetInterspersed(false) // what comes after the program's name is the program's
 	t.register(f)
 	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL (default: a fifth of what is between the last renewal and the deadline)")
+	f.StringVar(&file, "deadline-file", "", "`file` that is replaced at each change of the lease (or $NODELEASE_DEADLINE_FILE)")
+	completeFunc(cmd, "deadline-file", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveDefault
+	})
+	// The program is a command, its arguments are files.
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
 	return cmd
 }
 
-// runExec leases a number and lives as long as the program.
-func runExec(cmd *cobra.Command, g *globals, t terms, grace time.Duration, args []string) error {
+// runExec leases a node ID and lives as long as the program.
+func runExec(cmd *cobra.Command, g *globals, t terms, grace time.Duration, file string, args []string) error {
 	path, code, err := supervise.Look(args[0])
 	if err != nil {
 		return &exitError{code, err}
@@ -88,18 +80,26 @@ func runExec(cmd *cobra.Command, g *globals, t terms, grace time.Duration, args 
 	if grace, err = t.grace(grace); err != nil {
 		return err
 	}
+	deadline, err := newDeadlineFile(file)
+	if err != nil {
+		return err
+	}
+	defer deadline.close()
 	signals := supervise.Forwarded(supervise.OnTerminal())
 	renewed := make(chan struct{}, 1)
+	log := newLog(cmd.ErrOrStderr(), slog.LevelWarn)
+	cfg.Logger = slog.New(log)
 	cfg.OnExpiry = lease.Stop
 	cfg.OnEvent = func(e lease.Event) {
+		log.heard(e.Kind)
 		if e.Kind == lease.EventRenewed {
 			select {
 			case renewed <- struct{}{}:
 			default:
 			}
 		}
+		deadline.changed(e)
 	}
-	cfg.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	starting, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	agent, err := lease.Start(starting, cfg)
@@ -109,14 +109,19 @@ func runExec(cmd *cobra.Command, g *globals, t terms, grace time.Duration, args 
 		}
 		return err
 	}
+	g.answers.ready()
 	l, err := agent.Lease()
 	if err != nil {
+		return errors.Join(err, agent.Close())
+	}
+	// Before the program starts, so that it finds the file.
+	if err := deadline.follow(agent, l, cfg.Logger); err != nil {
 		return errors.Join(err, agent.Close())
 	}
 	if supervise.Weaker != "" {
 		cfg.Logger.Warn(supervise.Weaker)
 	}
-	child, err := supervise.Start(path, supervise.Spec{Args: args, Env: environment(l), Grace: grace, Left: agent.Left})
+	child, err := supervise.Start(path, supervise.Spec{Args: args, Env: environment(l, deadline.path), Grace: grace, Left: agent.Left})
 	if err != nil {
 		return errors.Join(err, agent.Close())
 	}
@@ -128,7 +133,7 @@ func runExec(cmd *cobra.Command, g *globals, t terms, grace time.Duration, args 
 	}()
 	follow(child, agent, signals, renewed, ended)
 	if stopped {
-		code = supervise.CodeOwn
+		code = codeExec + codeLost
 		err = fmt.Errorf("%s was ended, since node %d of pool %s could not be kept", args[0], l.NodeID, l.Pool)
 		if why := agent.Err(); why != nil {
 			err = fmt.Errorf("%w: %w", err, why)
@@ -181,11 +186,14 @@ func interrupted(ctx context.Context, signals <-chan os.Signal) (n int, ok bool)
 }
 
 // environment is this one's and the lease, in place of any that was there.
-func environment(l lease.Lease) []string {
+func environment(l lease.Lease, deadlineFile string) []string {
 	set := map[string]string{
 		"NODELEASE_NODE_ID": strconv.Itoa(l.NodeID),
 		"NODELEASE_VERSION": strconv.FormatInt(l.Version, 10),
 		"NODELEASE_POOL":    l.Pool,
+	}
+	if deadlineFile != "" {
+		set[deadlineVariable] = deadlineFile
 	}
 	var env []string
 	for _, kv := range os.Environ() {

@@ -21,9 +21,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nodelease/nodelease/internal/demo"
-	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/demo"
 	"github.com/nodelease/nodelease/internal/embeddeddb"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
 // testChild makes this test binary a program that exec runs. It says what happens
@@ -265,10 +265,10 @@ func TestExecExitCodes(t *testing.T) {
 		{[]string{"/no/such/program"}, 127, "", "cannot be run"},
 		{[]string{"/etc/passwd"}, 126, "", "cannot be run"},
 		{[]string{"/"}, 126, "", "cannot be run"},
-		{nil, 125, "", "which program?"},
-		{[]string{"--frob", "true"}, 125, "", "unknown flag: --frob"},
-		{[]string{"--grace", "10s", "true"}, 125, "", "--grace 10s: use up to"},
-		{[]string{"--pool", "empty", "true"}, 125, "", "pool not seeded"},
+		{nil, 112, "", "which program?"},
+		{[]string{"--frob", "true"}, 112, "", "unknown flag --frob"},
+		{[]string{"--grace", "10s", "true"}, 112, "", "--grace 10s: use up to"},
+		{[]string{"--pool", "empty", "true"}, 114, "", "is not seeded"},
 	} {
 		t.Run(strings.Join(test.program, " "), func(t *testing.T) {
 			args := append([]string{"exec"}, flags...)
@@ -409,7 +409,7 @@ func TestExecDeadline(t *testing.T) {
 			send(t, s.program.Process.Pid, syscall.SIGCONT)
 		}
 		s.out(false) // so that the number can be given back
-		if _, code := s.program.end(t); code != 125 || !strings.Contains(s.program.stderr.String(), "was ended, since node 0 of pool orders could not be kept") {
+		if _, code := s.program.end(t); code != 117 || !strings.Contains(s.program.stderr.String(), "was ended, since node 0 of pool orders could not be kept") {
 			t.Errorf("%s: exit code %d, %s", s.name, code, s.program.stderr)
 		}
 	}
@@ -440,7 +440,7 @@ func TestExecKilled(t *testing.T) {
 			p := execOf(t, short(flags), s, "parent")
 			a := s.enter(t)
 			b := s.enter(t)
-			want := 125
+			want := 111
 			switch who {
 			case "frozen exec":
 				send(t, p.Process.Pid, syscall.SIGSTOP)
@@ -507,7 +507,7 @@ func TestExecLost(t *testing.T) {
 	if len(a.toldOfSignal) != 1 {
 		t.Errorf("signals %v", a.toldOfSignal)
 	}
-	if _, code := p.end(t); code != 125 || !strings.Contains(p.stderr.String(), "lost") {
+	if _, code := p.end(t); code != 117 || !strings.Contains(p.stderr.String(), "lost") {
 		t.Errorf("exit code %d, %s", code, p.stderr)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -39,7 +41,7 @@ type idRange struct {
 func newID(g *globals) *cobra.Command {
 	var layout, from, to, first, last string
 	cmd := &cobra.Command{
-		Use:   "id [ID…]",
+		Use:   "id [ID… | -]",
 		Short: "Take IDs apart, convert them, and find the first and last ID of a time",
 		Long: "Take IDs apart into time, node and sequence, and show them in every encoding. With a table and a pool it says who made the\n" +
 			"ID, if that is still known, and takes it apart with the width that the pool's node IDs had at its time. --first and --last give the least and the greatest ID of a time, for queries by ID.\n\n" +
@@ -48,6 +50,7 @@ func newID(g *globals) *cobra.Command {
 		Example: "  nodelease id 249733066275188748\n" +
 			"  nodelease id 249733066275188748 --table leases --pool orders      also who made it\n" +
 			"  nodelease id 06XSTWT800W0C --to decimal\n" +
+			"  nodelease id - --to hex <ids.txt\n" +
 			"  nodelease id 175928847299117063 --layout discord\n" +
 			"  psql -c \"SELECT … WHERE id BETWEEN $(nodelease id --first -1h) AND $(nodelease id --last now)\"",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -71,9 +74,14 @@ func newID(g *globals) *cobra.Command {
 			if len(args) == 0 {
 				return printRange(cmd, g.json, l, first, last, write)
 			}
+			if len(args) == 1 && args[0] == "-" {
+				if args, err = fieldsOf(cmd.InOrStdin()); err != nil {
+					return err
+				}
+			}
 			var all []takenApart
 			for _, arg := range args {
-				id, as, err := readID(arg, from)
+				id, as, err := readID(arg, from, l, time.Now())
 				if err != nil {
 					return &usageError{err}
 				}
@@ -87,14 +95,14 @@ func newID(g *globals) *cobra.Command {
 				return writeJSON(cmd.OutOrStdout(), map[string]any{"ids": all})
 			}
 			for i, t := range all {
-				text := write(t.ID) + "\n"
+				shown := text.Sprintf("%s\n", write(t.ID))
 				if !cmd.Flags().Changed("to") {
-					text = t.text(time.Now())
+					shown = t.text(cmd.OutOrStdout(), time.Now())
 					if i > 0 {
-						text = "\n" + text
+						shown = text.Sprintf("\n%s", shown)
 					}
 				}
-				if err := say(cmd.OutOrStdout(), text); err != nil {
+				if err := say(cmd.OutOrStdout(), shown); err != nil {
 					return err
 				}
 			}
@@ -102,21 +110,38 @@ func newID(g *globals) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&layout, "layout", "", "`layout` of the IDs: a name or T/N/S, see above (default: default, or wide16 for a pool that needs it)")
+	f.StringVar(&layout, "layout", "", "`layout` of the IDs: a name or T/N/S, see above (default: the pool's, or default without a pool)")
 	f.StringVar(&from, "from", "", "the `encoding` that the ID is in (default: what it looks like)")
 	f.StringVar(&to, "to", "decimal", "print only the ID, in this `encoding`")
+	f.Lookup("to").DefValue = "" // without it everything is printed
 	f.StringVar(&first, "first", "", "the least ID of this `time`")
 	f.StringVar(&last, "last", "", "the greatest ID of this `time`")
-	complete(cmd, "layout", layoutNames...)
+	complete(cmd, "layout", leasepool.LayoutNames()...)
 	complete(cmd, "from", slices.Sorted(maps.Keys(encodings))...)
 	complete(cmd, "to", slices.Sorted(maps.Keys(encodings))...)
 	return cmd
 }
 
+// fieldsOf reads IDs that are separated by white space.
+func fieldsOf(in io.Reader) ([]string, error) {
+	const most = 64 << 20
+	all, err := io.ReadAll(io.LimitReader(in, most))
+	ids := strings.Fields(string(all))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("standard input: %w", err)
+	case len(ids) == 0:
+		return nil, usagef("-: standard input has no ID")
+	case len(all) == most:
+		return nil, usagef("-: standard input has more than %d bytes", most)
+	}
+	return ids, nil
+}
+
 // printRange prints the bounds that were asked for, each on a line.
 func printRange(cmd *cobra.Command, asJSON bool, l idLayout, first, last string, write func(snowflake.ID) string) error {
 	var r idRange
-	var lines string
+	var lines text.Builder
 	for _, bound := range []struct {
 		flag, at string
 		id       *snowflake.ID
@@ -136,12 +161,12 @@ func printRange(cmd *cobra.Command, asJSON bool, l idLayout, first, last string,
 			return usagef("%s %s: the layout %s has IDs from %s to %s", bound.flag, bound.at, l.name, l.Epoch.Format(time.DateOnly), l.Expires().Format(time.DateOnly))
 		}
 		*bound.id = bound.of(l.Layout, t)
-		lines += write(*bound.id) + "\n"
+		lines.Printf("%s\n", write(*bound.id))
 	}
 	if asJSON {
 		return writeJSON(cmd.OutOrStdout(), r)
 	}
-	return say(cmd.OutOrStdout(), lines)
+	return say(cmd.OutOrStdout(), lines.Safe())
 }
 
 func takeApart(id snowflake.ID, as string, l idLayout) takenApart {
@@ -152,10 +177,12 @@ func takeApart(id snowflake.ID, as string, l idLayout) takenApart {
 	}
 }
 
-func (t takenApart) text(now time.Time) string {
-	var b strings.Builder
-	line := func(name, value string) { fmt.Fprintf(&b, "  %s %s\n", faint.Render(fmt.Sprintf("%-9s", name)), value) }
-	b.WriteString(bold.Render(t.ID.String()) + faint.Render(" (read as "+t.ReadAs+")") + "\n")
+func (t takenApart) text(out io.Writer, now time.Time) text.Safe {
+	var b text.Builder
+	line := func(name, value string) {
+		b.Printf("%s\n", folded(out, text.Sprintf("  %s %s", faint.of("%-9s", name), command(value)), 12))
+	}
+	b.Printf("%s%s\n", bold.of("%s", t.ID), faint.of(" (read as %s)", t.ReadAs))
 	line("time", moment(t.Time, now))
 	line("node", fmt.Sprint(t.Node))
 	line("sequence", fmt.Sprint(t.Sequence))
@@ -166,7 +193,7 @@ func (t takenApart) text(now time.Time) string {
 	if t.MadeBy != nil {
 		line("made by", t.MadeBy.Text)
 	}
-	return b.String()
+	return b.Safe()
 }
 
 // madeBy says who made an ID, as far as the table still knows.
@@ -176,9 +203,8 @@ type madeBy struct {
 	Task    string `json:"task,omitempty"`
 }
 
-// maker gives the layouts of the IDs and, where the flags name a table, a way to
-// find out who made one. A table that cannot be read keeps no ID from being taken
-// apart.
+// maker returns the layouts of the IDs and, where the flags name a table, a way to
+// find out who made one. IDs are decoded even if the table cannot be read.
 func (g *globals) maker(ctx context.Context, layout string) (who func(context.Context, takenApart) *madeBy, l idLayout, err error) {
 	if l, err = namedLayout(layout); err != nil {
 		return nil, l, err
@@ -199,13 +225,16 @@ func (g *globals) maker(ctx context.Context, layout string) (who func(context.Co
 		unknown := &madeBy{Text: "not known: " + plain(err)}
 		return func(context.Context, takenApart) *madeBy { return unknown }, l, nil
 	}
+	if l, err = l.of(item, layout != ""); err != nil {
+		return nil, l, err
+	}
 	return func(ctx context.Context, t takenApart) *madeBy {
 		number, err := store.Get(ctx, g.pool, t.Node)
 		if err != nil {
 			return &madeBy{Text: "not known: " + plain(err)}
 		}
 		return whoMade(number, t)
-	}, l.of(item, layout != ""), nil
+	}, l, nil
 }
 
 // whoMade tells who made an ID. A millisecond of a number belongs to one lease
@@ -225,5 +254,5 @@ func whoMade(l *lease.Lease, t takenApart) *madeBy {
 	if l.Holder != "" {
 		holds = "holds node %d now"
 	}
-	return &madeBy{Text: fmt.Sprintf("version %d, %s, which "+holds, l.Version, l.Task, l.NodeID), Version: l.Version, Task: l.Task}
+	return &madeBy{Text: fmt.Sprintf("version %d, %s, which "+holds, l.Version, text.Quote(l.Task), l.NodeID), Version: l.Version, Task: l.Task}
 }

@@ -24,21 +24,19 @@ type idLayout struct {
 // takeApart takes an ID apart with the width of its own time.
 func (l idLayout) takeApart(id snowflake.ID) snowflake.Parts { return l.eras.Decompose(l.Layout, id) }
 
-// of gives the layout of a pool's IDs. The table does not say which one its users
-// chose; where they do not say so either, it is the one that the pool fits into.
-func (l idLayout) of(p leasepool.Item, given bool) idLayout {
-	if !given && p.Size > l.Nodes() {
-		l.name, l.Layout = "wide16", snowflake.Wide16()
-	}
+// of returns the layout of a pool's IDs, which the pool's item has. A different one
+// is refused. A pool that has none yet has no IDs: then it is the one given.
+func (l idLayout) of(p leasepool.Item, given bool) (idLayout, error) {
 	l.eras = p.Eras
-	return l
-}
-
-var layoutNames = []string{"default", "wide16", "js53", "twitter", "discord", "sonyflake"}
-
-var layouts = map[string]func() snowflake.Layout{
-	"default": snowflake.Default, "wide16": snowflake.Wide16, "js53": snowflake.JS53,
-	"twitter": snowflake.Twitter, "discord": snowflake.Discord, "sonyflake": snowflake.Sonyflake,
+	if p.Layout == nil {
+		return l, nil
+	}
+	own := p.Layout.Snowflake()
+	if given && leasepool.LayoutName(own) != leasepool.LayoutName(l.Layout) {
+		return l, usagef("--layout %s: the IDs of pool %s have the layout %s; leave the flag out", l.name, p.Pool, leasepool.LayoutName(own))
+	}
+	l.name, l.Layout = leasepool.LayoutName(own), own
+	return l, nil
 }
 
 func namedLayout(name string) (idLayout, error) {
@@ -54,8 +52,9 @@ func namedLayout(name string) (idLayout, error) {
 
 func describeLayouts() string {
 	var b strings.Builder
-	for _, name := range layoutNames {
-		fmt.Fprintf(&b, "  %-10s %v\n", name, layouts[name]())
+	for _, name := range leasepool.LayoutNames() {
+		l, _ := leasepool.ParseLayout(name)
+		b.WriteString(fmt.Sprintf("  %-10s %v\n", name, l))
 	}
 	return b.String() + "  T/N/S      your own: T bits of milliseconds since 2025-01-01, N of node, S of sequence, as 40/3/10"
 }
@@ -79,9 +78,16 @@ var decodings = map[string]func(string) (snowflake.ID, error){
 }
 
 // readID reads an ID in an encoding, or in the one that it looks like.
-func readID(s, from string) (snowflake.ID, string, error) {
+func readID(s, from string, l idLayout, now time.Time) (snowflake.ID, string, error) {
 	if from == "" {
-		from = looksLike(s)
+		looks := looksLike(s)
+		if len(looks) > 1 {
+			var err error
+			if looks, err = made(s, looks, l, now); err != nil {
+				return 0, "", err
+			}
+		}
+		from = looks[0]
 	}
 	read := decodings[from]
 	if read == nil {
@@ -94,19 +100,64 @@ func readID(s, from string) (snowflake.ID, string, error) {
 	return id, from, err
 }
 
-// looksLike guesses an encoding. Digits are decimal, unless they begin with a 0,
-// as no number does that anybody writes, but every base32 does for many years.
-func looksLike(s string) string {
+// looksLike returns the encodings that a text may be in. Digits that begin with a 0
+// are not decimal. Other digits may be decimal or, now and then, hex or
+// base32 in which no letter happens to be.
+func looksLike(s string) []string {
 	digits := strings.Trim(s, "0123456789") == ""
+	zero := strings.HasPrefix(s, "0")
 	switch {
-	case strings.HasPrefix(s, "0x"), len(s) == 16 && !digits:
-		return "hex"
-	case len(s) == 13 && (!digits || s[0] == '0'):
-		return "base32"
+	case strings.HasPrefix(s, "0x"), len(s) == 16 && (!digits || zero):
+		return []string{"hex"}
+	case len(s) == 16:
+		return []string{"decimal", "hex"}
+	case len(s) == 13 && (!digits || zero):
+		return []string{"base32"}
+	case len(s) == 13:
+		return []string{"decimal", "base32"}
 	case len(s) == 11 && !digits:
-		return "base58"
+		return []string{"base58"}
 	}
-	return "decimal"
+	return []string{"decimal"}
+}
+
+// made returns the one reading of a text that gives an ID of the past. It fails
+// where several do, or none: a guess would name the wrong time and node.
+func made(s string, looks []string, l idLayout, now time.Time) ([]string, error) {
+	var past, all []string
+	for _, from := range looks {
+		id, err := decodings[from](s)
+		if err != nil {
+			continue
+		}
+		at := l.takeApart(id).Time
+		all = append(all, fmt.Sprintf("%s (of %s)", from, at.Format(time.DateTime)))
+		if at.Before(now.Add(24 * time.Hour)) {
+			past = append(past, from)
+		}
+	}
+	if len(past) != 1 {
+		return nil, fmt.Errorf("%s may be %s: say which with --from", s, strings.Join(all, " or "))
+	}
+	return past, nil
+}
+
+// farAhead is the furthest that a time may be ahead which nobody can take back.
+const farAhead = 366 * 24 * time.Hour
+
+// parseFuture reads a time until which node IDs are to rest. It is not in the past,
+// where it would protect nothing, and not so far ahead that it must be a slip.
+func parseFuture(flag, s string, now time.Time) (time.Time, error) {
+	t, err := parseTime(flag, s, now)
+	switch {
+	case err != nil:
+		return t, err
+	case t.Before(now):
+		return t, usagef("%s %s: %s is in the past, %s; use a time that is still to come, such as +10m", flag, s, stamp(t), distance(t, now))
+	case t.After(now.Add(farAhead)):
+		return t, usagef("%s %s: %s is more than a year ahead, and no node ID could be used before; use the time until which IDs were made", flag, s, stamp(t))
+	}
+	return t, nil
 }
 
 // parseTime reads the time that a flag gives.

@@ -2,24 +2,26 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 func newInspect(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "inspect NODE",
-		Short: "Show all that is known of one number",
-		Long: "Show all that the table knows of one number: who holds it or held it last, its version (the fencing token), when the lease\n" +
+		Short: "Show all that is known of one node ID",
+		Long: "Show all that the table knows of one node ID: who holds it or held it last, its version (the fencing token), when the lease\n" +
 			"expires, and the milliseconds that its holder may stamp into IDs.",
-		Example: "  nodelease inspect 7 --table leases --pool orders\n  nodelease inspect 7 --table leases --pool orders --json",
-		Args:    oneArg("a node ID"),
+		Example:           "  nodelease inspect 7 --table leases --pool orders\n  nodelease inspect 7 --table leases --pool orders --json",
+		Args:              oneArg("a node ID"),
+		ValidArgsFunction: g.completeNodes(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := g.node(cmd.Context(), args[0])
 			if err != nil {
@@ -29,57 +31,58 @@ func newInspect(g *globals) *cobra.Command {
 			if g.json {
 				return writeJSON(cmd.OutOrStdout(), listedNode{l, l.State(now)})
 			}
-			return say(cmd.OutOrStdout(), inspected(l, now)+nextStep(g, l, now))
+			return say(cmd.OutOrStdout(), text.Sprintf("%s%s", inspected(cmd.OutOrStdout(), l, now), nextStep(g, l, now)))
 		},
 	}
 }
 
-// inspected tells what is known of a number.
-func inspected(l lease.Lease, now time.Time) string {
-	var b strings.Builder
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "  %s %s\n", faint.Render(fmt.Sprintf("%-14s", name)), fmt.Sprintf(format, args...))
+// inspected describes a node ID, as it is shown on out. What its holder wrote is on
+// lines that are marked as its own.
+func inspected(out io.Writer, l lease.Lease, now time.Time) text.Safe {
+	var b text.Builder
+	line := func(name string, value text.Safe) {
+		b.Printf("%s\n", folded(out, text.Sprintf("  %s %s", faint.of("%-14s", name), value), 17))
 	}
 	state := l.State(now)
-	fmt.Fprintf(&b, "%s of pool %s is %s\n", bold.Render(fmt.Sprintf("node %d", l.NodeID)), l.Pool, stateStyle(state).Render(string(state)))
+	b.Printf("%s of pool %s is %s\n", bold.of("node %d", l.NodeID), l.Pool, stateInk(state).of("%s", state))
 	switch {
 	case l.Version == 0:
-		line("task", "nobody ever held it")
+		line("task", text.Sprintf("nobody ever held it"))
 	case l.Holder == "":
-		line("last task", "%s", l.Task)
+		line("last task", text.Sprintf("%s", l.Task))
 	default:
-		line("task", "%s", l.Task)
-		line("session", "%s", l.Holder)
+		line("task", text.Sprintf("%s", l.Task))
+		line("session", text.Sprintf("%s", l.Holder))
 	}
-	line("version", "%d (fencing token: it grows each time the number changes hands)", l.Version)
+	line("version", text.Sprintf("%d (fencing token: it grows each time the node ID changes hands)", l.Version))
 	if l.Holder != "" {
-		line("expires", "%s", moment(l.ExpiresAt, now))
-		line("lease", "%v, renewed %d times", l.TTL, l.Renewal)
+		line("expires", text.Sprintf("%s", moment(l.ExpiresAt, now)))
+		line("lease", text.Sprintf("%v, renewed %s", l.TTL, count(int(l.Renewal), "time", "times")))
 	}
 	if !l.NotBefore.IsZero() {
-		line("IDs after", "%s", moment(l.NotBefore, now))
+		line("IDs after", text.Sprintf("%s", moment(l.NotBefore, now)))
 	}
-	line("reserved until", "%s", moment(l.ReservedUntil, now))
-	if l.Layout > 0 {
-		line("layout", "%d (of the widening that it was marked with last)", l.Layout)
+	line("reserved until", text.Sprintf("%s", moment(l.ReservedUntil, now)))
+	if l.WidenTry > 0 {
+		line("widening", text.Sprintf("%d (the latest try that it was marked with)", l.WidenTry))
 	}
 	for _, k := range slices.Sorted(maps.Keys(l.Metadata)) {
-		line(k, "%s", l.Metadata[k])
+		line("metadata", text.Sprintf("%s=%s", k, l.Metadata[k]))
 	}
-	return b.String()
+	return b.Safe()
 }
 
-// nextStep says what one can do about a number in this state.
-func nextStep(g *globals, l lease.Lease, now time.Time) string {
+// nextStep says what one can do about a node ID in this state.
+func nextStep(g *globals, l lease.Lease, now time.Time) text.Safe {
 	switch l.State(now) {
 	case lease.Held:
-		return fmt.Sprintf("To take it from its holder: %s\n", g.again(fmt.Sprintf("release %d --version %d", l.NodeID, l.Version)))
+		return text.Sprintf("To take it from its holder: %s\n", command(g.again(fmt.Sprintf("release %d --version %d", l.NodeID, l.Version))))
 	case lease.Expired:
-		return "Its holder has not renewed in time: it is gone, or cut off. Claimants take the number by themselves; nothing needs to be done.\n"
+		return text.Sprintf("Its holder has not renewed in time: it is gone, or cut off. Claimants take the node ID by themselves; nothing needs to be done.\n")
 	case lease.Cooling:
-		return fmt.Sprintf("It can be claimed in about %v, when what its last holder had reserved has passed; nothing may shorten that.\n", l.ReservedUntil.Sub(now).Round(time.Second))
+		return text.Sprintf("It can be claimed in about %v, when what its last holder had reserved has passed; nothing may shorten that.\n", l.ReservedUntil.Sub(now).Round(time.Second))
 	case lease.Retired:
-		return "It is out of use since the pool was made smaller; nodelease resize to a larger size takes it back into use.\n"
+		return text.Sprintf("It is out of use since the pool was made smaller; a larger size takes it back into use: %s\n", command(g.again("resize --size N")))
 	}
-	return ""
+	return text.Safe{}
 }

@@ -4,16 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -26,7 +24,7 @@ type listed struct {
 	at      time.Time
 }
 
-// listedNode is a number with its state as of now.
+// listedNode is a node ID with its state as of now.
 type listedNode struct {
 	lease.Lease
 	State lease.State `json:"state"`
@@ -46,85 +44,67 @@ var orders = map[string]func(a, b listedNode) int{
 	"reserved": func(a, b listedNode) int { return b.ReservedUntil.Compare(a.ReservedUntil) },
 }
 
-// filter is what list shows, and in which order.
-type filter struct {
-	states []string
-	task   string
-	sort   string
-}
-
 func newList(g *globals) *cobra.Command {
 	var f filter
+	var as form
+	var follow bool
+	var every time.Duration
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "Show the numbers of a pool: state, holder and version",
-		Long: "Show the numbers of a pool: state, version, task, when the lease expires and until when milliseconds are reserved.\n\n" +
+		Short: "Show the node IDs of a pool: state, holder and version",
+		Long: "Show the node IDs of a pool: state, version, task, when the lease expires and until when milliseconds are reserved.\n\n" +
 			"  held      somebody's; the lease has not expired\n" +
 			"  free      may be claimed now\n" +
 			"  expired   somebody's, past its expiry; may be claimed too\n" +
 			"  cooling   nobody's, but milliseconds ahead of now are still reserved for its last holder\n" +
-			"  retired   out of use, since the pool was made smaller",
+			"  retired   out of use, since the pool was made smaller\n\n" +
+			"Text written by holders is shown with control characters escaped and cut after 256 characters; --json has all of it.",
 		Example: "  nodelease list --table leases --pool orders\n" +
 			"  nodelease list --table leases --pool orders --state held,expired --sort expires\n" +
-			"  nodelease list --table leases --pool orders --task 3f0a1c\n" +
-			"  nodelease list --table leases --pool orders --json | jq '.nodes[] | select(.state==\"held\") | .task'",
+			"  nodelease list --table leases --pool orders --task 3f0a1c -o wide\n" +
+			"  nodelease list --table leases --pool orders --metadata zone=eu-west-1a --watch\n" +
+			"  nodelease list --table leases --pool orders --state held -o csv >held.csv",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.check(); err != nil {
+			if err := errors.Join(f.check(), as.check(g)); err != nil {
 				return err
+			}
+			if every < 100*time.Millisecond {
+				return usagef("--every %v: use 100ms or more", every)
 			}
 			pool, item, err := g.open(cmd.Context())
 			if err != nil {
 				return err
 			}
+			if follow {
+				return f.follow(cmd, g, pool, as, every)
+			}
 			l, err := look(cmd.Context(), pool, item)
 			if err != nil {
 				return err
 			}
-			all := l.counts()
-			l.Nodes = f.apply(l.Nodes)
-			if g.json {
-				return writeJSON(cmd.OutOrStdout(), l)
-			}
-			return l.print(cmd.OutOrStdout(), all)
+			return as.write(cmd.OutOrStdout(), l, f)
 		},
 	}
-	cmd.Flags().StringSliceVar(&f.states, "state", nil, "only numbers in these `states`: held, free, expired, cooling, retired")
-	cmd.Flags().StringVar(&f.task, "task", "", "only numbers whose task contains this `text`")
-	cmd.Flags().StringVar(&f.sort, "sort", "node", "by node, state, task, version (highest first), expires or reserved (latest first)")
-	complete(cmd, "state", "held", "free", "expired", "cooling", "retired")
-	complete(cmd, "sort", slices.Sorted(maps.Keys(orders))...)
+	f.register(cmd)
+	as.register(cmd)
+	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "show it again when it has changed, until it is stopped")
+	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "how often --watch reads the pool")
 	return cmd
 }
 
 // complete lets shells complete the values of a flag.
 func complete(cmd *cobra.Command, flag string, values ...string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	completeFunc(cmd, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func completeFunc(cmd *cobra.Command, flag string, fn cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, fn); err != nil {
 		panic(err) // the flag is not there
 	}
 }
 
-func (f filter) check() error {
-	for _, s := range f.states {
-		if !slices.Contains(states, lease.State(s)) {
-			return usagef("--state %s: use held, free, expired, cooling or retired", s)
-		}
-	}
-	if orders[f.sort] == nil {
-		return usagef("--sort %s: use %s", f.sort, strings.Join(slices.Sorted(maps.Keys(orders)), ", "))
-	}
-	return nil
-}
-
-func (f filter) apply(nodes []listedNode) []listedNode {
-	nodes = slices.DeleteFunc(nodes, func(n listedNode) bool {
-		return len(f.states) > 0 && !slices.Contains(f.states, string(n.State)) || !strings.Contains(n.Task, f.task)
-	})
-	slices.SortStableFunc(nodes, orders[f.sort])
-	return nodes
-}
-
-// look reads every number of a pool.
+// look reads every node ID of a pool.
 func look(ctx context.Context, pool *leasepool.Pool, item leasepool.Item) (*listed, error) {
 	l := &listed{Pool: item, Nodes: []listedNode{}}
 	for n, err := range pool.Leases(ctx) {
@@ -148,43 +128,52 @@ func look(ctx context.Context, pool *leasepool.Pool, item leasepool.Item) (*list
 	return l, nil
 }
 
-// counts says how many numbers are in which state.
-func (l *listed) counts() string {
+// counts says how many node IDs are in which state.
+func (l *listed) counts() text.Safe {
 	in := map[lease.State]int{}
 	for _, n := range l.Nodes {
 		in[n.State]++
 	}
-	return fmt.Sprintf("%d numbers: %d held, %d free, %d expired, %d cooling, %d retired, %d corrupt", len(l.Nodes)+len(l.Corrupt),
+	return text.Sprintf("%s: %d held, %d free, %d expired, %d cooling, %d retired, %d corrupt", count(len(l.Nodes)+len(l.Corrupt), "node ID", "node IDs"),
 		in[lease.Held], in[lease.Free], in[lease.Expired], in[lease.Cooling], in[lease.Retired], len(l.Corrupt))
 }
 
-func (l *listed) print(out io.Writer, counts string) error {
-	text := counts + "\n"
-	for _, n := range slices.Sorted(maps.Keys(l.Corrupt)) {
-		text = bad.Render(fmt.Sprintf("node %d is corrupt: %s", n, l.Corrupt[n])) + "\n" + text
-	}
+// print writes the table, what is corrupt, and the counts of the whole pool.
+func (l *listed) print(out io.Writer, counts text.Safe, wide bool) error {
+	var b text.Builder
 	if len(l.Nodes) > 0 {
-		text = l.sheet().text(widthOf(out)) + text
+		b.Add(l.sheet(wide).text(widthOf(out)))
 	}
-	return say(out, text)
+	for _, n := range slices.Sorted(maps.Keys(l.Corrupt)) {
+		b.Printf("%s\n", folded(out, bad.of("node %d is corrupt: %s", n, l.Corrupt[n]), 4))
+	}
+	b.Printf("%s\n", counts)
+	return say(out, b.Safe())
 }
 
-func (l *listed) sheet() sheet {
+func (l *listed) sheet(wide bool) sheet {
 	s := sheet{
 		headers: []string{"NODE", "STATE", "VERSION", "TASK", "EXPIRES", "RESERVED"}, long: 3,
-		style: func(row, column int) lipgloss.Style {
+		ink: func(row, column int) ink {
 			if column != 1 {
-				return lipgloss.NewStyle()
+				return none
 			}
-			return stateStyle(l.Nodes[row].State)
+			return stateInk(l.Nodes[row].State)
 		},
+	}
+	if wide {
+		s.headers = append(s.headers, "LEASE", "SESSION", "METADATA")
 	}
 	for _, n := range l.Nodes {
 		task := n.Task
 		if n.Holder == "" {
 			task = "" // it was the last one's
 		}
-		s.rows = append(s.rows, []string{fmt.Sprint(n.NodeID), string(n.State), fmt.Sprint(n.Version), task, distance(n.ExpiresAt, l.at), distance(n.ReservedUntil, l.at)})
+		row := []string{itoa(n.NodeID), string(n.State), itoa(n.Version), task, distance(n.ExpiresAt, l.at), distance(n.ReservedUntil, l.at)}
+		if wide {
+			row = append(row, n.TTL.String(), n.Holder, pairs(n.Metadata))
+		}
+		s.rows = append(s.rows, row)
 	}
 	return s
 }

@@ -1,18 +1,22 @@
 // Command nodelease works with pools of node IDs in a DynamoDB table: it seeds
-// them, lists who holds which number, frees what the dead left behind, and shows
+// them, lists who holds which node ID, frees what the dead left behind, and shows
 // the whole protocol at work on this machine alone:
 //
 //	go run github.com/nodelease/nodelease/cmd/nodelease demo
 //
 // # Exit codes
 //
-//	0  ok
-//	1  error
-//	2  usage: a wrong flag, argument or value; nothing was done
-//	3  pool exhausted: every number is held
-//	4  lease lost: the number is someone else's
+//	0  done
+//	1  any other error; doctor: there is a problem
+//	2  usage: a wrong command, flag, argument or value; nothing was done
+//	3  pool exhausted: every node ID is held
+//	4  pool not seeded
+//	5  no access: no credentials, no Region, or no permission
+//	6  no answer from DynamoDB in time
+//	7  lease lost: the node ID is someone else's
 //
-// exec passes its program's code through and uses 125 and up for its own.
+// exec passes its program's code through; its own failures are 110 + the code, and
+// 126 and 127 as shells use them.
 //
 // Results go to stdout, as text or with --json as one line of JSON; errors go to
 // stderr and say what to do.
@@ -30,7 +34,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodelease/nodelease/internal/demo"
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -38,52 +42,64 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run does what the arguments say and gives the exit code.
+// run does what the arguments say and returns the exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, unhook := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer unhook()
 	context.AfterFunc(ctx, unhook) // a second signal ends the process as usual
 
-	root := newRoot()
+	g := &globals{}
+	root := newRootWith(g)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
+	g.answers.ready()
+	err = g.answers.explain(err)
 	if err == nil {
-		return 0
+		return codeDone
 	}
-	var usage *usageError
-	if errors.As(err, &usage) {
-		fmt.Fprintln(stderr, cmd.UsageString())
+	code := g.exitCode(err)
+	if own := (*exitError)(nil); cmd.Name() == "exec" && !errors.As(err, &own) {
+		code += codeExec
 	}
-	if err.Error() == "" {
-		return exitCode(err) // a child has said all there was to say
+	if err.Error() != "" { // else a child has said all there was to say
+		see := ""
+		if usage := (*usageError)(nil); errors.As(err, &usage) {
+			see = "; see " + cmd.CommandPath() + " --help"
+			if strings.HasSuffix(err.Error(), "?") {
+				see = " See " + cmd.CommandPath() + " --help"
+			}
+		}
+		_ = say(stderr, text.Sprintf("%s\n", folded(stderr, text.Sprintf("nodelease: %s%s", g.message(err), text.Trusted(see)), 2)))
 	}
-	fmt.Fprintf(stderr, "%s%s\n", demo.ErrorPrefix, strings.TrimPrefix(err.Error(), "lease: "))
-	return exitCode(err)
+	return code
 }
 
-// exitCode is the contract with scripts.
-func exitCode(err error) int {
-	var usage *usageError
-	var own *exitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &own):
-		return own.code
-	case errors.As(err, &usage):
-		return 2
-	case errors.Is(err, lease.ErrPoolExhausted):
-		return 3
-	case errors.Is(err, lease.ErrLost):
-		return 4
+// forShells puts what somebody at a shell can do in place of what a program can.
+var forShells = strings.NewReplacer("(Config.Wait, --wait)", "(--wait)", "use WithLayout with", "use a --layout with a node part of", "check NODELEASE_TABLE", "check --table",
+	"what pool.GrantLease grants (", "what docs/iam.md has for an agent (")
+
+// plain is an error on one line, without the names of our packages.
+func plain(err error) string {
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimPrefix(line, "lease: ")
 	}
-	return 1
+	return text.Cut(forShells.Replace(strings.Join(lines, "; ")), text.MaxError)
 }
 
-// usageError is a wrong flag, argument or value: the usage is shown with it.
+// message is an error that may be shown, with the flags that were given in its
+// remedy.
+func (g *globals) message(err error) text.Safe {
+	if errors.Is(err, lease.ErrPoolNotSeeded) && g.pool != "" {
+		return text.Sprintf("pool %s of table %s is not seeded: check --pool, or seed it: %s", g.pool, g.table, command(g.again("seed --size 1024")))
+	}
+	return text.Trusted(plain(err))
+}
+
+// usageError is a wrong command, flag, argument or value: nothing was done.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -102,11 +118,11 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneArg wants one argument and says what it is.
+// oneArg wants one argument, and names it where it is missing.
 func oneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usagef("%s takes one argument, %s; given are %d", cmd.CommandPath(), what, len(args))
+			return usagef("%s takes one argument, %s; got %d", cmd.CommandPath(), what, len(args))
 		}
 		return nil
 	}

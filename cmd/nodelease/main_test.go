@@ -12,7 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/nodelease/nodelease/internal/demo"
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/demo"
 	"github.com/nodelease/nodelease/internal/embeddeddb"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
@@ -39,12 +39,16 @@ func (m tests) Run() int {
 }
 
 // call runs a command in this process.
-func call(args ...string) (code int, stdout, stderr string) {
+func call(args ...string) (code int, stdout, stderr string) { return answering("", args...) }
+
+// answering is call with what the user types.
+func answering(typed string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = run(args, strings.NewReader(""), &out, &errs)
+	code = run(args, strings.NewReader(typed), &out, &errs)
 	return code, out.String(), errs.String()
 }
 
+// Each cause has one code, whatever else it is joined with.
 func TestExitCode(t *testing.T) {
 	for _, test := range []struct {
 		err  error
@@ -55,19 +59,53 @@ func TestExitCode(t *testing.T) {
 		{usagef("wrong"), 2},
 		{fmt.Errorf("wrapped: %w", usagef("wrong")), 2},
 		{&lease.ExhaustedError{Pool: "p", Size: 3}, 3},
-		{errors.Join(lease.ErrLost, errors.New("any")), 4},
+		{fmt.Errorf("%w: no such pool", lease.ErrPoolNotSeeded), 4},
+		{fmt.Errorf("%w: denied", lease.ErrAccess), 5},
+		{errors.Join(errors.New("any"), &silenceError{endpoint: "here"}), 6},
+		{errors.Join(lease.ErrLost, errors.New("any")), 7},
+		{&exitError{42, lease.ErrLost}, 42},
 	} {
-		if got := exitCode(test.err); got != test.want {
+		if got := new(globals).exitCode(test.err); got != test.want {
 			t.Errorf("%v: %d, want %d", test.err, got, test.want)
 		}
 	}
 }
 
-// Wrong use is told with the usage and the remedy, and nothing is done.
+// Wrong use is one line, with the value, the remedy and the way to the help, and
+// nothing is done.
 func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"frobnicate":                             `no command "frobnicate"`,
-		"demo --frob":                            "unknown flag: --frob",
+		"frobnicate":                              `no command "frobnicate"`,
+		"demo --frob":                             "unknown flag --frob",
+		"list --stat held":                        "unknown flag --stat; did you mean --state?",
+		"list --sate held":                        "unknown flag --sate; did you mean --state?",
+		"list --tabel tab":                        "unknown flag --tabel; did you mean --table?",
+		"list -x":                                 "unknown flag -x",
+		"list --state":                            "--state needs a value",
+		"--frob":                                  "unknown flag --frob; see nodelease --help",
+		"list -o yaml":                            "--output yaml: use wide, json, csv or name",
+		"list -o csv --json":                      "exclude each other",
+		"list --metadata =x":                      "--metadata =x: use name=value",
+		"list --every 1ms":                        "--every 1ms: use 100ms or more",
+		"list --timeout=-1s":                      "--timeout -1s: use 0",
+		"pools -o wide":                           "use name",
+		"pools":                                   "which table?",
+		"init":                                    "which table?",
+		"init --table tab --print helm":           "--print helm: use cdk, cloudformation or aws",
+		"release --task x 3":                      "names the node ID: leave out the argument",
+		"release 3 --version -1":                  "--version -1: use the one that nodelease inspect 3 shows",
+		"release":                                 "which node ID?",
+		"raise --to 2020-01-01":                   "is in the past",
+		"raise --to 2090-01-01":                   "more than a year ahead",
+		"seed --floor 2020-01-01":                 "is in the past",
+		"seed --floor -1h":                        "is in the past",
+		"seed --floor 2090-01-01":                 "more than a year ahead",
+		"serve --metadata zone":                   "--metadata zone: use name=value",
+		"serve --metadata a=1 --metadata a=2":     "the name a is given twice",
+		"serve --guard 11s":                       "--guard 11s leaves no time to renew",
+		"serve --ttl 15s1us":                      "use whole milliseconds",
+		"serve --table t --pool p --name \x1b[2J": `--name \x1b[2J: use printable characters`,
+		"list --table tab --pool p --endpoint http://u:secret@": "--endpoint http://xxxxx@: use a URL",
 		"demo now":                               `"now": nodelease demo takes no arguments`,
 		"demo --numbers 0":                       "--numbers 0: use 1 to 1024",
 		"demo --numbers 70000":                   "--numbers 70000: use 1 to 1024",
@@ -80,7 +118,7 @@ func TestUsage(t *testing.T) {
 		"seed --table tab --pool p --size 70000": "--size 70000: use 1 to 65536",
 		"list --pool p":                          "which table?",
 		"list --table tab":                       "which pool?",
-		"inspect --table tab --pool p":           "takes one argument, a node ID; given are 0",
+		"inspect --table tab --pool p":           "takes one argument, a node ID; got 0",
 		"inspect x --table tab --pool p":         `"x" is no node ID: use 0 to 65535`,
 		"list --table tab --pool p --state no":   "--state no: use held, free",
 		"list --table tab --pool p --sort no":    "--sort no: use expires, node",
@@ -111,13 +149,13 @@ func TestUsage(t *testing.T) {
 		"help lst":                               "did you mean list?",
 		"list --table tab --pool p --endpoint x": "--endpoint x: use a URL such as http://127.0.0.1:8000",
 		"serve --ttl 2s":                         "--ttl 2s is below 5s: give --guard and --claim-guard too",
-		"serve --ttl 1ms":                        "--ttl 1ms: use 1s to 24h",
+		"serve --ttl 1ms":                        "--ttl 1ms: use 5s to 24h",
 		"serve --wait=-1s":                       "--wait -1s: use 0",
 		"ui --listen 127.0.0.1:99999":            "invalid port",
 	} {
 		code, stdout, stderr := call(strings.Fields(args)...)
-		if code != 2 || stdout != "" || !strings.Contains(stderr, "Usage:") || !strings.Contains(stderr, "nodelease: ") || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit code %d, stdout %q, stderr %s", args, code, stdout, stderr)
+		if code != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "nodelease: ") || !strings.Contains(stderr, want) || !strings.HasSuffix(stderr, " --help\n") {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %s, want 2 and %q on one line", args, code, stdout, stderr, want)
 		}
 	}
 }
@@ -125,7 +163,7 @@ func TestUsage(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{}, {"--help"}, {"help"}} {
 		code, stdout, _ := call(args...)
-		if code != 0 || !strings.Contains(stdout, "demo") || strings.Contains(stdout, "demo-task") || strings.Contains(stdout, "dynamodb  ") {
+		if code != 0 || !strings.Contains(stdout, "demo") || strings.Contains(stdout, "demo-task") || !strings.Contains(stdout, "dynamodb  ") {
 			t.Errorf("%v: exit code %d\n%s", args, code, stdout)
 		}
 	}
@@ -133,6 +171,9 @@ func TestHelp(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	code, stdout, _ := call("version")
+	if again, flag, _ := call("--version"); again != 0 || flag != stdout {
+		t.Errorf("--version: exit code %d, got %q, want %q", again, flag, stdout)
+	}
 	if code != 0 || !strings.HasPrefix(stdout, "nodelease ") {
 		t.Errorf("exit code %d, %s", code, stdout)
 	}
@@ -143,7 +184,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// database serves an embedded DynamoDB and gives the flags that lead to it.
+// database serves an embedded DynamoDB and returns the flags that lead to it.
 func database(t *testing.T, table string) []string {
 	t.Helper()
 	s, err := embeddeddb.New(embeddeddb.Options{})
@@ -169,13 +210,13 @@ func TestSeedListReap(t *testing.T) {
 		code int
 		want string // in stdout, or in stderr where it fails
 	}{
-		{"list", 1, "pool not seeded"},
+		{"list", 4, "pool orders of table leases is not seeded"},
 		{"seed --size 300", 0, "pool orders has 300 numbers; 300 of them were made now\n"},
 		{"seed --size 300", 0, "pool orders has 300 numbers; 0 of them were made now\n"},
 		{"seed --size 500", 1, "exists with 300 numbers"},
-		{"list", 0, "300 numbers: 0 held, 300 free, 0 expired, 0 cooling, 0 retired, 0 corrupt\n"},
-		{"reap --dry-run", 0, "0 numbers held, 0 due, 0 freed\n"},
-		{"reap", 0, "0 numbers held, 0 due, 0 freed\n"},
+		{"list", 0, "300 node IDs: 0 held, 300 free, 0 expired, 0 cooling, 0 retired, 0 corrupt\n"},
+		{"reap --dry-run", 0, "0 node IDs held, 0 due, 0 freed\n"},
+		{"reap", 0, "0 node IDs held, 0 due, 0 freed\n"},
 		{"list --table other", 1, `"other"`},
 	} {
 		// The flags of a step come last: they count.

@@ -1,49 +1,66 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nodelease/nodelease/internal/text"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 func newRaise(g *globals) *cobra.Command {
 	var to string
-	var yes bool
+	var t taking
 	cmd := &cobra.Command{
 		Use:   "raise",
 		Short: "After a restore from a backup: reserve all time up to now, so that no ID is made twice",
-		Long: "Reserve every millisecond up to a time, for every number of a pool, and end the leases that had less.\n\n" +
+		Long: "Reserve every millisecond up to a time, for every node ID of a pool, and end the leases that had less.\n\n" +
 			"It is for a table that was restored from a backup, which has forgotten what was stamped since. The order is: stop the\n" +
 			"whole fleet, restore, raise every pool to a time behind the last ID that was made, start the fleet. While a fleet runs it\n" +
-			"takes the numbers from all holders.",
-		Example: "  nodelease raise --table leases --pool orders\n  nodelease raise --table leases --pool orders --to 2026-11-21T04:05:00Z --yes",
+			"takes the node IDs from all holders.",
+		Example: "  nodelease raise --table leases --pool orders --dry-run\n  nodelease raise --table leases --pool orders --to +10m --yes",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			now := time.Now()
 			until := now.Add(time.Minute)
 			if to != "" {
 				var err error
-				if until, err = parseTime("--to", to, now); err != nil {
+				if until, err = parseFuture("--to", to, now); err != nil {
 					return err
 				}
-				if until.Before(now) {
-					until = now // as Raise does: what is past is reserved in any case
+			}
+			pool, item, err := g.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			l, err := look(cmd.Context(), pool, item)
+			if err != nil {
+				return err
+			}
+			would := leasepool.Changes{Pool: item, Corrupt: l.Corrupt}
+			held := 0
+			for _, n := range l.Nodes {
+				if n.ReservedUntil.Before(until) {
+					would.Raised++
+					if n.State == lease.Held {
+						held++
+					}
 				}
 			}
-			pool, _, err := g.open(cmd.Context())
-			if err != nil {
-				return err
+			if t.dry && g.json {
+				return writeJSON(cmd.OutOrStdout(), would)
 			}
-			s, err := pool.Stats(cmd.Context())
-			if err != nil {
-				return err
+			var means text.Builder
+			means.Printf("All node IDs of pool %s will be reserved until %s, and nobody can claim one before that.\n", g.pool, moment(until, now))
+			if held > 0 {
+				means.Printf("%s\n", bad.of("%s held. Stop the fleet first: its tasks will lose them.", count(held, "node ID is", "node IDs are")))
 			}
-			question := fmt.Sprintf("All numbers of pool %s will be reserved until %s, and nobody can claim one before that.\n", g.pool, moment(until, now))
-			if s.Held > 0 {
-				question += bad.Render(fmt.Sprintf("numbers that are held: %d. Stop the fleet first: its tasks will lose them.", s.Held)) + "\n"
+			if t.dry {
+				return say(cmd.OutOrStdout(), text.Sprintf("%s%s to raise. A dry run: nothing was done.\n", means.Safe(), count(would.Raised, "node ID", "node IDs")))
 			}
-			if err := confirm(cmd, yes, question+"Raise them?"); err != nil {
+			if err := t.confirm(cmd, means.Safe(), "Raise them?"); err != nil {
 				return err
 			}
 			done := progressOn(cmd.ErrOrStderr(), pool, "raising")
@@ -55,10 +72,11 @@ func newRaise(g *globals) *cobra.Command {
 			if g.json {
 				return writeJSON(cmd.OutOrStdout(), c)
 			}
-			return say(cmd.OutOrStdout(), fmt.Sprintf("%d numbers of pool %s were raised to %s; the others had as much already\n", c.Raised, g.pool, moment(until, now))+corrupted(c.Corrupt))
+			return say(cmd.OutOrStdout(), text.Sprintf("%s of pool %s raised to %s; the others had as much already\n%s",
+				count(c.Raised, "node ID", "node IDs"), g.pool, moment(until, now), corrupted(c.Corrupt)))
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "a `time` behind the last ID that was made (default: a minute from now)")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().StringVar(&to, "to", "", "a `time` behind the last ID that was made, not in the past (default: a minute from now)")
+	t.register(cmd)
 	return cmd
 }

@@ -1,24 +1,30 @@
 package main
 
 import (
-	"fmt"
-	"strings"
+	"context"
+	"io"
+	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 func newReap(g *globals) *cobra.Command {
-	var dry bool
+	var t taking
+	var once bool
 	cmd := &cobra.Command{
 		Use:   "reap",
-		Short: "Free the numbers whose leases have been expired for more than a minute",
-		Long: "Free the numbers whose leases have been expired for more than a minute. Claimants take expired numbers themselves;\n" +
-			"reaping makes the table say who is there. When very many are due at once, it waits for a lease's length first and\n" +
-			"frees only what has not come back. Then it clears what processes that are gone had registered of their services.\n" +
-			"The reaper function does the same.",
+		Short: "Free node IDs whose leases have been expired for more than a minute",
+		Long: "Free node IDs whose leases have been expired for more than a minute. Claimants take expired node IDs themselves;\n" +
+			"reaping makes the table show who is there. A lease is freed only if two looks, 40 seconds apart or more, find it\n" +
+			"unchanged: after an outage, holders need that time to renew. The command waits for the second look; when very many\n" +
+			"leases are due at once, for a third. What it saw is kept in the table, so it may be interrupted and run again. Then\n" +
+			"it clears the service entries of processes that are gone. The reaper function does the same, a look at each run.",
 		Example: "  nodelease reap --table leases --pool orders --dry-run\n  nodelease reap --table leases --pool orders",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -30,44 +36,92 @@ func newReap(g *globals) *cobra.Command {
 				return err
 			}
 			pool := leasepool.Open(store, g.pool)
+			pool.Logger = slog.New(slog.DiscardHandler) // what it reports is printed here
 			done := progressOn(cmd.ErrOrStderr(), pool, "reading")
-			var r discovery.ReapReport
-			if dry {
-				r.ReapReport, err = pool.Due(cmd.Context())
-			} else {
-				r, err = discovery.Reap(cmd.Context(), pool, discovery.NewTable(store.Table()))
+			defer done()
+			r, err := pool.Due(cmd.Context())
+			if err == nil && len(r.Due) > 0 && !t.dry {
+				done()
+				err = t.confirm(cmd, text.Sprintf("Expired for more than a minute: %s of pool %s. Their holders lose them for good.\n", some(r.Due), g.pool), "Free them?")
+			}
+			switch {
+			case err != nil || t.dry:
+			case once:
+				r, err = pool.Reap(cmd.Context())
+			default:
+				r, err = lookAgain(cmd.Context(), cmd.ErrOrStderr(), pool)
 			}
 			done()
+			if err == nil && !t.dry {
+				client, table := store.Table()
+				r.Cleared, err = discovery.Sweep(cmd.Context(), discovery.NewTable(client, table), g.pool)
+			}
 			if err != nil {
 				return err
 			}
 			if g.json {
 				return writeJSON(cmd.OutOrStdout(), r)
 			}
-			_, err = fmt.Fprint(cmd.OutOrStdout(), reaped(r))
-			return err
+			return say(cmd.OutOrStdout(), reaped(r))
 		},
 	}
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say which numbers would be freed, and change nothing")
+	t.register(cmd)
+	cmd.Flags().BoolVar(&once, "no-wait", false, "look once and end: a later run frees what is unchanged by then")
 	return cmd
 }
 
-// reaped tells what a run found and did.
-func reaped(r discovery.ReapReport) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d numbers held, %d due, %d freed", r.Held, len(r.Due), len(r.Freed))
-	if len(r.Due) > 0 {
-		fmt.Fprintf(&b, "; due: %v", r.Due)
+// mostLooks bounds the looks of one command: a brake needs three, and an error or
+// another reaper makes it start over.
+const mostLooks = 9
+
+// lookAgain looks at a pool until what the first look found is freed or has come
+// back, and prints what it waits for.
+func lookAgain(ctx context.Context, out io.Writer, pool *leasepool.Pool) (r leasepool.ReapReport, err error) {
+	for range mostLooks {
+		r, err = pool.Reap(ctx)
+		if err != nil || len(r.Freed) > 0 || len(r.Due) == 0 {
+			return r, err
+		}
+		left := time.Until(r.NextLook)
+		switch {
+		case r.NextLook.IsZero(): // a look that did not count
+			left = time.Minute
+			err = say(out, text.Sprintf("%d due; another reaper is at work, or a request had no answer: looking again in %v\n", len(r.Due), left))
+		case r.Braked:
+			err = say(out, text.Sprintf("%d due, so many that their holders may be about to come back: looking again in %v\n", len(r.Due), left.Round(time.Second)))
+		default:
+			err = say(out, text.Sprintf("%d due; looking again in %v and freeing what is unchanged then\n", len(r.Due), left.Round(time.Second)))
+		}
+		if err == nil {
+			err = protocol.Pause(ctx, left)
+		}
+		if err != nil {
+			return r, err
+		}
 	}
-	b.WriteByte('\n')
+	return r, nil
+}
+
+// reaped describes what a run found and did.
+func reaped(r leasepool.ReapReport) text.Safe {
+	var b text.Builder
+	b.Printf("%s held, %d due, %d freed", count(r.Held, "node ID", "node IDs"), len(r.Due), len(r.Freed))
+	if len(r.Due) > 0 {
+		b.Printf("; due: %s", some(r.Due))
+	}
+	b.Printf("\n")
 	if r.Cleared > 0 {
-		fmt.Fprintf(&b, "%d entries of services cleared, whose process is gone\n", r.Cleared)
+		b.Printf("%s of services cleared, whose process is gone\n", count(r.Cleared, "entry", "entries"))
 	}
 	if r.Braked {
-		b.WriteString("very many were due at once; what came back meanwhile was left alone\n")
+		b.Printf("so many were due at once that none was freed: their holders may be about to come back\n")
+	}
+	if !r.NextLook.IsZero() && len(r.Freed) == 0 {
+		b.Printf("a run after %s frees what is unchanged then\n", protocol.Stamp(r.NextLook))
 	}
 	if len(r.Stuck) > 0 {
-		fmt.Fprintf(&b, "stuck, reserved for hours ahead: %v\n", r.Stuck)
+		b.Printf("stuck, reserved for hours ahead: %s\n", some(r.Stuck))
 	}
-	return b.String() + corrupted(r.Corrupt)
+	b.Add(corrupted(r.Corrupt))
+	return b.Safe()
 }

@@ -1,12 +1,20 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
 // What a process that is gone had registered is cleared, as by the function; a
@@ -28,9 +36,9 @@ func TestReapClearsEntries(t *testing.T) {
 	if err := directory.Register(t.Context(), agent, discovery.Service{Name: "orders", Address: here}, discovery.Endpoint{Name: "shard", Address: here}); err != nil {
 		t.Fatal(err)
 	}
-	none := "0 numbers held, 0 due, 0 freed\n"
+	none := "0 node IDs held, 0 due, 0 freed\n"
 	for _, step := range []struct{ args, want string }{
-		{"reap", "1 numbers held, 0 due, 0 freed\n"},
+		{"reap", "1 node ID held, 0 due, 0 freed\n"},
 		{"reap --dry-run", none},
 		{"reap --dry-run --json", `"cleared":0`},
 		{"reap", none + "2 entries of services cleared, whose process is gone\n"},
@@ -44,4 +52,55 @@ func TestReapClearsEntries(t *testing.T) {
 		}
 		_ = agent.Close()
 	}
+}
+
+// The command waits between its looks and prints what it waits for; a brake makes
+// it look three times.
+func TestReapLooksAgain(t *testing.T) {
+	for crashed, want := range map[int][]string{
+		1:  {"1 due; looking again in 40s"},
+		12: {"12 due; looking again in 40s", "12 due, so many that their holders may be about to come back: looking again in 40s"},
+	} {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := leasetest.NewMemory("orders", 20)
+			fixture.Hold(t, s, 19, time.Now(), 10*time.Hour)
+			for n := range crashed {
+				fixture.Hold(t, s, n, time.Now(), 15*time.Second)
+			}
+			fixture.Wait(2 * time.Minute)
+			var out strings.Builder
+			pool := leasepool.Open(s, "orders")
+			pool.Logger = slog.New(slog.DiscardHandler)
+			began := time.Now()
+			r, err := lookAgain(t.Context(), &out, pool)
+			if err != nil || len(r.Freed) != crashed || time.Since(began) != time.Duration(len(want))*40*time.Second {
+				t.Errorf("%+v, %v after %v, want %d freed after %d waits of 40 s", r, err, time.Since(began), crashed, len(want))
+			}
+			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+			for i, line := range want {
+				if len(lines) != len(want) || !strings.HasPrefix(lines[i], line) {
+					t.Fatalf("got %q, want %q", lines, want)
+				}
+			}
+		})
+	}
+}
+
+// It may be interrupted while it waits: nothing is freed, and a later run goes on.
+func TestReapInterrupted(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := leasetest.NewMemory("orders", 20)
+		fixture.Hold(t, s, 19, time.Now(), 10*time.Hour)
+		fixture.Hold(t, s, 1, time.Now(), 15*time.Second)
+		fixture.Wait(2 * time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if r, err := lookAgain(ctx, io.Discard, leasepool.Open(s, "orders")); !errors.Is(err, context.DeadlineExceeded) || len(r.Freed) != 0 {
+			t.Errorf("interrupted: %+v, %v, want nothing freed", r, err)
+		}
+		fixture.Wait(39 * time.Second)
+		if r, err := lookAgain(t.Context(), io.Discard, leasepool.Open(s, "orders")); err != nil || len(r.Freed) != 1 {
+			t.Errorf("%+v, %v, want one freed", r, err)
+		}
+	})
 }

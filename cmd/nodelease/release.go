@@ -1,100 +1,153 @@
 package main
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
+	"context"
+	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // releasedNode is the result of release.
 type releasedNode struct {
-	Released bool       `json:"released"` // false: it was free already
+	Released bool       `json:"released"` // false: it was free already, or a dry run
 	Node     listedNode `json:"node"`
 }
 
 func newRelease(g *globals) *cobra.Command {
 	var version int64
-	var yes bool
+	var task string
+	var t taking
 	cmd := &cobra.Command{
-		Use:   "release NODE --version V",
-		Short: "Take a number from its holder",
-		Long: "Free a number by your word, whether its lease has expired or not, if it still has the version that you saw.\n\n" +
-			"IDs stay unique: what is reserved stays reserved, and the next holder waits for it and begins behind it. But the old holder\n" +
-			"learns of it only at its next renewal. What it does with its number besides IDs is exclusive until then only where the\n" +
-			"version is checked. Expired numbers need no release: claimants take them.",
+		Use:   "release {NODE --version V | --task TEXT}",
+		Short: "Take a node ID from its holder",
+		Long: "Free a node ID by your word, whether its lease has expired or not, if it still has the version that you saw. With --task it\n" +
+			"is the one that this task holds: the whole name, or a part of it that no other holder's has.\n\n" +
+			"IDs stay unique: reserved milliseconds stay reserved, and the next holder waits for them and begins behind them. But the old\n" +
+			"holder learns of it only at its next renewal. What it does with its node ID besides IDs is exclusive until then only where\n" +
+			"the version is checked. Expired node IDs need no release: claimants take them.",
 		Example: "  nodelease inspect 7 --table leases --pool orders      shows the version\n" +
 			"  nodelease release 7 --version 12 --table leases --pool orders\n" +
+			"  nodelease release --task 3f0a1c --table leases --pool orders --dry-run\n" +
 			"  nodelease release 7 --version 12 --yes --json --table leases --pool orders",
-		Args: oneArg("a node ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if !cmd.Flags().Changed("version") {
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case cmd.Flags().Changed("task") && (len(args) > 0 || cmd.Flags().Changed("version")):
+				return usagef("--task %s names the node ID: leave out the argument and --version", task)
+			case cmd.Flags().Changed("task") && task == "":
+				return usagef("--task needs a name, or a part of one")
+			case cmd.Flags().Changed("task"):
+				return nil
+			case len(args) != 1:
+				return usagef("which node ID? Name one with --version, or its holder with --task")
+			case !cmd.Flags().Changed("version"):
 				return usagef("which version? Use --version with the one that nodelease inspect %s shows, so that nobody else's lease is freed", args[0])
+			case version < 0:
+				return usagef("--version %d: use the one that nodelease inspect %s shows; none is negative", version, args[0])
 			}
-			l, err := g.node(cmd.Context(), args[0])
-			if err != nil {
+			return nil
+		},
+		ValidArgsFunction: g.completeNodes(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var l lease.Lease
+			var err error
+			if task != "" {
+				if l, err = g.heldBy(cmd.Context(), task); err != nil {
+					return err
+				}
+				version = l.Version
+			} else if l, err = g.node(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			done := releasedNode{Node: listedNode{Lease: l}}
-			if l.Holder != "" && l.Version == version {
-				if err := confirm(cmd, yes, whatReleaseMeans(l, time.Now())+"Release it?"); err != nil {
-					return err
-				}
-			}
-			if l.Holder != "" || l.Version != version { // what is stale is refused, with who has it
-				store, err := g.store(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if done.Node.Lease, err = leasepool.Open(store, g.pool).ForceRelease(cmd.Context(), l.NodeID, version); err != nil {
-					return err
-				}
-				done.Released = true
-			}
-			now := time.Now()
-			done.Node.State = done.Node.Lease.State(now)
-			if g.json {
-				return writeJSON(cmd.OutOrStdout(), done)
-			}
-			if !done.Released {
-				return say(cmd.OutOrStdout(), fmt.Sprintf("node %d is free already; nothing was done\n", l.NodeID))
-			}
-			return say(cmd.OutOrStdout(), fmt.Sprintf("node %d was released; it can be claimed when what was reserved has passed: %s\n", l.NodeID, moment(done.Node.ReservedUntil, now)))
+			return release1(cmd, g, l, version, t)
 		},
 	}
 	cmd.Flags().Int64Var(&version, "version", 0, "the `version` of the lease that you mean")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().StringVar(&task, "task", "", "release what the task with this `name`, or a part of it, holds")
+	t.register(cmd)
 	return cmd
 }
 
-// whatReleaseMeans says whose number it is and what a release does to it.
-func whatReleaseMeans(l lease.Lease, now time.Time) string {
-	return inspected(l, now) +
-		fmt.Sprintf("IDs stay unique: the next holder begins behind %s.\n", moment(l.ReservedUntil, now)) +
-		fmt.Sprintf("Until its next renewal %s still believes that it holds the number: anything but IDs is exclusive only where version %d is checked.\n", l.Task, l.Version)
+// release1 frees l, if it has the version, after it has shown what that means.
+func release1(cmd *cobra.Command, g *globals, l lease.Lease, version int64, t taking) error {
+	done := releasedNode{Node: listedNode{Lease: l}}
+	meant := l.Holder != "" && l.Version == version
+	means := whatReleaseMeans(cmd.ErrOrStderr(), l, time.Now())
+	switch {
+	case t.dry && meant && !g.json:
+		return say(cmd.OutOrStdout(), text.Sprintf("%sA dry run: nothing was done.\n", whatReleaseMeans(cmd.OutOrStdout(), l, time.Now())))
+	case meant && !t.dry:
+		if err := t.confirm(cmd, means, "Release it?"); err != nil {
+			return err
+		}
+	}
+	if !t.dry && l.Holder != "" || l.Version != version { // a stale version is refused, with who has it
+		store, err := g.store(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if done.Node.Lease, err = leasepool.Open(store, g.pool).ForceRelease(cmd.Context(), l.NodeID, version); err != nil {
+			return err
+		}
+		done.Released = true
+	}
+	now := time.Now()
+	done.Node.State = done.Node.Lease.State(now)
+	if g.json {
+		return writeJSON(cmd.OutOrStdout(), done)
+	}
+	if !done.Released {
+		return say(cmd.OutOrStdout(), text.Sprintf("node %d is free already; nothing was done\n", l.NodeID))
+	}
+	return say(cmd.OutOrStdout(), text.Sprintf("node %d was released; it can be claimed when what was reserved has passed: %s\n", l.NodeID, moment(done.Node.ReservedUntil, now)))
 }
 
-// confirm asks on stderr, unless the user has said yes already.
-func confirm(cmd *cobra.Command, yes bool, question string) error {
-	if yes {
-		return nil
-	}
-	if err := say(cmd.ErrOrStderr(), question+" [y/N] "); err != nil {
-		return err
-	}
-	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+// heldBy finds the one lease whose task has this name, or else the one whose
+// task's name contains it.
+func (g *globals) heldBy(ctx context.Context, task string) (lease.Lease, error) {
+	pool, item, err := g.open(ctx)
 	if err != nil {
-		fmt.Fprintln(cmd.ErrOrStderr())
+		return lease.Lease{}, err
 	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
+	all, err := look(ctx, pool, item)
+	if err != nil {
+		return lease.Lease{}, err
 	}
-	return errors.New("not confirmed, nothing was done: answer y, or use --yes")
+	var exact, similar []lease.Lease
+	for _, n := range all.Nodes {
+		switch {
+		case n.Holder == "":
+		case n.Task == task:
+			exact = append(exact, n.Lease)
+		case strings.Contains(n.Task, task):
+			similar = append(similar, n.Lease)
+		}
+	}
+	found := exact
+	if len(found) == 0 {
+		found = similar
+	}
+	switch len(found) {
+	case 0:
+		return lease.Lease{}, usagef("--task %s: no holder in pool %s has that in its name; nodelease list --state held shows them", text.Line(task), g.pool)
+	case 1:
+		return found[0], nil
+	}
+	ids := make([]int, len(found))
+	for i, l := range found {
+		ids[i] = l.NodeID
+	}
+	return lease.Lease{}, usagef("--task %s: %d holders have that in their names, of %s; name one node ID and its --version", text.Line(task), len(found), some(ids))
+}
+
+// whatReleaseMeans describes whose node ID it is and what a release does to it.
+func whatReleaseMeans(out io.Writer, l lease.Lease, now time.Time) text.Safe {
+	return text.Sprintf("%s%s\n%s\n", inspected(out, l, now),
+		text.Sprintf("IDs stay unique: the next holder begins behind %s.", moment(l.ReservedUntil, now)),
+		folded(out, text.Sprintf("Until its next renewal %s still believes that it holds the node ID: anything but IDs is exclusive only where version %d is checked.", text.Quote(l.Task), l.Version), 2))
 }

@@ -1,25 +1,25 @@
 package main
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 func newResize(g *globals) *cobra.Command {
 	s := sizes{}
+	var t taking
 	cmd := &cobra.Command{
 		Use:   "resize",
-		Short: "Change how many numbers a pool has",
-		Long: "Change how many numbers a pool has. Growing takes retired numbers back into use and makes the missing ones. Shrinking\n" +
-			"retires the highest: their holders may finish, nobody else may claim them, and nothing is deleted.\n" +
+		Short: "Change how many node IDs a pool has",
+		Long: "Change how many node IDs a pool has. Growing takes retired ones back into use and makes the missing ones. Shrinking\n" +
+			"retires the highest, after it has asked: their holders may finish, nobody else may claim them, and nothing is deleted.\n" +
 			"It may be run again: it goes on where it stopped. Where a stack declares the size, change it there as well.",
-		Example: "  nodelease resize --table leases --pool orders --size 2048",
+		Example: "  nodelease resize --table leases --pool orders --size 2048\n  nodelease resize --table leases --pool orders --size 512 --dry-run",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("size") {
@@ -33,12 +33,29 @@ func newResize(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !cmd.Flags().Changed("reserved-low") {
-				spec.ReservedLow = item.ReservedLow
+			if !cmd.Flags().Changed("exclude-below") {
+				spec.ExcludeBelow = item.ExcludeBelow
 			}
 			spec.Narrow = narrow(item)
-			if spec.ReservedLow >= spec.Size {
-				return usagef("--size %d: the lowest %d numbers of the pool are reserved; use a larger size", spec.Size, spec.ReservedLow)
+			if spec.ExcludeBelow >= spec.Size {
+				return usagef("--size %d: the lowest %d numbers of the pool are reserved; use a larger size", spec.Size, spec.ExcludeBelow)
+			}
+			if t.dry || spec.Size < item.Size {
+				l, err := look(cmd.Context(), pool, item)
+				if err != nil {
+					return err
+				}
+				would := l.resized(spec.Size)
+				if t.dry && g.json {
+					return writeJSON(cmd.OutOrStdout(), would)
+				}
+				means := whatResizeMeans(item, would)
+				if t.dry {
+					return say(cmd.OutOrStdout(), text.Sprintf("%sA dry run: nothing was done.\n", means))
+				}
+				if err := t.confirm(cmd, means, "Resize it?"); err != nil {
+					return err
+				}
 			}
 			done := progressOn(cmd.ErrOrStderr(), pool, "resizing")
 			c, err := pool.Resize(cmd.Context(), spec)
@@ -52,29 +69,65 @@ func newResize(g *globals) *cobra.Command {
 			return say(cmd.OutOrStdout(), resized(item, c))
 		},
 	}
-	s.flags(cmd, "how many numbers the pool has from now on, 1 to 65536")
-	cmd.Flags().Lookup("reserved-low").Hidden = true // it cannot be changed
+	s.flags(cmd, "how many node IDs the pool has from now on, 1 to 65536")
+	cmd.Flags().Lookup("exclude-below").Hidden = true // it cannot be changed
+	t.register(cmd)
 	return cmd
 }
 
-// narrow tells whether the width of the pool's node IDs follows what is in use.
+// resized is what a resize would do, as far as this look shows.
+func (l *listed) resized(size int) leasepool.Changes {
+	c := leasepool.Changes{Pool: l.Pool, Corrupt: l.Corrupt}
+	c.Pool.Size = size
+	there := 0
+	for _, n := range l.Nodes {
+		switch {
+		case n.NodeID >= size && !n.Retired:
+			c.Retired++
+		case n.NodeID < size && n.Retired:
+			c.Restored++
+		}
+		if n.NodeID >= size && n.Holder != "" {
+			c.Finishing++
+		}
+		if n.NodeID < size && n.NodeID >= l.Pool.ExcludeBelow {
+			there++
+		}
+	}
+	c.Seeded = max(0, c.Pool.Limit()-l.Pool.ExcludeBelow-there-len(l.Corrupt))
+	return c
+}
+
+// whatResizeMeans describes what a resize would do.
+func whatResizeMeans(before leasepool.Item, c leasepool.Changes) text.Safe {
+	var b text.Builder
+	b.Printf("Pool %s would have node IDs below %d, now below %d: %d to make, %d to take back into use, %d to retire.\n",
+		c.Pool.Pool, c.Pool.Size, before.Size, c.Seeded, c.Restored, c.Retired)
+	if c.Finishing > 0 {
+		b.Printf("%s\n", bad.of("Retired and still held: %d. Their holders may finish, and get another node ID when they start again.", c.Finishing))
+	}
+	return b.Safe()
+}
+
+// narrow reports whether the width of the pool's node IDs follows what is in use.
 func narrow(p leasepool.Item) bool { return len(p.Eras) > 0 }
 
-// resized tells what a resize did.
-func resized(before leasepool.Item, c leasepool.Changes) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "pool %s has %d numbers now, before %d: %d made, %d back in use, %d retired\n", c.Pool.Pool, c.Pool.Size, before.Size, c.Seeded, c.Restored, c.Retired)
+// resized describes what a resize did.
+func resized(before leasepool.Item, c leasepool.Changes) text.Safe {
+	var b text.Builder
+	b.Printf("pool %s has %d numbers now, before %d: %d made, %d back in use, %d retired\n", c.Pool.Pool, c.Pool.Size, before.Size, c.Seeded, c.Restored, c.Retired)
 	if c.Finishing > 0 {
-		fmt.Fprintf(&b, "%d retired numbers are still held; their holders may finish, and get another number when they start again\n", c.Finishing)
+		b.Printf("%s retired and still held; their holders may finish, and get another node ID when they start again\n", count(c.Finishing, "node ID is", "node IDs are"))
 	}
-	return b.String() + corrupted(c.Corrupt)
+	b.Add(corrupted(c.Corrupt))
+	return b.Safe()
 }
 
 // corrupted names the items that were left alone.
-func corrupted(c leasepool.Corrupt) string {
-	var b strings.Builder
+func corrupted(c leasepool.Corrupt) text.Safe {
+	var b text.Builder
 	for _, n := range slices.Sorted(maps.Keys(c)) {
-		fmt.Fprintf(&b, "node %d is corrupt and was left alone: %s\n", n, c[n])
+		b.Printf("node %d is corrupt and was left alone: %s\n", n, c[n])
 	}
-	return b.String()
+	return b.Safe()
 }

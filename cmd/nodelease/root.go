@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"strconv"
+	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/spf13/cobra"
 
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -19,24 +19,30 @@ import (
 type globals struct {
 	table, pool, endpoint string
 	json                  bool
+	timeout               time.Duration
+	answers               answers
 }
 
-func newRoot() *cobra.Command {
-	g := &globals{}
+func newRoot() *cobra.Command { return newRootWith(&globals{}) }
+
+func newRootWith(g *globals) *cobra.Command {
 	var root *cobra.Command
 	root = &cobra.Command{
 		Use:   "nodelease",
 		Short: "Small unique numbers for stateless processes, leased from DynamoDB",
 		Long: "nodelease leases small unique numbers (node IDs) to stateless processes from a DynamoDB table.\n" +
 			"To see it at work on this machine, without AWS: nodelease demo\n\n" +
-			"Exit codes: 0 ok, 1 error, 2 usage, 3 pool exhausted, 4 lease lost.",
+			"No command waits forever: without an answer for 10 seconds it gives up.\n" +
+			"Exit codes: 0 done, 1 other error (doctor: a problem), 2 usage, 3 pool exhausted, 4 pool not seeded, 5 no access, 6 no answer,\n" +
+			"7 lease lost; exec: its program's own, 110 + these for its own failures, 126 and 127 as shells.",
+		Version:       thisBuild().text(),
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
 		Example: "  nodelease demo                                   a fleet on this machine, no AWS account\n" +
-			"  nodelease doctor --table leases --pool orders    what is wrong, and the command that mends it\n" +
+			"  nodelease doctor --table leases --pool orders    what is wrong, and the command that fixes it\n" +
 			"  nodelease list --table leases --pool orders      who holds which number\n" +
 			"  nodelease id 249733066275188748                  take an ID apart",
-		SuggestionsMinimumDistance: 2,
+		DisableSuggestions: true, // noCommand has them
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return noCommand(root, "command", args[0])
@@ -44,30 +50,59 @@ func newRoot() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if g.timeout < 0 {
+				return usagef("--timeout %v: use 0, which is no limit of the whole, or more", g.timeout)
+			}
+			cmd.SetContext(g.answers.begin(cmd.Context(), g.timeout))
+			return nil
+		},
 	}
+	root.SetVersionTemplate("{{.Version}}")
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetFlagErrorFunc(flagError)
 	f := root.PersistentFlags()
 	f.StringVar(&g.table, "table", os.Getenv("NODELEASE_TABLE"), "DynamoDB `table` (or $NODELEASE_TABLE)")
 	f.StringVar(&g.pool, "pool", os.Getenv("NODELEASE_POOL"), "`pool` of numbers in the table (or $NODELEASE_POOL)")
 	f.StringVar(&g.endpoint, "endpoint", "", "DynamoDB `URL`; one on 127.0.0.1 needs no Region and no credentials")
 	f.BoolVar(&g.json, "json", false, "print the result as one line of JSON")
+	f.DurationVar(&g.timeout, "timeout", 0, "give up after this `duration`; what runs on is bounded until it is ready (default: after 10s without an answer)")
+	completeFunc(root, "pool", g.completePools)
+	completeFunc(root, "table", cobra.NoFileCompletions)
+	completeFunc(root, "endpoint", cobra.NoFileCompletions)
 	root.AddCommand(newDemo(g), newDemoTask(), newDynamoDB(g),
-		newList(g), newInspect(g), newWatch(g), newStats(g), newRelease(g), newSeed(g), newResize(g), newRaise(g), newReap(g), newID(g), newDoctor(g), newUI(g), newVersion(g))
+		newInit(g), newPools(g), newList(g), newInspect(g), newWatch(g), newStats(g), newRelease(g), newSeed(g), newResize(g), newSetLayout(g), newRaise(g), newReap(g), newServices(g), newResolve(g), newID(g), newDoctor(g), newUI(g), newVersion(g))
 	root.AddCommand(newExec(g), newExecGuardian(), newServe(g))
 	strictHelp(root)
 	return root
 }
 
-// check tells whether the flags name a table and a pool.
-func (g *globals) check() error {
-	switch {
-	case g.table == "":
+// checkTable reports what is wrong with the flags that lead to a table.
+func (g *globals) checkTable() error {
+	if g.table == "" {
 		return usagef("which table? Use --table, or set NODELEASE_TABLE")
-	case g.pool == "":
-		return usagef("which pool? Use --pool, or set NODELEASE_POOL")
 	}
-	if u, err := url.Parse(g.endpoint); g.endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		return usagef("--endpoint %s: use a URL such as http://127.0.0.1:8000", g.endpoint)
+	for _, from := range []struct{ name, url string }{
+		{"--endpoint", g.endpoint}, {"AWS_ENDPOINT_URL_DYNAMODB", os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")}, {"AWS_ENDPOINT_URL", os.Getenv("AWS_ENDPOINT_URL")},
+	} {
+		if from.url == "" {
+			continue
+		}
+		if u, err := url.Parse(from.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return usagef("%s %s: use a URL such as http://127.0.0.1:8000", from.name, redacted(from.url))
+		}
+		break // the others are not asked
+	}
+	return nil
+}
+
+// check reports what is wrong with the flags that lead to a pool.
+func (g *globals) check() error {
+	if err := g.checkTable(); err != nil {
+		return err
+	}
+	if g.pool == "" {
+		return usagef("which pool? Use --pool, or set NODELEASE_POOL")
 	}
 	if err := leasepool.CheckName(g.pool); err != nil {
 		return &usageError{err}
@@ -75,17 +110,29 @@ func (g *globals) check() error {
 	return nil
 }
 
-// store gives the table that the flags name.
+// client makes a client whose requests are watched.
+func (g *globals) client(ctx context.Context) (*dynamodb.Client, error) {
+	client, err := lease.OpenClient(ctx, g.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return g.answers.on(client), nil
+}
+
+// store opens the table that the flags name.
 func (g *globals) store(ctx context.Context) (*lease.DynamoDB, error) {
 	if err := g.check(); err != nil {
 		return nil, err
 	}
-	return lease.Open(ctx, g.table, g.endpoint)
+	client, err := g.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return lease.NewDynamoDB(client, g.table), nil
 }
 
-// open gives the pool that the flags name, and its item. The pool's verbs go on
-// through throttles and outages, so that a table which cannot be reached at all
-// is told here, at once.
+// open returns the pool that the flags name, and its item. The pool's verbs retry
+// through throttles and outages, so an unreachable table must fail here, at once.
 func (g *globals) open(ctx context.Context) (*leasepool.Pool, leasepool.Item, error) {
 	store, err := g.store(ctx)
 	if err != nil {
@@ -114,19 +161,20 @@ func (g *globals) node(ctx context.Context, arg string) (lease.Lease, error) {
 		return lease.Lease{}, err
 	}
 	if l == nil {
-		return lease.Lease{}, fmt.Errorf("pool %s has no node %d: its %d numbers are %d to %d", g.pool, n, item.Size-item.ReservedLow, item.ReservedLow, item.Size-1)
+		return lease.Lease{}, fmt.Errorf("pool %s has no node %d: its %s are %d to %d", g.pool, n, count(item.Size-item.ExcludeBelow, "node ID", "node IDs"), item.ExcludeBelow, item.Size-1)
 	}
 	return *l, nil
 }
 
-// again is a command for the same table and pool, to be copied.
+// again is a command for the same table and pool, to be copied. The words are the
+// program's own.
 func (g *globals) again(words string) string {
-	s := "nodelease " + words + " --table " + g.table + " --pool " + g.pool
+	s := "nodelease " + words + " --table " + shellWord(g.table)
+	if g.pool != "" {
+		s += " --pool " + shellWord(g.pool)
+	}
 	if g.endpoint != "" {
-		s += " --endpoint " + g.endpoint
+		s += " --endpoint " + shellWord(redacted(g.endpoint))
 	}
 	return s
 }
-
-// writeJSON prints the result of a command as one line.
-func writeJSON(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }

@@ -2,11 +2,11 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -15,13 +15,14 @@ import (
 type sizes struct {
 	size, low int
 	floor     string
+	layout    string
 	narrow    bool
 }
 
 func (s *sizes) flags(cmd *cobra.Command, size string) {
 	f := cmd.Flags()
-	f.IntVar(&s.low, "reserved-low", 0, "how many of the lowest numbers are never leased, for what is not managed; it stays so")
-	f.StringVar(&s.floor, "floor", "", "no ID with a new number is from before this `time`: where numbers were fixed by hand until then (default: now)")
+	f.IntVar(&s.low, "exclude-below", 0, "how many of the lowest numbers are never leased, for what is not managed; it stays so")
+	f.StringVar(&s.floor, "floor", "", "no ID with a new node ID is from before this `time`, now or later: where node IDs were fixed by hand until then (default: now)")
 	f.IntVar(&s.size, "size", 0, size)
 }
 
@@ -30,11 +31,16 @@ func (s *sizes) spec() (spec leasepool.Spec, err error) {
 	case s.size < 1 || s.size > leasepool.MaxSize:
 		return spec, usagef("--size %d: use 1 to %d, the numbers of 16 bits", s.size, leasepool.MaxSize)
 	case s.low < 0 || s.low >= s.size:
-		return spec, usagef("--reserved-low %d: use 0 to %d", s.low, s.size-1)
+		return spec, usagef("--exclude-below %d: use 0 to %d", s.low, s.size-1)
 	}
-	spec = leasepool.Spec{Size: s.size, ReservedLow: s.low, Narrow: s.narrow}
+	spec = leasepool.Spec{Size: s.size, ExcludeBelow: s.low, Narrow: s.narrow}
+	if s.layout != "" {
+		if spec.Layout, err = parseLayout(s.layout); err != nil {
+			return spec, err
+		}
+	}
 	if s.floor != "" {
-		spec.Floor, err = parseTime("--floor", s.floor, time.Now())
+		spec.Floor, err = parseFuture("--floor", s.floor, time.Now())
 	}
 	return spec, err
 }
@@ -47,7 +53,8 @@ func newSeed(g *globals) *cobra.Command {
 		Long: "Make a pool and its numbers 0 to size-1, where they do not exist. It may be run again, and by several at once;\n" +
 			"what exists is never changed.",
 		Example: "  nodelease seed --table leases --pool orders --size 1024\n" +
-			"  nodelease seed --table leases --pool orders --size 1024 --reserved-low 32    0 to 31 stay hand-made\n" +
+			"  nodelease seed --table leases --pool orders --size 1024 --exclude-below 32    0 to 31 stay hand-made\n" +
+			"  nodelease seed --table leases --pool orders --size 4096 --layout wide16\n" +
 			"  nodelease seed --table leases --pool orders --size 1024 --floor 2026-12-01T00:00:00Z",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,11 +75,13 @@ func newSeed(g *globals) *cobra.Command {
 			if g.json {
 				return writeJSON(cmd.OutOrStdout(), c)
 			}
-			return say(cmd.OutOrStdout(), fmt.Sprintf("pool %s has %d numbers; %d of them were made now\n", g.pool, c.Pool.Size-c.Pool.ReservedLow, c.Seeded)+corrupted(c.Corrupt))
+			return say(cmd.OutOrStdout(), text.Sprintf("pool %s has %d numbers; %d of them were made now\n%s", g.pool, c.Pool.Size-c.Pool.ExcludeBelow, c.Seeded, corrupted(c.Corrupt)))
 		},
 	}
 	s.flags(cmd, "how many numbers the pool has, 1 to 65536")
 	cmd.Flags().Lookup("size").DefValue, s.size = "1024", 1024
+	cmd.Flags().StringVar(&s.layout, "layout", "", "`layout` of all IDs of the pool: a name or T/N/S, as in nodelease id --help (default: that of the first program that makes IDs)")
+	complete(cmd, "layout", leasepool.LayoutNames()...)
 	cmd.Flags().BoolVar(&s.narrow, "narrow", false, "node IDs get only the bits that the numbers in use need, and IDs the others; it stays so")
 	return cmd
 }

@@ -3,17 +3,17 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"net"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodelease/nodelease/internal/sidecar"
+	"github.com/nodelease/nodelease/internal/app/sidecar"
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -37,18 +37,22 @@ func newServe(g *globals) *cobra.Command {
 			"  GET  /v1/lease     its lease, and for how much longer it may be relied on\n" +
 			"  POST /v1/ids?n=N   N IDs, 1 to 10,000; Accept: application/json, text/plain or application/octet-stream\n" +
 			"  GET  /livez        200 while the process should live on, also through an outage of DynamoDB\n" +
-			"  GET  /readyz       200 while the number may be relied on\n" +
+			"  GET  /readyz       200 while an ID can be made; ?need=lease: while the node ID may be relied on\n" +
 			"  GET  /metrics      for Prometheus\n\n" +
 			"There is no access control: who can connect can take IDs. On SIGTERM it answers what was asked and gives the number\n" +
-			"back last. When the lease is lost it ends with exit code 4, to be started again.\n\nLayouts of the IDs:\n" + describeLayouts(),
+			"back last. When the lease is lost it ends with exit code 7, to be started again.\n\nLayouts of the IDs:\n" + describeLayouts(),
 		Example: "  nodelease serve --table leases --pool orders\n" +
 			"  nodelease serve --table leases --pool orders --listen unix:/run/nodelease/sidecar.sock\n" +
 			"  curl -X POST 'http://127.0.0.1:7373/v1/ids?n=3'",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := parseLayout(layout)
-			if err != nil {
-				return err
+			var opts []snowflake.Option
+			if layout != "" {
+				l, err := parseLayout(layout)
+				if err != nil {
+					return err
+				}
+				opts = append(opts, snowflake.WithLayout(l))
 			}
 			m, err := strconv.ParseUint(mode, 8, 9)
 			if err != nil {
@@ -66,33 +70,36 @@ func newServe(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runServe(cmd, g, cfg, l, listener)
+			return runServe(cmd, g, cfg, opts, listener)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:7373", "`address` on this machine, host:port or unix:path; port 0 takes a free one")
 	f.BoolVar(&remote, "allow-remote", false, "allow a --listen address that others can reach")
 	f.StringVar(&mode, "socket-mode", "0660", "who may connect to a Unix socket, as `permissions` of the file")
-	f.StringVar(&layout, "layout", "default", "`layout` of the IDs: a name or T/N/S, see above; the same for all that share a pool")
+	f.StringVar(&layout, "layout", "", "`layout` of the IDs: a name or T/N/S, see above (default: the pool's; default for the first that makes IDs of a pool)")
 	t.register(f)
-	complete(cmd, "layout", layoutNames...)
+	complete(cmd, "layout", leasepool.LayoutNames()...)
 	return cmd
 }
 
 // runServe leases a number and answers until a signal comes or the lease is lost.
-func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, layout snowflake.Layout, listener net.Listener) error {
+func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, opts []snowflake.Option, listener net.Listener) error {
 	defer listener.Close()
 	metrics, err := sidecar.NewMetrics()
 	if err != nil {
 		return err
 	}
-	slog.SetDefault(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
-	cfg.Logger, cfg.OnEvent = slog.Default(), metrics.Event
+	log := newLog(cmd.ErrOrStderr(), slog.LevelInfo)
+	slog.SetDefault(slog.New(log))
+	cfg.Logger = slog.Default()
+	cfg.OnEvent = func(e lease.Event) { log.heard(e.Kind); metrics.Event(e) }
 	agent, err := lease.Start(cmd.Context(), cfg)
 	if err != nil {
 		return err
 	}
-	ids, err := snowflake.New(agent, snowflake.WithLayout(layout))
+	g.answers.ready()
+	ids, err := snowflake.New(agent, opts...)
 	if err == nil {
 		err = metrics.Observe(agent)
 	}
@@ -107,7 +114,7 @@ func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, layout snowflake
 	if g.json {
 		err = writeJSON(cmd.OutOrStdout(), said)
 	} else {
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "serving node %d of pool %s on %s; stop it with Ctrl-C\n", said.NodeID, said.Pool, said.Listen)
+		err = say(cmd.OutOrStdout(), text.Sprintf("serving node %d of pool %s on %s; stop it with Ctrl-C\n", said.NodeID, said.Pool, said.Listen))
 	}
 	if err != nil {
 		return errors.Join(err, agent.Close())
@@ -136,27 +143,11 @@ func urlOf(a net.Addr) string {
 	return "http://" + a.String()
 }
 
-// parseLayout reads the name of a layout, or its bits.
+// parseLayout reads the value of a --layout flag.
 func parseLayout(text string) (snowflake.Layout, error) {
-	if named := layouts[text]; named != nil {
-		return named(), nil
-	}
-	bits := strings.Split(text, "/")
-	if len(bits) != 3 {
-		return snowflake.Layout{}, usagef("--layout %s: use %s, or bits such as 40/3/10", text, strings.Join(layoutNames, ", "))
-	}
-	var width [3]uint8
-	for i := range bits {
-		n, err := strconv.ParseUint(bits[i], 10, 8)
-		if err != nil {
-			return snowflake.Layout{}, usagef("--layout %s: %q is no number of bits", text, bits[i])
-		}
-		width[i] = uint8(n)
-	}
-	l := snowflake.Default()
-	l.TimeBits, l.NodeBits, l.SequenceBits = width[0], width[1], width[2]
-	if err := l.Validate(); err != nil {
-		return l, &usageError{err}
+	l, err := leasepool.ParseLayout(text)
+	if err != nil {
+		return l, usagef("--%w", err)
 	}
 	return l, nil
 }

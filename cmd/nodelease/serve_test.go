@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
 // serveOn is serve on a fresh pool of four numbers, and where it listens.
@@ -81,10 +81,10 @@ func TestServeUsage(t *testing.T) {
 		"--listen unix:@abstract":  "give the path of a file",
 		"--listen unix:" + file:    "there is a file that is not a socket",
 		"--layout 41/10":           "or bits such as 40/3/10",
-		"--layout 41/10/x":         `"x" is no number of bits`,
+		"--layout 41/10/x":         `"x" is not a number of bits`,
 		"--layout 41/10/13":        "an ID has 63",
 		"--socket-mode 888":        "use permissions such as 0660",
-		"--listen 127.0.0.1:0":     "pool not seeded",
+		"--listen 127.0.0.1:0":     "is not seeded",
 		"surplus":                  "takes no arguments",
 	} {
 		code, stdout, stderr := call(append(append([]string{"serve"}, flags...), strings.Fields(args)...)...)
@@ -189,7 +189,7 @@ func TestServeLost(t *testing.T) {
 	if code != 0 {
 		t.Fatal(stderr)
 	}
-	if _, code := p.end(t); code != 4 || !strings.Contains(p.stderr.String(), "lost") {
+	if _, code := p.end(t); code != 7 || !strings.Contains(p.stderr.String(), "lost") {
 		t.Errorf("exit code %d, %s", code, p.stderr)
 	}
 }

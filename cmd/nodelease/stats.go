@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -34,7 +36,7 @@ func newStats(g *globals) *cobra.Command {
 			if g.json {
 				return writeJSON(cmd.OutOrStdout(), s)
 			}
-			return say(cmd.OutOrStdout(), counted(g, s))
+			return say(cmd.OutOrStdout(), counted(cmd.OutOrStdout(), g, s))
 		},
 	}
 }
@@ -42,10 +44,10 @@ func newStats(g *globals) *cobra.Command {
 // nearlyFull is the utilization, in percent, from which a pool wants to be larger.
 const nearlyFull = 80
 
-// counted tells the counts of a pool.
-func counted(g *globals, s leasepool.Stats) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "pool %s: %s of %d numbers held\n%s\n", bold.Render(s.Pool.Pool), bold.Render(fmt.Sprintf("%.1f %%", s.Utilization)), s.Capacity, bar(s, 50))
+// counted describes the counts of a pool, as they are shown on out.
+func counted(out io.Writer, g *globals, s leasepool.Stats) text.Safe {
+	var b text.Builder
+	b.Printf("pool %s: %s of %s held\n%s\n", bold.of("%s", s.Pool.Pool), bold.of("%.1f %%", s.Utilization), count(s.Capacity, "node ID", "node IDs"), bar(s, 50))
 	for _, c := range []struct {
 		state lease.State
 		n     int
@@ -57,21 +59,21 @@ func counted(g *globals, s leasepool.Stats) string {
 		{lease.Cooling, s.Cooling, "nobody's, until what was reserved has passed"},
 		{lease.Retired, s.Retired, "out of use"},
 	} {
-		fmt.Fprintf(&b, "  %s %6d  %s\n", stateStyle(c.state).Render(fmt.Sprintf("%-8s", c.state)), c.n, faint.Render(c.means))
+		b.Printf("  %s %6d  %s\n", stateInk(c.state).of("%-8s", c.state), c.n, faint.of("%s", c.means))
 	}
 	for _, n := range slices.Sorted(maps.Keys(s.Corrupt)) {
-		fmt.Fprintf(&b, "  %s\n", bad.Render(fmt.Sprintf("node %d is corrupt: %s", n, s.Corrupt[n])))
+		b.Printf("%s\n", folded(out, bad.of("  node %d is corrupt: %s", n, s.Corrupt[n]), 4))
 	}
 	if s.Utilization >= nearlyFull && s.Pool.Size < leasepool.MaxSize {
-		fmt.Fprintf(&b, "To make it larger: %s\n", g.again(fmt.Sprintf("resize --size %d", min(2*s.Pool.Size, leasepool.MaxSize))))
+		b.Printf("To make it larger: %s\n", command(g.again(fmt.Sprintf("resize --size %d", min(2*s.Pool.Size, leasepool.MaxSize)))))
 	}
-	return b.String()
+	return b.Safe()
 }
 
 // bar draws the shares of the states of what can be leased; the rest is free.
-func bar(s leasepool.Stats, cells int) string {
+func bar(s leasepool.Stats, cells int) text.Safe {
 	share := func(n int) int { return cells * n / max(s.Capacity, 1) }
 	held, expired, cooling := share(s.Held), share(s.Expired), share(s.Cooling)
-	return good.Render(strings.Repeat("█", held)) + warn.Render(strings.Repeat("▒", expired)) +
-		faint.Render(strings.Repeat("░", cooling)+strings.Repeat("·", max(0, cells-held-expired-cooling)))
+	rest := strings.Repeat("░", cooling) + strings.Repeat("·", max(0, cells-held-expired-cooling))
+	return text.Sprintf("%s%s%s", good.of("%s", strings.Repeat("█", held)), warn.of("%s", strings.Repeat("▒", expired)), faint.of("%s", rest))
 }

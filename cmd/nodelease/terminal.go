@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/term"
 
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -19,15 +20,24 @@ import (
 // The colours are the terminal's own sixteen, which its user has chosen to be
 // readable; every colour stands beside a word.
 var (
-	bold  = lipgloss.NewStyle().Bold(true)
-	faint = lipgloss.NewStyle().Foreground(lipgloss.BrightBlack)
-	good  = lipgloss.NewStyle().Foreground(lipgloss.Green)
-	warn  = lipgloss.NewStyle().Foreground(lipgloss.Yellow)
-	bad   = lipgloss.NewStyle().Foreground(lipgloss.Red)
+	none  = ink{lipgloss.NewStyle()}
+	bold  = ink{lipgloss.NewStyle().Bold(true)}
+	faint = ink{lipgloss.NewStyle().Foreground(lipgloss.BrightBlack)}
+	good  = ink{lipgloss.NewStyle().Foreground(lipgloss.Green)}
+	warn  = ink{lipgloss.NewStyle().Foreground(lipgloss.Yellow)}
+	bad   = ink{lipgloss.NewStyle().Foreground(lipgloss.Red)}
 )
 
-// stateStyle is the colour of a state.
-func stateStyle(s lease.State) lipgloss.Style {
+// ink is a colour for text that may be shown.
+type ink struct{ style lipgloss.Style }
+
+// of formats as [text.Sprintf] does, in the ink's colour.
+func (i ink) of(format string, args ...any) text.Safe {
+	return text.Trusted(i.style.Render(text.Sprintf(format, args...).String()))
+}
+
+// stateInk is the colour of a state.
+func stateInk(s lease.State) ink {
 	switch s {
 	case lease.Held:
 		return good
@@ -38,10 +48,27 @@ func stateStyle(s lease.State) lipgloss.Style {
 }
 
 // say prints text that may have colours: they are left out where out is no
-// terminal, and where NO_COLOR is set.
-func say(out io.Writer, text string) error {
-	_, err := lipgloss.Fprint(out, text)
+// terminal, and where NO_COLOR is set. It and writeJSON are the only ways out of
+// this program; the type of what they take has passed the gate.
+func say(out io.Writer, s text.Safe) error {
+	_, err := lipgloss.Fprint(out, s.String())
 	return err
+}
+
+// writeJSON prints the result of a command as one line.
+func writeJSON(w io.Writer, v any) error { return text.WriteJSON(w, v) }
+
+// folded breaks a line that is longer than the terminal, and sets what follows in by
+// so many cells: a value that is long enough cannot begin a line of its own.
+func folded(out io.Writer, line text.Safe, indent int) text.Safe {
+	width := widthOf(out)
+	if width == 0 || lipgloss.Width(line.String()) <= width {
+		return line
+	}
+	indent = min(indent, width/2)
+	first, rest := ansi.Truncate(line.String(), width, ""), ansi.TruncateLeft(line.String(), width, "")
+	rest = ansi.Hardwrap(rest, width-indent, true)
+	return text.Trusted(first + "\n" + strings.Repeat(" ", indent) + strings.ReplaceAll(rest, "\n", "\n"+strings.Repeat(" ", indent)))
 }
 
 // widthOf is how many cells a line has; 0 where nobody looks at it, and lines
@@ -61,12 +88,17 @@ func widthOf(out io.Writer) int {
 type sheet struct {
 	headers []string
 	rows    [][]string
-	long    int                                  // the column that is cut, at its beginning, where a line is too long
-	style   func(row, column int) lipgloss.Style // nil: none
+	long    int                       // the column that is cut, at its beginning, where a line is too long
+	ink     func(row, column int) ink // nil: none
 }
 
-// text fits the sheet into width cells; 0 is any width.
-func (s sheet) text(width int) string {
+// text fits the sheet into width cells; 0 is any width. Every cell passes the gate.
+func (s sheet) text(width int) text.Safe {
+	for _, row := range s.rows {
+		for column, cell := range row {
+			row[column] = text.Line(cell)
+		}
+	}
 	if width > 0 {
 		s.fit(width)
 	}
@@ -76,9 +108,9 @@ func (s sheet) text(width int) string {
 			style := lipgloss.NewStyle()
 			switch {
 			case row == table.HeaderRow:
-				style = bold
-			case s.style != nil:
-				style = s.style(row, column)
+				style = bold.style
+			case s.ink != nil:
+				style = s.ink(row, column).style
 			}
 			if column < len(s.headers)-1 {
 				style = style.PaddingRight(2)
@@ -93,7 +125,7 @@ func (s sheet) text(width int) string {
 		}
 		b.WriteString(line + "\n")
 	}
-	return b.String()
+	return text.Trusted(b.String())
 }
 
 // fit cuts the long column to what the others leave of it.
@@ -153,6 +185,14 @@ func moment(t, now time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z") + " (" + distance(t, now) + ")"
 }
 
+// count is a number of things, in the singular or the plural.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprint(n, " ", many)
+}
+
 // progressOn draws a bar on a terminal while a pool's verb is at work, and
 // removes it when done is called. Elsewhere it is silent.
 func progressOn(out io.Writer, pool *leasepool.Pool, verb string) (done func()) {
@@ -165,7 +205,7 @@ func progressOn(out io.Writer, pool *leasepool.Pool, verb string) (done func()) 
 			return // it is over before one could read it
 		}
 		full := cells * done / total
-		_ = say(out, fmt.Sprintf("\r%s %s%s %d of %d groups", verb, good.Render(strings.Repeat("━", full)), faint.Render(strings.Repeat("─", cells-full)), done, total))
+		_ = say(out, text.Sprintf("\r%s %s%s %d of %d groups", verb, good.of("%s", strings.Repeat("━", full)), faint.of("%s", strings.Repeat("─", cells-full)), done, total))
 	}
-	return func() { fmt.Fprint(out, "\r"+ansi.EraseLineRight) }
+	return func() { _ = say(out, text.Trusted("\r"+ansi.EraseLineRight)) }
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/nodelease/nodelease/pkg/snowflake"
 	"os"
 	"strings"
 	"testing"
@@ -8,7 +9,9 @@ import (
 
 	"charm.land/lipgloss/v2"
 
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // A table is never wider than the terminal, and of a task's name its end stays,
@@ -20,11 +23,11 @@ func TestSheetFits(t *testing.T) {
 		{lease.Lease{NodeID: 65535, Holder: "h", Task: arn, Version: 123456, ExpiresAt: now.Add(12 * time.Second), ReservedUntil: now.Add(13 * time.Second)}, lease.Held},
 		{lease.Lease{NodeID: 3, ReservedUntil: now.Add(-time.Hour)}, lease.Free},
 	}}
-	if text := l.sheet().text(0); !strings.Contains(text, arn) {
+	if text := l.sheet(false).text(0).String(); !strings.Contains(text, arn) {
 		t.Errorf("cut in a pipe:\n%s", text)
 	}
 	for width := 20; width < 200; width += 7 {
-		text := l.sheet().text(width)
+		text := l.sheet(false).text(width).String()
 		for line := range strings.Lines(text) {
 			if w := lipgloss.Width(strings.TrimSuffix(line, "\n")); w > width {
 				t.Errorf("%d cells of %d: %q", w, width, line)
@@ -102,7 +105,7 @@ func TestWatchFits(t *testing.T) {
 		for height := 0; height < 50; height += 5 {
 			s.width, s.height = width, height
 			for _, last := range []*listed{nil, l} {
-				s.last, s.changes, s.silent = last, changesBetween(nil, l), width%20 == 0
+				s.last, s.changes, s.outage = last, changesBetween(nil, l), outage{silence: time.Duration(width%20) * time.Second}
 				lines := strings.Split(s.render(), "\n")
 				if len(lines) > max(height, 1) {
 					t.Errorf("%d lines of %d", len(lines), height)
@@ -125,16 +128,20 @@ func FuzzReadID(f *testing.F) {
 		f.Add(s, "hex")
 	}
 	f.Fuzz(func(t *testing.T, s, from string) {
-		id, as, err := readID(s, from)
+		id, as, err := readID(s, from, idLayout{Layout: snowflake.Default()}, time.Now())
 		if err != nil {
 			return
 		}
-		again, _, err := readID(encodings[as](id), as)
+		again, _, err := readID(encodings[as](id), as, idLayout{Layout: snowflake.Default()}, time.Now())
 		if err != nil || again != id {
 			t.Errorf("%q as %s is %d, and then %d, %v", s, as, id, again, err)
 		}
-		for name, l := range layouts {
-			p := idLayout{name: name, Layout: l()}.takeApart(id)
+		for _, name := range leasepool.LayoutNames() {
+			l, err := leasepool.ParseLayout(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := idLayout{name: name, Layout: l}.takeApart(id)
 			if p.Time.IsZero() || p.Node < 0 || p.Sequence < 0 {
 				t.Errorf("%d with %s: %+v", id, name, p)
 			}
@@ -149,10 +156,10 @@ func TestNoColoursElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if err := say(file, bad.Render("bad")+bold.Render("bold")); err != nil {
+	if err := say(file, text.Sprintf("%s%s", bad.of("bad"), bold.of("bold"))); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := os.ReadFile(file.Name()); err != nil || string(text) != "badbold" {
-		t.Errorf("%q, %v", text, err)
+	if got, err := os.ReadFile(file.Name()); err != nil || string(got) != "badbold" {
+		t.Errorf("got %q, %v", got, err)
 	}
 }

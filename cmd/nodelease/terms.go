@@ -2,23 +2,29 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 // terms are the flags of the commands that hold a lease.
 type terms struct {
 	ttl, guard, claimGuard, wait time.Duration
+	name                         string
+	metadata                     []string
 }
 
 func (t *terms) register(f *pflag.FlagSet) {
-	f.DurationVar(&t.ttl, "ttl", lease.DefaultTTL, "length of the lease, 1s to 24h: how long the number of a dead process rests; it is renewed every third of it")
-	f.DurationVar(&t.guard, "guard", 0, "how long before the lease could expire nobody relies on it any more (default: a fifth of --ttl, at most 2s)")
+	f.DurationVar(&t.ttl, "ttl", lease.DefaultTTL, "length of the lease, 5s to 24h, from 1s with --guard and --claim-guard: how long the node ID of a dead process rests; it is renewed every third of it")
+	f.DurationVar(&t.guard, "guard", 0, "how long before the lease could expire nobody relies on it any longer (default: a fifth of --ttl, at most 2s)")
 	f.DurationVar(&t.claimGuard, "claim-guard", 0, "how long after its expiry someone else's lease is left alone (default: a tenth of --ttl, at most 1s)")
-	f.DurationVar(&t.wait, "wait", 0, "how long to wait for a free number")
+	f.DurationVar(&t.wait, "wait", 0, "how long to wait for a free node ID")
+	f.StringVar(&t.name, "name", "", "`task` that the lease is listed under (default: the ECS task, else host and pid)")
+	f.StringArrayVar(&t.metadata, "metadata", nil, "`name=value` that is stored with the lease; may be repeated")
 }
 
 // config is what they mean for an agent on the table and the pool of the flags.
@@ -26,28 +32,77 @@ func (t *terms) config(ctx context.Context, g *globals) (lease.Config, error) {
 	if err := t.check(); err != nil {
 		return lease.Config{}, err
 	}
+	metadata, err := t.says()
+	if err != nil {
+		return lease.Config{}, err
+	}
 	store, err := g.store(ctx)
 	if err != nil {
 		return lease.Config{}, err
 	}
 	return lease.Config{
-		Table: g.table, Pool: g.pool, Store: store,
+		Table: g.table, Pool: g.pool, Store: store, Task: t.name, Metadata: metadata,
 		TTL: t.ttl, Guard: t.guard, ClaimGuard: t.claimGuard, Wait: t.wait,
 	}, nil
+}
+
+// maxOwnText is how many bytes of name and metadata keep a renewal at one write unit.
+const maxOwnText = 512
+
+// says is the metadata of the flags.
+func (t *terms) says() (map[string]string, error) {
+	size := len(t.name)
+	if text.Cut(t.name, maxOwnText) != t.name {
+		return nil, usagef("--name %s: use printable characters", text.Line(t.name))
+	}
+	metadata := map[string]string{}
+	for _, pair := range t.metadata {
+		name, value, ok := strings.Cut(pair, "=")
+		_, twice := metadata[name]
+		switch {
+		case !ok || name == "":
+			return nil, usagef("--metadata %s: use name=value", text.Line(pair))
+		case twice:
+			return nil, usagef("--metadata %s: the name %s is given twice", text.Line(pair), name)
+		case text.Cut(pair, maxOwnText) != pair:
+			return nil, usagef("--metadata %s: use printable characters", text.Line(pair))
+		}
+		metadata[name] = value
+		size += len(name) + len(value)
+	}
+	if size > maxOwnText {
+		return nil, usagef("--name and --metadata have %d bytes together: use at most %d, which keep a renewal at one write unit", size, maxOwnText)
+	}
+	if len(metadata) == 0 {
+		return nil, nil
+	}
+	return metadata, nil
 }
 
 // check says in the flags' names what the agent would say in those of its Config.
 func (t *terms) check() error {
 	const shortest, guarded, longest = time.Second, 5 * time.Second, 24 * time.Hour
+	for _, d := range []struct {
+		flag string
+		time.Duration
+	}{{"ttl", t.ttl}, {"guard", t.guard}, {"claim-guard", t.claimGuard}} {
+		if d.Duration%time.Millisecond != 0 {
+			return usagef("--%s %v: use whole milliseconds", d.flag, d.Duration)
+		}
+	}
 	switch {
 	case t.ttl < shortest || t.ttl > longest:
-		return usagef("--ttl %v: use 1s to 24h", t.ttl)
+		return usagef("--ttl %v: use 5s to 24h, or from 1s with --guard and --claim-guard", t.ttl)
 	case t.ttl < guarded && (t.guard == 0 || t.claimGuard == 0):
 		return usagef("--ttl %v is below %v: give --guard and --claim-guard too; clocks may differ by less than half their sum", t.ttl, guarded)
 	case t.guard < 0:
 		return usagef("--guard %v: use 0, which is the default, or more", t.guard)
 	case t.claimGuard < 0:
 		return usagef("--claim-guard %v: use 0, which is the default, or more", t.claimGuard)
+	case t.guard >= t.ttl-t.ttl/3:
+		return usagef("--guard %v leaves no time to renew: with --ttl %v use less than %v", t.guard, t.ttl, t.ttl-t.ttl/3)
+	case t.claimGuard >= t.ttl:
+		return usagef("--claim-guard %v: use less than --ttl %v", t.claimGuard, t.ttl)
 	case t.wait < 0:
 		return usagef("--wait %v: use 0, which is not at all, or more", t.wait)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -10,7 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodelease/nodelease/internal/ui"
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/ui"
+	"github.com/nodelease/nodelease/internal/text"
 )
 
 // served is the result of ui.
@@ -46,7 +46,7 @@ func newUI(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// What no waiting mends is told at once; the page bears the rest.
+			// Errors that waiting cannot fix are reported at once; the page survives the rest.
 			if _, err := store.PoolItem(cmd.Context(), g.pool); err != nil {
 				return err
 			}
@@ -56,14 +56,17 @@ func newUI(g *globals) *cobra.Command {
 					return err
 				}
 			} else {
-				fmt.Fprintf(cmd.OutOrStdout(), "pool %s of table %s is on %s; stop it with Ctrl-C\n", g.pool, g.table, url)
-			}
-			if open {
-				if err := browse(url); err != nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "no browser could be started: %v\n", err)
+				if err := say(cmd.OutOrStdout(), text.Sprintf("pool %s of table %s is on %s; stop it with Ctrl-C\n", g.pool, g.table, url)); err != nil {
+					return err
 				}
 			}
-			return ui.New(ui.Options{Source: store, Pool: g.pool, Title: g.table, Every: every}).Serve(cmd.Context(), l)
+			g.answers.ready()
+			if open {
+				if err := browse(url); err != nil {
+					_ = say(cmd.ErrOrStderr(), text.Sprintf("no browser could be started: %v\n", err))
+				}
+			}
+			return ui.New(ui.Options{Source: store, Pool: g.pool, Title: g.table, Command: g.again, Every: every}).Serve(cmd.Context(), l)
 		},
 	}
 	f := cmd.Flags()

@@ -36,7 +36,7 @@ func onPage(t *testing.T, url, text string) {
 
 func TestUI(t *testing.T) {
 	flags := database(t, "leases")
-	if code, _, stderr := call(append([]string{"ui"}, flags...)...); code != 1 || !strings.Contains(stderr, "nodelease seed") {
+	if code, _, stderr := call(append([]string{"ui"}, flags...)...); code != 4 || !strings.Contains(stderr, "nodelease seed") {
 		t.Errorf("without a pool: exit code %d, %s", code, stderr)
 	}
 	if code, _, stderr := call(append([]string{"seed", "--size", "300"}, flags...)...); code != 0 {

@@ -1,19 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// flagError says of a flag that was not understood which value was wrong and
+// flagError names the flag that was not understood, the value that was wrong and
 // what to give, in place of what the parser of the value says.
-func flagError(_ *cobra.Command, err error) error {
+func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var unknown *pflag.NotExistError
+	var missing *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &value):
 		use := map[string]string{
@@ -23,19 +25,96 @@ func flagError(_ *cobra.Command, err error) error {
 		if use != "" {
 			return usagef("--%s %s: use %s", value.GetFlag().Name, value.GetValue(), use)
 		}
-	case errors.As(err, &unknown) && strings.Trim(unknown.GetSpecifiedShortnames(), "0123456789") == "" && unknown.GetSpecifiedShortnames() != "":
-		return usagef("-%s is no flag, and no node ID or ID is negative", unknown.GetSpecifiedShortnames())
+	case errors.As(err, &missing):
+		return usagef("--%s needs a value", missing.GetSpecifiedName())
+	case errors.As(err, &unknown):
+		short := unknown.GetSpecifiedShortnames()
+		switch {
+		case short != "" && strings.Trim(short, "0123456789") == "":
+			return usagef("-%s is no flag, and no node ID or ID is negative", short)
+		case short != "":
+			return usagef("unknown flag -%s", short)
+		}
+		name := unknown.GetSpecifiedName()
+		if near := nearest(name, flagNames(cmd)); near != "" {
+			return usagef("unknown flag --%s; did you mean --%s?", name, near)
+		}
+		return usagef("unknown flag --%s", name)
 	}
 	return &usageError{err}
 }
 
-// noCommand refuses a name that is none, with those that look like it.
-func noCommand(parent *cobra.Command, what, name string) error {
-	near := ""
-	if names := parent.SuggestionsFor(name); len(names) > 0 {
-		near = "; did you mean " + strings.Join(names, " or ") + "?"
+func flagNames(cmd *cobra.Command) (names []string) {
+	add := func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
 	}
-	return usagef("no %s %q%s", what, name, near)
+	cmd.Flags().VisitAll(add)
+	cmd.InheritedFlags().VisitAll(add)
+	return names
+}
+
+// nearest is the name that takes the fewest typing errors to become s, at most
+// two, or one that it begins; none is "".
+func nearest(s string, names []string) string {
+	best, least := "", 3
+	for _, name := range names {
+		d := distanceOf(s, name)
+		if d == 2 && sameLetters(s, name) {
+			d = 1 // two of them were swapped
+		}
+		if len(s) > 2 && strings.HasPrefix(name, s) {
+			d = 1
+		}
+		if d < least && d < len(name) {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+func sameLetters(a, b string) bool {
+	x, y := []byte(a), []byte(b)
+	slices.Sort(x)
+	slices.Sort(y)
+	return bytes.Equal(x, y)
+}
+
+// distanceOf counts the characters to insert, delete or change (Levenshtein).
+func distanceOf(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range a {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range b {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// noCommand refuses a name that is none, with the one that looks most like it.
+func noCommand(parent *cobra.Command, what, name string) error {
+	var names []string
+	for _, c := range parent.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+			names = append(names, c.Aliases...)
+		}
+	}
+	if near := nearest(name, names); near != "" {
+		return usagef("no %s %q; did you mean %s?", what, name, near)
+	}
+	return usagef("no %s %q", what, name)
 }
 
 // strictHelp lets help and completion refuse what they do not know: as cobra
@@ -57,7 +136,7 @@ func strictHelp(root *cobra.Command) {
 			c.Args = cobra.ArbitraryArgs
 			c.RunE = func(cmd *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return fmt.Errorf("%w: use bash, zsh, fish or powershell", noCommand(cmd, "shell", args[0]))
+					return usagef("no shell %q: use bash, zsh, fish or powershell", args[0])
 				}
 				return cmd.Help()
 			}

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
-	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // change is what happened to a number between two looks.
@@ -18,7 +16,7 @@ type change struct {
 	At   time.Time  `json:"at"`
 	Kind string     `json:"change"`
 	Node listedNode `json:"node"`
-	text string
+	text text.Safe
 }
 
 func newWatch(g *globals) *cobra.Command {
@@ -26,12 +24,12 @@ func newWatch(g *globals) *cobra.Command {
 	var plain bool
 	cmd := &cobra.Command{
 		Use:   "watch",
-		Short: "Watch a pool live: who claims, releases and loses numbers",
-		Long: "Watch a pool: what happens to its numbers, as it happens. On a terminal it is a live view (q ends it), elsewhere a line\n" +
-			"for each change. Each look reads the whole pool: a pool of 1,024 numbers costs some 50 read units a look.",
+		Short: "Watch a pool live: who claims, releases and loses node IDs",
+		Long: "Watch a pool: what happens to its node IDs, as it happens. On a terminal it is a live view (q ends it), elsewhere a line\n" +
+			"for each change. Each look reads the whole pool: a pool of 1,024 node IDs costs some 50 read units a look.",
 		Example: "  nodelease watch --table leases --pool orders\n" +
 			"  nodelease watch --table leases --pool orders --every 5s --for 1h --plain >>changes.log\n" +
-			"  nodelease watch --table leases --pool orders --json | jq -r 'select(.change==\"expired\") | .node.task'",
+			"  nodelease watch --table leases --pool orders --json | jq -r 'select(.change==\"expired\") | .node.node_id'",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every < 100*time.Millisecond {
@@ -40,18 +38,13 @@ func newWatch(g *globals) *cobra.Command {
 			if length < 0 {
 				return usagef("--for %v: use 0, which is until it is stopped, or more", length)
 			}
+			g.answers.bound(length)
 			pool, _, err := g.open(cmd.Context())
 			if err != nil {
 				return err
 			}
 			ctx := cmd.Context()
-			w := &watch{pool: pool, every: every, length: length, silent: func(silent bool) {
-				text := "the table answers again"
-				if silent {
-					text = silence
-				}
-				fmt.Fprintln(cmd.ErrOrStderr(), text)
-			}}
+			w := &watch{pool: pool, every: every, length: length, answers: &g.answers, silent: outageLine(cmd.ErrOrStderr())}
 			switch {
 			case g.json:
 				return w.lines(ctx, func(_ *listed, changes []change) error {
@@ -67,14 +60,15 @@ func newWatch(g *globals) *cobra.Command {
 			}
 			first := true
 			return w.lines(ctx, func(l *listed, changes []change) error {
-				text := ""
+				var b text.Builder
 				if first {
-					text, first = l.at.UTC().Format(time.TimeOnly)+"  "+l.counts()+"\n", false
+					b.Printf("%s  %s\n", l.at.UTC().Format(time.TimeOnly), l.counts())
+					first = false
 				}
 				for _, c := range changes {
-					text += c.line() + "\n"
+					b.Printf("%s\n", folded(cmd.OutOrStdout(), c.line(), 10))
 				}
-				return say(cmd.OutOrStdout(), text)
+				return say(cmd.OutOrStdout(), b.Safe())
 			})
 		},
 	}
@@ -82,72 +76,6 @@ func newWatch(g *globals) *cobra.Command {
 	cmd.Flags().DurationVar(&length, "for", 0, "how long to watch (default: until it is stopped)")
 	cmd.Flags().BoolVar(&plain, "plain", false, "lines of text, also on a terminal")
 	return cmd
-}
-
-// patience is how long a look may have no answer until that is told: who sees
-// nothing happen must not take it for calm.
-const (
-	patience = 5 * time.Second
-	silence  = "no answer from the table for 5s: trying on; nodelease doctor says why"
-)
-
-// watch looks at a pool again and again.
-type watch struct {
-	pool   *leasepool.Pool
-	every  time.Duration
-	length time.Duration // 0: until it is stopped
-	before *listed
-	silent func(bool) // is told that there is no answer, and that there is one again
-}
-
-// look reads the pool, and tells what has changed since the last look. At the
-// first one that is who holds a number.
-func (w *watch) look(ctx context.Context) (*listed, []change, error) {
-	told := make(chan struct{})
-	late := time.AfterFunc(patience, func() { defer close(told); w.silent(true) })
-	now, err := look(ctx, w.pool, leasepool.Item{})
-	if !late.Stop() {
-		<-told
-		if err == nil {
-			w.silent(false)
-		}
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	changes := changesBetween(w.before, now)
-	w.before = now
-	return now, changes, nil
-}
-
-// lines tells each look's changes until ctx or the time for it ends; one look
-// there always is.
-func (w *watch) lines(ctx context.Context, tell func(*listed, []change) error) error {
-	var end <-chan time.Time
-	if w.length > 0 {
-		end = time.After(w.length)
-	}
-	ticker := time.NewTicker(w.every)
-	defer ticker.Stop()
-	for {
-		l, changes, err := w.look(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil // it was stopped
-		case err != nil:
-			return err
-		}
-		if err := tell(l, changes); err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-end:
-			return nil
-		case <-ticker.C:
-		}
-	}
 }
 
 // changesBetween compares two looks; before the first one nobody held anything.
@@ -160,19 +88,19 @@ func changesBetween(before, now *listed) (changes []change) {
 	}
 	for _, n := range now.Nodes {
 		was, known := old[n.NodeID]
-		kind, text := "", ""
+		kind, what := "", text.Safe{}
 		switch {
 		case before == nil:
 			if n.Holder != "" {
-				kind, text = string(n.State), "by "+n.Task
+				kind, what = string(n.State), text.Sprintf("by %s", n.Task)
 			}
 		case !known:
 			kind = "made"
 		default:
-			kind, text = happened(was, n)
+			kind, what = happened(was, n)
 		}
 		if kind != "" {
-			changes = append(changes, change{now.at.UTC().Truncate(time.Millisecond), kind, n, text})
+			changes = append(changes, change{now.at.UTC().Truncate(time.Millisecond), kind, n, what})
 		}
 	}
 	slices.SortStableFunc(changes, func(a, b change) int { return a.Node.NodeID - b.Node.NodeID })
@@ -180,41 +108,41 @@ func changesBetween(before, now *listed) (changes []change) {
 }
 
 // happened names what became of a number.
-func happened(was, is listedNode) (kind, text string) {
+func happened(was, is listedNode) (kind string, what text.Safe) {
 	switch {
 	case is.Version > was.Version && is.Holder == "":
-		return "released", fmt.Sprintf("by %s, which had claimed it in between", is.Task)
+		return "released", text.Sprintf("by %s, which had claimed it in between", is.Task)
 	case is.Version > was.Version && was.Holder != "":
-		return "claimed", fmt.Sprintf("by %s, from %s", is.Task, was.Task)
+		return "claimed", text.Sprintf("by %s, from %s", is.Task, was.Task)
 	case is.Version > was.Version:
-		return "claimed", "by " + is.Task
+		return "claimed", text.Sprintf("by %s", is.Task)
 	case is.Holder == "" && was.Holder != "" && was.State == lease.Expired:
-		return "freed", "of " + was.Task + ", which had not renewed"
+		return "freed", text.Sprintf("of %s, which had not renewed", was.Task)
 	case is.Holder == "" && was.Holder != "":
-		return "released", "by " + was.Task + ", or by an operator"
+		return "released", text.Sprintf("by %s, or by an operator", was.Task)
 	case is.State == lease.Expired && was.State == lease.Held:
-		return "expired", "of " + is.Task
+		return "expired", text.Sprintf("of %s", is.Task)
 	case is.State == lease.Held && was.State == lease.Expired:
-		return "renewed", "late, by " + is.Task
+		return "renewed", text.Sprintf("late, by %s", is.Task)
 	case is.Retired && !was.Retired:
-		return "retired", ""
+		return "retired", text.Safe{}
 	case !is.Retired && was.Retired:
-		return "restored", ""
+		return "restored", text.Safe{}
 	case is.ReservedUntil.After(was.ReservedUntil) && is.Holder == "":
-		return "raised", "to " + is.ReservedUntil.Format(time.RFC3339)
+		return "raised", text.Sprintf("to %s", is.ReservedUntil.Format(time.RFC3339))
 	}
-	return "", ""
+	return "", text.Safe{}
 }
 
-func (c change) line() string {
-	style := faint
+func (c change) line() text.Safe {
+	ink := faint
 	switch c.Kind {
 	case "claimed", "renewed", "held":
-		style = good
+		ink = good
 	case "expired", "freed":
-		style = warn
+		ink = warn
 	case "raised", "retired":
-		style = bold
+		ink = bold
 	}
-	return fmt.Sprintf("%s  node %-5d %s %s v%d", c.At.UTC().Format(time.TimeOnly), c.Node.NodeID, style.Render(fmt.Sprintf("%-8s", c.Kind)), c.text, c.Node.Version)
+	return text.Sprintf("%s  node %-5d %s v%-3d %s", c.At.UTC().Format(time.TimeOnly), c.Node.NodeID, ink.of("%-8s", c.Kind), c.Node.Version, c.text)
 }

@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -22,7 +22,7 @@ func (w *watch) live(ctx context.Context, in io.Reader, out io.Writer) error {
 	p := tea.NewProgram(screen{pool: w.pool.Name}, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	stop := context.AfterFunc(ctx, p.Quit)
 	defer stop()
-	w.silent = func(silent bool) { p.Send(unanswered(silent)) }
+	w.silent = func(o outage) { p.Send(o) }
 	looked := make(chan error, 1)
 	go func() {
 		err := w.lines(ctx, func(l *listed, changes []change) error {
@@ -43,12 +43,9 @@ type seen struct {
 	changes []change
 }
 
-// unanswered is that the table does not answer, or does again.
-type unanswered bool
-
 // screen is the model of the live view.
 type screen struct {
-	silent        bool
+	outage        outage
 	pool          string
 	last          *listed
 	changes       []change
@@ -65,8 +62,8 @@ func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		const kept = 200
 		s.last, s.changes = msg.listed, append(s.changes, msg.changes...)
 		s.changes = s.changes[max(0, len(s.changes)-kept):]
-	case unanswered:
-		s.silent = bool(msg)
+	case outage:
+		s.outage = msg
 	case tea.WindowSizeMsg:
 		s.width, s.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:
@@ -82,7 +79,7 @@ func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (s screen) View() tea.View {
 	v := tea.NewView("")
 	v.AltScreen = true
-	v.WindowTitle = "nodelease watch " + s.pool
+	v.WindowTitle = text.Sprintf("nodelease watch %s", s.pool).String()
 	v.SetContent(s.render())
 	return v
 }
@@ -92,14 +89,14 @@ func (s screen) render() string {
 	if s.width == 0 || s.height == 0 {
 		return ""
 	}
-	lines := []string{bold.Render("nodelease watch "+s.pool) + faint.Render("   q ends")}
-	if s.silent {
-		lines = append(lines, bad.Render(silence))
+	lines := []string{text.Sprintf("%s%s", bold.of("nodelease watch %s", s.pool), faint.of("   q ends")).String()}
+	if !s.outage.over() {
+		lines = append(lines, bad.of("%s", s.outage).String())
 	}
 	if s.last == nil {
 		return fitted(append(lines, "looking…"), s.width, s.height)
 	}
-	lines = append(lines, s.last.counts(), bar(s.last.stats(), s.width), "")
+	lines = append(lines, s.last.counts().String(), bar(s.last.stats(), s.width).String(), "")
 	used := &listed{at: s.last.at}
 	for _, n := range s.last.Nodes {
 		if n.State != lease.Free {
@@ -110,15 +107,15 @@ func (s screen) render() string {
 	if n := len(used.Nodes); n > 0 {
 		fits := max(1, min(n, room*2/3-2))
 		used.Nodes = used.Nodes[:fits]
-		lines = append(lines, strings.Split(strings.TrimSuffix(used.sheet().text(s.width), "\n"), "\n")...)
+		lines = append(lines, strings.Split(strings.TrimSuffix(used.sheet(false).text(s.width).String(), "\n"), "\n")...)
 		if n > fits {
-			lines = append(lines, faint.Render(fmt.Sprintf("and %d more: nodelease list", n-fits)))
+			lines = append(lines, faint.of("and %d more: nodelease list", n-fits).String())
 		}
 		lines = append(lines, "")
 	}
 	room = max(0, s.height-len(lines))
 	for _, c := range s.changes[max(0, len(s.changes)-room):] {
-		lines = append(lines, c.line())
+		lines = append(lines, c.line().String())
 	}
 	return fitted(lines, s.width, s.height)
 }

@@ -1,22 +1,29 @@
 package main
 
 import (
+	"bytes"
 	"errors"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/fixture"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// A table that does not answer is told once, and that it answers again; a short
-// silence is not.
-func TestWatchTellsSilence(t *testing.T) {
+// A table that does not answer is shown with how long that lasts, and that it
+// answers again; a short silence is not. Elsewhere than on a terminal that is two
+// lines, however long it lasts.
+func TestWatchShowsOutage(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		store := fixture.NewNetwork(1)
-		var told []bool
-		w := &watch{pool: leasepool.Open(store, "orders"), every: time.Second, length: time.Minute, silent: func(s bool) { told = append(told, s) }}
+		var heard []outage
+		var piped bytes.Buffer
+		line := outageLine(&piped)
+		w := &watch{pool: leasepool.Open(store, "orders"), every: time.Second, length: time.Minute, answers: &answers{}, silent: func(o outage) {
+			heard = append(heard, o)
+			line(o)
+		}}
 		for at, away := range map[time.Duration]bool{10 * time.Second: true, 13 * time.Second: false, 20 * time.Second: true, 40 * time.Second: false} {
 			time.AfterFunc(at, func() {
 				var err error
@@ -29,8 +36,36 @@ func TestWatchTellsSilence(t *testing.T) {
 		if err := w.lines(t.Context(), func(*listed, []change) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(told, []bool{true, false}) {
-			t.Error(told)
+		if len(heard) < 10 || heard[0].silence < patience || heard[0].silence > patience+time.Second {
+			t.Fatalf("heard %v, want one a second from %v on", heard, patience)
+		}
+		for i, o := range heard {
+			if last := i == len(heard)-1; o.ended != last || i > 0 && o.silence <= heard[i-1].silence {
+				t.Errorf("%d of %d is %+v after %+v", i, len(heard), o, heard[max(i-1, 0)])
+			}
+		}
+		if got := piped.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "no answer from the table for 5s") || !strings.Contains(got, "answers again, after ") {
+			t.Errorf("got %q, want a line for the outage and one for its end", got)
+		}
+	})
+}
+
+// An outage keeps no watch beyond its time, and it does not end as if all were well.
+func TestWatchKeepsItsTime(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		store := fixture.NewNetwork(1)
+		began := time.Now()
+		looks := 0
+		a := &answers{}
+		w := &watch{pool: leasepool.Open(store, "orders"), every: time.Second, length: time.Minute, answers: a, silent: func(outage) {}}
+		time.AfterFunc(20*time.Second, func() {
+			a.sent()
+			store.SetOutage(errors.New("away"))
+		})
+		err := w.lines(t.Context(), func(*listed, []change) error { looks++; return nil })
+		var silence *silenceError
+		if took := time.Since(began); !errors.As(err, &silence) || took != time.Minute || looks < 15 {
+			t.Errorf("%v after %v and %d looks, want no answer after a minute", err, took, looks)
 		}
 	})
 }

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
+)
+
+// longestSilence is how long a command goes on without an answered request.
+const longestSilence = 10 * time.Second
+
+// answers watches the requests of a command and ends it when none is answered for
+// too long. The pool's verbs try again for as long as their context lives, and a
+// single request to a host that accepts and never answers has no end of its own.
+type answers struct {
+	mu       sync.Mutex
+	end      context.CancelCauseFunc // of the command; nil: it runs on
+	limit    time.Duration           // of the silence
+	endpoint string                  // that is asked, for people
+	timeout  *time.Timer             // of --timeout
+	alarm    *time.Timer             // of the silence that lasts
+	since    time.Time               // start of the silence; zero: the last request was answered
+	pending  int                     // requests
+	failed   int                     // requests since the last answer
+	last     error                   // of them
+	gaveUp   *silenceError
+}
+
+// silenceError is why a command gave up.
+type silenceError struct {
+	endpoint string
+	timeout  time.Duration // --timeout has passed; 0: it was silent for
+	silence  time.Duration
+	failed   int
+	last     error
+}
+
+func (e *silenceError) Error() string {
+	what := fmt.Sprintf("no answer from %s for %v", e.endpoint, e.silence)
+	if e.timeout > 0 {
+		what = fmt.Sprintf("not done within --timeout %v, asking %s", e.timeout, e.endpoint)
+	}
+	if e.failed > 0 && e.last != nil {
+		what += fmt.Sprintf(" (%s failed, the last one with: %s)", count(e.failed, "request", "requests"), reason(e.last))
+	}
+	return what + ": check --endpoint (AWS_ENDPOINT_URL_DYNAMODB), AWS_REGION and the network"
+}
+
+// reason is the innermost error, which says what the machine saw.
+func reason(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	for errors.Unwrap(err) != nil {
+		err = errors.Unwrap(err)
+	}
+	return err.Error()
+}
+
+// begin bounds a command, by limit of silence and, if it is not 0, by timeout.
+func (a *answers) begin(ctx context.Context, timeout time.Duration) context.Context {
+	ctx, end := context.WithCancelCause(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.end = end
+	if a.limit == 0 {
+		a.limit = longestSilence
+	}
+	if a.endpoint == "" {
+		a.endpoint = "DynamoDB"
+	}
+	if timeout > 0 {
+		a.timeout = time.AfterFunc(timeout, func() { a.giveUp(timeout) })
+	}
+	return ctx
+}
+
+// bound shortens the silence that is borne, for a command that has less time.
+func (a *answers) bound(length time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if length > 0 {
+		a.limit = min(a.limit, max(length, shortestFirst))
+	}
+}
+
+// overdue is why a command whose time is over has nothing to show for the end of
+// it: nil, unless the table has been silent. A look that was cut off is no silence.
+func (a *answers) overdue() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if silence := time.Since(a.since); !a.since.IsZero() && silence > patience {
+		return &silenceError{endpoint: a.endpoint, silence: silence.Round(time.Second), failed: a.failed, last: a.last}
+	}
+	return nil
+}
+
+// ready lets the command run on for as long as it likes: it serves, or watches.
+func (a *answers) ready() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.end = nil
+	for _, t := range []*time.Timer{a.timeout, a.alarm} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+}
+
+// giveUp ends the command. Either its time or the patience with the table is over.
+func (a *answers) giveUp(timeout time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.end == nil || timeout == 0 && a.since.IsZero() {
+		return // it runs on, or an answer came in this moment
+	}
+	a.gaveUp = &silenceError{a.endpoint, timeout, a.limit, a.failed, a.last}
+	a.end(a.gaveUp)
+	a.end = nil
+}
+
+// explain puts the reason why the command was ended in place of what came of it.
+func (a *answers) explain(err error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var silence *silenceError
+	if a.gaveUp == nil || errors.As(err, &silence) {
+		return err
+	}
+	if own := (*exitError)(nil); errors.As(err, &own) {
+		return err
+	}
+	return a.gaveUp
+}
+
+// silent reports whether the last request had no answer.
+func (a *answers) silent() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failed > 0
+}
+
+func (a *answers) sent() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pending++
+	if a.since.IsZero() {
+		a.wait()
+	}
+}
+
+// wait begins a silence.
+func (a *answers) wait() {
+	a.since = time.Now()
+	if a.end == nil {
+		return
+	}
+	if a.alarm != nil {
+		a.alarm.Stop()
+	}
+	a.alarm = time.AfterFunc(a.limit, func() { a.giveUp(0) })
+}
+
+func (a *answers) ended(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pending--
+	switch {
+	case answered(err):
+		a.since, a.failed, a.last = time.Time{}, 0, nil
+		if a.alarm != nil {
+			a.alarm.Stop()
+		}
+		if a.pending > 0 {
+			a.wait()
+		}
+	case errors.Is(err, context.Canceled): // it was not waited for
+	default:
+		a.failed++
+		a.last = err
+	}
+}
+
+// answered reports whether err is an answer of DynamoDB, or no error. What is tried
+// again is none: a server that fails, throttles, or is something else.
+func answered(err error) bool {
+	if err == nil {
+		return true
+	}
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return false
+	}
+	switch api.ErrorCode() {
+	case "ConditionalCheckFailedException", "ResourceNotFoundException", "ResourceInUseException", "ValidationException", "AccessDeniedException", "UnrecognizedClientException",
+		"InvalidSignatureException", "ExpiredTokenException", "InvalidClientTokenId", "MissingAuthenticationTokenException", "IncompleteSignatureException":
+		return true
+	}
+	return false
+}
+
+// on returns a client whose requests are watched.
+func (a *answers) on(client *dynamodb.Client) *dynamodb.Client {
+	o := client.Options()
+	a.mu.Lock()
+	a.endpoint = "DynamoDB in " + o.Region
+	if o.BaseEndpoint != nil {
+		a.endpoint = redacted(aws.ToString(o.BaseEndpoint))
+	}
+	a.mu.Unlock()
+	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("nodelease-answers",
+			func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+				a.sent()
+				out, metadata, err := next.HandleInitialize(ctx, in)
+				a.ended(err)
+				return out, metadata, err
+			}), middleware.Before)
+	})
+	return dynamodb.New(o)
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+)
+
+// onPool are the commands that read a pool, each with what it needs to get there.
+var onPool = []string{
+	"list", "list --watch", "inspect 1", "stats", "watch --for 1s", "release 1 --version 1 --yes", "release --task t --yes", "resize --size 4 --yes", "raise --yes", "reap --yes",
+	"serve --listen 127.0.0.1:0", "exec -- true", "ui",
+}
+
+// Each cause has its code in each command that can meet it, and one line that names
+// the endpoint, the pool or the table, and a remedy.
+func TestCauses(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	w := &ward{Client: client, t: t, table: dynamotest.CreateTable(t, client)}
+	w.seed("full", 1)
+	full := number(0, time.Now().Add(14*time.Second), nil)
+	full["pool_group"] = "full#0"
+	w.put(full)
+	denies := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(400)
+		_, _ = w.Write([]byte(`{"__type":"com.amazonaws.dynamodb.v20120810#AccessDeniedException","message":"User: me is not authorized"}`))
+	}))
+	defer denies.Close()
+	here := *client.Options().BaseEndpoint
+	for _, test := range []struct {
+		cause    string
+		endpoint string
+		pool     string
+		commands []string
+		code     int
+		want     string
+	}{
+		{"not seeded", here, "missing", onPool, codeUnseeded, "nodelease seed --size 1024 --table " + w.table + " --pool missing --endpoint " + here},
+		{"denied", denies.URL, "orders", append([]string{"seed", "pools", "init"}, onPool...), codeAccess, "no access: "},
+		{"refused", "http://127.0.0.1:1", "orders", []string{"list", "inspect 1", "stats", "watch", "release 1 --version 1", "resize --size 4", "raise", "reap", "seed", "ui"}, codeNoAnswer, "127.0.0.1:1"},
+		{"exhausted", here, "full", []string{"serve --listen 127.0.0.1:0", "exec -- true"}, codeExhausted, "--wait"},
+		{"usage", here, "orders", append([]string{"seed", "pools", "init", "doctor", "version", "dynamodb", "demo", "id 1"}, onPool...), codeUsage, "unknown flag --frob"},
+		{"doctor: unseeded", here, "missing", []string{"doctor"}, codeError, "1 problem found"},
+	} {
+		for _, command := range test.commands {
+			flags := []string{"--endpoint", test.endpoint, "--table", w.table, "--pool", test.pool}
+			if test.cause == "usage" {
+				flags = append(flags, "--frob")
+			}
+			args := words(command)
+			code, stdout, stderr := call(append(append(args[:1:1], flags...), args[1:]...)...)
+			want := test.code
+			if args[0] == "exec" {
+				want += codeExec
+			}
+			last := strings.TrimSuffix(stderr[strings.LastIndex(strings.TrimSuffix(stderr, "\n"), "\n")+1:], "\n")
+			if code != want || stdout != "" && args[0] != "doctor" || !strings.HasPrefix(last, "nodelease: ") || !strings.Contains(last, test.want) {
+				t.Errorf("%s, %s: exit code %d, want %d; stdout %q; stderr %q, want %q", test.cause, command, code, want, stdout, stderr, test.want)
+			}
+			for _, name := range []string{"Config.", "WithLayout", "OnExpiry", "GrantLease", "SetMetadata", "%!"} {
+				if strings.Contains(stderr, name) {
+					t.Errorf("%s, %s: %s is nothing to somebody at a shell: %s", test.cause, command, name, stderr)
+				}
+			}
+		}
+	}
+}
+
+// An endpoint that accepts and never answers, and one that answers half, hold no
+// command for longer than it bears silence, and --timeout is the limit of the whole.
+func TestNoCommandWaitsForever(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	half := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte(`{"Table":{`))
+		panic(http.ErrAbortHandler)
+	}))
+	defer half.Close()
+	const limit = "300ms"
+	for _, command := range append([]string{"seed", "pools", "init", "doctor"}, onPool...) {
+		for _, endpoint := range []string{"http://" + silent.Addr().String(), half.URL} {
+			args := words(command)
+			flags := []string{"--endpoint", endpoint, "--table", "leases", "--pool", "orders", "--timeout", limit}
+			began := time.Now()
+			code, stdout, stderr := call(append(append(args[:1:1], flags...), args[1:]...)...)
+			want := codeNoAnswer
+			if args[0] == "exec" {
+				want += codeExec
+			}
+			if args[0] == "doctor" && strings.Contains(stdout, "✗") && code == codeError {
+				continue // it has told what it found
+			}
+			if code != want || !strings.Contains(stderr, "127.0.0.1") && !strings.Contains(stderr, "cut in the middle") || !strings.Contains(stderr, "check ") || strings.Contains(stderr, "is not DynamoDB") {
+				t.Errorf("%s at %s: exit code %d, want %d, after %v: %s", command, endpoint, code, want, time.Since(began), stderr)
+			}
+		}
+	}
+}
+
+// The silence that ends a command is counted from the first request that had no
+// answer, and an answer ends it.
+func TestSilence(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	endpoint := "http://" + silent.Addr().String()
+	g := &globals{answers: answers{limit: 50 * time.Millisecond}}
+	root := newRootWith(g)
+	root.SetArgs([]string{"list", "--endpoint", endpoint, "--table", "leases", "--pool", "orders"})
+	err = g.answers.explain(root.ExecuteContext(t.Context()))
+	if got := g.exitCode(err); got != codeNoAnswer || !strings.Contains(err.Error(), "no answer from "+endpoint+" for 50ms") {
+		t.Errorf("exit code %d, want %d: %v", got, codeNoAnswer, err)
+	}
+}
+
+// Every flag of every command is in the documentation.
+func TestFlagsAreDocumented(t *testing.T) {
+	var pages strings.Builder
+	for _, name := range []string{"cli", "exec", "sidecar", "ui"} {
+		page, err := os.ReadFile("../../docs/" + name + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages.Write(page)
+	}
+	for _, cmd := range append(newRoot().Commands(), newRoot()) {
+		if cmd.Hidden || cmd.Name() == "completion" {
+			continue
+		}
+		check := func(f *pflag.Flag) {
+			if !f.Hidden && f.Name != "help" && !strings.Contains(pages.String(), "--"+f.Name) {
+				t.Errorf("--%s of %s is in none of docs/cli.md, exec.md, sidecar.md and ui.md", f.Name, cmd.Name())
+			}
+		}
+		cmd.Flags().VisitAll(check)
+		cmd.PersistentFlags().VisitAll(check)
+	}
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/text"
+	"github.com/nodelease/nodelease/internal/text/texttest"
+)
+
+// reads are the read paths of the commands, with what the user types.
+var reads = []struct{ args, typed string }{
+	{"list", ""}, {"list -o wide", ""}, {"list -o csv", ""}, {"list -o name", ""}, {"list --json", ""}, {"list --metadata key", ""},
+	{"inspect 1", ""}, {"inspect 2", ""}, {"inspect 3", ""}, {"inspect 1 --json", ""}, {"stats", ""}, {"stats --json", ""},
+	{"watch --for 1ms --plain", ""}, {"watch --for 1ms --json", ""},
+	{"release 1 --version 3", "n\n"}, {"release 1 --version 3 --dry-run", ""}, {"release 1 --version 2 --yes", ""},
+	{"resize --size 2", "n\n"}, {"resize --size 2 --dry-run", ""}, {"raise", "n\n"}, {"raise --dry-run", ""},
+	{"reap", "n\n"}, {"reap --dry-run", ""}, {"doctor", ""}, {"doctor --json", ""}, {"pools", ""}, {"pools --json", ""}, {"seed --size 8", ""},
+	{"id 4198400", ""}, {"id 4198400 --json", ""}, {"__complete inspect ", ""}, {"__complete list --pool ", ""},
+}
+
+// words are the arguments of a line, the last of which may be empty.
+func words(line string) []string { return strings.Split(line, " ") }
+
+// Whatever a holder writes, each command shows the same facts in the same lines as
+// for a plain name, piped and on a terminal, and no character that is not plain.
+func TestHostileHolders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many commands on many texts")
+	}
+	client := dynamotest.Embedded(t)
+	now := time.Now()
+	write := func(value string) (flags []string) {
+		w := &ward{Client: client, t: t, table: dynamotest.CreateTable(t, client)}
+		w.seed("orders", 8)
+		says := map[string]string{"key": value, metadataName(value): "v"}
+		w.put(number(1, now.Add(100*time.Hour), map[string]any{"task": value, "holder": value, "metadata": says}))
+		w.put(number(2, now.Add(-100*time.Hour), map[string]any{"task": value}))
+		w.put(map[string]any{"pool_group": "orders#0", "node_id": 3, "version": value}) // corrupt
+		w.put(map[string]any{"pool_group": value[:min(len(value), 100)] + "x", "node_id": -1, "item_format": 1, "pool_size": 4})
+		w.put(map[string]any{"pool_group": "#pools", "node_id": 7, "pool_name": value})
+		return []string{"--endpoint", *client.Options().BaseEndpoint, "--table", w.table, "--pool", "orders"}
+	}
+	flags := write("plain")
+	want := map[string]string{}
+	for _, r := range reads {
+		want[r.args] = facts(shown(r.args, r.typed, flags), "plain")
+	}
+	for name, value := range texttest.Hostile {
+		value = strings.ToValidUTF8(value, "\ufffd") // nothing else can be sent
+		value = value[:min(len(value), 100_000)]     // three times of it fit into an item
+		flags := write(value)
+		for _, r := range reads {
+			output := shown(r.args, r.typed, flags)
+			if err := texttest.Check(output, false, 0); err != nil {
+				t.Errorf("%s, %s: %v", name, r.args, err)
+			}
+			if len(output) > 64<<10 && !strings.Contains(r.args, "json") {
+				t.Errorf("%s, %s: %d bytes", name, r.args, len(output))
+			}
+			if strings.Contains(r.args, "json") || r.args == "pools" || strings.Contains(value, `"`) && strings.Contains(r.args, "csv") {
+				continue // exact values, a time or quotes of its own: only the characters count
+			}
+			if got := facts(output, value); got != want[r.args] {
+				t.Errorf("%s, %s: got\n%s\nwant\n%s\nfrom %.3000s", name, r.args, got, want[r.args], output)
+			}
+		}
+		for _, width := range []int{40} {
+			for _, line := range []string{"list -o wide", "inspect 1", "inspect 3", "doctor", "release 1 --version 3"} {
+				output := onTerminal(t, width, append(words(line), flags...)...)
+				if err := texttest.Check(output, true, 0); err != nil {
+					t.Errorf("%s, %s at %d: %v", name, line, width, err)
+				}
+			}
+		}
+	}
+}
+
+// metadataName is a name of metadata that sorts behind key.
+func metadataName(value string) string {
+	if len(value) < 150 {
+		return "z" + value
+	}
+	return "zzz-long"
+}
+
+// shown is all that a command prints, to stdout and stderr.
+func shown(line, typed string, flags []string) string {
+	args := words(line)
+	if args[0] == "__complete" { // the word that is completed comes last
+		args = append(append([]string{args[0], args[1]}, flags...), args[2:]...)
+	} else {
+		args = append(args, flags...)
+	}
+	_, stdout, stderr := answering(typed, args...)
+	for i, flag := range flags {
+		if flag == "--table" {
+			stdout, stderr = strings.ReplaceAll(stdout, flags[i+1], "TABLE"), strings.ReplaceAll(stderr, flags[i+1], "TABLE")
+		}
+	}
+	return stdout + "-- stderr --\n" + stderr
+}
+
+var aNumber = regexp.MustCompile(`\d+`)
+
+// facts are the lines of an output without what the value says, what differs from
+// moment to moment, and how wide the columns are.
+func facts(output, value string) string {
+	for _, as := range []string{text.Line(value[:min(len(value), 100)] + "x"), text.Line(metadataName(value)), text.Quote(value).String(), text.Cell(value), text.Line(value)} {
+		output = strings.ReplaceAll(output, as, "VALUE")
+	}
+	var b strings.Builder
+	for line := range strings.Lines(output) {
+		switch before, _, found := strings.Cut(line, "VALUE"); {
+		case found: // in a table, times follow it
+			line = before + "VALUE"
+		case strings.Contains(line, `\`), strings.Contains(line, "…"), strings.Contains(line, "corrupt"):
+			line, _, _ = strings.Cut(line, ":")
+		}
+		fields := strings.Fields(aNumber.ReplaceAllString(line, "N"))
+		if len(fields) > 4 {
+			fields = fields[:4]
+		}
+		b.WriteString(strings.Join(fields, " ") + "\n")
+	}
+	return b.String()
+}
+
+// onTerminal is what a command draws on a terminal of that many columns.
+func onTerminal(t *testing.T, columns int, args ...string) string {
+	t.Helper()
+	near, far := terminal(t)
+	if err := unix.IoctlSetWinsize(int(far.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(columns), Row: 50}); err != nil {
+		t.Fatal(err)
+	}
+	drawn := make(chan string, 1)
+	go func() {
+		var b bytes.Buffer
+		_, _ = io.Copy(&b, near) // until the far end is closed, which is an error here
+		drawn <- b.String()
+	}()
+	run(args, strings.NewReader("n\n"), far, far)
+	far.Close()
+	return strings.ReplaceAll(<-drawn, "\r\n", "\n")
+}
+
+// An endpoint's words pass the gate too, in every command that asks it.
+func TestHostileEndpoint(t *testing.T) {
+	for name, value := range texttest.Hostile {
+		if !utf8.ValidString(value) || len(value) > 10_000 {
+			continue
+		}
+		for _, code := range []string{"AccessDeniedException", "ValidationException", "Whatever" + value} {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				body, _ := text.MarshalJSON(map[string]string{"__type": "com.amazonaws.dynamodb.v20120810#" + code, "message": value})
+				w.WriteHeader(400)
+				_, _ = w.Write(body)
+			}))
+			lines := []string{"list", "inspect 1", "doctor", "doctor --json", "release 1 --version 1", "id 4198400"}
+			if !strings.HasPrefix(code, "Whatever") { // which is tried again
+				lines = append(lines, "stats", "pools", "reap", "seed", "resize --size 4", "raise", "watch", "ui", "serve --listen 127.0.0.1:0", "init")
+			}
+			for _, line := range lines {
+				output := shown(line, "", []string{"--endpoint", server.URL, "--table", "leases", "--pool", "orders"})
+				if err := texttest.Check(output, false, 0); err != nil {
+					t.Errorf("%s, %s: %v", name, line, err)
+				}
+				if strings.Contains(line, "json") || line == "doctor" || line == "id 4198400" {
+					continue
+				}
+				if n := strings.Count(output, "\n"); n != 2 && !strings.HasPrefix(line, "serve") { // which logs, too
+					t.Errorf("%s, %s: %d lines, want the error on one: %q", name, line, n-1, output)
+				}
+			}
+			server.Close()
+		}
+	}
+}
+
+// So do the environment's, and what comes on the command line.
+func TestHostileEnvironment(t *testing.T) {
+	for name, value := range texttest.Hostile {
+		if strings.Contains(value, "\x00") || len(value) > 10_000 {
+			continue // no environment has these
+		}
+		t.Setenv("NODELEASE_TABLE", value)
+		t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:1/"+value)
+		for _, args := range [][]string{{"list", "--pool", "orders"}, {"list", "--pool", value}, {value}, {"--" + value}, {"inspect", value}, {"list", "--state", value}, {"id", value}, {"help", value}} {
+			code, stdout, stderr := call(args...)
+			if err := texttest.Check(stdout+stderr, false, 0); err != nil || code == 0 && args[0] != value {
+				t.Errorf("%s, %.60q: exit code %d, %v", name, args, code, err)
+			}
+		}
+	}
+}
+
+// A password in an endpoint is in no output.
+func TestPasswordIsNotShown(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	w := &ward{Client: client, t: t, table: dynamotest.CreateTable(t, client)}
+	w.seed("orders", 4)
+	w.put(number(1, time.Now().Add(-time.Hour), nil))
+	host := strings.TrimPrefix(*client.Options().BaseEndpoint, "http://")
+	for _, endpoint := range []string{"http://admin:hunter2@" + host, "http://admin:hunter2@127.0.0.1:1", "http://admin:hunter2@", "https://admin:hunter2@" + host} {
+		for _, line := range []string{"list", "inspect 1", "stats", "doctor", "list --pool other", "release 1 --version 3 --dry-run", "list --timeout 1ns", "init", "init --print aws"} {
+			output := shown(line, "", append([]string{"--endpoint", endpoint, "--table", w.table}, pool(line)...))
+			if strings.Contains(output, "hunter2") || strings.Contains(output, "admin") {
+				t.Errorf("%s at %s: %s", line, endpoint, output)
+			}
+		}
+		t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", endpoint)
+		if output := shown("list", "", []string{"--table", w.table, "--pool", "orders"}); strings.Contains(output, "hunter2") {
+			t.Errorf("from the environment: %s", output)
+		}
+		os.Unsetenv("AWS_ENDPOINT_URL_DYNAMODB")
+	}
+}
+
+// pool names the pool, where the line does not.
+func pool(line string) []string {
+	if strings.Contains(line, "--pool") {
+		return nil
+	}
+	return []string{"--pool", "orders"}
+}

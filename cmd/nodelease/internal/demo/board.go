@@ -1,0 +1,255 @@
+package demo
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/ui"
+	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// Board is all that is known while the demo runs: what was counted, who holds
+// what, what just happened. The tasks' pipes, the director and the table's
+// watcher write on it; views take snapshots. It is safe for concurrent use.
+type Board struct {
+	opts Options
+	tell func(News) // at once, and in order
+
+	mu       sync.Mutex
+	began    time.Time // zero until the fleet is started
+	sum      Summary
+	disorder int // IDs that were not above the one before them, of one task
+	seen     seen
+	tasks    map[string]*taskState
+	leases   []lease.Lease // as the table said last
+	leader   string        // whose session is the oldest of those, empty before anybody's
+	out      bool          // the DynamoDB is away
+	news     []News        // the last ones
+	rate     meter
+	history  []float64 // of the rate, a value for each sample
+	page     *ui.Server
+	pageURL  string
+}
+
+// taskState is what is known of one process, alive or dead.
+type taskState struct {
+	node     int // -1: none
+	status   string
+	gaveBack int // the node ID that it released last, plus one; 0: none since it claimed
+	claims   int
+	waits    bool          // and that was told
+	clockOff time.Duration // how far its clock was moved
+	lastID   snowflake.ID
+	rate     meter
+}
+
+// What a task is at; also what its number is shown as.
+const (
+	taskStarting  = "starting"
+	taskHolding   = "held"
+	taskSuspended = "suspended"
+	taskFrozen    = "frozen"
+	taskDead      = "dead"
+	taskLost      = "lost"
+)
+
+// News is one thing that happened.
+type News struct {
+	At   time.Duration // since the fleet was started
+	Kind string        // a word: "kill -9", "lost"
+	Text string
+}
+
+func newBoard(o Options, tell func(News)) *Board {
+	return &Board{opts: o, tell: tell, seen: seen{}, tasks: map[string]*taskState{}, sum: Summary{Tasks: o.Tasks}}
+}
+
+const (
+	keptNews    = 100
+	keptHistory = 200
+)
+
+// Tell writes news.
+func (b *Board) Tell(kind, format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.say(kind, format, args...)
+}
+
+// say is Tell for those who hold mu.
+func (b *Board) say(kind, format string, args ...any) {
+	n := News{Kind: kind, Text: fmt.Sprintf(format, args...)}
+	if !b.began.IsZero() {
+		n.At = time.Since(b.began)
+	}
+	if b.news = append(b.news, n); len(b.news) > keptNews {
+		b.news = slices.Delete(b.news, 0, 1)
+	}
+	b.tell(n)
+	b.tellPage(n)
+}
+
+// begin sets the time from which the news count.
+func (b *Board) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.began = time.Now()
+}
+
+// started puts a new task on the board.
+func (b *Board) started(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tasks[name] = &taskState{node: -1, status: taskStarting}
+}
+
+// ids compares what a task made with all that was ever made.
+func (b *Board) ids(name string, ids []snowflake.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.tasks[name]
+	for _, id := range ids {
+		if id <= t.lastID {
+			if b.disorder++; b.disorder == 1 {
+				b.say("DISORDER", "%s made %d after %d", name, id, t.lastID)
+			}
+		}
+		t.lastID = id
+	}
+	twice := b.seen.add(ids)
+	if twice > 0 && b.sum.Duplicates == 0 {
+		b.say("DUPLICATE", "%s made IDs of node %d that were made before", name, ids[0].Node())
+	}
+	b.sum.Duplicates += twice
+	b.sum.IDs += len(ids)
+	t.rate.count += len(ids)
+	b.rate.count += len(ids)
+}
+
+// event takes in what a task's agent says.
+func (b *Board) event(name string, e taskEvent) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.tasks[name]
+	switch e.Kind {
+	case lease.EventClaimed:
+		b.sum.Claims++
+		t.node, t.status, t.waits, t.gaveBack = e.Node, taskHolding, false, 0
+		t.claims++
+		b.say("claimed", "%s holds node %d, version %d", name, e.Node, e.Version)
+	case lease.EventRenewed:
+		b.sum.Renewals++
+		if t.status == taskSuspended {
+			t.status = taskHolding
+		}
+	case lease.EventSuspended:
+		b.sum.Suspended++
+		t.status = taskSuspended
+		b.say("suspended", "%s: node %d was not confirmed in time: no IDs", name, e.Node)
+	case lease.EventResumed:
+		t.status = taskHolding
+		b.say("resumed", "%s goes on with node %d, version %d: nobody else had it", name, e.Node, e.Version)
+	case lease.EventLost:
+		b.sum.Lost++
+		t.node, t.status = -1, taskLost
+		b.say("lost", "%s: %s", name, brief(e.Error, b.opts.Pool))
+	case lease.EventReleased:
+		t.node, t.gaveBack = -1, e.Node+1
+		b.say("released", "%s gave node %d back", name, e.Node)
+	case lease.EventWaiting:
+		if !t.waits {
+			t.waits = true
+			b.say("waiting", "%s: %s", name, brief(e.Error, b.opts.Pool))
+		}
+	case eventBehind:
+		b.say("no IDs", "%s: its clock is behind what it stamped before", name)
+	case eventCaughtUp:
+		b.say("IDs again", "%s: its clock has caught up", name)
+	case lease.EventNotReleased:
+		b.say("not freed", "%s could not give node %d back, which rests until it expires", name, e.Node)
+	case lease.EventCorrupt, lease.EventWarning:
+		b.say(string(e.Kind), "%s: %s", name, brief(e.Error, b.opts.Pool))
+	}
+}
+
+// acted takes in what the director did to a task. status and count may be empty.
+func (b *Board) acted(name, status string, count func(*Summary), kind, format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if status != "" {
+		b.tasks[name].status = status
+	}
+	if count != nil {
+		count(&b.sum)
+	}
+	b.say(kind, format, args...)
+}
+
+// moved takes in that a task's clock was moved.
+func (b *Board) moved(name string, by time.Duration, format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tasks[name].clockOff += by
+	b.say("clock", format, args...)
+}
+
+// gone records that a task has ended, and reports whether it ever had a node ID.
+func (b *Board) gone(name string) (had bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.tasks[name]
+	t.node, t.status = -1, taskDead
+	return t.claims > 0
+}
+
+// holds reports whether a task has a node ID now, by its last message.
+func (b *Board) holds(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tasks[name].status == taskHolding
+}
+
+// nodeOf names the number of a task.
+func (b *Board) nodeOf(name string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return fmt.Sprintf("node %d", b.tasks[name].node)
+}
+
+// outage takes in that the DynamoDB is away, or back.
+func (b *Board) outage(out bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.out = out
+}
+
+// table takes in what the table says.
+func (b *Board) table(leases []lease.Lease) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.leases = leases
+	if name := leaderOf(leases, time.Now()); name != "" && name != b.leader {
+		after := ""
+		if b.leader != "" {
+			after = ", after " + b.leader
+		}
+		b.say("leads", "%s: its session is the oldest of all that are alive%s", name, after)
+		b.leader = name
+	}
+}
+
+// leaderOf elects as the members do, from what the table says.
+func leaderOf(leases []lease.Lease, now time.Time) (name string) {
+	lowest := ""
+	for _, l := range leases {
+		m, ok := cluster.MemberOf(l)
+		if ok && l.State(now) == lease.Held && (lowest == "" || m.SessionID < lowest) {
+			lowest, name = m.SessionID, m.Name
+		}
+	}
+	return name
+}

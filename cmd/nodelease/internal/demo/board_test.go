@@ -1,0 +1,181 @@
+package demo
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+func testBoard(t *testing.T) (b *Board, kinds func() []string) {
+	t.Helper()
+	var told []string
+	b = newBoard(Defaults(), func(n News) { told = append(told, n.Kind) })
+	b.begin()
+	b.started("task-1")
+	b.started("task-2")
+	return b, func() []string { return told }
+}
+
+func TestBoardFindsDuplicates(t *testing.T) {
+	b, kinds := testBoard(t)
+	b.ids("task-1", []snowflake.ID{1, 2, 3})
+	b.ids("task-2", []snowflake.ID{4, 5})
+	if err := b.verdict(); err != nil {
+		t.Fatal(err)
+	}
+	b.ids("task-2", []snowflake.ID{6, 2<<12 | 1})
+	b.ids("task-1", []snowflake.ID{6, 2<<12 | 1, 2<<12 | 2})
+	if sum := b.summary(); sum.Duplicates != 2 || sum.IDs != 10 {
+		t.Errorf("%+v", sum)
+	}
+	if err := b.verdict(); !errors.Is(err, ErrDuplicates) || errors.Is(err, ErrDisorder) {
+		t.Error(err)
+	}
+	if !slices.Contains(kinds(), "DUPLICATE") {
+		t.Error("nobody was told")
+	}
+}
+
+// Each task's IDs strictly increase, also over a change of its number.
+func TestBoardFindsDisorder(t *testing.T) {
+	for _, second := range [][]snowflake.ID{{12, 11}, {9}, {10}} {
+		b, _ := testBoard(t)
+		b.ids("task-1", []snowflake.ID{9 - 1, 10})
+		b.ids("task-2", []snowflake.ID{1}) // another task's do not count
+		b.ids("task-1", second)
+		if err := b.verdict(); !errors.Is(err, ErrDisorder) {
+			t.Errorf("%v after 10: %v", second, err)
+		}
+	}
+}
+
+// The whole life of a task, as its agent tells it.
+func TestBoardFollowsEvents(t *testing.T) {
+	b, kinds := testBoard(t)
+	say := func(kind lease.EventKind, node int, text string) {
+		b.event("task-1", taskEvent{Kind: kind, Node: node, Version: 1, Error: text})
+	}
+	say(lease.EventWaiting, -1, "lease: pool exhausted: all 3 numbers are taken; resize the pool")
+	say(lease.EventWaiting, -1, "again") // told once
+	say(lease.EventClaimed, 7, "")
+	if !b.holds("task-1") || b.holds("task-2") || b.nodeOf("task-1") != "node 7" {
+		t.Error("task-1 holds node 7")
+	}
+	say(lease.EventRenewed, 7, "")
+	say(lease.EventSuspended, 7, "")
+	if b.holds("task-1") {
+		t.Error("suspended is not held")
+	}
+	say(lease.EventResumed, 7, "")
+	say(lease.EventLost, 7, `lease: lost: node 7 of pool "demo" is held by task-2 since version 2`)
+	say(lease.EventClaimed, 8, "")
+	say(lease.EventReleased, 8, "")
+	if had := b.gone("task-1"); !had {
+		t.Error("task-1 had a number")
+	}
+	if had := b.gone("task-2"); had {
+		t.Error("task-2 had none")
+	}
+	sum := b.summary()
+	if sum.Claims != 2 || sum.Renewals != 1 || sum.Suspended != 1 || sum.Lost != 1 {
+		t.Errorf("%+v", sum)
+	}
+	want := []string{"waiting", "claimed", "suspended", "resumed", "lost", "claimed", "released"}
+	if !slices.Equal(kinds(), want) {
+		t.Errorf("told %v, want %v", kinds(), want)
+	}
+	texts := b.snapshot().News
+	if texts[0].Text != "task-1: pool exhausted: all 3 numbers are taken" || texts[4].Text != "task-1: node 7 is held by task-2 since version 2" {
+		t.Errorf("%+v", texts)
+	}
+}
+
+// What the table says of a number and what is known of its holder's process.
+func TestSnapshotStates(t *testing.T) {
+	b, _ := testBoard(t)
+	b.event("task-1", taskEvent{Kind: lease.EventClaimed, Node: 0, Version: 4})
+	held := lease.Lease{NodeID: 0, Holder: "session", Task: "task-1", Version: 4, ExpiresAt: time.Now().Add(time.Hour)}
+	old := held
+	old.Task, old.ExpiresAt = "a stranger", time.Now().Add(-time.Hour)
+	for name, test := range map[string]struct {
+		lease  lease.Lease
+		status string
+		want   string
+	}{
+		"held":      {held, taskHolding, "held"},
+		"suspended": {held, taskSuspended, "suspended"},
+		"frozen":    {held, taskFrozen, "frozen"},
+		"dead":      {held, taskDead, "dead"},
+		"expired":   {old, taskHolding, "expired"},
+		"free":      {lease.Lease{}, taskHolding, "free"},
+		"cooling":   {lease.Lease{ReservedUntil: time.Now().Add(time.Hour)}, taskHolding, "cooling"},
+	} {
+		b.acted("task-1", test.status, nil, "test", "")
+		b.table([]lease.Lease{test.lease})
+		if got := b.snapshot().Numbers[0].State; got != test.want {
+			t.Errorf("%s: shown as %s", name, got)
+		}
+	}
+	if got := b.snapshot().Homeless; !slices.Equal(got, []string{"task-2"}) {
+		t.Errorf("without a number: %v", got)
+	}
+}
+
+// The oldest session leads, of those that are alive and take part; a change is told once.
+func TestBoardTellsWhoLeads(t *testing.T) {
+	b, kinds := testBoard(t)
+	held := func(task, session string, left time.Duration) lease.Lease {
+		return lease.Lease{Holder: "h", Task: task, Version: 1, ExpiresAt: time.Now().Add(left), Metadata: map[string]string{"node": task, "session_id": session}}
+	}
+	one, two := held("task-1", "a", time.Hour), held("task-2", "b", time.Hour)
+	gone := held("task-1", "a", -time.Hour)
+	stranger := lease.Lease{Holder: "h", Task: "x", ExpiresAt: time.Now().Add(time.Hour)}
+	for i, c := range []struct {
+		leases []lease.Lease
+		leader string
+	}{
+		{nil, ""},
+		{[]lease.Lease{stranger, two, one}, "task-1"},
+		{[]lease.Lease{one, two}, "task-1"},
+		{[]lease.Lease{gone, two}, "task-2"},
+		{[]lease.Lease{gone}, "task-2"}, // nobody is known to have followed
+	} {
+		b.table(c.leases)
+		if got := b.snapshot().Leader; got != c.leader {
+			t.Errorf("step %d: %q leads, want %q", i, got, c.leader)
+		}
+	}
+	if want := []string{"leads", "leads"}; !slices.Equal(kinds(), want) {
+		t.Errorf("told %v, want %v", kinds(), want)
+	}
+}
+
+// A node ID that was given back is free, not dead, although the table was read
+// before that and the process has ended since; and the last frame is left behind.
+func TestLastFrame(t *testing.T) {
+	b, _ := testBoard(t)
+	b.event("task-1", taskEvent{Kind: lease.EventClaimed, Node: 3, Version: 1})
+	b.event("task-2", taskEvent{Kind: lease.EventClaimed, Node: 4, Version: 1})
+	later := time.Now().Add(time.Minute)
+	b.table([]lease.Lease{
+		{NodeID: 3, Holder: "a", Task: "task-1", Version: 1, ExpiresAt: later},
+		{NodeID: 4, Holder: "b", Task: "task-2", Version: 1, ExpiresAt: later},
+	})
+	b.event("task-1", taskEvent{Kind: lease.EventReleased, Node: 3, Version: 1})
+	b.gone("task-1")
+	b.gone("task-2") // killed
+	s := b.snapshot()
+	if got, want := []string{s.Numbers[0].State, s.Numbers[1].State}, []string{"free", "dead"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	var out bytes.Buffer
+	if err := (Live{Out: &out}).Last(b); err != nil || !strings.Contains(out.String(), "nodelease demo") || !strings.HasSuffix(out.String(), "\n") || strings.Contains(out.String(), "\x1b[?1049") {
+		t.Errorf("left behind %q, %v", out.String(), err)
+	}
+}

@@ -1,0 +1,147 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/ui"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+)
+
+// View shows a demo while it runs.
+type View interface {
+	// News is told each thing that happens, in order, one at a time.
+	News(News)
+	// Run shows the board until ctx ends, or returns earlier when the one who
+	// looks has seen enough. It restores the terminal before it returns.
+	Run(ctx context.Context, b *Board) error
+}
+
+// lastView is a view that shows how it ended, once all has: no process is left, and
+// the board has what the table says then.
+type lastView interface {
+	Last(b *Board) error
+}
+
+const (
+	// A task releases its node ID within 3 s, or the node ID stays taken.
+	endGrace = 4 * time.Second
+	// Whoever interrupts does not want to wait.
+	interruptGrace = 1500 * time.Millisecond
+	sampleEvery    = 500 * time.Millisecond
+)
+
+// Run runs the whole demo, until its duration is over, ctx ends, or the view
+// does. No process is left when it returns. The summary is valid with an error,
+// too, as far as it went. The error is one of this package's when the
+// comparison found something, and ErrInterrupted when ctx or Ctrl-C in the view
+// ended it.
+func Run(ctx context.Context, o Options, view View) (Summary, error) {
+	// Linux ends a child together with the thread that started it: see isolate.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := errors.Join(o.Validate(), forgetAWS()); err != nil {
+		return Summary{}, err
+	}
+	b := newBoard(o, view.News)
+	err := show(ctx, o, view, b)
+	sum := b.summary()
+	switch {
+	case ctx.Err() != nil:
+		err = fmt.Errorf("%w: %w", ErrInterrupted, context.Cause(ctx))
+	case err == nil && sum.IDs == 0:
+		err = ErrNoIDs
+	}
+	return sum, errors.Join(b.verdict(), err)
+}
+
+// show starts everything, lets it run, and ends it.
+func show(ctx context.Context, o Options, view View, b *Board) error {
+	d := &director{Options: o, board: b}
+	if o.Outage {
+		dir, err := os.MkdirTemp("", "nodelease-demo-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		d.data = filepath.Join(dir, "tables.journal")
+	}
+	var err error
+	if d.server, err = startServer(ctx, o.Port, o.Table, d.data); err != nil {
+		return err
+	}
+	defer func() {
+		if !d.down {
+			d.server.stop()
+		}
+	}()
+	b.Tell("server", "an embedded DynamoDB, process %d, on %s", d.server.pid(), d.server.endpoint)
+	store := lease.NewDynamoDB(client(d.server.endpoint), o.Table)
+	if _, err = leasepool.Open(store, o.Pool).Seed(ctx, leasepool.Spec{Size: o.Numbers}); err != nil {
+		return err
+	}
+	b.Tell("seeded", "pool %q with %s", o.Pool, Count(o.Numbers, "number"))
+	b.Tell("look", "nodelease list --endpoint %s --table %s --pool %s", d.server.endpoint, o.Table, o.Pool)
+
+	var page *ui.Server
+	var listener net.Listener
+	if o.Page {
+		if page, listener, err = b.openPage(store); err != nil {
+			return err
+		}
+	}
+
+	b.begin()
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var helpers sync.WaitGroup
+	quit := make(chan struct{})
+	var viewErr error
+	helpers.Go(func() { viewErr = view.Run(background, b); close(quit) })
+	helpers.Go(func() { (&watcher{o, store, b}).run(background) })
+	helpers.Go(func() { b.sampleUntil(background) })
+	if page != nil {
+		helpers.Go(func() { b.servePage(background, page, listener) })
+	}
+
+	err = d.run(ctx, quit)
+	grace := endGrace
+	if ctx.Err() != nil {
+		grace = interruptGrace
+	}
+	d.end(grace)
+	b.end()
+	stop()
+	helpers.Wait()
+	if !d.down {
+		// The last look of the watcher may be older than the last release.
+		if leases, err := (&watcher{o, store, b}).look(context.WithoutCancel(ctx)); err == nil {
+			b.table(leases)
+		}
+	}
+	if v, ok := view.(lastView); ok && viewErr == nil {
+		viewErr = v.Last(b)
+	}
+	return errors.Join(err, viewErr)
+}
+
+func (b *Board) sampleUntil(ctx context.Context) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			b.sample()
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// TaskCommand is the hidden command of this program that calls RunTask.
+const TaskCommand = "demo-task"
+
+const (
+	// A task makes this many IDs at once, this often on average: 100,000 a second,
+	// far below what one could, since two cores also have to compare them all.
+	batchSize  = 500
+	batchEvery = 5 * time.Millisecond
+	// maxWait is how long a task waits for its clock before it says that it is behind.
+	maxWait = 100 * time.Millisecond
+)
+
+// RunTask is one task of the fleet: it holds a number and makes IDs until it is
+// told to stop, by SIGTERM or by the end of its stdin. The error is a
+// lease.ErrPoolExhausted when there was no number, a lease.ErrLost when it lost
+// its number and was told to end then.
+func RunTask(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+	orders := json.NewDecoder(stdin)
+	var spec taskSpec
+	if err := orders.Decode(&spec); err != nil {
+		return fmt.Errorf("no task on stdin: this command is for %q to start: %w", "nodelease demo", err)
+	}
+	clock := newMovedClock(spec.ClockOff)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		var o order
+		for orders.Decode(&o) == nil {
+			clock.step(o.ClockStep)
+		}
+		cancel() // the director is gone
+	}()
+	store, err := lease.Open(ctx, spec.Table, spec.Endpoint)
+	if err != nil {
+		return err
+	}
+	out := &frameWriter{out: stdout}
+	return lease.Run(ctx, lease.Config{
+		Pool: spec.Pool, Store: taskStore(store), Task: spec.Name, Clock: clock,
+		TTL: spec.TTL, Guard: spec.Guard, ClaimGuard: spec.ClaimGuard, Wait: spec.Wait, OnLost: spec.onLost(),
+		Logger:  slog.New(slog.DiscardHandler),
+		OnEvent: func(e lease.Event) { _ = out.event(newTaskEvent(e)) }, // without its parent the task ends
+	}, func(ctx context.Context, agent *lease.Agent) error {
+		ids, err := snowflake.New(agent, snowflake.WithMaxWait(maxWait))
+		if err != nil {
+			return err
+		}
+		part, leave := context.WithCancel(ctx)
+		defer leave()
+		go takePart(part, agent, spec)
+		return makeIDs(ctx, ids, out)
+	})
+}
+
+// takePart makes the task a member of the fleet's cluster, for as long as it has
+// a lease.
+func takePart(ctx context.Context, agent *lease.Agent, spec taskSpec) {
+	table := cluster.NewTable(client(spec.Endpoint), spec.Table)
+	for ctx.Err() == nil {
+		renewed := agent.Renewed()
+		node, err := cluster.Start(ctx, cluster.Config{Name: spec.Name, Agent: agent, Coordinator: table, Logger: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			select {
+			case <-ctx.Done():
+			case <-node.Done():
+			}
+			_ = node.Close()
+			return
+		}
+		select { // suspended: once more when it is not
+		case <-ctx.Done():
+		case <-renewed:
+		}
+	}
+}
+
+// makeIDs makes IDs at a steady pace. While it is fenced (suspended, between two
+// numbers, or with a clock that jumped) there are none, and it tries again.
+//
+// The pauses are of random length: two tasks in step would never stamp the same
+// millisecond, and if they ever held one number, nobody would see it.
+func makeIDs(ctx context.Context, ids *snowflake.Generator, out *frameWriter) error {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	batch := make([]snowflake.ID, batchSize)
+	behind := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-pause.C:
+			pause.Reset(rand.N(2 * batchEvery))
+		}
+		n, err := fill(ctx, ids, batch)
+		if n > 0 {
+			if err := out.ids(batch[:n]); err != nil {
+				return err
+			}
+		}
+		var clock *snowflake.ClockError
+		if now := errors.As(err, &clock); now != behind {
+			behind = now
+			_ = out.event(taskEvent{Kind: map[bool]lease.EventKind{true: eventBehind, false: eventCaughtUp}[behind]})
+		}
+		switch {
+		case err == nil, behind, errors.Is(err, snowflake.ErrFenced), errors.Is(err, snowflake.ErrBusy):
+		case errors.Is(err, snowflake.ErrClosed), ctx.Err() != nil:
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// fill makes a batch. The first ID shows whether there are any now: Next waits
+// for a short time only, NextN for as long as ctx lasts.
+func fill(ctx context.Context, ids *snowflake.Generator, batch []snowflake.ID) (n int, err error) {
+	if batch[0], err = ids.Next(); err != nil {
+		return 0, err
+	}
+	n, err = ids.NextN(ctx, batch[1:])
+	return n + 1, err
+}
+
+func (s taskSpec) onLost() lease.LostPolicy {
+	if s.Reacquire {
+		return lease.Reacquire
+	}
+	return lease.StopOnLoss
+}
+
+func newTaskEvent(e lease.Event) taskEvent {
+	t := taskEvent{Kind: e.Kind, Node: e.Lease.NodeID, Version: e.Lease.Version}
+	if e.Err != nil {
+		t.Error = e.Err.Error()
+	}
+	return t
+}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package supervise
+
+import "time"
+
+// BootTime reads CLOCK_BOOTTIME: the time since the machine was started, suspended
+// or not. It is false where there is none.
+func BootTime() (time.Duration, bool) { return 0, false }

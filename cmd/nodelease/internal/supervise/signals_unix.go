@@ -1,0 +1,58 @@
+//go:build unix
+
+package supervise
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// lastSignal is the number of the last one on any Unix: Linux's SIGRTMAX.
+const lastSignal = 64
+
+// catchable is every signal that a program can act on and this one was not started
+// to ignore (nohup): what is ignored stays so in the child. Left out are those
+// that the Go runtime sends itself, and news of children.
+func catchable() (all []os.Signal) {
+	for n := syscall.Signal(1); n <= lastSignal; n++ {
+		switch n {
+		case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCHLD, syscall.SIGURG, 32, 33:
+			continue
+		}
+		if !signal.Ignored(n) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// Forwarded returns the signals to pass on to the child. On a terminal the child is
+// in the same job: it gets the terminal's signals without us, and a stop (Ctrl-Z)
+// stops us too.
+func Forwarded(terminal bool) <-chan os.Signal {
+	var forward, catch []os.Signal
+	for _, s := range catchable() {
+		switch s {
+		case syscall.SIGPIPE:
+			catch = append(catch, s) // ours alone, and an error of the write
+			continue
+		case syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU:
+			if terminal {
+				continue
+			}
+		case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGCONT, syscall.SIGWINCH:
+			if terminal {
+				catch = append(catch, s)
+				continue
+			}
+		}
+		forward = append(forward, s)
+	}
+	if len(catch) > 0 {
+		signal.Notify(make(chan os.Signal, 1), catch...)
+	}
+	c := make(chan os.Signal, 64)
+	signal.Notify(c, forward...)
+	return c
+}

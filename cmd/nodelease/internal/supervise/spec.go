@@ -1,0 +1,58 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"time"
+)
+
+// The exit codes of what ends for reasons that are not the child's own. Of a
+// program that cannot be started they are a shell's; a child that was ended by
+// signal n counts as 128 + n.
+const (
+	CodeOwn      = 111 // an error of ours
+	CodeCannot   = 126 // the program is there and cannot be run
+	CodeNotFound = 127 // there is no such program
+	codeSignal   = 128
+)
+
+// Spec says what to run.
+type Spec struct {
+	Args []string // program and arguments
+	Env  []string // name=value
+	// Grace is the time between SIGTERM and SIGKILL.
+	Grace time.Duration
+	// Left is the time until the deadline as it is known now. It is asked again
+	// at each Extend.
+	Left func() time.Duration
+}
+
+// Look finds the program, or returns the exit code for the reason why not.
+func Look(program string) (path string, code int, err error) {
+	path, err = exec.LookPath(program)
+	if err != nil {
+		return "", codeOf(err), fmt.Errorf("%q cannot be run: %w", program, unwrap(err))
+	}
+	return path, 0, nil
+}
+
+// codeOf is the exit code for an error of starting a program.
+func codeOf(err error) int {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return CodeNotFound
+	}
+	return CodeCannot
+}
+
+// unwrap takes the program's name off an error: who prints it has it already.
+func unwrap(err error) error {
+	if e := (*exec.Error)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}

@@ -1,0 +1,94 @@
+//go:build !linux
+
+package supervise
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+// Child is the program that runs, as its owner sees it.
+//
+// Here it is weaker than on Linux. There is no guardian: if the owner is killed
+// with SIGKILL, or frozen, nobody ends the child at the deadline. Its own children
+// are ended with it only as far as they stay in its process group, and on Windows
+// not at all. Time that the machine was suspended does not count.
+type Child struct {
+	spec  Spec
+	cmd   *exec.Cmd
+	ended chan error
+
+	mu       sync.Mutex
+	timer    *time.Timer
+	deadline time.Time
+	stopping bool
+	stopped  bool
+}
+
+// Weaker says what is not promised on this platform.
+const Weaker = "on this platform nothing ends the program if exec itself is frozen or killed with SIGKILL"
+
+// GuardianCommand does not exist here.
+const GuardianCommand = "exec-guardian"
+
+// Guard is for Linux.
+func Guard(string, []string) (int, error) { return CodeOwn, errors.ErrUnsupported }
+
+// Start starts the program.
+func Start(path string, spec Spec) (*Child, error) {
+	c := &Child{spec: spec, ended: make(chan error, 1)}
+	c.cmd = &exec.Cmd{Path: path, Args: spec.Args, Env: spec.Env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, SysProcAttr: attributes()}
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { c.ended <- c.cmd.Wait() }()
+	return c, c.Extend()
+}
+
+// Extend asks anew how much is left.
+func (c *Child) Extend() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopping {
+		return nil
+	}
+	c.deadline = time.Now().Add(c.spec.Left())
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.timer = time.AfterFunc(time.Until(c.deadline)-c.spec.Grace, c.Stop)
+	return nil
+}
+
+// Signal sends a signal on.
+func (c *Child) Signal(s os.Signal) { _ = c.cmd.Process.Signal(s) }
+
+// Stop ends the child: SIGTERM now, SIGKILL a grace later or at the deadline.
+func (c *Child) Stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopping {
+		return
+	}
+	c.stopping, c.stopped = true, true
+	terminate(c.cmd)
+	time.AfterFunc(min(c.spec.Grace, time.Until(c.deadline)), func() { kill(c.cmd) })
+}
+
+// Wait waits until the child has ended, and returns its exit code, and whether it was
+// ended because the lease was over.
+func (c *Child) Wait() (code int, stopped bool, err error) {
+	<-c.ended
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopping = true
+	c.timer.Stop()
+	kill(c.cmd) // what it has left in its group
+	return exitCode(c.cmd.ProcessState), c.stopped, nil
+}
+
+// OnTerminal would put the child into our job; here it always has its own.
+func OnTerminal() bool { return false }

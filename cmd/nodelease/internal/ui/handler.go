@@ -1,0 +1,198 @@
+package ui
+
+import (
+	"embed"
+	"encoding/json"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+//go:embed page
+var files embed.FS
+
+// policy lets the page load nothing from elsewhere, run nothing that stands in
+// its HTML, and be framed by nobody. Pico's arrows and marks are data: images.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// ServeHTTP implements [http.Handler]. There are only things to look at: every
+// method but GET and HEAD is refused, and so is whoever asks for another host.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	switch {
+	case !thisMachine(r.Host):
+		// A name of someone else's that leads here (DNS rebinding) would make this
+		// page readable to the site of that name.
+		http.Error(w, "this page is for this machine alone: open it as http://localhost:PORT/ or http://127.0.0.1:PORT/", http.StatusMisdirectedRequest)
+		return
+	case !sameOrigin(r):
+		http.Error(w, "other web pages may not read this one: open it in a window of its own", http.StatusForbidden)
+		return
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		h.Set("Allow", "GET, HEAD")
+		http.Error(w, "this page only shows: use the commands of nodelease to change a pool", http.StatusMethodNotAllowed)
+		return
+	}
+	switch r.URL.Path {
+	case "/events":
+		s.serveEvents(w, r)
+	case "/find":
+		s.serveFind(w, r)
+	case "/history":
+		s.serveHistory(w, r)
+	default:
+		static, err := fs.Sub(files, "page")
+		if err != nil {
+			panic(err) // only of a wrong name
+		}
+		http.FileServerFS(static).ServeHTTP(w, r)
+	}
+}
+
+// thisMachine reports whether a Host header names the loopback interface. The port
+// is not compared: a tunnel may end on another one.
+func thisMachine(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	return err == nil && ip.IsLoopback()
+}
+
+// sameOrigin reports whether a request is the page's own, a person's, or that of a
+// program. Browsers say who asks: other sites may lead here by a link, and no more.
+func sameOrigin(r *http.Request) bool {
+	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
+		return false
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return true
+	}
+	return r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && r.URL.Path == "/"
+}
+
+// serveEvents streams messages until the page goes, or the server does.
+func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
+	group := -1
+	if text := r.URL.Query().Get("group"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil {
+			http.Error(w, "group="+strconv.Quote(text)+" is no group: use a number from 0", http.StatusBadRequest)
+			return
+		}
+		group = int(n)
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead {
+		return
+	}
+	out := http.NewResponseController(w)
+	if _, err := w.Write([]byte("retry: 1000\n\n")); err != nil || out.Flush() != nil {
+		return
+	}
+	p := s.open(group)
+	defer s.close(p)
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-s.gone:
+			// The page says that it has ended, and waits for another one.
+			_, _ = w.Write([]byte("event: end\ndata: {}\n\n"))
+			return
+		case message, ok := <-p.out:
+			if !ok {
+				return // too slow; it comes again and gets the whole
+			}
+			if _, err := w.Write(message); err != nil || out.Flush() != nil {
+				return
+			}
+		}
+	}
+}
+
+const (
+	rowsPerPage = 50   // node IDs that an answer has in full
+	mostMarked  = 1024 // node IDs that are only named
+	mostTold    = 200  // pieces of news
+)
+
+// foundMessage is the answer to a search: one page of it.
+type foundMessage struct {
+	Total  int         `json:"total"`
+	Page   int         `json:"page"` // from 0
+	Pages  int         `json:"pages"`
+	Rows   int         `json:"rows"` // of a full page
+	First  []*number   `json:"first"`
+	Named  []int       `json:"named"`  // of those that the page shows
+	Groups map[int]int `json:"groups"` // how many in each group
+}
+
+// serveFind answers a search from what was read last: it reads nothing.
+func (s *Server) serveFind(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	group, err := strconv.Atoi(query.Get("group"))
+	if err != nil {
+		group = -1
+	}
+	at, err := strconv.Atoi(query.Get("page"))
+	if err != nil || at < 0 {
+		at = 0
+	}
+	s.mu.Lock()
+	found := s.model.find(query.Get("q"))
+	whole := s.isWhole()
+	s.mu.Unlock()
+	// Found node IDs never change: a new reading makes new ones.
+	order(found, query.Get("sort"))
+	m := foundMessage{Total: len(found), Rows: rowsPerPage, Pages: max(1, (len(found)+rowsPerPage-1)/rowsPerPage), Named: []int{}, Groups: map[int]int{}}
+	m.Page = min(at, m.Pages-1)
+	m.First = found[m.Page*rowsPerPage : min(len(found), (m.Page+1)*rowsPerPage)]
+	for _, n := range found {
+		in := n.ID / protocol.GroupSize
+		m.Groups[in]++
+		if (whole || in == group) && len(m.Named) < mostMarked {
+			m.Named = append(m.Named, n.ID)
+		}
+	}
+	writeJSON(w, m)
+}
+
+// historyMessage is what was seen, the newest first.
+type historyMessage struct {
+	Total int    `json:"total"`
+	News  []news `json:"news"`
+}
+
+// serveHistory answers what was seen while some page was open.
+func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
+	var m historyMessage
+	s.mu.Lock()
+	m.News, m.Total = s.kept.find(r.URL.Query().Get("q"), mostTold)
+	s.mu.Unlock()
+	writeJSON(w, m)
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // it fails when the page is gone
+}

@@ -1,0 +1,223 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// Source is what the page is read from; every [lease.Store] is one.
+type Source interface {
+	PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error)
+	Group(ctx context.Context, pool string, group int) (protocol.Group, error)
+}
+
+// Server reads a pool for the pages that are open and serves them. It is safe
+// for concurrent use; Serve does the reading.
+type Server struct {
+	source      Source
+	pool, title string
+	complete    func(words string) string
+	every       time.Duration
+	marks       func() map[int]string
+	line        func() string
+
+	wake chan struct{} // somebody looks
+	gone chan struct{} // closed when run returns
+
+	mu    sync.Mutex
+	whole bool // every group was read
+	// wasWhole says how the pool was shown after the last turn.
+	wasWhole bool
+	model    model
+	readAt   time.Time // when the last turn ended well; zero when none is recent
+	lastGood time.Time // when any turn last ended well
+	failure  trouble   // why the last turn did not
+	verdict  verdict
+	reads    int // groups that the last turn read
+	history  history
+	news     []news
+	kept     log    // every piece of news, for the history
+	fresh    []news // since the last turn
+	marked   map[int]string
+	said     string
+	pages    map[*page]bool
+}
+
+// Options of a [Server].
+type Options struct {
+	Source Source
+	Pool   string
+	Title  string // where the pool is: the table's name
+	// Command, if not nil, completes words such as "resize --size 64" to a command
+	// line for this pool that can be copied.
+	Command func(words string) string
+	Every   time.Duration // how often the pool is read while a page is open
+	// Marks, if not nil, tells what is known of numbers beside the table: that
+	// their process is frozen, or dead. It is asked once a turn.
+	Marks func() map[int]string
+	// Line, if not nil, is a line of text that is shown with the counts.
+	Line func() string
+}
+
+// New gives a server. It reads nothing before Serve.
+func New(o Options) *Server {
+	return &Server{
+		source: o.Source, pool: o.Pool, title: o.Title, complete: o.Command, every: o.Every, marks: o.Marks, line: o.Line,
+		wake: make(chan struct{}, 1), gone: make(chan struct{}), pages: map[*page]bool{},
+	}
+}
+
+// page is an open page: a stream of messages.
+type page struct {
+	group  int // the one that it looks into; -1 none, of a large pool
+	synced bool
+	out    chan []byte // closed when the page is too slow; it comes again then
+}
+
+// backlog is how many messages a page may be behind.
+const backlog = 8
+
+// run reads the pool once an interval for as long as a page is open, until ctx
+// ends. It is called once.
+func (s *Server) run(ctx context.Context) {
+	defer close(s.gone)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if !s.looked() {
+			s.mu.Lock()
+			s.readAt = time.Time{} // what is known grows old from here
+			s.mu.Unlock()
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.wake:
+			}
+		}
+		s.turn(ctx)
+		timer.Reset(s.every)
+	}
+}
+
+func (s *Server) looked() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pages) > 0
+}
+
+// watched are the groups that some page looks into.
+func (s *Server) watched() map[int]bool {
+	groups := map[int]bool{}
+	for p := range s.pages {
+		groups[p.group] = true
+	}
+	return groups
+}
+
+// open adds a page. It gets the whole first, at once if it is known.
+func (s *Server) open(group int) *page {
+	p := &page{group: group, out: make(chan []byte, backlog)}
+	s.mu.Lock()
+	s.pages[p] = true
+	if !s.readAt.IsZero() {
+		s.send(p, nil)
+	}
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return p
+}
+
+func (s *Server) close(p *page) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.pages, p)
+}
+
+// Tell adds to what just happened, beside what the table shows. Number is -1
+// where it is about none.
+func (s *Server) Tell(number int, kind, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := news{Number: number, Kind: kind, Text: text, At: time.Now().UnixMilli()}
+	s.keep(n)
+	s.tell(n)
+}
+
+// finish ends a turn: it counts, and tells every page what is new.
+func (s *Server) finish(c *change, read int, began time.Time, err error) {
+	var marks map[int]string
+	if s.marks != nil {
+		marks = s.marks()
+	}
+	var line string
+	if s.line != nil {
+		line = s.line()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.marked, s.said, s.reads, s.failure = marks, line, read, trouble{err}
+	if err == nil {
+		if s.readAt.IsZero() {
+			s.model.churn = churn{} // of a time that nobody saw
+			s.history.gap(began)
+		}
+		s.history.add(began, s.model.total, s.model.churn)
+		s.model.churn = churn{}
+		s.readAt, s.lastGood = now, now
+	}
+	s.decide(now)
+	for i := range c.news {
+		c.news[i].At = now.UnixMilli()
+		s.keep(c.news[i])
+	}
+	for _, n := range merged(c.news) {
+		n.At = now.UnixMilli()
+		s.tell(n)
+	}
+	grown := s.whole && s.isWhole() != s.wasWhole
+	s.wasWhole = s.isWhole()
+	for p := range s.pages {
+		p.synced = p.synced && !grown // it is shown in another way from here on
+		s.send(p, c)
+	}
+	s.fresh = s.fresh[:0]
+}
+
+// send gives a page what changed, or all if it has not got that yet.
+func (s *Server) send(p *page, c *change) {
+	event, body := "turn", any(nil)
+	switch {
+	case !s.whole:
+		event, body = "trouble", troubleMessage{time.Now().UnixMilli(), s.pool, s.every.Milliseconds(), s.verdict}
+	case p.synced && c != nil:
+		body = s.changed(p, c)
+	default:
+		event, body = "all", s.all(p)
+		p.synced = true
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // only of types that cannot be JSON
+	}
+	message := slices.Concat([]byte("event: "+event+"\ndata: "), text, []byte("\n\n"))
+	select {
+	case p.out <- message:
+	default:
+		close(p.out)
+		delete(s.pages, p)
+	}
+}

@@ -1,0 +1,288 @@
+package ui
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+)
+
+func TestAPageSeesWhatChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := started(t, 12)
+		store.claim(t, 3, "api/3", 15*time.Second)
+		p := s.open(-1)
+		defer s.close(p)
+
+		all := next[allMessage](t, p, "all")
+		n := all.Numbers[3]
+		if !all.Whole || len(all.Numbers) != 12 || n.State != lease.Held || n.Task != "api/3" || n.Version != 1 || n.Since == 0 || n.Metadata["zone"] != "a" {
+			t.Errorf("%+v, %+v", all, n)
+		}
+		if all.Total.of(lease.Held) != 1 || all.Total.of(lease.Free) != 11 || all.Used < 8 || all.Used > 9 || len(all.News) != 0 {
+			t.Errorf("%+v", all)
+		}
+
+		first := store.claim(t, 7, "api/7", 15*time.Second)
+		turn := next[turnMessage](t, p, "turn")
+		if len(turn.Numbers) != 1 || turn.Numbers[0].ID != 7 || turn.Point.Claimed != 1 || len(turn.News) != 1 || turn.News[0].Kind != "claimed" {
+			t.Errorf("%+v", turn)
+		}
+
+		// A renewal is told by its times alone.
+		now := time.Now()
+		claimed, err := store.Get(t.Context(), "orders", 7)
+		if err != nil || claimed == nil {
+			t.Fatal(claimed, err)
+		}
+		res, err := store.Write(t.Context(), protocol.Renew{
+			Key: protocol.Key{Pool: "orders", NodeID: 7}, Session: first, Version: 1, Renewal: 1, ExpiresAt: now.Add(time.Minute), ReservedUntil: now.Add(time.Minute), Confirmed: claimed.ReservedUntil,
+		})
+		if err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		turn = next[turnMessage](t, p, "turn")
+		if len(turn.Numbers) != 0 || len(turn.Beats) != 1 || turn.Beats[0] != (beat{7, now.Add(time.Minute).UnixMilli(), now.Add(time.Minute).UnixMilli(), 1}) {
+			t.Errorf("%+v", turn)
+		}
+
+		// What a holder says of itself may change with a renewal.
+		res, err = store.Write(t.Context(), protocol.Renew{
+			Key: protocol.Key{Pool: "orders", NodeID: 7}, Session: first, Version: 1, Renewal: 2, ExpiresAt: now.Add(2 * time.Minute), ReservedUntil: now.Add(2 * time.Minute), Confirmed: now.Add(time.Minute),
+			Metadata: map[string]string{"zone": "b"},
+		})
+		if err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		if turn = next[turnMessage](t, p, "turn"); len(turn.Numbers) != 1 || turn.Numbers[0].Metadata["zone"] != "b" {
+			t.Errorf("%+v", turn)
+		}
+
+		// 3 renews no more: late, then expired.
+		for len(turn.Late) == 0 {
+			turn = next[turnMessage](t, p, "turn")
+		}
+		if left := turn.Late[0].Expires - time.Now().UnixMilli(); turn.Late[0].ID != 3 || left < 4000 || left > 6000 {
+			t.Errorf("late with %d ms left: %+v", left, turn.Late[0])
+		}
+		for len(turn.News) == 0 {
+			turn = next[turnMessage](t, p, "turn")
+		}
+		if turn.News[0].Kind != "expired" || turn.News[0].Number != 3 || turn.Numbers[0].State != lease.Expired || turn.Point.Ended != 0 {
+			t.Errorf("%+v", turn)
+		}
+
+		// Someone else takes it.
+		time.Sleep(2 * time.Second) // virtual
+		synctest.Wait()
+		for len(p.out) > 0 {
+			<-p.out
+		}
+		store.claim(t, 3, "api/new", 15*time.Second)
+		turn = next[turnMessage](t, p, "turn")
+		if turn.Point.Claimed != 1 || turn.Point.Ended != 1 || turn.Numbers[0].Version != 2 {
+			t.Errorf("%+v", turn)
+		}
+	})
+}
+
+func TestThePoolIsReadOnceForAllPagesAndNotForNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := started(t, 12)
+		time.Sleep(time.Hour) // virtual
+		if got := store.read(); len(got) != 0 {
+			t.Fatalf("nobody looks, and groups %v were read", got)
+		}
+		var pages []*page
+		for range 5 {
+			pages = append(pages, s.open(-1))
+		}
+		for _, p := range pages {
+			next[allMessage](t, p, "all")
+		}
+		store.read()
+		for range 3 {
+			for _, p := range pages {
+				next[turnMessage](t, p, "turn")
+			}
+		}
+		if got := store.read(); len(got) != 3 {
+			t.Errorf("three turns for five pages read groups %v", got)
+		}
+		for _, p := range pages {
+			s.close(p)
+		}
+		time.Sleep(time.Minute) // virtual
+		store.read()
+		time.Sleep(time.Hour) // virtual
+		if got := store.read(); len(got) != 0 {
+			t.Errorf("all have gone, and groups %v were read", got)
+		}
+	})
+}
+
+func TestALargePoolIsShownByGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := started(t, protocol.MaxPoolSize)
+		store.claim(t, 40_000, "far/1", time.Hour)
+		p := s.open(156) // 40,000 lies in it
+		defer s.close(p)
+
+		all := next[allMessage](t, p, "all")
+		if all.Whole || len(all.Groups) != 256 || len(all.Numbers) != protocol.GroupSize || all.Numbers[64].Task != "far/1" {
+			t.Fatalf("%d groups, %d numbers, %+v", len(all.Groups), len(all.Numbers), all.Numbers[64])
+		}
+		store.read()
+
+		// Only where something can happen is read again: the open group, the one with
+		// a holder, and one of the others in turn.
+		next[turnMessage](t, p, "turn")
+		if got := store.read(); len(got) != 3 {
+			t.Errorf("groups %v were read", got)
+		}
+
+		// What happens in other groups is told by their counts.
+		store.claim(t, 5, "near/1", time.Hour)
+		turn := next[turnMessage](t, p, "turn")
+		if len(turn.Numbers) != 0 || len(turn.Groups) != 1 || turn.Groups[0].of(lease.Held) != 1 || turn.Total.of(lease.Held) != 2 {
+			t.Errorf("%+v", turn)
+		}
+
+		// With all groups open, all are read in turn, and never too many at once.
+		if res, err := store.WritePool(t.Context(), protocol.OpenGroups{Pool: "orders", From: 1, To: 256}); err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		for i := range 65_536 / 256 {
+			store.claim(t, i*256+9, "everywhere", time.Hour)
+		}
+		for turn.Total.of(lease.Held) < 258 {
+			store.read()
+			turn = next[turnMessage](t, p, "turn")
+			if got := store.read(); len(got) > readsPerTurn+1 {
+				t.Fatalf("%d groups were read in one turn", len(got))
+			}
+		}
+	})
+}
+
+func TestAPoolThatGrowsIsShownByGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := started(t, 1024)
+		p := s.open(-1)
+		defer s.close(p)
+		if all := next[allMessage](t, p, "all"); !all.Whole || len(all.Numbers) != 1024 {
+			t.Fatalf("%+v", all)
+		}
+		next[turnMessage](t, p, "turn")
+		if _, err := leasepool.Open(store, "orders").Resize(t.Context(), leasepool.Spec{Size: 2048}); err != nil {
+			t.Fatal(err)
+		}
+		if all := next[allMessage](t, p, "all"); all.Whole || len(all.Groups) != 8 || len(all.Numbers) != 0 || all.Size != 2048 {
+			t.Errorf("%d groups, %d numbers", len(all.Groups), len(all.Numbers))
+		}
+		next[turnMessage](t, p, "turn")
+	})
+}
+
+func TestNewsOfManyIsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := started(t, 256)
+		p := s.open(-1)
+		defer s.close(p)
+		next[allMessage](t, p, "all")
+		for id := range 200 {
+			store.claim(t, id, "fleet", time.Hour)
+		}
+		turn := next[turnMessage](t, p, "turn")
+		if len(turn.News) != 1 || turn.News[0].Text != "200 node IDs at once" || turn.Point.Claimed != 200 {
+			t.Errorf("%+v", turn.News)
+		}
+	})
+}
+
+func TestTroubleIsToldAndPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := started(t, 12)
+		store.SetOutage(errors.New("table on fire"))
+		p := s.open(-1)
+		defer s.close(p)
+		if m := next[troubleMessage](t, p, "trouble"); !strings.Contains(m.Verdict.Text, "table on fire") || m.Verdict.Level != levelBad {
+			t.Errorf("%+v", m)
+		}
+		store.SetOutage(nil)
+		next[allMessage](t, p, "all")
+		store.claim(t, 3, "api/3", 10*time.Second)
+		next[turnMessage](t, p, "turn")
+
+		// Through an outage what is shown stays as it was read: nobody has been seen
+		// to expire.
+		store.SetOutage(errors.New("table on fire"))
+		for range 20 {
+			turn := next[turnMessage](t, p, "turn")
+			if turn.Verdict.Kind != "unreadable" || turn.Total.of(lease.Held) != 1 || turn.Point != nil {
+				t.Fatalf("%+v", turn)
+			}
+		}
+		store.SetOutage(nil)
+		if turn := next[turnMessage](t, p, "turn"); turn.Verdict.Kind == "unreadable" || turn.Total.of(lease.Expired) != 1 {
+			t.Errorf("%+v", turn)
+		}
+	})
+}
+
+func TestASlowPageIsSentAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := started(t, 12)
+		p := s.open(-1)
+		time.Sleep(time.Minute) // virtual
+		for range backlog {
+			if _, ok := <-p.out; !ok {
+				t.Fatal("messages were lost")
+			}
+		}
+		if _, ok := <-p.out; ok {
+			t.Error("it hangs on")
+		}
+		if s.looked() {
+			t.Error("it counts as open")
+		}
+	})
+}
+
+func TestEveryState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := started(t, 12)
+		store.claim(t, 1, "held", time.Hour)
+		store.claim(t, 2, "expires", 5*time.Second)
+		released := store.claim(t, 3, "releases", 5*time.Second)
+		if res, err := store.Write(t.Context(), protocol.Release{Key: protocol.Key{Pool: "orders", NodeID: 3}, Session: released, Version: 1, ReservedUntil: time.Now().Add(time.Hour)}); err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		if _, err := leasepool.Open(store, "orders").Resize(t.Context(), leasepool.Spec{Size: 10}); err != nil {
+			t.Fatal(err)
+		}
+		store.bad[4] = "no version"
+		time.Sleep(10 * time.Second) // virtual
+		p := s.open(-1)
+		defer s.close(p)
+		all := next[allMessage](t, p, "all")
+		want := []lease.State{lease.Free, lease.Held, lease.Expired, lease.Cooling, corrupt, lease.Free, lease.Free, lease.Free, lease.Free, lease.Free, lease.Retired, lease.Retired}
+		for i, n := range all.Numbers {
+			if n.State != want[i] {
+				t.Errorf("%d is %s, not %s", i, n.State, want[i])
+			}
+		}
+		if n := all.Numbers[4]; n.Note != "no version" {
+			t.Errorf("%+v", n)
+		}
+		stats, err := leasepool.Open(store, "orders").Stats(t.Context())
+		if err != nil || stats.Utilization != all.Used || stats.Held != all.Total.of(lease.Held) || stats.Free != all.Total.of(lease.Free) {
+			t.Errorf("the page says %+v, the pool %+v (%v)", all.status, stats, err)
+		}
+	})
+}

@@ -1,0 +1,120 @@
+package ui
+
+import (
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// wholeGroups is up to how many groups a page shows number by number; larger
+// pools are shown by group.
+const wholeGroups = 4
+
+// status is in every message.
+type status struct {
+	Now   int64   `json:"now"` // ms of the Unix epoch, as all times
+	Size  int     `json:"size"`
+	Open  int     `json:"open"` // groups that are open
+	Total counts  `json:"total"`
+	Used  float64 `json:"used"`
+	// Late are the next to expire, Expired the latest that have; the counts are of
+	// all of them.
+	Late         []*number      `json:"late"`
+	LateCount    int            `json:"late_count"`
+	Expired      []*number      `json:"expired"`
+	ExpiredCount int            `json:"expired_count"`
+	Marks        map[int]string `json:"marks"` // null where nothing is known beside the table
+	Line         string         `json:"line,omitempty"`
+	Reads        int            `json:"reads"`
+	Verdict      verdict        `json:"verdict"`
+	// ReadAt is when the last turn ended well, AsOf the oldest reading shown.
+	ReadAt int64 `json:"read_at"`
+	AsOf   int64 `json:"as_of"`
+	// FullIn is when the pool is full at this rate, in ms from now; 0 is unknown.
+	FullIn int64   `json:"full_in,omitempty"`
+	Slope  float64 `json:"slope,omitempty"` // percent per ms
+}
+
+// troubleMessage is what a page gets instead while the pool was never read.
+type troubleMessage struct {
+	Now     int64   `json:"now"`
+	Pool    string  `json:"pool"`
+	Every   int64   `json:"every"`
+	Verdict verdict `json:"verdict"`
+}
+
+// allMessage is the first message of a page.
+type allMessage struct {
+	status
+	Pool      string    `json:"pool"`
+	Title     string    `json:"title"`
+	Every     int64     `json:"every"`     // ms
+	Threshold int       `json:"threshold"` // percent from which the pool is nearly full
+	States    any       `json:"states"`
+	Whole     bool      `json:"whole"` // every number is in it, else those of Group
+	Group     int       `json:"group"`
+	Groups    []counts  `json:"groups"`
+	Numbers   []*number `json:"numbers"`
+	History   history   `json:"history"`
+	News      []news    `json:"news"`
+}
+
+// turnMessage is what changed since the message before.
+type turnMessage struct {
+	status
+	Point   *point         `json:"point,omitempty"`
+	Groups  map[int]counts `json:"groups,omitempty"`
+	Numbers []*number      `json:"numbers,omitempty"`
+	Beats   []beat         `json:"beats,omitempty"`
+	News    []news         `json:"news,omitempty"`
+}
+
+func (s *Server) status() status {
+	next, expired := s.model.late()
+	first := func(all []*number, most int) []*number { return append([]*number{}, all[:min(len(all), most)]...) } // never null in JSON
+	return status{
+		Now: time.Now().UnixMilli(), Size: s.model.pool.Size, Open: s.model.pool.OpenGroups, Total: s.model.total, Used: used(s.model.total),
+		Late: first(next, mostLate), LateCount: len(next), Expired: first(expired, mostExpired), ExpiredCount: len(expired),
+		Marks: s.marked, Line: s.said, Reads: s.reads, Verdict: s.verdict,
+		ReadAt: millis(s.lastGood), AsOf: millis(s.model.asOf()), FullIn: s.history.fullIn().Milliseconds(), Slope: s.history.slope(),
+	}
+}
+
+// isWhole reports whether pages show every node ID.
+func (s *Server) isWhole() bool { return len(s.model.groups) <= wholeGroups }
+
+func (s *Server) all(p *page) allMessage {
+	m := allMessage{
+		status: s.status(), Pool: s.pool, Title: s.title, Every: s.every.Milliseconds(), Threshold: nearlyFull, States: states,
+		Whole: s.isWhole(), Group: p.group, History: s.history, News: s.news,
+	}
+	for g := range s.model.groups {
+		m.Groups = append(m.Groups, s.model.groups[g].counts)
+		if s.shows(p, g) {
+			for i := range s.model.groups[g].numbers {
+				m.Numbers = append(m.Numbers, &s.model.groups[g].numbers[i])
+			}
+		}
+	}
+	return m
+}
+
+// changed is a turn as far as it concerns a page.
+func (s *Server) changed(p *page, c *change) turnMessage {
+	m := turnMessage{status: s.status(), Groups: c.groups, News: s.fresh}
+	if s.failure.err == nil {
+		m.Point = s.history.last()
+	}
+	for g := range s.model.groups {
+		if s.shows(p, g) {
+			m.Numbers = append(m.Numbers, c.numbers[g]...)
+			m.Beats = append(m.Beats, c.beats[g]...)
+		}
+	}
+	return m
+}
+
+// shows reports whether a page shows the node IDs of a group.
+func (s *Server) shows(p *page, group int) bool { return s.isWhole() || p.group == group }
+
+var _ Source = (lease.Store)(nil)

@@ -1,0 +1,183 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/text"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// model is what was read last of every group, and what that means.
+type model struct {
+	pool   protocol.PoolItem
+	groups []group
+	total  counts
+	churn  churn // since the last turn
+}
+
+// group is one group as it was read last.
+type group struct {
+	readAt  time.Time
+	numbers []number // by number, from the group's first
+	counts  counts
+}
+
+// churn counts how numbers changed hands.
+type churn struct{ claimed, ended int }
+
+// change is what one turn changed.
+type change struct {
+	numbers map[int][]*number // by group: those of which more changed than a renewal
+	beats   map[int][]beat    // by group: renewals
+	groups  map[int]counts    // those whose counts changed
+	news    []news
+}
+
+func newChange() *change {
+	return &change{numbers: map[int][]*number{}, beats: map[int][]beat{}, groups: map[int]counts{}}
+}
+
+// read takes in what a group was read as.
+func (m *model) read(index int, got protocol.Group, at time.Time, c *change) {
+	for len(m.groups) <= index {
+		m.groups = append(m.groups, group{})
+	}
+	g := &m.groups[index]
+	first := g.readAt.IsZero()
+	now := m.show(index, got, at)
+	for i := range now {
+		n := &now[i]
+		if i >= len(g.numbers) {
+			c.numbers[index] = append(c.numbers[index], n)
+			continue
+		}
+		old := &g.numbers[i]
+		if !first {
+			m.compare(old, n, c)
+		}
+		switch {
+		case !same(old, n):
+			c.numbers[index] = append(c.numbers[index], n)
+		case old.beat() != n.beat():
+			c.beats[index] = append(c.beats[index], n.beat())
+		}
+	}
+	var sum counts
+	for i := range now {
+		sum.add(now[i].State, 1)
+	}
+	if sum != g.counts || first {
+		c.groups[index] = sum
+	}
+	for i := range sum {
+		m.total[i] += sum[i] - g.counts[i]
+	}
+	*g = group{readAt: at, numbers: now, counts: sum}
+}
+
+// show lays a group's items out by their numbers. One that should have an item
+// and has none is shown as missing.
+func (m *model) show(index int, got protocol.Group, at time.Time) []number {
+	from := index * protocol.GroupSize
+	size := min(m.pool.Size-from, protocol.GroupSize)
+	for _, l := range got.Leases {
+		size = max(size, l.NodeID-from+1)
+	}
+	for _, c := range got.Corrupt {
+		size = max(size, c.NodeID-from+1)
+	}
+	numbers := make([]number, max(size, 0))
+	for i := range numbers {
+		numbers[i] = number{ID: from + i, State: missing}
+	}
+	for _, l := range got.Leases {
+		numbers[l.NodeID-from] = show(l, m.pool, at)
+	}
+	for _, c := range got.Corrupt {
+		numbers[c.NodeID-from] = number{ID: c.NodeID, State: corrupt, Note: text.Error(c.Err)}
+	}
+	return numbers
+}
+
+// same reports whether two readings of a node ID differ by a renewal at most.
+func same(a, b *number) bool {
+	return a.State == b.State && a.holder == b.holder && a.Version == b.Version && a.Task == b.Task && a.Note == b.Note && a.TTL == b.TTL && maps.Equal(a.Metadata, b.Metadata)
+}
+
+// compare tells what happened to a number between two readings.
+func (m *model) compare(old, n *number, c *change) {
+	say := func(kind, format string, args ...any) {
+		c.news = append(c.news, news{Number: n.ID, Kind: kind, Text: fmt.Sprintf(format, args...)})
+	}
+	if by := n.Version - old.Version; by > 0 && old.State != corrupt {
+		m.churn.claimed += int(by)
+	}
+	if old.holder != "" && old.holder != n.holder && n.State != corrupt {
+		m.churn.ended++
+	}
+	switch {
+	case n.State == corrupt && old.State != corrupt:
+		say("corrupt", "its item cannot be read")
+	case n.holder != "" && n.holder != old.holder:
+		say("claimed", "%s, v%d", n.Task, n.Version)
+	case old.holder != "" && n.holder == "" && old.State == lease.Expired:
+		say("reaped", "was %s’s", old.Task)
+	case old.holder != "" && n.holder == "":
+		say("released", "by %s", old.Task)
+	case old.State == lease.Held && n.State == lease.Expired:
+		say("expired", "%s stopped renewing", n.Task)
+	case old.State == lease.Expired && n.State == lease.Held:
+		say("resumed", "%s renews again", n.Task)
+	case old.State == missing && n.State != missing:
+		say("seeded", "a new number")
+	case n.State == lease.Retired && old.State != lease.Retired:
+		say("retired", "out of use")
+	case old.State == lease.Retired && n.State != lease.Retired:
+		say("restored", "back in use")
+	}
+}
+
+// late lists the holders whose leases run low, the next to expire first, and
+// apart from them the expired ones, the latest first. What was not read again
+// since may have been renewed: each as of its reading.
+func (m *model) late() (next, expired []*number) {
+	for _, g := range m.groups {
+		for i := range g.numbers {
+			switch n := &g.numbers[i]; {
+			case n.State == lease.Expired:
+				expired = append(expired, n)
+			case n.low(g.readAt):
+				next = append(next, n)
+			}
+		}
+	}
+	slices.SortFunc(next, func(a, b *number) int {
+		return cmp.Or(cmp.Compare(a.Expires, b.Expires), cmp.Compare(a.ID, b.ID))
+	})
+	slices.SortFunc(expired, func(a, b *number) int {
+		return cmp.Or(cmp.Compare(b.Expires, a.Expires), cmp.Compare(a.ID, b.ID))
+	})
+	return next, expired
+}
+
+const (
+	mostLate    = 50 // low leases that a message lists
+	mostExpired = 3  // expired ones
+)
+
+// asOf is how old the oldest reading is of the groups where something can
+// happen: all that is shown was read then or later.
+func (m *model) asOf() (at time.Time) {
+	for i := range m.groups {
+		g := &m.groups[i]
+		if (i < m.pool.OpenGroups || g.lively()) && (at.IsZero() || g.readAt.Before(at)) {
+			at = g.readAt
+		}
+	}
+	return at
+}

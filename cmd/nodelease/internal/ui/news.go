@@ -1,0 +1,95 @@
+package ui
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// news is one thing that happened.
+type news struct {
+	At     int64  `json:"at"` // ms of the Unix epoch
+	Number int    `json:"n"`  // -1: about none
+	Kind   string `json:"kind"`
+	Text   string `json:"text"`
+}
+
+const (
+	keptNews = 100
+	// mostAlike is how many of a kind a turn may tell one by one: a fleet that
+	// starts is one piece of news.
+	mostAlike = 12
+)
+
+// merged makes one of many of a kind.
+func merged(all []news) []news {
+	kinds := map[string]int{}
+	for _, n := range all {
+		kinds[n.Kind]++
+	}
+	var short []news
+	for _, n := range all {
+		switch many := kinds[n.Kind]; {
+		case many == 0: // told already
+		case many <= mostAlike:
+			short = append(short, n)
+		default:
+			short = append(short, news{Number: -1, Kind: n.Kind, Text: fmt.Sprintf("%d node IDs at once", many)})
+			kinds[n.Kind] = 0
+		}
+	}
+	return short
+}
+
+// mostKept bounds the history: about 4 MB.
+const mostKept = 20_000
+
+// log is every piece of news that was seen, the oldest first.
+type log []news
+
+// keep adds to the history.
+func (s *Server) keep(n news) {
+	if s.kept = append(s.kept, n); len(s.kept) > mostKept+mostKept/10 { // moved seldom
+		s.kept = slices.Delete(s.kept, 0, len(s.kept)-mostKept)
+	}
+}
+
+// find lists the newest of what matches every word of a query: a number is a node
+// ID, and anything else the beginning of a kind, or a part of the text. Total counts all that match.
+func (l log) find(query string, most int) (found []news, total int) {
+	found = []news{} // never null in JSON
+	words := fields(strings.ToLower(query))
+	for _, n := range slices.Backward(l) {
+		if !n.matches(words) {
+			continue
+		}
+		if total++; len(found) < most {
+			found = append(found, n)
+		}
+	}
+	return found, total
+}
+
+func (n news) matches(words []string) bool {
+	for _, w := range words {
+		if _, err := strconv.Atoi(w); err == nil {
+			if strconv.Itoa(n.Number) != w {
+				return false
+			}
+			continue
+		}
+		if !strings.HasPrefix(n.Kind, w) && !strings.Contains(strings.ToLower(n.Text), w) {
+			return false
+		}
+	}
+	return true
+}
+
+// tell keeps news, and for the next turn's message.
+func (s *Server) tell(n news) {
+	s.fresh = append(s.fresh, n)
+	if s.news = append(s.news, n); len(s.news) > keptNews {
+		s.news = slices.Delete(s.news, 0, len(s.news)-keptNews)
+	}
+}

@@ -1,0 +1,199 @@
+// The page: it takes in what the server tells and shows it. It sends nothing
+// but requests to look.
+import { Charts } from './charts.js'
+import { Grid, legend } from './grid.js'
+import { Lists } from './lists.js'
+import { Pool } from './pool.js'
+import { Stream } from './stream.js'
+import { Table } from './table.js'
+import { Verdict } from './verdict.js'
+import { View } from './view.js'
+import { count, percent } from './words.js'
+
+const $ = (id) => document.getElementById(id)
+const pool = new Pool()
+const charts = new Charts()
+const verdict = new Verdict()
+const grid = new Grid($('grid'), { choose: (id, step) => view.go({ n: id }, step), enter: (group) => view.go({ group, n: null }, true) })
+const filter = (word) => view.go({ q: word, page: 0 }, true)
+const lists = new Lists(choose, filter)
+const view = new View(viewed)
+const table = new Table(view, choose, filter)
+let link = 'wait'
+let found = null // the answer to the search
+
+const stream = new Stream({
+  link(state) {
+    link = state
+    verdict.show(pool, link)
+  },
+  message(event, data) {
+    if (event === 'trouble') {
+      pool.trouble(data)
+      named()
+    } else {
+      const change = event === 'all' ? pool.all(data) : pool.turn(data)
+      if (event === 'all') begin()
+      else draw(change)
+      show()
+    }
+    verdict.show(pool, link)
+  },
+})
+
+// named shows which pool it is.
+function named() {
+  $('pool').textContent = pool.name
+  $('pool').title = `${pool.name}, table ${pool.title ?? ''}`
+}
+
+// begin shows a pool, or a group of it, for the first time.
+function begin() {
+  named()
+  where()
+  grid.lay(pool)
+  stream.patience = Math.max(20_000, 3 * pool.every)
+  if (view.n !== null && grid.has(view.n) && !grid.byGroup) {
+    grid.choose(view.n)
+    if (wanted) grid.focus(view.n)
+  }
+  if (grid.byGroup && left !== null) grid.focus(left)
+  wanted = false
+  left = null
+}
+
+// draw shows what changed in the grid.
+function draw(change) {
+  const changed = grid.byGroup ? change.groups : change.numbers
+  if (changed.some((id) => !grid.has(id))) {
+    where() // it has grown
+    grid.lay(pool)
+  } else for (const id of changed) grid.draw(pool, id)
+}
+
+function where() {
+  const n = pool.status.size
+  if (pool.whole) {
+    $('where').textContent = `${count(n)} node IDs, table ${pool.title}`
+  } else if (pool.group < 0) {
+    $('where').textContent = `${count(n)} in ${count(pool.groups.length)} groups of 256, ${count(pool.status.open)} open; each filled as far as it is used. Choose one to look into it.`
+  } else {
+    const back = document.createElement('button')
+    back.type = 'button'
+    back.textContent = '← All groups'
+    back.addEventListener('click', leave)
+    $('where').replaceChildren(back, ` Group ${pool.group}: node IDs ${pool.group * 256} to ${pool.group * 256 + 255}`)
+  }
+}
+
+// show shows what changes from turn to turn.
+function show() {
+  $('used').textContent = percent(pool.status.used)
+  legend($('legend'), pool, filter)
+  $('line').textContent = pool.status.line ?? ''
+  charts.show(pool)
+  lists.late(pool)
+  lists.news(pool, view.past)
+  lists.chosen(pool, pool.numbers.get(view.n))
+  search()
+}
+
+// search asks again while the pool changes; one request at a time.
+let asking = false, again = false
+async function search() {
+  again = asking
+  if (asking || !pool.name) return
+  asking = true
+  const asked = JSON.stringify([view.q, view.sort, view.page, pool.group])
+  try {
+    const { q, sort, page } = view
+    const answer = await (await fetch(`find?${new URLSearchParams({ q: q.trim(), sort, page, group: pool.group })}`)).json()
+    if (asked === JSON.stringify([view.q, view.sort, view.page, pool.group])) {
+      found = answer
+      found.q = q
+      grid.find(q.trim() ? new Set(grid.byGroup ? Object.keys(found.groups).map(Number) : found.named) : null)
+      table.show(pool, found)
+    } else again = true
+  } catch {
+    // The server is away: the link says so.
+  } finally {
+    asking = false
+    if (again) search()
+  }
+}
+
+// viewed shows what the address says.
+let wanted = false // the selected node ID is to be focused once its group is there
+let left = null // the group that was looked into before
+function viewed(before) {
+  if ($('query').value !== view.q) $('query').value = view.q
+  if ($('past').value !== view.past) $('past').value = view.past
+  if (view.group !== before.group) {
+    if (view.group < 0) left = before.group
+    stream.open(view.group)
+  }
+  if (!pool.name || !pool.status.size) return
+  if (view.n !== before.n) {
+    grid.choose(view.n)
+    lists.chosen(pool, pool.numbers.get(view.n))
+  }
+  if (view.past !== before.past) lists.news(pool, view.past)
+  if (['q', 'sort', 'page'].some((k) => view[k] !== before[k])) search()
+}
+
+// choose selects a node ID, in whatever group it is.
+function choose(id) {
+  const group = Math.floor(id / 256)
+  if (pool.numbers.has(id)) return view.go({ n: id }, true)
+  wanted = true
+  view.go({ n: id, group }, true)
+}
+
+function leave() { view.go({ group: -1, n: null }, true) }
+
+$('query').addEventListener('input', () => view.go({ q: $('query').value, page: 0 }))
+$('past').addEventListener('input', () => view.go({ past: $('past').value }))
+$('search').addEventListener('submit', (e) => {
+  e.preventDefault()
+  const first = found?.q === view.q && found.first[0]
+  if (!first) return
+  choose(first.n)
+  grid.focus(first.n)
+})
+$('theme').addEventListener('click', toggleTheme)
+$('ask').addEventListener('click', () => $('help').showModal())
+
+document.addEventListener('keydown', (e) => {
+  if (e.ctrlKey || e.altKey || e.metaKey || $('help').open) return
+  const typing = e.target.closest('input')
+  if (e.key === 'Escape') {
+    if (typing === $('past')) view.go({ past: '' })
+    else if (view.q) {
+      view.go({ q: '', page: 0 })
+      grid.focus()
+    } else if (typing) grid.focus()
+    else if (!pool.whole && pool.group >= 0) leave()
+    else return
+  } else if (typing) return
+  else if (e.key === '/') $('query').focus()
+  else if (e.key === '?') $('help').showModal()
+  else if (e.key === 't') toggleTheme()
+  else if (e.key === 'g') grid.focus()
+  else return
+  e.preventDefault()
+})
+
+// Time passes between messages.
+setInterval(() => {
+  if (document.hidden || !pool.name) return
+  verdict.show(pool, link)
+  if (!pool.status.size) return
+  table.tick(pool)
+  lists.late(pool)
+  grid.tick(pool)
+  if (pool.numbers.has(view.n)) lists.chosen(pool, pool.numbers.get(view.n))
+}, 1000)
+
+$('query').value = view.q
+$('past').value = view.past
+stream.open(view.group)

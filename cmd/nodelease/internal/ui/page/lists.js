@@ -1,0 +1,112 @@
+// What is told in words: the selected node ID, leases near expiry, what just
+// happened.
+import { roving } from './roving.js'
+import { count, el, meanings, moment, quoted, signs, span, time, until } from './words.js'
+
+export class Lists {
+  #get = (id) => document.getElementById(id)
+  #past = ''
+  #lists = {}
+
+  constructor(choose, filter) {
+    for (const list of ['late', 'gone', 'news']) {
+      this.#lists[list] = roving(this.#get(list), 'button')
+      this.#get(list).addEventListener('click', (e) => {
+        const at = e.target.closest('[data-n], [data-filter]')
+        if (at?.dataset.filter) filter(at.dataset.filter)
+        else if (at) choose(Number(at.dataset.n))
+      })
+    }
+    this.#get('facts').addEventListener('click', (e) => e.target.dataset.filter && filter(e.target.dataset.filter))
+  }
+
+  // chosen tells all about a node ID.
+  chosen(pool, n) {
+    this.#get('chosen-title').textContent = n ? `Node ID ${n.n}` : 'No node ID selected'
+    const facts = this.#get('facts'), none = this.#get('none')
+    facts.hidden = !n
+    none.hidden = !!n
+    if (!n) {
+      none.textContent = pool.whole || pool.group >= 0 ? 'Choose one in the grid, or search.' : 'Choose a group, then a node ID, or search.'
+      return
+    }
+    const mark = pool.mark(n)
+    const late = n.state === 'held' && pool.late(n) ? 'late' : undefined
+    const pairs = [['State', `${signs[n.state]} ${n.state}`, `state=${n.state}`], ['Means', n.note ?? meanings[late ?? n.state]]]
+    if (mark) pairs.push(['Process', `${signs[mark]} ${mark}`])
+    if (n.held) {
+      pairs.push(['Task', n.task, `task=${quoted(n.task ?? '')}`])
+      if (n.since) pairs.push(['Held since', `${moment(n.since, pool.now)}, for ${span(pool.now - n.since)}`])
+      pairs.push(['Expires', `${until(n.expires, pool.now)}, of ${span(n.ttl)}`], ['Renewals', count(n.renewal ?? 0)], ['Session', n.session])
+    } else if (n.reserved > pool.now) pairs.push(['Rests', span(n.reserved - pool.now)])
+    pairs.push(['Version', n.version ? count(n.version) : 'never held'])
+    if (n.previous) pairs.push(['Before', `session ${n.previous.session}, v${count(n.previous.version)}${n.previous.since ? ', since ' + moment(n.previous.since, pool.now) : ''}: ${n.previous.ended}`])
+    for (const [k, v] of Object.entries(n.meta ?? {})) pairs.push([k, v, quoted(`${k}=${v}`)])
+    // What did not change stays, and with it the focus.
+    const key = JSON.stringify(pairs.map(([k, , f]) => [k, f]))
+    if (facts.dataset.key !== key) {
+      facts.dataset.key = key
+      facts.replaceChildren(...pairs.flatMap(([k, , f]) => {
+        const dd = el('dd')
+        if (f) dd.append(el('button', '', { type: 'button', 'data-filter': f, title: 'list those that have the same' }))
+        return [el('dt', k), dd]
+      }))
+    }
+    pairs.forEach(([, v], i) => {
+      const dd = facts.children[2 * i + 1]
+      const at = dd.firstElementChild ?? dd
+      if (at.textContent !== v) at.textContent = v
+    })
+  }
+
+  late(pool) {
+    const { late, late_count: all, expired, expired_count: gone } = pool.status
+    const row = (n) => {
+      const button = el('button', null, { type: 'button', 'data-key': n.n, 'data-n': n.n, title: `${n.n}: ${n.task}` })
+      const gauge = el('meter', null, { min: 0, max: 1, 'aria-label': 'left of its lease' })
+      gauge.value = pool.left(n)
+      button.append(el('b', n.n), ' ', el('span', n.task, { class: 'cut' }), ' ', gauge, el('time', until(n.expires, pool.now)))
+      const li = el('li')
+      li.append(button)
+      return li
+    }
+    const more = (shown, total, word) => {
+      if (total <= shown) return []
+      const li = el('li', null, { class: 'none' })
+      li.append(el('button', `and ${count(total - shown)} more`, { type: 'button', 'data-key': 'more', 'data-filter': word }))
+      return [li]
+    }
+    const next = late.slice(0, 6)
+    this.#lists.late.fill(next.length ? [...next.map(row), ...more(next.length, all, 'state=held')] : [el('li', gone ? 'None of those that still hold theirs.' : 'None: every holder renewed in time.', { class: 'none' })])
+    this.#get('gone-title').hidden = !gone
+    this.#get('gone-title').textContent = `Expired: ${count(gone)}`
+    this.#lists.gone.fill([...expired.map(row), ...more(expired.length, gone, 'state=expired')])
+  }
+
+  // news shows what happened last, or what a filter finds in the history.
+  async news(pool, past) {
+    this.#past = past
+    let news = pool.news.slice(-60).reverse()
+    this.#get('told').hidden = !past.trim()
+    if (past.trim()) {
+      try {
+        const answer = await (await fetch(`history?${new URLSearchParams({ q: past })}`)).json()
+        if (past !== this.#past) return
+        news = answer.news
+        this.#get('told').textContent = answer.total > news.length ? `the latest ${count(news.length)} of ${count(answer.total)}` : `${count(answer.total)} found`
+      } catch {
+        return // the server is away: the link says so
+      }
+    }
+    const rows = news.map((n) => {
+      const row = el('li', null, { 'data-kind': n.kind, title: `${time(n.at)} ${n.n >= 0 ? n.n : ''} ${n.kind} ${n.text}` })
+      if (n.n >= 0) row.dataset.n = n.n
+      const b = el('b')
+      if (n.n >= 0) b.append(el('button', n.n, { type: 'button', 'data-key': `${n.at}/${n.n}/${n.kind}` }))
+      row.append(el('time', time(n.at)), b, el('em', n.kind), el('span', n.text, { class: 'cut' }))
+      return row
+    })
+    const none = past.trim() ? 'Nothing like that was seen.' : 'Nothing since this page was opened.'
+    this.#lists.news.fill(rows.length ? rows : [el('li', none, { class: 'none' })])
+  }
+}

@@ -1,0 +1,91 @@
+// What this page knows of the pool: all of a small one; of a large one the
+// counts of its groups, and the numbers of the group that it looks into.
+
+export class Pool {
+  numbers = new Map()
+  groups = []
+  news = []
+  history = { at: [], used: [], claimed: [], ended: [] }
+  marks = {}
+  status = { total: [0, 0, 0, 0, 0, 0, 0], late: [], expired: [] }
+  skew = 0
+
+  get now() { return Date.now() + this.skew }
+
+  // all begins anew.
+  all(m) {
+    this.#take(m)
+    this.name = m.pool
+    this.title = m.title
+    this.every = m.every
+    this.threshold = m.threshold
+    this.whole = m.whole
+    this.group = m.whole ? -1 : m.group
+    this.numbers = new Map((m.numbers ?? []).map((n) => [n.n, n]))
+    this.groups = m.groups ?? []
+    this.history = { at: m.history.at ?? [], used: m.history.used ?? [], claimed: m.history.claimed ?? [], ended: m.history.ended ?? [] }
+    this.news = m.news ?? []
+  }
+
+  // trouble is all that is known of a pool that was never read.
+  trouble(m) {
+    this.name = m.pool
+    this.every = m.every
+    this.skew = m.now - Date.now()
+    this.status.verdict = m.verdict
+  }
+
+  // turn takes in what changed, and returns the numbers and groups concerned.
+  turn(m) {
+    const before = this.marks
+    this.#take(m)
+    const numbers = new Set()
+    for (const n of m.numbers ?? []) {
+      this.numbers.set(n.n, n)
+      numbers.add(n.n)
+    }
+    for (const [id, expires, reserved, renewal] of m.beats ?? []) {
+      const n = this.numbers.get(id)
+      if (!n) continue
+      Object.assign(n, { expires, reserved, renewal })
+      numbers.add(id)
+    }
+    for (const n of Object.keys({ ...before, ...this.marks }).map(Number)) {
+      if (before[n] !== this.marks[n] && this.numbers.has(n)) numbers.add(n)
+    }
+    const groups = Object.entries(m.groups ?? {}).map(([g, counts]) => {
+      this.groups[g] = counts
+      return Number(g)
+    })
+    if (m.point) {
+      const kept = 1800
+      for (const k of Object.keys(this.history)) {
+        this.history[k].push(m.point[k])
+        if (this.history[k].length > kept) this.history[k].shift()
+      }
+    }
+    this.news = this.news.concat(m.news ?? []).slice(-100)
+    return { numbers: [...numbers], groups }
+  }
+
+  #take(m) {
+    this.status = m
+    this.marks = m.marks ?? {}
+    this.skew = m.now - Date.now()
+  }
+
+  // left is how much of a lease is left, from 0 to 1.
+  left(n) {
+    return n.ttl ? Math.max(0, Math.min(1, (n.expires - this.now) / n.ttl)) : 1
+  }
+
+  // late reports whether a holder should have renewed by now: healthy ones do so
+  // while more than two fifths are left.
+  late(n) { return this.left(n) < 0.4 }
+
+  // mark is what is known of a number's process, if that says more than the table.
+  mark(n) {
+    const mark = this.marks[n.n]
+    return mark === n.state ? undefined : mark
+  }
+}

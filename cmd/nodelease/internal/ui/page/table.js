@@ -1,0 +1,89 @@
+// Who holds what: a page at a time of all that a search finds. The server
+// searches and sorts, so that it is the same for 3 node IDs and for 65,536.
+import { roving } from './roving.js'
+import { count, el, moment, quoted, signs, until } from './words.js'
+
+export class Table {
+  #get = (id) => document.getElementById(id)
+  #view
+  #rows = []
+  #pages = 1
+  #rove
+
+  constructor(view, choose, filter) {
+    this.#view = view
+    for (const button of document.querySelectorAll('[data-sort]')) {
+      button.addEventListener('click', () => {
+        const key = button.dataset.sort
+        view.go({ sort: view.sort === key ? '-' + key : key, page: 0 }, true)
+      })
+    }
+    this.#get('pages').addEventListener('click', (e) => {
+      const to = { first: 0, back: view.page - 1, next: view.page + 1, last: this.#pages - 1 }[e.target.dataset.to]
+      if (to !== undefined) view.go({ page: Math.max(0, Math.min(to, this.#pages - 1)) }, true)
+    })
+    this.#get('rows').addEventListener('click', (e) => {
+      const word = e.target.closest('[data-filter]')?.dataset.filter
+      const row = e.target.closest('[data-n]')
+      if (word) filter(word)
+      else if (row) choose(Number(row.dataset.n))
+    })
+    this.#rove = roving(this.#get('rows'), 'th button')
+  }
+
+  show(pool, found) {
+    const { sort, page } = this.#view
+    for (const button of document.querySelectorAll('[data-sort]')) {
+      const up = sort === button.dataset.sort, down = sort === '-' + button.dataset.sort
+      if (up || down) button.parentElement.setAttribute('aria-sort', up ? 'ascending' : 'descending')
+      else button.parentElement.removeAttribute('aria-sort')
+    }
+    if (found.page !== page) this.#view.go({ page: found.page }) // there are fewer by now
+    const from = found.page * found.rows
+    const what = found.q.trim() ? (found.total === 1 ? 'node ID found' : 'node IDs found') : found.total === 1 ? 'holder' : 'holders'
+    const size = `${count(found.total)} ${what}`
+    this.#get('shown').textContent = found.pages > 1 ? `${count(from + 1)} to ${count(from + found.first.length)} of ${size}` : size
+    this.#pages = found.pages
+    this.#get('pages').hidden = found.pages < 2
+    this.#get('page').textContent = `page ${count(found.page + 1)} of ${count(found.pages)}`
+    for (const b of this.#get('pages').querySelectorAll('button')) {
+      b.disabled = ['first', 'back'].includes(b.dataset.to) ? found.page === 0 : found.page === found.pages - 1
+    }
+    this.#rows = found.first
+    this.#rove.fill(found.first.map((n) => this.#row(pool, n)))
+    this.tick(pool)
+  }
+
+  #row(pool, n) {
+    const row = el('tr', null, { role: 'row', 'data-n': n.n })
+    const cell = (label, ...parts) => {
+      const td = el('td', null, { role: 'cell', 'data-label': label })
+      td.append(...parts)
+      return td
+    }
+    const mark = pool.mark(n)
+    const swatch = el('span', null, { class: 'swatch', 'aria-hidden': 'true', 'data-state': n.state })
+    swatch.append(el('i', null, { 'data-sign': signs[mark] ?? signs[n.state] }))
+    if (mark) swatch.dataset.mark = mark
+    const number = el('th', null, { role: 'rowheader', scope: 'row' })
+    number.append(el('button', n.n, { type: 'button', tabindex: -1, 'data-key': n.n, 'aria-label': `${n.n}, select` }))
+    const task = n.task ?? ''
+    row.append(number,
+      cell('State', swatch, el('span', mark ?? n.state, { 'data-filter': `state=${n.state}`, title: `only ${n.state} ones` })),
+      cell('Task', el('span', task, { class: 'cut', title: task, 'data-filter': `task=${quoted(task)}` })),
+      cell('Held since', n.since ? moment(n.since, pool.now) : ''), cell('Expires'), cell('Version', n.version ? count(n.version) : ''),
+      cell('Metadata', ...Object.entries(n.meta ?? {}).map(([k, v]) => el('span', `${k}=${v}`, { class: 'cut tag', title: `${k}=${v}`, 'data-filter': quoted(`${k}=${v}`) }))))
+    return row
+  }
+
+  // tick lets time pass in the table.
+  tick(pool) {
+    const rows = this.#get('rows').children
+    this.#rows.forEach((row, i) => {
+      const n = pool.numbers.get(row.n) ?? row
+      const text = n.held ? until(n.expires, pool.now) : ''
+      const cell = rows[i]?.children[4]
+      if (cell && cell.textContent !== text) cell.textContent = text
+    })
+  }
+}

@@ -1,0 +1,72 @@
+// The first thing that the page says: how the pool is, since when, what to do,
+// and how old that is. The title and the icon of the tab say it too.
+import { capital, moment, span, time } from './words.js'
+
+const $ = (id) => document.getElementById(id)
+const unread = new Set(['unreadable', 'denied', 'unseeded'])
+const away = {
+  lost: ['Not connected', 'nodelease ui cannot be reached. If it has ended, start it again; this page comes back by itself.'],
+  ended: ['nodelease ui has ended', 'Start it again on the same address, with --listen; this page comes back by itself.'],
+}
+
+export class Verdict {
+  #said
+
+  constructor() {
+    $('copy').addEventListener('click', async () => {
+      await navigator.clipboard.writeText($('command').textContent)
+      $('copy').textContent = 'Copied'
+      $('announce').textContent = 'The command was copied'
+    })
+  }
+
+  // show says how the pool is, as far as that is known. Link is the stream's state.
+  show(pool, link) {
+    const v = pool.status.verdict ?? { kind: 'reading', level: 'note', headline: 'Reading the pool …' }
+    const read = pool.status.read_at
+    const age = read ? pool.now - read : 0
+    // "live" means that the last read succeeded, and not long ago.
+    const late = age > 2 * (pool.every ?? 2000) + 5000
+    const state = link !== 'live' ? link : unread.has(v.kind) || late ? 'stale' : v.kind === 'reading' ? 'wait' : 'live'
+    const asOf = read ? `as of ${moment(read, pool.now)}, ${span(age).replace(/\.\d/, '')} ago` : ''
+    const stale = state === 'stale' || state in away
+    $('link').dataset.link = state
+    write($('link'), state === 'live' ? 'live' : state === 'wait' ? 'reading the pool …' : asOf ? `stale: ${asOf}` : 'never read')
+    set(document.body, 'stale', stale ? 'stale' : undefined)
+
+    let { kind, level, headline, text, command } = v
+    if (state in away) [kind, level, headline, text, command] = [state, 'stale', ...away[state], '']
+    else if (stale && !unread.has(kind)) [kind, level, headline, text, command] = ['stale', 'stale', 'No answer from the table', 'The last read has not ended. What is shown is from before.', '']
+    $('verdict').dataset.level = level
+    $('verdict').dataset.kind = kind
+    write($('headline'), headline)
+    write($('since'), [v.since && kind === v.kind && level !== 'ok' ? `since ${time(v.since)}${v.before ? ' or earlier' : ''}` : '', stale && asOf ? `what is shown is ${asOf}` : ''].filter(Boolean).join('; '))
+    put($('advice'), text)
+    if ($('command').textContent !== (command ?? '')) {
+      write($('command'), command ?? '')
+      write($('copy'), 'Copy')
+    }
+    $('remedy').hidden = !command
+    const icon = { bad: 'icon-bad.svg', warn: 'icon-warn.svg', stale: 'icon-stale.svg' }[level] ?? 'icon.svg'
+    if ($('icon').getAttribute('href') !== icon) $('icon').href = icon
+    const short = level === 'ok' || level === 'note' ? '' : `${capital(kind)} · `
+    const title = `${short}${pool.name ? pool.name + ' · ' : ''}nodelease`
+    if (document.title !== title) document.title = title
+    if (this.#said !== kind) {
+      this.#said = kind
+      $('announce').textContent = headline
+    }
+  }
+}
+
+function put(e, text) {
+  e.hidden = !text
+  write(e, text ?? '')
+}
+
+function write(e, text) { if (e.textContent !== text) e.textContent = text }
+
+function set(e, key, value) {
+  if (value === undefined) delete e.dataset[key]
+  else e.dataset[key] = value
+}

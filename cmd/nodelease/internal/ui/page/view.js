@@ -1,0 +1,46 @@
+// What is looked at, which the address says: a link leads to the same view, and
+// the back button to the one before.
+const start = { group: -1, n: null, q: '', sort: 'n', page: 0, past: '' }
+
+export class View {
+  #on
+
+  // on(before): called after each change, with what was before.
+  constructor(on) {
+    this.#on = on
+    Object.assign(this, start, this.#read())
+    addEventListener('popstate', () => this.#take({ ...start, ...this.#read() }))
+  }
+
+  // go changes some of it. A step is one that the back button takes back; typing,
+  // and moving with the arrows, are not.
+  go(change, step = false) {
+    const text = this.#write({ ...this.state, ...change })
+    if (text !== location.hash) history[step ? 'pushState' : 'replaceState'](null, '', text || location.pathname)
+    this.#take({ ...this.state, ...change })
+  }
+
+  get state() { return Object.fromEntries(Object.keys(start).map((k) => [k, this[k]])) }
+
+  #take(next) {
+    const before = this.state
+    Object.assign(this, next)
+    this.#on(before)
+  }
+
+  #read() {
+    const found = {}
+    const given = new URLSearchParams(location.hash.slice(1))
+    for (const [k, v] of given) if (k === 'q' || k === 'past' || (k === 'sort' && /^-?\w+$/.test(v))) found[k] = v
+    for (const k of ['group', 'n', 'page']) if (/^\d{1,5}$/.test(given.get(k) ?? '')) found[k] = Number(given.get(k))
+    if (found.page) found.page = Math.max(0, found.page - 1) // people count from 1
+    return found
+  }
+
+  #write(state) {
+    const p = new URLSearchParams()
+    for (const [k, v] of Object.entries(state)) if (v !== start[k] && v !== null && v !== '') p.set(k, k === 'page' ? v + 1 : v)
+    const text = String(p)
+    return text ? '#' + text : ''
+  }
+}

@@ -1,0 +1,134 @@
+package ui
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/text"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// States that a number may be shown in, beside those of [lease.State].
+const (
+	corrupt lease.State = "corrupt" // its item is unreadable: see its note
+	missing lease.State = "missing" // it has no item, since it was not seeded
+)
+
+// states orders the counts of a group; the page has the same order.
+var states = []lease.State{lease.Held, lease.Free, lease.Cooling, lease.Expired, lease.Retired, corrupt, missing}
+
+// counts are how many numbers are in each of states.
+type counts [7]int
+
+func (c *counts) add(s lease.State, by int) { c[slices.Index(states, s)] += by }
+
+func (c counts) of(s lease.State) int { return c[slices.Index(states, s)] }
+
+// number is one number as the page shows it. Times are milliseconds of the Unix
+// epoch; 0 is none.
+type number struct {
+	ID    int         `json:"n"`
+	State lease.State `json:"state"`
+	Task  string      `json:"task,omitempty"`
+	// Held reports that it has a holder, expired or not. Of its session only the
+	// end leaves the program: who knows a session can release its lease.
+	Held     bool              `json:"held,omitempty"`
+	Session  string            `json:"session,omitempty"`
+	holder   string            // the whole session
+	Previous *previous         `json:"previous,omitempty"`
+	Since    int64             `json:"since,omitempty"` // when its session began
+	Version  int64             `json:"version,omitempty"`
+	Renewal  int64             `json:"renewal,omitempty"`
+	TTL      int64             `json:"ttl,omitempty"`
+	Expires  int64             `json:"expires,omitempty"`
+	Reserved int64             `json:"reserved,omitempty"`
+	Metadata map[string]string `json:"meta,omitempty"`
+	Note     string            `json:"note,omitempty"`
+}
+
+// previous is the holder before, as the page shows it.
+type previous struct {
+	Session string          `json:"session"`
+	Version int64           `json:"version"`
+	Ended   protocol.Ending `json:"ended"`
+	Since   int64           `json:"since,omitempty"`
+}
+
+// shown is as much of a session as may be shown: enough to compare it with
+// another, too little to act in its name.
+func shown(session string) string {
+	if len(session) < 32 {
+		return "…"
+	}
+	return "…" + text.Line(session[len(session)-8:])
+}
+
+// mostMetadata is how many entries of a holder's metadata are shown.
+const mostMetadata = 32
+
+// lines makes metadata fit to be shown. A holder chooses it freely, up to what an
+// item of DynamoDB can have.
+func lines(metadata map[string]string) map[string]string {
+	shown := make(map[string]string, min(len(metadata), mostMetadata))
+	for _, k := range slices.Sorted(maps.Keys(metadata)) {
+		if len(shown) == mostMetadata {
+			break
+		}
+		shown[text.Line(k)] = text.Line(metadata[k])
+	}
+	return shown
+}
+
+// beat is a renewal: all that changes about a number most of the time.
+type beat [4]int64
+
+func (n *number) beat() beat { return beat{int64(n.ID), n.Expires, n.Reserved, n.Renewal} }
+
+// show makes a number of an item, as of when it was read.
+func show(l lease.Lease, pool protocol.PoolItem, at time.Time) number {
+	n := number{
+		ID: l.NodeID, State: l.State(at), Version: l.Version, Reserved: millis(l.ReservedUntil),
+	}
+	if p := l.Predecessor(); p != nil {
+		n.Previous = &previous{shown(p.Session), p.Version, p.Ended, began(p.Session)}
+	}
+	if l.Holder != "" {
+		n.Held, n.holder, n.Session = true, l.Holder, shown(l.Holder)
+		n.Task, n.Renewal, n.TTL, n.Metadata = text.Line(l.Task), l.Renewal, l.TTL.Milliseconds(), lines(l.Metadata)
+		n.Expires, n.Since = millis(l.ExpiresAt), began(l.Holder)
+	}
+	switch {
+	case l.NodeID < pool.ExcludeBelow:
+		n.State, n.Note = lease.Retired, "reserved: never leased"
+	case l.NodeID >= pool.Size: // also before a resize has come to it
+		n.State, n.Note = lease.Retired, "the pool was made smaller"
+	}
+	return n
+}
+
+// began is when a session began: its name is a UUIDv7, new for every claim.
+func began(session string) int64 {
+	id, err := uuid.Parse(session)
+	if err != nil || id.Version() != 7 {
+		return 0
+	}
+	s, ns := id.Time().UnixTime()
+	return s*1000 + ns/1e6
+}
+
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// low reports whether a holder is late: a healthy one renews while more than two
+// fifths of its lease are left.
+func (n *number) low(at time.Time) bool {
+	return n.Held && n.TTL > 0 && n.Expires-at.UnixMilli() < n.TTL*2/5
+}

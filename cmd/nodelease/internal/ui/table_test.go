@@ -1,0 +1,96 @@
+package ui
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+// table counts what is read of a store.
+type table struct {
+	*leasetest.Memory
+	mu    sync.Mutex
+	reads []int // groups, in order
+	bad   map[int]string
+}
+
+func (t *table) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reads = append(t.reads, n)
+	g, err := t.Memory.Group(ctx, pool, n)
+	for id, why := range t.bad {
+		if id/protocol.GroupSize == n {
+			g.Corrupt = append(g.Corrupt, &lease.CorruptError{Pool: pool, NodeID: id, Err: errors.New(why)})
+			for i, l := range g.Leases {
+				if l.NodeID == id {
+					g.Leases = append(g.Leases[:i:i], g.Leases[i+1:]...)
+					break
+				}
+			}
+		}
+	}
+	return g, err
+}
+
+// read returns the groups that were read since its last call.
+func (t *table) read() []int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	groups := t.reads
+	t.reads = nil
+	return groups
+}
+
+// claim makes a number held, for a time.
+func (t *table) claim(tb testing.TB, id int, task string, ttl time.Duration) string {
+	tb.Helper()
+	now := time.Now()
+	session := uuid.Must(uuid.NewV7()).String()
+	res, err := t.Write(tb.Context(), protocol.Claim{
+		Key: protocol.Key{Pool: "orders", NodeID: id}, Session: session, Task: task,
+		At: now, TTL: ttl, ExpiresAt: now.Add(ttl), ReservedUntil: now.Add(ttl), Metadata: map[string]string{"zone": "a"},
+	})
+	if err != nil || !res.Applied {
+		tb.Fatalf("claim of %d: %+v, %v", id, res, err)
+	}
+	return session
+}
+
+// started gives a server that runs in the bubble of synctest.
+func started(t *testing.T, size int) (*Server, *table) {
+	t.Helper()
+	store := &table{Memory: leasetest.NewMemory("orders", size), bad: map[int]string{}}
+	s := New(Options{Source: store, Pool: "orders", Title: "leases", Every: time.Second})
+	ctx, cancel := context.WithCancel(t.Context())
+	go s.run(ctx)
+	t.Cleanup(func() { cancel(); <-s.gone })
+	return s, store
+}
+
+// next reads the next message of a page, which is of a kind.
+func next[T any](t *testing.T, p *page, event string) (m T) {
+	t.Helper()
+	text, ok := <-p.out
+	if !ok {
+		t.Fatal("the page was sent away")
+	}
+	name, body, _ := bytes.Cut(text, []byte("\ndata: "))
+	if string(name) != "event: "+event {
+		t.Fatalf("%.200s, not %s", text, event)
+	}
+	if err := json.Unmarshal(body, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}

@@ -1,0 +1,165 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/text"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+const (
+	// nearlyFull is the share in percent from which the page warns; the
+	// utilization alarm has the same default.
+	nearlyFull = 80
+	// soonFull is how near the projected end has to be to warn.
+	soonFull = time.Hour
+	// unmeasuredAfter is how old the pool's measurement may be: the functions of
+	// infra take one every minute, and alarms see nothing without it.
+	unmeasuredAfter = 15 * time.Minute
+)
+
+// The levels of a verdict. The page has a colour, a title and an icon for each.
+const (
+	levelOK   = "ok"
+	levelNote = "note" // nobody is hurt, but something should be known
+	levelWarn = "warn" // somebody is in danger
+	levelBad  = "bad"  // somebody is hurt
+)
+
+// verdict is the first thing that the page says about the pool.
+type verdict struct {
+	Kind     string `json:"kind"`
+	Level    string `json:"level"`
+	Headline string `json:"headline"`
+	Text     string `json:"text"` // what it means, and what to do
+	Command  string `json:"command,omitempty"`
+	// Since is when it was first seen, in ms of the Unix epoch. Before reports that
+	// it was so when the first look began.
+	Since  int64 `json:"since,omitempty"`
+	Before bool  `json:"before,omitempty"`
+}
+
+// trouble is why the pool could not be read.
+type trouble struct{ err error }
+
+// judge returns the most urgent thing to say about the pool. Its holders are
+// only judged by a reading that succeeded.
+func (s *Server) judge(now time.Time) verdict {
+	switch {
+	case s.failure.err != nil:
+		return s.unreadable(s.failure.err)
+	case !s.whole:
+		return verdict{Kind: "reading", Level: levelNote, Headline: "Reading the pool …"}
+	}
+	c := s.model.total
+	held, free, cooling, expired := c.of(lease.Held), c.of(lease.Free), c.of(lease.Cooling), c.of(lease.Expired)
+	capacity := held + free + cooling + expired
+	resize := s.command("resize --size " + strconv.Itoa(min(2*max(s.model.pool.Size, 1), protocol.MaxPoolSize)))
+	switch {
+	case expired > held && expired > 2:
+		return verdict{Kind: "mostly expired", Level: levelBad, Headline: fmt.Sprintf("%s of %s holders have stopped renewing", comma(expired), comma(held+expired)),
+			Text: "Either those tasks are gone, or they cannot reach the table. Find out which before anything is freed: tasks that are alive resume by themselves.", Command: s.command("doctor")}
+	case capacity == 0:
+		return verdict{Kind: "empty", Level: levelBad, Headline: "No node ID can be leased", Text: "Every node ID is retired, excluded, missing or unreadable: no task can start.", Command: s.command("doctor")}
+	case free == 0:
+		v := verdict{Kind: "full", Level: levelBad, Headline: fmt.Sprintf("Full: all %s node IDs are taken", comma(capacity)),
+			Text: "New tasks cannot start. Resize the pool, or stop tasks that are not needed.", Command: resize}
+		if cooling+expired > 0 {
+			v.Text = fmt.Sprintf("New tasks wait: %s held, %s expired, %s cooling. Resize the pool, or stop tasks that are not needed.", comma(held), comma(expired), comma(cooling))
+		}
+		return v
+	case c.of(corrupt) > 0:
+		return verdict{Kind: "corrupt", Level: levelWarn, Headline: countOf(c.of(corrupt), "item") + " cannot be read",
+			Text: "Another program has written to the table. Leave the items alone; their node IDs are not leased.", Command: s.command("doctor")}
+	case c.of(missing) > 0:
+		return verdict{Kind: "missing", Level: levelWarn, Headline: countOf(c.of(missing), "node ID") + " not seeded",
+			Text: "They have no item, so nobody can lease them. Seeding again creates them and changes nothing else.", Command: s.command("seed --size " + strconv.Itoa(s.model.pool.Size))}
+	}
+	taken := 100 * float64(capacity-free) / float64(capacity)
+	full := s.history.fullIn()
+	switch {
+	case taken >= nearlyFull:
+		v := verdict{Kind: "nearly full", Level: levelWarn, Headline: fmt.Sprintf("Nearly full: %s of %s node IDs are free", comma(free), comma(capacity)),
+			Text: "A deploy starts new tasks before it stops the old ones, and may not find enough.", Command: resize}
+		if full > 0 {
+			v.Text = "Full in about " + about(full) + " at this rate. " + v.Text
+		}
+		return v
+	case full > 0 && full < soonFull:
+		return verdict{Kind: "filling", Level: levelWarn, Headline: "Full in about " + about(full) + " at this rate",
+			Text: "If this is a deploy, it ends by itself. If tasks start and die again, their node IDs rest before they can be leased again.", Command: resize}
+	case expired > 0:
+		return verdict{Kind: "expired", Level: levelWarn, Headline: countOf(expired, "holder") + " stopped renewing",
+			Text: "Others can lease these node IDs once what their holders reserved has passed."}
+	}
+	if m := s.model.pool.Measured; m != nil && now.Sub(m.At) > unmeasuredAfter {
+		return verdict{Kind: "unmeasured", Level: levelNote, Headline: "Not measured since " + m.At.UTC().Format("Jan 2 15:04 UTC"),
+			Text: "The functions no longer measure this pool, so that none of its alarms can go off.", Command: s.command("doctor")}
+	}
+	return verdict{Kind: "ok", Level: levelOK, Headline: fmt.Sprintf("%s of %s node IDs are free", comma(free), comma(capacity))}
+}
+
+// unreadable says why the pool could not be read, and what to do.
+func (s *Server) unreadable(err error) verdict {
+	v := verdict{Kind: "unreadable", Level: levelBad, Headline: "The table cannot be read", Text: text.Error(err), Command: s.command("doctor")}
+	switch {
+	case errors.Is(err, protocol.ErrPoolNotSeeded):
+		v.Kind, v.Headline = "unseeded", "The pool is not seeded"
+		v.Command = s.command("seed --size 1024")
+	case errors.Is(err, protocol.ErrAccess):
+		v.Kind, v.Headline = "denied", "No access to the table"
+	}
+	return v
+}
+
+// command is a command line to copy; empty where none leads to the table.
+func (s *Server) command(words string) string {
+	if s.complete == nil {
+		return ""
+	}
+	return s.complete(words)
+}
+
+// decide keeps since when the verdict is what it is.
+func (s *Server) decide(now time.Time) {
+	v, old := s.judge(now), s.verdict
+	switch {
+	case v.Kind == old.Kind:
+		v.Since, v.Before = old.Since, old.Before
+	case v.Kind != "reading":
+		v.Since, v.Before = now.UnixMilli(), old.Kind == "" || old.Kind == "reading"
+	}
+	s.verdict = v
+}
+
+// about is a duration in the one unit that matters.
+func about(d time.Duration) string {
+	switch {
+	case d < 90*time.Second:
+		return fmt.Sprintf("%d s", max(1, int(d.Seconds())))
+	case d < 90*time.Minute:
+		return fmt.Sprintf("%d min", int(d.Round(time.Minute).Minutes()))
+	}
+	return fmt.Sprintf("%d h", int(d.Round(time.Hour).Hours()))
+}
+
+// comma writes n with a comma after every three digits.
+func comma(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// countOf writes n things.
+func countOf(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return comma(n) + " " + thing + "s"
+}

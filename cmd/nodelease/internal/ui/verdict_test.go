@@ -1,0 +1,138 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// pooled is a server whose pool was read with these counts.
+func pooled(c map[lease.State]int) *Server {
+	s := New(Options{Pool: "orders", Command: func(words string) string { return "nodelease " + words + " --table leases" }, Every: time.Second})
+	s.whole = true
+	for state, n := range c {
+		s.model.total.add(state, n)
+		s.model.pool.Size += n
+	}
+	return s
+}
+
+func TestVerdict(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for _, c := range []struct {
+		counts      map[lease.State]int
+		kind, level string
+		headline    string
+		command     string
+	}{
+		{map[lease.State]int{lease.Free: 64}, "ok", levelOK, "64 of 64 node IDs are free", ""},
+		{map[lease.State]int{lease.Held: 51, lease.Free: 13}, "ok", levelOK, "13 of 64 node IDs are free", ""},
+		{map[lease.State]int{lease.Held: 52, lease.Free: 12}, "nearly full", levelWarn, "Nearly full: 12 of 64 node IDs are free", "nodelease resize --size 128 --table leases"},
+		// Node IDs that rest are room for nobody.
+		{map[lease.State]int{lease.Held: 10, lease.Cooling: 50, lease.Free: 4}, "nearly full", levelWarn, "Nearly full: 4 of 64 node IDs are free", "--size 128"},
+		{map[lease.State]int{lease.Held: 1024}, "full", levelBad, "Full: all 1,024 node IDs are taken", "--size 2048"},
+		{map[lease.State]int{lease.Held: 60, lease.Cooling: 4}, "full", levelBad, "Full: all 64 node IDs are taken", "--size 128"},
+		{map[lease.State]int{lease.Held: protocol.MaxPoolSize}, "full", levelBad, "Full: all 65,536", "--size 65536"},
+		{map[lease.State]int{lease.Held: 41, lease.Expired: 531}, "mostly expired", levelBad, "531 of 572 holders have stopped renewing", "doctor"},
+		{map[lease.State]int{lease.Held: 60, lease.Expired: 1, lease.Free: 900}, "expired", levelWarn, "1 holder stopped renewing", ""},
+		{map[lease.State]int{lease.Free: 9, corrupt: 2}, "corrupt", levelWarn, "2 items cannot be read", "doctor"},
+		{map[lease.State]int{lease.Free: 9, missing: 1}, "missing", levelWarn, "1 node ID not seeded", "seed --size 10 --table leases"},
+		{map[lease.State]int{lease.Retired: 4}, "empty", levelBad, "No node ID can be leased", "doctor"},
+	} {
+		v := pooled(c.counts).judge(now)
+		if v.Kind != c.kind || v.Level != c.level || !strings.HasPrefix(v.Headline, c.headline) || !strings.Contains(v.Command, c.command) || c.command == "" && v.Command != "" {
+			t.Errorf("%v: got %+v, want %s, %s, %q, %q", c.counts, v, c.kind, c.level, c.headline, c.command)
+		}
+	}
+}
+
+func TestVerdictOfATableThatCannotBeRead(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		kind string
+	}{
+		{fmt.Errorf("%w: GetItem", protocol.ErrAccess), "denied"},
+		{fmt.Errorf("%w: orders", protocol.ErrPoolNotSeeded), "unseeded"},
+		{fmt.Errorf("connection refused\x1b[2J"), "unreadable"},
+	} {
+		s := pooled(map[lease.State]int{lease.Free: 4})
+		s.failure = trouble{c.err}
+		if v := s.judge(time.Now()); v.Kind != c.kind || v.Level != levelBad || strings.Contains(v.Text, "\x1b") {
+			t.Errorf("%v: got %+v, want %s", c.err, v, c.kind)
+		}
+	}
+}
+
+func TestVerdictOfAPoolThatIsNoLongerMeasured(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	s := pooled(map[lease.State]int{lease.Free: 4})
+	for age, want := range map[time.Duration]string{time.Minute: "ok", unmeasuredAfter: "ok", unmeasuredAfter + time.Second: "unmeasured"} {
+		s.model.pool.Measured = &protocol.Measured{At: now.Add(-age)}
+		if v := s.judge(now); v.Kind != want {
+			t.Errorf("measured %v ago: got %s, want %s", age, v.Kind, want)
+		}
+	}
+}
+
+func TestVerdictKeepsSince(t *testing.T) {
+	s := pooled(map[lease.State]int{lease.Free: 4})
+	at := time.Unix(1_800_000_000, 0)
+	s.decide(at)
+	if v := s.verdict; v.Since != at.UnixMilli() || !v.Before {
+		t.Errorf("the first look: got %+v, want since %d or before", v, at.UnixMilli())
+	}
+	s.decide(at.Add(time.Minute))
+	if got := s.verdict.Since; got != at.UnixMilli() {
+		t.Errorf("nothing changed: got since %d, want %d", got, at.UnixMilli())
+	}
+	s.model.total.add(lease.Free, -4)
+	s.model.total.add(lease.Held, 4)
+	at = at.Add(time.Hour)
+	s.decide(at)
+	if v := s.verdict; v.Kind != "full" || v.Since != at.UnixMilli() || v.Before {
+		t.Errorf("got %+v, want full since %d", v, at.UnixMilli())
+	}
+}
+
+// A pool that gains one percent a turn of two seconds from 10 % on.
+func TestFullIn(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	var h history
+	zero := 0
+	add := func(used float64) {
+		at = at.Add(2 * time.Second)
+		h.push(at, &used, &zero, &zero)
+	}
+	for i := range leastFit - 1 {
+		add(float64(10 + i))
+	}
+	if got := h.fullIn(); got != 0 {
+		t.Errorf("%d points: got %v, want none", leastFit-1, got)
+	}
+	add(19)
+	if got := h.fullIn().Round(time.Second); got != 162*time.Second {
+		t.Errorf("got %v, want 2m42s", got)
+	}
+	h.gap(at) // nobody looked: what was before says nothing
+	add(50)
+	if got := h.fullIn(); got != 0 {
+		t.Errorf("after a gap: got %v, want none", got)
+	}
+	for range 20 {
+		add(50)
+	}
+	if got := h.fullIn(); got != 0 {
+		t.Errorf("steady: got %v, want none", got)
+	}
+}
+
+func TestAPageWeighsLittle(t *testing.T) {
+	const limit = 200 << 10
+	if got := weight(t); got > limit {
+		t.Errorf("the page weighs %d bytes, want at most %d", got, limit)
+	}
+}

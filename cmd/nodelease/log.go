@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/text"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+const (
+	// quiet is how long a message that repeats is kept back at first, and each time
+	// twice as long, up to mostQuiet.
+	quiet     = 10 * time.Second
+	mostQuiet = 10 * time.Minute
+)
+
+// logHandler writes log lines through the gate. What says the same again and again
+// is one line that counts: an outage is tried twice a second.
+type logHandler struct {
+	slog.Handler
+	mu    *sync.Mutex
+	again map[string]*repeated
+}
+
+// repeated is a message that was written, and will be again.
+type repeated struct {
+	since, next time.Time
+	pause       time.Duration
+	times       int // in all
+}
+
+func newLog(out io.Writer, level slog.Level) *logHandler {
+	return &logHandler{slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: text.Attr}), &sync.Mutex{}, map[string]*repeated{}}
+}
+
+// repeats are the messages that come with each try.
+var repeats = map[string]bool{"lease unanswered": true, "lease waiting": true}
+
+// Handle implements [slog.Handler].
+func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
+	if !repeats[r.Message] {
+		return h.Handler.Handle(ctx, r)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := h.again[r.Message]
+	if before == nil {
+		h.again[r.Message] = &repeated{since: r.Time, next: r.Time.Add(quiet), pause: quiet, times: 1}
+		return h.Handler.Handle(ctx, r)
+	}
+	before.times++
+	if r.Time.Before(before.next) {
+		return nil
+	}
+	before.pause = min(2*before.pause, mostQuiet)
+	before.next = r.Time.Add(before.pause)
+	r = r.Clone()
+	r.AddAttrs(slog.Int("times", before.times), slog.Duration("for", r.Time.Sub(before.since).Round(time.Second)))
+	return h.Handler.Handle(ctx, r)
+}
+
+// heard ends what repeats: a request was answered, or a node ID was free.
+func (h *logHandler) heard(kind lease.EventKind) {
+	switch kind {
+	case lease.EventClaimed, lease.EventRenewed, lease.EventResumed, lease.EventLost:
+	default:
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if b := h.again["lease unanswered"]; b != nil && b.times > 1 && kind != lease.EventLost {
+		now := time.Now()
+		r := slog.NewRecord(now, slog.LevelWarn, "lease answered again", 0)
+		r.AddAttrs(slog.Int("unanswered", b.times), slog.Duration("for", now.Sub(b.since).Round(time.Second)))
+		_ = h.Handler.Handle(context.Background(), r)
+	}
+	clear(h.again)
+}
+
+// WithAttrs implements [slog.Handler].
+func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &logHandler{h.Handler.WithAttrs(attrs), h.mu, h.again}
+}
+
+// WithGroup implements [slog.Handler].
+func (h *logHandler) WithGroup(name string) slog.Handler {
+	return &logHandler{h.Handler.WithGroup(name), h.mu, h.again}
+}

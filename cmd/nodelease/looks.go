@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/nodelease/nodelease/internal/text"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+)
+
+const (
+	// patience is how long a look may have no answer until that is shown: nobody may
+	// take silence for calm.
+	patience = 5 * time.Second
+	// shortestFirst is the least time for the first look, whatever --for says.
+	shortestFirst = 2 * time.Second
+)
+
+// watch looks at a pool again and again.
+type watch struct {
+	pool    *leasepool.Pool
+	every   time.Duration
+	length  time.Duration // 0: until it is stopped
+	answers *answers
+	before  *listed
+	silent  func(outage) // hears of an outage each second, and of its end
+}
+
+// outage is how long the table has not answered, or had not when it did.
+type outage struct {
+	silence time.Duration
+	ended   bool
+}
+
+func (o outage) over() bool { return o.silence == 0 || o.ended }
+
+func (o outage) String() string {
+	if o.ended {
+		return fmt.Sprintf("the table answers again, after %v", o.silence.Round(time.Second))
+	}
+	return fmt.Sprintf("no answer from the table for %v: trying on; nodelease doctor says why", o.silence.Round(time.Second))
+}
+
+// outageLine tells out of outages: on a terminal by one line that counts, elsewhere
+// by one when it is noticed and one when it is over.
+func outageLine(out io.Writer) func(outage) {
+	told := false
+	return func(o outage) {
+		switch {
+		case isTerminal(out):
+			end := text.Safe{}
+			if o.ended {
+				end = text.Sprintf("\n")
+			}
+			_ = say(out, text.Sprintf("%s%s%s", text.Trusted("\r"+ansi.EraseLineRight), o, end))
+		case !told || o.ended:
+			_ = say(out, text.Sprintf("%s\n", o))
+		}
+		told = !o.ended
+	}
+}
+
+// look reads the pool, and returns the changes since the last look. At the first
+// one they are the holders.
+func (w *watch) look(ctx context.Context) (*listed, []change, error) {
+	began := time.Now()
+	done, told := make(chan struct{}), make(chan bool)
+	go func() {
+		tick := time.NewTimer(patience)
+		defer tick.Stop()
+		late := false
+		for {
+			select {
+			case <-done:
+				told <- late
+				return
+			case <-tick.C:
+				late = true
+				w.silent(outage{silence: time.Since(began)})
+				tick.Reset(time.Second)
+			}
+		}
+	}()
+	now, err := look(ctx, w.pool, leasepool.Item{})
+	close(done)
+	if late := <-told; late && err == nil {
+		w.silent(outage{silence: time.Since(began), ended: true})
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	changes := changesBetween(w.before, now)
+	w.before = now
+	return now, changes, nil
+}
+
+// lines passes on each look's changes until ctx or the time for it ends. After the
+// first look an outage does not end it: whoever watches wants to see it end.
+func (w *watch) lines(ctx context.Context, tell func(*listed, []change) error) error {
+	began := time.Now()
+	ticker := time.NewTicker(w.every)
+	defer ticker.Stop()
+	for first := true; ; first = false {
+		one, cancel := ctx, context.CancelFunc(func() {})
+		if w.length > 0 {
+			end := began.Add(w.length)
+			if first {
+				end = began.Add(max(w.length, shortestFirst))
+			}
+			one, cancel = context.WithDeadline(ctx, end)
+		}
+		l, changes, err := w.look(one)
+		over := one.Err() != nil
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil // it was stopped
+		case err != nil && over:
+			return w.answers.overdue() // --for has passed
+		case err != nil:
+			return err
+		}
+		if first {
+			w.answers.ready()
+		}
+		if err := tell(l, changes); err != nil || over {
+			return err
+		}
+		var end <-chan time.Time
+		if w.length > 0 {
+			end = time.After(time.Until(began.Add(w.length)))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-end:
+			return nil
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/nodelease/nodelease/internal/text"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+)
+
+func newSetLayout(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "set-layout LAYOUT",
+		Short: "Correct the layout of a pool's IDs, before any of its node IDs was used",
+		Long: "Set the layout of all IDs of a pool. Once a node ID of the pool has been claimed, the layout stays as it is: IDs of it\n" +
+			"may exist, and IDs of two layouts can be equal. Then seed another pool with the right layout. Run it again if it was\n" +
+			"interrupted: nobody can begin to make IDs until it has ended.\n\nLayouts:\n" + describeLayouts(),
+		Example:           "  nodelease set-layout wide16 --table leases --pool orders",
+		ValidArgsFunction: cobra.FixedCompletions(leasepool.LayoutNames(), cobra.ShellCompDirectiveNoFileComp),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("which layout? Give one, such as wide16 or 40/3/10")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := parseLayout(args[0])
+			if err != nil {
+				return err
+			}
+			pool, _, err := g.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			item, err := pool.SetLayout(cmd.Context(), l)
+			if err != nil {
+				return err
+			}
+			if g.json {
+				return writeJSON(cmd.OutOrStdout(), map[string]any{"pool": item})
+			}
+			return say(cmd.OutOrStdout(), text.Sprintf("all IDs of pool %s have the layout %s\n", g.pool, leasepool.LayoutName(item.Layout.Snowflake())))
+		},
+	}
+}

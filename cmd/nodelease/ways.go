@@ -1,0 +1,49 @@
+package main
+
+import "github.com/nodelease/nodelease/internal/text"
+
+// ways are how a table for production comes to be.
+var ways = map[string]func(*globals) text.Safe{
+	"cdk": func(g *globals) text.Safe {
+		return text.Sprintf(`nodes := nodepool.New(stack, "Nodes", &nodepool.Props{
+	TableName:    "%s",
+	Pools:        []nodepool.PoolProps{{Name: "%s", Size: 1024}},
+	FunctionsDir: "dist/functions",
+})
+nodes.Pool("%s").Attach(taskDefinition)
+`, g.table, g.poolOr("orders"), g.poolOr("orders"))
+	},
+	"cloudformation": func(g *globals) text.Safe {
+		return text.Sprintf(`Resources:
+  Leases:
+    Type: AWS::DynamoDB::Table
+    DeletionPolicy: Retain
+    UpdateReplacePolicy: Retain
+    Properties:
+      TableName: %s
+      BillingMode: PAY_PER_REQUEST
+      DeletionProtectionEnabled: true
+      PointInTimeRecoverySpecification: {PointInTimeRecoveryEnabled: true}
+      SSESpecification: {SSEEnabled: true}
+      AttributeDefinitions:
+        - {AttributeName: pool_group, AttributeType: S}
+        - {AttributeName: node_id, AttributeType: N}
+      KeySchema:
+        - {AttributeName: pool_group, KeyType: HASH}
+        - {AttributeName: node_id, KeyType: RANGE}
+`, g.table)
+	},
+	"aws": func(g *globals) text.Safe {
+		d := &doctor{globals: g}
+		return text.Sprintf("%s\n%s\n%s\n", command(d.createTable()+" --deletion-protection-enabled"), command(d.aws("wait table-exists", "")),
+			command(d.aws("update-continuous-backups", "--point-in-time-recovery-specification PointInTimeRecoveryEnabled=true")))
+	},
+}
+
+// poolOr is the pool of the flags, or an example.
+func (g *globals) poolOr(example string) string {
+	if g.pool != "" {
+		return g.pool
+	}
+	return example
+}

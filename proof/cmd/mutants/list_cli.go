@@ -1,0 +1,24 @@
+package main
+
+const (
+	cliOwn  = "./cmd/nodelease"
+	textOwn = "./internal/text"
+)
+
+// The mutants of the gate for text, and of what bounds a command.
+var cliMutants = []mutant{
+	{"text: letters from right to left are plain", "internal/text/line.go", `unicode.Variation_Selector, rightToLeft)`, `unicode.Variation_Selector)`, textOwn},
+	{"text: any number of marks", "internal/text/line.go", `if m.base && m.marks < marks && Plain(r) {`, `if m.base && Plain(r) {`, textOwn},
+	{"text: gaps of spaces", "internal/text/line.go", `r == ' ' && (m.blank || leading || last)`, `r == ' ' && (leading || last)`, textOwn},
+	{"text: no limit", "internal/text/line.go", `limit < 0 || limit == 0 && i+size < len(s)`, `limit < -1<<40`, textOwn},
+	{"text: C1 in JSON", "internal/text/json.go", `case Plain(r) && !`, `case r < 0xa0 || Plain(r) && !`, textOwn},
+	{"text: arguments that are not strings pass", "internal/text/safe.go", `return Line(fmt.Sprint(arg)) // whatever it has inside`, `return arg`, textOwn},
+	{"text: formulas in CSV", "internal/text/csv.go", `"=+-@"`, `"+-"`, textOwn},
+	{"cli: the silence has no end", "cmd/nodelease/answers.go", `a.alarm = time.AfterFunc(a.limit, func() { a.giveUp(0) })`, `a.alarm = time.AfterFunc(time.Hour, func() { a.giveUp(0) })`, cliOwn},
+	{"cli: a password is shown", "cmd/nodelease/shell.go", `u.User = url.User("xxxxx")`, `_ = u.User`, cliOwn},
+	{"cli: times in the past are taken", "cmd/nodelease/id_read.go", `case t.Before(now):
+		return t, usagef("%s %s: %s is in the past`, `case t.Year() < 1:
+		return t, usagef("%s %s: %s is in the past`, cliOwn},
+	{"cli: a resize that shrinks does not ask", "cmd/nodelease/resize.go", `if t.dry || spec.Size < item.Size {`, `if t.dry {`, cliOwn},
+	{"cli: a link is replaced by the deadline file", "cmd/nodelease/deadline.go", `err == nil && !is.Mode().IsRegular()`, `err == nil && is.IsDir()`, cliOwn},
+}

@@ -1,0 +1,79 @@
+package main
+
+const (
+	clusterOwn = "./pkg/cluster"
+	pgFile     = "pkg/cluster/pgcoordinator/pgcoordinator.go"
+	pgOwn      = "./pkg/cluster/pgcoordinator"
+)
+
+// The mutants of discovery's and the cluster's promises under faults.
+var clusterMutants = []mutant{
+	{"discovery: an answer in doubt counts for MaxAge", "pkg/discovery/resolve.go", `	if v.doubt.lasts > 0 {
+		return min(v.doubt.lasts, maxAge)
+	}
+`, ``, discoveryOwn},
+	{"discovery: an answer in doubt is left for others", "pkg/discovery/shared.go", `v.doubt.lasts == 0 && left.Version`, `left.Version`, discoveryOwn},
+	{"discovery: a group in doubt is not read again", "pkg/discovery/live.go", `age < d.cfg.MaxAge && in.lasts == 0`, `age < d.cfg.MaxAge && in.lasts >= 0`, discoveryOwn},
+	{"discovery: doubt costs two reads a second", "pkg/discovery/shared.go", `d.lasts = min(2*before.lasts, longestDoubt)`, `d.lasts = againAfter`, discoveryOwn},
+	{"discovery: old doubt hides new", "pkg/discovery/shared.go", `before.lasts > 0 && slices.Equal(before.nodes, d.nodes)`, `before.lasts > 0 && (true || slices.Equal(before.nodes, d.nodes))`, discoveryOwn},
+	{"discovery: what a clock ahead left is never replaced", "pkg/discovery/shared.go", `Version: found.Version + 1, ReadAt`, `Version: at.UnixMilli(), ReadAt`, discoveryOwn},
+	{"discovery: addresses are not checked when read", "pkg/discovery/record.go", `		return r.Address.check()
+`, `		return nil
+`, discoveryOwn},
+	{"discovery: Leave fails with a context that has ended", "pkg/discovery/register.go", `	if ctx.Err() != nil {
+		var cancel`, `	if false {
+		var cancel`, discoveryOwn},
+	{"cluster: a node looks before it is recorded", "pkg/cluster/session.go", `	if l.Metadata[metaSession] != n.now.self.SessionID {
+		n.cfg.Agent.RenewNow()
+		return errUnrecorded
+	}
+`, ``, clusterOwn},
+	{"cluster: a node leads as soon as it starts", "pkg/cluster/leader.go", `now-n.times.since > n.cfg.Timeout &&`, `now > n.times.since &&`, clusterOwn},
+	{"cluster: a node leads by an old look", "pkg/cluster/leader.go", `		now-n.times.looked <= n.trust() && n.silenceLocked() <= n.trust()`, `		now >= n.times.looked`, clusterOwn},
+	{"cluster: a dropped session still leads in its state", "pkg/cluster/leader.go", `	if n.seenBy != n.now.self.SessionID {`, `	if false {`, clusterOwn},
+	{"cluster: a late answer counts", "pkg/cluster/node.go", `!sender.Same(n.now.self) || now-sent > n.trust()`, `!sender.Same(n.now.self) || sent > now`, clusterOwn},
+	{"cluster: silence counts from the answer", "pkg/cluster/node.go", `n.times.heard = max(n.times.heard, sent)
+	}`, `n.times.heard = now
+	}
+	sent = now`, clusterOwn},
+	{"cluster: memory records a dropped session", "pkg/cluster/clustertest/memory.go", `before.Same(m) && before.Heartbeat.Before(m.Heartbeat.Add(-b.Timeout)) ||`, ``, clusterOwn},
+	{"cluster: memory records an older lease", "pkg/cluster/clustertest/memory.go", `m.NodeID != cluster.NoNodeID && m.Version < before.Version`, `false`, clusterOwn},
+	{"cluster: the table records a dropped session", "pkg/cluster/nodes.go", `session_id = :session AND heartbeat_at >= :oldest`, `session_id = :session AND :oldest <= :now`, clusterOwn},
+	{"cluster: a refused heartbeat is no error", "pkg/cluster/nodes.go", `	if item == nil && err == nil {`, `	if false {`, clusterOwn},
+	{"cluster: a heartbeat counts from its arrival", "pkg/cluster/nodes.go", `":now": num(b.At.UnixMilli()), ":name"`, `":now": num(time.Now().UnixMilli()), ":name"`, clusterOwn},
+	{"cluster: a failed node stays in its lease", "pkg/cluster/node.go", `SetMetadata(map[string]string{metaNode: "", metaSession: ""})`, `SetMetadata(map[string]string{"has_left": "1"})`, clusterOwn},
+	{"cluster: a failed node waits for its next renewal", "pkg/cluster/node.go", `		if !errors.Is(err, ErrClosed) {
+			n.cfg.Agent.RenewNow()
+		}
+`, ``, clusterOwn},
+	{"cluster: listeners outlive the node", "pkg/cluster/node.go", `	close(n.done)
+	n.cancel()`, `	close(n.done)`, clusterOwn},
+	{"cluster: Goexit goes unnoticed", "pkg/cluster/listener.go", `err := errGoexit //`, `err := error(nil) //`, clusterOwn},
+	{"cluster: retries do not back off", "pkg/cluster/node.go", `firstRetry<<min(n.failures, 20)`, `firstRetry`, clusterOwn},
+	{"cluster: a failed read waits for the renewal", "pkg/cluster/node.go", `	case n.failures > 0:`, `	case n.failures > 0 && n.cfg.Agent == nil:`, clusterOwn},
+	{"cluster: a node has a # in its cluster's name", "pkg/cluster/config.go", `if err := protocol.CheckPoolName(c.Cluster); err != nil {`, `if err := protocol.CheckPoolName(c.Cluster); err != nil && c.Cluster == "" {`, clusterOwn},
+	{"cluster: metadata without a lease have no bound", "pkg/cluster/member.go", `	case text > most:`, `	case text < 0:`, clusterOwn},
+	{"digest: content is not hashed", "pkg/cluster/digest.go", `err != nil || sum(content) != hash`, `err != nil`, clusterOwn},
+	{"digest: content is unpacked without a limit", "pkg/cluster/part.go", `io.LimitReader(z, maxPart+1)`, `z`, clusterOwn},
+	{"digest: members are not checked", "pkg/cluster/digest.go", `m.Cluster+"#digest" != d.partition || m.check() != nil`, `m.Cluster+"#digest" != d.partition`, clusterOwn},
+	{"digest: a reader that is missing believes it", "pkg/cluster/digest.go", `	if !d.has(b.Self) {`, `	if false {`, clusterOwn},
+	{"digest: the leader is not confirmed", "pkg/cluster/digest.go", `!ok || !m.Same(leader) || m.Heartbeat.Before(now.Add(-b.Timeout))`, `now.IsZero() || m.NodeID < NoNodeID`, clusterOwn},
+	{"digest: a reader that would lead believes it", "pkg/cluster/digest.go", `	if !ok || leader.Same(b.Self) {
+		return !ok, nil
+	}`, `	if !ok || leader.Same(b.Self) {
+		return true, nil
+	}`, clusterOwn},
+	{"digest: a keeper's clock decides for all", "pkg/cluster/digest.go", `		agrees = !written.After(time.Now().Add(clockLimit)) &&`, `		agrees = true ||`, clusterOwn},
+	{"digest: a keeper's slow clock decides for all", "pkg/cluster/digest.go", `(asked.IsZero() || !written.Before(`, `(asked.IsZero() || written.Before(time.Now()) || !written.Before(`, clusterOwn},
+	{"digest: a part that comes late replaces a newer one", "pkg/cluster/digest.go", `"attribute_not_exists(beat) OR beat <= :beat"`, `""`, clusterOwn},
+	{"digest: one that cannot be written fails the heartbeat", "pkg/cluster/table.go", `return Snapshot{Members: members, Warning: d.write(ctx, b, members, now)}, nil`, `return Snapshot{Members: members}, d.write(ctx, b, members, now)`, clusterOwn},
+	{"cluster: a late publication replaces a newer one", "pkg/cluster/knowntable.go", `version = :version AND revision < :revision`, `version >= :version AND revision < :revision OR :revision = :revision`, clusterOwn},
+	{"cluster: known versions are never forgotten", "pkg/cluster/nodes.go", `	return t.forgetKnown(ctx, cluster, oldest)`, `	return nil`, clusterOwn},
+	{"cluster: what the living know is forgotten", "pkg/cluster/knowntable.go", `		if alive[text(item["member_key"])] {`, `		if false {`, clusterOwn},
+	{"postgres: a fleet runs Schema at once", pgFile, `SELECT pg_advisory_xact_lock(5278920123347); -- for`, `-- for`, pgOwn},
+	{"postgres: a dropped session is recorded", pgFile, `WHERE NOT (m.session_id = excluded.session_id AND m.heartbeat < clock_timestamp() - $8::interval)`, `WHERE true`, pgOwn},
+	{"postgres: an older lease's heartbeat is recorded", pgFile, `AND NOT (excluded.node_id >= 0 AND excluded.version < m.version)`, ``, pgOwn},
+	{"postgres: a late publication replaces a newer one", pgFile, `WHERE (k.version, k.revision) < (excluded.version, excluded.revision)`, ``, pgOwn},
+	{"lease: RenewNow waits for the next renewal", "pkg/lease/loop.go", `	case <-a.nudged:
+`, ``, leaseOwn},
+}

@@ -1,0 +1,67 @@
+package main
+
+const (
+	resize = "pkg/lease/leasepool/resize.go"
+	seed   = "pkg/lease/leasepool/seed.go"
+	floor  = "pkg/lease/leasepool/floor.go"
+)
+
+// The mutants of what is done to a pool: by whoever seeds and resizes it, by the
+// reaper, by an operator.
+var poolMutants = []mutant{
+	{"seed resets an item", dynamo, `set:    "SET version = :zero, reserved_until = :floor",
+		onlyIf: "attribute_not_exists(pool_group)",`, `set:    "SET version = :zero, reserved_until = :floor",
+		onlyIf: "attribute_not_exists(holder)",`, stores},
+	{"seed at 0", dynamo, `":floor": millis(w.Floor)},`, `":floor": num(0)},`, stores},
+	{"reap is not pinned to the renewal", dynamo, `onlyIf: "holder = :holder AND version = :version AND renewal = :renewal",`, `onlyIf: "holder = :holder AND version = :version AND :renewal = :renewal",`, stores},
+	{"reap is not pinned to the version", dynamo, `onlyIf: "holder = :holder AND version = :version AND renewal = :renewal",`, `onlyIf: "holder = :holder AND :version = :version AND renewal = :renewal",`, stores},
+	{"reap is not pinned to the holder", dynamo, `onlyIf: "holder = :holder AND version = :version AND renewal = :renewal",`, `onlyIf: ":holder = :holder AND version = :version AND renewal = :renewal",`, stores},
+	{"reap forgets reserved_until", dynamo, `set:    "SET previous = :previous REMOVE holder, expires_at, taken_from",
+		onlyIf: "holder = :holder`, `set:    "SET previous = :previous REMOVE holder, expires_at, taken_from, reserved_until",
+		onlyIf: "holder = :holder`, stores},
+	{"force release is not pinned", dynamo, `onlyIf: "attribute_exists(holder) AND version = :version",`, `onlyIf: "attribute_exists(holder) AND :version = :version",`, stores},
+	{"retire makes an item", dynamo, `onlyIf: "attribute_exists(version) AND (attribute_not_exists(resize)`, `onlyIf: "(attribute_not_exists(resize)`, stores},
+	{"raise lowers", dynamo, `AND reserved_until >= :zero AND reserved_until < :to",`, `AND reserved_until >= :zero AND :to = :to",`, stores},
+	{"seed takes a floor that has passed", floor, `return protocol.Latest(t, now), nil`, `return t, nil`, poolOwn},
+	{"seed gives up where it was overtaken", seed, `		if applied {
+			return nil
+		}
+		if g, err`, `		if applied || true {
+			return nil
+		}
+		if g, err`, poolOwn},
+	{"the pool's item is written first", seed, `	if err == nil {
+		err = p.settle(ctx, &c, c.Pool.Groups(), s.Floor)
+	}
+	if err != nil {
+		return c, err
+	}
+`, `	if err == nil && !fresh {
+		err = p.settle(ctx, &c, c.Pool.Groups(), s.Floor)
+	}
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, p.settle(ctx, &c, c.Pool.Groups(), s.Floor)) }()
+`, poolOwn},
+	{"a pool is made again over itself", dynamo, `onlyIf: "attribute_not_exists(pool_group)",
+		values: attributes{
+			":format"`, `onlyIf: "attribute_not_exists(holder)",
+		values: attributes{
+			":format"`, stores},
+	{"resize is not pinned to the revision", dynamo, `set:    "SET pool_size = :to, resized_at = :at",
+		onlyIf: "revision = :revision",`, `set:    "SET pool_size = :to, resized_at = :at",
+		onlyIf: ":revision = :revision",`, stores},
+	{"a change of a pool of an unknown format", dynamo, `u.onlyIf = "item_format = :format AND `, `u.onlyIf = ":format = :format AND `, stores},
+	{"open groups are not pinned", dynamo, `onlyIf: "open_groups = :from",`, `onlyIf: ":from = :from",`, stores},
+	{"resize does not look again", resize, `if now.Size == c.Pool.Size {`, `if now.Size > 0 {`, poolOwn},
+	{"retire touches the holder", dynamo, `"SET retired = :true, resize = :resize", boolean`, `"SET retired = :true, resize = :resize REMOVE holder, expires_at", boolean`, stores},
+	{"raise keeps the holder", dynamo, `set:    "SET reserved_until = :to REMOVE holder, expires_at",`, `set:    "SET reserved_until = :to",`, stores},
+	{"raise makes an item", dynamo, `onlyIf: "version BETWEEN :zero AND :most AND reserved_until >= :zero AND reserved_until < :to",
+		values: attributes{":to"`, `onlyIf: "attribute_not_exists(version) AND :most = :most OR reserved_until >= :zero AND reserved_until < :to",
+		values: attributes{":to"`, stores},
+	{"reap is pinned to nothing", dynamo, `onlyIf: "holder = :holder AND version = :version AND renewal = :renewal",`, `onlyIf: "attribute_exists(holder) AND :holder = :holder AND :version = :version AND :renewal = :renewal",`, stores},
+	{"force release forgets reserved_until", dynamo, `set:    "SET previous = :previous REMOVE holder, expires_at, taken_from",
+		onlyIf: "attribute_exists(holder)`, `set:    "SET previous = :previous REMOVE holder, expires_at, taken_from, reserved_until",
+		onlyIf: "attribute_exists(holder)`, stores},
+}

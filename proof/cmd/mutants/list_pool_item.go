@@ -1,0 +1,53 @@
+package main
+
+const (
+	poolWrites = "internal/protocol/poolwrites.go"
+	poolLayout = "pkg/lease/leasepool/layout.go"
+	overlap    = "pkg/lease/leasepool/overlap.go"
+	resizing   = "pkg/lease/leasepool/resize.go"
+	doctors    = "./cmd/nodelease"
+)
+
+// The mutants of what the pool's item keeps for everybody: its layout, its floor, its
+// revision.
+var poolItemMutants = []mutant{
+	{"begin is not pinned on widen_numbers", dynamo, `AND widen_numbers = :numbers",`, `AND :numbers = :numbers",`, stores},
+	{"a try is marked on what was read before it", widen, `	if c.Pool, err = p.change(ctx, begin); err != nil {
+		return false, err
+	}
+`, `	numbers := c.Pool.Numbers
+	if c.Pool, err = p.change(ctx, begin); err != nil {
+		return false, err
+	}
+	c.Pool.Numbers = numbers
+`, poolOwn},
+	{"commit before all are marked", widener, `Bits: t.Bits}, len(w.left) == 0`, `Bits: t.Bits}, true`, poolOwn},
+	{"release over a copy's renewal", dynamo, `AND renewal <= :renewal",`, `AND :renewal = :renewal",`, stores},
+	{"a late retire undoes a later resize", dynamo, `AND (attribute_not_exists(resize) OR resize < :resize)",`, `AND :resize = :resize",`, stores},
+	{"two layouts are bound", dynamo, `onlyIf: "attribute_not_exists(layout) AND attribute_not_exists(layout_before)`, `onlyIf: "attribute_not_exists(layout_before)`, stores},
+	{"a layout is bound while an operator replaces it", dynamo, `attribute_not_exists(layout) AND attribute_not_exists(layout_before) AND`, `attribute_not_exists(layout) AND`, stores},
+	{"a layout is bound that is too small", dynamo, `attribute_not_exists(layout_before) AND pool_size <= :nodes",`, `attribute_not_exists(layout_before) AND :nodes = :nodes",`, stores},
+	{"another layout is taken for the pool's", poolLayout, `case want != nil && *item.Layout != protocol.LayoutOf(*want):`, `case false:`, poolOwn},
+	{"generators ask nobody for the layout", "pkg/lease/start.go", `	a.timeline.DecideLayout(a.decideLayout)
+`, ``, leaseOwn},
+	{"the layout is that of the start, before the claim", poolLayout, `if item, err = p.change(ctx, protocol.SuspendLayout{Pool: p.Name, Revision: item.Revision}); err != nil {`, `if item.LayoutBefore = item.Layout; false {`, poolOwn},
+	{"the layout changes although a node ID was claimed", poolLayout, `if n.Version > 0 {`, `if n.Version > 1 {`, poolOwn},
+	{"a resize beyond the layout", resizing, `		if err := fitsLayout(c.Pool, size); err != nil {
+			return err
+		}
+`, ``, poolOwn},
+	{"a resize beyond the layout begins", resizing, `	if err := fitsLayout(c.Pool, s.Size); err != nil {
+		return c, err
+	}
+`, ``, poolOwn},
+	{"the floor goes back", dynamo, `onlyIf: "floor < :to",`, `onlyIf: ":to = :to",`, stores},
+	{"a node ID begins before the pool's floor", widener, `return Latest(Latest(at, p.Floor), p.Changed())`, `return Latest(at, p.Changed())`, poolOwn},
+	{"a raise forgets the floor", "pkg/lease/leasepool/raise.go", `p.raiseFloor(ctx, &c, to)`, `error(nil)`, poolOwn},
+	{"a fractional claim is not taken back", claim, `if corrupt.Written {`, `if false {`, stores},
+	{"a claim takes a version out of range", dynamo, `":most": num(mostEver - 1), `, `":most": &types.AttributeValueMemberN{Value: "1E100"}, `, stores},
+	{"a narrow pool without node IDs", "internal/protocol/item.go", `it.WidenNumbers <= it.ExcludeBelow ||`, `it.WidenNumbers < 0 ||`, stores},
+	{"pools are compared by node IDs", overlap, `low, high := max(m.at, o.at), min(m.at+m.width, o.at+o.width)`, `low, high := m.at, m.at+16`, poolOwn},
+	{"retired holders are not compared", "cmd/nodelease/doctor_pool.go", `		m.Retiring = retiring[name]
+`, `		_, _ = m, retiring[name]
+`, doctors},
+}

@@ -1,0 +1,49 @@
+package main
+
+const (
+	widening = "internal/protocol/widening.go"
+	widen    = "pkg/lease/leasepool/widen.go"
+	widener  = "internal/protocol/widener.go"
+)
+
+// The mutants of a width that changes while the fleet makes IDs.
+var widenMutants = []mutant{
+	{"mark ignores reserved_until", dynamo, `AND reserved_until < :from " +`, `AND :from = :from " +`, stores},
+	{"mark of an older try", dynamo, `"AND (attribute_not_exists(widen_try) OR widen_try BETWEEN :zero AND :before)",`, `"AND :before = :before",`, stores},
+	{"mark skips what is missing", dynamo, `onlyIf: "attribute_not_exists(pool_group) OR version`, `onlyIf: "version`, stores},
+	{"no cap while a try is open", widening, `if end := p.Cap(); !end.IsZero() && until.After(end) {`, `if end := p.Cap(); false && until.After(end) {`, poolOwn},
+	{"the cap lowers what was asked for", term, `if known.Capped(t.askedUntil) != t.askedUntil {`, `if false {`, poolOwn},
+	{"trust is not shortened by the cap", term, `m0 -= t.missing(w0)`, `_ = t.missing(w0)`, poolOwn},
+	{"commit although a mark was refused", widener, `	return ErrReserved
+}`, `	delete(w.left, m.NodeID)
+	return nil
+}`, poolOwn},
+	{"commit of another try", dynamo, `onlyIf: "widen_try = :try AND widen_state = :open " +`, `onlyIf: ":try = :try AND widen_state = :open " +`, stores},
+	{"commit of a void try", dynamo, `onlyIf: "widen_try = :try AND widen_state = :open " +`, `onlyIf: "widen_try = :try AND :open = :open " +`, stores},
+	{"void of a committed try", dynamo, `onlyIf: "widen_try = :try AND widen_state = :open",`, `onlyIf: "widen_try = :try AND :open = :open",`, stores},
+	{"begin over another try", dynamo, `onlyIf: "widen_try = :before AND widen_state = :seen AND`, `onlyIf: ":before = :before AND widen_state = :seen AND`, stores},
+	{"numbers come while a try is open", dynamo, `AND widen_try = :try AND widen_state <> :open",`, `AND widen_try = :try AND :open = :open",`, stores},
+	{"numbers come before their width", widener, `to := min(size, 1<<p.Bits())`, `to := size`, poolOwn},
+	{"mark of a late seed's number is skipped", widen, `		for _, l := range g.Leases {
+			w.Found(l)
+		}
+`, `		there := map[int]bool{}
+		for _, l := range g.Leases {
+			w.Found(l)
+			there[l.NodeID] = true
+		}
+		for node := n * protocol.GroupSize; node < (n+1)*protocol.GroupSize; node++ {
+			if !there[node] {
+				w.Found(protocol.Lease{NodeID: node, WidenTry: item.Widening.Try})
+			}
+		}
+`, poolOwn},
+	{"the cap lets E itself through", widening, `return p.Widening.From.Add(-time.Millisecond)`, `return p.Widening.From`, poolOwn},
+	{"begin after a try that is done", dynamo, `onlyIf: "widen_try = :before AND widen_state = :seen AND`, `onlyIf: "widen_try = :before AND :seen = :seen AND`, stores},
+	{"wider numbers are seeded below E", widener, `return Latest(Latest(at, p.Floor), p.Changed())`, `return Latest(at, p.Floor)`, poolOwn},
+	{"wider numbers are made below E by a mark", widener, `From: w.pool.Widening.From, Floor: w.pool.floor(at)}`, `From: w.pool.Widening.From, Floor: at}`, poolOwn},
+	{"wider numbers are seeded without the mark", widener, `Floor: p.floor(floor), WidenTry: p.Widening.Try}`, `Floor: p.floor(floor)}`, poolOwn},
+	{"a generator keeps its width", timeline, `		ends = t.span.Eras.firstTick(*t.layout, next)
+`, ``, ids},
+	{"an era begins where stamps were confirmed", timeline, `if e.From.UnixMilli() <= t.untilMs || len`, `if len`, ids},
+}

@@ -1,0 +1,54 @@
+package main
+
+const (
+	sharedFile  = "pkg/discovery/shared.go"
+	clusterNode = "pkg/cluster/node.go"
+)
+
+// The mutants of what broke promises where parts of the product meet: each is found by
+// the composed world. That a Close lets a Bind in takes nanoseconds, and no lock of the
+// world can be stopped in: a directed test finds it ("a Close lets a Bind in").
+var worldMutants = []mutant{
+	{"world: a resize during a widening is not seen", widen, `	if c.Pool, err = p.change(ctx, begin); err != nil {
+		return false, err
+	}
+`, `	numbers := c.Pool.Numbers
+	if c.Pool, err = p.change(ctx, begin); err != nil {
+		return false, err
+	}
+	c.Pool.Numbers = numbers
+`, "world:operators,deploys,weather:6:30"},
+	{"world: each process has a layout of its own", start, `	a.timeline.DecideLayout(a.decideLayout)
+`, ``, "world:layouts:2,3:10"},
+	{"world: a copy that renews in step", term, `cur.Renewal == t.asked && !t.sent(cur):`, `false:`, "world:copies:2,3:10"},
+	{"world: a corrupt item is claimed", claim, `if corrupt.Written {`, `if false {`, "world:corrupt,deploys:14,4:10"},
+	{"world: the reaper acts on its first look", reap, `	if last != nil {
+		held := max(`, `	if last == nil {
+		last = &protocol.ReaperLook{Count: 2, Candidates: d.due.encode()}
+	}
+	if last != nil {
+		held := max(`, "world:outages,reaper:2,4:10"},
+	{"world: a close before the epoch underflows", fence, `max(limit, 1)-1`, `limit-1`, "world:epoch,deploys:2,3:10"},
+	{"world: an empty answer is a refusal", store, `case err == nil && !hasKey(out.Attributes, key), `, `case err == nil && len(out.Attributes) > 0 && !hasKey(out.Attributes, key), `, "world:garbage,weather:3,2:10"},
+	{"world: what others reserve is a clock behind", look, `if p.ServerTime.Sub(at) > c.maxSkew() {`, `if o.next.After(at.Add(c.Reserve + c.ClaimGuard)) {`, "world:weather,pauses,steps,deploys:2:10"},
+	{"world: a replacement gives up on a 403", loop, `if fatal(err) {`, `if permanent(err) {`, "world:denied,weather,operators:8:10"},
+	{"world: a suspension is heard after its end", watchdog, `	a.tellNow(Event{Kind: EventSuspended, Lease: t.lease})
+`, `	defer func() { go a.emitNow(Event{Kind: EventSuspended, Lease: t.lease}) }()
+`, "world:sinks,outages,weather:8,10:10"},
+	{"world: a late retire undoes a later resize", dynamo, `AND (attribute_not_exists(resize) OR resize < :resize)",`, `AND :resize = :resize",`, "world:replay,operators:2,3:10"},
+	{"world: the lease's clock stays ahead after a glitch", anchor, `max(wall, mono+floor))`, `max(wall, mono+floor, func() int64 { t.floor.Store(max(floor, wall-mono)); return 0 }()))`, "world:glitch:2:10"},
+	{"world: a node looks before it is recorded", "pkg/cluster/session.go", `	if l.Metadata[metaSession] != n.now.self.SessionID {
+		n.cfg.Agent.RenewNow()
+		return errUnrecorded
+	}
+`, ``, "world:cluster,deploys:4,5,6:20"},
+	{"world: listeners outlive the node", clusterNode, `	close(n.done)
+	n.cancel()`, `	close(n.done)`, "world:cluster,discovery,deploys:3,4,5,6:20"},
+	{"world: what a clock ahead left is never replaced", sharedFile, `Version: found.Version + 1, ReadAt`, `Version: at.UnixMilli(), ReadAt`, "world:discovery,glitch:3:10"},
+	{"world: a later node ID begins before the floor", widener, `return Latest(Latest(at, p.Floor), p.Changed())`, `return Latest(at, p.Changed())`, "world:operators:9,18:10"},
+	{"world: nobody doubts an expired lease", sharedFile, `if ends := h.of(r); !ends.IsZero() && !ends.After(now) {`, `if ends := h.of(r); false && !ends.After(now) {`, "world:discovery,outages:2:10"},
+	{"world: silence counts from the answer", clusterNode, `n.times.heard = max(n.times.heard, sent)
+	}`, `n.times.heard = now
+	}
+	sent = now`, "world:cluster,pauses,weather:44,26,70:10"},
+}

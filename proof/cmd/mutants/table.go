@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// heading begins the table of the page; what stands before it is written by hand.
+const heading = "| mutant | file | caught by |\n|---|---|---|\n"
+
+// nobody is what the table says of a survivor.
+const nobody = "NOBODY"
+
+// readTable gives what stands before a page's table, and what caught each mutant.
+func readTable(page string) (before string, caught map[string]string, err error) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return "", nil, err
+	}
+	before, rows, ok := strings.Cut(string(text), heading)
+	if !ok {
+		return "", nil, fmt.Errorf("%s has no table that begins with %q", page, heading)
+	}
+	caught = map[string]string{}
+	for row := range strings.Lines(rows) {
+		if cells := strings.Split(row, " | "); len(cells) == 3 {
+			caught[strings.TrimPrefix(cells[0], "| ")] = strings.TrimSuffix(strings.TrimSpace(cells[2]), " |")
+		}
+	}
+	return before, caught, nil
+}
+
+// record writes into a page's table what caught a mutant. The other rows stay as
+// they are, in the order of the list; those of mutants that are gone go.
+func record(page, name, by string) error {
+	before, caught, err := readTable(page)
+	if err != nil {
+		return err
+	}
+	caught[name] = by
+	return os.WriteFile(page, []byte(render(before, caught)), 0o600)
+}
+
+// checkTable returns an error unless a page's table names the files of its mutants, and
+// tests that would be run.
+func checkTable(page string) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, caught, err := readTable(page)
+	if err == nil && render(before, caught) != string(text) {
+		err = fmt.Errorf("the table of %s does not follow the list (names, files, order): record one of its mutants again (-run NAME -table %s), which writes all rows", page, page)
+	}
+	errs := []error{err}
+	for _, m := range mutants {
+		if by := caught[m.name]; by != "" && !m.runs(by) {
+			errs = append(errs, fmt.Errorf("%s: none of %q is in %s: record it again", m.name, by, m.tests))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// render gives a page's text, with the rows in the order of the list.
+func render(before string, caught map[string]string) string {
+	var b strings.Builder
+	b.WriteString(before + heading)
+	for _, m := range mutants {
+		if by := caught[m.name]; by != "" {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", m.name, strings.TrimPrefix(m.file, "pkg/"), by)
+		}
+	}
+	return b.String()
+}

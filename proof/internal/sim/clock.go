@@ -1,0 +1,118 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+// clock is the clocks of one machine.
+type clock struct {
+	mu     sync.Mutex
+	offset time.Duration // of the wall clock
+	began  time.Time     // monotonic 0
+	ppm    int64         // how much too fast the monotonic clock is
+}
+
+func newClock(r *rand.Rand, p Plan) *clock {
+	c := &clock{began: time.Now().Add(-time.Duration(r.Int64N(int64(time.Hour))))}
+	c.ppm = []int64{0, -200, 200}[r.IntN(3)]
+	if p.Wild {
+		c.ppm = r.Int64N(20_000) - 10_000
+	}
+	c.set(p.clockError(r))
+	return c
+}
+
+// copy is the clock of a copy of the machine.
+func (c *clock) copy() *clock {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &clock{offset: c.offset, began: c.began, ppm: c.ppm}
+}
+
+// set moves the wall clock.
+func (c *clock) set(offset time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset = offset
+}
+
+// shift moves the wall clock by d.
+func (c *clock) shift(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset += d
+}
+
+// off is by how much the wall clock is wrong.
+func (c *clock) off() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.offset
+}
+
+func (c *clock) wall() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Round(0).Add(c.offset)
+}
+
+func (c *clock) monotonic() time.Duration {
+	d := time.Since(c.began)
+	return d + d/1_000_000*time.Duration(c.ppm)
+}
+
+// processClock is a machine's clock as a process reads it: while the machine is
+// paused, a reading may last, and is old news then.
+type processClock struct{ p *process }
+
+func (c *processClock) Wall() time.Time {
+	t := c.p.clock.wall().Add(-c.p.behind())
+	c.pause()
+	return t
+}
+
+func (c *processClock) Monotonic() time.Duration {
+	t := c.p.clock.monotonic() - c.p.behind()
+	c.pause()
+	return t
+}
+
+func (c *processClock) pause() {
+	if c.p.pausing(atClock) && canPause() {
+		c.p.stop(atClock)
+	}
+}
+
+// Where a reading of a clock can last: in a generator's call, unless it holds the
+// timeline's lock, and in a claim.
+var (
+	pauseIn  = []string{"snowflake.(*Generator).", "lease.(*Agent).claim", "lease.(*Agent).take"}
+	pauseNot = []string{
+		"snowflake.(*Timeline).follow", "snowflake.(*Timeline).begin", "snowflake.(*Timeline).seal", "snowflake.(*Timeline).adopt",
+		"snowflake.(*Timeline).verdict", "snowflake.(*Timeline).turn", "snowflake.(*Timeline).Bind", "lease.(*Agent).bind",
+	}
+)
+
+// canPause tells by the stack whether the caller holds no lock.
+func canPause() (can bool) {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		for _, name := range pauseNot {
+			if strings.Contains(f.Function, name) {
+				return false
+			}
+		}
+		for _, name := range pauseIn {
+			can = can || strings.Contains(f.Function, name)
+		}
+		if !more {
+			return can
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/history"
+	"github.com/nodelease/nodelease/pkg/cluster"
+)
+
+// member is a process's part in the cluster.
+type member struct {
+	node  *cluster.Node
+	leads atomic.Int64 // listeners that are at work as the leader's
+}
+
+// takePart takes part in the cluster of the pool until ctx ends.
+func (p *process) takePart(ctx context.Context) {
+	m := &member{}
+	n, err := cluster.Start(ctx, cluster.Config{
+		Name: p.host, Agent: p.agent, Coordinator: cluster.NewTable(clientOf(ctx), tableName), Timeout: p.Plan.TTL(), PublishKnown: true,
+		Logger: p.logger(), Listeners: []cluster.Listener{p.lead(m), p.stumble},
+	})
+	if err != nil {
+		return
+	}
+	m.node = n
+	p.member.Store(m)
+	defer func() {
+		p.member.Store(nil)
+		_ = n.Close()
+	}()
+	wait, cancel := context.WithTimeout(ctx, p.patience())
+	err = n.WaitKnown(wait)
+	cancel()
+	if err == nil {
+		p.judgeKnown(n.Self())
+	}
+	select {
+	case <-ctx.Done():
+	case <-n.Done():
+	}
+	if n.Err() != nil { // nobody's ears are left: see judgeListener
+		_ = sleep(ctx, time.Minute)
+	}
+}
+
+// lead is a listener that works for as long as it leads, as far as it knows.
+func (p *process) lead(m *member) cluster.Listener {
+	return func(ctx context.Context, e cluster.Event) error {
+		p.World.count(func(c *Counts) { c.States++ })
+		if first, ok := cluster.LowestSession(e.State); !ok || first.SessionID != e.SessionID {
+			return nil
+		}
+		m.leads.Add(1)
+		defer m.leads.Add(-1)
+		_ = sleep(ctx, p.upTo(2*time.Minute))
+		return nil
+	}
+}
+
+// stumble is a listener that fails now and then.
+func (p *process) stumble(context.Context, cluster.Event) error {
+	if p.intN(200) == 0 {
+		return errors.New("stumbled")
+	}
+	return nil
+}
+
+// judgeListener judges that no listener works for a node that has ended: the lease is
+// lost, or another listener has failed.
+func (p *process) judgeListener() error {
+	m := p.member.Load()
+	if m == nil || m.node == nil {
+		return nil
+	}
+	if m.leads.Load() == 0 || m.node.Err() == nil && p.agent.Err() == nil {
+		p.led.Store(0)
+		return nil
+	}
+	if p.led.Add(1) > 5 { // seconds
+		return fmt.Errorf("the listener that leads works on though the node is down: %w", errors.Join(m.node.Err(), p.agent.Err()))
+	}
+	return nil
+}
+
+// judgeKnown judges what WaitKnown promised: nobody who is well takes an earlier holder
+// of the node ID for alive.
+func (p *process) judgeKnown(self cluster.Member) {
+	if p.network.calmFor() < p.patience() || p.wellSince().After(p.born) {
+		return
+	}
+	// One that gave its node ID back is not waited for: it works no longer.
+	if l, err := p.agent.Lease(); err != nil || l.Predecessor() != nil && l.Predecessor().Ended == protocol.EndReleased {
+		return
+	}
+	for _, q := range p.World.processes() {
+		m := q.member.Load()
+		if q == p || m == nil || m.node.Err() != nil || q.isDead() || time.Since(q.wellSince()) < p.patience() && q.wellSince().After(q.born) {
+			continue
+		}
+		for other := range m.node.State().Members() {
+			if other.NodeID == self.NodeID && other.Version < self.Version {
+				p.World.fail(fmt.Errorf("process %d was told that all know version %d of node %d, and process %d takes version %d for alive",
+					p.number, self.Version, self.NodeID, q.number, other.Version))
+			}
+		}
+	}
+}
+
+// session is a node's session as the table had it last.
+type session struct {
+	heartbeat, seen time.Time
+}
+
+// judgeSession judges that a session that all have dropped does not come back: a node
+// that was silent for longer than the time-out is another one.
+func (w *World) judgeSession(e history.Event, metadata json.RawMessage) {
+	var said struct {
+		M map[string]struct{ S string }
+	}
+	if w.Plan.Wild || w.Plan.has("glitch") || !w.Plan.has("cluster") || json.Unmarshal(metadata, &said) != nil {
+		return
+	}
+	id := said.M["session_id"].S
+	if id == "" || said.M["has_left"].S != "" {
+		return
+	}
+	now := session{time.UnixMilli(e.Expires).Add(-e.TTL), time.Now()}
+	before, known := w.sessions[id]
+	w.sessions[id] = now
+	silent, slack := min(now.heartbeat.Sub(before.heartbeat), now.seen.Sub(before.seen)), time.Second
+	if w.Plan.has("steps") {
+		slack += 2 * w.Plan.ClockError
+	}
+	if known && silent > w.Plan.TTL()+slack {
+		w.fail(fmt.Errorf("session %s of node %d comes back after a silence of %v; the time-out is %v", id, e.Node, silent, w.Plan.TTL()))
+	}
+}

@@ -1,0 +1,55 @@
+package sim
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// deployments kills processes and deploys anew, until ctx ends.
+func (w *World) deployments(ctx context.Context) {
+	r := rand.New(rand.NewPCG(w.Plan.Seed, 6))
+	for sleep(ctx, time.Duration(r.Int64N(int64(6*time.Minute)))) == nil {
+		if r.IntN(2) == 0 {
+			w.kill(r)
+		} else {
+			w.roll(ctx, r)
+		}
+	}
+}
+
+// kill kills a few processes.
+func (w *World) kill(r *rand.Rand) {
+	for _, t := range w.all() {
+		if r.IntN(4) == 0 {
+			t.crash()
+		}
+	}
+}
+
+func (t *task) crash() {
+	if p := t.present.Load(); p != nil {
+		t.World.count(func(c *Counts) { c.Kills++ })
+		p.kill()
+	}
+}
+
+// roll deploys the next release: some tasks at a time, the new ones before the old
+// ones are told to stop.
+func (w *World) roll(ctx context.Context, r *rand.Rand) {
+	w.count(func(c *Counts) { c.Deployments++ })
+	w.release.Store(int64(r.IntN(len(w.Plan.Releases))))
+	old := w.all()
+	step := 1 + r.IntN(len(old)+1)
+	for len(old) > 0 && ctx.Err() == nil {
+		n := min(step, len(old))
+		for range n {
+			w.deploy()
+		}
+		_ = sleep(ctx, time.Duration(r.Int64N(int64(time.Minute))))
+		for _, t := range old[:n] {
+			t.stop()
+		}
+		old = old[n:]
+	}
+}

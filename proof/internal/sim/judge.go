@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/testkit/history"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// What package history cannot judge, since it needs to know how the processes are.
+
+// watch judges every second what each process believes and says, beside the
+// moments at which that changes.
+func (w *World) watch() {
+	for sleep(w.ctx, time.Second) == nil {
+		w.witnessBeliefs()
+		for _, p := range w.processes() {
+			if err := p.judge(); err != nil && !p.isDead() {
+				w.fail(fmt.Errorf("process %d: %w", p.number, err))
+			}
+		}
+	}
+}
+
+// patience is for how long all must be well before a process is blamed for what it
+// has not done.
+func (p *process) patience() time.Duration { return 2*p.Plan.TTL() + 20*time.Second }
+
+// judge judges a process that runs.
+func (p *process) judge() error {
+	_, err := p.agent.Lease()
+	if errors.Is(err, lease.ErrSuspended) && !strings.Contains(err.Error(), "is reserved for") && p.calmFor() > p.patience() {
+		return fmt.Errorf("it is suspended though nothing has been wrong for %v: %w", p.calmFor(), err)
+	}
+	// The events of one agent arrive in the order in which they happened.
+	said, since := p.told()
+	if time.Since(since) > 10*time.Second && p.beliefFor() > 10*time.Second {
+		if held := err == nil; held && said == lease.EventSuspended || errors.Is(err, lease.ErrSuspended) && said == lease.EventResumed {
+			return fmt.Errorf("the last event that it heard is %q, and it is %v that it holds its lease", said, held)
+		}
+	}
+	return p.judgeListener()
+}
+
+// judgeReap judges that the reaper has left a process alone that lives: one whose
+// milliseconds were reserved, or whose troubles were an outage that the reaper had too.
+func (w *World) judgeReap(e history.Event, before history.Event) {
+	if before.Until > time.Now().Add(time.Second).UnixMilli() {
+		w.fail(fmt.Errorf("the reaper freed node %d, which is reserved until %d, at %d", e.Node, before.Until, time.Now().UnixMilli()))
+		return
+	}
+	for _, p := range w.processes() {
+		l, version := p.holding()
+		if p.isDead() || l != e.Node || version != e.Version || w.Plan.Wild {
+			continue
+		}
+		m := w.reaping.Load()
+		confirmed := p.confirmed()
+		if p.wellSince().Before(confirmed) && m != nil && m.wellSince().Before(confirmed) {
+			w.fail(fmt.Errorf("the reaper freed node %d of process %d, which lives: both had the same outage since its last renewal, %v ago", e.Node, p.number, time.Since(confirmed)))
+		}
+	}
+}
+
+// judgeMarks judges that no node ID is left that has not been told of the width that is
+// committed now: its holder would go on with the old one.
+func (w *World) judgeMarks(try string) {
+	want, _ := strconv.ParseInt(try, 10, 64)
+	for node, item := range w.raw {
+		if got, _ := strconv.ParseInt(text(item["widen_try"]), 10, 64); got < want {
+			w.fail(fmt.Errorf("width %d is committed, and node %d knows of %d", want, node, got))
+		}
+	}
+}
+
+// judgeResize judges that a resize that is sent again changes nothing.
+func (w *World) judgeResize(update string, item map[string]json.RawMessage, again bool) {
+	size := string(item["pool_size"])
+	if again && strings.HasPrefix(update, "SET pool_size") && w.size != size {
+		w.fail(fmt.Errorf("a replayed resize changed the pool's size from %s to %s", w.size, size))
+	}
+	w.size = size
+}
+
+// judgeExpiry judges that a wall clock that was wrong for a moment leaves nothing
+// behind: a renewal asks for a later expiry only by the clock as it is. A store that
+// does not tell its time cannot show that a claim was made in such a moment.
+func (w *World) judgeExpiry(e, before history.Event) {
+	if w.Plan.Wild || !w.Plan.Dates || e.Expires <= before.Expires {
+		return
+	}
+	const slack = time.Minute
+	ahead := time.UnixMilli(e.Expires).Sub(time.Now().Add(w.Plan.TTL()))
+	for _, p := range w.processes() {
+		if node, version := p.holding(); node == e.Node && version == e.Version && ahead > slack && time.Since(p.rightSince()) > p.patience() && p.confirmed().After(p.rightSince()) {
+			w.fail(fmt.Errorf("process %d asks for an expiry %v too late, and its clock has been right for %v", p.number, ahead, time.Since(p.rightSince())))
+		}
+	}
+}

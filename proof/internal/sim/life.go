@@ -1,0 +1,224 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/testkit/history"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// limb is a part that a process has while it holds a lease. It ends with ctx, and
+// before the process closes.
+type limb struct {
+	part string
+	run  func(p *process, ctx context.Context)
+}
+
+// limbs are the limbs of the processes of worlds that have the part.
+var limbs = []limb{
+	{"sidecar", (*process).askSidecar},
+	{"cluster", (*process).takePart},
+	{"discovery", (*process).discover},
+}
+
+// config is what the process asks its agent for.
+func (p *process) config(client lease.Client) lease.Config {
+	cfg := p.release
+	cfg.Pool, cfg.Task, cfg.Clock, cfg.Logger = poolName, p.task, &processClock{p}, p.logger()
+	cfg.Store, cfg.OnEvent, cfg.Wait = lease.NewDynamoDB(client, tableName), p.heard, p.upTo(20*time.Second)
+	return cfg
+}
+
+// live is one process, from its start to its end; it reports whether the start
+// succeeded.
+func (p *process) live(stopping context.Context) bool {
+	client, hangUp := p.client()
+	defer hangUp()
+	ctx, cancel := context.WithCancel(stopping)
+	defer cancel()
+	go func() { // a process that is killed while it starts
+		select {
+		case <-p.dead:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	a, err := lease.Start(ctx, p.config(client))
+	p.started(err)
+	if err != nil {
+		return false
+	}
+	p.serve(stopping, ctx, client, a)
+	return true
+}
+
+// serve is a process's life from its start to its end.
+func (p *process) serve(stopping, ctx context.Context, client lease.Client, a *lease.Agent) {
+	began := time.Now()
+	p.agent = a
+	p.World.join(p)
+	var all sync.WaitGroup
+	life, end := context.WithCancel(ctx)
+	for _, l := range limbs {
+		if p.Plan.has(l.part) && p.copyOf == nil {
+			all.Go(func() { l.run(p, context.WithValue(life, clientKey{}, client)) })
+		}
+	}
+	p.work(stopping)
+	end()
+	all.Wait()
+	p.judgeEnd()
+	p.close()
+	p.World.leave(p)
+	p.World.count(func(c *Counts) { c.Lived += time.Since(began) })
+}
+
+type clientKey struct{}
+
+// clientOf is the process's client, for its limbs.
+func clientOf(ctx context.Context) lease.Client { return ctx.Value(clientKey{}).(lease.Client) }
+
+// close closes the agent, which may take as long as its budgets say.
+func (p *process) close() {
+	const most = 15 * time.Second
+	began := time.Now()
+	if err := p.agent.Close(); err == nil && !p.isDead() {
+		p.World.count(func(c *Counts) { c.Closed++ })
+	}
+	if took := time.Since(began); took > most && !p.wellSince().After(began) && !p.isDead() {
+		p.World.fail(fmt.Errorf("process %d took %v to close", p.number, took))
+	}
+}
+
+// judgeEnd judges why an agent has ended that should have gone on.
+func (p *process) judgeEnd() {
+	err := p.agent.Err()
+	if err != nil && p.release.OnLost == lease.Reacquire && !p.Plan.Wild && !p.isDead() {
+		p.World.fail(fmt.Errorf("process %d was to take another node ID whenever it loses one, and gave up: %w", p.number, err))
+	}
+}
+
+// started counts and judges how a start ended.
+func (p *process) started(err error) {
+	how := "other"
+	for name, e := range map[string]error{
+		"exhausted": lease.ErrPoolExhausted, "clock behind": lease.ErrClockBehind, "clock skew": lease.ErrClockSkew, "not seeded": lease.ErrPoolNotSeeded,
+		"denied": lease.ErrAccess, "table": lease.ErrTable,
+	} {
+		if errors.Is(err, e) {
+			how = name
+		}
+	}
+	if err == nil {
+		how = "ok"
+	}
+	p.World.count(func(c *Counts) { c.Starts[how]++ })
+	if how == "clock behind" && p.Plan.Bounded() && p.raisedTo().Before(time.Now()) && !p.isDead() {
+		p.World.fail(fmt.Errorf("process %d was told that its clock is behind, and it is off by %v: %w", p.number, p.clock.off(), err))
+	}
+}
+
+// heard is the agent's hook: what it learned that it may stamp, and that beliefs
+// may have changed.
+func (p *process) heard(e lease.Event) {
+	p.block()
+	if p.isDead() {
+		return
+	}
+	p.World.count(func(c *Counts) { c.Events[e.Kind]++ })
+	p.tell(e.Kind)
+	switch e.Kind {
+	case lease.EventClaimed, lease.EventRenewed:
+		if e.Kind == lease.EventRenewed && p.copyNext.CompareAndSwap(true, false) {
+			defer p.copied(e.Lease)
+		}
+		p.World.note(history.Event{Kind: history.May, Who: p.number, Node: e.Lease.NodeID, Version: e.Lease.Version, Until: e.Lease.ReservedUntil.UnixMilli()})
+		p.World.witnessBeliefs()
+	case lease.EventLost:
+		if !strings.Contains(e.Err.Error(), "before the deadline") {
+			p.World.note(history.Event{Kind: history.Lost, Who: p.number, Node: e.Lease.NodeID, Version: e.Lease.Version})
+		} else if e.Left > 0 {
+			p.World.fail(fmt.Errorf("process %d lost version %d of node %d by OnExpiry, %v before its deadline", p.number, e.Lease.Version, e.Lease.NodeID, e.Left))
+		}
+		p.World.witnessBeliefs()
+	case lease.EventResumed, lease.EventSuspended:
+		p.World.witnessBeliefs()
+	}
+}
+
+// generator makes the process's generator, if the store answers. A process of a bad
+// release asks for another layout than the pool's, and must get none.
+func (p *process) generator() (*snowflake.Generator, bool) {
+	layout, opts := p.World.layout, []snowflake.Option{snowflake.WithMaxWait(100 * time.Millisecond)}
+	if p.misfit {
+		layout.Epoch = layout.Epoch.AddDate(0, 0, -1)
+	}
+	if p.misfit || !p.World.seeded || p.intN(2) == 0 {
+		opts = append(opts, snowflake.WithLayout(layout))
+	}
+	ids, err := snowflake.New(p.agent, opts...)
+	switch {
+	case err != nil && p.misfit:
+		p.World.count(func(c *Counts) { c.Unfit++ })
+	case err != nil && p.agent.Err() == nil && strings.Contains(err.Error(), "layout"):
+		p.World.fail(err) // any other error is that of a store that did not answer
+	}
+	return ids, err == nil
+}
+
+// work makes IDs until the process is told to stop, loses its number or dies.
+func (p *process) work(stopping context.Context) {
+	p.World.witnessBeliefs()
+	ids, ok := p.generator()
+	if !ok {
+		return
+	}
+	p.ids.Store(ids)
+	block := ids.Block()
+	for {
+		t := time.NewTimer(p.upTo(20 * time.Second))
+		select {
+		case <-t.C:
+		case <-stopping.Done():
+		case <-p.agent.Done():
+		case <-p.dead:
+		}
+		t.Stop()
+		p.stop(between)
+		if stopping.Err() != nil || p.agent.Err() != nil || p.isDead() {
+			return
+		}
+		var both sync.WaitGroup
+		for range 1 + p.intN(2) {
+			both.Go(func() { p.make(ids.Next) })
+		}
+		p.make(block.Next)
+		both.Wait()
+	}
+}
+
+// make asks for a few IDs.
+func (p *process) make(next func() (snowflake.ID, error)) {
+	for range 1 + p.intN(4) {
+		id, err := next()
+		if p.isDead() {
+			return // a dead process tells nobody of its last ID
+		}
+		switch {
+		case err == nil:
+			p.World.count(func(c *Counts) { c.IDs++ })
+			p.World.witnessID(p, id)
+		case errors.Is(err, snowflake.ErrFenced):
+			p.World.count(func(c *Counts) { c.Fenced++ })
+			return
+		default:
+			return
+		}
+	}
+}

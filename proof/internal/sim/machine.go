@@ -1,0 +1,228 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/testkit/history"
+)
+
+// machine is where processes run, one after the other: it has clocks, a way to
+// the database, and pauses.
+type machine struct {
+	*World
+	host   string
+	number int
+	*clock
+
+	mu     sync.Mutex
+	r      *rand.Rand
+	resume chan struct{} // closed when the present pause ends; nil when there is none
+	begun  chan struct{} // closed when the pause that is due begins; nil when none is due
+	place  string        // where that one begins
+	ill    int           // troubles of its own that it has now
+	since  time.Time     // when the last of them ended
+	right  time.Time     // since when the wall clock is no hour ahead
+}
+
+func (w *World) newMachine() *machine {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.machines++
+	m := &machine{World: w, number: w.machines, host: fmt.Sprintf("m%d", w.machines), r: rand.New(rand.NewPCG(w.Plan.Seed, uint64(w.machines)<<8|2))}
+	m.clock, m.since = newClock(m.r, w.Plan), time.Now()
+	return m
+}
+
+func (m *machine) intN(n int) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.r.IntN(n)
+}
+
+func (m *machine) upTo(d time.Duration) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Duration(m.r.Int64N(int64(d) + 1))
+}
+
+// troubles are what a machine may have of its own, by the part that its world must
+// have for that.
+var troubles = []struct {
+	part string
+	have func(m *machine, ctx context.Context)
+}{
+	{"steps", (*machine).step},
+	{"glitch", (*machine).glitch},
+	{"weather", (*machine).weather},
+	{"pauses", (*machine).freeze},
+	{"pauses", (*machine).freeze},
+}
+
+// live lets the machine have its troubles until ctx ends.
+func (m *machine) live(ctx context.Context) {
+	for sleep(ctx, m.upTo(4*time.Minute)) == nil {
+		if one := troubles[m.intN(len(troubles))]; m.Plan.has(one.part) {
+			m.ails(1)
+			one.have(m, ctx)
+			m.ails(-1)
+		}
+	}
+}
+
+// step steps the wall clock.
+func (m *machine) step(context.Context) {
+	m.mu.Lock()
+	offset := m.Plan.clockError(m.r)
+	m.mu.Unlock()
+	m.clock.set(offset)
+	m.count(func(c *Counts) { c.ClockSteps++ })
+}
+
+// glitch lets the wall clock be an hour ahead for two seconds.
+func (m *machine) glitch(ctx context.Context) {
+	m.count(func(c *Counts) { c.Glitches++ })
+	m.note(history.Event{Kind: history.Note, Text: m.host + "'s wall clock is an hour ahead"})
+	m.turnRight(time.Now().Add(time.Hour))
+	m.clock.shift(time.Hour)
+	_ = sleep(ctx, 2*time.Second)
+	m.clock.shift(-time.Hour)
+	m.turnRight(time.Now())
+	m.note(history.Event{Kind: history.Note, Text: m.host + "'s wall clock is right"})
+}
+
+// turnRight says from when on the wall clock is no hour ahead.
+func (m *machine) turnRight(at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.right = at
+}
+
+// weather lets the machine have a weather of its own.
+func (m *machine) weather(ctx context.Context) {
+	m.network.become(m.network.any(m.intN), m.host)
+	_ = sleep(ctx, m.upTo(m.Plan.about(m.intN)))
+	m.network.clear(m.host)
+}
+
+// freeze pauses what runs on the machine.
+func (m *machine) freeze(ctx context.Context) {
+	m.pauseFor(ctx, m.upTo(m.Plan.about(m.intN)))
+}
+
+// ails counts the troubles that the machine has of its own.
+func (m *machine) ails(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ill += n
+	m.since = time.Now()
+}
+
+// wellSince is since when the machine had no trouble of its own: now, if it has one.
+func (m *machine) wellSince() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ill > 0 {
+		return time.Now()
+	}
+	return m.since
+}
+
+// rightSince is since when the wall clock is no hour ahead.
+func (m *machine) rightSince() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.right
+}
+
+// calmFor is for how long neither the machine nor the network had any trouble.
+func (m *machine) calmFor() time.Duration {
+	return min(time.Since(m.wellSince()), m.network.calmFor())
+}
+
+// heal ends all troubles.
+func (m *machine) heal() {
+	m.network.clear(m.host)
+	if m.Plan.Wild {
+		m.clock.set(0)
+	}
+}
+
+// Where a process can be stopped.
+const (
+	anywhere = ""
+	atClock  = "clock"
+	sending  = "before sending"
+	hearing  = "before hearing"
+	between  = "between calls"
+)
+
+// pauseFor stops what runs on the machine, for d. The pause begins when a process
+// comes to a place that is chosen before, or after a while: so it can begin inside
+// of what takes no time.
+func (m *machine) pauseFor(ctx context.Context, d time.Duration) {
+	begun := make(chan struct{})
+	m.mu.Lock()
+	m.place = []string{anywhere, atClock, sending, hearing, between}[m.r.IntN(5)]
+	m.begun = begun
+	if m.place == anywhere {
+		m.begin()
+	}
+	m.mu.Unlock()
+	select {
+	case <-begun:
+	case <-time.After(time.Minute):
+	case <-ctx.Done():
+	}
+	m.mu.Lock()
+	if m.resume == nil {
+		m.begin()
+	}
+	resume := m.resume
+	m.mu.Unlock()
+	_ = sleep(ctx, d)
+	m.mu.Lock()
+	m.resume = nil
+	m.mu.Unlock()
+	close(resume)
+}
+
+// begin begins the pause. The caller holds mu.
+func (m *machine) begin() {
+	m.resume = make(chan struct{})
+	close(m.begun)
+	m.begun = nil
+}
+
+// paused gives a channel that is closed when the pause ends that a process meets
+// at a place; nil when it meets none.
+func (m *machine) paused(at string) chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.begun != nil && m.place == at {
+		m.begin()
+	}
+	return m.resume
+}
+
+// pausing reports whether paused would return a channel.
+func (m *machine) pausing(at string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.resume != nil || m.begun != nil && m.place == at
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,273 @@
+package sim
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"time"
+)
+
+// weather is what the network and the store do to requests, for a while.
+type weather struct {
+	name string
+	// Probabilities, of each request.
+	lost, late, unanswered, throttled, failed, failedAfter float64
+	garbage, denied                                        float64
+	slow                                                   time.Duration // each way, at most
+	refuse                                                 bool          // no connections
+}
+
+// climate is what the weather is drawn from.
+var climate = []weather{
+	{name: "calm", slow: 20 * time.Millisecond},
+	{name: "calm", slow: 20 * time.Millisecond},
+	{name: "slow", slow: 1500 * time.Millisecond},
+	{name: "very slow", slow: 4 * time.Second},
+	{name: "lossy", slow: 50 * time.Millisecond, lost: 0.15, unanswered: 0.15},
+	{name: "late", slow: 50 * time.Millisecond, late: 0.2},
+	{name: "throttling", slow: 50 * time.Millisecond, throttled: 0.5},
+	{name: "failing", slow: 50 * time.Millisecond, failed: 0.3, failedAfter: 0.3},
+	{name: "deaf: writes are done, answers lost", slow: 50 * time.Millisecond, unanswered: 1},
+	{name: "away: requests hang", lost: 1},
+	{name: "away: no connections", refuse: true},
+	{name: "away: writes are done, connections cut", refuse: true, unanswered: 1},
+	{name: "everything", slow: time.Second, lost: 0.05, late: 0.1, unanswered: 0.1, throttled: 0.05, failed: 0.05, failedAfter: 0.05},
+}
+
+// garbled and denying join the climate of worlds that have them.
+var (
+	garbled = []weather{{name: "garbage", slow: 50 * time.Millisecond, garbage: 0.3}, {name: "nothing but garbage", slow: 50 * time.Millisecond, garbage: 1}}
+	denying = []weather{{name: "denying", slow: 50 * time.Millisecond, denied: 0.3}, {name: "nothing but denials", slow: 50 * time.Millisecond, denied: 1}}
+)
+
+// network is what lies between the machines and the database.
+type network struct {
+	*World
+	db http.Handler
+
+	mu      sync.Mutex
+	r       *rand.Rand
+	weather weather
+	since   time.Time          // when the weather was last anything but calm
+	away    bool               // for everybody, whatever the weather: see outages
+	local   map[string]weather // of machines that have their own, by host
+	climate []weather
+	sent    []*http.Request // some of those that were ever sent: see replays
+
+	serial sync.Mutex // one call at a time reaches the database, and is witnessed
+	calls  sync.WaitGroup
+}
+
+func newNetwork(w *World, db http.Handler) *network {
+	n := &network{World: w, db: db, r: rand.New(rand.NewPCG(w.Plan.Seed, 5)), weather: climate[0], since: time.Now(), local: map[string]weather{}, climate: climate}
+	if w.Plan.has("garbage") {
+		n.climate = append(slices.Clone(n.climate), garbled...)
+	}
+	if w.Plan.has("denied") {
+		n.climate = append(slices.Clone(n.climate), denying...)
+	}
+	return n
+}
+
+// fate is what happens to one request.
+type fate struct {
+	before, after time.Duration
+	lost          bool   // never arrives
+	refusal       string // the store's answer in place of doing it
+	garbage       bool   // it does it, or not, and the answer is not DynamoDB's
+	failedAfter   bool   // it does it and answers 500
+	unanswered    bool
+}
+
+func (n *network) fate(host string) fate {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w := n.weather
+	if own, ok := n.local[host]; ok {
+		w = own
+	}
+	if n.away {
+		w = weather{lost: 1}
+	}
+	chance := func(p float64) bool { return n.r.Float64() < p }
+	upTo := func(d time.Duration) time.Duration { return time.Duration(n.r.Int64N(int64(d) + 1)) }
+	f := fate{before: upTo(w.slow), after: upTo(w.slow), lost: chance(w.lost), unanswered: chance(w.unanswered), failedAfter: chance(w.failedAfter)}
+	switch {
+	case chance(w.late):
+		f.before += upTo(3 * n.Plan.TTL())
+	case chance(w.throttled):
+		f.refusal = "ProvisionedThroughputExceededException"
+	case chance(w.failed):
+		f.refusal = "InternalServerError"
+	case chance(w.denied):
+		f.refusal = denials[n.r.IntN(len(denials))]
+	}
+	f.garbage = chance(w.garbage)
+	return f
+}
+
+// ServeHTTP lets a request have its fate. It goes on when the sender has gone.
+func (n *network) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n.calls.Add(1)
+	defer n.calls.Done()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	f := n.fate(r.Host)
+	n.remember(r, body)
+	n.count(func(c *Counts) { c.Requests++ })
+	time.Sleep(f.before)
+	switch {
+	case f.lost:
+		n.count(func(c *Counts) { c.RequestsLost++ })
+		n.hang(r)
+	case f.refusal != "":
+		n.count(func(c *Counts) { c.Refused++ })
+		n.refuse(w, f.refusal)
+		return
+	}
+	if r.Context().Err() != nil {
+		n.count(func(c *Counts) { c.Late++ })
+	}
+	if f.garbage && n.coin() { // what answers is not the store
+		n.count(func(c *Counts) { c.Garbage++ })
+		n.babble(w, []byte("{}"))
+		return
+	}
+	answer := n.do(r, body)
+	time.Sleep(f.after)
+	switch {
+	case f.garbage:
+		n.count(func(c *Counts) { c.Garbage++ })
+		n.babble(w, answer.Body.Bytes())
+		return
+	case f.unanswered:
+		n.count(func(c *Counts) { c.AnswersLost++ })
+		n.hang(r)
+	case f.failedAfter:
+		n.count(func(c *Counts) { c.AnswersLost++ })
+		n.refuse(w, "InternalServerError")
+		return
+	}
+	for name, values := range answer.Header() {
+		w.Header()[name] = values
+	}
+	n.date(w)
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes()) // the sender may be gone
+}
+
+// do lets the database do it, and witnesses what it did, in that order.
+func (n *network) do(r *http.Request, body []byte) *httptest.ResponseRecorder {
+	done := body
+	if n.Plan.Tamper != nil {
+		done = n.Plan.Tamper(body)
+	}
+	r = r.Clone(r.Context())
+	r.Body = io.NopCloser(bytes.NewReader(done))
+	answer := httptest.NewRecorder()
+	n.serial.Lock()
+	defer n.serial.Unlock()
+	n.db.ServeHTTP(answer, r)
+	if r.Header.Get("X-Amz-Target") == "DynamoDB_20120810.UpdateItem" {
+		if answer.Code == http.StatusOK {
+			n.witnessWrite(body, answer.Body.Bytes(), r.Context().Value(replayed{}) != nil)
+		}
+		n.judgeShared(body, answer.Body.Bytes(), answer.Code != http.StatusOK)
+	}
+	return answer
+}
+
+// item is a node ID's item as it is.
+func (n *network) item(node int) map[string]json.RawMessage {
+	n.serial.Lock()
+	defer n.serial.Unlock()
+	return n.raw[node]
+}
+
+// date leaves the store's time out where clocks are wild: no agent would start.
+func (n *network) date(w http.ResponseWriter) {
+	if !n.Plan.Dates {
+		w.Header()["Date"] = nil
+	}
+}
+
+func (n *network) refuse(w http.ResponseWriter, code string) {
+	status := http.StatusBadRequest
+	if code == "InternalServerError" {
+		status = http.StatusInternalServerError
+	}
+	n.date(w)
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"__type": "com.amazonaws.dynamodb.v20120810#" + code, "message": "simulated"})
+}
+
+// hang answers nothing until the sender has gone.
+func (n *network) hang(r *http.Request) {
+	<-r.Context().Done()
+	panic(http.ErrAbortHandler)
+}
+
+// become changes the weather, of one machine or of all.
+func (n *network) become(w weather, host string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if host == "" {
+		if n.weather.name != "calm" {
+			n.since = time.Now()
+		}
+		n.weather = w
+		return
+	}
+	n.local[host] = w
+}
+
+// any draws a weather with dice of the caller's.
+func (n *network) any(intN func(int) int) weather { return n.climate[intN(len(n.climate))] }
+
+// calmFor is for how long the weather of all has been calm.
+func (n *network) calmFor() time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.away || n.weather.name != "calm" {
+		return 0
+	}
+	return time.Since(n.since)
+}
+
+// outage begins, or ends, an outage of the store.
+func (n *network) outage(away bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.away, n.since = away, time.Now()
+}
+
+func (n *network) coin() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.r.IntN(2) == 0
+}
+
+// clear ends a machine's own weather.
+func (n *network) clear(host string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.local, host)
+}
+
+// refuses reports whether connections to a machine are refused.
+func (n *network) refuses(host string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if w, ok := n.local[host]; ok {
+		return w.refuse
+	}
+	return n.weather.refuse
+}

@@ -1,0 +1,182 @@
+package sim
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/history"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+)
+
+// operator changes the pool: seeds it again, resizes it, raises it, widens it, and
+// frees node IDs by force, perhaps on old sight. Its machine's clock is right, for the
+// pool's verbs ask the machine for the time.
+type operator struct {
+	*World
+	*machine
+	client func() // hangs up
+	store  lease.Store
+	pool   *leasepool.Pool
+	seen   []lease.Lease // old sight
+}
+
+func (w *World) newOperator() *operator {
+	p := &process{machine: w.newMachine(), number: 0, dead: make(chan struct{})}
+	client, hangUp := p.client()
+	store := lease.NewDynamoDB(client, tableName)
+	pool := leasepool.Open(store, poolName)
+	pool.Logger = silent
+	return &operator{World: w, machine: p.machine, client: hangUp, store: store, pool: pool}
+}
+
+// operate lets a few operators work, who know nothing of each other, until ctx ends.
+func (w *World) operate(ctx context.Context) {
+	r := rand.New(rand.NewPCG(w.Plan.Seed, 3))
+	var all sync.WaitGroup
+	for range 1 + r.IntN(3) {
+		o := w.newOperator()
+		all.Go(func() {
+			defer o.client()
+			o.work(ctx)
+		})
+	}
+	all.Wait()
+}
+
+// verbs are what an operator may do, each as likely as it is often here.
+var verbs = []func(*operator, context.Context){
+	(*operator).resize, (*operator).resize, (*operator).resize, (*operator).look, (*operator).look, (*operator).force, (*operator).force,
+	(*operator).raise, (*operator).seed,
+}
+
+// work does something every minute or so, until ctx ends.
+func (o *operator) work(ctx context.Context) {
+	for sleep(ctx, o.upTo(time.Minute)) == nil {
+		// Each verb has a minute: the store may be away for longer.
+		call, cancel := context.WithTimeout(ctx, time.Minute+o.World.Plan.TTL())
+		verb := verbs[o.intN(len(verbs))]
+		if o.World.Plan.Narrow && o.intN(2) == 0 {
+			verb = (*operator).widen
+		}
+		verb(o, call)
+		cancel()
+	}
+}
+
+// spec is the pool with another size.
+func (p Plan) spec(size int) leasepool.Spec {
+	return leasepool.Spec{Size: p.Exclude + size, ExcludeBelow: p.Exclude, Narrow: p.Narrow}
+}
+
+func (o *operator) resize(ctx context.Context) {
+	n := o.World.Plan.Numbers
+	if _, err := o.pool.Resize(ctx, o.World.Plan.spec(max(1, n+o.intN(n+1)-n/2))); err == nil {
+		o.World.count(func(c *Counts) { c.Resized++ })
+	}
+}
+
+// seed finds the pool there, of this size or another.
+func (o *operator) seed(ctx context.Context) {
+	if _, err := o.pool.Seed(ctx, o.World.Plan.spec(o.World.Plan.Numbers)); err == nil {
+		o.World.count(func(c *Counts) { c.Seeded++ })
+	}
+}
+
+// raise keeps everybody from stamping for a minute or two.
+func (o *operator) raise(ctx context.Context) {
+	if !o.World.Plan.has("raises") {
+		return
+	}
+	to := time.Now().Add(o.upTo(2 * time.Minute)).Truncate(time.Millisecond)
+	o.World.raised(to)
+	if _, err := o.pool.Raise(ctx, to); err == nil {
+		o.World.note(history.Event{Kind: history.Floor, Until: to.UnixMilli()})
+		o.World.count(func(c *Counts) { c.Raised++ })
+	}
+}
+
+// look remembers who holds what.
+func (o *operator) look(ctx context.Context) {
+	var seen []lease.Lease
+	for l, err := range o.pool.Leases(ctx) {
+		if err != nil {
+			return
+		}
+		if l.Holder != "" {
+			seen = append(seen, l)
+		}
+	}
+	o.seen = seen
+}
+
+func (o *operator) force(ctx context.Context) {
+	if len(o.seen) == 0 {
+		return
+	}
+	l := o.seen[o.intN(len(o.seen))]
+	if _, err := o.pool.ForceRelease(ctx, l.NodeID, l.Version); err == nil {
+		o.World.count(func(c *Counts) { c.Forced++ })
+	}
+}
+
+// widen opens the next groups of a narrow pool, as a fleet would that is much
+// larger, and lets one or two widen it, often while the pool is resized. Each may be
+// cut off anywhere.
+func (o *operator) widen(ctx context.Context) {
+	if !o.World.Plan.Narrow {
+		return
+	}
+	var all sync.WaitGroup
+	near := []time.Duration{50 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second}[o.intN(3)]
+	meanwhile := func(verb func(ctx context.Context)) {
+		some, cancel := context.WithTimeout(ctx, o.upTo(time.Minute))
+		wait := o.upTo(near)
+		all.Go(func() {
+			defer cancel()
+			if sleep(some, wait) == nil {
+				verb(some)
+			}
+		})
+	}
+	for range 1 + o.intN(2) {
+		meanwhile(func(ctx context.Context) {
+			o.open(ctx)
+			_, _ = o.pool.Widen(ctx)
+		})
+	}
+	if o.intN(2) == 0 {
+		meanwhile(o.growNumbers)
+	}
+	all.Wait()
+}
+
+// open opens groups, if it is time for more.
+func (o *operator) open(ctx context.Context) {
+	item, err := o.store.PoolItem(ctx, poolName)
+	if err == nil && item.OpenGroups < o.World.groupsByNow() {
+		w := protocol.OpenGroups{Pool: poolName, From: item.OpenGroups, To: 2 * item.OpenGroups}
+		_, _ = o.store.WritePool(ctx, w) // lost or done: both happen
+	}
+}
+
+// growNumbers resizes a narrow pool to a few more node IDs than it ever had.
+func (o *operator) growNumbers(ctx context.Context) {
+	item, err := o.store.PoolItem(ctx, poolName)
+	if err == nil {
+		_, _ = o.pool.Resize(ctx, o.World.Plan.spec(item.Numbers-o.World.Plan.Exclude+1+o.intN(3)))
+	}
+}
+
+// groupsByNow is how many groups a narrow pool has opened by now: all of them when the
+// faults end, so that the widths change from the beginning to the end.
+func (w *World) groupsByNow() int {
+	doublings := int(8 * time.Since(w.began) / w.Plan.Hours)
+	return min(2<<doublings, protocol.MaxPoolSize/protocol.GroupSize)
+}
+
+var silent = slog.New(slog.DiscardHandler)

@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// part is something that a world may have: an actor, or a kind of fault. A plan
+// draws by its seed which of them its world has.
+type part struct {
+	chance float64 // of a world to have it
+	about  string
+	// run is what the part does, until ctx ends; nil where others ask whether the
+	// world has it.
+	run func(w *World, ctx context.Context)
+}
+
+// The parts, by the names that the flag -parts knows.
+var parts = map[string]part{
+	// Actors.
+	"operators":  {.8, "verbs of the pool in any order, several at once", (*World).operate},
+	"raises":     {.5, "the operators also raise the pool, by up to two minutes", nil},
+	"deploys":    {.8, "rolling deploys, and processes that are killed", (*World).deployments},
+	"releases":   {.5, "each deploy changes TTL, Reserve and policies", nil},
+	"reaper":     {.6, "the reaper on its schedule, with Lambda's time-out", (*World).reaper},
+	"poolmetric": {.3, "the pool is measured on a schedule", (*World).poolmetric},
+	"sidecar":    {.4, "IDs are also asked for over the sidecar's HTTP, in batches", nil},
+	"cluster":    {.35, "each process is a node of a cluster, with a listener that leads", nil},
+	"discovery":  {.35, "each process registers a service, and looks for the others", nil},
+	"copies":     {.35, "running processes are copied, with the same and with other dice", (*World).copies},
+	// Faults.
+	"weather": {.9, "the network and the store fail in all the ways of the climate", (*World).changes},
+	"outages": {.4, "now and then the store is away for up to ten minutes", (*World).outages},
+	"garbage": {.4, "answers that are not DynamoDB's", nil},
+	"denied":  {.3, "expired tokens, missing permissions, and tables that seem to be gone", nil},
+	"replay":  {.5, "any request that was ever sent is sent again, at any time", (*World).replays},
+	"pauses":  {.8, "processes are paused anywhere", nil},
+	"steps":   {.8, "wall clocks step", nil},
+	"glitch":  {.3, "a wall clock is an hour ahead for two seconds", nil},
+	"sinks":   {.3, "log sinks and hooks that block", nil},
+	"corrupt": {.2, "somebody breaks items by hand", (*World).vandals},
+	"layouts": {.2, "a deploy asks for another layout than the pool's", nil},
+	"epoch":   {.1, "the layout's epoch is still to come when the pool begins", nil},
+}
+
+// has reports whether the world has a part; TestParts checks the names.
+func (p Plan) has(name string) bool { return p.Parts[name] }
+
+// drawParts draws the parts of a world.
+func drawParts(r *rand.Rand) map[string]bool {
+	all := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		if r.Float64() < parts[name].chance {
+			all[name] = true
+		}
+	}
+	return all
+}
+
+// ParseParts reads a list of parts, divided by commas.
+func ParseParts(list string) (map[string]bool, error) {
+	all := map[string]bool{}
+	for name := range strings.SplitSeq(list, ",") {
+		if _, known := parts[name]; !known {
+			return nil, fmt.Errorf("there is no part %q; the parts are: %s", name, strings.Join(slices.Sorted(maps.Keys(parts)), ", "))
+		}
+		all[name] = true
+	}
+	return all, nil
+}
+
+// start starts the parts that run by themselves.
+func (w *World) start() {
+	for name := range w.Plan.Parts {
+		if run := parts[name].run; run != nil {
+			w.background.Go(func() { run(w, w.troubles) })
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+
+	"github.com/nodelease/nodelease/internal/app/handler"
+	"github.com/nodelease/nodelease/pkg/discovery"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// The functions run on a schedule, each on a machine of its own, which has its own
+// share of outages; an invocation ends with Lambda's time-out. The next one does not
+// wait for it.
+const (
+	schedule   = time.Minute
+	reaperTime = 300 * time.Second
+	metricTime = 60 * time.Second
+)
+
+// function is one of the Lambda functions: the machine that it runs on and its client.
+type function struct {
+	*machine
+	client lease.Client
+	hangUp func()
+}
+
+func (w *World) newFunction() *function {
+	p := &process{machine: w.newMachine(), number: 0, dead: make(chan struct{})}
+	client, hangUp := p.client()
+	return &function{p.machine, client, hangUp}
+}
+
+// invoke invokes a function on its schedule until ctx ends.
+func (f *function) invoke(ctx context.Context, limit time.Duration, handle func(ctx context.Context)) {
+	defer f.hangUp()
+	f.World.background.Go(func() { f.live(ctx) })
+	for sleep(ctx, schedule) == nil {
+		f.World.background.Go(func() {
+			one, cancel := context.WithTimeout(ctx, limit)
+			defer cancel()
+			handle(one)
+		})
+	}
+}
+
+// reaper frees what the dead have left, leases and entries.
+func (w *World) reaper(ctx context.Context) {
+	f := w.newFunction()
+	w.reaping.Store(f.machine)
+	r := &handler.Reaper{Store: lease.NewDynamoDB(f.client, tableName), Entries: discovery.NewTable(f.client, tableName), Pools: w.specs()}
+	f.invoke(ctx, reaperTime, func(ctx context.Context) {
+		reports, _ := r.Handle(ctx) // what it did is seen at the table
+		for _, report := range reports {
+			w.count(func(c *Counts) { c.Reaped += len(report.Freed) })
+		}
+	})
+}
+
+// poolmetric measures the pool.
+func (w *World) poolmetric(ctx context.Context) {
+	f := w.newFunction()
+	p := &handler.Poolmetric{Table: tableName, Store: lease.NewDynamoDB(f.client, tableName), Metrics: published{w}, Pools: w.specs()}
+	f.invoke(ctx, metricTime, func(ctx context.Context) { _, _ = p.Handle(ctx) })
+}
+
+// specs are the pools as the functions' environment names them.
+func (w *World) specs() []handler.Spec {
+	return []handler.Spec{{Pool: poolName, Size: w.Plan.Exclude + w.Plan.Numbers, ExcludeBelow: w.Plan.Exclude}}
+}
+
+// published counts what would go to CloudWatch.
+type published struct{ *World }
+
+func (p published) PutMetricData(context.Context, *cloudwatch.PutMetricDataInput, ...func(*cloudwatch.Options)) (*cloudwatch.PutMetricDataOutput, error) {
+	p.count(func(c *Counts) { c.Measured++ })
+	return &cloudwatch.PutMetricDataOutput{}, nil
+}

@@ -1,0 +1,217 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/testkit/history"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+var (
+	firstSeed  = flag.Uint64("seed", 1, "first seed")
+	seeds      = flag.Int("seeds", 4, "how many seeds")
+	taskHours  = flag.Float64("hours", 8, "hours of tasks in each seed")
+	until      = flag.Float64("until", 0, "go on with more seeds until agents have lived so many hours, those of -record included")
+	recordFile = flag.String("record", "", "a file that remembers which seeds are done")
+	partList   = flag.String("parts", "", "the parts that every world has, divided by commas, instead of a random mix")
+	ignore     = flag.String("ignore", "", "a pattern of broken promises that do not end a world, to find others")
+	commit     = flag.String("commit", "", "what the record says was run")
+)
+
+// TestMain silences the functions, which log where everybody does.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	slog.SetDefault(silent)
+	os.Exit(m.Run())
+}
+
+// TestWorld lives through a few worlds. An hour that an agent lives is one of
+// virtual time, from its start to its end, in which the faults of its world befall
+// it: the last minutes of a world, in which they have ended, count too.
+//
+//	go test ./proof/internal/sim -run TestWorld$ -seeds 16 -hours 64
+//	go test ./proof/internal/sim -run TestWorld$ -timeout 24h -until 10000 -hours 30 -record done.tsv
+func TestWorld(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // it allocates a lot and keeps little
+	began := time.Now()
+	if testing.Short() { // under the race detector
+		*seeds, *taskHours = min(*seeds, 1), min(*taskHours, 1)
+	}
+	record := openRecord(t, *recordFile)
+	var mu sync.Mutex
+	total, lived := newCounts(), record.hours
+	seed := *firstSeed
+	next := func() (uint64, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		for record.has(seed) {
+			seed++
+		}
+		if t.Failed() || *until > 0 && lived >= *until || *until == 0 && seed >= *firstSeed+uint64(*seeds) {
+			return 0, false
+		}
+		seed++
+		return seed - 1, true
+	}
+	t.Run("seeds", func(t *testing.T) {
+		for range 2 {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				for seed, ok := next(); ok && !t.Failed(); seed, ok = next() {
+					c := live(t, planOf(t, seed))
+					mu.Lock()
+					total.Add(c)
+					lived += c.Lived.Hours()
+					record.add(t, seed, c)
+					mu.Unlock()
+				}
+			})
+		}
+	})
+	t.Logf("seeds %d to %d, %v: %v", *firstSeed, seed-1, time.Since(began).Round(time.Second), total)
+	if record.path != "" {
+		t.Logf("%.0f agent hours with those of %s", lived, record.path)
+	}
+}
+
+// planOf is the plan of a seed, with the parts that were asked for.
+func planOf(t *testing.T, seed uint64) Plan {
+	p := NewPlan(seed, *taskHours)
+	if *ignore != "" {
+		p.Ignore = regexp.MustCompile(*ignore)
+	}
+	if *partList == "" {
+		return p
+	}
+	chosen, err := ParseParts(*partList)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.With(chosen)
+}
+
+// live lives through one plan.
+func live(t *testing.T, p Plan) (c Counts) {
+	began := time.Now()
+	var w *World
+	var err error
+	synctest.Test(t, func(*testing.T) { w, c, err = Run(p) })
+	if err != nil {
+		t.Errorf("after %.1f agent hours: %v\nrepeat with: go test ./proof/internal/sim -run TestWorld$ -seed %d -seeds 1 -hours %v -parts %s\n%s", c.Lived.Hours(), err, p.Seed, *taskHours, strings.Join(slices.Sorted(maps.Keys(p.Parts)), ","), w.failure())
+	}
+	t.Logf("seed %d, %v: %v: %v", p.Seed, time.Since(began).Round(time.Millisecond), p, c)
+	return c
+}
+
+// failure shows what came before a promise was broken.
+func (w *World) failure() string {
+	if w.History.Err() != nil {
+		return w.History.Failure()
+	}
+	path, err := w.History.Save()
+	return fmt.Sprintf("the history, in which package history finds nothing wrong: %s %v", path, err)
+}
+
+// Every part that the code asks for is one of the table.
+func TestParts(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := regexp.MustCompile(`has\("(\w+)"\)`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range asked.FindAllStringSubmatch(string(text), -1) {
+			if _, known := parts[name[1]]; !known {
+				t.Errorf("%s: has(%q): there is no such part", file, name[1])
+			}
+		}
+	}
+}
+
+// Stores that do not keep their word, and agents that they deceive: the judge
+// notices, and its history is judged the same again.
+func TestCheatingStores(t *testing.T) {
+	if testing.Short() {
+		t.Skip("stores that lie and worlds that are deceived take long: run without -short")
+	}
+	for name, c := range map[string]struct {
+		lies []string // old, new, old, new, …
+		want string
+	}{
+		"it grants what is held": {[]string{
+			"expires_at < :expired_before", ":expired_before = :expired_before", "reserved_until BETWEEN :zero AND :reserved_by", ":zero < :reserved_by",
+		}, "before it begins"},
+		"it forgets what is reserved":  {[]string{"not_before = reserved_until", "not_before = :zero"}, "was reserved"},
+		"it lets late renewals land":   {[]string{"renewal < :renewal", ":renewal = :renewal"}, "landed after renewal"},
+		"it does not count versions":   {[]string{"version = version + :one", "version = if_not_exists(version, :one)"}, "changed the version"},
+		"its releases forget the last": {[]string{"SET reserved_until = :reserved_until, previous", "SET reserved_until = if_not_exists(not_before, :reserved_until), previous"}, "was stamped"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := NewPlan(4, 40) // bounded
+				p.Releases = []lease.Config{{}}
+				p = p.With(map[string]bool{"weather": true, "pauses": true, "steps": true, "deploys": true, "operators": true})
+				p.Hours, p.Numbers = 2*time.Hour, p.Tasks-2
+				liar := strings.NewReplacer(c.lies...)
+				p.Tamper = func(body []byte) []byte { return []byte(liar.Replace(string(body))) }
+				w, counts, err := Run(p)
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Fatalf("%v, want %q: %v", err, c.want, counts)
+				}
+				again := replay(t, &w.History)
+				if w.History.Err() != nil && (again == nil || again.Error() != err.Error()) {
+					t.Errorf("judged again: %v, was %v", again, err)
+				}
+			})
+		})
+	}
+}
+
+// The history of a world in which all went well is judged well again.
+func TestHistoryReplays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _, err := Run(NewPlan(12, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := replay(t, &w.History); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func replay(t *testing.T, r *history.Recorder) error {
+	path, err := r.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(path)
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	n, err := history.Replay(f)
+	if n != r.Len() {
+		t.Errorf("%d events of %d", n, r.Len())
+	}
+	return err
+}

@@ -1,0 +1,220 @@
+package sim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/testkit/history"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// ops tells the writes apart by what their update expressions begin with. The
+// witness reads the wire, not the code under test.
+var ops = []struct {
+	prefix string
+	op     history.Op
+}{
+	{"SET version = ", history.Seed},
+	{"SET holder = ", history.Claim},
+	{"SET expires_at = ", history.Renew},
+	{"SET reserved_until = :reserved_until, previous", history.Release},
+	{"SET reserved_until = not_before REMOVE", history.Abandon},
+	{"SET previous = ", history.Free}, // or Reap: see witnessWrite
+	{"SET retired", history.Retire},
+	{"SET resize = ", history.Retire},
+	{"SET reserved_until = :to", history.Raise},
+	{"SET widen_try = ", history.Mark},
+}
+
+// witnessWrite tells the history of a write that was done.
+func (w *World) witnessWrite(request, answer []byte, again bool) {
+	type value struct{ S, N string }
+	var in struct {
+		UpdateExpression, ConditionExpression string
+		Key                                   map[string]value
+	}
+	var out struct {
+		Attributes map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(request, &in); err != nil {
+		w.fail(err)
+		return
+	}
+	if err := json.Unmarshal(answer, &out); err != nil {
+		w.fail(err)
+		return
+	}
+	if partition := in.Key["pool_group"].S; partition == poolName { // the pool's own item
+		w.witnessWidths(out.Attributes["eras"], text(out.Attributes["widen_try"]))
+		w.judgeResize(in.UpdateExpression, out.Attributes, again)
+		return
+	} else if group := strings.TrimPrefix(partition, poolName+"#"); strings.Trim(group, "0123456789") != "" || in.Key["node_id"].N == "-1" {
+		return // the cluster's, discovery's, the reaper's, or a copy of the pool's
+	}
+	text := func(name string) string { return text(out.Attributes[name]) }
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(text(name), 10, 64)
+		return n
+	}
+	e := history.Event{
+		Kind: history.Item, Node: int(number("node_id")), Who: taskNumber(text("task")), Held: text("holder") != "", Version: number("version"),
+		Renewal: number("renewal"), NotBefore: number("not_before"), Expires: number("expires_at"), Until: number("reserved_until"),
+	}
+	for _, o := range ops {
+		if strings.HasPrefix(in.UpdateExpression, o.prefix) {
+			e.Op = o.op
+			break
+		}
+	}
+	if e.Op == "" {
+		w.fail(fmt.Errorf("no known write: %s", in.UpdateExpression))
+		return
+	}
+	if e.Op == history.Free && strings.Contains(in.ConditionExpression, "renewal = ") {
+		e.Op = history.Reap
+	}
+	e.TTL = time.Duration(number("lease_ms")) * time.Millisecond
+	e.Retired = out.Attributes["retired"] != nil
+	w.raw[e.Node] = out.Attributes
+	before := w.items[e.Node]
+	if again && e.Op == history.Retire && before.Retired != e.Retired {
+		w.fail(fmt.Errorf("a replayed %s changed node %d", in.UpdateExpression, e.Node))
+	}
+	w.items[e.Node] = e
+	w.note(e)
+	switch e.Op {
+	case history.Reap:
+		w.judgeReap(e, before)
+	case history.Renew, history.Claim:
+		w.renewed(e)
+		if e.Op == history.Renew {
+			w.judgeExpiry(e, before)
+			w.judgeSession(e, out.Attributes["metadata"])
+		}
+	}
+}
+
+// renewed remembers of a process that its lease was written.
+func (w *World) renewed(e history.Event) {
+	for _, p := range w.processes() {
+		if node, version := p.holding(); node == e.Node && version == e.Version {
+			p.confirm()
+		}
+	}
+}
+
+// A process is named in the table by its task.
+func taskName(n int) string { return "t" + strconv.Itoa(n) }
+func taskNumber(s string) int {
+	n, _ := strconv.Atoi(strings.TrimPrefix(s, "t"))
+	return n
+}
+
+// witnessID tells the history of an ID.
+func (w *World) witnessID(p *process, id snowflake.ID) {
+	parts := w.layout.Decompose(id)
+	if w.Plan.Narrow {
+		w.widths.Lock()
+		parts = w.eras.Decompose(w.layout, id)
+		w.made[id] = parts.Node
+		w.widths.Unlock()
+	}
+	w.note(history.Event{Kind: history.Stamp, Who: p.number, Node: parts.Node, ID: int64(id), MS: parts.Time.UnixMilli()})
+}
+
+// witnessWidths reads the history of widths in a pool's item. When it grows, the
+// IDs that were made by then must be taken apart as before.
+func (w *World) witnessWidths(attribute json.RawMessage, try string) {
+	var list struct {
+		L []struct {
+			M struct {
+				From     struct{ N string } `json:"from"`
+				NodeBits struct{ N string } `json:"node_bits"`
+			}
+		}
+	}
+	if len(attribute) == 0 {
+		return
+	}
+	if err := json.Unmarshal(attribute, &list); err != nil {
+		w.fail(err)
+		return
+	}
+	var eras snowflake.Eras
+	for _, l := range list.L {
+		from, wrong := strconv.ParseInt(l.M.From.N, 10, 64)
+		bits, wrong2 := strconv.Atoi(l.M.NodeBits.N)
+		if err := errors.Join(wrong, wrong2); err != nil {
+			w.fail(err)
+			return
+		}
+		eras = append(eras, snowflake.Era{From: time.UnixMilli(from), NodeBits: bits})
+	}
+	w.widths.Lock()
+	defer w.widths.Unlock()
+	if len(eras) == len(w.eras) {
+		return
+	}
+	if len(w.eras) > 0 {
+		w.judgeMarks(try)
+	}
+	w.eras = eras
+	w.count(func(c *Counts) { c.Widths = len(eras) })
+	for id, node := range w.made {
+		if now := eras.Decompose(w.layout, id).Node; now != node {
+			w.fail(fmt.Errorf("ID %d of node %d is node %d's by the history %+v", id, node, now, eras))
+			return
+		}
+	}
+}
+
+// witnessBeliefs asks every process whether it believes to hold its number. All of
+// it happens at one moment of virtual time. Those who have ceased to believe go
+// first: nobody was asked at the moment when they did.
+func (w *World) witnessBeliefs() {
+	w.beliefs.Lock()
+	defer w.beliefs.Unlock()
+	var believers []history.Event
+	for _, p := range w.processes() {
+		e := history.Event{Kind: history.Unhold, Who: p.number}
+		if l, err := p.agent.Lease(); err == nil && !p.isDead() {
+			e = history.Event{Kind: history.Hold, Who: p.number, Node: l.NodeID, Version: l.Version}
+			p.held = e
+		}
+		if e == p.belief {
+			continue
+		}
+		if p.belief.Kind == history.Hold {
+			w.note(history.Event{Kind: history.Unhold, Who: p.number, Node: p.belief.Node})
+		}
+		p.belief, p.since = e, time.Now()
+		if e.Kind == history.Hold {
+			believers = append(believers, e)
+		}
+	}
+	for _, e := range believers {
+		w.note(e)
+	}
+}
+
+// forget takes a process out of the history.
+func (w *World) forget(p *process) {
+	w.beliefs.Lock()
+	defer w.beliefs.Unlock()
+	if p.belief.Kind == history.Hold {
+		w.note(history.Event{Kind: history.Unhold, Who: p.number, Node: p.belief.Node})
+	}
+	p.belief = history.Event{}
+}
+
+// note adds to the history. The first broken promise ends the world.
+func (w *World) note(e history.Event) {
+	e.At = time.Now().UnixMilli()
+	if err := w.History.Add(e); err != nil {
+		w.fail(err)
+	}
+}

@@ -111,7 +111,7 @@ func (f *fleet) makeIDs(t *testing.T, task *task) {
 	}
 }
 
-// kill ends a task without a word and gives the lease as it leaves it.
+// kill ends a task without warning and returns the lease as the task leaves it.
 func (f *fleet) kill(t *testing.T) lease.Lease {
 	t.Helper()
 	task := f.tasks[0]

@@ -49,7 +49,7 @@ func openStack(t *testing.T, endpoint string) *stack {
 	return s
 }
 
-// find gives the physical ID of the resource of a type whose logical ID contains the text.
+// find returns the physical ID of the resource of a type whose logical ID contains the text.
 func (s *stack) find(t *testing.T, kind, text string) string {
 	t.Helper()
 	for id, physical := range s.physical {
@@ -98,7 +98,7 @@ func (s *stack) wantMetric(t *testing.T, name string, want float64) {
 	eventually(t, fmt.Sprintf("CloudWatch has %s = %v", name, want), func() (bool, string) {
 		out, err := client.GetMetricStatistics(t.Context(), &cloudwatch.GetMetricStatisticsInput{
 			Namespace: aws.String("Nodelease"), MetricName: &name,
-			Dimensions: []cwtypes.Dimension{{Name: aws.String("Pool"), Value: aws.String(poolName)}},
+			Dimensions: []cwtypes.Dimension{{Name: aws.String("Table"), Value: aws.String(s.table(t))}, {Name: aws.String("Pool"), Value: aws.String(poolName)}},
 			StartTime:  aws.Time(time.Now().Add(-5 * time.Minute)), EndTime: aws.Time(time.Now().Add(time.Minute)),
 			Period: aws.Int32(60), Statistics: []cwtypes.Statistic{cwtypes.StatisticMaximum},
 		})

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -21,7 +21,7 @@ func TestPrograms(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
 	store := lease.NewDynamoDB(client, table)
-	for pool, size := range map[string]int{"orders": 4, "one": 1} {
+	for pool, size := range map[string]int{"orders": 4} {
 		if _, err := leasepool.Open(store, pool).Seed(t.Context(), leasepool.Spec{Size: size}); err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func TestPrograms(t *testing.T) {
 		return id.String()
 	}
 	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+string(filepath.Separator), "./worker", "./broker", "./migrate", "./importer")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+string(filepath.Separator), "./worker", "./migrate", "./importer")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -45,10 +45,6 @@ func TestPrograms(t *testing.T) {
 	}{
 		"worker":   {pool: "orders", input: "a\nb\n", want: `worker [0-3] did job "a" as \d+\nworker [0-3] did job "b" as \d+\n`},
 		"importer": {pool: "orders", input: "a\nb\n", args: []string{"-key", "base58"}, want: `[0-9A-Za-z]{11}\ta\n[0-9A-Za-z]{11}\tb\n`},
-		"broker": {pool: "one", want: `broker 0, version 1: "first" was appended
-broker 0, version 2: "second" was appended
-broker 0, version 1: "too late" was refused: segment 0 has seen version 2
-`},
 		"migrate from a fixed worker ID": {pool: "fixed", args: []string{"-from", "bwmarrin", "-last", lastOf(snowflake.Twitter())},
 			want: `the last ID is of node 3 at .*\nnode \d+ goes on with \d+, which is above\n`},
 		"migrate from sonyflake": {pool: "sony", args: []string{"-from", "sonyflake", "-last", lastOf(snowflake.Sonyflake())},

@@ -1,63 +1,124 @@
-// Command broker uses its number and its version for more than IDs. Each broker owns the segment of its node ID and appends to it; every
-// append carries the lease's version, the fencing token, and the segment refuses one that is below the highest it has seen. So a broker
-// that was paused between its check and its write harms nothing when it wakes up, however long that took: no lease of any system can
-// promise this without the resource's help.
+// Command broker uses its node ID and its version for more than IDs. Each broker owns the segment of its node ID and appends to it.
 //
-//	NODELEASE_TABLE=… NODELEASE_POOL=one go run ./examples/broker
+//   - Fencing: every append carries the lease's version, and the segment refuses one that is below the highest it has seen. So a broker
+//     that was paused between its check and its write harms nothing when it wakes up, however long that took: no lease of any system can
+//     promise this without the resource's help.
+//   - Known versions: brokers have connections to each other, a membership of their own. Each publishes which versions it is connected to.
+//   - Readiness: a broker that follows one that crashed is ready when all others have connected to it, and none still sends to its
+//     predecessor. After a clean end it is ready at once.
+//
+// It needs a store of segments, an HTTP server that takes POST /segments/NODE?version=V.
+//
+//	NODELEASE_TABLE=… NODELEASE_POOL=brokers go run ./examples/broker -name broker-a -segments http://127.0.0.1:9000
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"io"
 	"log"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 func main() {
 	log.SetFlags(0)
-	if err := run(context.Background()); err != nil {
+	b := broker{out: os.Stdout}
+	var store string
+	flag.StringVar(&b.name, "name", "", "the broker's name, which stays over restarts")
+	flag.StringVar(&store, "segments", "", "URL of the store of segments")
+	flag.DurationVar(&b.ttl, "ttl", lease.DefaultTTL, "length of the lease")
+	flag.Parse()
+	b.segments = segments{store}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	client, err := lease.OpenClient(ctx, "") // the SDK's default configuration
+	if err == nil {
+		err = b.run(ctx, client)
+	}
+	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context) error {
-	segments := newSegments()
-
-	first, err := lease.Start(ctx, lease.Config{})
-	if err != nil {
-		return err
-	}
-	held, err := first.Lease() // the check: this broker may write now
-	if err != nil {
-		return err
-	}
-	report(held, "first", segments.append(held.NodeID, held.Version, "first"))
-
-	// The broker is paused here, with a write in hand, until its number is another's. Closing stands for that: what counts is that the
-	// token in the broker's hand is an old one when the write arrives.
-	if err := first.Close(); err != nil {
-		return err
-	}
-	second, err := lease.Start(ctx, lease.Config{})
-	if err != nil {
-		return err
-	}
-	defer second.Close()
-	now, err := second.Lease()
-	if err != nil {
-		return err
-	}
-	report(now, "second", segments.append(now.NodeID, now.Version, "second"))
-
-	report(held, "too late", segments.append(held.NodeID, held.Version, "too late"))
-	return nil
+type broker struct {
+	name     string
+	ttl      time.Duration
+	segments segments
+	out      io.Writer
 }
 
-func report(l lease.Lease, entry string, err error) {
+// run appends until ctx ends, or the broker has lost its node ID.
+func (b broker) run(ctx context.Context, client *dynamodb.Client) error {
+	table := os.Getenv("NODELEASE_TABLE")
+	agent, err := lease.Start(ctx, lease.Config{
+		Store: lease.NewDynamoDB(client, table), Task: b.name, Wait: time.Minute, // for the lease of one that crashed
+		TTL: b.ttl, Guard: b.ttl / 5, ClaimGuard: b.ttl / 10,
+	})
 	if err != nil {
-		fmt.Printf("broker %d, version %d: %q was refused: %v\n", l.NodeID, l.Version, entry, err)
-		return
+		return err
 	}
-	fmt.Printf("broker %d, version %d: %q was appended\n", l.NodeID, l.Version, entry)
+	defer agent.Close()
+	node, err := cluster.Start(ctx, cluster.Config{Name: b.name, Agent: agent, Coordinator: cluster.NewTable(client, table)})
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	go b.connect(ctx, node)
+	// Not ready before all others have connected, and so have left the connection to the last holder of this node ID.
+	if err := node.WaitKnown(ctx); err != nil {
+		return err
+	}
+	self := node.Self()
+	fmt.Fprintf(b.out, "broker %d, version %d: ready\n", self.NodeID, self.Version)
+	return b.serve(ctx, agent)
+}
+
+// connect keeps connections to the live brokers, and publishes to which of them there is one. A real broker would dial here, and publish
+// what its connections or its gossip say, not what the cluster's state does.
+func (b broker) connect(ctx context.Context, node *cluster.Node) {
+	for e := range node.Changes(ctx) {
+		connected := cluster.Versions{}
+		var names []string
+		for peer := range e.State.Members() {
+			connected[peer.Key()] = peer.Version
+			names = append(names, fmt.Sprintf("%s/%d", peer.Name, peer.Version))
+		}
+		fmt.Fprintf(b.out, "connected to %s\n", strings.Join(names, " "))
+		if err := node.Publish(ctx, connected); err != nil && ctx.Err() == nil {
+			log.Printf("%s: not published: %v", b.name, err) // the next change publishes all of it
+		}
+	}
+}
+
+// serve appends an entry now and then. The check and the append are two steps, and any time may pass between them: the version makes up
+// for that.
+func (b broker) serve(ctx context.Context, agent *lease.Agent) error {
+	every := time.NewTicker(100 * time.Millisecond)
+	defer every.Stop()
+	for n := 0; ; n++ {
+		held, err := agent.Lease()
+		if err == nil {
+			err = b.segments.append(ctx, held.NodeID, held.Version, fmt.Sprintf("%s entry %d", b.name, n))
+		}
+		if n == 0 && err == nil {
+			fmt.Fprintf(b.out, "broker %d, version %d: appended\n", held.NodeID, held.Version)
+		}
+		select {
+		case <-every.C: // suspended, or the store is away: the next entry may do
+		case <-agent.Done():
+			return agent.Err()
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }

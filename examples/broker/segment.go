@@ -1,23 +1,47 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"strings"
 	"sync"
 )
 
-// segments stand for the resource: a database with WHERE version <= ?, object storage with a condition, another service.
-type segments struct {
+// segments are the resource, as a broker reaches it.
+type segments struct{ url string }
+
+// append sends an entry with the fencing token.
+func (s segments) append(ctx context.Context, nodeID int, version int64, entry string) error {
+	url := fmt.Sprintf("%s/segments/%d?version=%d", s.url, nodeID, version)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(entry))
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusNoContent {
+		why, _ := io.ReadAll(io.LimitReader(res.Body, 1000)) // the status says enough
+		return fmt.Errorf("segment %d: %s: %s", nodeID, res.Status, strings.TrimSpace(string(why)))
+	}
+	return nil
+}
+
+// store is a store of segments: it stands for a database with WHERE version <= ?, object storage with a condition, another service.
+type store struct {
 	mu      sync.Mutex
 	highest map[int]int64
 	entries map[int][]string
 }
 
-func newSegments() *segments {
-	return &segments{highest: map[int]int64{}, entries: map[int][]string{}}
-}
+func newStore() *store { return &store{highest: map[int]int64{}, entries: map[int][]string{}} }
 
 // append compares the token and writes in one step. That the two are one step is what makes fencing work.
-func (s *segments) append(nodeID int, version int64, entry string) error {
+func (s *store) append(nodeID int, version int64, entry string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if version < s.highest[nodeID] {
@@ -26,4 +50,23 @@ func (s *segments) append(nodeID int, version int64, entry string) error {
 	s.highest[nodeID] = version
 	s.entries[nodeID] = append(s.entries[nodeID], entry)
 	return nil
+}
+
+func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var nodeID int
+	var version int64
+	if _, err := fmt.Sscanf(r.URL.Path+" "+r.URL.Query().Get("version"), "/segments/%d %d", &nodeID, &version); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	entry, err := io.ReadAll(io.LimitReader(r.Body, 1000))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if err := s.append(nodeID, version, string(entry)); err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
 }

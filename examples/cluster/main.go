@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func run(ctx context.Context, client *dynamodb.Client, name string, out io.Write
 	}
 	defer agent.Close()
 	node, err := cluster.Start(ctx, cluster.Config{
-		NodeID: name, Agent: agent, Coordinator: cluster.NewTable(client, table), PublishKnown: true,
+		Name: name, Agent: agent, Coordinator: cluster.NewTable(client, table), PublishKnown: true,
 	})
 	if err != nil {
 		return err
@@ -55,8 +56,7 @@ func run(ctx context.Context, client *dynamodb.Client, name string, out io.Write
 		return err
 	}
 	for e := range node.Changes(ctx) {
-		leader, _ := cluster.LowestSession(e.State)
-		fmt.Fprintln(out, e.State.Len(), "alive,", leader.NodeID, "leads")
+		fmt.Fprintln(out, e.State.Len(), "alive, leader:", cmp.Or(e.Leader.Name, "none yet"))
 	}
 	if err := node.Err(); errors.Is(err, cluster.ErrLease) {
 		return fmt.Errorf("the number is another's: start again: %w", err)

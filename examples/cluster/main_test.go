@@ -6,7 +6,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -24,7 +24,7 @@ func TestRun(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, client, "order-service-1", out) }()
 	line, err := bufio.NewReader(lines).ReadString('\n')
-	if err != nil || line != "1 alive, order-service-1 leads\n" {
+	if err != nil || line != "1 alive, leader: none yet\n" {
 		t.Errorf("%q, %v", line, err)
 	}
 	stop()

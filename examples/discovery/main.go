@@ -1,6 +1,6 @@
 // Command discovery is a service that is found by others, and finds them, with nothing but the table of the leases. Each process answers
-// on a free port of this machine, enters that with its lease, and calls another service by its name. Kill one (kill -9): callers go on with
-// the next at once, and when its lease has ended nobody is told of it any more.
+// on a free port of this machine, registers that address with its lease, and calls another service by name. Kill one (kill -9): callers
+// move on to the next at once, and nobody finds the dead one once its lease has expired.
 //
 //	NODELEASE_TABLE=… NODELEASE_POOL=shop go run ./examples/discovery -name orders -zone a -calls stock
 //	NODELEASE_TABLE=… NODELEASE_POOL=shop go run ./examples/discovery -name stock -zone a -calls orders
@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/discovery"
@@ -27,7 +28,7 @@ func main() {
 	log.SetFlags(0)
 	name := flag.String("name", "orders", "the service that this process is an instance of")
 	zone := flag.String("zone", "", "where it runs")
-	calls := flag.String("calls", "", "the service that it calls, five times a second")
+	calls := flag.String("calls", "", "the service that it calls, five times a second; empty: it prints the services that there are")
 	ttl := flag.Duration("ttl", 5*time.Second, "length of the lease")
 	flag.Parse()
 
@@ -56,7 +57,7 @@ func serve(ctx context.Context, agent *lease.Agent, directory *discovery.Directo
 	if err != nil {
 		return err
 	}
-	// Answering first, entered second: whoever finds this process is answered.
+	// Answer first, register second: callers that find this process get an answer.
 	here := discovery.Address{Host: "127.0.0.1", Port: listener.Addr().(*net.TCPAddr).Port, Zone: zone}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "%s %d", name, agent.NodeID()) })
@@ -77,6 +78,8 @@ func serve(ctx context.Context, agent *lease.Agent, directory *discovery.Directo
 		}
 		go tell(ctx, lookup, calls)
 		go call(ctx, &http.Client{Transport: &transport{directory: directory, zone: zone, base: http.DefaultTransport}}, calls)
+	} else {
+		go catalogue(ctx, directory.Services(), os.Stdout)
 	}
 	select {
 	case err = <-failed:
@@ -85,13 +88,20 @@ func serve(ctx context.Context, agent *lease.Agent, directory *discovery.Directo
 			err = nil
 		}
 	}
-	// Taken back first, so that callers go elsewhere while the last requests are answered; the lease is given back last, by lease.Run.
+	// Deregister first, so that callers go elsewhere while the last requests are answered; lease.Run releases the lease last.
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	return errors.Join(err, directory.Leave(drain, agent), server.Shutdown(drain))
 }
 
-// tell prints who is there, each time that it is others.
+// catalogue prints the names of the services with a live instance, each time that they change.
+func catalogue(ctx context.Context, services *discovery.Names, out io.Writer) {
+	for names := range services.Watch(ctx) {
+		fmt.Fprintln(out, "services:", strings.Join(names, " "))
+	}
+}
+
+// tell prints the live instances of a service, each time that they change.
 func tell(ctx context.Context, lookup *discovery.Lookup, service string) {
 	for list := range lookup.Watch(ctx) {
 		fmt.Printf("%s:", service)
@@ -102,7 +112,7 @@ func tell(ctx context.Context, lookup *discovery.Lookup, service string) {
 	}
 }
 
-// call calls a service and prints who answered.
+// call calls a service and prints the instance that answered.
 func call(ctx context.Context, client *http.Client, service string) {
 	for ctx.Err() == nil {
 		if answer, err := get(ctx, client, "http://"+service+"/"); err != nil {

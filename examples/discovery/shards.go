@@ -8,12 +8,12 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// shards lets whoever balances the load tell this process what it owns. Owners are entered at an endpoint by the shard's key, so that
-// callers find the one that they need; a process that dies owns nothing when its lease has ended.
+// shards lets a load balancer assign shards to this process. Owners register at an endpoint under the shard's key, so that callers find the
+// one that they need; a dead process owns nothing once its lease has expired.
 //
 //	PUT    /shards/7   this process owns it from now on
-//	DELETE /shards/7   and no longer
-//	GET    /shards/7   who owns it: NUMBER HOST:PORT, a line for each
+//	DELETE /shards/7   this process no longer owns it
+//	GET    /shards/7   its owners: NODE_ID HOST:PORT, a line for each
 func shards(directory *discovery.Directory, agent *lease.Agent, service string, here discovery.Address) http.Handler {
 	offer := func(r *http.Request) discovery.Offer {
 		return discovery.Endpoint{Name: service, Key: r.PathValue("key"), Address: here}

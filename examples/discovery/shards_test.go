@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -46,5 +47,41 @@ func TestShards(t *testing.T) {
 	w := httptest.NewRecorder()
 	if h.ServeHTTP(w, httptest.NewRequest("PUT", "/shards/_", nil)); w.Code != http.StatusBadRequest {
 		t.Error(w.Code, w.Body)
+	}
+}
+
+// lines ends a watch after its first line.
+type lines struct {
+	end  context.CancelFunc
+	text string
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.text += string(b)
+	l.end()
+	return len(b), nil
+}
+
+// The catalogue shows a service once it is registered.
+func TestCatalogue(t *testing.T) {
+	leases := leasetest.NewMemory("shop", 4)
+	agent, err := lease.Start(t.Context(), lease.Config{Pool: "shop", Store: leases, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	directory, err := discovery.New(discovery.Config{Pool: "shop", Store: discovery.NewMemory(leases)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := directory.Register(t.Context(), agent, discovery.Service{Name: "stock", Address: discovery.Address{Host: "127.0.0.1", Port: 4711}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := lines{end: cancel}
+	catalogue(ctx, directory.Services(), &out)
+	if want := "services: stock\n"; out.text != want {
+		t.Errorf("got %q, want %q", out.text, want)
 	}
 }

@@ -92,7 +92,7 @@ func number(block *snowflake.Block, key func(snowflake.ID, []byte) []byte, rows 
 	return text, nil
 }
 
-// read gives the lines by the thousand, or stops the import.
+// read sends the lines in batches of a thousand, or stops the import.
 func read(ctx context.Context, stop context.CancelCauseFunc, in io.Reader) <-chan []string {
 	batches := make(chan []string)
 	go func() {

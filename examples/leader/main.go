@@ -49,7 +49,7 @@ func (m member) takePart(ctx context.Context, agent *lease.Agent) error {
 		return err
 	}
 	table := cluster.NewTable(client, os.Getenv("NODELEASE_TABLE"))
-	node, err := cluster.Start(ctx, cluster.Config{NodeID: m.name, Coordinator: table, Agent: agent})
+	node, err := cluster.Start(ctx, cluster.Config{Name: m.name, Coordinator: table, Agent: agent})
 	if err != nil {
 		return err
 	}
@@ -59,8 +59,8 @@ func (m member) takePart(ctx context.Context, agent *lease.Agent) error {
 	go func() { ended <- m.leadByLease(ctx) }()
 	led := ""
 	for e := range node.Changes(ctx) {
-		if leader, ok := cluster.LowestSession(e.State); ok && leader.NodeID != led {
-			led = leader.NodeID
+		if e.Leader.SessionID != "" && e.Leader.Name != led {
+			led = e.Leader.Name
 			fmt.Printf("%s: leader by state is %s, of %d\n", m.name, led, e.State.Len())
 		}
 	}

@@ -54,14 +54,14 @@ func run(ctx context.Context, layout snowflake.Layout, old snowflake.ID, size in
 		parts.Node, parts.Time.Format(time.RFC3339Nano), floor.Format(time.RFC3339Nano))
 
 	agent, err := lease.Start(ctx, lease.Config{
-		SeedIfMissing: &leasepool.Spec{Size: size, Floor: floor}, // or: nodelease seed --size 16 --floor …
-		Wait:          time.Minute,                               // an old clock may have been ahead
+		SeedIfMissing: &leasepool.Spec{Size: size, Floor: floor, Layout: layout}, // or: nodelease seed --size 16 --layout twitter --floor …
+		Wait:          time.Minute,                                               // an old clock may have been ahead
 	})
 	if err != nil {
 		return err
 	}
 	defer agent.Close()
-	ids, err := snowflake.New(agent, snowflake.WithLayout(layout))
+	ids, err := snowflake.New(agent) // it takes the layout of the pool
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,12 @@
 // Command postgres takes part in a cluster whose heartbeats are in PostgreSQL: no leases, no AWS, and the server's clock decides. It shows
-// what a service does with its membership: a listener is told of changes, the leader is chosen among the members of one zone, and a check
-// tells whether this process still takes part.
+// how a service uses its membership: a listener hears of changes, the leader is chosen among the members of one zone, and a check
+// reports whether this process still takes part.
 //
 //	DATABASE_URL=postgres://… go run ./examples/postgres -name orders-1 -zone a
-//	GET /leader    who leads, as this member sees it
-//	GET /cluster   the check
+//	GET    /leader    the leader, as this member sees it
+//	PUT    /standby   this member leads no more, for maintenance
+//	DELETE /standby   it may lead again
+//	GET    /cluster   the check
 package main
 
 import (
@@ -32,7 +34,7 @@ func main() {
 	m := member{out: os.Stdout}
 	flag.StringVar(&m.name, "name", "", "a `name` that stays over restarts and that no other member has")
 	flag.StringVar(&m.zone, "zone", "a", "where this process runs")
-	flag.StringVar(&m.leaders, "leaders", "a", "the `zone` whose members may lead: that of the database")
+	flag.StringVar(&m.leaders, "leaders", "a", "the `zone` whose members may lead: that of the database; empty: any")
 	listen := flag.String("listen", "127.0.0.1:8080", "address of the checks")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -80,7 +82,7 @@ func (m member) run(ctx context.Context, heartbeats cluster.Coordinator, listen 
 
 func (m member) join(ctx context.Context, heartbeats cluster.Coordinator) (*cluster.Node, error) {
 	return cluster.Start(ctx, cluster.Config{
-		Cluster: "orders", NodeID: m.name, Coordinator: heartbeats,
+		Cluster: "orders", Name: m.name, Coordinator: heartbeats,
 		Timeout: 10 * time.Second, Every: 2 * time.Second, // four lost heartbeats are not the end
 		Metadata:  map[string]string{"zone": m.zone},
 		Elect:     m.elect,
@@ -88,26 +90,41 @@ func (m member) join(ctx context.Context, heartbeats cluster.Coordinator) (*clus
 	})
 }
 
-// elect is a pure function of the state: of the zone's members the one that began first.
+// elect is a pure function of the state: it returns the zone's first member that is no standby. Without a zone the default rule applies.
 func (m member) elect(s cluster.State) (cluster.Member, bool) {
+	if m.leaders == "" {
+		return cluster.LowestSession(s)
+	}
 	for other := range s.Members() {
-		if other.Metadata["zone"] == m.leaders {
+		if other.Metadata["zone"] == m.leaders && other.Metadata["standby"] == "" {
 			return other, true
 		}
 	}
 	return cluster.Member{}, false
 }
 
-// report says who came and who went since it was called last. What it skipped, because it was slow, does not matter: it acts on the states.
+// standby sets or clears the mark by which all members' elect passes over this one.
+func standby(node *cluster.Node, mark string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if err := node.SetMetadata(map[string]string{"standby": mark}); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent) // the next heartbeat carries it
+	}
+}
+
+// report prints the members that came or went since its last call. It may skip states when it is slow: it compares two states, whatever
+// happened between them.
 func (m member) report(_ context.Context, e cluster.Event) error {
 	for other := range e.State.Members() {
 		if _, before := e.Previous.Member(other.SessionID); !before && other.SessionID != e.SessionID {
-			fmt.Fprintf(m.out, "%s/%s: %s is there\n", e.Cluster, e.NodeID, other.NodeID)
+			fmt.Fprintf(m.out, "%s/%s: %s is there\n", e.Cluster, e.Name, other.Name)
 		}
 	}
 	for other := range e.Previous.Members() {
 		if _, still := e.State.Member(other.SessionID); !still {
-			fmt.Fprintf(m.out, "%s/%s: %s has gone\n", e.Cluster, e.NodeID, other.NodeID)
+			fmt.Fprintf(m.out, "%s/%s: %s has gone\n", e.Cluster, e.Name, other.Name)
 		}
 	}
 	return nil
@@ -116,6 +133,8 @@ func (m member) report(_ context.Context, e cluster.Event) error {
 func routes(node *cluster.Node) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /cluster", node)
+	mux.HandleFunc("PUT /standby", standby(node, "yes"))
+	mux.HandleFunc("DELETE /standby", standby(node, "")) // an empty value removes it
 	mux.HandleFunc("GET /leader", func(w http.ResponseWriter, _ *http.Request) {
 		leader, found := node.Leader()
 		switch err := node.Err(); {

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
 )
 
 // In tests the heartbeats are in memory and time is virtual: the code under test is the same.
 func TestMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		heartbeats := cluster.NewMemory()
+		heartbeats := clustertest.NewMemory()
 		var said [2]strings.Builder
 		var nodes [2]*cluster.Node
 		for i, m := range []member{{"orders-1", "b", "a", &said[0]}, {"orders-2", "a", "a", &said[1]}} {
@@ -29,7 +30,7 @@ func TestMembers(t *testing.T) {
 				want(t, node, "/leader", http.StatusNotFound, "nobody")
 			}
 		}
-		time.Sleep(5 * time.Second) // virtual: two heartbeats
+		time.Sleep(13 * time.Second) // virtual: a time-out, before which nobody says that it leads, and a heartbeat
 		synctest.Wait()
 		if !nodes[0].State().Equal(nodes[1].State()) {
 			t.Errorf("two states: %v, %v", nodes[0].State(), nodes[1].State())
@@ -37,9 +38,19 @@ func TestMembers(t *testing.T) {
 		for _, node := range nodes {
 			body := want(t, node, "/leader", http.StatusOK, "")
 			var leader cluster.Member
-			if err := json.Unmarshal([]byte(body), &leader); err != nil || leader.NodeID != "orders-2" || leader.Number != cluster.NoNumber {
+			if err := json.Unmarshal([]byte(body), &leader); err != nil || leader.Name != "orders-2" || leader.NodeID != cluster.NoNodeID {
 				t.Errorf("%s, %v", body, err)
 			}
+		}
+		w := httptest.NewRecorder()
+		routes(nodes[1]).ServeHTTP(w, httptest.NewRequest("PUT", "/standby", nil))
+		if w.Code != http.StatusNoContent {
+			t.Errorf("PUT /standby: got %d %s, want 204", w.Code, w.Body)
+		}
+		time.Sleep(5 * time.Second) // virtual: a heartbeat of each
+		synctest.Wait()
+		for _, node := range nodes {
+			want(t, node, "/leader", http.StatusNotFound, "nobody")
 		}
 		if err := nodes[1].Close(); err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nodelease/nodelease/internal/postgrestest"
+	"github.com/nodelease/nodelease/internal/testkit/postgrestest"
 )
 
 // asMember makes the test's own binary run as the program.

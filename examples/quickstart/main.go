@@ -17,9 +17,9 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer agent.Close() // after draining; gives the number back
+	defer agent.Close() // after draining; releases the node ID
 
-	ids, err := snowflake.New(agent) // refuses a layout into which the pool does not fit
+	ids, err := snowflake.New(agent) // the layout of the IDs is the pool's
 	if err != nil {
 		log.Fatal(err)
 	}

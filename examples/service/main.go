@@ -4,7 +4,7 @@
 //	GET  /livez     the live check, for whoever would restart the process
 //	GET  /readyz    the ready check, for whoever would route requests to it
 //
-// On SIGTERM it stops accepting, answers what it has accepted, and gives the node ID back last. If the lease is lost it ends with an error,
+// On SIGTERM it stops accepting, answers what it has accepted, and releases the node ID last. If the lease is lost it ends with an error,
 // and ECS starts another task.
 package main
 

@@ -1,6 +1,6 @@
-// Command worker takes jobs, a line of stdin each, and gives each an ID. It shows lease.Run, which is all that main needs: the number is
-// given back last, after the job in hand; SIGTERM ends the work and not the process in the middle of a job; and if the lease is lost, Run's
-// error ends the process with a code that makes an orchestrator start another.
+// Command worker reads jobs, one per line of stdin, and assigns each an ID. It shows that main needs only lease.Run: the node ID is
+// released last, after the job in hand; SIGTERM ends the work instead of killing the process in the middle of a job; and if the lease is
+// lost, Run's error ends the process with a code that makes an orchestrator start another.
 //
 //	seq 5 | NODELEASE_TABLE=… NODELEASE_POOL=orders go run ./examples/worker
 package main
@@ -20,7 +20,8 @@ import (
 )
 
 func main() {
-	err := lease.Run(context.Background(), lease.Config{}, func(ctx context.Context, agent *lease.Agent) error {
+	cfg := lease.Config{OnEvent: func(e lease.Event) { notice(os.Stderr, e) }}
+	err := lease.Run(context.Background(), cfg, func(ctx context.Context, agent *lease.Agent) error {
 		return work(ctx, agent, lines(os.Stdin), os.Stdout)
 	})
 	if err != nil {
@@ -28,12 +29,24 @@ func main() {
 	}
 }
 
-// explain adds what this program's operators should know of the two starts that may succeed later.
+// notice prints the events that this program's operators should see. The lease's own log has them too, among all others.
+func notice(out io.Writer, e lease.Event) {
+	switch e.Kind {
+	case lease.EventSuspended:
+		fmt.Fprintln(out, "jobs wait: DynamoDB does not answer")
+	case lease.EventResumed:
+		fmt.Fprintln(out, "jobs go on")
+	case lease.EventDropped: // a pause of this process, or a terminal that nobody reads
+		fmt.Fprintf(out, "%d events were not printed: this program was too slow\n", e.Dropped)
+	}
+}
+
+// explain adds advice for the two failed starts that may succeed later.
 func explain(err error) error {
 	var full *lease.ExhaustedError
 	switch {
 	case errors.As(err, &full) && !full.NextFree.IsZero():
-		return fmt.Errorf("none of %d numbers of %s is free; if a worker has crashed, start again in %v",
+		return fmt.Errorf("none of %d node IDs of %s is free; if a worker has crashed, start again in %v",
 			full.Size, full.Pool, time.Until(full.NextFree).Round(time.Second))
 	case errors.Is(err, lease.ErrClockBehind):
 		return fmt.Errorf("is this machine's clock right? %w", err)

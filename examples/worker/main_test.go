@@ -87,21 +87,33 @@ func TestExplain(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		store := leasetest.NewMemory("orders", 1)
 		clock := leasetest.NewClock(-time.Hour)
-		late := config(store)
-		late.Clock = clock
-		refused := func(cfg lease.Config, says string) {
-			t.Helper()
-			if _, err := lease.Start(t.Context(), cfg); err == nil || !strings.Contains(explain(err).Error(), says) {
-				t.Errorf("%v, want %q", err, says)
-			}
-		}
-		refused(late, "clock right?")
-		clock.Step(time.Hour)
-		agent, err := lease.Start(t.Context(), late)
+		clock.Step(time.Hour) // repaired before the start
+		repaired := config(store)
+		repaired.Clock = clock
+		agent, err := lease.Start(t.Context(), repaired)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer agent.Close()
-		refused(config(store), "none of 1 numbers of orders is free; if a worker has crashed, start again in 16s")
+		_, full := lease.Start(t.Context(), config(store))
+		for err, want := range map[error]string{
+			full:                 "none of 1 node IDs of orders is free; if a worker has crashed, start again in 16s",
+			lease.ErrClockBehind: "is this machine's clock right?",
+		} {
+			if got := fmt.Sprint(explain(err)); !strings.Contains(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
 	})
+}
+
+// Operators see the events that stop jobs, and how many were dropped.
+func TestNotice(t *testing.T) {
+	var out strings.Builder
+	for _, e := range []lease.Event{{Kind: lease.EventSuspended}, {Kind: lease.EventRenewed}, {Kind: lease.EventResumed}, {Kind: lease.EventDropped, Dropped: 3}} {
+		notice(&out, e)
+	}
+	if want := "jobs wait: DynamoDB does not answer\njobs go on\n3 events were not printed: this program was too slow\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
 }

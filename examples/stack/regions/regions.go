@@ -38,6 +38,7 @@ func New(app awscdk.App, functions string) awscdk.Stack {
 		AlarmTopic:       awssns.NewTopic(stack, jsii.String("OnCall"), nil),
 		UtilizationAlarm: 45,            // a rolling deploy doubles it
 		ExhaustionAlarm:  4 * time.Hour, // somebody has to be woken up first
+		ExpiredAlarm:     10,            // spot instances come and go
 	})
 	nodes.AlarmTopic().AddSubscription(awssnssubscriptions.NewEmailSubscription(jsii.String("on-call@example.org"), nil))
 
@@ -46,6 +47,14 @@ func New(app awscdk.App, functions string) awscdk.Stack {
 		AssumedBy: awsiam.NewServicePrincipal(jsii.String("ec2.amazonaws.com"), nil),
 	})
 	nodes.Pool("invoices").GrantLease(workers)
+	workers.Node().AddDependency(nodes.Pool("invoices").Seeded()) // nothing runs with the role before there are node IDs
+
+	// A role of another account has been given the statements of GrantLease there (docs/iam.md), and is let in here.
+	billing := awsiam.Role_FromRoleArn(stack, jsii.String("Billing"), jsii.String("arn:aws:iam::222222222222:role/billing"),
+		&awsiam.FromRoleArnOptions{Mutable: jsii.Bool(false)})
+	nodes.Pool("invoices").GrantLease(billing)
+	nodes.Pool("invoices").GrantedElsewhere(billing)
+	nodes.Pool("invoices").GrantAccess(billing)
 
 	// What nodelease list, stats and doctor need.
 	people := awsiam.NewRole(stack, jsii.String("People"), &awsiam.RoleProps{AssumedBy: awsiam.NewAccountRootPrincipal()})
@@ -56,8 +65,8 @@ func New(app awscdk.App, functions string) awscdk.Stack {
 func pools() []nodepool.PoolProps {
 	return []nodepool.PoolProps{
 		// Up to 16,384 tasks one day. While there are few, the bits that their numbers do not need make IDs.
-		{Name: "orders", Size: 16384, Narrow: true},
+		{Name: "orders", Size: 16384, Expect: 15000, Narrow: true},
 		// Numbers 0 to 31 are in the configuration of processes that are still to be moved (docs/migration.md), which have made IDs since 2025.
-		{Name: "invoices", Size: 256, ReservedLow: 32, Floor: time.Date(2025, 7, 1, 0, 0, 0, 0, time.UTC)},
+		{Name: "invoices", Size: 256, ExcludeBelow: 32, Floor: time.Date(2025, 7, 1, 0, 0, 0, 0, time.UTC)},
 	}
 }

@@ -103,7 +103,7 @@ func timed(worker func() func(), per, goroutines int, d time.Duration) (s sample
 
 var origin = time.Now()
 
-// loop calls from each goroutine, again and again, for d, and gives the calls of
+// loop calls from each goroutine, again and again, for d, and returns the calls of
 // each. With a histogram it puts the time of each call there.
 func loop(worker func() func(), goroutines int, d time.Duration, h *histogram) (calls []int, took time.Duration) {
 	var (

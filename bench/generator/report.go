@@ -19,7 +19,7 @@ type report struct {
 func (r *report) markdown() string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	p("# The generator beside its peers\n")
+	p("# Benchmarks: ID generators\n")
 	p("Measured %s on %s with `%s` in `bench/`; %d alternating runs, median and <sub>smallest–largest</sub>.", time.Now().Format(time.DateOnly), r.machine, strings.TrimSpace(r.command), r.runs)
 	if r.note != "" {
 		p("%s", r.note)

@@ -59,7 +59,7 @@ func efficiency(s sample) float64 { return capNs / s.perID }
 
 func (f figure) String() string { return f.format(1) }
 
-// format gives the median and, small, the spread.
+// format returns the median and, in small type, the spread.
 func (f figure) format(digits int) string {
 	if math.IsNaN(f.median) {
 		return ""

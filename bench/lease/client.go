@@ -43,7 +43,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	if name == "CreateTable" {
 		return c.next.RoundTrip(r)
 	}
-	if r.Body != nil { // without its WriteTo: see internal/dynamotest
+	if r.Body != nil { // without its WriteTo: see internal/testkit/dynamotest
 		r = r.Clone(ctx)
 		r.Body = struct{ io.ReadCloser }{r.Body}
 	}

@@ -18,8 +18,8 @@ type herdResult struct {
 	placed   int // that have a number when all do, or when patience ended
 }
 
-// cut tells whether patience ended first: then the counts are of what was sent until
-// then, and a lower bound.
+// cut reports whether patience ended first. The counts then cover only what was sent
+// until that moment, and are a lower bound.
 func (h herdResult) cut() bool { return h.placed < h.size }
 
 // each is a count per claimant.

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
 func main() {

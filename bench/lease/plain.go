@@ -58,10 +58,12 @@ func comparePlain(ctx context.Context, endpoint string) (r plainResult, err erro
 		}
 		*to = append(*to, time.Since(began))
 	}
+	reserved := now.Add(2 * time.Second)
 	for i := int64(1); i <= rounds && err == nil; i++ {
 		at := now.Add(time.Duration(i) * time.Second)
 		measure(&renews, func() error {
-			res, err := store.Write(ctx, protocol.Renew{Key: protocol.Key{Pool: "bench", NodeID: key}, Session: session, Version: 1, Renewal: i, ExpiresAt: at, ReservedUntil: at})
+			res, err := store.Write(ctx, protocol.Renew{Key: protocol.Key{Pool: "bench", NodeID: key}, Session: session, Version: 1, Renewal: i, ExpiresAt: at, ReservedUntil: at, Confirmed: reserved})
+			reserved = at
 			if err == nil && !res.Applied {
 				return fmt.Errorf("renewal %d was refused", i)
 			}

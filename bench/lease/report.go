@@ -43,9 +43,9 @@ func (r *report) upkeep(name string) upkeepResult {
 func (r *report) markdown() string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	p("# Leases beside their peers\n")
+	p("# Benchmarks: leases\n")
 	p("Measured %s on %s and %s at the end, with `make bench-lease`, in one run of %v. %s", r.began.Format(time.DateOnly), r.machine, r.endLoad, r.took.Round(time.Second), r.note)
-	p("[The generator beside its peers](benchmarks-generator.md) · [A fleet on paper](benchmarks-fleet.md): the same for whole fleets against DynamoDB's limits.\n")
+	p("[ID generators](benchmarks-generator.md) · [Fleet simulation](benchmarks-fleet.md): whole fleets against DynamoDB's limits.\n")
 	p("![Requests and wall time until all claimants of a herd have a number](benchmarks.svg)\n")
 	p("Ours, [dynamolock](https://github.com/cirello-io/dynamolock) v2.1.0 and Zeebe's algorithm work on the same DynamoDB Local, each through one client of the AWS SDK for the whole herd (128 connections), whose")
 	p("transport counts every request that leaves the process. etcd is a server of one member in the measuring process, with its log on disk, counted by gRPC interceptors (`Txn` as a write, `Range` as a query).")

@@ -35,11 +35,11 @@ sim: ## the protocol's state machine under wild clocks: SEEDS=500 STEPS=20000 SE
 fuzz: ## every fuzz target, each for FUZZTIME (10s)
 	FUZZTIME=$(or $(FUZZTIME),10s) scripts/fuzz.sh
 
-spec: ## check the specification of docs/spec with TLC (Java, Maven)
+spec: ## check the specification of proof/spec with TLC (Java, Maven)
 	scripts/tlc.sh
 
 mutants: ## weaken the protocol's conditions one by one and see which test notices
-	go run ./scripts/mutants
+	go run ./proof/cmd/mutants
 
 functions: ## build the Lambda functions into OUT (dist/functions) for ARCH (arm64)
 	GOARCH=$(or $(ARCH),arm64) OUT=$(or $(OUT),dist/functions) scripts/build-functions.sh
@@ -50,8 +50,11 @@ invoke: ## run a built function under AWS's emulator: FN=reaper EVENT=events/rea
 synth: functions ## the CloudFormation templates, into cdk.out
 	infra/cdk.sh synth --quiet
 
-diff deploy destroy: functions ## what would change, change it, take it away: the stacks of infra/main.go, with your AWS credentials
-	infra/cdk.sh $@ --all
+diff deploy destroy: functions ## what would change, change it, take it away: the table with its pool, with your AWS credentials
+	infra/cdk.sh $@ Nodelease
+
+deploy-sample: functions ## deploy the sample service on that pool, too (infra/service; it needs Docker, and costs more than its leases)
+	infra/cdk.sh deploy NodeleaseService
 
 localstack: ## start LocalStack without Docker, with DynamoDB Local and the functions as processes
 	localstack/install.sh && localstack/start.sh $(or $(PORT),4566)
@@ -60,12 +63,15 @@ localstack-test: ## deploy the real stack to a LocalStack of its own, run a flee
 	localstack/test.sh
 
 ui: ## the tests of the page, in a real Chromium
-	internal/ui/e2e/test.sh
+	cmd/nodelease/internal/ui/e2e/test.sh
 
 picture: ## make the pictures of the page in docs/img again, from the running demo and the tests
-	PICTURES=$(CURDIR)/docs/img internal/ui/e2e/test.sh
+	PICTURES=$(CURDIR)/docs/img cmd/nodelease/internal/ui/e2e/test.sh
+
+layouts: ## make 32 pictures of the page in dist/layouts: four sizes of pool and of window, both themes
+	LAYOUTS=$(CURDIR)/dist/layouts ONLY=layout cmd/nodelease/internal/ui/e2e/test.sh
 
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')
 
-.PHONY: help demo test unit proof lint bench bench-lease vuln sim fuzz spec mutants functions invoke synth diff deploy destroy localstack localstack-test ui picture fmt
+.PHONY: help demo test unit proof lint bench bench-lease vuln sim fuzz spec mutants functions invoke synth diff deploy deploy-sample destroy localstack localstack-test ui picture layouts fmt

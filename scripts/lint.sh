@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# gofmt, go vet and golangci-lint, at a pinned version that is built once into
-# .cache/bin.
+# gofmt, go vet, golangci-lint and Vale, at pinned versions that are built once into
+# .cache/bin, and the subjects of commits.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 GOLANGCI=v2.15.0
+VALE=v3.22.0
 
 unformatted=$(git ls-files -z '*.go' | xargs -0 gofmt -l)
 if [ -n "$unformatted" ]; then
@@ -12,14 +13,30 @@ if [ -n "$unformatted" ]; then
 	exit 1
 fi
 
+# Subjects of commits: "package: imperative", at most 72 characters, since the commit that introduced the rule.
+if git cat-file -e 44edc7f^{commit} 2>/dev/null; then
+	subjects=$(git log --no-merges --format='%h %s' 44edc7f..HEAD | grep -vE '^[0-9a-f]+ [a-z0-9./{}, _-]+: .{3,}$' || true)
+	long=$(git log --format='%h %s' 44edc7f..HEAD | awk '{ n = length($0) - length($1) - 1; if (n > 72) print }')
+	if [ -n "$subjects$long" ]; then
+		printf 'commit subjects are "package: imperative", at most 72 characters; these are not:\n%s\n%s\n' "$subjects" "$long" >&2
+		exit 1
+	fi
+fi
+
 config=$PWD/.golangci.yaml
 bin=$PWD/.cache/bin
+vale=$bin/vale-$VALE
+if [ ! -x "$vale" ]; then
+	GOBIN=$bin go install "github.com/vale-cli/vale/v3/cmd/vale@$VALE"
+	mv "$bin/vale" "$vale"
+fi
+git ls-files -z '*.go' '*.md' ':!CHANGELOG.md' | xargs -0 "$vale" --output=line
 lint=$bin/golangci-lint-$GOLANGCI
 if [ ! -x "$lint" ]; then
 	GOBIN=$bin go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$GOLANGCI"
 	mv "$bin/golangci-lint" "$lint"
 fi
-for module in . bench bench/lease faults localstack/e2e; do
+for module in . bench bench/lease proof/faults localstack/e2e; do
 	if [ -f "$module/go.mod" ]; then
 		(cd "$module" && go vet ./... && "$lint" run --allow-parallel-runners --config "$config" ./...)
 	fi

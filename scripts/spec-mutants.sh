@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
 # spec-mutants.sh [name ...]   Weakens the specification one line at a time, and checks that TLC notices.
 #
-# Runs what docs/spec/mutants.txt lists (only the mutants named, if any are) and prints the table of docs/spec/README.md:
+# Runs what proof/spec/mutants.txt lists (only the mutants named, if any are) and prints the table of proof/spec/README.md:
 # what was violated, in how many steps, in how many seconds. Exits 1 if a mutant survives that should not, if something
 # else happens than the list says, or if list and specification do not name the same mutants.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-list=docs/spec/mutants.txt
+list=proof/spec/mutants.txt
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
 
 in_list=$(awk '/^[a-z]/ && $1 != "none" {print $1}' $list | sort -u)
-in_spec=$(grep -oh 'Weak("[^"]*")' docs/spec/*.tla | cut -d'"' -f2 | grep -vx x | sort -u)
+in_spec=$(grep -oh 'Weak("[^"]*")' proof/spec/*.tla | cut -d'"' -f2 | grep -vx x | sort -u)
 if [ "$in_list" != "$in_spec" ]; then
-	echo "spec-mutants.sh: $list and the Weak(...) of docs/spec/*.tla differ:" >&2
+	echo "spec-mutants.sh: $list and the Weak(...) of proof/spec/*.tla differ:" >&2
 	diff <(echo "$in_list") <(echo "$in_spec") >&2
 	exit 1
 fi
@@ -23,7 +23,7 @@ fi
 check() {
 	local kind=INVARIANTS cfg=$work/$(basename "$2").cfg
 	case $3 in Rests | Grows | NeverResumes) kind=PROPERTIES ;; esac
-	sed "s/Mutant = \"none\"/Mutant = \"$1\"/" "docs/spec/$2.cfg" >"$cfg"
+	sed "s/Mutant = \"none\"/Mutant = \"$1\"/" "proof/spec/$2.cfg" >"$cfg"
 	# What is expected is checked alone, so that it cannot hide behind something else.
 	[ "$3" = survives ] || { sed -i '/^INVARIANTS/d; /^PROPERTIES/d' "$cfg"; echo "$kind $3" >>"$cfg"; }
 	if TLC_WORKERS=1 scripts/tlc.sh "$cfg" >"$work/out" 2>&1; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tlc.sh [config ...]   Checks the TLA+ specification of docs/spec with TLC.
+# tlc.sh [config ...]   Checks the TLA+ specification of proof/spec with TLC.
 #
-# Without arguments: every config of docs/spec/ci, which is what CI runs. A config's name begins with its module:
+# Without arguments: every config of proof/spec/ci, which is what CI runs. A config's name begins with its module:
 # Lease-S1-others.cfg is checked against Lease.tla. Prints a line for each; the first that fails prints TLC's
 # counterexample and ends the script with TLC's exit code.
 #
@@ -28,14 +28,14 @@ echo "$sum  $jar" | sha256sum --check --status || {
 }
 command -v java >/dev/null || { echo "tlc.sh: no java; TLC needs 11 or later" >&2; exit 1; }
 
-[ $# -gt 0 ] || set -- docs/spec/ci/*.cfg
+[ $# -gt 0 ] || set -- proof/spec/ci/*.cfg
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 printf '%-34s %12s %6s %8s\n' config states depth seconds
 for config in "$@"; do
 	name=$(basename "$config" .cfg)
-	module=docs/spec/${name%%-*}.tla
+	module=proof/spec/${name%%-*}.tla
 	began=$SECONDS
 	code=0
 	timeout "${TLC_SECONDS:-0}" nice -n 10 java -XX:+UseParallelGC -Xmx"${TLC_HEAP:-4g}" -cp "$jar" tlc2.TLC \

@@ -15,13 +15,14 @@ import (
 
 const module = "github.com/nodelease/nodelease/"
 
-// What people run and copy. The last four are cmd's insides.
-var users = []string{"examples/", "cmd/", "functions/", "infra/", "internal/demo/", "internal/sidecar/", "internal/supervise/", "internal/ui/"}
+// What people run and copy. The last is what cmd and the proof share.
+var users = []string{"examples/", "cmd/", "functions/", "infra/", "internal/app/"}
 
 // Exported names that stay although nobody above uses them, and why.
 var userless = map[string]string{
-	"pkg/cluster.Beat":               "what a Coordinator is told; backends outside of this repository read it",
-	"pkg/cluster/clustertest":        "the conformance suite for such backends; ours pass it",
+	"pkg/cluster.Beat":        "the input of a Coordinator; backends outside of this repository read it",
+	"pkg/cluster/clustertest": "the conformance suite for such backends; ours pass it",
+
 	"pkg/lease/leasepool.Pool.Widen": "what Resize and the agents do by themselves; the simulations let many do it at once",
 }
 

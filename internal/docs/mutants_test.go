@@ -7,7 +7,7 @@ import (
 
 // The mutants can all be made of the code as it is.
 func TestMutantsAreUpToDate(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "go", "run", "./scripts/mutants", "-check")
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./proof/cmd/mutants", "-check")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nodelease/nodelease/internal/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -52,35 +52,5 @@ func TestREADMEGoBlockRuns(t *testing.T) {
 	out, err := cmd.Output()
 	if err != nil || !regexp.MustCompile(`^[0-3] [0-9]{15,}\n$`).Match(out) {
 		t.Errorf("%q, %v", out, err)
-	}
-}
-
-// The layers: see docs/architecture.md. Generators need the standard library
-// only, and nobody who leases a number downloads a cloud toolkit.
-func TestLayers(t *testing.T) {
-	for pkg, forbidden := range map[string]string{
-		"./pkg/snowflake":       `\.`, // a dot: any module but the standard library
-		"./internal/ecs":        `github\.com|golang\.org`,
-		"./internal/protocol":   `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel|nodelease/pkg/lease`,
-		"./pkg/lease/leasepool": `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel|nodelease/pkg/lease$`,
-		"./pkg/lease":           `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel`,
-		"./pkg/cluster":         `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel|pgx`,
-		"./pkg/discovery":       `aws-cdk-go|aws-lambda-go|jsii|/cmd/|cobra|otel|/pkg/cluster`,
-		"./functions/...":       `aws-cdk-go|jsii|/infra`,
-	} {
-		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", pkg)
-		cmd.Dir = root
-		out, err := cmd.Output()
-		if err != nil {
-			t.Errorf("%s: %v", pkg, err)
-			continue
-		}
-		bad := regexp.MustCompile(forbidden)
-		for line := range strings.Lines(string(out)) {
-			name := strings.TrimSpace(line)
-			if bad.MatchString(name) && !strings.HasSuffix(name, strings.TrimPrefix(pkg, ".")) && !strings.HasPrefix(name, "vendor/golang.org/") {
-				t.Errorf("%s depends on %s", pkg, name)
-			}
-		}
 	}
 }

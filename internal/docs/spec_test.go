@@ -13,7 +13,7 @@ import (
 // leasing is where the protocol is.
 var leasing = []string{"internal/protocol", "pkg/lease/leasepool", "pkg/lease"}
 
-// docs/spec/README.md names the Go function of each step of the specification, and
+// proof/spec/README.md names the Go function of each step of the specification, and
 // the other way round. What it says of the format of its tables is checked here.
 func TestSpecificationNamesItsFunctions(t *testing.T) {
 	functions := map[string]bool{}
@@ -22,10 +22,10 @@ func TestSpecificationNamesItsFunctions(t *testing.T) {
 			functions[name] = true
 		}
 	}
-	readme := read(t, "docs/spec/README.md")
+	readme := read(t, "proof/spec/README.md")
 	told := map[string]bool{} // of Go names
 	for _, module := range []string{"Lease.tla", "Widening.tla"} {
-		text := read(t, "docs/spec/"+module)
+		text := read(t, "proof/spec/"+module)
 		rows := tableRows(t, readme, "### "+module, 3)
 		actions := map[string]bool{}
 		for _, row := range rows {
@@ -48,7 +48,7 @@ func TestSpecificationNamesItsFunctions(t *testing.T) {
 		}
 		for _, action := range actionsOfNext(text) {
 			if !actions[action] {
-				t.Errorf("action %s of %s has no row in docs/spec/README.md", action, module)
+				t.Errorf("action %s of %s has no row in proof/spec/README.md", action, module)
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func TestSpecificationNamesItsFunctions(t *testing.T) {
 		for name := range goFunctions(t, dir) {
 			receiver, method, _ := strings.Cut(name, ".")
 			if (method == "Apply" || receiver == "term" || receiver == "Pool" && ast.IsExported(method)) && !told[name] {
-				t.Errorf("%s of %s: which step of docs/spec is it? Name it in a table of docs/spec/README.md, or say there why it has none", name, dir)
+				t.Errorf("%s of %s: which step of proof/spec is it? Name it in a table of proof/spec/README.md, or say there why it has none", name, dir)
 			}
 		}
 	}

@@ -93,6 +93,11 @@ type PoolProps struct {
 	// table takes, about 12,000 holders of all pools.
 	Expect int
 
+	// Layout is the layout of the pool's IDs: a name such as "wide16", or bits such as "40/3/10"; see leasepool.ParseLayout. It can be
+	// changed only while no node ID has been claimed, by nodelease set-layout. Defaults to none: the first agent that makes IDs chooses, for
+	// which tasks may write those attributes of the pool's item.
+	Layout string
+
 	// Narrow lets the width of the node IDs follow the groups of 256 in use, so that the other bits make IDs in bursts: see
 	// leasepool.Spec. It cannot be changed later. Defaults to false.
 	Narrow bool

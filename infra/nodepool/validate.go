@@ -52,6 +52,15 @@ func (p Props) validatePools() error {
 		if pool.Expect < 0 || pool.Expect > pool.usable() {
 			errs = append(errs, fmt.Errorf("Pools[%d].Expect is %d of %d usable node IDs: give 0 to %d, or raise Size", i, pool.Expect, pool.usable(), max(0, pool.usable())))
 		}
+		if pool.Layout != "" {
+			layout, err := leasepool.ParseLayout(pool.Layout)
+			if err == nil && pool.Size > layout.Nodes() {
+				err = fmt.Errorf("layout %s has node IDs for %d processes, and Size is %d: choose a layout with more node bits, such as wide16", pool.Layout, layout.Nodes(), pool.Size)
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("Pools[%d].Layout: %w", i, err))
+			}
+		}
 		if !pool.Floor.IsZero() && pool.Floor.Year() < 2000 {
 			errs = append(errs, fmt.Errorf("Pools[%d].Floor is %s: the bootstrap function takes none before 2000", i, pool.Floor.Format(time.RFC3339)))
 		}

@@ -33,6 +33,7 @@ var floors = []floor{
 	{"internal/testkit/dynamotest", "gives a test an embedded server or DynamoDB Local"},
 	{"internal/embeddeddb/conform", "the embedded server compared with DynamoDB Local"},
 	{"internal/testkit/postgrestest", "gives a test a real PostgreSQL"},
+	{"internal/testkit/iampolicy", "decides what a generated IAM policy allows"},
 	{"internal/testkit/history", "judges a history of leases and IDs: S1, S2, S3"},
 	{"internal/protocol", "the items, the conditional writes, the DynamoDB store"},
 	{"internal/protocol/protocoltest", "the conformance suite that every store passes"},

@@ -23,6 +23,7 @@ type Agent struct {
 	events    outlets
 	pool      protocol.PoolItem // as last read; see learn.go
 	stale     bool              // a node ID was marked for a widening that pool lacks
+	denied    bool              // this role may not write the pool's item
 
 	life       context.Context // ends when the agent closes
 	background sync.WaitGroup

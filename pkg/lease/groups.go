@@ -2,6 +2,8 @@ package lease
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -14,7 +16,30 @@ import (
 // In a narrow pool the width follows the open groups in the background, as long as
 // there is headroom. Without headroom, a claimant that finds no node ID at all widens
 // first; the added node IDs can be claimed when the new width begins.
+//
+// A role that may not write the pool's item makes do with the groups that are open:
+// the reaper function and operators open more.
 func (a *Agent) openGroups(ctx context.Context, s *search, full bool) error {
+	if a.denied {
+		return nil
+	}
+	err := a.openMore(ctx, s, full)
+	if errors.Is(err, ErrAccess) {
+		a.mayNot("open a group", err)
+		return nil
+	}
+	return err
+}
+
+// mayNot notes, once, that this role may not write the pool's item.
+func (a *Agent) mayNot(do string, err error) {
+	a.denied = true
+	a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Reason: protocol.Reason(err), Err: fmt.Errorf(
+		"this role may not write the pool's item, and so not %s: the agent goes on with what there is, and the reaper function or nodelease resize does the rest: %w", do, err)})
+}
+
+// openMore is openGroups for a role that may write the pool's item.
+func (a *Agent) openMore(ctx context.Context, s *search, full bool) error {
 	_, before := a.pool.GroupsOpen()
 	var err error
 	if a.pool, err = a.readPool(ctx); err != nil {

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
@@ -52,7 +53,7 @@ func (a *Agent) uncap(ctx context.Context, now time.Time) {
 		until := now.Add(a.cfg.Reserve)
 		return !a.pool.Capped(until).Equal(until)
 	}
-	if !bites() || !a.reread(ctx) || !bites() {
+	if !bites() || !a.reread(ctx) || !bites() || a.denied {
 		return
 	}
 	one, cancel := context.WithTimeout(ctx, renewLimit)
@@ -61,6 +62,8 @@ func (a *Agent) uncap(ctx context.Context, now time.Time) {
 	switch {
 	case err == nil && res.Pool != nil:
 		a.learn(*res.Pool)
+	case errors.Is(err, ErrAccess):
+		a.mayNot("end a widening that nobody finishes", err)
 	case err != nil && ctx.Err() == nil:
 		a.unanswered(a.about(wholePool), err)
 	}

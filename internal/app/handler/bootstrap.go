@@ -173,6 +173,13 @@ func (b *Bootstrap) change(ctx context.Context, r request) (leasepool.Changes, e
 		}
 	}
 	spec := leasepool.Spec{Size: int(r.Size), ExcludeBelow: int(r.ExcludeBelow), Floor: time.Time(r.Floor), Narrow: bool(r.Narrow)}
+	if r.Layout != "" {
+		layout, err := leasepool.ParseLayout(r.Layout)
+		if err != nil {
+			return leasepool.Changes{}, err
+		}
+		spec.Layout = layout
+	}
 	return riding(ctx, func(ctx context.Context) (leasepool.Changes, error) {
 		c, err := pool.Resize(ctx, spec)
 		if errors.Is(err, lease.ErrPoolNotSeeded) {
@@ -210,6 +217,7 @@ type request struct {
 	Size, ExcludeBelow whole
 	Floor              moment
 	Narrow             flag
+	Layout             string // as leasepool.ParseLayout reads it; empty: none
 }
 
 // decodeRequest is strict with people, who mistype names, and lenient with

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodelease/nodelease/internal/app/sidecar"
+	"github.com/nodelease/nodelease/internal/local"
 	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -29,6 +30,7 @@ func newServe(g *globals) *cobra.Command {
 	var t terms
 	var listen, layout, mode string
 	var remote bool
+	var hosts []string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Give a number and IDs to programs in any language, over HTTP on this machine",
@@ -70,12 +72,13 @@ func newServe(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runServe(cmd, g, cfg, opts, listener)
+			return runServe(cmd, g, cfg, opts, listener, local.Guard{Remote: remote, Hosts: hosts})
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:7373", "`address` on this machine, host:port or unix:path; port 0 takes a free one")
 	f.BoolVar(&remote, "allow-remote", false, "allow a --listen address that others can reach")
+	f.StringSliceVar(&hosts, "allow-host", nil, "with --allow-remote: a `name` with a dot by which clients ask (IP addresses and names without a dot need none)")
 	f.StringVar(&mode, "socket-mode", "0660", "who may connect to a Unix socket, as `permissions` of the file")
 	f.StringVar(&layout, "layout", "", "`layout` of the IDs: a name or T/N/S, see above (default: the pool's; default for the first that makes IDs of a pool)")
 	t.register(f)
@@ -84,7 +87,7 @@ func newServe(g *globals) *cobra.Command {
 }
 
 // runServe leases a number and answers until a signal comes or the lease is lost.
-func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, opts []snowflake.Option, listener net.Listener) error {
+func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, opts []snowflake.Option, listener net.Listener, who local.Guard) error {
 	defer listener.Close()
 	metrics, err := sidecar.NewMetrics()
 	if err != nil {
@@ -128,7 +131,7 @@ func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, opts []snowflake
 		case <-ctx.Done():
 		}
 	}()
-	err = sidecar.Serve(ctx, listener, sidecar.Handler(agent, ids, metrics))
+	err = sidecar.Serve(ctx, listener, sidecar.HandlerFor(who, agent, ids, metrics))
 	if lost := agent.Err(); lost != nil {
 		err = errors.Join(lost, err)
 	}

@@ -29,6 +29,7 @@ var floors = []floor{
 	{"internal/ecs", "what ECS reports about the task and its machine's clock"},
 	{"internal/text", "the gate that foreign text passes before a human sees it"},
 	{"internal/text/texttest", "hostile strings for tests of everything that prints"},
+	{"internal/local", "who may ask the servers on this machine"},
 	{"internal/embeddeddb", "the subset of DynamoDB that the demo and the tests run on"},
 	{"internal/testkit/dynamotest", "gives a test an embedded server or DynamoDB Local"},
 	{"internal/embeddeddb/conform", "the embedded server compared with DynamoDB Local"},

@@ -25,7 +25,7 @@ var embeddedMutants = []mutant{
 	{"embedded: types are judged before what is unknown", "internal/embeddeddb/decode.go", `in, ok := any(to).(interface{ know() }); ok {`, `in, ok := any(to).(interface{ know() }); ok && err == nil {`, embeddedOwn},
 	{"embedded: a function is known in any place", "internal/embeddeddb/parser.go", `case isCall && !calls.MatchString(kind+" "+before.text+" "+name.text):`, `case isCall && !calls.MatchString(kind+" "+before.text+" "+name.text) && false:`, embeddedOwn},
 	{"embedded: a file has two servers", "internal/embeddeddb/file_unix.go", `syscall.LOCK_EX|syscall.LOCK_NB`, `syscall.LOCK_SH|syscall.LOCK_NB`, embeddedOwn},
-	{"embedded: any Host is answered", "internal/embeddeddb/server.go", `!isLoopback((&url.URL{Host: r.Host}).Hostname()) ||`, `(&url.URL{Host: r.Host}).Hostname() == "" ||`, embeddedOwn},
+	{"embedded: any Host is answered", "internal/embeddeddb/server.go", `(local.Guard{}).Check(r) != nil`, `(local.Guard{Remote: true, Hosts: []string{local.Name(r.Host)}}).Check(r) != nil`, embeddedOwn},
 	{"embedded: any Origin is answered", "internal/embeddeddb/server.go", `|| r.Header.Get("Origin") != ""`, ``, embeddedOwn},
 	{"embedded: members may be there twice", "internal/embeddeddb/decode.go", `if seen[name] {`, `if false {`, embeddedOwn},
 	{"embedded: half a character is taken", "internal/embeddeddb/decode.go", `!utf8.Valid(data) || surrogate.Match(escapes.ReplaceAll(data, nil))`, `!utf8.Valid(data)`, embeddedOwn},

@@ -39,14 +39,14 @@ func CountReleases(holders []map[string]string) []Release {
 	for release, n := range count {
 		all = append(all, Release{release, n})
 	}
-	slices.SortFunc(all, func(a, b Release) int { return CompareReleases(a.Release, b.Release) })
+	slices.SortFunc(all, func(a, b Release) int { return compareReleases(a.Release, b.Release) })
 	return all[:min(len(all), mostReleases)]
 }
 
-// CompareReleases compares two versions by their numbers, as semantic versioning does:
+// compareReleases compares two versions by their numbers, as semantic versioning does:
 // v1.10.0 is newer than v1.9.0, and v1.9.0 newer than v1.9.0-rc.1. What is no version
 // is older than every version.
-func CompareReleases(a, b string) int {
+func compareReleases(a, b string) int {
 	x, pre, isA := numbers(a)
 	y, preB, isB := numbers(b)
 	switch {

@@ -11,11 +11,17 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-func TestCompareReleases(t *testing.T) {
+// Releases are sorted by their numbers, as semantic versioning does.
+func TestCountReleasesOldestFirst(t *testing.T) {
 	want := []string{"", "(devel)", "1.0.0", "v1", "v1.2.x", "v0.0.0-20260101000000-0123456789ab", "v0.9.0", "v1.9.0-rc.1", "v1.9.0", "v1.10.0-alpha", "v1.10.0", "v2.0.0+meta"}
-	got := slices.Clone(want)
-	slices.Reverse(got)
-	slices.SortFunc(got, leasepool.CompareReleases)
+	var holders []map[string]string
+	var got []string
+	for _, release := range want {
+		holders = append(holders, map[string]string{lease.MetadataLibrary: release})
+	}
+	for _, r := range leasepool.CountReleases(holders) {
+		got = append(got, r.Release)
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("oldest first: %q, want %q", got, want)
 	}

@@ -1,6 +1,7 @@
-package lease
+package tenure
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,7 +12,7 @@ import (
 
 // A fleet on paper: up to 65,528 agents and a table with DynamoDB's limits, in one
 // goroutine and in virtual milliseconds, repeatable bit for bit. What decides is
-// the code itself: guess, search, outlook.add, the writes' Apply and the term. The
+// the code itself: Guess, Search, Outlook, the writes' Apply and Term. The
 // paper has of its own the order of an agent's requests (what Start, acquire and
 // loop do), its clocks, which are right, and what the network and the table do.
 //
@@ -20,11 +21,11 @@ import (
 type paper struct {
 	paperCase
 	dice   *rand.Rand
-	config Config
+	config Timings
 	now    int64 // ms since the start
 	table  *paperTable
 	pool   protocol.PoolItem
-	leases []Lease
+	leases []protocol.Lease
 	groups []*paperPartition // of each group
 	agents []paperAgent
 	head   []int32 // of each millisecond's list, one more than the agent
@@ -76,11 +77,10 @@ var paperDay = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 
 func newPaper(c paperCase) *paper {
 	w := &paper{paperCase: c, dice: rand.New(rand.NewPCG(c.seed, 0x7061706572)), table: newPaperTable(c.partitions)}
-	cfg, err := Config{Pool: paperPool, Task: "paper", TTL: c.ttl, Store: (*DynamoDB)(nil)}.withDefaults()
-	if err != nil {
-		panic(err)
+	w.config = Timings{TTL: c.ttl}
+	if errs := w.config.Complete(); errs != nil {
+		panic(errors.Join(errs...))
 	}
-	w.config = cfg
 	size := c.agents
 	if size > 1024 {
 		size += 8 // as many as there are agents; the lowest are reserved
@@ -89,7 +89,7 @@ func newPaper(c paperCase) *paper {
 	if !c.fresh || size <= 1024 {
 		w.pool.OpenGroups = w.pool.Groups()
 	}
-	w.leases = make([]Lease, size)
+	w.leases = make([]protocol.Lease, size)
 	for n := range w.leases {
 		w.leases[n], _ = protocol.Seed{Key: protocol.Key{Pool: paperPool, NodeID: n}, Floor: paperDay.Add(-time.Hour)}.Apply(nil)
 	}
@@ -222,7 +222,7 @@ func (w *paper) check() error {
 		if a.state != paperHolds {
 			continue
 		}
-		n := a.term.lease.NodeID
+		n := a.term.Lease.NodeID
 		if holders[n]++; holders[n] > 1 {
 			return fmt.Errorf("number %d has two holders", n)
 		}

@@ -1,4 +1,4 @@
-package lease
+package tenure
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 
 // Widening in the model: a pool of 2 numbers of one bit that becomes one of 4 and
 // then of 8, while its processes make IDs. What decides is the code itself here
-// too: the writes' Apply, PoolItem, term, Agent.learn, and the steps of a widening
+// too: the writes' Apply, PoolItem, Term, Learn, and the steps of a widening
 // that leasepool.Widen runs. The model chooses when each step is taken: its wideners
 // can stop anywhere, and act on what they read long ago.
 
@@ -35,7 +35,7 @@ type stamped struct {
 // narrowPool makes the pool of a narrow world.
 func (w *world) narrowPool() {
 	w.pool, _ = protocol.CreatePool{Pool: modelPool, Size: 1 << modelBits, OpenGroups: 1, NodeBits: 1, Numbers: 2}.Apply(nil)
-	w.table = make([]*Lease, 1<<modelBits)
+	w.table = make([]*protocol.Lease, 1<<modelBits)
 	w.wideners = []*widener{{w: w}, {w: w}}
 	w.apply(protocol.Seed{Key: protocol.Key{Pool: modelPool, NodeID: 0}, Floor: time.Unix(0, w.now)})
 }
@@ -74,17 +74,16 @@ func (p *process) read() {
 }
 
 // unstick is what a process does that an open try keeps from reserving enough:
-// Agent.uncap, with the network in between.
+// uncap of an agent, with the network in between.
 func (p *process) unstick() {
-	until := p.timeline.Now().Add(p.agent.cfg.Reserve)
-	if p.agent.pool.Capped(until).Equal(until) {
+	if !p.cfg.Capped(p.pool, p.timeline.Now()) {
 		return
 	}
 	if p.w.r.IntN(3) > 0 {
 		p.read()
 		return
 	}
-	p.reads = &message{from: p, poolWrite: protocol.VoidWiden{Pool: modelPool, Try: p.agent.pool.Widening.Try}}
+	p.reads = &message{from: p, poolWrite: protocol.VoidWiden{Pool: modelPool, Try: p.pool.Widening.Try}}
 	p.w.send(p.reads)
 }
 

@@ -1,13 +1,19 @@
-package lease
+package tenure
 
 import (
+	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
+
+// modelConfig configures a process of the model.
+type modelConfig struct {
+	Timings
+	stop bool // at the deadline
+}
 
 // weather is what a seed says of its world: which faults there are, and how many.
 type weather struct {
@@ -15,7 +21,7 @@ type weather struct {
 	epsilon time.Duration // what the guards of all processes tolerate
 	restless,
 	loss, repeat, nesting, crash, operator float64 // probabilities
-	configs []Config
+	configs []modelConfig
 	layout  snowflake.Layout
 	options []snowflake.Option
 	marks   bool // numbers may be marked with a layout that not all processes know
@@ -33,23 +39,21 @@ func newWeather(r *rand.Rand) weather {
 		restless: []float64{0, 0.001, 0.05, 1}[r.IntN(4)],
 		loss:     some(0.5), repeat: some(0.3), nesting: some(0.1), crash: some(0.05), operator: some(0.5),
 	}
-	leases := []Config{
+	leases := []modelConfig{
 		{},
-		{TTL: 10 * time.Second, RenewEvery: 3 * time.Second, Guard: 2 * time.Second},
-		{TTL: 5 * time.Second},
-		{TTL: 30 * time.Second},
-		{TTL: 5 * time.Minute},
-		{TTL: 15 * time.Second, Reserve: time.Minute},
-		{TTL: 15 * time.Second, OnExpiry: Stop},
-		{TTL: time.Second, Guard: 200 * time.Millisecond, ClaimGuard: 100 * time.Millisecond},
+		{Timings: Timings{TTL: 10 * time.Second, RenewEvery: 3 * time.Second, Guard: 2 * time.Second}},
+		{Timings: Timings{TTL: 5 * time.Second}},
+		{Timings: Timings{TTL: 30 * time.Second}},
+		{Timings: Timings{TTL: 5 * time.Minute}},
+		{Timings: Timings{TTL: 15 * time.Second, Reserve: time.Minute}},
+		{Timings: Timings{TTL: 15 * time.Second}, stop: true},
+		{Timings: Timings{TTL: time.Second, Guard: 200 * time.Millisecond, ClaimGuard: 100 * time.Millisecond}},
 	}
 	r.Shuffle(len(leases), func(i, j int) { leases[i], leases[j] = leases[j], leases[i] })
 	guard, claimGuard, after, longest := time.Hour, time.Hour, time.Hour, time.Duration(0)
 	for _, c := range leases[:1+r.IntN(2)] {
-		c.Store, c.Pool, c.Logger = struct{ Store }{}, modelPool, slog.New(slog.DiscardHandler)
-		c, err := c.withDefaults()
-		if err != nil {
-			panic(err)
+		if errs := c.Complete(); errs != nil {
+			panic(errors.Join(errs...))
 		}
 		w.configs = append(w.configs, c)
 		guard, claimGuard, after = min(guard, c.Guard), min(claimGuard, c.ClaimGuard), min(after, c.Guard+c.Reserve-c.TTL)
@@ -82,8 +86,8 @@ func newWeather(r *rand.Rand) weather {
 
 // counts show that a run was not an idle one.
 type counts struct {
-	steps, claims, renewals, resumed, lost, relayouted, landed, released, abandoned, crashes, nested, ids, freed, widened, capped, full int
-	hours                                                                                                                               time.Duration
+	steps, claims, renewals, resumed, lost, stale, landed, released, abandoned, crashes, nested, ids, freed, widened, capped, full int
+	hours                                                                                                                          time.Duration
 }
 
 func (c *counts) add(o counts) {
@@ -92,7 +96,7 @@ func (c *counts) add(o counts) {
 	c.renewals += o.renewals
 	c.resumed += o.resumed
 	c.lost += o.lost
-	c.relayouted += o.relayouted
+	c.stale += o.stale
 	c.landed += o.landed
 	c.released += o.released
 	c.abandoned += o.abandoned
@@ -108,5 +112,5 @@ func (c *counts) add(o counts) {
 
 func (c counts) String() string {
 	return fmt.Sprintf("%d steps in %.0f process hours: %d claims, %d renewals, %d resumed, %d lost, %d marked, %d landed unheard, %d released, %d abandoned, %d freed, %d crashes, %d pauses inside a step, %d IDs; %d times wider, %d capped renewals, %d with nothing new to ask for",
-		c.steps, c.hours.Hours(), c.claims, c.renewals, c.resumed, c.lost, c.relayouted, c.landed, c.released, c.abandoned, c.freed, c.crashes, c.nested, c.ids, c.widened, c.capped, c.full)
+		c.steps, c.hours.Hours(), c.claims, c.renewals, c.resumed, c.lost, c.stale, c.landed, c.released, c.abandoned, c.freed, c.crashes, c.nested, c.ids, c.widened, c.capped, c.full)
 }

@@ -1,4 +1,4 @@
-package lease
+package tenure
 
 import (
 	"flag"
@@ -150,7 +150,7 @@ func TestFleetOnPaper(t *testing.T) {
 
 // Both sizes, all events, and the ways to retry that there were to choose from:
 //
-//	go test ./pkg/lease -run TestFleetsOnPaper -timeout 60m -args -paper ../../docs
+//	go test ./internal/tenure -run TestFleetsOnPaper -timeout 60m -args -paper ../../docs
 func TestFleetsOnPaper(t *testing.T) {
 	if *paperOut == "" {
 		t.Skip("writes a page of docs, in minutes: needs -args -paper DIRECTORY")

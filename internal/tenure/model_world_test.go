@@ -1,4 +1,4 @@
-package lease
+package tenure
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 
 // The second simulation: the protocol in one goroutine, repeatable bit for bit.
 //
-// What decides is the code itself: the writes' Apply, term, Config.claimed,
-// Agent.claimOf, snowflake.Timeline and its generators. What the model has of its
+// What decides is the code itself: the writes' Apply, Term, Timings,
+// snowflake.Timeline and its generators. What the model has of its
 // own is the order of things: which request is delivered when, twice or never,
 // which answer is heard, who runs next, and what a clock says.
 //
@@ -32,12 +32,12 @@ type world struct {
 	depth int // of steps inside a reading of a clock
 	count counts
 
-	table    []*Lease
+	table    []*protocol.Lease
 	slots    []*process
 	sessions map[string]*process // whose they are; sessions of the dead stay
 	requests []*message          // on their way to the table
 	answers  []*message          // on their way back
-	looks    []Lease             // what the reaper and the operator saw, and may act on late
+	looks    []protocol.Lease    // what the reaper and the operator saw, and may act on late
 	born     int
 	pool     protocol.PoolItem
 	wideners []*widener
@@ -48,8 +48,8 @@ type world struct {
 type message struct {
 	from      *process // nil: the reaper or an operator
 	write     protocol.Write
-	term      *term   // of a renewal
-	attempt   attempt // of a renewal
+	term      *Term   // of a renewal
+	attempt   Attempt // of a renewal
 	m0, first time.Duration
 	result    protocol.Result
 
@@ -69,7 +69,7 @@ func newWorld(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 0x6c65617365))
 	w := &world{r: r, now: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixNano(), sessions: map[string]*process{}}
 	w.weather = newWeather(r)
-	w.table = make([]*Lease, 1+r.IntN(4))
+	w.table = make([]*protocol.Lease, 1+r.IntN(4))
 	w.note(history.Event{Kind: history.World, Bounded: w.bounded, Text: fmt.Sprintf("model seed %d", seed)})
 	if w.narrow {
 		w.narrowPool()
@@ -166,13 +166,13 @@ func (w *world) race() {
 		return
 	}
 	if p.state == running && !p.begun {
-		w.until(p, p.term.lease.NotBefore)
+		w.until(p, p.term.Lease.NotBefore)
 		p.believe()
 		return
 	}
-	at := l.ReservedUntil.Add(-p.agent.cfg.ClaimGuard)
+	at := l.ReservedUntil.Add(-p.cfg.ClaimGuard)
 	if l.Holder != "" {
-		at = protocol.Latest(at, l.ExpiresAt.Add(p.agent.cfg.ClaimGuard))
+		at = protocol.Latest(at, l.ExpiresAt.Add(p.cfg.ClaimGuard))
 	}
 	if p.state != idle || !w.until(p, at.Add(time.Millisecond)) {
 		return
@@ -313,7 +313,7 @@ func (w *world) operate() {
 		}
 		return
 	}
-	due := func(l *Lease) bool { return w.early || w.now > l.ExpiresAt.Add(50*time.Second).UnixNano() }
+	due := func(l *protocol.Lease) bool { return w.early || w.now > l.ExpiresAt.Add(50*time.Second).UnixNano() }
 	if l := w.table[n]; l.Holder != "" && due(l) {
 		w.looks = append(w.looks, l.Clone())
 		if len(w.looks) > 8 {

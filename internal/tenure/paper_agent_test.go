@@ -1,4 +1,4 @@
-package lease
+package tenure
 
 import (
 	"fmt"
@@ -25,10 +25,10 @@ type paperAgent struct {
 	begun  int64 // when it started, ms
 	took   int64 // until it had a number
 	away   bool  // counted as one that wants a number or its confirmation
-	search *search
-	term   *term
+	search *Search
+	term   *Term
 	known  protocol.PoolItem
-	found  outlook
+	found  Outlook
 }
 
 type paperState uint8
@@ -75,12 +75,12 @@ func (a *paperAgent) act(w *paper, i int32) {
 		}
 		a.known = w.pool
 		if a.search == nil { // the start: a blind guess
-			a.search = &search{dice: w.dice}
-			a.number, _ = guess(a.session(), a.known)
+			a.search = &Search{Dice: w.dice}
+			a.number, _ = Guess(a.session(), a.known)
 			a.then(w, i, paperClaims)
 			return
 		}
-		a.search.waiting = true
+		a.search.Waiting = true
 		a.begin()
 		a.then(w, i, paperLooks)
 	case paperClaims:
@@ -98,7 +98,7 @@ func (a *paperAgent) act(w *paper, i int32) {
 			return
 		}
 		a.known = w.pool
-		a.search.opened(before + 1)
+		a.search.Opened(before + 1)
 		a.choose(w, i)
 	case paperOpens:
 		if !w.write(w.table.of(paperPool)) {
@@ -106,24 +106,24 @@ func (a *paperAgent) act(w *paper, i int32) {
 			return
 		}
 		_, before := a.known.GroupsOpen()
-		open := protocol.OpenGroups{Pool: paperPool, From: a.known.OpenGroups, To: min(before+1+a.search.step(), w.pool.Groups())}
+		open := protocol.OpenGroups{Pool: paperPool, From: a.known.OpenGroups, To: min(before+1+a.search.Step(), w.pool.Groups())}
 		if p, ok := open.Apply(&w.pool); ok {
 			w.pool = p
 		} else {
 			w.spent.refused++
 		}
 		a.known = w.pool
-		a.search.opened(before + 1)
+		a.search.Opened(before + 1)
 		a.choose(w, i)
 	case paperHolds:
 		a.renew(w, i)
 	case paperReleases:
-		n := a.term.lease.NodeID
+		n := a.term.Lease.NodeID
 		if !w.write(w.groups[n/protocol.GroupSize]) {
 			a.again(w, i)
 			return
 		}
-		if l, ok := a.term.release(w.wall()).Apply(&w.leases[n]); ok {
+		if l, ok := a.term.Release(w.wall()).Apply(&w.leases[n]); ok {
 			w.leases[n] = l
 		}
 		a.state = paperGone
@@ -155,7 +155,7 @@ func (a *paperAgent) claim(w *paper, i int32) {
 		return
 	}
 	w.leases[a.number] = l
-	a.term = newTerm(w.config, l, w.monotonic())
+	a.term = NewTerm(w.config, l, w.monotonic())
 	a.search, a.state, a.tries, a.took = nil, paperHolds, 0, w.now-a.begun
 	w.unmet--
 	w.after(i, w.policy.jitter(w.dice, w.config.RenewEvery))
@@ -163,8 +163,8 @@ func (a *paperAgent) claim(w *paper, i int32) {
 
 // begin begins a look.
 func (a *paperAgent) begin() {
-	a.search.begin()
-	a.found = outlook{free: -1}
+	a.search.Begin()
+	a.found = Outlook{Free: -1}
 }
 
 // look reads the next group, if there is to be one; see Agent.look.
@@ -172,7 +172,7 @@ func (a *paperAgent) look(w *paper, i int32) {
 	n := a.number // a group whose read had no answer is read again
 	if a.tries == 0 {
 		var ok bool
-		if n, ok = a.search.group(a.known, w.wall()); !ok {
+		if n, ok = a.search.Group(a.known, w.wall()); !ok {
 			a.nap(w, i)
 			return
 		}
@@ -183,14 +183,14 @@ func (a *paperAgent) look(w *paper, i int32) {
 		a.again(w, i)
 		return
 	}
-	one := outlook{}
+	one := Outlook{}
 	c := a.claimOf(w)
-	free := one.add(protocol.Group{Leases: w.leases[low:min(low+protocol.GroupSize, w.pool.Size)]}, a.known, c)
-	a.found.merge(one)
+	free := one.Add(protocol.Group{Leases: w.leases[low:min(low+protocol.GroupSize, w.pool.Size)]}, a.known, c)
+	a.found.Merge(one)
 	if len(free) == 0 {
-		a.search.foundFull(n, one.next)
+		a.search.FoundFull(n, one.Next)
 	} else {
-		a.found.free = free[w.dice.IntN(len(free))]
+		a.found.Free = free[w.dice.IntN(len(free))]
 	}
 	if _, last := a.known.GroupsOpen(); n == last && len(free) < protocol.GroupSize/4 && last+1 < a.known.Groups() {
 		a.then(w, i, paperReadsAgain)
@@ -214,8 +214,8 @@ func (w *paper) page(n int) float64 {
 
 // choose claims what was found, or looks on.
 func (a *paperAgent) choose(w *paper, i int32) {
-	if a.found.free >= 0 {
-		a.number = a.found.free
+	if a.found.Free >= 0 {
+		a.number = a.found.Free
 		a.then(w, i, paperClaims)
 		return
 	}
@@ -225,7 +225,7 @@ func (a *paperAgent) choose(w *paper, i int32) {
 // nap waits for a number; see Agent.acquire.
 func (a *paperAgent) nap(w *paper, i int32) {
 	nap := time.Second/2 + time.Duration(w.dice.Int64N(int64(time.Second)))
-	if next := a.found.next; !next.IsZero() {
+	if next := a.found.Next; !next.IsZero() {
 		nap = min(nap, max(next.Sub(w.wall()), 0)+w.policy.backoff(w.dice, 0))
 	}
 	a.state, a.tries = paperReads, 0
@@ -233,13 +233,13 @@ func (a *paperAgent) nap(w *paper, i int32) {
 }
 
 func (a *paperAgent) renew(w *paper, i int32) {
-	n := a.term.lease.NodeID
-	at, _ := a.term.attempt(w.monotonic(), w.wall(), a.known) // no try is open here
+	n := a.term.Lease.NodeID
+	at, _ := a.term.Attempt(w.monotonic(), w.wall(), a.known) // no try is open here
 	if !w.write(w.groups[n/protocol.GroupSize]) {
 		a.again(w, i)
 		return
 	}
-	l, ok := at.write.Apply(&w.leases[n])
+	l, ok := at.Write.Apply(&w.leases[n])
 	if !ok { // someone else's: this is the end of it, and the service starts another task
 		w.spent.refused++
 		w.spent.lost++
@@ -250,7 +250,7 @@ func (a *paperAgent) renew(w *paper, i int32) {
 		return
 	}
 	w.leases[n] = l
-	a.term.confirmed(l, at.m0)
+	a.term.Confirmed(l, at.M0)
 	if a.away {
 		a.away = false
 		w.unmet--

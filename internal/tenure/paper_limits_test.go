@@ -1,4 +1,4 @@
-package lease
+package tenure
 
 import "hash/fnv"
 

@@ -1,4 +1,4 @@
-package lease
+package tenure
 
 import (
 	"crypto/sha256"
@@ -17,7 +17,7 @@ var (
 
 // TestModel runs the model of the protocol; see world.
 //
-//	go test ./pkg/lease -run TestModel$ -seeds 500 -steps 20000
+//	go test ./internal/tenure -run TestModel$ -seeds 500 -steps 20000
 func TestModel(t *testing.T) {
 	if testing.Short() { // under the race detector, which it gives nothing to do
 		*modelSeeds = min(*modelSeeds, 4)
@@ -35,7 +35,7 @@ func TestModel(t *testing.T) {
 				for i := lane; i < *modelSeeds && !t.Failed(); i += 4 {
 					w := newWorld(*modelSeed + uint64(i))
 					if err := w.run(*modelSteps); err != nil {
-						t.Errorf("repeat with: go test ./pkg/lease -run TestModel$ -seed %d -seeds 1 -steps %d\n%v\n%s", *modelSeed+uint64(i), *modelSteps, err, w.rec.Failure())
+						t.Errorf("repeat with: go test ./internal/tenure -run TestModel$ -seed %d -seeds 1 -steps %d\n%v\n%s", *modelSeed+uint64(i), *modelSteps, err, w.rec.Failure())
 					}
 					mu.Lock()
 					total.add(w.count)
@@ -45,7 +45,7 @@ func TestModel(t *testing.T) {
 		}
 	})
 	t.Logf("seeds %d to %d, %v: %v", *modelSeed, *modelSeed+uint64(*modelSeeds)-1, time.Since(began).Round(time.Millisecond), total)
-	if c := total; *modelSeeds >= 60 && !t.Failed() && min(c.claims, c.renewals, c.resumed, c.lost, c.relayouted*10, c.landed, c.released, c.abandoned, c.crashes, c.nested, c.ids, c.freed, c.widened*10, c.capped) < 100 {
+	if c := total; *modelSeeds >= 60 && !t.Failed() && min(c.claims, c.renewals, c.resumed, c.lost, c.stale*10, c.landed, c.released, c.abandoned, c.crashes, c.nested, c.ids, c.freed, c.widened*10, c.capped) < 100 {
 		t.Errorf("a world in which too little happened: %v", total)
 	}
 }

@@ -1,24 +1,26 @@
-package lease
+package tenure
 
 import (
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // twin is one of the two processes that a copy makes of one, and its requests.
 type twin struct {
-	*term
-	sent    []attempt
+	*Term
+	sent    []Attempt
 	answers []twinAnswer
 	over    bool
 }
 
 type twinAnswer struct {
-	of  attempt
+	of  Attempt
 	ok  bool
-	cur Lease
+	cur protocol.Lease
 }
 
 // twinWorld lets one term, or a term and its copy, renew with any loss, delay, order
@@ -28,8 +30,8 @@ func twinWorld(t *testing.T, seed uint64, copied bool) (lost bool) {
 	r := rand.New(rand.NewPCG(seed, 0x7477696e))
 	w0, now := time.UnixMilli(1_000_000), time.Duration(0)
 	first := newTestTerm(t)
-	item := first.lease.Clone()
-	twins := []*twin{{term: first}}
+	item := first.Lease.Clone()
+	twins := []*twin{{Term: first}}
 	loss, due := r.IntN(8), r.IntN(60)
 	var asked time.Time // when the copy was made
 	for step := range 400 {
@@ -37,7 +39,7 @@ func twinWorld(t *testing.T, seed uint64, copied bool) (lost bool) {
 			other := *first
 			other.stored = slices.Clone(first.stored)
 			asked = first.askedUntil
-			twins = append(twins, &twin{term: &other})
+			twins = append(twins, &twin{Term: &other})
 		}
 		i := r.IntN(len(twins))
 		p := twins[i]
@@ -48,11 +50,11 @@ func twinWorld(t *testing.T, seed uint64, copied bool) (lost bool) {
 			// be the same.
 			now += 2 * time.Millisecond * time.Duration(1+r.IntN(1000))
 			at := now + time.Duration(i)*time.Millisecond
-			p.sent = append(p.sent, mustAttempt(t, p.term, 100*time.Second+at, w0.Add(at)))
+			p.sent = append(p.sent, mustAttempt(t, p.Term, 100*time.Second+at, w0.Add(at)))
 		case n < 7 && len(p.sent) > 0:
 			k := len(p.sent) - 1 - r.IntN(min(len(p.sent), 1+r.IntN(6)))
 			a := p.sent[k]
-			next, ok := a.write.Apply(&item)
+			next, ok := a.Write.Apply(&item)
 			if ok {
 				item = next
 			}
@@ -65,25 +67,25 @@ func twinWorld(t *testing.T, seed uint64, copied bool) (lost bool) {
 			p.answers = slices.Delete(p.answers, k, k+1)
 			switch {
 			case a.ok:
-				p.confirmed(a.cur, a.of.m0)
+				p.Confirmed(a.cur, a.of.M0)
 			default:
-				switch v := p.refused(a.of, &a.cur); {
-				case v == landed:
-					p.confirmed(a.cur, a.of.m0)
-				case v == cloned && copied:
+				switch v := p.Refused(a.of, &a.cur); {
+				case v == Landed:
+					p.Confirmed(a.cur, a.of.M0)
+				case v == Cloned && copied:
 					p.over, lost = true, true
 				default:
-					t.Fatalf("seed %d, step %d: %+v refused %+v, got verdict %d", seed, step, a.cur, a.of.write, v)
+					t.Fatalf("seed %d, step %d: %+v refused %+v, got verdict %d", seed, step, a.cur, a.of.Write, v)
 				}
 			}
 		}
-		if len(twins) == 2 && twins[0].lease.ReservedUntil.After(asked) && twins[1].lease.ReservedUntil.After(asked) {
+		if len(twins) == 2 && twins[0].Lease.ReservedUntil.After(asked) && twins[1].Lease.ReservedUntil.After(asked) {
 			t.Fatalf("seed %d, step %d: both go on, up to %v and %v; when the copy was made, up to %v was asked for",
-				seed, step, twins[0].lease.ReservedUntil, twins[1].lease.ReservedUntil, asked)
+				seed, step, twins[0].Lease.ReservedUntil, twins[1].Lease.ReservedUntil, asked)
 		}
 		for _, p := range twins {
-			if p.lease.ReservedUntil.After(item.ReservedUntil) && !copied {
-				t.Fatalf("seed %d, step %d: confirmed up to %v, and the table has %v", seed, step, p.lease.ReservedUntil, item.ReservedUntil)
+			if p.Lease.ReservedUntil.After(item.ReservedUntil) && !copied {
+				t.Fatalf("seed %d, step %d: confirmed up to %v, and the table has %v", seed, step, p.Lease.ReservedUntil, item.ReservedUntil)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package lease
+package tenure
 
 import (
 	"testing"
@@ -11,20 +11,20 @@ import (
 // have had no answer.
 
 // Two copies of a term, as a snapshot makes them.
-func copies(t *testing.T) (original, twin *term, item Lease) {
+func copies(t *testing.T) (original, twin *Term, item protocol.Lease) {
 	t.Helper()
 	original = newTestTerm(t)
 	other := *original
 	other.stored = append([]reservation(nil), original.stored...)
-	return original, &other, original.lease.Clone()
+	return original, &other, original.Lease.Clone()
 }
 
 // apply does a renewal that must be done, or must be refused.
-func apply(t *testing.T, a attempt, item *Lease, want bool) {
+func apply(t *testing.T, a Attempt, item *protocol.Lease, want bool) {
 	t.Helper()
-	l, ok := a.write.Apply(item)
+	l, ok := a.Write.Apply(item)
 	if ok != want {
-		t.Fatalf("%+v on %+v: got applied %v, want %v", a.write, *item, ok, want)
+		t.Fatalf("%+v on %+v: got applied %v, want %v", a.Write, *item, ok, want)
 	}
 	if ok {
 		*item = l
@@ -38,13 +38,13 @@ func TestFailedRenewalHidesNoCopy(t *testing.T) {
 	w0 := time.UnixMilli(1_000_000)
 	first := mustAttempt(t, original, 105*time.Second, w0.Add(5*time.Second))
 	apply(t, first, &item, true)
-	original.confirmed(item, first.m0)
+	original.Confirmed(item, first.M0)
 
 	mustAttempt(t, twin, 105*time.Second, w0.Add(5*time.Second+time.Millisecond)) // fails
 	second := mustAttempt(t, twin, 106*time.Second, w0.Add(6*time.Second))
 	apply(t, second, &item, false)
-	if got := twin.refused(second, &item); got != cloned {
-		t.Errorf("the copy: got verdict %v, want %v", got, cloned)
+	if got := twin.Refused(second, &item); got != Cloned {
+		t.Errorf("the copy: got verdict %v, want %v", got, Cloned)
 	}
 
 	next := mustAttempt(t, original, 110*time.Second, w0.Add(10*time.Second))
@@ -57,8 +57,8 @@ func TestRenewalFollowsItsOwn(t *testing.T) {
 	w0 := time.UnixMilli(1_000_000)
 	for landed := range 4 { // 0: none of the three
 		tm := newTestTerm(t)
-		item := tm.lease.Clone()
-		var last attempt
+		item := tm.Lease.Clone()
+		var last Attempt
 		for i := range 3 {
 			at := mustAttempt(t, tm, 101*time.Second, w0.Add(time.Duration(i+1)*time.Second))
 			if i+1 == landed {
@@ -67,8 +67,8 @@ func TestRenewalFollowsItsOwn(t *testing.T) {
 		}
 		last = mustAttempt(t, tm, 105*time.Second, w0.Add(5*time.Second))
 		apply(t, last, &item, true)
-		tm.confirmed(item, last.m0)
-		if got := mustAttempt(t, tm, 110*time.Second, w0.Add(10*time.Second)).write; !got.Confirmed.Equal(item.ReservedUntil) || len(got.Asked) > 0 {
+		tm.Confirmed(item, last.M0)
+		if got := mustAttempt(t, tm, 110*time.Second, w0.Add(10*time.Second)).Write; !got.Confirmed.Equal(item.ReservedUntil) || len(got.Asked) > 0 {
 			t.Errorf("after the confirmation: got %v and %v, want %v alone", got.Confirmed, got.Asked, item.ReservedUntil)
 		}
 	}
@@ -78,16 +78,16 @@ func TestRenewalFollowsItsOwn(t *testing.T) {
 func TestLateAnswerBringsNothingBack(t *testing.T) {
 	tm := newTestTerm(t)
 	w0 := time.UnixMilli(1_000_000)
-	item := tm.lease.Clone()
+	item := tm.Lease.Clone()
 	first := mustAttempt(t, tm, 101*time.Second, w0.Add(time.Second))
 	apply(t, first, &item, true)
 	early := item
 	second := mustAttempt(t, tm, 102*time.Second, w0.Add(2*time.Second))
 	apply(t, second, &item, true)
-	tm.confirmed(item, second.m0)
-	tm.confirmed(early, first.m0)
+	tm.Confirmed(item, second.M0)
+	tm.Confirmed(early, first.M0)
 	third := mustAttempt(t, tm, 103*time.Second, w0.Add(3*time.Second))
-	if got := third.write; !got.Confirmed.Equal(item.ReservedUntil) || len(got.Asked) > 0 {
+	if got := third.Write; !got.Confirmed.Equal(item.ReservedUntil) || len(got.Asked) > 0 {
 		t.Errorf("got %v and %v, want %v alone", got.Confirmed, got.Asked, item.ReservedUntil)
 	}
 }
@@ -99,13 +99,13 @@ func TestLateAnswerBringsNothingBack(t *testing.T) {
 func TestOutageKeepsTheConditionSmall(t *testing.T) {
 	tm := newTestTerm(t)
 	base := time.UnixMilli(1_000_000)
-	item := tm.lease.Clone()
-	var last attempt
+	item := tm.Lease.Clone()
+	var last Attempt
 	for i := range 10 * mostAsked {
 		after := time.Duration(i) * time.Minute
 		last = mustAttempt(t, tm, 100*time.Second+after, base.Add(after))
-		if n := len(last.write.Asked); n > mostAsked || last.again != (n == mostAsked) {
-			t.Fatalf("attempt %d: got %d values and again %v, want at most %d, and again when they are as many", i, n, last.again, mostAsked)
+		if n := len(last.Write.Asked); n > mostAsked || last.Again != (n == mostAsked) {
+			t.Fatalf("attempt %d: got %d values and again %v, want at most %d, and again when they are as many", i, n, last.Again, mostAsked)
 		}
 		if i == mostAsked+3 {
 			apply(t, last, &item, true) // and the answer is lost
@@ -114,18 +114,18 @@ func TestOutageKeepsTheConditionSmall(t *testing.T) {
 	end := 10*mostAsked - 1
 	after := time.Duration(end) * time.Minute
 	apply(t, last, &item, true)
-	tm.confirmed(item, last.m0)
+	tm.Confirmed(item, last.M0)
 	reserved := item.ReservedUntil.Sub(base) + 100*time.Second // on the monotonic clock
-	if most := reserved - tm.guard; tm.deadline > most {
-		t.Errorf("trusted until %v, want at most %v: no more than that is reserved", tm.deadline, most)
+	if most := reserved - tm.guard; tm.Deadline > most {
+		t.Errorf("trusted until %v, want at most %v: no more than that is reserved", tm.Deadline, most)
 	}
 	again := mustAttempt(t, tm, 101*time.Second+after, base.Add(after+time.Second))
 	apply(t, again, &item, true)
-	if want := base.Add(after + time.Second).Add(tm.reserve); !item.ReservedUntil.Equal(want) || again.again || len(again.write.Asked) > 0 {
+	if want := base.Add(after + time.Second).Add(tm.reserve); !item.ReservedUntil.Equal(want) || again.Again || len(again.Write.Asked) > 0 {
 		t.Errorf("reserved until %v by %+v, want %v", item.ReservedUntil, again, want)
 	}
-	if tm.confirmed(item, again.m0); tm.deadline != 101*time.Second+after+tm.ttl-tm.guard {
-		t.Errorf("trusted until %v, want a whole lease again", tm.deadline)
+	if tm.Confirmed(item, again.M0); tm.Deadline != 101*time.Second+after+tm.ttl-tm.guard {
+		t.Errorf("trusted until %v, want a whole lease again", tm.Deadline)
 	}
 }
 
@@ -135,8 +135,8 @@ func TestCapAddsNothingToTheCondition(t *testing.T) {
 	w0 := time.UnixMilli(1_000_000)
 	open := protocol.PoolItem{Pool: "p", Widening: protocol.Widening{Try: 1, From: w0.Add(20 * time.Second), Bits: 11, State: protocol.WidenOpen}}
 	for range 5 {
-		at, ok := tm.attempt(107*time.Second, w0.Add(7*time.Second), open)
-		if !ok || len(at.write.Asked) > 1 || at.again {
+		at, ok := tm.Attempt(107*time.Second, w0.Add(7*time.Second), open)
+		if !ok || len(at.Write.Asked) > 1 || at.Again {
 			t.Fatalf("got %+v, %v, want at most one value", at, ok)
 		}
 	}

@@ -1,13 +1,25 @@
-package lease
+package tenure
 
 import (
+	"hash/fnv"
 	"math/rand/v2"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// search chooses the groups that a claimant reads, and remembers its findings from
+// Guess returns the node ID that a session tries first; false if the pool has none.
+func Guess(session string, p protocol.PoolItem) (node int, ok bool) {
+	low, high := p.Open()
+	if high <= low {
+		return 0, false
+	}
+	h := fnv.New64a()
+	h.Write([]byte(session))
+	return low + int(h.Sum64()%uint64(high-low)), true
+}
+
+// Search chooses the groups that a claimant reads, and remembers its findings from
 // one search to the next.
 //
 // A page of a large pool is a group of 256, so reading all of it for one node ID
@@ -21,13 +33,13 @@ import (
 // pools of up to 4,096 node IDs. In larger, nearly full pools it may miss a free node
 // ID: with 1 % free in any 256 groups a search of 16 pages fails once in 10^17. A
 // waiting claimant reads laterPages per second.
-type search struct {
+type Search struct {
 	full    map[int]time.Time // when the next lease of a full group expires
 	seen    map[int]bool      // in this search
-	waiting bool              // an earlier search found nothing
+	Waiting bool              // an earlier search found nothing
 	fresh   int               // groups from here on were opened since; 0 = none were
 	grown   int               // how often groups were opened
-	dice    *rand.Rand        // of a simulation; nil = the process's
+	Dice    *rand.Rand        // of a simulation; nil = the process's
 }
 
 const (
@@ -35,11 +47,11 @@ const (
 	laterPages = 4
 )
 
-// begin begins a search.
-func (s *search) begin() { s.seen = map[int]bool{} }
+// Begin begins a search.
+func (s *Search) Begin() { s.seen = map[int]bool{} }
 
-// group returns the next group to look at, if there is to be another page.
-func (s *search) group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
+// Group returns the next group to look at, if there is to be another page.
+func (s *Search) Group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
 	first, last := p.GroupsOpen()
 	var fresh, due, full []int
 	for n := first; n <= last; n++ {
@@ -53,7 +65,7 @@ func (s *search) group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
 			due = append(due, n)
 		}
 	}
-	if pages := len(s.seen); pages >= firstPages || s.waiting && pages >= laterPages {
+	if pages := len(s.seen); pages >= firstPages || s.Waiting && pages >= laterPages {
 		fresh, due, full = fresh[:min(len(fresh), max(2*firstPages-pages, 0))], nil, nil
 	}
 	for _, some := range [][]int{fresh, due, full} {
@@ -70,27 +82,27 @@ func (s *search) group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
 }
 
 // random returns a number below n.
-func (s *search) random(n int) int {
-	if s.dice != nil {
-		return s.dice.IntN(n)
+func (s *Search) random(n int) int {
+	if s.Dice != nil {
+		return s.Dice.IntN(n)
 	}
 	return rand.IntN(n)
 }
 
-// foundFull remembers the earliest time at which a group can have a free node ID
+// FoundFull remembers the earliest time at which a group can have a free node ID
 // without a release; zero means never.
-func (s *search) foundFull(n int, next time.Time) {
+func (s *Search) FoundFull(n int, next time.Time) {
 	if s.full == nil {
 		s.full = map[int]time.Time{}
 	}
 	s.full[n] = next
 }
 
-// step returns how many groups to open.
-func (s *search) step() int { return 1 << min(s.grown, 7) }
+// Step returns how many groups to open.
+func (s *Search) Step() int { return 1 << min(s.grown, 7) }
 
-// opened remembers that groups from first on are new.
-func (s *search) opened(first int) {
+// Opened remembers that groups from first on are new.
+func (s *Search) Opened(first int) {
 	s.fresh = first
 	s.grown++
 }

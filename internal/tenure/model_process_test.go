@@ -1,4 +1,4 @@
-package lease
+package tenure
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// process is one process of the model: what claim.go, renew.go and close.go do,
+// process is one process of the model: what an agent does to claim, renew and release,
 // in steps, with the network and time in between.
 //
 //	idle ──claim──▶ claiming ──answer──▶ running ──release──▶ closing ──▶ gone
@@ -20,7 +20,8 @@ type process struct {
 	name  int
 	slot  int
 	state processState
-	agent Agent // for claimOf; it never runs
+	cfg   modelConfig
+	pool  protocol.PoolItem // as last read
 	clock *modelClock
 	ids   *snowflake.Generator
 	block *snowflake.Block
@@ -30,7 +31,7 @@ type process struct {
 	session  string
 	node     int
 	first    time.Duration
-	term     *term
+	term     *Term
 	release  protocol.Write
 	last     time.Time // stamped, when it closed
 	waitsFor *message  // the latest request: what came before has timed out
@@ -56,9 +57,9 @@ const (
 func newProcess(w *world, slot, name int) *process {
 	p := &process{w: w, slot: slot, name: name}
 	p.clock = newModelClock(p)
-	cfg := w.configs[w.r.IntN(len(w.configs))]
+	p.cfg = w.configs[w.r.IntN(len(w.configs))]
 	p.timeline = snowflake.NewTimeline(p.clock)
-	p.agent = Agent{cfg: cfg, clock: p.clock, timeline: p.timeline, pool: w.pool}
+	p.pool = w.pool
 	ids, err := snowflake.New(p.timeline, w.options...)
 	if err != nil {
 		panic(err)
@@ -88,11 +89,11 @@ func (p *process) act() {
 		}
 	case running:
 		switch n := r.IntN(20); {
-		case p.agent.cfg.OnExpiry == Stop && !p.term.held(p.clock.Monotonic()):
+		case p.cfg.stop && !p.term.Held(p.clock.Monotonic()):
 			p.close()
 		case n == 0:
 			p.close()
-		case n < 15 || !p.term.held(p.clock.read()):
+		case n < 15 || !p.term.Held(p.clock.read()):
 			p.renew()
 		default:
 			p.believe()
@@ -120,7 +121,7 @@ func (p *process) try(node int) {
 
 func (p *process) claim() {
 	m0 := p.clock.Monotonic()
-	p.waitsFor = &message{from: p, write: p.agent.claimOf(p.node, p.session), m0: m0, first: p.first}
+	p.waitsFor = &message{from: p, write: p.cfg.Claim(protocol.Key{Pool: modelPool, NodeID: p.node}, p.session, p.clock.Wall(), p.pool), m0: m0, first: p.first}
 	p.w.send(p.waitsFor)
 }
 
@@ -139,17 +140,17 @@ func (p *process) renew() {
 	if p.w.narrow {
 		p.unstick()
 	}
-	at, ok := p.term.attempt(m0, now(), p.agent.pool)
+	at, ok := p.term.Attempt(m0, now(), p.pool)
 	if !ok {
 		return
 	}
-	if !p.agent.pool.Cap().IsZero() {
+	if !p.pool.Cap().IsZero() {
 		p.w.count.capped++
 	}
-	if at.again {
+	if at.Again {
 		p.w.count.full++
 	}
-	p.w.send(&message{from: p, write: at.write, term: p.term, attempt: at})
+	p.w.send(&message{from: p, write: at.Write, term: p.term, attempt: at})
 }
 
 // close fences and then releases the node ID.
@@ -157,7 +158,7 @@ func (p *process) close() {
 	p.last = p.timeline.Close()
 	p.disbelieve()
 	p.state = closing
-	p.release = p.term.release(p.last)
+	p.release = p.term.Release(p.last)
 	p.w.count.released++
 	p.w.send(&message{from: p, write: p.release})
 }
@@ -175,7 +176,11 @@ func (p *process) hear(m *message) {
 	p.busy = true
 	defer func() { p.busy = false }()
 	if m == p.reads && p.state != claiming {
-		p.agent.learn(m.pool)
+		known := p.pool
+		p.pool = m.pool
+		if _, err := Learn(p.timeline, known, m.pool); err != nil {
+			panic(violation{err})
+		}
 	}
 	switch m.write.(type) {
 	case protocol.Claim:
@@ -183,7 +188,7 @@ func (p *process) hear(m *message) {
 			p.claimed(m)
 		}
 	case protocol.Release, protocol.FreeCopy:
-		if w, ok := p.term.releaseAgain(p.last, m.result.Lease); p.state == closing && !m.result.Applied && ok {
+		if w, ok := p.term.ReleaseAgain(p.last, m.result.Lease); p.state == closing && !m.result.Applied && ok {
 			p.release = w // a renewal had landed whose answer was lost
 		}
 	case protocol.Renew:
@@ -194,13 +199,13 @@ func (p *process) hear(m *message) {
 }
 
 func (p *process) claimed(m *message) {
-	t := p.agent.cfg.claimed(m.write.(protocol.Claim), m.result, m.m0, m.first)
+	t := p.cfg.Claimed(m.write.(protocol.Claim), m.result, m.m0, m.first)
 	switch {
 	case t == nil:
 		p.state = idle
 		p.news()
 		return
-	case !t.held(p.clock.Monotonic()):
+	case !t.Held(p.clock.Monotonic()):
 		p.abandon()
 		return
 	}
@@ -211,7 +216,7 @@ func (p *process) claimed(m *message) {
 	p.term, p.state, p.begun = t, running, false
 	p.may()
 	err := p.timeline.Bind(snowflake.Span{
-		NodeID: p.node, Nodes: len(p.w.table), Eras: p.agent.pool.Eras, NotBefore: t.lease.NotBefore, Until: t.lease.ReservedUntil, Deadline: t.idDeadline,
+		NodeID: p.node, Nodes: len(p.w.table), Eras: p.pool.Eras, NotBefore: t.Lease.NotBefore, Until: t.Lease.ReservedUntil, Deadline: t.IDDeadline,
 	})
 	if err != nil {
 		panic(err)
@@ -221,32 +226,32 @@ func (p *process) claimed(m *message) {
 
 func (p *process) renewed(m *message) {
 	if !m.result.Applied {
-		switch p.term.refused(m.attempt, m.result.Lease) {
-		case landed:
+		switch p.term.Refused(m.attempt, m.result.Lease) {
+		case Landed:
 			p.w.count.landed++
-		case relayouted:
-			p.w.count.relayouted++
+		case Stale:
+			p.w.count.stale++
 			p.news()
 			return
-		case cloned: // there are no copies here
-			panic(violation{fmt.Errorf("process %d takes renewal %d of node %d, which %+v refused, for one beside a copy's", p.name, m.attempt.write.Renewal, p.node, *m.result.Lease)})
-		case taken:
+		case Cloned: // there are no copies here
+			panic(violation{fmt.Errorf("process %d takes renewal %d of node %d, which %+v refused, for one beside a copy's", p.name, m.attempt.Write.Renewal, p.node, *m.result.Lease)})
+		case Taken:
 			p.w.count.lost++
 			p.timeline.Seal()
 			p.disbelieve()
-			p.w.note(history.Event{Kind: history.Lost, Who: p.name, Node: p.node, Version: p.term.lease.Version})
+			p.w.note(history.Event{Kind: history.Lost, Who: p.name, Node: p.node, Version: p.term.Lease.Version})
 			p.state = idle
 			return
 		}
 	}
 	p.w.count.renewals++
-	before := p.term.held(p.clock.read())
-	p.term.confirmed(*m.result.Lease, m.attempt.m0)
-	if !before && p.term.held(p.clock.read()) {
+	before := p.term.Held(p.clock.read())
+	p.term.Confirmed(*m.result.Lease, m.attempt.M0)
+	if !before && p.term.Held(p.clock.read()) {
 		p.w.count.resumed++
 	}
 	p.may()
-	p.timeline.Extend(p.term.lease.ReservedUntil, p.term.idDeadline)
+	p.timeline.Extend(p.term.Lease.ReservedUntil, p.term.IDDeadline)
 	p.believe()
 }
 
@@ -256,26 +261,26 @@ func (p *process) news() {
 		p.read()
 		return
 	}
-	p.agent.pool = p.w.pool
+	p.pool = p.w.pool
 }
 
 // may tells what the process was told that it may stamp.
 func (p *process) may() {
-	p.w.note(history.Event{Kind: history.May, Who: p.name, Node: p.node, Version: p.term.lease.Version, Until: unixMS(p.term.lease.ReservedUntil)})
+	p.w.note(history.Event{Kind: history.May, Who: p.name, Node: p.node, Version: p.term.Lease.Version, Until: unixMS(p.term.Lease.ReservedUntil)})
 }
 
 // believe is a use of the lease: Agent.Lease. Beliefs end by themselves, at their
 // deadlines: those go first.
 func (p *process) believe() {
 	for _, q := range p.w.slots {
-		if q.believes && !q.term.held(q.clock.read()) {
+		if q.believes && !q.term.Held(q.clock.read()) {
 			q.disbelieve()
 		}
 	}
-	p.begun = p.begun || !p.w.early || !p.clock.wall().Before(p.term.lease.NotBefore)
-	if p.begun && p.term.held(p.clock.read()) && !p.believes {
+	p.begun = p.begun || !p.w.early || !p.clock.wall().Before(p.term.Lease.NotBefore)
+	if p.begun && p.term.Held(p.clock.read()) && !p.believes {
 		p.believes = true
-		p.w.note(history.Event{Kind: history.Hold, Who: p.name, Node: p.node, Version: p.term.lease.Version})
+		p.w.note(history.Event{Kind: history.Hold, Who: p.name, Node: p.node, Version: p.term.Lease.Version})
 	}
 }
 

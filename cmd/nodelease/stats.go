@@ -17,9 +17,9 @@ import (
 func newStats(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stats",
-		Short: "Count the numbers of a pool by state: is it nearly exhausted?",
-		Long: "Count the numbers of a pool by state. Utilization is what is held, in percent of what can be leased (held, free, expired\n" +
-			"and cooling). It reads every number of the pool once.",
+		Short: "Count the node IDs of a pool by state: is it nearly exhausted?",
+		Long: "Count the node IDs of a pool by state. Utilization is what is held, in percent of what can be leased (held, free, expired\n" +
+			"and cooling). It reads every node ID of the pool once.",
 		Example: "  nodelease stats --table leases --pool orders\n  nodelease stats --table leases --pool orders --json | jq .utilization",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

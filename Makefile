@@ -30,7 +30,7 @@ bench-lease: ## leases beside dynamolock, Zeebe's algorithm and etcd: requests, 
 	scripts/dynamodb-local.sh run -- sh -c 'cd bench/lease && go run .'
 
 sim: ## the protocol's state machine under wild clocks: SEEDS=500 STEPS=20000 SEED=1
-	go test -count=1 -timeout 60m -run TestModel ./pkg/lease -args -seed $(or $(SEED),1) -seeds $(or $(SEEDS),500) -steps $(or $(STEPS),20000)
+	go test -count=1 -timeout 60m -run TestModel ./internal/tenure -args -seed $(or $(SEED),1) -seeds $(or $(SEEDS),500) -steps $(or $(STEPS),20000)
 
 fuzz: ## every fuzz target, each for FUZZTIME (10s)
 	FUZZTIME=$(or $(FUZZTIME),10s) scripts/fuzz.sh

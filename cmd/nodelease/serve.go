@@ -31,15 +31,15 @@ func newServe(g *globals) *cobra.Command {
 	var remote, check bool
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Give a number and IDs to programs in any language, over HTTP on this machine",
-		Long: "Lease a number and answer HTTP requests on this machine:\n\n" +
-			"  GET  /v1/node      the number\n" +
+		Short: "Give a node ID and IDs to programs in any language, over HTTP on this machine",
+		Long: "Lease a node ID and answer HTTP requests on this machine:\n\n" +
+			"  GET  /v1/node      the node ID\n" +
 			"  GET  /v1/lease     its lease, and for how much longer it may be relied on\n" +
 			"  POST /v1/ids?n=N   N IDs, 1 to 10,000; Accept: application/json, text/plain or application/octet-stream\n" +
 			"  GET  /livez        200 while the process should live on, also through an outage of DynamoDB\n" +
 			"  GET  /readyz       200 while an ID can be made; ?need=lease: while the node ID may be relied on\n" +
 			"  GET  /metrics      for Prometheus\n\n" +
-			"There is no access control: who can connect can take IDs. On SIGTERM it answers what was asked and gives the number\n" +
+			"There is no access control: who can connect can take IDs. On SIGTERM it answers what was asked and gives the node ID\n" +
 			"back last. When the lease is lost it ends with exit code 7, to be started again.\n\nLayouts of the IDs:\n" + describeLayouts(),
 		Example: "  nodelease serve --table leases --pool orders\n" +
 			"  nodelease serve --table leases --pool orders --listen unix:/run/nodelease/sidecar.sock\n" +

@@ -226,7 +226,7 @@ func (d *DynamoDB) Check(ctx context.Context) error {
 		return fmt.Errorf("%w: table %q has the keys %q, needed are %q: make a table of its own for Nodelease", ErrTable, d.table, schema, want)
 	}
 	if replicated(out.Table) && out.Table.MultiRegionConsistency != types.MultiRegionConsistencyStrong {
-		return fmt.Errorf("%w: table %q is a global table with eventual consistency (MREC), where two Regions can lease one number at the same time: use a table in one Region, or multi-Region strong consistency (MRSC)", ErrUnsafeReplication, d.table)
+		return fmt.Errorf("%w: table %q is a global table with eventual consistency (MREC), where two Regions can lease one node ID at the same time: use a table in one Region, or multi-Region strong consistency (MRSC)", ErrUnsafeReplication, d.table)
 	}
 	return nil
 }

@@ -31,6 +31,7 @@ type serving struct {
 	http.Handler
 	store *leasetest.Memory
 	agent *lease.Agent
+	ids   *snowflake.Generator
 }
 
 func serve(t testing.TB, layout snowflake.Layout) *serving {
@@ -51,11 +52,11 @@ func serve(t testing.TB, layout snowflake.Layout) *serving {
 	if err := metrics.Observe(s.agent); err != nil {
 		t.Fatal(err)
 	}
-	ids, err := snowflake.New(s.agent, snowflake.WithLayout(layout))
+	s.ids, err = snowflake.New(s.agent, snowflake.WithLayout(layout))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Handler = sidecar.Handler(s.agent, ids, metrics)
+	s.Handler = sidecar.Handler(s.agent, s.ids, metrics)
 	return s
 }
 

@@ -14,13 +14,14 @@ import (
 type handler struct {
 	agent *lease.Agent
 	ids   *snowflake.Generator
+	queue *queue
 	same  *http.CrossOriginProtection
 }
 
 // Handler answers the requests of the contract. The agent's generator is ids;
 // metrics is what /metrics answers, and counts the rest.
 func Handler(agent *lease.Agent, ids *snowflake.Generator, metrics *Metrics) http.Handler {
-	h := &handler{agent: agent, ids: ids, same: http.NewCrossOriginProtection()}
+	h := &handler{agent: agent, ids: ids, queue: newQueue(ids.Layout()), same: http.NewCrossOriginProtection()}
 	mux := http.NewServeMux()
 	for _, route := range []struct {
 		method, path string

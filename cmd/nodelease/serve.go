@@ -29,7 +29,7 @@ type serving struct {
 func newServe(g *globals) *cobra.Command {
 	var t terms
 	var listen, layout, mode, fixed string
-	var remote bool
+	var remote, check bool
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Give a node ID and IDs to programs in any language, over HTTP on this machine",
@@ -62,6 +62,9 @@ func newServe(g *globals) *cobra.Command {
 			if err := sidecar.CheckAddress(listen, remote); err != nil {
 				return &usageError{err}
 			}
+			if check {
+				return checkLive(cmd.Context(), listen)
+			}
 			if fixed != "" {
 				return serveFixed(cmd, g, fixed, layout, func() (net.Listener, error) { return sidecar.Listen(listen, remote, fs.FileMode(m)) })
 			}
@@ -80,6 +83,7 @@ func newServe(g *globals) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:7373", "`address` on this machine, host:port or unix:path; port 0 takes a free one")
 	f.BoolVar(&remote, "allow-remote", false, "allow a --listen address that others can reach")
+	f.BoolVar(&check, "healthcheck", false, "ask the sidecar that serves on --listen for its live check, and end with exit code 0 or 1; for containers' health checks")
 	f.StringVar(&mode, "socket-mode", "0660", "who may connect to a Unix socket, as `permissions` of the file")
 	f.StringVar(&layout, "layout", "", "`layout` of the IDs: a name or T/N/S, see above (default: the pool's; default for the first that makes IDs of a pool)")
 	t.register(f)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"regexp"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
@@ -41,7 +40,8 @@ const (
 // Config configures an agent: the pool, the timings of its leases, and the name of
 // this process. Its zero value works inside a task that the CDK construct set up.
 type Config struct {
-	// Table is the DynamoDB table. Defaults to $NODELEASE_TABLE. Not needed with
+	// Table is the name of the DynamoDB table, or its ARN where it is of another
+	// account. Defaults to $NODELEASE_TABLE. Not needed with
 	// a Store.
 	Table string
 	// Pool is the name of a set of node IDs; one pool is one ID space. 1 to 64 of
@@ -115,8 +115,6 @@ const (
 )
 
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
-var tableName = regexp.MustCompile(`^[A-Za-z0-9._-]{3,255}$`)
-
 // withDefaults fills in missing values and reports all errors at once.
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
@@ -132,8 +130,10 @@ func (c Config) withDefaults() (Config, error) {
 		switch {
 		case c.Table == "":
 			bad("Table is empty: set it, or NODELEASE_TABLE (pool.Attach does)")
-		case !tableName.MatchString(c.Table):
-			bad("Table %q: use 3 to 255 of A-Z a-z 0-9 . _ -", c.Table)
+		default:
+			if err := protocol.CheckTable(c.Table); err != nil {
+				errs = append(errs, err)
+			}
 		}
 	}
 	if c.Pool == "" {

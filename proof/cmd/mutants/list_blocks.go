@@ -10,8 +10,8 @@ const (
 // The mutants of blocks: IDs that another process hands out.
 var blockMutants = []mutant{
 	{"release below an open block", fence, `tm.last = max(before, min(tm.tickOf(drawn), tm.begun(t.mono())))`, `tm.last = max(before, min(tm.tickOf(drawn), tm.begun(t.mono()))-2)`, blockTests},
-	{"deadline from the reply", blockClient, `= mono, wall, c.blocks+1`, `= max(mono, c.Clock.Monotonic()), wall.Add(c.Clock.Wall().Sub(wall)), c.blocks+1`, blockTests},
-	{"one answer, two callers", blockClient, `if b.Nonce != nonce {`, `if b.Nonce == "" {`, blockTests},
+	{"a block has its deadline from the reply", blockClient, `= mono, wall, c.blocks+1`, `= max(mono, c.Clock.Monotonic()), wall.Add(c.Clock.Wall().Sub(wall)), c.blocks+1`, blockTests},
+	{"a block is one answer for two callers", blockClient, `if b.Nonce != nonce {`, `if b.Nonce == "" {`, blockTests},
 	{"a step of the wall clock keeps a block", blockClient, ` || wall < 0`, ``, blockTests},
 	{"a block is longer than what was drawn", runFile, `first, n, left}, nil`, `first, n + 1, left}, nil`, ids + " " + blockTests},
 	{"a queued run draws one ticket", runFile, `CompareAndSwap(state, state+n)`, `CompareAndSwap(state, state+1)`, ids},

@@ -50,7 +50,7 @@ type adapter struct {
 	out *bufio.Reader
 }
 
-func startAdapter(t *testing.T, language, address string) *adapter {
+func startAdapter(t *testing.T, language string) *adapter {
 	t.Helper()
 	command := adapters[language]
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
@@ -59,7 +59,7 @@ func startAdapter(t *testing.T, language, address string) *adapter {
 		t.Fatal(err)
 	}
 	cmd.Dir, cmd.Stderr = root, os.Stderr
-	cmd.Env = append(os.Environ(), "NODELEASE_SIDECAR="+address, "PYTHONPATH="+filepath.Join(root, "python", "src"))
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join(root, "python", "src"))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -75,6 +75,14 @@ func startAdapter(t *testing.T, language, address string) *adapter {
 	return &adapter{in, bufio.NewReader(out)}
 }
 
+// connect makes the adapter begin with a new generator on s.
+func (a *adapter) connect(t *testing.T, s *server) {
+	t.Helper()
+	if got, err := a.do(step{Op: "new", Sidecar: s.address}); err != nil || got.Error != "" {
+		t.Fatal(got, err)
+	}
+}
+
 // step is a line of a case: a command, or what happens to the server.
 type step struct {
 	Server  string         `json:"server,omitempty"`
@@ -85,6 +93,7 @@ type step struct {
 	MS      int            `json:"ms,omitempty"`
 	Layout  map[string]any `json:"layout,omitempty"`
 	ID      string         `json:"id,omitempty"`
+	Sidecar string         `json:"sidecar,omitempty"`
 	Error   string         `json:"error,omitempty"` // that is wanted
 	Count   int            `json:"count,omitempty"` // that is wanted
 }
@@ -159,11 +168,11 @@ func TestCases(t *testing.T) {
 		t.Fatal(len(cases), err)
 	}
 	for _, language := range languages(t) {
+		a := startAdapter(t, language)
 		for i, c := range cases {
 			t.Run(language+"/"+c.Name, func(t *testing.T) {
-				t.Parallel()
-				s := newServer(t, leasetest.NewMemory("orders", 4), snowflake.Default(), i%2 == 0)
-				a, all := startAdapter(t, language, s.address), &seen{ids: map[snowflake.ID]string{}}
+				s, all := newServer(t, leasetest.NewMemory("orders", 4), snowflake.Default(), i%2 == 0), &seen{ids: map[snowflake.ID]string{}}
+				a.connect(t, s)
 				for n, step := range c.Steps {
 					if step.Server != "" {
 						s.set(step.Server)
@@ -197,11 +206,11 @@ var layouts = map[string]snowflake.Layout{
 // has made.
 func TestLayouts(t *testing.T) {
 	for _, language := range languages(t) {
+		a := startAdapter(t, language)
 		for name, l := range layouts {
 			t.Run(language+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				s := newServer(t, leasetest.NewMemory("orders", 8), l, true)
-				a, all := startAdapter(t, language, s.address), &seen{ids: map[snowflake.ID]string{}}
+				s, all := newServer(t, leasetest.NewMemory("orders", 8), l, true), &seen{ids: map[snowflake.ID]string{}}
+				a.connect(t, s)
 				got, err := a.do(step{Op: "batch", N: 3000})
 				if err == nil {
 					err = all.add(l, "batch", got.IDs, true)
@@ -268,7 +277,8 @@ func TestChaos(t *testing.T) {
 		stop := make(chan struct{})
 		var clients sync.WaitGroup
 		for i := range 2 {
-			a := startAdapter(t, language, s.address)
+			a := startAdapter(t, language)
+			a.connect(t, s)
 			clients.Go(func() {
 				for round := range 60 {
 					op := step{Op: "batch", N: 2000}

@@ -2,6 +2,8 @@
 // which are in cases.json, against the real sidecar. Each client has an adapter: a
 // program that reads a command per line, as JSON, and writes its answer.
 //
+//	{"op":"new","sidecar":"unix:/s"}     {}: another generator, which waits up to a minute for its sidecar
+//	{"op":"timeout","ms":300}            {}: it waits so long from now on
 //	{"op":"next"}                        {"ids":["1"]}
 //	{"op":"batch","n":1000}              {"ids":[…]}, which grow
 //	{"op":"threads","threads":64,"n":9}  {"ids":[…]}: 9 by each

@@ -48,6 +48,8 @@ export class IdGenerator implements AsyncIterable<bigint> {
   constructor (options?: Options)
   /** The layout of the pool, once an ID was made. */
   readonly layout: Layout | null
+  /** How many ms a call may wait for a sidecar that does not answer. */
+  timeout: number
   /** How many blocks were fetched so far. */
   readonly requests: number
   /** Return the next ID. */

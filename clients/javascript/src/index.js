@@ -104,7 +104,7 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 
 /** Makes IDs. A worker thread makes a generator of its own; a generator cannot be sent to one. */
 export class IdGenerator {
-  #address; #timeout; #agent; #clocks; #vm = vmClock(); #name = randomBytes(8).toString('hex'); #closed = false
+  #address; #agent; #clocks; #vm = vmClock(); #name = randomBytes(8).toString('hex'); #closed = false
   #fetching = null; #pool = ''; #want = FIRST; #fetched = 0
   // The block: count IDs from ticket first on, of which used are used.
   #first = 0n; #count = 0; #used = 0; #low = 0n; #shift = 0n; #node = 0n; #mask = 0n
@@ -115,7 +115,7 @@ export class IdGenerator {
 
   constructor ({ sidecar, timeout = 2000, clocks = systemClocks } = {}) {
     this.#address = parseAddress(sidecar)
-    this.#timeout = timeout
+    this.timeout = timeout // ms; may be changed
     this.#clocks = clocks
     this.#agent = new Agent({ keepAlive: true, maxSockets: 1 })
   }
@@ -129,7 +129,7 @@ export class IdGenerator {
       const id = this.tryNext()
       if (id !== undefined) return id
       const now = performance.now()
-      end ||= now + this.#timeout
+      end ||= now + this.timeout
       if (now > end) throw this.#late()
       await this.#fetch(1)
     }
@@ -159,7 +159,7 @@ export class IdGenerator {
       while (i < n && this.#used < this.#count && !this.#over()) i = this.#takeInto(out, i, Math.min(n - i, this.#count - this.#used, CHUNK))
       const now = performance.now()
       if (i > before) got = now
-      if (now > got + this.#timeout) throw this.#late()
+      if (now > got + this.timeout) throw this.#late()
       if (i < n) await this.#fetch(n - i)
     }
     return out
@@ -212,7 +212,7 @@ export class IdGenerator {
 
   async #fetchNow (need) {
     if (this.#closed) throw new NodeleaseError('the generator is closed')
-    const end = performance.now() + this.#timeout
+    const end = performance.now() + this.timeout
     for (let delay = 0; ; delay = Math.min(Math.max(delay * 2, 10), 200)) {
       if (this.#count) { // used up: ask for more; too old: for what was used of it
         this.#want = this.#used >= this.#count ? Math.min(this.#want * 2, MOST) : Math.max(FIRST, Math.min(this.#used * 2, MOST))

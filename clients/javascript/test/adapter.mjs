@@ -3,12 +3,17 @@ import { createInterface } from 'node:readline'
 import { ClockBehind, Exhausted, Fenced, IdGenerator, Layout, NodeleaseError, SidecarUnavailable } from '../src/index.js'
 
 const clocks = { boot: 1e6, mono: 1e6, wall: 1e12 }
-const ids = new IdGenerator({ timeout: 1000, clocks: () => [clocks.boot, clocks.mono, clocks.wall] })
+let ids
 
 const words = new Map([[SidecarUnavailable, 'unavailable'], [Fenced, 'fenced'], [Exhausted, 'exhausted'], [ClockBehind, 'clock']])
 
 async function answer (c) {
   switch (c.op) {
+    case 'new':
+      ids?.close()
+      ids = new IdGenerator({ sidecar: c.sidecar, timeout: 60_000, clocks: () => [clocks.boot, clocks.mono, clocks.wall] })
+      return {}
+    case 'timeout': ids.timeout = c.ms; return {}
     case 'next': return { ids: [await ids.next()] }
     case 'batch': return { ids: await ids.batch(c.n) }
     case 'threads': {

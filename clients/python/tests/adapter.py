@@ -54,9 +54,7 @@ def threads(ids: IdGenerator, count: int, n: int) -> list[int]:
 
 
 async def serve(make: Any) -> None:
-    ids = make(timeout=1.0)
-    ids._blocks.clocks = read_clocks
-    ids._blocks.drop()
+    ids: Any = None
     is_async = make is AsyncIdGenerator
     for line in sys.stdin:
         c = json.loads(line)
@@ -64,6 +62,12 @@ async def serve(make: Any) -> None:
         try:
             made: Any = []
             match c["op"]:
+                case "new":
+                    ids = make(c["sidecar"], timeout=60.0)
+                    ids._blocks.clocks = read_clocks
+                    ids._blocks.drop()
+                case "timeout":
+                    ids.timeout = c["ms"] / 1000
                 case "next":
                     made = ids.next()
                 case "batch":

@@ -38,6 +38,8 @@ const (
 // no answer by nonce, and no retry gets the block of an earlier try.
 type blocks struct {
 	*handler
+	began time.Time // when this sidecar began to answer
+
 	mu          sync.Mutex
 	since       time.Time // when now began
 	now, before map[string]struct{}
@@ -71,7 +73,7 @@ func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), blockPatience)
 	defer cancel()
-	run, err := b.ids.Draw(ctx, q.n, b.clients(q.client, time.Now()), blockBack)
+	run, err := b.ids.Draw(ctx, q.n, b.clients(q.client, time.Now()), b.back())
 	// A remaining time, not a moment: no clock of the client's is compared with ours.
 	// It is of the moment at which the run was drawn, which is after the client has
 	// asked, so a client that counts from before asking ends early, never late.
@@ -90,6 +92,12 @@ func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Nonce: q.nonce, Pool: b.agent.Pool(), NodeID: run.NodeID, NodeBits: run.NodeBits, First: strconv.FormatUint(run.First, 10),
 		Count: run.Count, LeftMS: left, Layout: answerOf(run.Layout),
 	})
+}
+
+// back is how far back a block may reach: to no tick that began before this sidecar did.
+// So IDs of a client go on growing when its sidecar is started anew.
+func (b *blocks) back() time.Duration {
+	return min(blockBack, max(time.Since(b.began)-b.ids.Layout().Tick, 0))
 }
 
 // clients is how many clients have asked within the last life of a block, or in the one

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/app/sidecar"
 	"github.com/nodelease/nodelease/internal/app/sidecar/blockclient"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -151,6 +152,24 @@ func TestReleaseBeyondAnOpenBlock(t *testing.T) {
 		}
 		if c.Blocks() != 1 {
 			t.Errorf("%d blocks, want the first one used to its end", c.Blocks())
+		}
+	})
+}
+
+// IDs grow also when the sidecar was started anew, with another node ID.
+func TestRestartKeepsOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		toNoon()
+		store := leasetest.NewMemory("orders", 8)
+		var last snowflake.ID
+		for i := range 8 {
+			s := serveOn(t, store, snowflake.Default()) // those before it still live
+			time.Sleep(5 * time.Millisecond)            // virtual
+			id := mustNext(t, s.client("a", 10))
+			if id <= last {
+				t.Errorf("sidecar %d made %d after %d", i, id, last)
+			}
+			last = id
 		}
 	})
 }

@@ -29,7 +29,7 @@ func Handler(agent *lease.Agent, ids *snowflake.Generator, metrics *Metrics) htt
 		{http.MethodGet, "/v1/node", http.HandlerFunc(h.node)},
 		{http.MethodGet, "/v1/lease", http.HandlerFunc(h.lease)},
 		{http.MethodPost, "/v1/ids", http.HandlerFunc(h.makeIDs)},
-		{http.MethodPost, "/v1/blocks", &blocks{handler: h}},
+		{http.MethodPost, "/v1/blocks", &blocks{handler: h, began: time.Now()}},
 		{http.MethodGet, "/livez", agent},
 		{http.MethodGet, "/readyz", agent.Ready()},
 		{http.MethodGet, "/metrics", metrics.handler()},

@@ -29,7 +29,7 @@ class _Common:
     def __init__(self, sidecar: str | None, timeout: float) -> None:
         self._address = Address.parse(sidecar)
         self._host = f"{self._address.host}:{self._address.port}" if self._address.host else "localhost"
-        self._timeout = timeout
+        self.timeout = timeout  # seconds; may be changed
         self._blocks = Blocks()
         self._closed = False
         self._forget()
@@ -83,7 +83,7 @@ class IdGenerator(_Common):
                 id = self._blocks.take()
                 if id is not None:
                     return id
-                end = end or time.monotonic() + self._timeout
+                end = end or time.monotonic() + self.timeout
                 if time.monotonic() > end:
                     raise SidecarUnavailable("the sidecar's answers take longer than blocks may be used")
                 self._fetch(1)
@@ -100,7 +100,7 @@ class IdGenerator(_Common):
                 self._blocks.take_into(out, n)
                 if len(out) > before:
                     got = time.monotonic()
-                elif time.monotonic() > got + self._timeout:
+                elif time.monotonic() > got + self.timeout:
                     raise SidecarUnavailable("the sidecar's answers take longer than blocks may be used")
                 if len(out) < n:
                     self._fetch(n - len(out))
@@ -112,7 +112,7 @@ class IdGenerator(_Common):
 
     def _fetch(self, need: int) -> None:
         self._check()
-        end, delay = time.monotonic() + self._timeout, 0.0
+        end, delay = time.monotonic() + self.timeout, 0.0
         while True:
             request, *expected = self._blocks.ask(self._host, need)
             error: NodeleaseError | None
@@ -216,7 +216,7 @@ class AsyncIdGenerator(_Common):
                 self._blocks.take_into(out, n)
                 if len(out) > before:
                     got = time.monotonic()
-                elif time.monotonic() > got + self._timeout:
+                elif time.monotonic() > got + self.timeout:
                     raise SidecarUnavailable("the sidecar's answers take longer than blocks may be used")
                 if len(out) < n:
                     await self._fetch(n - len(out))
@@ -228,7 +228,7 @@ class AsyncIdGenerator(_Common):
 
     async def _fetch(self, need: int) -> None:
         self._check()
-        end, delay = time.monotonic() + self._timeout, 0.0
+        end, delay = time.monotonic() + self.timeout, 0.0
         while True:
             request, *expected = self._blocks.ask(self._host, need)
             error: NodeleaseError | None

@@ -37,6 +37,7 @@ func newServe(g *globals) *cobra.Command {
 			"  GET  /v1/node      the node ID\n" +
 			"  GET  /v1/lease     its lease, and for how much longer it may be relied on\n" +
 			"  POST /v1/ids?n=N   N IDs, 1 to 10,000; Accept: application/json, text/plain or application/octet-stream\n" +
+			"  POST /v1/blocks    a block of IDs, for a client that makes them in its own process\n" +
 			"  GET  /livez        200 while the process should live on, also through an outage of DynamoDB\n" +
 			"  GET  /readyz       200 while an ID can be made; ?need=lease: while the node ID may be relied on\n" +
 			"  GET  /metrics      for Prometheus\n\n" +

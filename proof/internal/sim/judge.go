@@ -1,9 +1,11 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -78,13 +80,51 @@ func (w *World) judgeMarks(try string) {
 	}
 }
 
-// judgeResize judges that a resize that is sent again changes nothing.
+// judgeResize judges that a resize that was done and is sent again changes nothing. One
+// that was lost on its way, and is done later than it was sent, is a late one: the
+// revision that it is pinned on says that nothing has changed meanwhile.
 func (w *World) judgeResize(update string, item map[string]json.RawMessage, again bool) {
 	size := string(item["pool_size"])
 	if again && strings.HasPrefix(update, "SET pool_size") && w.size != size {
 		w.fail(fmt.Errorf("a replayed resize changed the pool's size from %s to %s", w.size, size))
 	}
 	w.size = size
+}
+
+// doneBefore reports whether a write of an operator was done before, and remembers that
+// it is done.
+func (w *World) doneBefore(request []byte) bool {
+	before := w.done[string(request)]
+	w.done[string(request)] = true
+	return before
+}
+
+// mostReads is how often in ten seconds a machine may read the pool's item.
+const mostReads = 100
+
+// judgeLoad judges that nobody asks all the time: whoever waits, or fails, pauses
+// between two tries.
+func (n *network) judgeLoad(r *http.Request, body []byte) {
+	if r.Header.Get("X-Amz-Target") != "DynamoDB_20120810.GetItem" || !bytes.Contains(body, []byte(`"S":"`+poolName+`"`)) {
+		return
+	}
+	n.mu.Lock()
+	if l := n.reads[r.Host]; time.Since(l.since) > 10*time.Second {
+		n.reads[r.Host] = load{since: time.Now()}
+	}
+	l := n.reads[r.Host]
+	l.number++
+	n.reads[r.Host] = l
+	n.mu.Unlock()
+	if l.number > mostReads {
+		n.fail(fmt.Errorf("machine %s has read the pool %d times in %v", r.Host, l.number, time.Since(l.since)))
+	}
+}
+
+// load is how often a machine has asked for something, and since when.
+type load struct {
+	since  time.Time
+	number int
 }
 
 // judgeExpiry judges that a wall clock that was wrong for a moment leaves nothing

@@ -91,7 +91,9 @@ func (w *World) witnessWrite(request, answer []byte) {
 		w.judgeReap(e, before)
 	case history.Renew, history.Claim:
 		w.renewed(e)
-		if e.Op == history.Renew {
+		if e.Op == history.Claim {
+			w.judgeClaim(e)
+		} else {
 			w.judgeExpiry(e, before)
 			w.judgeSession(e, out.Attributes["metadata"])
 		}

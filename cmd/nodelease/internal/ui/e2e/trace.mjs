@@ -49,12 +49,15 @@ async function trace(ms) {
   const main = events.find((e) => e.name === 'FunctionCall' && e.args?.data?.url?.startsWith(fixture.url))
   const mine = events.filter((e) => e.ph === 'X' && e.pid === main?.pid && e.tid === main?.tid)
   if (process.env.VERBOSE) {
-    for (const e of mine.filter((e) => cpu(e) > 8000 && e.name !== 'RunTask')) console.log(e.name, cpu(e) / 1000, JSON.stringify(e.args).slice(0, 200))
+    const by = {}
+    for (const e of mine) by[e.name] = (by[e.name] ?? 0) + cpu(e) / 1000
+    console.log(Object.entries(by).sort((a, b) => b[1] - a[1]).slice(0, 16).map(([k, v]) => `${k} ${v.toFixed(1)}`).join(', '))
+    console.log(outermost(mine.filter((e) => ['FunctionCall', 'EventDispatch', 'TimerFire', 'RunMicrotasks', 'Layout', 'UpdateLayoutTree', 'FireAnimationFrame'].includes(e.name) && cpu(e) > 2000)).map((e) => `${e.name} ${(cpu(e) / 1000).toFixed(1)} ${e.args?.data?.type ?? e.args?.data?.functionName ?? ''} ${e.args?.data?.url?.slice(-12) ?? ''}:${e.args?.data?.lineNumber ?? ''}`).join('\n'))
   }
   return { tasks: mine.filter((e) => e.name === 'RunTask' || e.name === 'ThreadControllerImpl::RunTask'), work: mine.filter((e) => ['FunctionCall', 'EventDispatch', 'TimerFire', 'RunMicrotasks', 'Layout', 'UpdateLayoutTree', 'FireAnimationFrame', 'EvaluateScript'].includes(e.name)) }
 }
 
-await page.waitForTimeout(60_000)
+await page.waitForTimeout(Number(process.env.WARM ?? 60_000))
 const first = await heap()
 const updates = [], tasks = []
 const end = Date.now() + (minutes - 1) * 60_000

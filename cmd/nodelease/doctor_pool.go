@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,24 +155,21 @@ func (d *doctor) checkRoom(l *listed) {
 	}
 }
 
-// checkReleases counts the releases of the library that the holders run.
+// checkReleases counts the releases of the library that the holders run, oldest
+// first.
 func (d *doctor) checkReleases(l *listed) {
-	count := map[string]int{}
+	var holders []map[string]string
 	for _, n := range l.Nodes {
 		if n.State == lease.Held {
-			release := n.Metadata[lease.MetadataLibrary]
-			if release == "" {
-				release = "unknown"
-			}
-			count[release]++
+			holders = append(holders, n.Metadata)
 		}
 	}
 	var parts []string
-	for _, release := range slices.Sorted(maps.Keys(count)) {
-		parts = append(parts, fmt.Sprintf("%s (%d)", release, count[release]))
+	for _, r := range leasepool.CountReleases(holders) {
+		parts = append(parts, fmt.Sprintf("%s (%d)", cmp.Or(r.Release, "unknown"), r.Held))
 	}
 	text := "tasks run " + strings.Join(parts, ", ")
-	switch len(count) {
+	switch len(parts) {
 	case 0:
 		d.add("releases", fine, "nobody holds a node ID", "")
 	case 1:

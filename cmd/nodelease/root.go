@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/spf13/cobra"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -62,7 +63,7 @@ func newRootWith(g *globals) *cobra.Command {
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetFlagErrorFunc(flagError)
 	f := root.PersistentFlags()
-	f.StringVar(&g.table, "table", os.Getenv("NODELEASE_TABLE"), "DynamoDB `table` (or $NODELEASE_TABLE)")
+	f.StringVar(&g.table, "table", os.Getenv("NODELEASE_TABLE"), "DynamoDB `table`, its name or its ARN (or $NODELEASE_TABLE)")
 	f.StringVar(&g.pool, "pool", os.Getenv("NODELEASE_POOL"), "`pool` of node IDs in the table (or $NODELEASE_POOL)")
 	f.StringVar(&g.endpoint, "endpoint", "", "DynamoDB `URL`; one on 127.0.0.1 needs no Region and no credentials")
 	f.BoolVar(&g.json, "json", false, "print the result as one line of JSON")
@@ -81,6 +82,9 @@ func newRootWith(g *globals) *cobra.Command {
 func (g *globals) checkTable() error {
 	if g.table == "" {
 		return usagef("which table? Use --table, or set NODELEASE_TABLE")
+	}
+	if err := protocol.CheckTable(g.table); err != nil {
+		return &usageError{err}
 	}
 	for _, from := range []struct{ name, url string }{
 		{"--endpoint", g.endpoint}, {"AWS_ENDPOINT_URL_DYNAMODB", os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")}, {"AWS_ENDPOINT_URL", os.Getenv("AWS_ENDPOINT_URL")},

@@ -200,6 +200,9 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group int, consistent
 // Check implements [Store] with one DescribeTable. Where that call is denied it
 // returns ErrUnchecked, which a start reports as a warning.
 func (d *DynamoDB) Check(ctx context.Context) error {
+	if err := d.checkRegion(); err != nil {
+		return err
+	}
 	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table}, once)
 	if denied(err) {
 		return fmt.Errorf("%w: DescribeTable on %q is not permitted, so its keys and replication were not looked at", ErrUnchecked, d.table)

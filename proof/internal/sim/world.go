@@ -84,7 +84,7 @@ func Run(p Plan) (*World, Counts, error) {
 
 func (w *World) run() (err error) {
 	// The bubble begins in 2000, before the layout's epoch.
-	time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)))
+	time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC)))
 	w.note(history.Event{Kind: history.World, Bounded: w.Plan.Bounded(), Text: w.Plan.String()})
 	db, err := embeddeddb.New(embeddeddb.Options{})
 	if err != nil {

@@ -34,6 +34,7 @@ var mutants = slices.Concat(
 	worldMutants,
 	copyMutants,
 	infraMutants,
+	blockMutants,
 )
 
 // The mutants of a lease, in the order in which it lives.

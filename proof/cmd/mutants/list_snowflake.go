@@ -15,7 +15,9 @@ var snowflakeMutants = []mutant{
 	t.state = isClosed
 	return last`, ids},
 	{"a seal before the epoch underflows", fence, `max(limit, 1)-1`, `limit-1`, ids},
-	{"a fixed node borrows", node, `	t.maxBack = 0
+	{"a fixed node borrows", timeline, `	if s.Unrecorded {
+		t.maxBack = 0
+	}
 `, ``, ids},
 	{"the lease's clock stays ahead after a glitch", anchor, `max(wall, mono+floor))`, `max(wall, mono+floor, func() int64 { t.floor.Store(max(floor, wall-mono)); return 0 }()))`, ids},
 	{"stamps follow a wall clock past the ceiling", timeline, `	anchor = min(anchor, t.ceiling)

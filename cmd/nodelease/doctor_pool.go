@@ -158,10 +158,10 @@ func (d *doctor) checkRoom(l *listed) {
 // checkReleases counts the releases of the library that the holders run, oldest
 // first.
 func (d *doctor) checkReleases(l *listed) {
-	var holders []map[string]string
+	var holders []string
 	for _, n := range l.Nodes {
 		if n.State == lease.Held {
-			holders = append(holders, n.Metadata)
+			holders = append(holders, n.Metadata[lease.MetadataLibrary])
 		}
 	}
 	var parts []string

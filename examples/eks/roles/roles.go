@@ -5,6 +5,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awseks"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/nodelease/nodelease/infra/nodepool"
@@ -13,6 +15,7 @@ import (
 // What another team's stacks made: the output NodesTableArn of Nodelease, and the cluster.
 const (
 	tableARN  = "arn:aws:dynamodb:us-east-1:111111111111:table/leases"
+	keyARN    = "arn:aws:kms:us-east-1:111111111111:key/1c3f8a52-0000-4000-8000-000000000001"
 	cluster   = "services"
 	issuer    = "oidc.eks.us-east-1.amazonaws.com/id/EXAMPLED539D4633E53DE1B716D3041E" // without https://
 	namespace = "shop"
@@ -24,7 +27,13 @@ func New(app awscdk.App) awscdk.Stack {
 	stack := awscdk.NewStack(app, jsii.String("PodRoles"), &awscdk.StackProps{
 		Env: &awscdk.Environment{Region: jsii.String("us-east-1"), Account: jsii.String("111111111111")},
 	})
-	pool := nodepool.FromAttributes(stack, "Nodes", &nodepool.Attributes{TableArn: tableARN, Pools: []string{"orders"}}).Pool("orders")
+	pool := nodepool.FromAttributes(stack, "Nodes", &nodepool.Attributes{
+		TableArn:     tableARN,
+		Pools:        []string{"orders"},
+		Replicas:     []string{"us-east-2"}, // the pods may go on there
+		Key:          awskms.Key_FromKeyArn(stack, jsii.String("Key"), jsii.String(keyARN)),
+		Architecture: awslambda.Architecture_X86_64(),
+	}).Pool("orders")
 	pool.GrantLease(podIdentity(stack))
 	pool.GrantLease(irsa(stack))
 	return stack

@@ -26,13 +26,11 @@ const (
 	longestRelease = 64
 )
 
-// CountReleases counts what the holders of metadata say of their release, oldest
-// first, and those that do not say it first of all. Beyond 32 different releases the
-// newest are left out.
-func CountReleases(holders []map[string]string) []Release {
+// CountReleases counts what holders say of their release, oldest first, and those that
+// do not say it first of all. Beyond 32 different releases the newest are left out.
+func CountReleases(holders []string) []Release {
 	count := map[string]int{}
-	for _, metadata := range holders {
-		release := metadata[releaseKey]
+	for _, release := range holders {
 		count[release[:min(len(release), longestRelease)]]++
 	}
 	var all []Release

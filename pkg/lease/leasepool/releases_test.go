@@ -14,10 +14,10 @@ import (
 // Releases are sorted by their numbers, as semantic versioning does.
 func TestCountReleasesOldestFirst(t *testing.T) {
 	want := []string{"", "(devel)", "1.0.0", "v1", "v1.2.x", "v0.0.0-20260101000000-0123456789ab", "v0.9.0", "v1.9.0-rc.1", "v1.9.0", "v1.10.0-alpha", "v1.10.0", "v2.0.0+meta"}
-	var holders []map[string]string
+	var holders []string
 	var got []string
 	for _, release := range want {
-		holders = append(holders, map[string]string{lease.MetadataLibrary: release})
+		holders = append(holders, release)
 	}
 	for _, r := range leasepool.CountReleases(holders) {
 		got = append(got, r.Release)
@@ -29,9 +29,9 @@ func TestCountReleasesOldestFirst(t *testing.T) {
 
 // Holders write their releases themselves: what is counted stays small.
 func TestCountReleasesIsBounded(t *testing.T) {
-	var holders []map[string]string
+	var holders []string
 	for i := range 1000 {
-		holders = append(holders, map[string]string{lease.MetadataLibrary: fmt.Sprintf("v1.%d.0-%s", i, strings.Repeat("x", 500))})
+		holders = append(holders, fmt.Sprintf("v1.%d.0-%s", i, strings.Repeat("x", 500)))
 	}
 	got := leasepool.CountReleases(holders)
 	if len(got) != 32 || len(got[0].Release) > 64 || !strings.HasPrefix(got[0].Release, "v1.0.0-x") {

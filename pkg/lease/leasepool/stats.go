@@ -29,7 +29,7 @@ type Stats struct {
 	// Releases of this module that the holders run, oldest first.
 	Releases []Release `json:"releases,omitempty"`
 
-	alive []map[string]string // what the holders say of themselves
+	alive []string // the releases that holders say they run
 }
 
 // Stats counts the node IDs of the pool. It reads the groups that leases can be in,
@@ -105,7 +105,7 @@ func (s *Stats) add(l protocol.Lease, now time.Time) {
 	}
 	state := l.State(now)
 	if l.Holder != "" && !l.ExpiresAt.Before(now) { // a retired node ID may have a holder
-		s.alive = append(s.alive, l.Metadata)
+		s.alive = append(s.alive, l.Metadata[releaseKey])
 	}
 	if l.NodeID >= s.Pool.Size || l.NodeID < s.Pool.ExcludeBelow { // also before a resize has come to it
 		state = protocol.Retired

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -26,19 +27,10 @@ func (s *serving) request(t *testing.T, n int) (status int, took, retry time.Dur
 	return w.Code, time.Since(began), time.Duration(seconds) * time.Second
 }
 
-// virtually runs a test in virtual time, later than a layout's epoch.
-func virtually(t *testing.T, fn func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))) // virtual
-		fn(t)
-	})
-}
-
 // 64 clients ask for ten times what the layout has: it is used up, nearly all IDs
 // that are drawn are delivered, and the others learn at once when to come again.
 func TestOverload(t *testing.T) {
-	virtually(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		s := serve(t, snowflake.JS53())
 		before := s.ids.Stats().Issued
 		began := time.Now()
@@ -77,7 +69,7 @@ func TestOverload(t *testing.T) {
 // First come, first served, and a small request does not overtake: the IDs are made
 // in the order of the requests' arrival.
 func TestQueueIsInOrder(t *testing.T) {
-	virtually(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		s := serve(t, snowflake.JS53())
 		first := make([]string, 10)
 		var wg sync.WaitGroup
@@ -102,7 +94,7 @@ func TestQueueIsInOrder(t *testing.T) {
 
 // A client that leaves while it waits draws nothing, and holds up nobody.
 func TestLeavingTheQueue(t *testing.T) {
-	virtually(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		s := serve(t, snowflake.JS53())
 		before := s.ids.Stats().Issued
 		var wg sync.WaitGroup

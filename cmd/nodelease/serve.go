@@ -29,18 +29,19 @@ type serving struct {
 func newServe(g *globals) *cobra.Command {
 	var t terms
 	var listen, layout, mode, fixed string
-	var remote bool
+	var remote, check bool
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Give a number and IDs to programs in any language, over HTTP on this machine",
-		Long: "Lease a number and answer HTTP requests on this machine:\n\n" +
-			"  GET  /v1/node      the number\n" +
+		Short: "Give a node ID and IDs to programs in any language, over HTTP on this machine",
+		Long: "Lease a node ID and answer HTTP requests on this machine:\n\n" +
+			"  GET  /v1/node      the node ID\n" +
 			"  GET  /v1/lease     its lease, and for how much longer it may be relied on\n" +
 			"  POST /v1/ids?n=N   N IDs, 1 to 10,000; Accept: application/json, text/plain or application/octet-stream\n" +
+			"  POST /v1/blocks    a block of IDs, for a client that makes them in its own process\n" +
 			"  GET  /livez        200 while the process should live on, also through an outage of DynamoDB\n" +
 			"  GET  /readyz       200 while an ID can be made; ?need=lease: while the node ID may be relied on\n" +
 			"  GET  /metrics      for Prometheus\n\n" +
-			"There is no access control: who can connect can take IDs. On SIGTERM it answers what was asked and gives the number\n" +
+			"There is no access control: who can connect can take IDs. On SIGTERM it answers what was asked and gives the node ID\n" +
 			"back last. When the lease is lost it ends with exit code 7, to be started again.\n\nLayouts of the IDs:\n" + describeLayouts(),
 		Example: "  nodelease serve --table leases --pool orders\n" +
 			"  nodelease serve --table leases --pool orders --listen unix:/run/nodelease/sidecar.sock\n" +
@@ -62,6 +63,9 @@ func newServe(g *globals) *cobra.Command {
 			if err := sidecar.CheckAddress(listen, remote); err != nil {
 				return &usageError{err}
 			}
+			if check {
+				return checkLive(cmd.Context(), listen)
+			}
 			if fixed != "" {
 				return serveFixed(cmd, g, fixed, layout, func() (net.Listener, error) { return sidecar.Listen(listen, remote, fs.FileMode(m)) })
 			}
@@ -80,6 +84,7 @@ func newServe(g *globals) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:7373", "`address` on this machine, host:port or unix:path; port 0 takes a free one")
 	f.BoolVar(&remote, "allow-remote", false, "allow a --listen address that others can reach")
+	f.BoolVar(&check, "healthcheck", false, "ask the sidecar that serves on --listen for its live check, and end with exit code 0 or 1; for containers' health checks")
 	f.StringVar(&mode, "socket-mode", "0660", "who may connect to a Unix socket, as `permissions` of the file")
 	f.StringVar(&layout, "layout", "", "`layout` of the IDs: a name or T/N/S, see above (default: the pool's; default for the first that makes IDs of a pool)")
 	t.register(f)

@@ -30,6 +30,7 @@ func Handler(agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) h
 		{http.MethodGet, "/v1/node", http.HandlerFunc(h.node)},
 		{http.MethodGet, "/v1/lease", http.HandlerFunc(h.lease)},
 		{http.MethodPost, "/v1/ids", http.HandlerFunc(h.makeIDs)},
+		{http.MethodPost, "/v1/blocks", &blocks{handler: h, began: time.Now()}},
 		{http.MethodGet, "/livez", agent},
 		{http.MethodGet, "/readyz", agent.Ready()},
 		{http.MethodGet, "/metrics", metrics.handler()},
@@ -40,7 +41,7 @@ func Handler(agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) h
 	}
 	mux.Handle("/", metrics.count("other", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		problem{http.StatusNotFound, "not_found", fmt.Sprintf("there is no %.100q", r.URL.Path),
-			"use /v1/node, /v1/lease, /v1/ids, /livez, /readyz or /metrics", 0}.write(w)
+			"use /v1/node, /v1/lease, /v1/ids, /v1/blocks, /livez, /readyz or /metrics", 0}.write(w)
 	})))
 	return h.guard(mux)
 }
@@ -76,6 +77,10 @@ type layoutAnswer struct {
 	NodeLast     bool  `json:"node_last"`
 }
 
+func answerOf(l snowflake.Layout) layoutAnswer {
+	return layoutAnswer{l.Epoch.UnixMilli(), l.Tick.Milliseconds(), l.TimeBits, l.NodeBits, l.SequenceBits, l.NodeLast}
+}
+
 func (h *handler) node(w http.ResponseWriter, _ *http.Request) {
 	l, err := h.agent.Lease()
 	if err != nil {
@@ -84,8 +89,7 @@ func (h *handler) node(w http.ResponseWriter, _ *http.Request) {
 	}
 	layout := h.ids.Layout()
 	answer := nodeAnswer{
-		Pool: l.Pool, NodeID: l.NodeID, Version: l.Version, IDs: "string", Fixed: !l.Fenced(),
-		Layout: layoutAnswer{layout.Epoch.UnixMilli(), layout.Tick.Milliseconds(), layout.TimeBits, layout.NodeBits, layout.SequenceBits, layout.NodeLast},
+		Pool: l.Pool, NodeID: l.NodeID, Version: l.Version, IDs: "string", Fixed: !l.Fenced(), Layout: answerOf(layout),
 	}
 	if layout.JavaScriptSafe() {
 		answer.IDs = "number"

@@ -66,10 +66,8 @@ func (h *handler) asked(r *http.Request) (n int, f form, wrong *problem) {
 	if err != nil {
 		return 0, f, badRequest(err.Error(), fmt.Sprintf("use POST /v1/ids?n=N with N from 1 to %d; without n it is 1", MaxIDs))
 	}
-	// A body has no meaning here. One byte is enough to detect one; the rest
-	// is never read.
-	if got, err := r.Body.Read(make([]byte, 1)); got > 0 || err != nil && !errors.Is(err, io.EOF) {
-		return 0, f, &problem{http.StatusRequestEntityTooLarge, "body_too_large", "the request has a body", "send none: n goes into the query", 0}
+	if wrong := noBody(r); wrong != nil {
+		return 0, f, wrong
 	}
 	f, ok := choose(h.forms(), r.Header.Values("Accept"))
 	if !ok {
@@ -77,6 +75,15 @@ func (h *handler) asked(r *http.Request) (n int, f form, wrong *problem) {
 			"accept application/json, text/plain or application/octet-stream", 0}
 	}
 	return n, f, nil
+}
+
+// noBody refuses a request with a body, which has no meaning here. One byte is enough
+// to detect one; the rest is never read.
+func noBody(r *http.Request) *problem {
+	if got, err := r.Body.Read(make([]byte, 1)); got > 0 || err != nil && !errors.Is(err, io.EOF) {
+		return &problem{http.StatusRequestEntityTooLarge, "body_too_large", "the request has a body", "send none: n goes into the query", 0}
+	}
+	return nil
 }
 
 // count reads n out of a query; nothing else may be in it.

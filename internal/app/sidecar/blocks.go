@@ -89,7 +89,7 @@ func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, blockAnswer{
-		Nonce: q.nonce, Pool: b.agent.Pool(), NodeID: run.NodeID, NodeBits: run.NodeBits, First: strconv.FormatUint(run.First, 10),
+		Nonce: q.nonce, Pool: b.pool, NodeID: run.NodeID, NodeBits: run.NodeBits, First: strconv.FormatUint(run.First, 10),
 		Count: run.Count, LeftMS: left, Layout: answerOf(run.Layout),
 	})
 }

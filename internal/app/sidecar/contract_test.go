@@ -2,6 +2,7 @@ package sidecar_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -209,4 +211,42 @@ func TestContractMetrics(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The task definition of the page is JSON, and says to ECS what the page says.
+func TestTaskDefinition(t *testing.T) {
+	page, err := os.ReadFile(contract)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)```json\n(\\{\n  \"family\".*?)```").FindSubmatch(page)
+	if found == nil {
+		t.Fatal("there is none")
+	}
+	var task struct {
+		NetworkMode          string
+		ContainerDefinitions []struct {
+			Name        string
+			Command     []string
+			Essential   bool
+			HealthCheck struct{ Command []string }
+			DependsOn   []struct{ ContainerName, Condition string }
+		}
+	}
+	if err := json.Unmarshal(found[1], &task); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range task.ContainerDefinitions {
+		switch {
+		case c.Name == "nodelease":
+			if !c.Essential || len(c.Command) == 0 || c.Command[0] != "serve" || !slices.Contains(c.HealthCheck.Command, "--healthcheck") {
+				t.Errorf("the sidecar is %+v, want an essential container with serve and its health check", c)
+			}
+		case len(c.DependsOn) != 1 || c.DependsOn[0].ContainerName != "nodelease" || c.DependsOn[0].Condition != "HEALTHY":
+			t.Errorf("%s depends on %+v, want on a healthy sidecar", c.Name, c.DependsOn)
+		}
+	}
+	if len(task.ContainerDefinitions) != 3 || task.NetworkMode != "awsvpc" {
+		t.Errorf("got %d containers with the network %s, want 3 that share a loopback interface", len(task.ContainerDefinitions), task.NetworkMode)
+	}
 }

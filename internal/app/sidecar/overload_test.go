@@ -2,12 +2,14 @@ package sidecar_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,4 +122,44 @@ func TestLeavingTheQueue(t *testing.T) {
 			t.Errorf("%d IDs drawn for two answers of 10,000, want no more", drawn)
 		}
 	})
+}
+
+// What docs/sidecar.md says of overload: 64 clients over HTTP, each on a connection of
+// its own, that ask for 10,000 IDs each for ten seconds and do as Retry-After says.
+func BenchmarkOverload(b *testing.B) {
+	address := listening(b, snowflake.JS53())
+	for b.Loop() {
+		began := time.Now()
+		var delivered, refused atomic.Int64
+		var slowest atomic.Int64 // refusal
+		var wg sync.WaitGroup
+		for range 64 {
+			wg.Go(func() {
+				client := &http.Client{Transport: &http.Transport{}}
+				defer client.CloseIdleConnections()
+				for time.Since(began) < 10*time.Second {
+					asked := time.Now()
+					response, err := client.Post("http://"+address+"/v1/ids?n=10000", "", nil)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					_, _ = io.Copy(io.Discard, response.Body)
+					response.Body.Close()
+					if response.StatusCode == http.StatusOK {
+						delivered.Add(10_000)
+						continue
+					}
+					refused.Add(1)
+					slowest.Store(max(slowest.Load(), int64(time.Since(asked))))
+					seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
+					time.Sleep(time.Duration(seconds) * time.Second)
+				}
+			})
+		}
+		wg.Wait()
+		b.ReportMetric(float64(delivered.Load())/time.Since(began).Seconds(), "IDs/s")
+		b.ReportMetric(float64(refused.Load()), "refused")
+		b.ReportMetric(time.Duration(slowest.Load()).Seconds()*1000, "ms/slowest-refusal")
+	}
 }

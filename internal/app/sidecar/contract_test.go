@@ -100,6 +100,26 @@ func (s *serving) ask(t *testing.T, text string) string {
 	return out + "\n" + w.Body.String()
 }
 
+// serveFixed is a handler on a node ID that nothing leases.
+func serveFixed(t testing.TB, layout snowflake.Layout) *serving {
+	t.Helper()
+	metrics, err := sidecar.NewMetrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := lease.Fixed(7, layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = node.Close() })
+	s := &serving{}
+	if s.ids, err = snowflake.New(node); err != nil {
+		t.Fatal(err)
+	}
+	s.Handler = sidecar.Handler(node, s.ids, metrics)
+	return s
+}
+
 // states are what a block's info string names.
 var states = map[string]func(*testing.T) *serving{
 	"held": func(t *testing.T) *serving { return serve(t, snowflake.Default()) },
@@ -126,6 +146,7 @@ var states = map[string]func(*testing.T) *serving{
 		<-s.agent.Done()
 		return s
 	},
+	"fixed": func(t *testing.T) *serving { return serveFixed(t, snowflake.JS53()) },
 	"closed": func(t *testing.T) *serving {
 		s := serve(t, snowflake.Default())
 		if err := s.agent.Close(); err != nil {

@@ -13,7 +13,6 @@ import (
 // handler answers the requests.
 type handler struct {
 	agent lease.Provider
-	pool  string // empty of a fixed node ID
 	ids   *snowflake.Generator
 	queue *queue
 	same  *http.CrossOriginProtection
@@ -23,9 +22,6 @@ type handler struct {
 // metrics is what /metrics answers, and counts the rest.
 func Handler(agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) http.Handler {
 	h := &handler{agent: agent, ids: ids, queue: newQueue(ids.Layout()), same: http.NewCrossOriginProtection()}
-	if a, ok := agent.(interface{ Pool() string }); ok {
-		h.pool = a.Pool()
-	}
 	mux := http.NewServeMux()
 	for _, route := range []struct {
 		method, path string

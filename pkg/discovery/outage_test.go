@@ -202,13 +202,13 @@ func TestAddressesAreCheckedWhenRead(t *testing.T) {
 			var logs logged
 			d := directory(t, Config{Store: s, Pool: "orders", Logger: logs.logger()})
 			register(t, d, a, Service{"orders", good})
-			wantPorts(t, service(t, d, "orders"), 80)
+			wantPortsInTime(t, service(t, d, "orders"), 80)
 			bad := good
 			r := record{NodeID: held.NodeID, Holder: held.Holder, Version: held.Version, Revision: 1 << 40, Address: &bad}
 			change(&r)
 			putRaw(t, client, table, "orders#svc#orders", r)
 			putRaw(t, client, table, "orders#svc#orders", record{NodeID: sharedNode}) // nobody has looked
-			wantPorts(t, service(t, d, "orders"))
+			wantPortsInTime(t, service(t, d, "orders"))
 			if text := logs.String(); strings.Count(text, "corrupt entry") != 1 || strings.ContainsAny(text, "\x1b\r") || len(text) > 2000 {
 				t.Errorf("logged %d bytes: %.300q, want one line about a corrupt entry", len(text), text)
 			}
@@ -218,6 +218,25 @@ func TestAddressesAreCheckedWhenRead(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// wantPortsInTime is wantPorts in real time, on a machine that may be so busy that a
+// read takes longer than its limit: it is asked again, after the rest.
+func wantPortsInTime(t *testing.T, l *Lookup, want ...int) {
+	t.Helper()
+	for {
+		_, again, err := l.resolve(t.Context())
+		if !errors.Is(err, context.DeadlineExceeded) {
+			wantPorts(t, l, want...)
+			return
+		}
+		rest := time.NewTimer(max(time.Until(again), restAfter))
+		select {
+		case <-rest.C:
+		case <-t.Context().Done():
+			t.Fatal(err)
+		}
 	}
 }
 

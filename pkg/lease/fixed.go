@@ -125,6 +125,7 @@ func (f *FixedNode) Ready() http.Handler {
 func (f *FixedNode) answer(w http.ResponseWriter, err error) {
 	h := struct {
 		Status  string `json:"status"` // fixed, closed
+		Pool    string `json:"pool"`   // empty: it is of none
 		NodeID  int    `json:"node_id"`
 		Version int64  `json:"version"` // 0: there is no fencing token
 		Error   string `json:"error,omitempty"`

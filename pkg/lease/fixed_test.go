@@ -51,7 +51,7 @@ func TestFixed(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %d with %s", path, w.Code, w.Body, status, part)
 		}
 	}
-	want(p, "/livez", 200, `{"status":"fixed","node_id":7,"version":0}`)
+	want(p, "/livez", 200, `{"status":"fixed","pool":"","node_id":7,"version":0}`)
 	want(p.Ready(), "/readyz", 200, `"fixed"`)
 	want(p.Ready(), "/readyz?need=lease", 503, "has no lease")
 	if p.Err() != nil {

@@ -2,6 +2,7 @@ package sidecar_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -98,6 +100,26 @@ func (s *serving) ask(t *testing.T, text string) string {
 	return out + "\n" + w.Body.String()
 }
 
+// serveFixed is a handler on a node ID that nothing leases.
+func serveFixed(t testing.TB, layout snowflake.Layout) *serving {
+	t.Helper()
+	metrics, err := sidecar.NewMetrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := lease.Fixed(7, layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = node.Close() })
+	s := &serving{}
+	if s.ids, err = snowflake.New(node); err != nil {
+		t.Fatal(err)
+	}
+	s.Handler = sidecar.Handler(node, s.ids, metrics)
+	return s
+}
+
 // states are what a block's info string names.
 var states = map[string]func(*testing.T) *serving{
 	"held": func(t *testing.T) *serving { return serve(t, snowflake.Default()) },
@@ -124,6 +146,7 @@ var states = map[string]func(*testing.T) *serving{
 		<-s.agent.Done()
 		return s
 	},
+	"fixed": func(t *testing.T) *serving { return serveFixed(t, snowflake.JS53()) },
 	"closed": func(t *testing.T) *serving {
 		s := serve(t, snowflake.Default())
 		if err := s.agent.Close(); err != nil {
@@ -209,4 +232,42 @@ func TestContractMetrics(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The task definition of the page is JSON, and says to ECS what the page says.
+func TestTaskDefinition(t *testing.T) {
+	page, err := os.ReadFile(contract)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)```json\n(\\{\n  \"family\".*?)```").FindSubmatch(page)
+	if found == nil {
+		t.Fatal("there is none")
+	}
+	var task struct {
+		NetworkMode          string
+		ContainerDefinitions []struct {
+			Name        string
+			Command     []string
+			Essential   bool
+			HealthCheck struct{ Command []string }
+			DependsOn   []struct{ ContainerName, Condition string }
+		}
+	}
+	if err := json.Unmarshal(found[1], &task); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range task.ContainerDefinitions {
+		switch {
+		case c.Name == "nodelease":
+			if !c.Essential || len(c.Command) == 0 || c.Command[0] != "serve" || !slices.Contains(c.HealthCheck.Command, "--healthcheck") {
+				t.Errorf("the sidecar is %+v, want an essential container with serve and its health check", c)
+			}
+		case len(c.DependsOn) != 1 || c.DependsOn[0].ContainerName != "nodelease" || c.DependsOn[0].Condition != "HEALTHY":
+			t.Errorf("%s depends on %+v, want on a healthy sidecar", c.Name, c.DependsOn)
+		}
+	}
+	if len(task.ContainerDefinitions) != 3 || task.NetworkMode != "awsvpc" {
+		t.Errorf("got %d containers with the network %s, want 3 that share a loopback interface", len(task.ContainerDefinitions), task.NetworkMode)
+	}
 }

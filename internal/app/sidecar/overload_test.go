@@ -2,16 +2,19 @@ package sidecar_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -26,19 +29,10 @@ func (s *serving) request(t *testing.T, n int) (status int, took, retry time.Dur
 	return w.Code, time.Since(began), time.Duration(seconds) * time.Second
 }
 
-// virtually runs a test in virtual time, later than a layout's epoch.
-func virtually(t *testing.T, fn func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))) // virtual
-		fn(t)
-	})
-}
-
 // 64 clients ask for ten times what the layout has: it is used up, nearly all IDs
 // that are drawn are delivered, and the others learn at once when to come again.
 func TestOverload(t *testing.T) {
-	virtually(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		s := serve(t, snowflake.JS53())
 		before := s.ids.Stats().Issued
 		began := time.Now()
@@ -77,7 +71,7 @@ func TestOverload(t *testing.T) {
 // First come, first served, and a small request does not overtake: the IDs are made
 // in the order of the requests' arrival.
 func TestQueueIsInOrder(t *testing.T) {
-	virtually(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		s := serve(t, snowflake.JS53())
 		first := make([]string, 10)
 		var wg sync.WaitGroup
@@ -102,7 +96,7 @@ func TestQueueIsInOrder(t *testing.T) {
 
 // A client that leaves while it waits draws nothing, and holds up nobody.
 func TestLeavingTheQueue(t *testing.T) {
-	virtually(t, func(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
 		s := serve(t, snowflake.JS53())
 		before := s.ids.Stats().Issued
 		var wg sync.WaitGroup
@@ -128,4 +122,44 @@ func TestLeavingTheQueue(t *testing.T) {
 			t.Errorf("%d IDs drawn for two answers of 10,000, want no more", drawn)
 		}
 	})
+}
+
+// What docs/sidecar.md says of overload: 64 clients over HTTP, each on a connection of
+// its own, that ask for 10,000 IDs each for ten seconds and do as Retry-After says.
+func BenchmarkOverload(b *testing.B) {
+	address := listening(b, snowflake.JS53())
+	for b.Loop() {
+		began := time.Now()
+		var delivered, refused atomic.Int64
+		var slowest atomic.Int64 // refusal
+		var wg sync.WaitGroup
+		for range 64 {
+			wg.Go(func() {
+				client := &http.Client{Transport: &http.Transport{}}
+				defer client.CloseIdleConnections()
+				for time.Since(began) < 10*time.Second {
+					asked := time.Now()
+					response, err := client.Post("http://"+address+"/v1/ids?n=10000", "", nil)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					_, _ = io.Copy(io.Discard, response.Body)
+					response.Body.Close()
+					if response.StatusCode == http.StatusOK {
+						delivered.Add(10_000)
+						continue
+					}
+					refused.Add(1)
+					slowest.Store(max(slowest.Load(), int64(time.Since(asked))))
+					seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
+					time.Sleep(time.Duration(seconds) * time.Second)
+				}
+			})
+		}
+		wg.Wait()
+		b.ReportMetric(float64(delivered.Load())/time.Since(began).Seconds(), "IDs/s")
+		b.ReportMetric(float64(refused.Load()), "refused")
+		b.ReportMetric(time.Duration(slowest.Load()).Seconds()*1000, "ms/slowest-refusal")
+	}
 }

@@ -55,7 +55,7 @@ func (q *queue) takes(n int) time.Duration {
 	return time.Duration(float64(n) / q.rate * float64(time.Second))
 }
 
-// leave gives the turn to the next one.
+// leave hands the turn to the next one.
 func (q *queue) leave(t *turn) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -105,16 +105,20 @@ const (
 	leastFit = 10
 )
 
-// slope is how fast the used share grows, in percent per millisecond, by least
-// squares over the newest points without a gap; 0 where too few are known.
-func (h *history) slope() float64 {
+// slope is how fast the used share grows, in percent per millisecond; 0 where too few
+// points are known. A fleet that has started and is steady now does not grow: the
+// newest quarter has to grow as well.
+func (h *history) slope() float64 { return min(h.slopeOver(fitFor), h.slopeOver(fitFor/4)) }
+
+// slopeOver is the slope by least squares over the newest points without a gap.
+func (h *history) slopeOver(d time.Duration) float64 {
 	var n, x, y, xx, xy float64
-	for i := len(h.At) - 1; i >= 0 && h.Used[i] != nil && h.At[len(h.At)-1]-h.At[i] <= fitFor.Milliseconds(); i-- {
+	for i := len(h.At) - 1; i >= 0 && h.Used[i] != nil && h.At[len(h.At)-1]-h.At[i] <= d.Milliseconds(); i-- {
 		at, used := float64(h.At[i]-h.At[len(h.At)-1]), *h.Used[i]
 		n, x, y, xx, xy = n+1, x+at, y+used, xx+at*at, xy+at*used
 	}
-	if d := n*xx - x*x; n >= leastFit && d > 0 {
-		return (n*xy - x*y) / d
+	if spread := n*xx - x*x; n >= leastFit && spread > 0 {
+		return (n*xy - x*y) / spread
 	}
 	return 0
 }

@@ -128,6 +128,15 @@ func TestFullIn(t *testing.T) {
 	if got := h.fullIn(); got != 0 {
 		t.Errorf("steady: got %v, want none", got)
 	}
+	for used := range 10 { // a fleet starts, and is steady for three minutes
+		add(50 + float64(used))
+	}
+	for range 90 {
+		add(60)
+	}
+	if got := h.fullIn(); got != 0 {
+		t.Errorf("steady after a start: got %v, want none", got)
+	}
 }
 
 func TestAPageWeighsLittle(t *testing.T) {

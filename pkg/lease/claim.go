@@ -35,7 +35,8 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 	t, err = a.claim(ctx, first, session)
 	for t == nil && err == nil {
 		var o tenure.Outlook
-		c := a.claimOf(0, "") // the terms on which any node ID would be claimed
+		a.uncap(ctx, a.clock.Wall()) // a widener that died meanwhile keeps no node ID from those who wait
+		c := a.claimOf(0, "")        // the terms on which any node ID would be claimed
 		if o, err = a.look(ctx, c, &s); err != nil {
 			break
 		}
@@ -68,8 +69,10 @@ func (a *Agent) nap(ctx context.Context, o tenure.Outlook, left time.Duration) e
 	a.emit(Event{Kind: EventWaiting, Lease: a.about(wholePool), Err: none})
 	// A holder may release at any moment, so look about once a second.
 	nap := time.Second/2 + rand.N(time.Second)
-	if !o.Next.IsZero() {
-		nap = min(nap, max(o.Next.Sub(now), 0)+protocol.Backoff(0))
+	// A time that has passed is none to wait for: what keeps the node ID is something
+	// else, such as an open widening.
+	if soon := o.Next.Sub(now); soon > 0 {
+		nap = min(nap, soon+protocol.Backoff(0))
 	}
 	if err := protocol.Pause(ctx, min(nap, left)); err != nil {
 		return errors.Join(none, err)

@@ -123,12 +123,20 @@ func (h *history) slopeOver(d time.Duration) float64 {
 	return 0
 }
 
+// highest is the most that was used while the projection looks back.
+func (h *history) highest() (most float64) {
+	for i := len(h.At) - 1; i >= 0 && h.Used[i] != nil && h.At[len(h.At)-1]-h.At[i] <= fitFor.Milliseconds(); i-- {
+		most = max(most, *h.Used[i])
+	}
+	return most
+}
+
 // fullIn is how long it takes until the pool is full at the present rate; 0 where
 // it does not fill within a day.
 func (h *history) fullIn() time.Duration {
 	last, slope := h.last(), h.slope()
-	if last == nil || slope <= 0 || last.Used >= 100 {
-		return 0
+	if last == nil || slope <= 0 || last.Used >= 100 || last.Used < h.highest()-1 {
+		return 0 // one that was fuller lately goes up and down, and fills no more than that
 	}
 	if d := time.Duration((100 - last.Used) / slope * float64(time.Millisecond)); d < 24*time.Hour && d > 0 {
 		return max(d, time.Millisecond)

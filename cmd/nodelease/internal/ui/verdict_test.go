@@ -137,6 +137,14 @@ func TestFullIn(t *testing.T) {
 	if got := h.fullIn(); got != 0 {
 		t.Errorf("steady after a start: got %v, want none", got)
 	}
+	h = history{}
+	for i := range 60 { // up to its size within a moment, and up and down from there
+		add(min(float64(20*i), 62) + 2*float64(i%3))
+	}
+	add(62)
+	if got := h.fullIn(); got != 0 {
+		t.Errorf("up and down: got %v, want none", got)
+	}
 }
 
 func TestAPageWeighsLittle(t *testing.T) {

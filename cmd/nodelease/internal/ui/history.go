@@ -105,26 +105,38 @@ const (
 	leastFit = 10
 )
 
-// slope is how fast the used share grows, in percent per millisecond, by least
-// squares over the newest points without a gap; 0 where too few are known.
-func (h *history) slope() float64 {
+// slope is how fast the used share grows, in percent per millisecond; 0 where too few
+// points are known. A fleet that has started and is steady now does not grow: the
+// newest quarter has to grow as well.
+func (h *history) slope() float64 { return min(h.slopeOver(fitFor), h.slopeOver(fitFor/4)) }
+
+// slopeOver is the slope by least squares over the newest points without a gap.
+func (h *history) slopeOver(d time.Duration) float64 {
 	var n, x, y, xx, xy float64
-	for i := len(h.At) - 1; i >= 0 && h.Used[i] != nil && h.At[len(h.At)-1]-h.At[i] <= fitFor.Milliseconds(); i-- {
+	for i := len(h.At) - 1; i >= 0 && h.Used[i] != nil && h.At[len(h.At)-1]-h.At[i] <= d.Milliseconds(); i-- {
 		at, used := float64(h.At[i]-h.At[len(h.At)-1]), *h.Used[i]
 		n, x, y, xx, xy = n+1, x+at, y+used, xx+at*at, xy+at*used
 	}
-	if d := n*xx - x*x; n >= leastFit && d > 0 {
-		return (n*xy - x*y) / d
+	if spread := n*xx - x*x; n >= leastFit && spread > 0 {
+		return (n*xy - x*y) / spread
 	}
 	return 0
+}
+
+// highest is the most that was used while the projection looks back.
+func (h *history) highest() (most float64) {
+	for i := len(h.At) - 1; i >= 0 && h.Used[i] != nil && h.At[len(h.At)-1]-h.At[i] <= fitFor.Milliseconds(); i-- {
+		most = max(most, *h.Used[i])
+	}
+	return most
 }
 
 // fullIn is how long it takes until the pool is full at the present rate; 0 where
 // it does not fill within a day.
 func (h *history) fullIn() time.Duration {
 	last, slope := h.last(), h.slope()
-	if last == nil || slope <= 0 || last.Used >= 100 {
-		return 0
+	if last == nil || slope <= 0 || last.Used >= 100 || last.Used < h.highest()-1 {
+		return 0 // one that was fuller lately goes up and down, and fills no more than that
 	}
 	if d := time.Duration((100 - last.Used) / slope * float64(time.Millisecond)); d < 24*time.Hour && d > 0 {
 		return max(d, time.Millisecond)

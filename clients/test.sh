@@ -21,7 +21,7 @@ fi
 (cd python && "$venv/bin/mypy" --cache-dir "$cache/mypy" src)
 # Reproducible: the same bytes twice.
 for copy in 1 2; do
-	(cd python && SOURCE_DATE_EPOCH=1767225600 "$venv/bin/python" -m build -q --no-isolation --outdir "$work/dist$copy")
+	(cd python && SOURCE_DATE_EPOCH=1767225600 "$venv/bin/python" -m build --no-isolation --outdir "$work/dist$copy" >"$work/build.log") || { cat "$work/build.log" >&2; exit 1; }
 done
 diff -r "$work/dist1" "$work/dist2"
 "$venv/bin/twine" check --strict "$work"/dist1/*
@@ -30,10 +30,14 @@ python3 -m venv "$work/empty"
 "$work/empty/bin/python" -c 'import nodelease; print("python package", nodelease.SONYFLAKE.decompose(1 << 24).time)'
 
 # JavaScript: the archive, and an install in an empty project.
-(cd javascript && npm pack --silent --pack-destination "$work" >/dev/null)
+logged() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }; }
+(cd javascript && logged npm pack --pack-destination "$work")
 mkdir "$work/project"
-(cd "$work/project" && echo '{"type":"module"}' >package.json && npm install --silent --no-audit --no-fund --offline "$work"/nodelease-*.tgz &&
-	node -e 'import("nodelease").then(m => console.log("npm package", m.layouts.sonyflake.decompose(1n << 24n).time.toISOString()))')
+cd "$work/project"
+echo '{"type":"module"}' >package.json
+logged npm install --no-audit --no-fund --offline "$work/nodelease-0.1.0.tgz"
+node -e 'import("nodelease").then(m => console.log("npm package", m.layouts.sonyflake.decompose(1n << 24n).time.toISOString()))'
+cd - >/dev/null
 
 # All of them on the real sidecar.
 cd ..

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -89,9 +90,17 @@ func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, blockAnswer{
-		Nonce: q.nonce, Pool: b.agent.Pool(), NodeID: run.NodeID, NodeBits: run.NodeBits, First: strconv.FormatUint(run.First, 10),
+		Nonce: q.nonce, Pool: poolOf(b.agent), NodeID: run.NodeID, NodeBits: run.NodeBits, First: strconv.FormatUint(run.First, 10),
 		Count: run.Count, LeftMS: left, Layout: answerOf(run.Layout),
 	})
+}
+
+// poolOf is the pool of the node ID; a fixed one has none.
+func poolOf(agent lease.Provider) string {
+	if leased, ok := agent.(interface{ Pool() string }); ok {
+		return leased.Pool()
+	}
+	return ""
 }
 
 // back is how far back a block may reach: to no tick that began before this sidecar did.

@@ -216,7 +216,7 @@ func fetch(address, accept string, n int) (ids []uint64, err error) {
 // More than the layout has is refused in time, with a word of its own.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))) // virtual
+		time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual
 		layout := snowflake.Default()
 		layout.Tick, layout.TimeBits, layout.SequenceBits = 10*time.Millisecond, 39, 1 // 200 IDs/s
 		s := serve(t, layout)

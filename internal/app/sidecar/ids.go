@@ -1,7 +1,6 @@
 package sidecar
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,20 +34,21 @@ func (h *handler) makeIDs(w http.ResponseWriter, r *http.Request) {
 		wrong.write(w)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
-	defer cancel()
 	b := batches.Get().(*batch)
 	defer batches.Put(b)
 	if cap(b.ids) < n {
 		b.ids = make([]snowflake.ID, n)
 	}
 	b.ids = b.ids[:n]
-	// All or none: what a failed call has drawn is lost, and will never be made again.
-	if _, err := h.ids.NextN(ctx, b.ids); err != nil {
+	if retry, err := h.queue.draw(r.Context(), b.ids, h.ids.NextN); err != nil {
 		if r.Context().Err() != nil {
 			panic(http.ErrAbortHandler) // the client is gone: no answer must look like one
 		}
-		h.problemOf(err).write(w)
+		p := h.problemOf(err)
+		if p.Error == "busy" {
+			p.retry = retry
+		}
+		p.write(w)
 		return
 	}
 	b.text = form.append(b.text[:0], b.ids)

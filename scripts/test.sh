@@ -61,7 +61,8 @@ sim() {
 	go test -count=1 -timeout 40m -run 'TestWorld$' ./proof/internal/sim -args -hours 2 -until 150
 }
 reproducible() { scripts/build-functions-check.sh; }
-proofs=(race differential heavy spec sim reproducible)
+clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar
+proofs=(race differential heavy spec sim reproducible clients)
 
 case "$*" in
 "") steps=("${tests[@]}") ;;

@@ -47,6 +47,7 @@ var floors = []floor{
 	{"pkg/cluster/pgcoordinator", "a membership backend on PostgreSQL"},
 	{"pkg/discovery", "service discovery: registration, lookups, watches, the sweep"},
 	{"internal/app/...", "rooms that a program and the proof both need: the sidecar"},
+	{"clients/...", "clients in other languages, and the conformance suite that drives them"},
 	{"functions/...", "the three Lambda functions"},
 	{"infra/nodepool", "the CDK construct: table, functions, alarms, grants"},
 	{"examples/...", "programs on the public packages"},

@@ -17,7 +17,6 @@ var blockMutants = []mutant{
 	{"a queued run draws one ticket", runFile, `CompareAndSwap(state, state+n)`, `CompareAndSwap(state, state+1)`, ids},
 	{"a run outlives the lease", runFile, `until(tm.deadline.Load(), mono)`, `until(math.MaxInt64, mono)`, ids},
 	{"a run outlives the span", runFile, `until(tm.wallEnd.Load(), wall)`, `until(math.MaxInt64, wall)`, ids},
-	{"a run has older milliseconds than asked for", reserve, `begin := min(tick-back, g.ticks)`, `begin := min(last+1, g.ticks)`, ids},
 	{"a block lives as long as the lease", blockRoute, `min(run.Left, blockLife)`, `run.Left`, blockTests},
 	{"a new sidecar reaches back", blockRoute, `min(blockBack, max(time.Since(b.began)-b.ids.Layout().Tick, 0))`, `blockBack`, blockTests},
 	{"one client takes all", blockRoute, `return max(len(b.now), len(b.before))`, `return 1`, blockTests},

@@ -137,6 +137,14 @@ class VMClock:
         self._fd = -1
 
 
+class Expected(NamedTuple):
+    """What the answer to a request is compared with, and what its time counts from."""
+
+    nonce: str
+    began: tuple[float, ...]
+    generation: bytes
+
+
 class Blocks:
     """The block of one generator, and what it asks for. Not thread-safe; it makes no request itself."""
 
@@ -190,8 +198,8 @@ class Blocks:
                 out.extend(range(first, first + (count << self._shift), 1 << self._shift))
             self._next = ticket + count
 
-    def ask(self, host: str, need: int) -> tuple[bytes, str, tuple[float, ...], bytes]:
-        """Drop the block and return a request for another one, and what its answer is compared with."""
+    def ask(self, host: str, need: int) -> tuple[bytes, Expected]:
+        """Drop the block and return a request for another one, and what to expect of its answer."""
         used, self._used = self._next - self._first if self._end else 0, 0
         if self._end:  # used up: ask for more; too old: for what was used of it
             self._want = min(self._want * 2, _MOST) if self._next >= self._end else max(_FIRST, min(used * 2, _MOST))
@@ -199,9 +207,10 @@ class Blocks:
         nonce = secrets.token_hex(8)
         target = f"/v1/blocks?client={self._name}&nonce={nonce}&n={min(max(self._want, need), _MOST)}"
         # The clocks are read before sending: what is left was counted after it, so we end early, never late.
-        return f"POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n".encode(), nonce, self.clocks(), self._vm.generation()
+        expected = Expected(nonce, self.clocks(), self._vm.generation())
+        return f"POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n".encode(), expected
 
-    def accept(self, status: int, body: bytes, nonce: str, began: tuple[float, ...], generation: bytes) -> NodeleaseError | None:
+    def accept(self, status: int, body: bytes, expected: Expected) -> NodeleaseError | None:
         """Take the block of an answer. Return an error that another try may end, raise any other."""
         try:
             answer = json.loads(body)
@@ -211,7 +220,7 @@ class Blocks:
                 if word in ("lost", "closed"):  # the sidecar is being started anew
                     return error
                 raise error
-            if answer["nonce"] != nonce:  # an answer that somebody kept has been used
+            if answer["nonce"] != expected.nonce:  # an answer that somebody kept has been used
                 raise NodeleaseError("the answer belongs to another request: is there a proxy or a cache before the sidecar?")
             layout, first, count = Layout(**answer["layout"]), int(answer["first"]), int(answer["count"])
             node, bits, left, pool = int(answer["node_id"]), int(answer["node_bits"]), int(answer["left_ms"]), answer["pool"]
@@ -226,7 +235,7 @@ class Blocks:
         self._pool, self.layout = (pool, layout), layout
         self._mask, self._node = (1 << self._low) - 1, node << self._low
         self._first = self._next = first
-        self._end, self._left, self._began, self._generation = first + count, left / 1000, began, generation
+        self._end, self._left, self._began, self._generation = first + count, left / 1000, expected.began, expected.generation
         self.fetched += 1
         return None
 

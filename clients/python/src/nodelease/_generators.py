@@ -114,14 +114,14 @@ class IdGenerator(_Common):
         self._check()
         end, delay = time.monotonic() + self.timeout, 0.0
         while True:
-            request, *expected = self._blocks.ask(self._host, need)
+            request, expected = self._blocks.ask(self._host, need)
             error: NodeleaseError | None
             try:
                 answer = self._exchange(request, end)
             except OSError as e:
                 error = self._unavailable(e)
             else:
-                error = self._blocks.accept(*answer, *expected)
+                error = self._blocks.accept(*answer, expected)
                 if error is None:
                     return
             if time.monotonic() + delay >= end:
@@ -230,14 +230,14 @@ class AsyncIdGenerator(_Common):
         self._check()
         end, delay = time.monotonic() + self.timeout, 0.0
         while True:
-            request, *expected = self._blocks.ask(self._host, need)
+            request, expected = self._blocks.ask(self._host, need)
             error: NodeleaseError | None
             try:
                 answer = await asyncio.wait_for(self._exchange(request), max(end - time.monotonic(), 0.001))
             except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as e:
                 error = self._unavailable(e)
             else:
-                error = self._blocks.accept(*answer, *expected)
+                error = self._blocks.accept(*answer, expected)
                 if error is None:
                     return
             if time.monotonic() + delay >= end:

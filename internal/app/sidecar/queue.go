@@ -33,13 +33,17 @@ func newQueue(l snowflake.Layout) *queue {
 	return &queue{rate: rate, least: rate / 4}
 }
 
-// enter queues for n IDs. Where they could not be drawn within patience, it refuses
+// admitted is how long a request may have to wait by the estimate. It is below patience,
+// since one that is admitted and times out learns late what it could have known at once.
+const admitted = patience * 4 / 5
+
+// enter queues for n IDs. Where they could not be drawn in time, it refuses
 // at once, and returns after how long another try has a chance.
 func (q *queue) enter(n int) (t *turn, retry time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if takes := q.takes(q.owed + n); takes > patience {
-		return nil, max(takes-patience, time.Second)
+	if takes := q.takes(q.owed + n); takes > admitted {
+		return nil, max(takes-admitted, time.Second)
 	}
 	t = &turn{n, make(chan struct{})}
 	q.waiting = append(q.waiting, t)

@@ -11,7 +11,7 @@ var pageMutants = []mutant{
 	{"page: a task has any length", "cmd/nodelease/internal/ui/state.go", `text.Line(l.Task)`, `l.Task`, pageOwn},
 	{"page: other sites may read", "cmd/nodelease/internal/ui/handler.go", `case "", "none", "same-origin":`, `case "", "none", "same-origin", "same-site", "cross-site":`, pageOwn},
 	{"page: the history has no end", "cmd/nodelease/internal/ui/news.go", `len(s.kept) > mostKept+mostKept/10`, `len(s.kept) < 0`, pageOwn},
-	{"page: a projection over a gap", "cmd/nodelease/internal/ui/history.go", `i >= 0 && h.Used[i] != nil && h.At`, `i >= 0 && h.At`, pageOwn},
+	{"page: a projection over a gap", "cmd/nodelease/internal/ui/history.go", `i >= 0 && h.Used[i] != nil && h.At[len(h.At)-1]-h.At[i] <= d.`, `i >= 0 && h.At[len(h.At)-1]-h.At[i] <= d.`, pageOwn},
 	{"page: points have no end", "cmd/nodelease/internal/ui/history.go", `if len(h.At) > mostPoints {`, `if len(h.At) < 0 {`, pageOwn},
 	{"page: a minute keeps its last point alone", "cmd/nodelease/internal/ui/history.go", `max(*short.Used[k], *h.Used[i]), *short.Claimed[k]+*h.Claimed[i]`, `*h.Used[i], *h.Claimed[i]`, pageOwn},
 	{"page: nobody reads while nobody looks", "cmd/nodelease/internal/ui/hub.go", `case s.idle == 0:`, `case true:`, pageOwn},

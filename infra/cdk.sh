@@ -10,4 +10,12 @@ if [ ! -x node_modules/.bin/cdk ] || [ package-lock.json -nt node_modules/.packa
 fi
 # jsii prints a banner on Node 20, which is past its end of life and works.
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=${JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION:-20}
-exec node_modules/.bin/cdk "$@"
+cdk=$PWD/node_modules/.bin/cdk
+# Preparing an account needs no app, which cannot be synthesized before the functions are built. Here no cdk.json names one.
+for word; do
+  if [ "$word" = bootstrap ]; then
+    cd infra
+    break
+  fi
+done
+exec "$cdk" "$@"

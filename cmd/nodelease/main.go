@@ -96,7 +96,11 @@ func (g *globals) message(err error) text.Safe {
 	if errors.Is(err, lease.ErrPoolNotSeeded) && g.pool != "" {
 		return text.Sprintf("pool %s of table %s is not seeded: check --pool, or seed it: %s", g.pool, g.table, command(g.again("seed --size 1024")))
 	}
-	return text.Trusted(plain(err))
+	said := plain(err)
+	if errors.Is(err, lease.ErrPoolExhausted) {
+		said = strings.Replace(said, "resize the pool, or wait for it (--wait)", fmt.Sprintf("wait for one with --wait 5m, or make the pool larger: %s", g.again("resize --size N")), 1)
+	}
+	return text.Trusted(said)
 }
 
 // usageError is a wrong command, flag, argument or value: nothing was done.

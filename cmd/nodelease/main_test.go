@@ -211,9 +211,9 @@ func TestSeedListReap(t *testing.T) {
 		want string // in stdout, or in stderr where it fails
 	}{
 		{"list", 4, "pool orders of table leases is not seeded"},
-		{"seed --size 300", 0, "pool orders has 300 numbers; 300 of them were made now\n"},
-		{"seed --size 300", 0, "pool orders has 300 numbers; 0 of them were made now\n"},
-		{"seed --size 500", 1, "exists with 300 numbers"},
+		{"seed --size 300", 0, "pool orders has 300 node IDs, 300 of them made now\n"},
+		{"seed --size 300", 0, "pool orders has 300 node IDs, 0 of them made now\n"},
+		{"seed --size 500", 1, "exists with 300 node IDs"},
 		{"list", 0, "300 node IDs: 0 held, 300 free, 0 expired, 0 cooling, 0 retired, 0 corrupt\n"},
 		{"reap --dry-run", 0, "0 node IDs held, 0 due, 0 freed\n"},
 		{"reap", 0, "0 node IDs held, 0 due, 0 freed\n"},

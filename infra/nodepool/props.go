@@ -5,6 +5,7 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
@@ -30,6 +31,13 @@ type Props struct {
 	// Consistency between Regions. With Replicas only STRONG is accepted: with eventual consistency each Region decides a conditional write
 	// alone and the last writer wins, so two processes would be given the same number. Defaults to none: one Region.
 	Consistency awsdynamodb.MultiRegionConsistency
+
+	// Key encrypts the table, and everybody who is granted a pool may use the key for that. It can be changed at any time. Defaults to the key
+	// that DynamoDB owns.
+	Key awskms.IKey
+
+	// ReplicaKeys are the ARNs of the keys in the Regions of Replicas, by Region: one for each if there is a Key. Defaults to none.
+	ReplicaKeys map[string]string
 
 	// RemovalPolicy of the table. DESTROY needs AllowDeletion. Defaults to RETAIN, since a table that is made again has forgotten how far the
 	// IDs went; with AllowDeletion to RETAIN_ON_UPDATE_OR_DELETE, with which a first deployment that fails takes the table with it.
@@ -92,6 +100,10 @@ type PoolProps struct {
 	// docs/operations.md. Raise it at any time; the table stays as warm as it was when it is lowered. Defaults to 0: no more than what a new
 	// table takes, about 12,000 holders of all pools.
 	Expect int
+
+	// Layout of the pool's IDs: a name such as wide16, or bits for time, node and sequence such as 40/13/10 (leasepool.ParseLayout). It must
+	// have room for Size node IDs, and cannot be changed once a node ID has been claimed. Defaults to what the first task that makes IDs binds.
+	Layout string
 
 	// Narrow lets the width of the node IDs follow the groups of 256 in use, so that the other bits make IDs in bursts: see
 	// leasepool.Spec. It cannot be changed later. Defaults to false.

@@ -24,6 +24,9 @@ func (n *NodePool) seed(p PoolProps) awscdk.CustomResource {
 	if !p.Floor.IsZero() {
 		properties["Floor"] = strconv.FormatInt(p.Floor.UnixMilli(), 10)
 	}
+	if p.Layout != "" {
+		properties["Layout"] = p.Layout
+	}
 	if p.Narrow {
 		properties["Narrow"] = "true"
 	}

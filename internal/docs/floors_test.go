@@ -36,6 +36,7 @@ var floors = []floor{
 	{"internal/testkit/history", "judges a history of leases and IDs: S1, S2, S3"},
 	{"internal/protocol", "the items, the conditional writes, the DynamoDB store"},
 	{"internal/protocol/protocoltest", "the conformance suite that every store passes"},
+	{"internal/tenure", "what a holder may believe, which groups a claimant searches, the timings; the model and the fleets on paper"},
 	{"pkg/lease/leasepool", "administers a pool: seed, resize, reap, widen, count"},
 	{"pkg/lease", "the agent: claims a node ID, renews it, releases it"},
 	{"pkg/lease/leasetest", "a store in memory and a settable clock, for users' tests"},

@@ -123,6 +123,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 	if refused != nil {
 		out, status = refused, refused.status
+		_, _ = io.CopyN(io.Discard, r.Body, 4*maxBody) // a client that is still sending when its connection ends sees no answer
 	}
 	body, err := json.Marshal(out)
 	if err != nil {
@@ -151,7 +152,7 @@ func (s *Server) httpServer() http.Server {
 
 // serveLocal refuses pages in a browser, which call by the name of a host that leads here (DNS rebinding) or another origin.
 func (s *Server) serveLocal(w http.ResponseWriter, r *http.Request) {
-	if !isLoopback((&url.URL{Host: r.Host}).Hostname()) || r.Header.Get("Origin") != "" {
+	if !isLoopback((&url.URL{Host: r.Host}).Hostname()) || len(r.Header["Origin"]) > 0 {
 		http.Error(w, "the embedded DynamoDB answers programs of this machine only, under 127.0.0.1 or localhost", http.StatusForbidden)
 		return
 	}

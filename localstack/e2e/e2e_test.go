@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -58,12 +57,14 @@ func TestStack(t *testing.T) {
 	}
 
 	// The pool grows, and new tasks find the new numbers and the freed ones.
-	deploy(t, port, grown)
+	deploy(t, port, "size="+fmt.Sprint(grown))
 	s.wantCapacity(t, grown)
 	for range grown - len(f.tasks) {
 		f.start(t)
 	}
 	f.wantDistinct(t)
+
+	s.changes(t, port, f)
 
 	// Everyone goes home: no error, and no number is left held.
 	f.stop(t)
@@ -77,13 +78,21 @@ func TestStack(t *testing.T) {
 	t.Logf("%d IDs, none twice", len(f.ids))
 }
 
-// deploy changes the size of the pool in the stack that test.sh deployed.
-func deploy(t *testing.T, port string, size int) {
+// deploy changes the stack that test.sh deployed, by context values.
+func deploy(t *testing.T, port string, context ...string) {
 	t.Helper()
-	command := exec.Command("../cdk.sh", port, "deploy", "Nodelease", "--require-approval", "never", "-c", fmt.Sprintf("size=%d", size))
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(command.Args, " "), err, out)
+	if out, err := tryDeploy(port, "Nodelease", context...); err != nil {
+		t.Fatalf("%v: %v\n%s", context, err, out)
 	}
+}
+
+func tryDeploy(port, stack string, context ...string) (string, error) {
+	args := []string{port, "deploy", stack, "--exclusively", "--require-approval", "never"}
+	for _, c := range context {
+		args = append(args, "-c", c)
+	}
+	out, err := exec.Command("../cdk.sh", args...).CombinedOutput()
+	return string(out), err
 }
 
 // eventually polls what another process does.

@@ -17,15 +17,27 @@ import (
 
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // After an outage a reader that looks before the holders have renewed asks again
-// soon, whatever MaxAge is, and no other reader goes by what it saw.
+// soon, whatever MaxAge is, and no other reader goes by what it saw. It notices a
+// renewal no later than the outage had then been over, and half a second: an answer in
+// doubt counts as long as all before it together. A watch adds a twentieth of a second
+// to each of its waits.
 func TestInstancesAreBackAfterAnOutage(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
-		a, b := w.agent(t, nil), w.agent(t, nil)
+		resumed := make(chan struct{}, 1)
+		a := w.agent(t, func(c *lease.Config) {
+			c.OnEvent = func(e lease.Event) {
+				if e.Kind == lease.EventResumed {
+					resumed <- struct{}{}
+				}
+			}
+		})
+		b := w.agent(t, nil)
 		slow := func(c *Config) { c.MaxAge = 40 * time.Second }
 		d := w.directory(t, slow)
 		register(t, d, a, Service{"orders", at(1)})
@@ -43,9 +55,13 @@ func TestInstancesAreBackAfterAnOutage(t *testing.T) {
 		fixture.Wait(time.Minute)
 		watched := follow(t, second)
 		w.setOutage(nil)
+		over := time.Now()
 		wantPorts(t, service(t, w.directory(t, slow), "orders")) // none has renewed yet
 		_, _ = first.Resolve(t.Context())
-		fixture.Wait(2 * time.Second)
+		<-resumed // whenever it asks next: a suspended holder chooses that at random
+		late := min(time.Since(over)+againAfter, longestDoubt)
+		late = max(late, time.Until(over.Add(restAfter+restAfter/10))) // a watch rests after a failure
+		fixture.Wait(late + 250*time.Millisecond)
 		wantPorts(t, first, 1)
 		wantPorts(t, second, 1)
 		wantPorts(t, service(t, w.directory(t, slow), "orders"), 1)

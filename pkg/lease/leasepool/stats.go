@@ -26,6 +26,10 @@ type Stats struct {
 	// due at once.
 	Braked  bool    `json:"braked,omitempty"`
 	Corrupt Corrupt `json:"corrupt,omitempty"`
+	// Releases of this module that the holders run, oldest first.
+	Releases []Release `json:"releases,omitempty"`
+
+	alive []map[string]string // what the holders say of themselves
 }
 
 // Stats counts the node IDs of the pool. It reads the groups that leases can be in,
@@ -51,6 +55,7 @@ func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
 	if err == nil {
 		err = p.countBraked(ctx, &s)
 	}
+	s.Releases, s.alive = CountReleases(s.alive), nil
 	_, open := s.Pool.Open()
 	s.Free += s.Pool.Size - open
 	s.Capacity = s.Held + s.Free + s.Expired + s.Cooling
@@ -99,6 +104,9 @@ func (s *Stats) add(l protocol.Lease, now time.Time) {
 		s.Stuck++
 	}
 	state := l.State(now)
+	if l.Holder != "" && !l.ExpiresAt.Before(now) { // a retired node ID may have a holder
+		s.alive = append(s.alive, l.Metadata)
+	}
 	if l.NodeID >= s.Pool.Size || l.NodeID < s.Pool.ExcludeBelow { // also before a resize has come to it
 		state = protocol.Retired
 	}

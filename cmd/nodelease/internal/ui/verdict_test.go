@@ -132,7 +132,9 @@ func TestFullIn(t *testing.T) {
 
 func TestAPageWeighsLittle(t *testing.T) {
 	const limit = 200 << 10
-	if got := weight(t); got > limit {
+	got := weight(t)
+	t.Logf("%d bytes", got)
+	if got > limit {
 		t.Errorf("the page weighs %d bytes, want at most %d", got, limit)
 	}
 }

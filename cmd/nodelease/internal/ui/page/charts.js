@@ -7,6 +7,7 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 export class Charts {
   #plots = []
   #pool
+  #span = 60 // minutes
   #data = { at: [], used: [], claimed: [], ended: [] }
   #usedAt = document.getElementById('used-chart')
   #churnAt = document.getElementById('churn-chart')
@@ -29,7 +30,7 @@ export class Charts {
     const x = { ...axis, grid: { show: false }, size: 22, space: 90, values: '{HH}:{mm}:{ss}' }
     // With a projection, a fifth of the chart is left for what comes.
     const scaleX = { time: true, range: (u, min, max) => {
-      const from = Math.min(min, max - 60)
+      const from = Math.max(Math.min(min, max - 60), max - this.#span * 60)
       return [from, this.#pool?.status.full_in ? max + (max - from) / 4 : max]
     } }
     const held = colour('--held'), expired = colour('--expired')
@@ -80,6 +81,13 @@ export class Charts {
     ctx.restore()
   }
 
+  // span says how many minutes are shown.
+  span(minutes) {
+    this.#span = minutes
+    for (const b of document.querySelectorAll('[data-span]')) b.setAttribute('aria-pressed', Number(b.dataset.span) === minutes)
+    if (this.#pool) this.show(this.#pool)
+  }
+
   show(pool) {
     const history = pool.history
     this.#pool = pool
@@ -91,9 +99,9 @@ export class Charts {
     this.#read(used)
     const known = history.used.filter((v) => v !== null)
     if (known.length) {
-      this.#usedAt.setAttribute('aria-label', `Utilisation: ${percent(known.at(-1))} now, between ${percent(Math.min(...known))} and ${percent(Math.max(...known))} since this was first looked at; warning at ${pool.threshold} %${this.#end()}`)
+      this.#usedAt.setAttribute('aria-label', `Utilisation: ${percent(known.at(-1))} now, between ${percent(Math.min(...known))} and ${percent(Math.max(...known))} since the history begins; warning at ${pool.threshold} %${this.#end()}`)
       const sum = (v) => v.reduce((a, b) => a + (b ?? 0), 0)
-      this.#churnAt.setAttribute('aria-label', `Churn: ${sum(history.claimed)} claimed and ${sum(history.ended)} ended since this was first looked at`)
+      this.#churnAt.setAttribute('aria-label', `Churn: ${sum(history.claimed)} claimed and ${sum(history.ended)} ended since the history begins`)
     }
   }
 
@@ -113,4 +121,4 @@ export class Charts {
   }
 }
 
-const size = (e) => ({ width: Math.max(160, e.clientWidth), height: 132 })
+const size = (e) => ({ width: Math.max(160, e.clientWidth), height: Math.max(132, Math.min(320, e.clientHeight)) })

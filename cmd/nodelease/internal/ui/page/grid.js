@@ -1,6 +1,6 @@
 // The grid: numbers, or the groups of a large pool. One element a cell; only
 // those that changed are touched.
-import { count, el, meanings, signs, states } from './words.js'
+import { brief, count, el, meanings, signs, states } from './words.js'
 
 const groupSize = 256
 
@@ -86,7 +86,7 @@ export class Grid {
     set(cell, 'mark', mark)
     write(name, n.n)
     set(sign, 'sign', signs[mark] ?? signs[n.state])
-    write(task, n.task ?? '')
+    write(task, brief(n.task).replace(/^.*\/(?=[0-9a-f]{32}$)/, ''))
     this.#drain(cell, pool, n)
     const label = `${n.n}${n.task ? ', ' + n.task : ''}: ${mark ? mark + ', ' : ''}${n.state}`
     if (cell.title !== label) {

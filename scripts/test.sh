@@ -44,7 +44,7 @@ tests=(readme suite platforms faults functions ui localstack)
 # The proofs. The embedded server beside DynamoDB Local, beside dynoxide (Rust), and
 # under as many connections as a hostile machine may open; 1,024 agents in a process;
 # the specification, ten configurations of 10 to 30 s each, on a slow machine as
-# far as that goes; ten million steps of the model, and three hundred hours of real
+# far as that goes; ten million steps of the model, and two hundred hours of real
 # agents; the same bytes of the functions from two directories with empty caches.
 race() { scripts/postgres.sh && scripts/dynamodb-local.sh run -- go test -race ./pkg/... ./internal/... ./functions/...; }
 differential() {

@@ -167,6 +167,6 @@ func (r diagnosis) text(out io.Writer) text.Safe {
 			b.Printf("  %s %s\n", faint.of("%-11s", "→ fix:"), command(f.Mend))
 		}
 	}
-	b.Printf("%d well, %s, %s, %d not looked at\n", r.count(fine), count(r.count(problem), "problem", "problems"), count(r.count(warning), "warning", "warnings"), r.count(skipped))
+	b.Printf("%s\n", folded(out, text.Sprintf("%d well, %s, %s, %d not looked at", r.count(fine), count(r.count(problem), "problem", "problems"), count(r.count(warning), "warning", "warnings"), r.count(skipped)), 2))
 	return b.Safe()
 }

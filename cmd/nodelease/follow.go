@@ -19,7 +19,7 @@ import (
 // time that it says something else.
 func (f filter) follow(cmd *cobra.Command, g *globals, pool *leasepool.Pool, as form, every time.Duration) error {
 	out := cmd.OutOrStdout()
-	w := &watch{pool: pool, every: every, answers: &g.answers, silent: outageLine(cmd.ErrOrStderr())}
+	w := &watch{pool: pool, every: every, answers: &g.answers, doctor: g.again("doctor"), silent: outageLine(cmd.ErrOrStderr())}
 	if isTerminal(cmd.InOrStdin()) && isTerminal(out) && os.Getenv("TERM") != "dumb" && as.name != "csv" && as.name != "name" && !as.json {
 		return f.page(cmd.Context(), w, as, cmd.InOrStdin(), out)
 	}

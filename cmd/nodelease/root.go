@@ -173,7 +173,10 @@ func (g *globals) node(ctx context.Context, arg string) (lease.Lease, error) {
 // again is a command for the same table and pool, to be copied. The words are the
 // program's own.
 func (g *globals) again(words string) string {
-	s := "nodelease " + words + " --table " + shellWord(g.table)
+	s := "nodelease " + words
+	if g.table != "" {
+		s += " --table " + shellWord(g.table)
+	}
 	if g.pool != "" {
 		s += " --pool " + shellWord(g.pool)
 	}

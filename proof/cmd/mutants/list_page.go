@@ -11,8 +11,13 @@ var pageMutants = []mutant{
 	{"page: a task has any length", "cmd/nodelease/internal/ui/state.go", `text.Line(l.Task)`, `l.Task`, pageOwn},
 	{"page: other sites may read", "cmd/nodelease/internal/ui/handler.go", `case "", "none", "same-origin":`, `case "", "none", "same-origin", "same-site", "cross-site":`, pageOwn},
 	{"page: the history has no end", "cmd/nodelease/internal/ui/news.go", `len(s.kept) > mostKept+mostKept/10`, `len(s.kept) < 0`, pageOwn},
-	{"page: a projection over a gap", "cmd/nodelease/internal/ui/history.go", `n < mostFit && h.Used[i] != nil; i-- {`, `n < mostFit; i-- {
-		if h.Used[i] == nil {
-			continue
-		}`, pageOwn},
+	{"page: a projection over a gap", "cmd/nodelease/internal/ui/history.go", `i >= 0 && h.Used[i] != nil && h.At`, `i >= 0 && h.At`, pageOwn},
+	{"page: points have no end", "cmd/nodelease/internal/ui/history.go", `if len(h.At) > mostPoints {`, `if len(h.At) < 0 {`, pageOwn},
+	{"page: a minute keeps its last point alone", "cmd/nodelease/internal/ui/history.go", `max(*short.Used[k], *h.Used[i]), *short.Claimed[k]+*h.Claimed[i]`, `*h.Used[i], *h.Claimed[i]`, pageOwn},
+	{"page: nobody reads while nobody looks", "cmd/nodelease/internal/ui/hub.go", `case s.idle == 0:`, `case true:`, pageOwn},
+	{"page: idle reading is as often as any", "cmd/nodelease/internal/ui/hub.go", `due = time.After(max(s.idle-s.every, 0))`, `due = time.After(0)`, pageOwn},
+	{"page: places that were looked up have no end", "cmd/nodelease/internal/ui/lists.go", `if len(l.known) >= mostLookups || l.known == nil {`, `if l.known == nil {`, pageOwn},
+	{"page: a search of the history takes parts of node IDs", "cmd/nodelease/internal/ui/news.go", `return strconv.Itoa(n.Number) == w.text`, `return strings.Contains(strconv.Itoa(n.Number), w.text)`, pageOwn},
+	{"lease: a closed body breaks the connection", "pkg/lease/open.go", `Transport:     plainBodies{transport},`, `Transport:     transport,`, leaseOwn},
+	{"cli: text of others begins a line", "cmd/nodelease/terminal.go", `b.WriteString(ansi.Truncate(word, room, "") + "\n" + strings.Repeat(" ", indent))`, `b.WriteString(ansi.Truncate(word, room, "") + "\n")`, cliOwn},
 }

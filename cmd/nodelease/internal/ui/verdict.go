@@ -97,7 +97,7 @@ func (s *Server) judge(now time.Time) verdict {
 			Text: "Others can lease these node IDs once the time that their holders reserved has passed."}
 	}
 	if m := s.model.pool.Measured; m != nil && now.Sub(m.At) > unmeasuredAfter {
-		return verdict{Kind: "unmeasured", Level: levelNote, Headline: "Not measured since " + m.At.UTC().Format("Jan 2 15:04 UTC"),
+		return verdict{Kind: "unmeasured", Level: levelWarn, Headline: "Not measured since " + m.At.UTC().Format("Jan 2 15:04 UTC"),
 			Text: "The functions no longer measure this pool, so that none of its alarms can go off.", Command: s.command("doctor")}
 	}
 	return verdict{Kind: "ok", Level: levelOK, Headline: fmt.Sprintf("%s of %s node IDs are free", comma(free), comma(capacity))}

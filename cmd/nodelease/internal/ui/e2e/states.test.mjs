@@ -24,7 +24,7 @@ const states = {
   full: [{ size: 64, open: 1, put: [{ from: 0, to: 63, state: 'held' }] }, 'full', 'bad', 'nodelease resize --size 128 --table leases --pool orders'],
   'nearly full': [{ size: 64, open: 1, put: [{ from: 0, to: 55, state: 'held' }] }, 'nearly full', 'warn', 'nodelease resize --size 128 --table leases --pool orders'],
   'mostly expired': [{ size: 572, open: 3, put: [{ from: 0, to: 530, state: 'expired' }, { from: 531, to: 571, state: 'held' }] }, 'mostly expired', 'bad', 'nodelease doctor --table leases --pool orders'],
-  unmeasured: [{ ...some, measured: 40 }, 'unmeasured', 'note', 'nodelease doctor --table leases --pool orders'],
+  unmeasured: [{ ...some, measured: 40 }, 'unmeasured', 'warn', 'nodelease doctor --table leases --pool orders'],
   corrupt: [{ size: 64, open: 1, put: [{ from: 9, state: 'corrupt' }] }, 'corrupt', 'warn', 'nodelease doctor --table leases --pool orders'],
   unreachable: [{ ...some, outage: 'dial tcp 127.0.0.1:8000: connection refused' }, 'unreadable', 'bad', 'nodelease doctor --table leases --pool orders'],
   denied: [{ ...some, outage: 'denied' }, 'denied', 'bad', 'nodelease doctor --table leases --pool orders'],

@@ -49,28 +49,31 @@ async function trace(ms) {
   const main = events.find((e) => e.name === 'FunctionCall' && e.args?.data?.url?.startsWith(fixture.url))
   const mine = events.filter((e) => e.ph === 'X' && e.pid === main?.pid && e.tid === main?.tid)
   if (process.env.VERBOSE) {
-    for (const e of mine.filter((e) => cpu(e) > 8000 && e.name !== 'RunTask')) console.log(e.name, cpu(e) / 1000, JSON.stringify(e.args).slice(0, 200))
+    const by = {}
+    for (const e of mine) by[e.name] = (by[e.name] ?? 0) + cpu(e) / 1000
+    console.log(Object.entries(by).sort((a, b) => b[1] - a[1]).slice(0, 16).map(([k, v]) => `${k} ${v.toFixed(1)}`).join(', '))
+    console.log(outermost(mine.filter((e) => ['FunctionCall', 'EventDispatch', 'TimerFire', 'RunMicrotasks', 'Layout', 'UpdateLayoutTree', 'FireAnimationFrame'].includes(e.name) && cpu(e) > 2000)).map((e) => `${e.name} ${(cpu(e) / 1000).toFixed(1)} ${e.args?.data?.type ?? e.args?.data?.functionName ?? ''} ${e.args?.data?.url?.slice(-12) ?? ''}:${e.args?.data?.lineNumber ?? ''}`).join('\n'))
   }
+  for (const e of mine) e.turn = e.name === 'FunctionCall' && e.args?.data?.url?.endsWith('/stream.js') === true
   return { tasks: mine.filter((e) => e.name === 'RunTask' || e.name === 'ThreadControllerImpl::RunTask'), work: mine.filter((e) => ['FunctionCall', 'EventDispatch', 'TimerFire', 'RunMicrotasks', 'Layout', 'UpdateLayoutTree', 'FireAnimationFrame', 'EvaluateScript'].includes(e.name)) }
 }
 
-await page.waitForTimeout(60_000)
+await page.waitForTimeout(Number(process.env.WARM ?? 60_000))
 const first = await heap()
 const updates = [], tasks = []
 const end = Date.now() + (minutes - 1) * 60_000
 while (Date.now() < end) {
-  const t = await trace(Math.min(20_000, Math.max(5000, end - Date.now())))
+  const t = await trace(Math.min(20_000, Math.max(6000, end - Date.now())))
   tasks.push(...t.tasks.map((e) => cpu(e) / 1000))
-  // An update is all work between two quiet times of a third of the interval.
-  const sorted = outermost(t.work)
-  let sum = 0, last = 0
-  for (const e of sorted) {
-    if (sum && e.ts - last > every * 1000 / 3) {
-      updates.push(sum / 1000)
+  // An update is all work from one message of the server to the next, the clock's ticks
+  // included; what is before the first and after the last is none.
+  let sum = -1
+  for (const e of outermost(t.work)) {
+    if (e.turn) {
+      if (sum >= 0) updates.push(sum / 1000)
       sum = 0
     }
-    sum += cpu(e)
-    last = e.ts + e.dur
+    if (sum >= 0) sum += cpu(e)
   }
 }
 over = true
@@ -83,8 +86,9 @@ function cpu(e) { return e.tdur ?? e.dur }
 // outermost leaves out what lies within another: its time is counted there.
 function outermost(events) {
   let to = 0
-  return events.sort((a, b) => a.ts - b.ts || b.dur - a.dur).filter((e) => e.ts + e.dur > to && (to = e.ts + e.dur))
+  return events.sort((a, b) => a.ts - b.ts || b.dur - a.dur || b.turn - a.turn).filter((e) => e.ts + e.dur > to && (to = e.ts + e.dur))
 }
+if (!updates.length || !tasks.length) throw new Error('the trace has no update: no listener of stream.js was called')
 const p = (all, q) => all.toSorted((a, b) => a - b)[Math.min(all.length - 1, Math.floor(q * all.length))]
 const p95 = p(updates, 0.95), longest = Math.max(...tasks), growth = finish / first - 1
 console.log(`${cpus().length} × ${cpus()[0].model}, Chromium ${browser.browser()?.version() ?? (await page.evaluate(() => navigator.userAgent.match(/Chrome\/(\S+)/)[1]))}, ${minutes} min, an update every ${every} ms`)

@@ -8,6 +8,7 @@ export class Charts {
   #plots = []
   #pool
   #span = 60 // minutes
+  #turn = false
   #data = { at: [], used: [], claimed: [], ended: [] }
   #usedAt = document.getElementById('used-chart')
   #churnAt = document.getElementById('churn-chart')
@@ -50,7 +51,7 @@ export class Charts {
       hooks: { setCursor: [(u) => this.#read(u)] },
     }), [[], [], []], this.#churnAt)
     this.#plots = [used, churn]
-    if (this.#pool) this.show(this.#pool)
+    if (this.#pool) this.show(this.#pool, true)
   }
 
   // ahead draws the threshold, and the line that leads to the end at this rate.
@@ -85,17 +86,20 @@ export class Charts {
   span(minutes) {
     this.#span = minutes
     for (const b of document.querySelectorAll('[data-span]')) b.setAttribute('aria-pressed', Number(b.dataset.span) === minutes)
-    if (this.#pool) this.show(this.#pool)
+    if (this.#pool) this.show(this.#pool, true)
   }
 
-  show(pool) {
+  // show takes in the newest points. Drawing is what an update costs most, so each
+  // draws one of the two charts, in turn; all draws both.
+  show(pool, all = pool.history.at.length < 3) {
     const history = pool.history
     this.#pool = pool
     this.#data = history
     const at = history.at.map((t) => t / 1000)
     const [used, churn] = this.#plots
-    used.setData([at, history.used])
-    churn.setData([at, history.claimed, history.ended.map((n) => (n === null ? null : -n))])
+    this.#turn = !this.#turn
+    if (all || this.#turn) used.setData([at, history.used])
+    if (all || !this.#turn) churn.setData([at, history.claimed, history.ended.map((n) => (n === null ? null : -n))])
     this.#read(used)
     const known = history.used.filter((v) => v !== null)
     if (known.length) {

@@ -59,6 +59,8 @@ export class Grid {
         this.#cells.set(id, cell)
         row.append(cell)
       }
+      // Few cells fill the width, without a hole at the end.
+      if (size === 'large' && i > 0 && n - i < columns) row.style.setProperty('--columns', n - i)
       rows.push(row)
     }
     this.#root.replaceChildren(...rows)
@@ -186,13 +188,13 @@ export class Grid {
 }
 
 // shape is how n cells are laid out in a width: as many columns as there is room
-// for, and for few cells as many as leave no hole in the last row.
+// for, and for few cells as many as leave no hole in the last row, or nearly none.
 function shape(n, width, byGroup) {
   if (n <= 64) {
     const most = Math.max(1, Math.min(n, 8, Math.floor(width / 58)))
     let columns = most
     while (columns > 1 && n % columns) columns--
-    if (columns * 2 < most) columns = most
+    if (columns * 2 < most) columns = Math.ceil(n / Math.ceil(n / most)) // the last row is stretched
     return { size: 'large', columns, narrow: width / columns < 76 }
   }
   const heads = !byGroup && width > 300

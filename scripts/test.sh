@@ -58,7 +58,7 @@ heavy() { go test -count=1 -race -timeout 20m -run 'TestManyAgents' ./proof/inte
 spec() { TLC_SECONDS=40 scripts/tlc.sh; }
 sim() {
 	go test -count=1 -timeout 30m -run 'TestModel$' ./internal/tenure -args -seeds 500 -steps 20000
-	go test -count=1 -timeout 40m -run 'TestWorld$' ./proof/internal/sim -args -hours 2 -until 150
+	go test -count=1 -timeout 40m -run 'TestWorld$' ./proof/internal/sim -args -hours 2 -until 300
 }
 reproducible() { scripts/build-functions-check.sh; }
 clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar

@@ -82,7 +82,7 @@ func (s *server) up() {
 	go func() { defer close(ended); _ = server.Serve(l) }()
 }
 
-// down ends the server as a crash does for its clients, and returns the node ID back.
+// down ends the server as a crash does for its clients, and releases the node ID.
 func (s *server) down() {
 	s.set("ok")
 	s.mu.Lock()

@@ -78,8 +78,8 @@ func inspected(out io.Writer, l lease.Lease, now time.Time) text.Safe {
 }
 
 // endings are how a lease ends, in words.
-var endings = map[protocol.Ending]string{
-	protocol.EndReleased: "it gave the node ID back", protocol.EndExpired: "it stopped renewing", protocol.EndFreed: "an operator or a raise freed it",
+var endings = map[lease.Ending]string{
+	lease.EndReleased: "it gave the node ID back", lease.EndExpired: "it stopped renewing", lease.EndFreed: "an operator or a raise freed it",
 }
 
 // before describes the last holder but the present one, and how its lease ended.

@@ -56,7 +56,7 @@ type number struct {
 type previous struct {
 	Session string          `json:"session"`
 	Version int64           `json:"version"`
-	Ended   protocol.Ending `json:"ended"`
+	Ended   lease.Ending `json:"ended"`
 	Since   int64           `json:"since,omitempty"`
 }
 

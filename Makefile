@@ -30,7 +30,7 @@ bench-lease: ## leases beside dynamolock, Zeebe's algorithm and etcd: requests, 
 	scripts/dynamodb-local.sh run -- sh -c 'cd bench/lease && go run .'
 
 sim: ## the protocol's state machine under wild clocks: SEEDS=500 STEPS=20000 SEED=1
-	go test -count=1 -timeout 60m -run TestModel ./pkg/lease -args -seed $(or $(SEED),1) -seeds $(or $(SEEDS),500) -steps $(or $(STEPS),20000)
+	go test -count=1 -timeout 60m -run TestModel ./internal/tenure -args -seed $(or $(SEED),1) -seeds $(or $(SEEDS),500) -steps $(or $(STEPS),20000)
 
 fuzz: ## every fuzz target, each for FUZZTIME (10s)
 	FUZZTIME=$(or $(FUZZTIME),10s) scripts/fuzz.sh
@@ -48,13 +48,19 @@ invoke: ## run a built function under AWS's emulator: FN=reaper EVENT=events/rea
 	scripts/invoke.sh $(or $(FN),$(error FN is bootstrap, reaper or poolmetric)) $(or $(EVENT),events/$(FN).json)
 
 synth: functions ## the CloudFormation templates, into cdk.out
-	infra/cdk.sh synth --quiet
+	infra/cdk.sh synth --quiet -c arch=$(or $(ARCH),arm64)
 
-diff deploy destroy: functions ## what would change, change it, take it away: the table with its pool, with your AWS credentials
-	infra/cdk.sh $@ Nodelease
+# What differs between deployments: ARCH=amd64, POOL=invoices, SIZE=256.
+context = -c arch=$(or $(ARCH),arm64) $(if $(POOL),-c pool=$(POOL)) $(if $(SIZE),-c size=$(SIZE))
+
+diff deploy destroy: functions ## what would change, change it, take it away: the table with its pool, with your AWS credentials (POOL, SIZE, ARCH)
+	infra/cdk.sh $@ Nodelease $(context)
+
+template: ## one plain CloudFormation template and the functions' zips for both architectures, into dist/template
+	scripts/template.sh $(or $(OUT),dist/template)
 
 deploy-sample: functions ## deploy the sample service on that pool, too (infra/service; it needs Docker, and costs more than its leases)
-	infra/cdk.sh deploy NodeleaseService
+	infra/cdk.sh deploy NodeleaseService $(context)
 
 localstack: ## start LocalStack without Docker, with DynamoDB Local and the functions as processes
 	localstack/install.sh && localstack/start.sh $(or $(PORT),4566)
@@ -71,7 +77,10 @@ picture: ## make the pictures of the page in docs/img again, from the running de
 layouts: ## make 32 pictures of the page in dist/layouts: four sizes of pool and of window, both themes
 	LAYOUTS=$(CURDIR)/dist/layouts ONLY=layout cmd/nodelease/internal/ui/e2e/test.sh
 
+trace: ## measure the page in a DevTools trace of Chromium: 65,536 node IDs under churn, ten minutes (MINUTES=3 is shorter)
+	cmd/nodelease/internal/ui/e2e/test.sh trace
+
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')
 
-.PHONY: help demo test unit proof lint bench bench-lease vuln sim fuzz spec mutants functions invoke synth diff deploy deploy-sample destroy localstack localstack-test ui picture layouts fmt
+.PHONY: help demo test unit proof lint bench bench-lease vuln sim fuzz spec mutants functions invoke synth template diff deploy deploy-sample destroy localstack localstack-test ui picture layouts trace fmt

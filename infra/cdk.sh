@@ -10,4 +10,10 @@ if [ ! -x node_modules/.bin/cdk ] || [ package-lock.json -nt node_modules/.packa
 fi
 # jsii prints a banner on Node 20, which is past its end of life and works.
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=${JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION:-20}
-exec node_modules/.bin/cdk "$@"
+cdk=$PWD/node_modules/.bin/cdk
+# Preparing an account needs no app, and this one cannot be synthesized before the functions are built. In infra no cdk.json names it.
+case " $* " in
+*" --app "*) ;;
+*" bootstrap "*) cd infra ;;
+esac
+exec "$cdk" "$@"

@@ -36,10 +36,10 @@ func TestFunctions(t *testing.T) {
 		}
 		pools, ok := env["NODELEASE_POOLS"].(string)
 		isBootstrap := strings.Contains(id, "bootstrap")
-		if ok == isBootstrap || (p["DeadLetterConfig"] != nil) == isBootstrap {
+		if !ok || (p["DeadLetterConfig"] != nil) == isBootstrap {
 			t.Errorf("%s: pools %q, dead letters %v", id, pools, p["DeadLetterConfig"])
 		}
-		if want := `[{"pool":"orders","size":1024,"excludeBelow":0},{"pool":"mail","size":300,"excludeBelow":16}]`; ok && pools != want {
+		if want := `[{"pool":"orders","size":1024,"excludeBelow":0},{"pool":"mail","size":300,"excludeBelow":16}]`; pools != want {
 			t.Errorf("%s: pools are %s, want %s", id, pools, want)
 		}
 	}

@@ -58,6 +58,16 @@ func TestLint(t *testing.T) {
 		files = append(files, file)
 	}
 
+	plain, err := plainTemplate(newApp(t, nil), zips)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "plain.template.json")
+	if err := os.WriteFile(file, plain, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files = append(files, file)
+
 	for name, command := range map[string][]string{
 		// W3005 says that a DependsOn is not needed; CDK writes more of them than are.
 		"cfn-lint":   append([]string{filepath.Join(tools, "cfn-lint"), "--ignore-checks", "W3005", "--"}, files...),

@@ -3,10 +3,11 @@
 // It has two stacks: Nodelease, the table with one pool, and NodeleaseService, a sample service on it. Context values choose what differs
 // between deployments, as in `npx cdk deploy -c size=256 Nodelease`:
 //
-//	pool       the pool's name (orders)
-//	size       how many numbers it has (1024)
+//	pool       the pool's name (orders), or several with commas between them
+//	size       how many node IDs each of them has (1024)
 //	arch       arm64, amd64 or x86_64: what the functions' zips were built for (arm64)
 //	functions  where the zips are (dist/functions)
+//	import     the ARN of a table: adds the stack NodeleaseImport, a role that leases from it
 //	throwaway  true: deleting the stack deletes the table too (false)
 package main
 
@@ -21,6 +22,13 @@ import (
 func main() {
 	defer jsii.Close()
 	app := awscdk.NewApp(nil)
+	if len(os.Args) == 3 && os.Args[1] == "template" { // make template: see template.go
+		if err := writeTemplate(app, os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := build(app, "."); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

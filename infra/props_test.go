@@ -51,6 +51,9 @@ func TestWrongProps(t *testing.T) {
 		"expect":          {func(p *nodepool.Props) { p.Pools[0].Expect = 2000 }, []string{"Pools[0].Expect is 2000 of 1024", "raise Size"}},
 		"pools":           {func(p *nodepool.Props) { p.Pools = many(41, 3) }, []string{"Pools are 41", "at most 40", "several NodePools"}},
 		"environment":     {func(p *nodepool.Props) { p.Pools = many(40, 64) }, []string{"bytes of the functions' environment", "Lambda allows 4096"}},
+		"layout":          {func(p *nodepool.Props) { p.Pools[0].Layout = "wide" }, []string{"Pools[0].Layout: layout wide: use default"}},
+		"narrow layout":   {func(p *nodepool.Props) { p.Pools[0].Size, p.Pools[0].Layout = 2000, "default" }, []string{"which holds 1024 node IDs, and Size is 2000"}},
+		"replica's key":   {func(p *nodepool.Props) { p.ReplicaKeys = map[string]string{"us-east-2": "key"} }, []string{"ReplicaKeys has a key of us-east-2", `ReplicaKeys["us-east-2"] is "key"`}},
 		"witness alone":   {func(p *nodepool.Props) { p.Witness = "us-west-2" }, []string{`Witness is "us-west-2"`, "without Replicas"}},
 		"several at once": {func(p *nodepool.Props) { p.Pools[0].Size, p.Every = -1, time.Second }, []string{"Size is -1", "Every is 1s"}},
 	} {

@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/nodelease/nodelease/infra/nodepool"
@@ -17,19 +19,30 @@ func build(app awscdk.App, root string) error {
 	if err != nil {
 		return fmt.Errorf("the context value size is %q: give a whole number of node IDs, such as -c size=1024", contextValue(app, "size", ""))
 	}
-	pool := contextValue(app, "pool", "orders")
-	props := &nodepool.Props{
-		Pools:        []nodepool.PoolProps{{Name: pool, Size: size}},
-		FunctionsDir: contextValue(app, "functions", root+"/dist/functions"),
+	pools := strings.Split(contextValue(app, "pool", "orders"), ",")
+	props := &nodepool.Props{FunctionsDir: contextValue(app, "functions", root+"/dist/functions")}
+	for _, pool := range pools {
+		props.Pools = append(props.Pools, nodepool.PoolProps{Name: pool, Size: size})
 	}
 	if contextValue(app, "throwaway", "false") == "true" {
 		props.RemovalPolicy, props.AllowDeletion = awscdk.RemovalPolicy_DESTROY, true
 	}
 	nodes := nodepool.New(stack(app, "Nodelease", "Node IDs leased from a DynamoDB table"), "Nodes", props)
 	service.New(stack(app, "NodeleaseService", "A sample service whose tasks lease node IDs"), "Sample", &service.Props{
-		Pool: nodes.Pool(pool), Source: root,
+		Pool: nodes.Pool(pools[0]), Source: root,
 	})
+	if table := contextValue(app, "import", ""); table != "" {
+		importer(stack(app, "NodeleaseImport", "A role that leases node IDs from another stack's table"), table, pools[0])
+	}
 	return nil
+}
+
+// importer is a stack of another repository: it knows of the table what the outputs of its stack say.
+func importer(stack awscdk.Stack, table, pool string) {
+	nodes := nodepool.FromAttributes(stack, "Nodes", &nodepool.Attributes{TableArn: table, Pools: []string{pool}})
+	role := awsiam.NewRole(stack, jsii.String("Worker"), &awsiam.RoleProps{AssumedBy: awsiam.NewServicePrincipal(jsii.String("ec2.amazonaws.com"), nil)})
+	nodes.Pool(pool).GrantLease(role)
+	awscdk.NewCfnOutput(stack, jsii.String("Role"), &awscdk.CfnOutputProps{Value: role.RoleName()})
 }
 
 func stack(app awscdk.App, id, description string) awscdk.Stack {

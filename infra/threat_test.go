@@ -12,8 +12,8 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/iampolicy"
 )
 
-// kinds of pools, as the columns of docs/threat-model.md name them.
-var kinds = []struct {
+// poolKinds are the kinds of pools, as the columns of docs/threat-model.md name them.
+var poolKinds = []struct {
 	column string
 	pool   nodepool.PoolProps
 }{
@@ -33,12 +33,12 @@ func TestThreatModel(t *testing.T) {
 	stack := newStack(t, "")
 	props := orders(nil)
 	props.Pools = nil
-	for i, k := range kinds {
+	for i, k := range poolKinds {
 		k.pool.Name = fmt.Sprintf("pool%d", i)
 		props.Pools = append(props.Pools, k.pool)
 	}
 	nodes := nodepool.New(stack, "Nodes", props)
-	for i := range kinds {
+	for i := range poolKinds {
 		nodes.Pool(fmt.Sprintf("pool%d", i)).GrantLease(newTask(stack, fmt.Sprintf("Task%d", i)).TaskRole())
 	}
 	doc := template(t, stack)
@@ -47,7 +47,7 @@ func TestThreatModel(t *testing.T) {
 		t.Fatalf("%d rows are read", len(rows))
 	}
 	code := regexp.MustCompile("`([^`]+)`")
-	for i, k := range kinds {
+	for i, k := range poolKinds {
 		policy := policyOf(t, doc, fmt.Sprintf("Task%dTaskRole", i))
 		for _, row := range rows {
 			r := iampolicy.Request{Action: "dynamodb:" + strings.Trim(row[0], "`"), Resource: tableARN, Context: map[string][]string{}}
@@ -59,7 +59,7 @@ func TestThreatModel(t *testing.T) {
 			}
 			if keys := named(row[1]); len(keys) > 0 {
 				for n, key := range keys {
-					keys[n] = strings.NewReplacer("<pool>", fmt.Sprintf("pool%d", i), "<other>", fmt.Sprintf("pool%d", (i+1)%len(kinds))).Replace(key)
+					keys[n] = strings.NewReplacer("<pool>", fmt.Sprintf("pool%d", i), "<other>", fmt.Sprintf("pool%d", (i+1)%len(poolKinds))).Replace(key)
 				}
 				r.Context[iampolicy.LeadingKeys] = keys
 			}

@@ -57,11 +57,12 @@ differential() {
 heavy() { go test -count=1 -race -timeout 20m -run 'TestManyAgents' ./proof/internal/sim; }
 spec() { TLC_SECONDS=40 scripts/tlc.sh; }
 sim() {
-	go test -count=1 -timeout 30m -run 'TestModel$' ./pkg/lease -args -seeds 500 -steps 20000
-	go test -count=1 -timeout 40m -run 'TestWorld$' ./proof/internal/sim -args -hours 2 -until 60 -ignore 'was told that all know|a replayed resize' # see docs/guarantees.md, "The long run"
+	go test -count=1 -timeout 30m -run 'TestModel$' ./internal/tenure -args -seeds 500 -steps 20000
+	go test -count=1 -timeout 40m -run 'TestWorld$' ./proof/internal/sim -args -hours 2 -until 300
 }
 reproducible() { scripts/build-functions-check.sh; }
-proofs=(race differential heavy spec sim reproducible)
+clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar
+proofs=(race differential heavy spec sim reproducible clients)
 
 case "$*" in
 "") steps=("${tests[@]}") ;;

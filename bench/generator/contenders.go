@@ -41,7 +41,11 @@ func shared(name string, per int, start func() (func(), error)) contender {
 
 func mine(name string, l snowflake.Layout, per int, call func(*snowflake.Generator) func() error, opts ...snowflake.Option) contender {
 	return contender{name, func() (func() func(), int, func(), error) {
-		g, err := snowflake.New(snowflake.Fixed(0), append(opts, snowflake.WithLayout(l))...)
+		node, err := lease.Fixed(0, l)
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		g, err := snowflake.New(node, opts...)
 		worker := func() func() {
 			f := call(g)
 			return func() {

@@ -132,10 +132,13 @@ func (a *answers) explain(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var silence *silenceError
-	if a.gaveUp == nil || errors.As(err, &silence) {
+	if own := (*exitError)(nil); errors.As(err, &own) {
 		return err
 	}
-	if own := (*exitError)(nil); errors.As(err, &own) {
+	if errors.As(err, &silence) {
+		return silence // without what came of it
+	}
+	if a.gaveUp == nil {
 		return err
 	}
 	return a.gaveUp

@@ -18,8 +18,8 @@ func newDemo(g *globals) *cobra.Command {
 	var plain, noWait bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch a fleet of real processes lease numbers, be killed and frozen, and never make an ID twice",
-		Long: "Start a small DynamoDB on this machine and a fleet of real processes that lease numbers from it and make IDs;\n" +
+		Short: "Watch a fleet of real processes lease node IDs, be killed and frozen, and never make an ID twice",
+		Long: "Start a small DynamoDB on this machine and a fleet of real processes that lease node IDs from it and make IDs;\n" +
 			"kill, freeze, stop and restart them and move their clocks; and compare every ID of every process with every other.\n" +
 			"It needs no AWS account, ends by itself, and leaves nothing behind. Exit code 1 if an ID was made twice.",
 		Example: "  nodelease demo\n  nodelease demo --outage\n  nodelease demo --ui --duration 5m\n  nodelease demo --tasks 5 --numbers 3\n  nodelease demo --json | tail -1",
@@ -54,8 +54,8 @@ func newDemo(g *globals) *cobra.Command {
 	f.IntVar(&o.Numbers, "numbers", o.Numbers, "size of the pool, 1 to 1024")
 	f.DurationVar(&o.Duration, "duration", o.Duration, "how long the fleet runs")
 	f.DurationVar(&o.TTL, "ttl", o.TTL, "length of the leases, 1s to 24h")
-	f.DurationVar(&o.Wait, "wait", o.Wait, "how long a task waits for a free number")
-	f.BoolVar(&noWait, "no-wait", false, "a task that finds no free number ends (and is started again)")
+	f.DurationVar(&o.Wait, "wait", o.Wait, "how long a task waits for a free node ID")
+	f.BoolVar(&noWait, "no-wait", false, "a task that finds no free node ID ends (and is started again)")
 	f.BoolVar(&o.Outage, "outage", false, "also kill -9 the DynamoDB for longer than the leases, and start it again with its data")
 	f.BoolVar(&o.Page, "ui", false, "also show the pool on a page for the browser, and print its address")
 	f.Uint64Var(&o.Seed, "seed", 0, "what the plan of events is made of (default: another one each time)")
@@ -74,7 +74,7 @@ func runDemo(cmd *cobra.Command, g *globals, o demo.Options, plain bool) error {
 	}
 	g.answers.ready() // it ends by itself
 	err := say(out, text.Sprintf("%s on %s, leases of %v, for %v; to repeat the plan: %s\n",
-		demo.Count(o.Tasks, "task"), demo.Count(o.Numbers, "number"), o.TTL, o.Duration, command(repeat(o))))
+		demo.Count(o.Tasks, "task"), demo.Count(o.Numbers, "node ID"), o.TTL, o.Duration, command(repeat(o))))
 	if err == nil && demo.Unsafe() {
 		err = say(out, text.Sprintf("THIS BUILD BREAKS THE PROTOCOL ON PURPOSE: claims ignore who holds a node ID. Duplicates will come.\n"))
 	}

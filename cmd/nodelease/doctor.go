@@ -62,7 +62,7 @@ func newDoctor(g *globals) *cobra.Command {
 		Short: "Find out what is wrong with a table and a pool, and the command that fixes it",
 		Long: "Examine a table and a pool, and say of each thing in one line whether it is well, and the command that fixes it if not:\n" +
 			"the table, its keys, replication and Time to Live; the permissions of these credentials; this machine's clock; whether the\n" +
-			"pool is seeded, half-seeded or nearly full; stuck, corrupt and forgotten numbers; which releases its tasks run; other pools\n" +
+			"pool is seeded, half-seeded or nearly full; stuck, corrupt and forgotten node IDs; which releases its tasks run; other pools\n" +
 			"in the table that make equal IDs; the table's index of pools. Run it where the tasks run, with their role, to see what\n" +
 			"they see.\n\n" +
 			"It changes nothing, apart from the index with --repair: permissions to write are tried with conditions that cannot hold. It\n" +
@@ -167,6 +167,6 @@ func (r diagnosis) text(out io.Writer) text.Safe {
 			b.Printf("  %s %s\n", faint.of("%-11s", "→ fix:"), command(f.Mend))
 		}
 	}
-	b.Printf("%d well, %s, %s, %d not looked at\n", r.count(fine), count(r.count(problem), "problem", "problems"), count(r.count(warning), "warning", "warnings"), r.count(skipped))
+	b.Printf("%s\n", folded(out, text.Sprintf("%d well, %s, %s, %d not looked at", r.count(fine), count(r.count(problem), "problem", "problems"), count(r.count(warning), "warning", "warnings"), r.count(skipped)), 2))
 	return b.Safe()
 }

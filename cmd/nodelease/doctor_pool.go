@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (d *doctor) checkHalfSeeded(ctx context.Context) {
 	case err != nil:
 		d.add("pool", problem, plain(err), "")
 	case n > 0:
-		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d or more numbers are there, and its own item is missing; seed it again with the size that it should have", d.pool, n), d.again(size))
+		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d or more node IDs are there, and its own item is missing; seed it again with the size that it should have", d.pool, n), d.again(size))
 	default:
 		d.add("pool", problem, fmt.Sprintf("%s is not seeded", d.pool), d.again(size))
 	}
@@ -94,13 +95,13 @@ func (d *doctor) checkNumbers(l *listed) {
 		if narrow(p) {
 			seed += " --narrow"
 		}
-		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d of its %d numbers are missing", p.Pool, want-there, want), d.again(seed))
+		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d of its %d node IDs are missing", p.Pool, want-there, want), d.again(seed))
 	case p.Widening.State == protocol.WidenOpen && p.Widening.From.Before(l.at):
 		d.add("pool", warning, fmt.Sprintf("a change of the width of %s to %d bits was not finished; any start of a task does it too, when it is needed", p.Pool, p.Widening.Bits), d.again(fmt.Sprintf("resize --size %d", p.Size)))
 	case len(wrong) > 0:
-		d.add("pool", problem, fmt.Sprintf("a resize of %s to %d numbers was not finished: %s", p.Pool, p.Size, some(wrong)), d.again(fmt.Sprintf("resize --size %d", p.Size)))
+		d.add("pool", problem, fmt.Sprintf("a resize of %s to %d node IDs was not finished: %s", p.Pool, p.Size, some(wrong)), d.again(fmt.Sprintf("resize --size %d", p.Size)))
 	default:
-		d.add("pool", fine, fmt.Sprintf("%s has all of its %d numbers", p.Pool, want), "")
+		d.add("pool", fine, fmt.Sprintf("%s has all of its %d node IDs", p.Pool, want), "")
 	}
 }
 
@@ -116,7 +117,7 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	report, err := leasepool.Open(d.store, d.pool).Due(ctx)
 	switch {
 	case errors.Is(err, lease.ErrClockSkew):
-		d.add("items", skipped, "with this clock nobody can say whether numbers are stuck", "")
+		d.add("items", skipped, "with this clock nobody can say whether node IDs are stuck", "")
 		return
 	case err != nil:
 		d.add("items", problem, plain(err), "")
@@ -162,7 +163,7 @@ func (d *doctor) checkForged(forged leasepool.Corrupt) {
 // checkRoom reports how full the pool is.
 func (d *doctor) checkRoom(l *listed) {
 	s := l.stats()
-	text := fmt.Sprintf("%d of %d numbers are held", s.Held, s.Capacity)
+	text := fmt.Sprintf("%d of %d node IDs are held", s.Held, s.Capacity)
 	switch {
 	case s.Held >= s.Capacity && s.Held > 0:
 		d.add("room", problem, text+": nobody can start", d.again(fmt.Sprintf("resize --size %d", min(2*l.Pool.Size, leasepool.MaxSize))))
@@ -173,26 +174,23 @@ func (d *doctor) checkRoom(l *listed) {
 	}
 }
 
-// checkReleases counts the releases of the library that the holders run.
+// checkReleases counts the releases of the library that the holders run, oldest
+// first.
 func (d *doctor) checkReleases(l *listed) {
-	count := map[string]int{}
+	var holders []string
 	for _, n := range l.Nodes {
 		if n.State == lease.Held {
-			release := n.Metadata[lease.MetadataLibrary]
-			if release == "" {
-				release = "unknown"
-			}
-			count[release]++
+			holders = append(holders, n.Metadata[lease.MetadataLibrary])
 		}
 	}
 	var parts []string
-	for _, release := range slices.Sorted(maps.Keys(count)) {
-		parts = append(parts, fmt.Sprintf("%s (%d)", release, count[release]))
+	for _, r := range leasepool.CountReleases(holders) {
+		parts = append(parts, fmt.Sprintf("%s (%d)", cmp.Or(r.Release, "unknown"), r.Held))
 	}
 	text := "tasks run " + strings.Join(parts, ", ")
-	switch len(count) {
+	switch len(parts) {
 	case 0:
-		d.add("releases", fine, "nobody holds a number", "")
+		d.add("releases", fine, "nobody holds a node ID", "")
 	case 1:
 		d.add("releases", fine, text, "")
 	default:

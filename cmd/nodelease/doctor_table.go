@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -165,7 +166,9 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 // policy grants actions on the pool's items, and no others.
 func (d *doctor) policy(actions []string) string {
 	arn := d.arn
-	if arn == "" {
+	if arn == "" && protocol.TableName(d.table) != d.table {
+		arn = d.table
+	} else if arn == "" {
 		arn = "arn:aws:dynamodb:*:*:table/" + d.table
 	}
 	type object = map[string]any

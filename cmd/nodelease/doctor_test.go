@@ -153,7 +153,7 @@ func TestDoctor(t *testing.T) {
 		text    string
 		mend    string
 	}{
-		{"well", func(w *ward) { w.seed("orders", 4) }, "pool", fine, "orders has all of its 4 numbers", ""},
+		{"well", func(w *ward) { w.seed("orders", 4) }, "pool", fine, "orders has all of its 4 node IDs", ""},
 		{"no table", func(w *ward) { w.table = "nodelease-no-such-table" }, "table", problem, "does not exist", "aws dynamodb create-table --table-name nodelease-no-such-table "},
 		{"wrong keys", func(w *ward) { w.table = otherKeys(w.t, w.Client) }, "keys", problem, "has the keys", "aws dynamodb create-table --table-name nodelease "},
 		{"TTL", func(w *ward) {
@@ -172,11 +172,11 @@ func TestDoctor(t *testing.T) {
 		{"not seeded", func(*ward) {}, "pool", problem, "orders is not seeded", "nodelease seed --size N --table "},
 		{"half-seeded", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 1, "version": 0, "reserved_until": 1})
-		}, "pool", problem, "half-seeded: 1 or more numbers", "nodelease seed --size N"},
-		{"numbers missing", func(w *ward) {
+		}, "pool", problem, "half-seeded: 1 or more node IDs", "nodelease seed --size N"},
+		{"node IDs missing", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 2, "revision": 1, "floor": 0, "pool_size": 300, "open_groups": 2, "exclude_below": 10})
-		}, "pool", problem, "290 of its 290 numbers are missing", "nodelease seed --size 300 --floor +1m --exclude-below 10"},
-		{"narrow", func(w *ward) { w.seedAs("orders", leasepool.Spec{Size: 1000, Narrow: true}) }, "pool", fine, "has all of its 512 numbers", ""},
+		}, "pool", problem, "290 of its 290 node IDs are missing", "nodelease seed --size 300 --floor +1m --exclude-below 10"},
+		{"narrow", func(w *ward) { w.seedAs("orders", leasepool.Spec{Size: 1000, Narrow: true}) }, "pool", fine, "has all of its 512 node IDs", ""},
 		{"width unfinished", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{
@@ -204,7 +204,7 @@ func TestDoctor(t *testing.T) {
 		{"an old format", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 1, "pool_size": 4})
 		}, "pool", problem, "seed a new pool", ""},
-		{"number corrupt", func(w *ward) {
+		{"node ID corrupt", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 2, "version": "three"})
 		}, "items", problem, "node 2", "nodelease inspect 2"},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
+	"net/netip"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +30,9 @@ func newDynamoDB(g *globals) *cobra.Command {
 			"  AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:8000 nodelease seed --table leases --pool orders --size 8",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if host, _, err := net.SplitHostPort(listen); err != nil || !loopback(host) {
+				return usagef("--listen %s: use 127.0.0.1:8000 or another address of this machine alone (port 0 takes a free one); the server has no access control", listen)
+			}
 			ctx, cancel := context.WithCancelCause(cmd.Context())
 			defer cancel(nil)
 			if attached {
@@ -63,4 +68,10 @@ func newDynamoDB(g *globals) *cobra.Command {
 		return nil, cobra.ShellCompDirectiveDefault
 	})
 	return cmd
+}
+
+// loopback reports whether a host is this machine, and nothing but it.
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }

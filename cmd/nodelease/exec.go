@@ -15,12 +15,13 @@ import (
 
 	"github.com/nodelease/nodelease/cmd/nodelease/internal/supervise"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 func newExec(g *globals) *cobra.Command {
 	var t terms
 	var grace time.Duration
-	var file string
+	var file, fixed, layout string
 	cmd := &cobra.Command{
 		Use:   "exec [flags] -- program [argument]...",
 		Short: "Run a program that has a node ID for as long as it runs",
@@ -46,6 +47,12 @@ func newExec(g *globals) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if fixed != "" {
+				return execFixed(cmd, g, fixed, layout, args)
+			}
+			if layout != "" {
+				return usagef("--layout is for --fixed: the layout of leased node IDs is the pool's")
+			}
 			if file == "" {
 				file = os.Getenv(deadlineVariable)
 			}
@@ -57,6 +64,9 @@ func newExec(g *globals) *cobra.Command {
 	t.register(f)
 	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL (default: a fifth of what is between the last renewal and the deadline)")
 	f.StringVar(&file, "deadline-file", "", "`file` that is replaced at each change of the lease (or $NODELEASE_DEADLINE_FILE)")
+	f.StringVar(&layout, "layout", "", "with --fixed, the `layout` of the IDs that the program makes: a name or T/N/S")
+	registerFixed(cmd, &fixed)
+	complete(cmd, "layout", leasepool.LayoutNames()...)
 	completeFunc(cmd, "deadline-file", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveDefault
 	})
@@ -131,7 +141,7 @@ func runExec(cmd *cobra.Command, g *globals, t terms, grace time.Duration, file 
 		defer close(ended)
 		code, stopped, err = child.Wait()
 	}()
-	follow(child, agent, signals, renewed, ended)
+	follow(child, agent.Done(), signals, renewed, ended)
 	if stopped {
 		code = codeExec + codeLost
 		err = fmt.Errorf("%s was ended, since node %d of pool %s could not be kept", args[0], l.NodeID, l.Pool)
@@ -149,8 +159,7 @@ func runExec(cmd *cobra.Command, g *globals, t terms, grace time.Duration, file 
 }
 
 // follow passes on what happens until the child has ended.
-func follow(child *supervise.Child, agent *lease.Agent, signals <-chan os.Signal, renewed, ended <-chan struct{}) {
-	lost := agent.Done()
+func follow(child *supervise.Child, lost <-chan struct{}, signals <-chan os.Signal, renewed, ended <-chan struct{}) {
 	for {
 		select {
 		case <-ended:
@@ -197,7 +206,8 @@ func environment(l lease.Lease, deadlineFile string) []string {
 	}
 	var env []string
 	for _, kv := range os.Environ() {
-		if name, _, _ := strings.Cut(kv, "="); set[name] == "" {
+		name, _, _ := strings.Cut(kv, "=")
+		if _, ours := set[name]; !ours {
 			env = append(env, kv)
 		}
 	}

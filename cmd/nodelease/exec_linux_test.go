@@ -281,7 +281,7 @@ func TestExecExitCodes(t *testing.T) {
 				t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, p.stderr)
 			}
 			if state, _ := holder(t, flags); state != "" {
-				t.Errorf("the number is %s", state)
+				t.Errorf("the node ID is %s", state)
 			}
 		})
 	}
@@ -299,7 +299,7 @@ func TestExecCannotRun(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, p.stderr)
 	}
 	if state, _ := holder(t, flags); state != "" {
-		t.Errorf("the number is %s", state)
+		t.Errorf("the node ID is %s", state)
 	}
 }
 
@@ -317,7 +317,7 @@ func TestExecSignals(t *testing.T) {
 		}
 	}
 	if state, _ := holder(t, flags); state != "held" {
-		t.Errorf("the number is %q", state)
+		t.Errorf("the node ID is %q", state)
 	}
 	send(t, p.Process.Pid, syscall.SIGTERM)
 	a.end(t)
@@ -325,7 +325,7 @@ func TestExecSignals(t *testing.T) {
 		t.Errorf("exit code %d, signals %v, %s", code, a.toldOfSignal, p.stderr)
 	}
 	if state, _ := holder(t, flags); state != "" {
-		t.Errorf("the number is %s", state)
+		t.Errorf("the node ID is %s", state)
 	}
 }
 
@@ -460,7 +460,7 @@ func TestExecKilled(t *testing.T) {
 				t.Errorf("exit code %d, %s", code, p.stderr)
 			}
 			if state, _ := holder(t, flags); want > 0 && state != "" {
-				t.Errorf("the number is %s", state)
+				t.Errorf("the node ID is %s", state)
 			}
 		})
 	}
@@ -480,7 +480,7 @@ func TestExecLeftBehind(t *testing.T) {
 		t.Error("what was left behind was not told")
 	}
 	if state, _ := holder(t, flags); state != "held" {
-		t.Errorf("while something is left, the number is %q", state)
+		t.Errorf("while something is left, the node ID is %q", state)
 	}
 	send(t, b.pid, syscall.SIGKILL)
 	b.end(t)
@@ -488,7 +488,7 @@ func TestExecLeftBehind(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, p.stderr)
 	}
 	if state, _ := holder(t, flags); state != "" {
-		t.Errorf("the number is %s", state)
+		t.Errorf("the node ID is %s", state)
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"os"
 	"strings"
@@ -20,7 +19,7 @@ import (
 // time that it says something else.
 func (f filter) follow(cmd *cobra.Command, g *globals, pool *leasepool.Pool, as form, every time.Duration) error {
 	out := cmd.OutOrStdout()
-	w := &watch{pool: pool, every: every, answers: &g.answers, silent: outageLine(cmd.ErrOrStderr())}
+	w := &watch{pool: pool, every: every, answers: &g.answers, doctor: g.again("doctor"), silent: outageLine(cmd.ErrOrStderr())}
 	if isTerminal(cmd.InOrStdin()) && isTerminal(out) && os.Getenv("TERM") != "dumb" && as.name != "csv" && as.name != "name" && !as.json {
 		return f.page(cmd.Context(), w, as, cmd.InOrStdin(), out)
 	}
@@ -52,24 +51,8 @@ func (f filter) essence(l *listed) string {
 
 // page shows the list on the terminal until ctx ends or somebody presses q.
 func (f filter) page(ctx context.Context, w *watch, as form, in io.Reader, out io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	p := tea.NewProgram(paper{title: "nodelease list " + w.pool.Name}, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
-	stop := context.AfterFunc(ctx, p.Quit)
-	defer stop()
-	w.silent = func(o outage) { p.Send(o) }
-	looked := make(chan error, 1)
-	go func() {
-		err := w.lines(ctx, func(l *listed, _ []change) error {
-			p.Send(drawnOf(l, f, as))
-			return nil
-		})
-		looked <- err
-		p.Quit()
-	}()
-	_, err := p.Run()
-	cancel()
-	return errors.Join(err, <-looked)
+	p := paper{frame: frame{title: text.Sprintf("nodelease list %s", w.pool.Name)}}
+	return w.onTerminal(ctx, p, in, out, func(l *listed, _ []change) tea.Msg { return drawnOf(l, f, as) })
 }
 
 // drawn is a list to be drawn in whatever width there is.
@@ -90,56 +73,30 @@ func drawnOf(l *listed, f filter, as form) drawn {
 
 // paper is the model of list --watch.
 type paper struct {
-	title         string
-	outage        outage
-	draw          drawn
-	width, height int
+	frame
+	draw drawn
 }
-
-// Init implements [tea.Model].
-func (p paper) Init() tea.Cmd { return nil }
 
 // Update implements [tea.Model].
 func (p paper) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	switch msg := msg.(type) {
-	case drawn:
-		p.draw = msg
-	case outage:
-		p.outage = msg
-	case tea.WindowSizeMsg:
-		p.width, p.height = msg.Width, msg.Height
-	case tea.KeyPressMsg:
-		switch msg.String() {
-		case "q", "esc", "ctrl+c":
-			return p, tea.Quit
-		}
+	if draw, ok := msg.(drawn); ok {
+		p.draw = draw
 	}
-	return p, nil
+	var cmd tea.Cmd
+	p.frame, cmd = p.update(msg)
+	return p, cmd
 }
 
 // View implements [tea.Model].
-func (p paper) View() tea.View {
-	v := tea.NewView("")
-	v.AltScreen = true
-	v.WindowTitle = text.Line(p.title)
-	v.SetContent(p.render())
-	return v
-}
+func (p paper) View() tea.View { return p.view(p.render()) }
 
 func (p paper) render() string {
-	if p.width == 0 || p.height == 0 {
-		return ""
-	}
-	lines := []string{text.Sprintf("%s%s", bold.of("%s", p.title), faint.of("   q ends")).String()}
-	if !p.outage.over() {
-		lines = append(lines, bad.of("%s", p.outage).String())
-	}
 	if p.draw == nil {
-		return fitted(append(lines, "reading…"), p.width, p.height)
+		return p.fit("reading…")
 	}
 	all := strings.Split(strings.TrimSuffix(p.draw(p.width), "\n"), "\n")
-	if room := p.height - len(lines) - 1; len(all) > room && room > 0 {
+	if room := p.height - len(p.head()) - 1; len(all) > room && room > 0 {
 		all = append(all[:room], faint.of("and %d more: --state, --task and --metadata choose", len(all)-room).String())
 	}
-	return fitted(append(lines, all...), p.width, p.height)
+	return p.fit(all...)
 }

@@ -39,6 +39,9 @@ func newInit(g *globals) *cobra.Command {
 			if err := g.checkTable(); err != nil {
 				return err
 			}
+			if protocol.TableName(g.table) != g.table {
+				return usagef("--table %s: a table is created by its name, in the account of the credentials: give %s", g.table, protocol.TableName(g.table))
+			}
 			if cmd.Flags().Changed("print") {
 				way, ok := ways[print]
 				if !ok {

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
@@ -66,10 +68,32 @@ func inspected(out io.Writer, l lease.Lease, now time.Time) text.Safe {
 	if l.WidenTry > 0 {
 		line("widening", text.Sprintf("%d (the latest try that it was marked with)", l.WidenTry))
 	}
+	if p := l.Predecessor(); p != nil {
+		line("holder before", before(p))
+	}
 	for _, k := range slices.Sorted(maps.Keys(l.Metadata)) {
 		line("metadata", text.Sprintf("%s=%s", k, l.Metadata[k]))
 	}
 	return b.Safe()
+}
+
+// endings are how a lease ends, in words.
+var endings = map[lease.Ending]string{
+	lease.EndReleased: "it gave the node ID back", lease.EndExpired: "it stopped renewing", lease.EndFreed: "an operator or a raise freed it",
+}
+
+// before describes the last holder but the present one, and how its lease ended.
+func before(p *protocol.Previous) text.Safe {
+	began := text.Safe{}
+	if id, err := uuid.Parse(p.Session); err == nil && id.Version() == 7 { // new for each claim
+		s, ns := id.Time().UnixTime()
+		began = text.Sprintf(", since %s", time.Unix(s, ns).UTC().Format("2006-01-02T15:04:05.000Z"))
+	}
+	how, known := endings[p.Ended]
+	if !known {
+		how = string(p.Ended)
+	}
+	return text.Sprintf("session %s, version %d%s; %s", p.Session, p.Version, began, how)
 }
 
 // nextStep says what one can do about a node ID in this state.

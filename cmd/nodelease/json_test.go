@@ -130,6 +130,7 @@ func masked(key string, v any) any {
 		}
 		if _, build := v["go"]; build {
 			delete(v, "revision") // which a build may have or not
+			delete(v, "date")
 		}
 		return v
 	case []any:

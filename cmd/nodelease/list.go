@@ -53,10 +53,10 @@ func newList(g *globals) *cobra.Command {
 		Use:   "list",
 		Short: "Show the node IDs of a pool: state, holder and version",
 		Long: "Show the node IDs of a pool: state, version, task, when the lease expires and until when milliseconds are reserved.\n\n" +
-			"  held      somebody's; the lease has not expired\n" +
+			"  held      a process holds it; its lease has not expired\n" +
 			"  free      may be claimed now\n" +
-			"  expired   somebody's, past its expiry; may be claimed too\n" +
-			"  cooling   nobody's, but milliseconds ahead of now are still reserved for its last holder\n" +
+			"  expired   its holder has not renewed in time; may be claimed once its reserved time has passed\n" +
+			"  cooling   nobody holds it, but milliseconds ahead of now are still reserved for its last holder\n" +
 			"  retired   out of use, since the pool was made smaller\n\n" +
 			"Text written by holders is shown with control characters escaped and cut after 256 characters; --json has all of it.",
 		Example: "  nodelease list --table leases --pool orders\n" +
@@ -147,7 +147,7 @@ func (l *listed) print(out io.Writer, counts text.Safe, wide bool) error {
 	for _, n := range slices.Sorted(maps.Keys(l.Corrupt)) {
 		b.Printf("%s\n", folded(out, bad.of("node %d is corrupt: %s", n, l.Corrupt[n]), 4))
 	}
-	b.Printf("%s\n", counts)
+	b.Printf("%s\n", folded(out, counts, 2))
 	return say(out, b.Safe())
 }
 

@@ -34,7 +34,18 @@ type repeated struct {
 }
 
 func newLog(out io.Writer, level slog.Level) *logHandler {
-	return &logHandler{slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: text.Attr}), &sync.Mutex{}, map[string]*repeated{}}
+	return &logHandler{slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: shellAttr}), &sync.Mutex{}, map[string]*repeated{}}
+}
+
+// shellAttr makes an attribute fit to be read at a shell: an error names flags, and no
+// option of a program.
+func shellAttr(groups []string, a slog.Attr) slog.Attr {
+	if err, ok := a.Value.Any().(error); ok {
+		a.Value = slog.StringValue(plain(err))
+	} else if a.Key == "error" && a.Value.Kind() == slog.KindString {
+		a.Value = slog.StringValue(forShells.Replace(a.Value.String()))
+	}
+	return text.Attr(groups, a)
 }
 
 // repeats are the messages that come with each try.

@@ -26,6 +26,7 @@ type watch struct {
 	every   time.Duration
 	length  time.Duration // 0: until it is stopped
 	answers *answers
+	doctor  string // the command that says why the table does not answer
 	before  *listed
 	silent  func(outage) // hears of an outage each second, and of its end
 }
@@ -33,6 +34,7 @@ type watch struct {
 // outage is how long the table has not answered, or had not when it did.
 type outage struct {
 	silence time.Duration
+	doctor  string // the command that says why
 	ended   bool
 }
 
@@ -42,7 +44,7 @@ func (o outage) String() string {
 	if o.ended {
 		return fmt.Sprintf("the table answers again, after %v", o.silence.Round(time.Second))
 	}
-	return fmt.Sprintf("no answer from the table for %v: trying on; nodelease doctor says why", o.silence.Round(time.Second))
+	return fmt.Sprintf("no answer from the table for %v: trying on; this says why: %s", o.silence.Round(time.Second), o.doctor)
 }
 
 // outageLine tells out of outages: on a terminal by one line that counts, elsewhere
@@ -80,7 +82,7 @@ func (w *watch) look(ctx context.Context) (*listed, []change, error) {
 				return
 			case <-tick.C:
 				late = true
-				w.silent(outage{silence: time.Since(began)})
+				w.silent(outage{silence: time.Since(began), doctor: w.doctor})
 				tick.Reset(time.Second)
 			}
 		}

@@ -85,7 +85,7 @@ var forShells = strings.NewReplacer("(Config.Wait, --wait)", "(--wait)", "use Wi
 func plain(err error) string {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	for i, line := range lines {
-		lines[i] = strings.TrimPrefix(line, "lease: ")
+		lines[i] = strings.TrimPrefix(strings.TrimPrefix(line, "lease: "), "snowflake: ")
 	}
 	return text.Cut(forShells.Replace(strings.Join(lines, "; ")), text.MaxError)
 }
@@ -96,7 +96,14 @@ func (g *globals) message(err error) text.Safe {
 	if errors.Is(err, lease.ErrPoolNotSeeded) && g.pool != "" {
 		return text.Sprintf("pool %s of table %s is not seeded: check --pool, or seed it: %s", g.pool, g.table, command(g.again("seed --size 1024")))
 	}
-	return text.Trusted(plain(err))
+	said := plain(err)
+	if g.table != "" { // else there is nothing to resize
+		said = strings.NewReplacer(
+			"resize the pool, or wait for it (--wait)", "wait for one with --wait 5m, or make the pool larger: "+g.again("resize --size N"),
+			": resize it, or name another pool", ": resize it, "+g.again("resize --size N")+", or name another pool",
+		).Replace(said)
+	}
+	return text.Trusted(said)
 }
 
 // usageError is a wrong command, flag, argument or value: nothing was done.

@@ -121,7 +121,11 @@ var procedures = map[string]struct {
 		"nodelease seed --table TABLE --pool orders --size 1024 --layout twitter --exclude-below 16",
 	}, func(p *procedure) {
 		for node := range 16 {
-			g, err := snowflake.New(snowflake.Fixed(node), snowflake.WithLayout(snowflake.Twitter()))
+			old, err := lease.Fixed(node, snowflake.Twitter())
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			g, err := snowflake.New(old)
 			if err != nil {
 				p.t.Fatal(err)
 			}

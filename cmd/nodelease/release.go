@@ -46,9 +46,9 @@ func newRelease(g *globals) *cobra.Command {
 			case len(args) != 1:
 				return usagef("which node ID? Name one with --version, or its holder with --task")
 			case !cmd.Flags().Changed("version"):
-				return usagef("which version? Use --version with the one that nodelease inspect %s shows, so that nobody else's lease is freed", args[0])
+				return usagef("which version? Use --version with the one that this shows, so that nobody else's lease is freed: %s", g.again("inspect "+shellWord(args[0])))
 			case version < 0:
-				return usagef("--version %d: use the one that nodelease inspect %s shows; none is negative", version, args[0])
+				return usagef("--version %d: none is negative; use the one that this shows: %s", version, g.again("inspect "+shellWord(args[0])))
 			}
 			return nil
 		},
@@ -134,7 +134,7 @@ func (g *globals) heldBy(ctx context.Context, task string) (lease.Lease, error) 
 	}
 	switch len(found) {
 	case 0:
-		return lease.Lease{}, usagef("--task %s: no holder in pool %s has that in its name; nodelease list --state held shows them", text.Line(task), g.pool)
+		return lease.Lease{}, usagef("--task %s: no holder in pool %s has that in its name; this lists them: %s", text.Line(task), g.pool, g.again("list --state held"))
 	case 1:
 		return found[0], nil
 	}

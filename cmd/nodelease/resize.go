@@ -38,7 +38,7 @@ func newResize(g *globals) *cobra.Command {
 			}
 			spec.Narrow = narrow(item)
 			if spec.ExcludeBelow >= spec.Size {
-				return usagef("--size %d: the lowest %d numbers of the pool are reserved; use a larger size", spec.Size, spec.ExcludeBelow)
+				return usagef("--size %d: pool %s never leases node IDs below %d (--exclude-below); use a larger size", spec.Size, item.Pool, spec.ExcludeBelow)
 			}
 			if t.dry || spec.Size < item.Size {
 				l, err := look(cmd.Context(), pool, item)
@@ -115,7 +115,7 @@ func narrow(p leasepool.Item) bool { return len(p.Eras) > 0 }
 // resized describes what a resize did.
 func resized(before leasepool.Item, c leasepool.Changes) text.Safe {
 	var b text.Builder
-	b.Printf("pool %s has %d numbers now, before %d: %d made, %d back in use, %d retired\n", c.Pool.Pool, c.Pool.Size, before.Size, c.Seeded, c.Restored, c.Retired)
+	b.Printf("pool %s has %s now, before %d: %d made, %d back in use, %d retired\n", c.Pool.Pool, count(c.Pool.Size, "node ID", "node IDs"), before.Size, c.Seeded, c.Restored, c.Retired)
 	if c.Finishing > 0 {
 		b.Printf("%s retired and still held; their holders may finish, and get another node ID when they start again\n", count(c.Finishing, "node ID is", "node IDs are"))
 	}

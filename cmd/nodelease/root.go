@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/spf13/cobra"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -29,8 +30,8 @@ func newRootWith(g *globals) *cobra.Command {
 	var root *cobra.Command
 	root = &cobra.Command{
 		Use:   "nodelease",
-		Short: "Small unique numbers for stateless processes, leased from DynamoDB",
-		Long: "nodelease leases small unique numbers (node IDs) to stateless processes from a DynamoDB table.\n" +
+		Short: "Small unique node IDs for stateless processes, leased from DynamoDB",
+		Long: "nodelease leases small unique node IDs to stateless processes from a DynamoDB table.\n" +
 			"To see it at work on this machine, without AWS: nodelease demo\n\n" +
 			"No command waits forever: without an answer for 10 seconds it gives up.\n" +
 			"Exit codes: 0 done, 1 other error (doctor: a problem), 2 usage, 3 pool exhausted, 4 pool not seeded, 5 no access, 6 no answer,\n" +
@@ -40,7 +41,7 @@ func newRootWith(g *globals) *cobra.Command {
 		SilenceUsage:  true,
 		Example: "  nodelease demo                                   a fleet on this machine, no AWS account\n" +
 			"  nodelease doctor --table leases --pool orders    what is wrong, and the command that fixes it\n" +
-			"  nodelease list --table leases --pool orders      who holds which number\n" +
+			"  nodelease list --table leases --pool orders      who holds which node ID\n" +
 			"  nodelease id 249733066275188748                  take an ID apart",
 		DisableSuggestions: true, // noCommand has them
 		Args: func(_ *cobra.Command, args []string) error {
@@ -62,8 +63,8 @@ func newRootWith(g *globals) *cobra.Command {
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetFlagErrorFunc(flagError)
 	f := root.PersistentFlags()
-	f.StringVar(&g.table, "table", os.Getenv("NODELEASE_TABLE"), "DynamoDB `table` (or $NODELEASE_TABLE)")
-	f.StringVar(&g.pool, "pool", os.Getenv("NODELEASE_POOL"), "`pool` of numbers in the table (or $NODELEASE_POOL)")
+	f.StringVar(&g.table, "table", os.Getenv("NODELEASE_TABLE"), "DynamoDB `table`, its name or its ARN (or $NODELEASE_TABLE)")
+	f.StringVar(&g.pool, "pool", os.Getenv("NODELEASE_POOL"), "`pool` of node IDs in the table (or $NODELEASE_POOL)")
 	f.StringVar(&g.endpoint, "endpoint", "", "DynamoDB `URL`; one on 127.0.0.1 needs no Region and no credentials")
 	f.BoolVar(&g.json, "json", false, "print the result as one line of JSON")
 	f.DurationVar(&g.timeout, "timeout", 0, "give up after this `duration`; what runs on is bounded until it is ready (default: after 10s without an answer)")
@@ -81,6 +82,9 @@ func newRootWith(g *globals) *cobra.Command {
 func (g *globals) checkTable() error {
 	if g.table == "" {
 		return usagef("which table? Use --table, or set NODELEASE_TABLE")
+	}
+	if err := protocol.CheckTable(g.table); err != nil {
+		return &usageError{err}
 	}
 	for _, from := range []struct{ name, url string }{
 		{"--endpoint", g.endpoint}, {"AWS_ENDPOINT_URL_DYNAMODB", os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")}, {"AWS_ENDPOINT_URL", os.Getenv("AWS_ENDPOINT_URL")},
@@ -169,7 +173,10 @@ func (g *globals) node(ctx context.Context, arg string) (lease.Lease, error) {
 // again is a command for the same table and pool, to be copied. The words are the
 // program's own.
 func (g *globals) again(words string) string {
-	s := "nodelease " + words + " --table " + shellWord(g.table)
+	s := "nodelease " + words
+	if g.table != "" {
+		s += " --table " + shellWord(g.table)
+	}
 	if g.pool != "" {
 		s += " --pool " + shellWord(g.pool)
 	}

@@ -21,7 +21,7 @@ type sizes struct {
 
 func (s *sizes) flags(cmd *cobra.Command, size string) {
 	f := cmd.Flags()
-	f.IntVar(&s.low, "exclude-below", 0, "how many of the lowest numbers are never leased, for what is not managed; it stays so")
+	f.IntVar(&s.low, "exclude-below", 0, "how many of the lowest node IDs are never leased, for what is not managed; it stays so")
 	f.StringVar(&s.floor, "floor", "", "no ID with a new node ID is from before this `time`, now or later: where node IDs were fixed by hand until then (default: now)")
 	f.IntVar(&s.size, "size", 0, size)
 }
@@ -29,7 +29,7 @@ func (s *sizes) flags(cmd *cobra.Command, size string) {
 func (s *sizes) spec() (spec leasepool.Spec, err error) {
 	switch {
 	case s.size < 1 || s.size > leasepool.MaxSize:
-		return spec, usagef("--size %d: use 1 to %d, the numbers of 16 bits", s.size, leasepool.MaxSize)
+		return spec, usagef("--size %d: use 1 to %d, what 16 bits can name", s.size, leasepool.MaxSize)
 	case s.low < 0 || s.low >= s.size:
 		return spec, usagef("--exclude-below %d: use 0 to %d", s.low, s.size-1)
 	}
@@ -49,8 +49,8 @@ func newSeed(g *globals) *cobra.Command {
 	s := sizes{}
 	cmd := &cobra.Command{
 		Use:   "seed",
-		Short: "Make a pool and its numbers, where they do not exist",
-		Long: "Make a pool and its numbers 0 to size-1, where they do not exist. It may be run again, and by several at once;\n" +
+		Short: "Make a pool and its node IDs, where they do not exist",
+		Long: "Make a pool and its node IDs 0 to size-1, where they do not exist. It may be run again, and by several at once;\n" +
 			"what exists is never changed.",
 		Example: "  nodelease seed --table leases --pool orders --size 1024\n" +
 			"  nodelease seed --table leases --pool orders --size 1024 --exclude-below 32    0 to 31 stay hand-made\n" +
@@ -75,13 +75,13 @@ func newSeed(g *globals) *cobra.Command {
 			if g.json {
 				return writeJSON(cmd.OutOrStdout(), c)
 			}
-			return say(cmd.OutOrStdout(), text.Sprintf("pool %s has %d numbers; %d of them were made now\n%s", g.pool, c.Pool.Size-c.Pool.ExcludeBelow, c.Seeded, corrupted(c.Corrupt)))
+			return say(cmd.OutOrStdout(), text.Sprintf("pool %s has %s, %d of them made now\n%s", g.pool, count(c.Pool.Size-c.Pool.ExcludeBelow, "node ID", "node IDs"), c.Seeded, corrupted(c.Corrupt)))
 		},
 	}
-	s.flags(cmd, "how many numbers the pool has, 1 to 65536")
+	s.flags(cmd, "how many node IDs the pool has, 1 to 65536")
 	cmd.Flags().Lookup("size").DefValue, s.size = "1024", 1024
 	cmd.Flags().StringVar(&s.layout, "layout", "", "`layout` of all IDs of the pool: a name or T/N/S, as in nodelease id --help (default: that of the first program that makes IDs)")
 	complete(cmd, "layout", leasepool.LayoutNames()...)
-	cmd.Flags().BoolVar(&s.narrow, "narrow", false, "node IDs get only the bits that the numbers in use need, and IDs the others; it stays so")
+	cmd.Flags().BoolVar(&s.narrow, "narrow", false, "node IDs get only the bits that those in use need, and the IDs made get the others; it stays so")
 	return cmd
 }

@@ -24,24 +24,26 @@ type serving struct {
 	Pool    string `json:"pool"`
 	NodeID  int    `json:"node_id"`
 	Version int64  `json:"version"`
+	Fixed   bool   `json:"fixed,omitempty"` // nothing leases it
 }
 
 func newServe(g *globals) *cobra.Command {
 	var t terms
-	var listen, layout, mode string
-	var remote bool
+	var listen, layout, mode, fixed string
+	var remote, check bool
 	var hosts []string
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Give a number and IDs to programs in any language, over HTTP on this machine",
-		Long: "Lease a number and answer HTTP requests on this machine:\n\n" +
-			"  GET  /v1/node      the number\n" +
+		Short: "Give a node ID and IDs to programs in any language, over HTTP on this machine",
+		Long: "Lease a node ID and answer HTTP requests on this machine:\n\n" +
+			"  GET  /v1/node      the node ID\n" +
 			"  GET  /v1/lease     its lease, and for how much longer it may be relied on\n" +
 			"  POST /v1/ids?n=N   N IDs, 1 to 10,000; Accept: application/json, text/plain or application/octet-stream\n" +
+			"  POST /v1/blocks    a block of IDs, for a client that makes them in its own process\n" +
 			"  GET  /livez        200 while the process should live on, also through an outage of DynamoDB\n" +
 			"  GET  /readyz       200 while an ID can be made; ?need=lease: while the node ID may be relied on\n" +
 			"  GET  /metrics      for Prometheus\n\n" +
-			"There is no access control: who can connect can take IDs. On SIGTERM it answers what was asked and gives the number\n" +
+			"There is no access control: who can connect can take IDs. On SIGTERM it answers what was asked and gives the node ID\n" +
 			"back last. When the lease is lost it ends with exit code 7, to be started again.\n\nLayouts of the IDs:\n" + describeLayouts(),
 		Example: "  nodelease serve --table leases --pool orders\n" +
 			"  nodelease serve --table leases --pool orders --listen unix:/run/nodelease/sidecar.sock\n" +
@@ -63,6 +65,13 @@ func newServe(g *globals) *cobra.Command {
 			if err := sidecar.CheckAddress(listen, remote); err != nil {
 				return &usageError{err}
 			}
+			if check {
+				return checkLive(cmd.Context(), listen)
+			}
+			who := local.Guard{Remote: remote, Hosts: hosts}
+			if fixed != "" {
+				return serveFixed(cmd, g, fixed, layout, who, func() (net.Listener, error) { return sidecar.Listen(listen, remote, fs.FileMode(m)) })
+			}
 			cfg, err := t.config(cmd.Context(), g)
 			if err != nil {
 				return err
@@ -72,16 +81,18 @@ func newServe(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runServe(cmd, g, cfg, opts, listener, local.Guard{Remote: remote, Hosts: hosts})
+			return runServe(cmd, g, cfg, opts, listener, who)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:7373", "`address` on this machine, host:port or unix:path; port 0 takes a free one")
 	f.BoolVar(&remote, "allow-remote", false, "allow a --listen address that others can reach")
 	f.StringSliceVar(&hosts, "allow-host", nil, "with --allow-remote: a `name` with a dot by which clients ask (IP addresses and names without a dot need none)")
+	f.BoolVar(&check, "healthcheck", false, "ask the sidecar that serves on --listen for its live check, and end with exit code 0 or 1; for containers' health checks")
 	f.StringVar(&mode, "socket-mode", "0660", "who may connect to a Unix socket, as `permissions` of the file")
 	f.StringVar(&layout, "layout", "", "`layout` of the IDs: a name or T/N/S, see above (default: the pool's; default for the first that makes IDs of a pool)")
 	t.register(f)
+	registerFixed(cmd, &fixed)
 	complete(cmd, "layout", leasepool.LayoutNames()...)
 	return cmd
 }
@@ -102,40 +113,67 @@ func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, opts []snowflake
 		return err
 	}
 	g.answers.ready()
-	ids, err := snowflake.New(agent, opts...)
-	if err == nil {
-		err = metrics.Observe(agent)
-	}
-	if err != nil {
+	if err := metrics.Observe(agent); err != nil {
 		return errors.Join(err, agent.Close())
 	}
-	l, err := agent.Lease()
+	return answer(cmd, g, agent, opts, metrics, listener, who)
+}
+
+// serveFixed answers with a node ID that nothing leases.
+func serveFixed(cmd *cobra.Command, g *globals, value, layout string, who local.Guard, listen func() (net.Listener, error)) error {
+	node, err := fixedNode(cmd, g, value, layout, newLog(cmd.ErrOrStderr(), slog.LevelInfo))
 	if err != nil {
-		return errors.Join(err, agent.Close())
+		return err
 	}
-	said := serving{Listen: urlOf(listener.Addr()), Pool: l.Pool, NodeID: l.NodeID, Version: l.Version}
+	listener, err := listen()
+	if err != nil {
+		return errors.Join(err, node.Close())
+	}
+	defer listener.Close()
+	metrics, err := sidecar.NewMetrics()
+	if err != nil {
+		return errors.Join(err, node.Close())
+	}
+	return answer(cmd, g, node, nil, metrics, listener, who)
+}
+
+// answer answers until a signal comes or the node ID is lost, and closes node.
+func answer(cmd *cobra.Command, g *globals, node lease.Provider, opts []snowflake.Option, metrics *sidecar.Metrics, listener net.Listener, who local.Guard) error {
+	ids, err := snowflake.New(node, opts...)
+	if err != nil {
+		return errors.Join(err, node.Close())
+	}
+	l, err := node.Lease()
+	if err != nil {
+		return errors.Join(err, node.Close())
+	}
+	said := serving{Listen: urlOf(listener.Addr()), Pool: l.Pool, NodeID: l.NodeID, Version: l.Version, Fixed: !l.Fenced()}
+	of := "of pool " + said.Pool
+	if said.Fixed {
+		of = "(fixed: no lease, no fencing token)"
+	}
 	if g.json {
 		err = writeJSON(cmd.OutOrStdout(), said)
 	} else {
-		err = say(cmd.OutOrStdout(), text.Sprintf("serving node %d of pool %s on %s; stop it with Ctrl-C\n", said.NodeID, said.Pool, said.Listen))
+		err = say(cmd.OutOrStdout(), text.Sprintf("serving node %d %s on %s; stop it with Ctrl-C\n", said.NodeID, of, said.Listen))
 	}
 	if err != nil {
-		return errors.Join(err, agent.Close())
+		return errors.Join(err, node.Close())
 	}
 	ctx, cancel := context.WithCancelCause(cmd.Context())
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-agent.Done():
-			cancel(agent.Err())
+		case <-node.Done():
+			cancel(node.Err())
 		case <-ctx.Done():
 		}
 	}()
-	err = sidecar.Serve(ctx, listener, sidecar.HandlerFor(who, agent, ids, metrics))
-	if lost := agent.Err(); lost != nil {
+	err = sidecar.Serve(ctx, listener, sidecar.HandlerFor(who, node, ids, metrics))
+	if lost := node.Err(); lost != nil {
 		err = errors.Join(lost, err)
 	}
-	return errors.Join(err, agent.Close()) // last: nobody is being answered any more
+	return errors.Join(err, node.Close()) // last: nobody is being answered any more
 }
 
 // urlOf is how a client names where the sidecar listens.

@@ -17,9 +17,9 @@ import (
 func newStats(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stats",
-		Short: "Count the numbers of a pool by state: is it nearly exhausted?",
-		Long: "Count the numbers of a pool by state. Utilization is what is held, in percent of what can be leased (held, free, expired\n" +
-			"and cooling). It reads every number of the pool once.",
+		Short: "Count the node IDs of a pool by state: is it nearly exhausted?",
+		Long: "Count the node IDs of a pool by state. Utilization is what is held, in percent of what can be leased (held, free, expired\n" +
+			"and cooling). It reads every node ID of the pool once.",
 		Example: "  nodelease stats --table leases --pool orders\n  nodelease stats --table leases --pool orders --json | jq .utilization",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,19 +47,19 @@ const nearlyFull = 80
 // counted describes the counts of a pool, as they are shown on out.
 func counted(out io.Writer, g *globals, s leasepool.Stats) text.Safe {
 	var b text.Builder
-	b.Printf("pool %s: %s of %s held\n%s\n", bold.of("%s", s.Pool.Pool), bold.of("%.1f %%", s.Utilization), count(s.Capacity, "node ID", "node IDs"), bar(s, 50))
+	b.Printf("pool %s: %s of %s held\n%s\n", bold.of("%s", s.Pool.Pool), bold.of("%.1f %%", s.Utilization), count(s.Capacity, "node ID", "node IDs"), bar(s, barOn(out)))
 	for _, c := range []struct {
 		state lease.State
 		n     int
 		means string
 	}{
-		{lease.Held, s.Held, "somebody's"},
+		{lease.Held, s.Held, "a process holds it, and renews in time"},
 		{lease.Free, s.Free, "can be claimed now"},
-		{lease.Expired, s.Expired, "not renewed in time; can be claimed once what it reserved has passed"},
-		{lease.Cooling, s.Cooling, "nobody's, until what was reserved has passed"},
+		{lease.Expired, s.Expired, "not renewed in time; can be claimed once its reserved time has passed"},
+		{lease.Cooling, s.Cooling, "nobody holds it; it rests until its reserved time has passed"},
 		{lease.Retired, s.Retired, "out of use"},
 	} {
-		b.Printf("  %s %6d  %s\n", stateInk(c.state).of("%-8s", c.state), c.n, faint.of("%s", c.means))
+		b.Printf("%s\n", folded(out, text.Sprintf("  %s %6d  %s", stateInk(c.state).of("%-8s", c.state), c.n, faint.of("%s", c.means)), 19))
 	}
 	for _, n := range slices.Sorted(maps.Keys(s.Corrupt)) {
 		b.Printf("%s\n", folded(out, bad.of("  node %d is corrupt: %s", n, s.Corrupt[n]), 4))
@@ -68,6 +68,14 @@ func counted(out io.Writer, g *globals, s leasepool.Stats) text.Safe {
 		b.Printf("To make it larger: %s\n", command(g.again(fmt.Sprintf("resize --size %d", min(2*s.Pool.Size, leasepool.MaxSize)))))
 	}
 	return b.Safe()
+}
+
+// barOn is how many cells the bar has on out.
+func barOn(out io.Writer) int {
+	if width := widthOf(out); width > 0 {
+		return min(50, width)
+	}
+	return 50
 }
 
 // bar draws the shares of the states of what can be leased; the rest is free.

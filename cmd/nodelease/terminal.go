@@ -58,17 +58,33 @@ func say(out io.Writer, s text.Safe) error {
 // writeJSON prints the result of a command as one line.
 func writeJSON(w io.Writer, v any) error { return text.WriteJSON(w, v) }
 
-// folded breaks a line that is longer than the terminal, and sets what follows in by
-// so many cells: a value that is long enough cannot begin a line of its own.
+// folded breaks a line that is longer than the terminal between words, and sets what
+// follows in by so many cells: no part of a value can begin a line of its own.
 func folded(out io.Writer, line text.Safe, indent int) text.Safe {
 	width := widthOf(out)
 	if width == 0 || lipgloss.Width(line.String()) <= width {
 		return line
 	}
 	indent = min(indent, width/2)
-	first, rest := ansi.Truncate(line.String(), width, ""), ansi.TruncateLeft(line.String(), width, "")
-	rest = ansi.Hardwrap(rest, width-indent, true)
-	return text.Trusted(first + "\n" + strings.Repeat(" ", indent) + strings.ReplaceAll(rest, "\n", "\n"+strings.Repeat(" ", indent)))
+	var b strings.Builder
+	room := width
+	for i, word := range strings.Split(line.String(), " ") {
+		if i > 0 && ansi.StringWidth(word)+1 <= room {
+			b.WriteString(" ")
+			room--
+		} else if i > 0 {
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			room = width - indent
+		}
+		for w := ansi.StringWidth(word); w > room; w = ansi.StringWidth(word) {
+			b.WriteString(ansi.Truncate(word, room, "") + "\n" + strings.Repeat(" ", indent))
+			word = ansi.TruncateLeft(word, room, "")
+			room = width - indent
+		}
+		b.WriteString(word)
+		room -= ansi.StringWidth(word)
+	}
+	return text.Trusted(b.String())
 }
 
 // widthOf is how many cells a line has; 0 where nobody looks at it, and lines

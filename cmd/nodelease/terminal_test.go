@@ -90,7 +90,7 @@ func TestChanges(t *testing.T) {
 		t.Errorf("the first look tells %v", first)
 	}
 	if made := changesBetween(&listed{}, &listed{Nodes: []listedNode{node(0, "", lease.Free)}}); len(made) != 1 || made[0].Kind != "made" {
-		t.Errorf("a new number is %v", made)
+		t.Errorf("a new node ID is %v", made)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestWatchFits(t *testing.T) {
 	for n := range 300 {
 		l.Nodes = append(l.Nodes, listedNode{lease.Lease{NodeID: n, Holder: "h", Task: strings.Repeat("task", 20), Version: 1, ExpiresAt: l.at}, lease.Held})
 	}
-	s := screen{pool: "orders"}
+	s := screen{frame: frame{title: text.Sprintf("nodelease watch %s", "orders")}}
 	for width := 0; width < 130; width += 10 {
 		for height := 0; height < 50; height += 5 {
 			s.width, s.height = width, height

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nodelease/nodelease/cmd/nodelease/internal/ui"
 	"github.com/nodelease/nodelease/internal/text"
+	"github.com/nodelease/nodelease/pkg/discovery"
 )
 
 // served is the result of ui.
@@ -20,19 +22,23 @@ type served struct {
 
 func newUI(g *globals) *cobra.Command {
 	var listen string
-	var every time.Duration
+	var every, idle time.Duration
 	var open bool
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Look at a pool in the browser: who holds what, live",
-		Long: "Serve a page, on this machine alone, that shows a pool: every number by its state, who holds what since when, whose\n" +
-			"lease runs low, and how full the pool is and was. It changes nothing. The pool is read once an interval while\n" +
-			"a page is open, about 20 read units a group of 256 numbers in use, and not at all otherwise.",
+		Long: "Serve a page, on this machine alone, that shows a pool: every node ID by its state, who holds what since when, whose\n" +
+			"lease runs low, how full the pool is and was, the services that are registered and the members of the cluster. It\n" +
+			"changes nothing. The pool is read every 2s while a page is open, about 20 read units for each group of 256 node IDs in\n" +
+			"use, and every 30s otherwise, so that the page has a history when it is opened.",
 		Example: "  nodelease ui --table nodelease --pool orders\n  nodelease ui --listen 127.0.0.1:8080 --every 10s",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every < 100*time.Millisecond {
 				return usagef("--every %v: use 100ms or more", every)
+			}
+			if idle != 0 && idle < every {
+				return usagef("--idle %v: use --every (%v) or more, or 0, which reads nothing while no page is open", idle, every)
 			}
 			l, err := ui.Listen(listen)
 			if taken := new(os.SyscallError); errors.As(err, &taken) {
@@ -66,12 +72,19 @@ func newUI(g *globals) *cobra.Command {
 					_ = say(cmd.ErrOrStderr(), text.Sprintf("no browser could be started: %v\n", err))
 				}
 			}
-			return ui.New(ui.Options{Source: store, Pool: g.pool, Title: g.table, Command: g.again, Every: every}).Serve(cmd.Context(), l)
+			// Its problems are on the page.
+			directory, err := discovery.New(discovery.Config{Pool: g.pool, Store: discovery.NewTable(store.Table()), Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				return err
+			}
+			page := ui.New(ui.Options{Source: store, Pool: g.pool, Title: g.table, Command: g.again, Every: every, Idle: idle, Directory: directory})
+			return page.Serve(cmd.Context(), l)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:0", "loopback `address`; port 0 takes a free one")
 	f.DurationVar(&every, "every", 2*time.Second, "how often the pool is read while a page is open")
+	f.DurationVar(&idle, "idle", 30*time.Second, "how often it is read while no page is open, for the history; 0: not at all")
 	f.BoolVar(&open, "open", false, "open it in the browser")
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 
@@ -14,6 +15,7 @@ import (
 type buildInfo struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
+	Date     string `json:"date,omitempty"` // of the commit
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 	Format   int    `json:"item_format"` // of the items that this build reads and writes
@@ -21,13 +23,24 @@ type buildInfo struct {
 
 // thisBuild is this build.
 func thisBuild() buildInfo {
-	r := buildInfo{"(devel)", "", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, protocol.ItemFormat}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		r.Version = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				r.Revision = s.Value
-			}
+	info, _ := debug.ReadBuildInfo()
+	return buildOf(info)
+}
+
+// buildOf returns what Go recorded in a build: the version, and where it was built from a checkout also the commit and its date.
+// A build from the module cache (go install …@version) has the version alone.
+func buildOf(info *debug.BuildInfo) buildInfo {
+	r := buildInfo{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Format: protocol.ItemFormat}
+	if info == nil {
+		return r
+	}
+	r.Version = cmp.Or(info.Main.Version, r.Version)
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			r.Revision = s.Value
+		case "vcs.time":
+			r.Date = s.Value
 		}
 	}
 	return r
@@ -37,7 +50,10 @@ func thisBuild() buildInfo {
 func (r buildInfo) text() string {
 	from := ""
 	if r.Revision != "" {
-		from = " from " + r.Revision
+		from = " from commit " + r.Revision
+		if r.Date != "" {
+			from += " of " + r.Date
+		}
 	}
 	return "nodelease " + r.Version + from + ", " + r.Go + " " + r.Platform + "\n"
 }

@@ -44,7 +44,7 @@ func newWatch(g *globals) *cobra.Command {
 				return err
 			}
 			ctx := cmd.Context()
-			w := &watch{pool: pool, every: every, length: length, answers: &g.answers, silent: outageLine(cmd.ErrOrStderr())}
+			w := &watch{pool: pool, every: every, length: length, answers: &g.answers, doctor: g.again("doctor"), silent: outageLine(cmd.ErrOrStderr())}
 			switch {
 			case g.json:
 				return w.lines(ctx, func(_ *listed, changes []change) error {

@@ -49,7 +49,10 @@ func TestEachRowHasItsID(t *testing.T) {
 // What cannot be written or read ends the import.
 func TestFailures(t *testing.T) {
 	full := errors.New("disk full")
-	ids := snowflake.Fixed(1)
+	ids, err := lease.Fixed(1, snowflake.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := run(t.Context(), ids, keys["decimal"], strings.NewReader("a\nb\n"), failing{full}); !errors.Is(err, full) {
 		t.Error(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -37,14 +38,22 @@ func main() {
 }
 
 func generator(number int) (*snowflake.Generator, error) {
-	node := snowflake.Fixed(number)
-	if number < 0 {
-		var err error
-		if node, err = snowflake.StatefulSet(); err != nil {
-			return nil, err
-		}
+	node, err := provider(number)
+	if err != nil {
+		return nil, err
+	}
+	if l, err := node.Lease(); err == nil && !l.Fenced() {
+		log.Printf("node %d is fixed: nothing fences it, and its clock must not go back between two runs", node.NodeID())
 	}
 	return snowflake.New(node, options()...)
+}
+
+// provider is a fixed node. Programs that lease their node ID have a *lease.Agent in its place, and the rest stays as it is.
+func provider(number int) (lease.Provider, error) {
+	if number < 0 {
+		return lease.StatefulSet(snowflake.JS53())
+	}
+	return lease.Fixed(number, snowflake.JS53())
 }
 
 func options() []snowflake.Option {

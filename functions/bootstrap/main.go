@@ -1,6 +1,7 @@
 // Command bootstrap is the Lambda function that seeds and resizes pools: a custom
 // resource of CloudFormation, or invoked by hand. See [handler.Bootstrap].
-// Environment: NODELEASE_TABLE.
+// Environment: NODELEASE_TABLE, and NODELEASE_POOLS with all pools of the stack, a
+// JSON list of {pool, size, excludeBelow}.
 package main
 
 import (
@@ -20,5 +21,8 @@ func main() {
 	http.DefaultClient.Timeout = 10 * time.Second
 	b := &handler.Bootstrap{Table: os.Getenv("NODELEASE_TABLE")}
 	b.Store, b.Setup = handler.Open()
+	if text := os.Getenv("NODELEASE_POOLS"); text != "" && b.Setup == nil {
+		b.Pools, b.Setup = handler.Pools(text)
+	}
 	lambda.Start(b.Handle)
 }

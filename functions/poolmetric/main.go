@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/nodelease/nodelease/internal/app/handler"
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 func main() {
@@ -23,6 +24,6 @@ func main() {
 		slog.Error("not started", "error", err.Error())
 		os.Exit(1)
 	}
-	p := &handler.Poolmetric{Table: os.Getenv("NODELEASE_TABLE"), Store: store, Metrics: metrics, Pools: pools}
+	p := &handler.Poolmetric{Table: protocol.TableName(os.Getenv("NODELEASE_TABLE")), Store: store, Metrics: metrics, Pools: pools}
 	lambda.Start(p.Handle)
 }

@@ -49,7 +49,7 @@ func (p *Pool) Attach(task awsecs.TaskDefinition, containers ...awsecs.Container
 			continue
 		}
 		n.containers[path] = p.props.Name
-		c.AddEnvironment(jsii.String("NODELEASE_TABLE"), n.table.TableName())
+		c.AddEnvironment(jsii.String("NODELEASE_TABLE"), n.tableForTasks())
 		c.AddEnvironment(jsii.String("NODELEASE_POOL"), jsii.String(p.props.Name))
 		n.problems.add(p.ensureStopTimeout(task, c))
 	}

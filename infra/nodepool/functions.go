@@ -75,14 +75,13 @@ func (n *NodePool) newFunction(name string, queue awssqs.IQueue) awslambda.Funct
 		Role:          role,
 		RetryAttempts: jsii.Number(1),
 		MaxEventAge:   awscdk.Duration_Minutes(jsii.Number(10)),
-		Environment:   &map[string]*string{"NODELEASE_TABLE": n.table.TableName()},
+		Environment:   &map[string]*string{"NODELEASE_TABLE": n.table.TableName(), "NODELEASE_POOLS": jsii.String(n.props.poolsJSON())},
 	}
 	if name == bootstrap {
 		// It answers CloudFormation itself and then fails for the alarm. Lambda must not repeat such an event: it could undo a rollback.
 		props.RetryAttempts = jsii.Number(0)
 	} else {
 		props.DeadLetterQueue = queue
-		(*props.Environment)["NODELEASE_POOLS"] = jsii.String(n.props.poolsJSON())
 	}
 	function := awslambda.NewFunction(n, jsii.String(name), props)
 	config := function.Node().FindChild(jsii.String("EventInvokeConfig"))
@@ -96,7 +95,7 @@ func (n *NodePool) newFunction(name string, queue awssqs.IQueue) awslambda.Funct
 	return function
 }
 
-// poolsJSON tells the reaper and the poolmetric function which pools to look after.
+// poolsJSON tells the functions which pools the stack declares.
 func (p Props) poolsJSON() string {
 	type pool struct {
 		Pool         string `json:"pool"`

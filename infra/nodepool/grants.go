@@ -37,6 +37,14 @@ func (p *Pool) GrantLease(grantee awsiam.IGrantable) awsiam.Grant {
 			grant = grant.Combine(one)
 		}
 	}
+	if key := n.props.Key; key != nil {
+		key.GrantEncryptDecrypt(grantee)
+	}
+	if n.otherAccount() {
+		awscdk.Annotations_Of(n).AddWarningV2(jsii.String("nodelease:other-account:"+p.props.Name), jsii.String(fmt.Sprintf(
+			"the table %s is of another account, which has to let the roles of pool %s in: call Pool(%q).GrantAccess with them in its stack, or add to the table's resource policy: %s",
+			n.imported.TableArn, p.props.Name, p.props.Name, text(p.accessStatement("the role's ARN")))))
+	}
 	if has, ok := grantee.(interface{ Role() awsiam.IRole }); ok { // a function, an instance
 		if has.Role() == nil {
 			n.problems.addf("GrantLease: pool %s cannot be granted to a function that was imported without its role: import it with Role, or grant its role", p.props.Name)
@@ -52,8 +60,8 @@ func (p *Pool) GrantLease(grantee awsiam.IGrantable) awsiam.Grant {
 				return nil
 			}
 			return fmt.Errorf("GrantLease: pool %s cannot be granted to %s, which this app cannot change. Attach these statements to it where it is managed, "+
-				"then call Pool(%q).GrantedElsewhere with it: %s. If it belongs to another account, that is not enough: call Pool(%q).GrantAccess with it too, "+
-				"which adds this statement to the table's resource policy: %s",
+				"then call Pool(%q).GrantedElsewhere with it: %s. If it belongs to another account than the table, that is not enough: call Pool(%q).GrantAccess with it "+
+				"in the table's own stack too, which adds this statement to the table's resource policy: %s",
 				p.props.Name, principal, p.props.Name, text(p.statements(p.arnPatterns()...)), p.props.Name, text(p.accessStatement(principal)))
 		})
 	}
@@ -67,8 +75,16 @@ func (p *Pool) GrantedElsewhere(grantee awsiam.IGrantable) { p.granted[principal
 // GrantAccess lets a principal of another account use this pool, as far as its own account lets it: that account has to give it the
 // statements of GrantLease too. The table's resource policy is of this Region only.
 func (p *Pool) GrantAccess(principal awsiam.IPrincipal) {
+	if p.nodes.own == nil {
+		p.nodes.problems.addf("GrantAccess: the table %s is imported, and its resource policy belongs to the stack that made it: call Pool(%q).GrantAccess there, "+
+			"or add these statements to the policy: %s", p.nodes.imported.TableArn, p.props.Name, text(p.accessStatement(principalOf(principal))))
+		return
+	}
+	if key := p.nodes.props.Key; key != nil {
+		key.GrantEncryptDecrypt(principal)
+	}
 	for _, perm := range p.permissions() {
-		p.nodes.table.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		p.nodes.own.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 			Principals: &[]awsiam.IPrincipal{principal},
 			Actions:    jsii.Strings(perm.actions...),
 			Resources:  jsii.Strings("*"), // the table: it cannot name itself
@@ -111,6 +127,9 @@ func (p *Pool) accessStatement(principal string) []any {
 
 // arnPatterns are the table's ARNs with words in the place of what is known only after the deployment.
 func (p *Pool) arnPatterns() (arns []string) {
+	if p.nodes.imported != nil {
+		return p.nodes.imported.arns()
+	}
 	stack := awscdk.Stack_Of(p.nodes)
 	known := func(value *string, otherwise string) string {
 		if *awscdk.Token_IsUnresolved(value) {
@@ -145,6 +164,9 @@ func (n *NodePool) allow(name string, role awsiam.Role) {
 	keys := leadingKeys(n.names()...)
 	if name == bootstrap { // each seed enters its pool into the table's index of pools
 		(*keys)["dynamodb:LeadingKeys"] = append((*keys)["dynamodb:LeadingKeys"].([]string), protocol.PoolIndex)
+	}
+	if n.props.Key != nil {
+		n.props.Key.GrantEncryptDecrypt(role)
 	}
 	role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Actions:    jsii.Strings(tableActions[name]...),

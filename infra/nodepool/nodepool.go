@@ -18,7 +18,9 @@ type NodePool struct {
 	props     Props
 	problems  *problems
 	arch      awslambda.Architecture
-	table     awsdynamodb.TableV2
+	table     awsdynamodb.ITableV2
+	own       awsdynamodb.TableV2 // the same, unless it is imported
+	imported  *Attributes
 	functions map[string]awslambda.Function
 	topic     awssns.ITopic
 	dashboard awscloudwatch.Dashboard
@@ -65,11 +67,14 @@ func New(scope constructs.Construct, id string, props *Props) *NodePool {
 	if n.problems.any() {
 		// A plain table and a topic are enough for grants, attachments and subscriptions to be made and checked; they are never synthesized.
 		n.props.Replicas, n.props.Witness, n.props.Consistency = nil, "", ""
-		n.table, n.topic = n.newTable(), n.newTopic()
+		n.props.Key, n.props.ReplicaKeys = nil, nil
+		n.own, n.topic = n.newTable(), n.newTopic()
+		n.table = n.own
 		return n
 	}
 
-	n.table = n.newTable()
+	n.own = n.newTable()
+	n.table = n.own
 	n.topic = n.newTopic()
 	queue := n.newQueue()
 	for _, name := range functionNames {
@@ -115,7 +120,7 @@ func (p *Pool) Seeded() constructs.IDependable {
 	if seed, ok := p.nodes.seeds[p.props.Name]; ok {
 		return seed
 	}
-	return p.nodes // there are problems, and nothing will be synthesized
+	return p.nodes // an imported pool was seeded elsewhere; or there are problems, and nothing will be synthesized
 }
 
 func (n *NodePool) names() []string { return n.props.names() }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
@@ -30,6 +31,13 @@ type Props struct {
 	// Consistency between Regions. With Replicas only STRONG is accepted: with eventual consistency each Region decides a conditional write
 	// alone and the last writer wins, so two processes would be given the same number. Defaults to none: one Region.
 	Consistency awsdynamodb.MultiRegionConsistency
+
+	// Key encrypts the table, and everybody who is granted a pool may use the key for that. It can be changed at any time. Defaults to the key
+	// that DynamoDB owns.
+	Key awskms.IKey
+
+	// ReplicaKeys are the ARNs of the keys in the Regions of Replicas, by Region: one for each if there is a Key. Defaults to none.
+	ReplicaKeys map[string]string
 
 	// RemovalPolicy of the table. DESTROY needs AllowDeletion. Defaults to RETAIN, since a table that is made again has forgotten how far the
 	// IDs went; with AllowDeletion to RETAIN_ON_UPDATE_OR_DELETE, with which a first deployment that fails takes the table with it.
@@ -93,9 +101,9 @@ type PoolProps struct {
 	// table takes, about 12,000 holders of all pools.
 	Expect int
 
-	// Layout is the layout of the pool's IDs: a name such as "wide16", or bits such as "40/3/10"; see leasepool.ParseLayout. It can be
-	// changed only while no node ID has been claimed, by nodelease set-layout. Defaults to none: the first agent that makes IDs chooses, for
-	// which tasks may write those attributes of the pool's item.
+	// Layout is the layout of the pool's IDs: a name such as wide16, or bits for time, node and sequence such as 40/13/10
+	// (leasepool.ParseLayout). It must have room for Size node IDs, and cannot be changed once a node ID has been claimed. Defaults to what
+	// the first task that makes IDs binds, for which tasks may write those attributes of the pool's item.
 	Layout string
 
 	// Narrow lets the width of the node IDs follow the groups of 256 in use, so that the other bits make IDs in bursts: see

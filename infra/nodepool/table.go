@@ -23,6 +23,13 @@ func (n *NodePool) newTable() awsdynamodb.TableV2 {
 	if writes := p.warmWrites(); writes > coldWrites {
 		props.WarmThroughput = &awsdynamodb.WarmThroughput{WriteUnitsPerSecond: jsii.Number(writes)}
 	}
+	if p.Key != nil {
+		keys := map[string]*string{}
+		for region, arn := range p.ReplicaKeys {
+			keys[region] = jsii.String(arn)
+		}
+		props.Encryption = awsdynamodb.TableEncryptionV2_CustomerManagedKey(p.Key, &keys)
+	}
 	if p.TableName != "" {
 		props.TableName = jsii.String(p.TableName)
 	}
@@ -70,6 +77,9 @@ func checkReplicas(table awsdynamodb.TableV2) error {
 // tableARNs are the table's ARN in this Region and in every replica's. IAM is global, so that a task which is moved to another Region after
 // the loss of this one can go on with the role that it has.
 func (n *NodePool) tableARNs() *[]*string {
+	if n.imported != nil {
+		return jsii.Strings(n.imported.arns()...)
+	}
 	arns := []*string{n.table.TableArn()}
 	for _, region := range n.props.Replicas {
 		arns = append(arns, awscdk.Stack_Of(n).FormatArn(&awscdk.ArnComponents{

@@ -15,7 +15,7 @@ import (
 
 // validate reports every problem of the properties at once. Props must have their defaults.
 func (p Props) validate(region string) error {
-	return errors.Join(p.validatePools(), p.validateLimits(), p.validateRegions(region), p.validateRemoval(), p.validateTimes())
+	return errors.Join(p.validatePools(), p.validateLimits(), p.validateRegions(region), p.validateRemoval(), p.validateKeys(), p.validateTimes())
 }
 
 // validateRemoval refuses a policy that CloudFormation could not carry out: it would fail to delete a protected table, and leave the stack
@@ -26,6 +26,26 @@ func (p Props) validateRemoval() error {
 	}
 	return fmt.Errorf("RemovalPolicy is %s, but the table is protected from deletion, so that the stack could not be destroyed or rolled back: "+
 		"set AllowDeletion too, or leave RemovalPolicy at RETAIN", p.RemovalPolicy)
+}
+
+// validateKeys wants a key in each Region that stores the table.
+func (p Props) validateKeys() error {
+	var errs []error
+	for region, arn := range p.ReplicaKeys {
+		if p.Key == nil || !slices.Contains(p.Replicas, region) {
+			errs = append(errs, fmt.Errorf("ReplicaKeys has a key of %s: it needs Key too, and %s among Replicas", region, region))
+		}
+		if parts := strings.Split(arn, ":"); !*awscdk.Token_IsUnresolved(arn) && (len(parts) != 6 || parts[2] != "kms" || parts[3] != region) {
+			errs = append(errs, fmt.Errorf("ReplicaKeys[%q] is %q: give the ARN of a key in that Region", region, arn))
+		}
+	}
+	for _, region := range p.Replicas {
+		if p.Key != nil && p.ReplicaKeys[region] == "" {
+			errs = append(errs, fmt.Errorf("Key is set, but ReplicaKeys has none for %s: a key belongs to one Region, so give the ARN of one there", region))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) // maps have no order
+	return errors.Join(errs...)
 }
 
 func (p Props) validatePools() error {
@@ -53,12 +73,11 @@ func (p Props) validatePools() error {
 			errs = append(errs, fmt.Errorf("Pools[%d].Expect is %d of %d usable node IDs: give 0 to %d, or raise Size", i, pool.Expect, pool.usable(), max(0, pool.usable())))
 		}
 		if pool.Layout != "" {
-			layout, err := leasepool.ParseLayout(pool.Layout)
-			if err == nil && pool.Size > layout.Nodes() {
-				err = fmt.Errorf("layout %s has node IDs for %d processes, and Size is %d: choose a layout with more node bits, such as wide16", pool.Layout, layout.Nodes(), pool.Size)
-			}
-			if err != nil {
+			if layout, err := leasepool.ParseLayout(pool.Layout); err != nil {
 				errs = append(errs, fmt.Errorf("Pools[%d].Layout: %w", i, err))
+			} else if pool.Size > layout.Nodes() {
+				errs = append(errs, fmt.Errorf("Pools[%d].Layout is %s, which holds %d node IDs, and Size is %d: choose a layout with more node bits, such as wide16, or a smaller Size",
+					i, pool.Layout, layout.Nodes(), pool.Size))
 			}
 		}
 		if !pool.Floor.IsZero() && pool.Floor.Year() < 2000 {
@@ -117,8 +136,9 @@ func (p Props) validateRegions(region string) error {
 	return errors.Join(errs...)
 }
 
-// strongSets are the sets of Regions within which DynamoDB offers strong consistency, as of November 2026.
-// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/multi-region-strong-consistency-gt.html
+// strongSets are the sets of Regions within which DynamoDB offers strong consistency, as DynamoDB's API reference lists them for
+// CreateGlobalTableWitnessGroupMemberAction. A test compares them with the SDK's copy of it, so that an update of the SDK shows a change.
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_CreateGlobalTableWitnessGroupMemberAction.html
 var strongSets = [][]string{
 	{"us-east-1", "us-east-2", "us-west-2"},
 	{"eu-central-1", "eu-west-1", "eu-west-2", "eu-west-3"},

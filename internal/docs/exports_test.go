@@ -23,6 +23,7 @@ var userless = map[string]string{
 	"pkg/cluster.Beat":        "the input of a Coordinator; backends outside of this repository read it",
 	"pkg/cluster/clustertest": "the conformance suite for such backends; ours pass it",
 
+	"pkg/lease.Previous":             "what Lease.Predecessor returns; users need its name only to pass it on",
 	"pkg/lease/leasepool.Pool.Widen": "what Resize and the agents do by themselves; the simulations let many do it at once",
 }
 
@@ -151,7 +152,7 @@ func (s *survey) look(p *packages.Package) {
 			switch n := n.(type) {
 			case *ast.Ident:
 				obj := p.TypesInfo.Uses[n]
-				if obj != nil && (isUser || isPublic(p.PkgPath) && obj.Pkg() != p.Types) {
+				if obj != nil && (isUser || (isPublic(p.PkgPath) || path == "internal/tenure") && obj.Pkg() != p.Types) { // tenure is a room of pkg/lease
 					s.use(obj)
 				}
 			case *ast.InterfaceType:

@@ -11,7 +11,7 @@ import (
 )
 
 // leasing is where the protocol is.
-var leasing = []string{"internal/protocol", "pkg/lease/leasepool", "pkg/lease"}
+var leasing = []string{"internal/protocol", "internal/tenure", "pkg/lease/leasepool", "pkg/lease"}
 
 // proof/spec/README.md names the Go function of each step of the specification, and
 // the other way round. What it says of the format of its tables is checked here.
@@ -66,7 +66,7 @@ func TestSpecificationNamesItsFunctions(t *testing.T) {
 	for _, dir := range leasing {
 		for name := range goFunctions(t, dir) {
 			receiver, method, _ := strings.Cut(name, ".")
-			if (method == "Apply" || receiver == "term" || receiver == "Pool" && ast.IsExported(method)) && !told[name] {
+			if (method == "Apply" || receiver == "Term" || receiver == "Pool" && ast.IsExported(method)) && !told[name] {
 				t.Errorf("%s of %s: which step of proof/spec is it? Name it in a table of proof/spec/README.md, or say there why it has none", name, dir)
 			}
 		}

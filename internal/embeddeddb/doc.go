@@ -12,6 +12,5 @@
 // by name, never ignored. Nothing throttles, nothing is eventually consistent, and credentials are not looked at, which is why
 // it serves this machine only.
 //
-// It is never a fallback: a program uses it only where its user asked for it by name, never because credentials or a region
-// are missing.
+// It is never a fallback: a program uses it only where its user asked for it by name.
 package embeddeddb

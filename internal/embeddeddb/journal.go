@@ -189,8 +189,7 @@ func (s *Server) replay(file io.Reader, path string) error {
 	}
 }
 
-// readEntry returns the JSON of the next entry. It is io.EOF or io.ErrUnexpectedEOF that there is none, or none whole: the
-// file ends before the length that the checked header says.
+// readEntry returns the JSON of the next entry, or io.EOF or io.ErrUnexpectedEOF if there is none, or none whole.
 func readEntry(in *bufio.Reader) (body []byte, err error) {
 	head, length, sum := make([]byte, len(header(0, 0))), uint32(0), uint32(0)
 	n, err := io.ReadFull(in, head)

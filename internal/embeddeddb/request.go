@@ -32,8 +32,14 @@ func wantOneOf(value *string, at, set string) {
 
 var tableName = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`)
 
+// tableARN is what requests may name a table by, too, except the one that creates it.
+var tableARN = regexp.MustCompile(`^arn:aws:dynamodb:[a-z0-9-]+:[0-9]{12}:table/([a-zA-Z0-9_.-]{3,255})$`)
+
 func wantTable(name *string, shortest int) {
 	want(name != nil, "tableName", "null", "not be null")
+	if shortest == 1 && tableARN.MatchString(*name) {
+		return
+	}
 	quoted := "'" + *name + "'"
 	want(len(*name) >= shortest, "tableName", quoted, "have length greater than or equal to "+strconv.Itoa(shortest))
 	want(len(*name) <= 255, "tableName", quoted, "have length less than or equal to 255")

@@ -124,6 +124,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 	if refused != nil {
 		out, status = refused, refused.status
+		_, _ = io.CopyN(io.Discard, r.Body, 4*maxBody) // a client that is still sending when its connection ends sees no answer
 	}
 	body, err := json.Marshal(out)
 	if err != nil {

@@ -134,6 +134,9 @@ type tableInput struct{ TableName *string }
 // table finds a table. The calls on tables name the one that is not there, those on items do not.
 func (s *Server) table(name *string, detail string) *table {
 	t := s.tables[*name]
+	if arn := tableARN.FindStringSubmatch(*name); arn != nil {
+		t = s.tables[arn[1]]
+	}
 	if t == nil {
 		panic(failure(http.StatusBadRequest, dynamo+"ResourceNotFoundException", "Requested resource not found%s", detail))
 	}
@@ -151,14 +154,17 @@ func (t *table) describe(status string) map[string]any {
 		size += row.size()
 	}
 	created := float64(t.Created) / 1000
-	return map[string]any{
-		"TableName": t.TableName, "TableStatus": status, "TableId": t.ID, "CreationDateTime": created, "ItemCount": len(t.rows), "TableSizeBytes": size,
-		"TableArn":             "arn:aws:dynamodb:embedded:000000000000:table/" + *t.TableName,
-		"AttributeDefinitions": t.AttributeDefinitions, "KeySchema": t.KeySchema, "DeletionProtectionEnabled": false,
+	d := map[string]any{
+		"TableName": t.TableName, "TableStatus": status, "TableId": t.ID, "ItemCount": len(t.rows), "TableSizeBytes": size,
+		"TableArn":              "arn:aws:dynamodb:embedded:000000000000:table/" + *t.TableName,
 		"BillingModeSummary":    map[string]any{"BillingMode": t.BillingMode, "LastUpdateToPayPerRequestDateTime": created},
 		"ProvisionedThroughput": map[string]int{"NumberOfDecreasesToday": 0, "ReadCapacityUnits": 0, "WriteCapacityUnits": 0},
 		"WarmThroughput":        map[string]any{"ReadUnitsPerSecond": 12000, "WriteUnitsPerSecond": 4000, "Status": "ACTIVE"},
 	}
+	if d["DeletionProtectionEnabled"] = false; status == "ACTIVE" { // DeleteTable does not return these
+		d["CreationDateTime"], d["KeySchema"], d["AttributeDefinitions"] = created, t.KeySchema, t.AttributeDefinitions
+	}
+	return d
 }
 
 func (s *Server) createTable(in *tableDefinition) any {

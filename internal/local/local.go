@@ -48,8 +48,10 @@ func (g Guard) Check(r *http.Request) *Refusal {
 		}
 		return &Refusal{BadHost, fmt.Sprintf("the Host %.100q is not a name of this server", r.Host), remedy}
 	}
-	if origin := r.Header.Get("Origin"); origin != "" && !(g.Page && origin == "http://"+r.Host) {
-		return &Refusal{CrossOrigin, fmt.Sprintf("it was asked by the web page %.100q", origin), g.remedy()}
+	for _, origin := range r.Header["Origin"] { // all of them: an empty one may stand before another
+		if !(g.Page && origin == "http://"+r.Host) {
+			return &Refusal{CrossOrigin, fmt.Sprintf("it was asked by the web page %.100q", origin), g.remedy()}
+		}
 	}
 	site := r.Header.Get("Sec-Fetch-Site")
 	switch {

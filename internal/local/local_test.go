@@ -71,6 +71,13 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
+	for name, g := range map[string]local.Guard{"program": program, "page": page} { // an empty Origin hides no other
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.Host, r.Header["Origin"] = "localhost", []string{"", "https://evil.example"}
+		if refused := g.Check(r); refused == nil || refused.Reason != local.CrossOrigin {
+			t.Errorf("%s: two origins: %+v", name, refused)
+		}
+	}
 	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, &net.UnixAddr{Net: "unix"}), http.MethodGet, "/", nil)
 	r.Host = "whatever"
 	if refused := program.Check(r); refused != nil {

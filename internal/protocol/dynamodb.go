@@ -200,6 +200,9 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group int, consistent
 // Check implements [Store] with one DescribeTable. Where that call is denied it
 // returns ErrUnchecked, which a start reports as a warning.
 func (d *DynamoDB) Check(ctx context.Context) error {
+	if err := d.checkRegion(); err != nil {
+		return err
+	}
 	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table}, once)
 	if denied(err) {
 		return fmt.Errorf("%w: DescribeTable on %q is not permitted, so its keys and replication were not looked at", ErrUnchecked, d.table)
@@ -223,7 +226,7 @@ func (d *DynamoDB) Check(ctx context.Context) error {
 		return fmt.Errorf("%w: table %q has the keys %q, needed are %q: make a table of its own for Nodelease", ErrTable, d.table, schema, want)
 	}
 	if replicated(out.Table) && out.Table.MultiRegionConsistency != types.MultiRegionConsistencyStrong {
-		return fmt.Errorf("%w: table %q is a global table with eventual consistency (MREC), where two Regions can lease one number at the same time: use a table in one Region, or multi-Region strong consistency (MRSC)", ErrUnsafeReplication, d.table)
+		return fmt.Errorf("%w: table %q is a global table with eventual consistency (MREC), where two Regions can lease one node ID at the same time: use a table in one Region, or multi-Region strong consistency (MRSC)", ErrUnsafeReplication, d.table)
 	}
 	return nil
 }

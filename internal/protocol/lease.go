@@ -83,6 +83,10 @@ func (l Lease) Predecessor() *Previous {
 	return l.Previous
 }
 
+// Fenced reports whether Version is a fencing token: it is none where the node ID is
+// fixed and nobody leases it.
+func (l Lease) Fenced() bool { return l.Version > 0 }
+
 // State is what a number is at a moment, to a reader whose clock says now.
 type State string
 

@@ -107,14 +107,61 @@ func (n *Node) WaitKnown(ctx context.Context) error {
 // members know a version after two and a heartbeat.
 const giveUpAfter = 3
 
-// unaware names the live members that do not know this node's version.
+// sighting is the latest version that a node has seen of a member, and when it was
+// last in its state.
+type sighting struct {
+	version int64
+	at      time.Duration
+}
+
+// highest has the latest versions that a node has seen, by Member.Key.
+type highest map[string]sighting
+
+// withoutOutdated returns the members without those of which this node has seen a later
+// version. A digest that was written before its reader looked for itself may still
+// have the version before, and a node that has published a version must not go back
+// behind it: WaitKnown of that member has returned. No digest is believed for as long
+// as versions are remembered after they were last seen.
+func (n *Node) withoutOutdated(members []Member, now time.Duration) []Member {
+	if !n.cfg.PublishKnown || len(members) > maxKnown {
+		return members
+	}
+	if n.highest == nil {
+		n.highest = highest{}
+	}
+	n.highest.see(n.now.state.members, now)
+	maps.DeleteFunc(n.highest, func(_ string, s sighting) bool { return now-s.at > rememberFor*n.cfg.Timeout })
+	outdated := func(m Member) bool { return m.Version < n.highest[m.Key()].version }
+	if slices.ContainsFunc(members, outdated) {
+		members = slices.DeleteFunc(slices.Clone(members), outdated) // the backend has the others
+	}
+	n.highest.see(members, now)
+	return members
+}
+
+// rememberFor is for how many time-outs a node remembers a version that it no longer
+// sees. A digest lists what was alive in the time-out before it was written, and is
+// believed for one time-out after it was first read.
+const rememberFor = 4
+
+// see takes in what a state has.
+func (h highest) see(members []Member, now time.Duration) {
+	for _, m := range members {
+		h[m.Key()] = sighting{max(m.Version, h[m.Key()].version), now}
+	}
+}
+
+// unaware names the live members that do not know this node's version. What an earlier
+// holder of a member's node ID has published says nothing about that member.
 func (n *Node) unaware(ctx context.Context, v view) (names []string, err error) {
 	known, err := n.cfg.Coordinator.Known(ctx, n.cfg.Cluster)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range v.state.members {
-		if !m.Same(v.self) && known[m.Key()][v.self.Key()] < v.self.Version {
+		publisher, named := known[m.Key()][m.Key()] // an application's publication may leave it out
+		earlier := named && publisher < m.Version
+		if !m.Same(v.self) && (earlier || known[m.Key()][v.self.Key()] < v.self.Version) {
 			names = append(names, m.Name)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,6 +100,102 @@ func TestPublish(t *testing.T) {
 		}
 		if err := n.WaitKnown(t.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// outdated answers some heartbeats with what an earlier one found, as a digest does that
+// was written before its reader looked for itself.
+type outdated struct {
+	cluster.Coordinator
+	mu    sync.Mutex
+	kept  *cluster.Snapshot
+	serve bool
+}
+
+func (o *outdated) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
+	snap, err := o.Coordinator.Heartbeat(ctx, b)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.serve {
+		return *o.kept, err
+	}
+	if o.kept == nil && err == nil && len(snap.Members) == 2 {
+		o.kept = &snap
+	}
+	return snap, err
+}
+
+func (o *outdated) turnBack() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.serve = true
+}
+
+// A node that knows a version, and was waited for, does not go back behind it when it
+// reads a digest that is older than its own look.
+func TestKnownVersionsNeverGoBack(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 2)
+		var old *outdated
+		_, a := tab.leased(t, "a", publish, func(c *cluster.Config) {
+			old = &outdated{Coordinator: c.Coordinator}
+			c.Coordinator = old
+		})
+		tab.leased(t, "b", publish)
+		fixture.Wait(settled)
+		tab.setAway("b", true)
+		fixture.Wait(settled)
+		n := tab.secondLife(t)
+		if err := n.WaitKnown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		self := n.Self()
+		if m, ok := a.State().Member(self.SessionID); !ok || m.Version != 2 {
+			t.Fatalf("a was waited for and has %+v %v", m, ok)
+		}
+		old.turnBack()
+		for range 10 {
+			fixture.Wait(time.Second)
+			for m := range a.State().Members() {
+				if m.Key() == self.Key() && m.Version < self.Version {
+					t.Fatalf("a takes version %d for alive, and was known to know %d", m.Version, self.Version)
+				}
+			}
+		}
+	})
+}
+
+// What the earlier holder of a member's node ID knew says nothing about the member.
+func TestWaitKnownAsksThePresentHolder(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 2)
+		tab.leased(t, "a", publish)
+		tab.leased(t, "b", publish)
+		fixture.Wait(settled)
+		tab.setAway("b", true)
+		fixture.Wait(settled)
+		n := tab.secondLife(t)
+		if err := n.WaitKnown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// Another process takes a's node ID, and has not published yet.
+		tab.setAway("a", true)
+		fixture.Wait(2 * settled)
+		if names(n.State()) != "b" {
+			t.Fatalf("%q are alive", names(n.State()))
+		}
+		agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.client("a2"), tab.name), Pool: "orders", Logger: silent, Wait: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = agent.Close() })
+		join(t, cluster.NewTable(tab.client("a2"), tab.name), "a", func(c *cluster.Config) { c.Agent = agent })
+		fixture.Wait(settled)
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := n.WaitKnown(short); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(fmt.Sprint(err), "known to a") {
+			t.Errorf("only the earlier holder has published: got %v, want a deadline that names a", err)
 		}
 	})
 }

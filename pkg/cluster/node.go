@@ -55,6 +55,7 @@ type Node struct {
 	renewed   <-chan struct{} // of the agent, asked for before the lease was read
 	failures  int             // heartbeats in a row
 	namesake  time.Duration   // since when another session has had this name; 0: none has
+	highest   highest         // the latest versions that it has seen
 
 	ctx     context.Context // of heartbeats and listeners; ends with the node
 	cancel  context.CancelFunc
@@ -223,8 +224,10 @@ func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State,
 	}
 	if !sameSlice(snap.Members, n.seen) || n.seenBy != sender.SessionID {
 		metadata := n.now.self.Metadata // what it says now; the backend has what it said then
+		n.seen = snap.Members
+		snap.Members = n.withoutOutdated(snap.Members, now)
 		n.now.state = newState(&n.now.self, snap)
-		n.seen, n.seenBy, n.now.self.Metadata = snap.Members, sender.SessionID, metadata
+		n.seenBy, n.now.self.Metadata = sender.SessionID, metadata
 	}
 	n.now.state.heard = snap.Heard
 	n.now.self.Heartbeat = time.Now()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/tenure"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -21,7 +22,7 @@ type Agent struct {
 	timeline  *snowflake.Timeline
 	layout    poolLayout
 	events    outlets
-	pool      protocol.PoolItem // as last read; see learn.go
+	pool      protocol.PoolItem // as last read; see pool.go
 	stale     bool              // a node ID was marked for a widening that pool lacks
 	denied    bool              // this role may not write the pool's item
 
@@ -29,10 +30,10 @@ type Agent struct {
 	background sync.WaitGroup
 
 	mu        sync.Mutex
-	term      *term // nil before the first claim
-	begun     bool  // not_before has passed
-	suspended bool  // announced
-	over      error // why this term ended; nil while it may be renewed
+	term      *tenure.Term // nil before the first claim
+	begun     bool         // not_before has passed
+	suspended bool         // announced
+	over      error        // why this term ended; nil while it may be renewed
 	closing   bool
 	metadata  description
 	ecs       ecsWord
@@ -58,7 +59,7 @@ func (a *Agent) Pool() string { return a.cfg.Pool }
 func (a *Agent) lease() Lease {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.term.lease.Clone()
+	return a.term.Lease.Clone()
 }
 
 // Lease returns the lease if it may be relied on at this moment, by the monotonic
@@ -78,17 +79,17 @@ func (a *Agent) Lease() (Lease, error) {
 	case a.timeline.Copied():
 		return Lease{}, a.copied()
 	case a.earlyBy() > 0:
-		return Lease{}, fmt.Errorf("%w: node %d of pool %q is reserved for its last holder until %s", ErrSuspended, a.term.lease.NodeID, a.cfg.Pool, protocol.Stamp(a.term.lease.NotBefore))
-	case !a.term.held(now):
-		return Lease{}, fmt.Errorf("%w: node %d of pool %q was not confirmed in time, %v ago", ErrSuspended, a.term.lease.NodeID, a.cfg.Pool, (now - a.term.deadline).Round(time.Millisecond))
+		return Lease{}, fmt.Errorf("%w: node %d of pool %q is reserved for its last holder until %s", ErrSuspended, a.term.Lease.NodeID, a.cfg.Pool, protocol.Stamp(a.term.Lease.NotBefore))
+	case !a.term.Held(now):
+		return Lease{}, fmt.Errorf("%w: node %d of pool %q was not confirmed in time, %v ago", ErrSuspended, a.term.Lease.NodeID, a.cfg.Pool, (now - a.term.Deadline).Round(time.Millisecond))
 	}
-	return a.term.lease.Clone(), nil
+	return a.term.Lease.Clone(), nil
 }
 
 // copied returns the loss after the machine was restored from a snapshot, nil if it
 // was not; see [snowflake.Timeline.Copied].
 func (a *Agent) copied() error {
-	return fmt.Errorf("%w: this machine was restored from a snapshot, and node %d of pool %q may be a copy's as well", ErrLost, a.term.lease.NodeID, a.cfg.Pool)
+	return fmt.Errorf("%w: this machine was restored from a snapshot, and node %d of pool %q may be a copy's as well", ErrLost, a.term.Lease.NodeID, a.cfg.Pool)
 }
 
 // Left returns the time until the deadline, which a confirmed renewal moves on. It is
@@ -97,7 +98,7 @@ func (a *Agent) copied() error {
 func (a *Agent) Left() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.term.deadline - a.clock.Monotonic()
+	return a.term.Deadline - a.clock.Monotonic()
 }
 
 // early returns how long the node ID still belongs to its last holder by this
@@ -114,7 +115,7 @@ func (a *Agent) early() time.Duration {
 // wherever the wall clock steps.
 func (a *Agent) earlyBy() time.Duration {
 	if !a.begun {
-		left := a.term.lease.NotBefore.Sub(a.clock.Wall())
+		left := a.term.Lease.NotBefore.Sub(a.clock.Wall())
 		a.begun = left <= 0
 		return left
 	}

@@ -3,13 +3,309 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
+
+func TestPoolExhausted(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := leasetest.NewMemory("orders", 3)
+		for range 3 {
+			fixture.Start(t, fixture.Config(s))
+		}
+		_, err := lease.Start(t.Context(), fixture.Config(s))
+		var full *lease.ExhaustedError
+		if !errors.Is(err, lease.ErrPoolExhausted) || !errors.As(err, &full) {
+			t.Fatal(err)
+		}
+		if left := time.Until(full.NextFree); full.Size != 3 || left != 16*time.Second {
+			t.Errorf("%d numbers, the next in %v: %v", full.Size, left, err)
+		}
+		if !strings.Contains(err.Error(), "all 3 node IDs") || !strings.Contains(err.Error(), "2040-01-02T") {
+			t.Error(err)
+		}
+	})
+}
+
+// Five tasks on three numbers: two wait, and each gets one when one is released
+// or its holder's lease runs out.
+func TestWaitForANumber(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(3)
+		var first [3]*lease.Agent
+		for i := range first {
+			first[i] = fixture.Start(t, fixture.Config(s))
+		}
+		got := make(chan *lease.Agent, 2)
+		for range 2 {
+			go func() {
+				cfg := fixture.Config(s)
+				cfg.Wait = 5 * time.Minute
+				a, err := lease.Start(t.Context(), cfg)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- a
+			}()
+		}
+		fixture.Wait(time.Minute)
+		if len(got) > 0 {
+			t.Fatal("a fourth holder of three numbers")
+		}
+		if err := first[1].Close(); err != nil {
+			t.Fatal(err)
+		}
+		fixture.Wait(3 * time.Second)
+		if len(got) != 1 {
+			t.Fatal("nobody took the released number")
+		}
+		// The third dies silently: it is paused forever.
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if r, ok := w.(protocol.Renew); ok && r.NodeID == first[2].NodeID() {
+				return fixture.Hang(ctx)
+			}
+			return do()
+		})
+		fixture.Wait(25 * time.Second)
+		if len(got) != 2 {
+			t.Fatal("nobody took the dead task's number")
+		}
+		numbers := map[int]bool{first[0].NodeID(): true}
+		for range 2 {
+			a := <-got
+			numbers[a.NodeID()] = true
+			defer a.Close()
+		}
+		if len(numbers) != 3 {
+			t.Errorf("held are %v", numbers)
+		}
+	})
+}
+
+// A task that waits for a number gets one that was seeded while it waited.
+func TestWaitForAResize(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		fixture.Start(t, fixture.Config(s))
+		time.AfterFunc(10*time.Second, func() {
+			if _, err := leasepool.Open(s, "orders").Resize(context.WithoutCancel(t.Context()), leasepool.Spec{Size: 2}); err != nil {
+				t.Error(err)
+			}
+		})
+		cfg := fixture.Config(s)
+		cfg.Wait = time.Minute
+		a := fixture.Start(t, cfg)
+		if _, err := ids(t, a).Next(); err != nil || a.NodeID() != 1 {
+			t.Errorf("node %d, %v", a.NodeID(), err)
+		}
+	})
+}
+
+func TestWaitEnds(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := leasetest.NewMemory("orders", 1)
+		fixture.Start(t, fixture.Config(s))
+		cfg := fixture.Config(s)
+		cfg.Wait = 10 * time.Second
+		began := time.Now()
+		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrPoolExhausted) || time.Since(began) != cfg.Wait {
+			t.Error(err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := lease.Start(ctx, cfg); !errors.Is(err, lease.ErrPoolExhausted) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
+
+// How far ahead node IDs rest says nothing about the clock of a claimant: a longer
+// Reserve explains it, of a holder that lives or of one that was freed, and so does a
+// raise. The claimant waits as it was told to, whether the store tells its time or not.
+func TestReservedAheadIsNotAClockBehind(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := leasetest.NewMemory("orders", 1)
+		cfg := fixture.Config(s)
+		cfg.TTL, cfg.Reserve = 10*time.Minute, 20*time.Minute
+		a := fixture.Start(t, cfg)
+		waits := func(why string) {
+			for store, s := range map[string]lease.Store{"no clock": s, "a clock": serverTime{s, 0}} {
+				cfg := fixture.Config(s)
+				cfg.Wait = 10 * time.Second
+				began := time.Now()
+				if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrPoolExhausted) || errors.Is(err, lease.ErrClockBehind) || time.Since(began) != cfg.Wait {
+					t.Errorf("%s, of a store with %s: got %v after %v, want ErrPoolExhausted after %v", why, store, err, time.Since(began), cfg.Wait)
+				}
+			}
+		}
+		waits("held")
+		l, _ := a.Lease()
+		key := protocol.Key{Pool: "orders", NodeID: 0}
+		if _, err := s.Write(t.Context(), protocol.ForceRelease{Key: key, Version: l.Version}); err != nil {
+			t.Fatal(err)
+		}
+		waits("freed")
+		if _, err := s.Write(t.Context(), protocol.Raise{Key: key, To: time.Now().Add(time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		waits("raised")
+	})
+}
+
+// The clock of a waiting claimant steps back.
+func TestClockStepsBackWhileWaiting(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := leasetest.NewMemory("orders", 1)
+		fixture.Start(t, fixture.Config(s))
+		cfg := fixture.Config(serverTime{s, 0})
+		clock := leasetest.NewClock(0)
+		cfg.Clock, cfg.Wait = clock, 30*time.Second
+		time.AfterFunc(10*time.Second, func() { clock.Step(-time.Hour) })
+		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrClockBehind) {
+			t.Errorf("got %v, want ErrClockBehind", err)
+		}
+	})
+}
+
+// A pool without node IDs to lease is an error, and no panic.
+func TestPoolWithoutNodeIDs(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		_, err := lease.Start(t.Context(), fixture.Config(emptied{leasetest.NewMemory("orders", 1)}))
+		var corrupt *lease.CorruptError
+		if !errors.As(err, &corrupt) || corrupt.NodeID != -1 {
+			t.Errorf("got %v, want a *CorruptError of the pool's item", err)
+		}
+	})
+}
+
+// emptied is a store whose pool has a width and no node IDs.
+type emptied struct{ *leasetest.Memory }
+
+func (e emptied) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	p, err := e.Memory.PoolItem(ctx, pool)
+	p.Eras, p.Numbers = snowflake.Eras{{From: time.UnixMilli(0), NodeBits: 9}}, 0
+	return p, err
+}
+
+// A pool that rests for a moment, as after a force release, is not a clock that
+// is behind.
+func TestCoolingIsNotClockBehind(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := leasetest.NewMemory("orders", 1)
+		a := fixture.Start(t, fixture.Config(s))
+		l, _ := a.Lease()
+		if _, err := s.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: 0}, Version: l.Version}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lease.Start(t.Context(), fixture.Config(s)); !errors.Is(err, lease.ErrPoolExhausted) {
+			t.Error(err)
+		}
+		cfg := fixture.Config(s)
+		cfg.Wait = 20 * time.Second
+		b := fixture.Start(t, cfg)
+		if l, err := b.Lease(); err != nil || l.Version != 2 {
+			t.Error(l, err)
+		}
+	})
+}
+
+// A herd of 1,024 on 1,024 numbers: at most 2 conditional writes a task.
+func TestHerdOnMemory(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) { herd(t, leasetest.NewMemory("orders", 1024), 1024) })
+}
+
+func TestHerdOnEmbedded(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	s := lease.NewDynamoDB(client, dynamotest.CreateTable(t, client))
+	if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 1024}); err != nil {
+		t.Fatal(err)
+	}
+	n := 1024
+	if testing.Short() {
+		n = 128
+	}
+	herd(t, s, n)
+}
+
+// counter counts the conditional writes that were sent. It waits for each answer
+// as long as it takes: how fast this machine is at the moment is not the question.
+type counter struct {
+	lease.Store
+	writes, queries atomic.Int64
+}
+
+func (c *counter) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
+	c.writes.Add(1)
+	return c.Store.Write(context.WithoutCancel(ctx), w)
+}
+
+func (c *counter) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
+	c.writes.Add(1)
+	return c.Store.WritePool(context.WithoutCancel(ctx), w)
+}
+
+func (c *counter) Group(ctx context.Context, pool string, group int) (protocol.Group, error) {
+	c.queries.Add(1)
+	return c.Store.Group(context.WithoutCancel(ctx), pool, group)
+}
+
+// herd starts n agents at once, each of which must get a number of its own, for
+// at most 2 conditional writes on average.
+func herd(t *testing.T, store lease.Store, n int) {
+	t.Helper()
+	s := &counter{Store: store}
+	agents := make([]*lease.Agent, n)
+	var wg sync.WaitGroup
+	for i := range agents {
+		wg.Go(func() {
+			c := fixture.Config(s)
+			c.TTL, c.Wait = 10*time.Minute, 10*time.Minute
+			a, err := lease.Start(t.Context(), c)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			agents[i] = a
+		})
+	}
+	wg.Wait()
+	perTask := float64(s.writes.Load()) / float64(n)
+	t.Logf("%.2f writes and %.2f queries a task", perTask, float64(s.queries.Load())/float64(n))
+	if perTask > 2 {
+		t.Errorf("%.2f writes a task, want at most 2", perTask)
+	}
+	holder := map[int]int{}
+	for i, a := range agents {
+		if a == nil {
+			continue
+		}
+		if j, twice := holder[a.NodeID()]; twice {
+			t.Errorf("agents %d and %d both hold %d", i, j, a.NodeID())
+		}
+		holder[a.NodeID()] = i
+	}
+	for _, a := range agents {
+		wg.Go(func() {
+			if a != nil {
+				if err := a.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
 
 // The answer of the first claim is lost: the same session asks again, learns
 // from the refusal that it holds the number, and trusts from its first attempt.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/tenure"
 )
 
 // releaseBudget is how long Close tries to release the node ID.
@@ -41,7 +42,7 @@ func (a *Agent) shutdown() error {
 	if over == nil || errors.Is(over, errExpired) {
 		err = a.release(t, last)
 	}
-	a.end(fmt.Errorf("%w: node %d of pool %q was given back", ErrClosed, t.lease.NodeID, a.cfg.Pool))
+	a.end(fmt.Errorf("%w: node %d of pool %q was given back", ErrClosed, t.Lease.NodeID, a.cfg.Pool))
 	a.events.drain()
 	a.hangUp()
 	return err
@@ -49,15 +50,15 @@ func (a *Agent) shutdown() error {
 
 // release releases the node ID. It has a context of its own, since callers of Close
 // have usually canceled theirs.
-func (a *Agent) release(t *term, last time.Time) error {
+func (a *Agent) release(t *tenure.Term, last time.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBudget)
 	defer cancel()
 	began := a.clock.Monotonic()
-	err := a.giveBack(ctx, t.release(last), func(cur *Lease) (protocol.Write, bool) { return t.releaseAgain(last, cur) })
-	e := Event{Kind: EventReleased, Lease: t.lease, Took: a.clock.Monotonic() - began}
+	err := a.giveBack(ctx, t.Release(last), func(cur *Lease) (protocol.Write, bool) { return t.ReleaseAgain(last, cur) })
+	e := Event{Kind: EventReleased, Lease: t.Lease, Took: a.clock.Monotonic() - began}
 	if err != nil {
 		err = fmt.Errorf("lease: giving node %d of pool %q back was not confirmed, it rests until %s: %w",
-			t.lease.NodeID, a.cfg.Pool, protocol.Stamp(t.askedExpires.Add(a.cfg.ClaimGuard)), err)
+			t.Lease.NodeID, a.cfg.Pool, protocol.Stamp(t.Expires().Add(a.cfg.ClaimGuard)), err)
 		e.Kind, e.Reason, e.Err = EventNotReleased, protocol.Reason(err), err
 	}
 	a.emitNow(e)
@@ -67,15 +68,15 @@ func (a *Agent) release(t *term, last time.Time) error {
 // expose frees the node ID after a copy of this process was seen, which must not keep
 // it either; see term.expose. The lease is over: this is a courtesy to the pool, and
 // Close waits for it.
-func (a *Agent) expose(ctx context.Context, t *term, cur *Lease) {
-	w, ok := t.expose(cur)
+func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *Lease) {
+	w, ok := t.Expose(cur)
 	if !ok {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBudget)
 	defer cancel()
-	if err := a.giveBack(ctx, w, t.expose); err != nil {
-		a.emit(Event{Kind: EventNotReleased, Lease: t.lease, Reason: protocol.Reason(err), Err: err})
+	if err := a.giveBack(ctx, w, t.Expose); err != nil {
+		a.emit(Event{Kind: EventNotReleased, Lease: t.Lease, Reason: protocol.Reason(err), Err: err})
 	}
 }
 

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"regexp"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/tenure"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -40,7 +40,8 @@ const (
 // Config configures an agent: the pool, the timings of its leases, and the name of
 // this process. Its zero value works inside a task that the CDK construct set up.
 type Config struct {
-	// Table is the DynamoDB table. Defaults to $NODELEASE_TABLE. Not needed with
+	// Table is the name of the DynamoDB table, or its ARN where it is of another
+	// account. Defaults to $NODELEASE_TABLE. Not needed with
 	// a Store.
 	Table string
 	// Pool is the name of a set of node IDs; one pool is one ID space. 1 to 64 of
@@ -109,17 +110,11 @@ type Clock = snowflake.Clock
 const (
 	// DefaultTTL is the length of a lease whose Config names none.
 	DefaultTTL = protocol.DefaultTTL
-	minTTL     = time.Second
-	// Below this the default guards tolerate less clock error than machines have
-	// without care.
-	guardedTTL = 5 * time.Second
 	// An item with this much of the user's text stays under 1 KB, one write unit.
 	maxText = 512
 )
 
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html
-var tableName = regexp.MustCompile(`^[A-Za-z0-9._-]{3,255}$`)
-
 // withDefaults fills in missing values and reports all errors at once.
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
@@ -135,8 +130,10 @@ func (c Config) withDefaults() (Config, error) {
 		switch {
 		case c.Table == "":
 			bad("Table is empty: set it, or NODELEASE_TABLE (pool.Attach does)")
-		case !tableName.MatchString(c.Table):
-			bad("Table %q: use 3 to 255 of A-Z a-z 0-9 . _ -", c.Table)
+		default:
+			if err := protocol.CheckTable(c.Table); err != nil {
+				errs = append(errs, err)
+			}
 		}
 	}
 	if c.Pool == "" {
@@ -144,7 +141,9 @@ func (c Config) withDefaults() (Config, error) {
 	} else if err := protocol.CheckPoolName(c.Pool); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, c.timings()...)
+	t := c.timings()
+	errs = append(errs, t.Complete()...)
+	c.TTL, c.RenewEvery, c.Guard, c.ClaimGuard, c.Reserve = t.TTL, t.RenewEvery, t.Guard, t.ClaimGuard, t.Reserve
 
 	if c.Wait < 0 {
 		bad("Wait %v is negative: use 0 for no waiting", c.Wait)
@@ -179,56 +178,7 @@ func (c Config) text() int {
 	return n
 }
 
-// timings fills in the durations and checks their relations, on which the promises
-// rest; see the package comment.
-func (c *Config) timings() (errs []error) {
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	for name, d := range map[string]time.Duration{"TTL": c.TTL, "RenewEvery": c.RenewEvery, "Guard": c.Guard, "ClaimGuard": c.ClaimGuard, "Reserve": c.Reserve} {
-		if d < 0 {
-			bad("%s %v is negative", name, d)
-		}
-		if d%time.Millisecond != 0 {
-			bad("%s %v: the table keeps whole milliseconds", name, d)
-		}
-	}
-	if len(errs) > 0 {
-		return errs
-	}
-	if c.TTL == 0 {
-		c.TTL = DefaultTTL
-	}
-	if c.TTL < minTTL || c.TTL > protocol.MaxTTL {
-		bad("TTL %v: use %v to %v", c.TTL, minTTL, protocol.MaxTTL)
-		return errs
-	}
-	if c.TTL < guardedTTL && (c.Guard == 0 || c.ClaimGuard == 0) {
-		bad("TTL %v is below %v: give Guard and ClaimGuard; exclusivity tolerates clock errors of half their sum", c.TTL, guardedTTL)
-	}
-	fill := func(d *time.Duration, def time.Duration) {
-		if *d == 0 {
-			*d = def.Truncate(time.Millisecond)
-		}
-	}
-	fill(&c.RenewEvery, c.TTL/3)
-	fill(&c.Guard, min(2*time.Second, c.TTL/5))
-	fill(&c.ClaimGuard, min(time.Second, c.TTL/10))
-	fill(&c.Reserve, c.TTL+c.ClaimGuard)
-	if c.RenewEvery > c.TTL/2 {
-		bad("RenewEvery %v is more than half of TTL %v: one lost answer would end the lease", c.RenewEvery, c.TTL)
-	}
-	// A renewal is sent up to a tenth later than RenewEvery, and its answer takes time
-	// too: with less room than this, each late one would suspend the lease.
-	if latest := c.TTL - c.RenewEvery - c.RenewEvery/5; c.Guard > latest {
-		bad("Guard %v leaves no time to renew: with TTL %v and RenewEvery %v it may be %v at most", c.Guard, c.TTL, c.RenewEvery, latest)
-	}
-	if c.ClaimGuard >= c.TTL {
-		bad("ClaimGuard %v is not below TTL %v", c.ClaimGuard, c.TTL)
-	}
-	if c.Reserve < c.TTL+c.ClaimGuard || c.Reserve > protocol.MaxTTL+c.TTL {
-		bad("Reserve %v: use TTL + ClaimGuard = %v to %v", c.Reserve, c.TTL+c.ClaimGuard, protocol.MaxTTL+c.TTL)
-	}
-	return errs
+// timings are the durations of the lease.
+func (c Config) timings() tenure.Timings {
+	return tenure.Timings{TTL: c.TTL, RenewEvery: c.RenewEvery, Guard: c.Guard, ClaimGuard: c.ClaimGuard, Reserve: c.Reserve}
 }
-
-// maxSkew returns the clock error ε between machines that g + σ ≥ 2ε tolerates.
-func (c Config) maxSkew() time.Duration { return (c.Guard + c.ClaimGuard) / 2 }

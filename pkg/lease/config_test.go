@@ -19,7 +19,7 @@ func TestConfigProblems(t *testing.T) {
 		want []string
 	}{
 		{"nothing", lease.Config{}, []string{"Table is empty", "NODELEASE_TABLE", "Pool is empty", "NODELEASE_POOL"}},
-		{"names", lease.Config{Table: "a!", Pool: "a#0"}, []string{`Table "a!"`, `pool name "a#0"`}},
+		{"names", lease.Config{Table: "a!", Pool: "a#0"}, []string{`table "a!"`, `pool name "a#0"`}},
 		{"negative", lease.Config{Store: s, Pool: "p", TTL: -time.Second, Wait: -1}, []string{"TTL -1s is negative", "Wait -1ns"}},
 		{"microseconds", lease.Config{Store: s, Pool: "p", TTL: 7 * time.Second, Guard: 1500 * time.Microsecond}, []string{"Guard 1.5ms", "whole milliseconds"}},
 		{"too short", lease.Config{Store: s, Pool: "p", TTL: 900 * time.Millisecond}, []string{"TTL 900ms"}},

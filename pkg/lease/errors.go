@@ -61,13 +61,16 @@ type ExhaustedError struct {
 }
 
 func (e *ExhaustedError) Error() string {
-	next := "none of them will expire"
+	next := "none will expire"
 	if !e.NextFree.IsZero() {
 		next = "the next one is free at " + protocol.Stamp(e.NextFree) + " at the earliest, unless renewed"
 	}
-	of := fmt.Sprintf("all %d numbers of pool %q are taken", e.Size, e.Pool)
-	if e.unseen > 0 {
-		of = fmt.Sprintf("all %d numbers of pool %q that were looked at are taken (%d groups of %d were not)", e.Size, e.Pool, e.unseen, protocol.GroupSize)
+	of := fmt.Sprintf("all %d node IDs of pool %q are taken", e.Size, e.Pool)
+	switch {
+	case e.Size == 1:
+		of = fmt.Sprintf("the only node ID of pool %q is taken", e.Pool)
+	case e.unseen > 0:
+		of = fmt.Sprintf("all %d node IDs of pool %q that were looked at are taken (%d groups of %d were not)", e.Size, e.Pool, e.unseen, protocol.GroupSize)
 	}
 	return fmt.Sprintf("%v: %s; %s; resize the pool, or wait for it (Config.Wait, --wait)", ErrPoolExhausted, of, next)
 }
@@ -77,7 +80,7 @@ func (e *ExhaustedError) Is(target error) bool { return target == ErrPoolExhaust
 
 // errUnfit is returned when this process cannot use a node ID that it claimed: its
 // generators' layout is too narrow for a pool that has grown, or it closes.
-var errUnfit = errors.New("lease: number unusable")
+var errUnfit = errors.New("lease: node ID unusable")
 
 // permanent reports whether no retry of the request helps against err.
 func permanent(err error) bool { return errors.Is(err, errUnfit) || protocol.Permanent(err) }

@@ -1,9 +1,16 @@
 package lease_test
 
 import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -65,4 +72,169 @@ func TestEventsCountIDs(t *testing.T) {
 			t.Errorf("at the release: %+v", e.IDs)
 		}
 	})
+}
+
+// logTo is a log that passes each record on.
+type logTo func(slog.Record)
+
+func (logTo) Enabled(context.Context, slog.Level) bool { return true }
+func (l logTo) Handle(_ context.Context, r slog.Record) error {
+	l(r)
+	return nil
+}
+func (l logTo) WithAttrs([]slog.Attr) slog.Handler { return l }
+func (l logTo) WithGroup(string) slog.Handler      { return l }
+
+// A log, an event hook or a BeforeResume that hangs stops neither renewals nor the
+// resumption after an outage nor Close.
+func TestNothingOfTheUsersStopsTheLease(t *testing.T) {
+	for _, stuck := range []string{"Logger", "OnEvent", "BeforeResume"} {
+		t.Run(stuck, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := fixture.NewNetwork(1)
+				cfg := fixture.Config(s)
+				read := make(chan struct{})
+				defer close(read)
+				switch stuck {
+				case "Logger":
+					cfg.Logger = slog.New(logTo(func(slog.Record) { <-read }))
+				case "OnEvent":
+					cfg.OnEvent = func(lease.Event) { <-read }
+				}
+				a := fixture.Start(t, cfg)
+				if stuck == "BeforeResume" {
+					a.BeforeResume(func() { <-read })
+				}
+				s.SetOutage(errors.New("away"))
+				fixture.Wait(time.Minute)
+				s.SetOutage(nil)
+				fixture.Wait(10 * time.Second)
+				if _, err := a.Lease(); err != nil {
+					t.Errorf("after an outage: got %v, want it held", err)
+				}
+				began := time.Now()
+				if err := a.Close(); err != nil || time.Since(began) > 4*time.Second {
+					t.Errorf("Close: got %v after %v", err, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// A hook that hangs costs memory for so many events, and no more: the oldest are
+// dropped, and the hook hears how many.
+func TestSlowHookIsToldWhatItMissed(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		var ev events
+		cfg := fixture.Config(fixture.NewNetwork(1))
+		read := make(chan struct{})
+		cfg.OnEvent = func(e lease.Event) {
+			<-read
+			ev.add(e)
+		}
+		fixture.Start(t, cfg)
+		fixture.Wait(2 * time.Hour) // 1,440 renewals
+		close(read)
+		fixture.Wait(0)
+		dropped := ev.of(lease.EventDropped)
+		if len(dropped) != 1 || dropped[0].Dropped < 1000 || !strings.Contains(dropped[0].Err.Error(), "OnEvent was too slow") {
+			t.Fatalf("got %+v, want one event about more than 1,000 dropped ones", dropped)
+		}
+		if all := len(ev.of(lease.EventClaimed, lease.EventRenewed)); all > 257 {
+			t.Errorf("heard %d events of those two hours, want at most 257", all)
+		}
+	})
+}
+
+// A hook that panics, or ends its goroutine, hears the next event all the same; the
+// log says what it did, and the other way round.
+func TestHookThatFails(t *testing.T) {
+	for name, fail := range map[string]func(){"panicked: oh no": func() { panic("oh no") }, "ended its goroutine": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				var mu sync.Mutex
+				heard, logged := 0, ""
+				cfg := fixture.Config(fixture.NewNetwork(1))
+				cfg.OnEvent = func(lease.Event) {
+					mu.Lock()
+					heard++
+					mu.Unlock()
+					fail()
+				}
+				cfg.Logger = slog.New(logTo(func(r slog.Record) {
+					r.Attrs(func(a slog.Attr) bool {
+						mu.Lock()
+						defer mu.Unlock()
+						logged += a.String()
+						return true
+					})
+					fail()
+				}))
+				a := fixture.Start(t, cfg)
+				a.BeforeResume(fail)
+				fixture.Wait(time.Minute)
+				if err := a.Close(); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if heard < 10 || heard > 100 || !strings.Contains(logged, "Config.OnEvent "+name) {
+					t.Errorf("heard %d events, want the renewals of a minute, and about each one report; logged %.2000s", heard, logged)
+				}
+			})
+		})
+	}
+}
+
+// A BeforeResume that fails keeps no lease suspended.
+func TestBeforeResumeThatFails(t *testing.T) {
+	for _, fail := range []func(){func() { panic("oh no") }, runtime.Goexit} {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(1)
+			var ev events
+			cfg := fixture.Config(s)
+			cfg.OnEvent = ev.add
+			a := fixture.Start(t, cfg)
+			called := 0
+			a.BeforeResume(func() {
+				called++
+				fail()
+			})
+			s.SetOutage(errors.New("away"))
+			fixture.Wait(time.Minute)
+			s.SetOutage(nil)
+			fixture.Wait(10 * time.Second)
+			if _, err := a.Lease(); err != nil || called < 2 {
+				t.Errorf("got %v after %d calls, want it held after a few", err, called)
+			}
+		})
+	}
+}
+
+// Events are heard in the order in which things happened, whichever goroutine
+// noticed them: here the watchdog, at the moment at which an answer comes.
+func TestEventsAreInOrder(t *testing.T) {
+	for range 200 {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(1)
+			var ev events
+			cfg := fixture.Config(s)
+			cfg.OnEvent = ev.add
+			began := time.Now()
+			a := fixture.Start(t, cfg)
+			s.On(func(_ context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+				time.Sleep(time.Until(began.Add(13 * time.Second))) // virtual: the deadline
+				return do()
+			})
+			fixture.Wait(14 * time.Second)
+			suspended := false
+			for _, kind := range ev.kinds(lease.EventSuspended, lease.EventResumed) {
+				suspended = kind == lease.EventSuspended
+			}
+			if _, err := a.Lease(); (err != nil) != suspended {
+				t.Errorf("got %v after %v", err, ev.kinds(lease.EventSuspended, lease.EventResumed, lease.EventRenewed))
+			}
+			s.On(nil)
+		})
+	}
 }

@@ -22,8 +22,8 @@ func (a *Agent) health() (h health, live, held, ids bool) {
 	noIDs := a.timeline.Check()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	left := a.term.deadline - a.clock.Monotonic()
-	h = health{Pool: a.cfg.Pool, NodeID: a.term.lease.NodeID, Version: a.term.lease.Version, LeftMS: left.Milliseconds()}
+	left := a.term.Deadline - a.clock.Monotonic()
+	h = health{Pool: a.cfg.Pool, NodeID: a.term.Lease.NodeID, Version: a.term.Lease.Version, LeftMS: left.Milliseconds()}
 	switch {
 	case a.closing:
 		h.Status = "closed"

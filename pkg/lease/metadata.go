@@ -84,7 +84,7 @@ func (a *Agent) BeforeResume(fn func()) {
 func (a *Agent) announce(ctx context.Context) {
 	a.mu.Lock()
 	fn := a.metadata.resume
-	if fn == nil || a.metadata.asking || a.term.held(a.clock.Monotonic()) {
+	if fn == nil || a.metadata.asking || a.term.Held(a.clock.Monotonic()) {
 		a.mu.Unlock()
 		return
 	}

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -88,9 +89,25 @@ func ownConnections(cfg aws.Config) (*http.Client, func()) {
 	transport := sdk.GetTransport()
 	transport.IdleConnTimeout = awshttp.DefaultHTTPTransportIdleConnTimeout
 	return &http.Client{
-		Transport:     transport,
+		Transport:     plainBodies{transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, transport.CloseIdleConnections
+}
+
+// plainBodies sends request bodies without their WriteTo method. The SDK closes a body
+// once the answer's header is there, its WriteTo then says io.EOF, net/http takes that
+// for a broken request, and closes the connection under an answer that is still being
+// read: "the answer was cut off", about one in a hundred of more than 4 KB from a server
+// that is near (aws-sdk-go-v2 issue 1825).
+type plainBodies struct{ http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (p plainBodies) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		r = r.WithContext(r.Context())
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	return p.RoundTripper.RoundTrip(r)
 }
 
 // loopback reports whether an endpoint is on this machine.

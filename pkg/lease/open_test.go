@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -135,5 +136,40 @@ func TestStartsThatFailLeaveNothing(t *testing.T) {
 	after, heapAfter := fail(1000)
 	if after > before+20 || heapAfter > heapBefore+8<<20 {
 		t.Errorf("got %d goroutines and %d bytes after 1,000 starts, before them %d and %d", after, heapAfter, before, heapBefore)
+	}
+}
+
+// closedBody is a body of the SDK after it was closed: WriteTo says io.EOF.
+type closedBody struct{ io.ReadCloser }
+
+func (closedBody) WriteTo(io.Writer) (int64, error) { return 0, io.EOF }
+
+// A body that the SDK has closed breaks no connection under an answer that is still
+// being read.
+func TestAnswersAreReadWhole(t *testing.T) {
+	bareEnvironment(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(w, r.Body); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	client, err := lease.OpenClient(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const body = "a request"
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, closedBody{io.NopCloser(strings.NewReader(body))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.ContentLength = int64(len(body))
+	res, err := client.Options().HTTPClient.Do(req)
+	if err != nil {
+		t.Fatalf("the body's WriteTo was used: %v", err)
+	}
+	defer res.Body.Close()
+	if got, err := io.ReadAll(res.Body); err != nil || string(got) != body {
+		t.Errorf("got %q, %v, want %q", got, err, body)
 	}
 }

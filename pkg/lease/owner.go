@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"runtime/debug"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/ecs"
@@ -117,8 +118,31 @@ func (a *Agent) askECSAgain(ctx context.Context) {
 		a.mu.Lock()
 		a.ecs.clockError = me.task.Clock.Error
 		a.mu.Unlock()
-		if err := me.checkClock(a.clock.Wall(), a.cfg.maxSkew()); err != nil {
+		if err := me.checkClock(a.clock.Wall(), a.cfg.timings().MaxSkew()); err != nil {
 			a.emitNow(Event{Kind: EventWarning, Lease: a.lease(), Err: err})
 		}
 	})
+}
+
+// MetadataLibrary is the metadata name for the release of this module that the holder
+// was built with, if there is room for it. It shows operators a fleet of mixed
+// releases.
+const MetadataLibrary = "lib"
+
+// module is this module's path in the build information of a program.
+const module = "github.com/nodelease/nodelease"
+
+// release returns the version of this module in this program; empty for one by which
+// two programs cannot be compared.
+func release() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == module && m.Version != "(devel)" {
+			return m.Version
+		}
+	}
+	return ""
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/ecs"
+	"github.com/nodelease/nodelease/internal/tenure"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -227,7 +228,7 @@ func TestECSIsAskedAgain(t *testing.T) {
 	}
 	var clock stopped
 	events := make(chan Event, 8)
-	a := &Agent{cfg: cfg, clock: &clock, timeline: snowflake.NewTimeline(&clock), events: outlets{hook: outlet{fn: func(e Event) { events <- e }}}, term: newTerm(cfg, Lease{}, 0)}
+	a := &Agent{cfg: cfg, clock: &clock, timeline: snowflake.NewTimeline(&clock), events: outlets{hook: outlet{fn: func(e Event) { events <- e }}}, term: tenure.NewTerm(cfg.timings(), Lease{}, 0)}
 	ask := func(after time.Duration) time.Duration {
 		clock.at += after
 		a.askECSAgain(t.Context())
@@ -258,10 +259,3 @@ func TestECSIsAskedAgain(t *testing.T) {
 		t.Error("asked while closing")
 	}
 }
-
-// stopped is a clock that its test moves.
-type stopped struct{ at time.Duration }
-
-func (c *stopped) Monotonic() time.Duration { return c.at }
-func (c *stopped) Wall() time.Time          { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).Add(c.at) }
-func (c *stopped) Sleep(time.Duration)      {}

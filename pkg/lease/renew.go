@@ -2,12 +2,138 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/tenure"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
+
+// loop renews until the lease is lost or the agent is closed. Nothing else sends
+// renewals.
+func (a *Agent) loop(ctx context.Context) {
+	defer close(a.stopped)
+	failures := 0
+	for {
+		if a.rest(ctx, failures) != nil {
+			return
+		}
+		// A copy leaves the lease as it is: the original may live on with it.
+		if a.timeline.Copied() {
+			a.lose(a.term, a.copied())
+		}
+		if err := a.current(); err == nil {
+			failures++
+			if a.renew(ctx) {
+				failures = 0
+				a.askECSAgain(ctx)
+			}
+		}
+		if err := a.current(); err != nil {
+			if ctx.Err() != nil || !a.replace(ctx, err) {
+				return
+			}
+			failures = 0
+		}
+	}
+}
+
+// rest waits until the next renewal is due, or requested by RenewNow. After a failure
+// the next one is due soon anyway: RenewNow does not shorten the backoff.
+func (a *Agent) rest(ctx context.Context, failures int) error {
+	if failures > 0 {
+		return protocol.Pause(ctx, a.askAgainIn(failures-1))
+	}
+	due := time.NewTimer(jitter(a.cfg.RenewEvery))
+	defer due.Stop()
+	select {
+	case <-due.C:
+	case <-a.nudged:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// askAgainIn returns the pause after the nth renewal without an answer, from 0.
+func (a *Agent) askAgainIn(n int) time.Duration {
+	now := a.timeline.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.term.Held(a.clock.Monotonic()) {
+		return protocol.Backoff(n)
+	}
+	least, most := suspendedPause(a.term.Lease.ReservedUntil.Sub(now))
+	return least + rand.N(most-least)
+}
+
+// suspendedPause bounds the pauses of a suspended holder whose milliseconds stay
+// reserved for left. Nobody takes its node ID in that time, so a fleet that waits for
+// its table need not ask all at once; it asks more often as left shrinks. Requests are
+// one to five seconds apart.
+func suspendedPause(left time.Duration) (least, most time.Duration) {
+	return time.Second, max(min(5*time.Second, left/20), 2*time.Second)
+}
+
+// jitter spreads a fleet's renewals: 10 % more or less.
+func jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
+
+// current returns why the present term ended, nil while it goes on.
+func (a *Agent) current() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.over
+}
+
+// lose ends a term for good: it fences, then announces the loss. It names the term,
+// since late news of a finished term must not end the next one.
+func (a *Agent) lose(t *tenure.Term, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.loseNow(t, err)
+}
+
+// loseNow is lose for a caller that holds mu.
+func (a *Agent) loseNow(t *tenure.Term, err error) {
+	if a.term != t || a.over != nil {
+		return
+	}
+	a.over = err
+	a.timeline.Seal()
+	a.tellNow(Event{Kind: EventLost, Lease: t.Lease, Err: err})
+	if a.cfg.OnLost == StopOnLoss {
+		a.endNow(err)
+	}
+}
+
+// replace claims another node ID after a loss, if that is the policy, and reports
+// whether the loop goes on.
+func (a *Agent) replace(ctx context.Context, lost error) bool {
+	if a.cfg.OnLost != Reacquire {
+		return false
+	}
+	const forever = time.Duration(1<<63 - 1)
+	for n := 0; ; n++ {
+		err := a.take(ctx, forever)
+		if err == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		if fatal(err) {
+			a.end(errors.Join(lost, err))
+			return false
+		}
+		a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: err})
+		if protocol.Pause(ctx, protocol.Backoff(n)) != nil {
+			return false
+		}
+	}
+}
 
 // renewLimit is how long a renewal may take before another is tried: an answer
 // that takes longer is worth less.
@@ -24,25 +150,25 @@ func (a *Agent) renew(ctx context.Context) bool {
 	m0 := a.clock.Monotonic()
 	t := a.term
 	w0 := a.timeline.Now()
-	at, ok := t.attempt(m0, w0, a.pool)
+	at, ok := t.Attempt(m0, w0, a.pool)
 	if !ok {
 		a.mu.Unlock()
-		a.unanswered(t.lease, fmt.Errorf("lease: pool %q changes its width, and node %d waits for that with its renewal", a.cfg.Pool, t.lease.NodeID))
+		a.unanswered(t.Lease, fmt.Errorf("lease: pool %q changes its width, and node %d waits for that with its renewal", a.cfg.Pool, t.Lease.NodeID))
 		return false
 	}
 	if a.metadata.changed {
-		at.write.Metadata = a.metadata.all
+		at.Write.Metadata = a.metadata.all
 	}
 	limit := renewLimit
-	if left := t.deadline - m0; left > 0 {
+	if left := t.Deadline - m0; left > 0 {
 		limit = min(limit, left)
 	}
 	a.mu.Unlock()
 
 	one, cancel := context.WithTimeout(ctx, limit)
-	res, err := a.cfg.Store.Write(one, at.write)
+	res, err := a.cfg.Store.Write(one, at.Write)
 	cancel()
-	e := Event{Took: a.clock.Monotonic() - m0, Lease: t.lease, Err: err}
+	e := Event{Took: a.clock.Monotonic() - m0, Lease: t.Lease, Err: err}
 	if err != nil {
 		if ctx.Err() == nil {
 			e.Kind, e.Reason = EventUnanswered, protocol.Reason(err)
@@ -51,24 +177,24 @@ func (a *Agent) renew(ctx context.Context) bool {
 		return false
 	}
 	if !res.Applied {
-		switch t.refused(at, res.Lease) {
-		case landed:
-		case relayouted:
+		switch t.Refused(at, res.Lease) {
+		case tenure.Landed:
+		case tenure.Stale:
 			if a.reread(ctx) && res.Lease.WidenTry > a.pool.Widening.Try {
-				a.unanswered(t.lease, fmt.Errorf("lease: node %d was marked for widening %d, and its pool knows of %d", t.lease.NodeID, res.Lease.WidenTry, a.pool.Widening.Try))
+				a.unanswered(t.Lease, fmt.Errorf("lease: node %d was marked for widening %d, and its pool knows of %d", t.Lease.NodeID, res.Lease.WidenTry, a.pool.Widening.Try))
 			}
 			return false // and tried again
-		case cloned:
-			a.lose(t, fmt.Errorf("%w: node %d of pool %q was renewed by a copy of this process (a cloned machine, a forked process)", ErrLost, t.lease.NodeID, a.cfg.Pool))
+		case tenure.Cloned:
+			a.lose(t, fmt.Errorf("%w: node %d of pool %q was renewed by a copy of this process (a cloned machine, a forked process)", ErrLost, t.Lease.NodeID, a.cfg.Pool))
 			a.expose(ctx, t, res.Lease)
 			return false
-		case taken:
-			a.lose(t, fmt.Errorf("%w: node %d of pool %q %s", ErrLost, t.lease.NodeID, a.cfg.Pool, whose(res.Lease)))
+		case tenure.Taken:
+			a.lose(t, fmt.Errorf("%w: node %d of pool %q %s", ErrLost, t.Lease.NodeID, a.cfg.Pool, whose(res.Lease)))
 			return false
 		}
 	}
-	a.confirm(t, *res.Lease, at.m0, t.ceiling(w0, m0), e)
-	if at.again {
+	a.confirm(t, *res.Lease, at.M0, t.Ceiling(w0, m0), e)
+	if at.Again {
 		a.RenewNow()
 	}
 	a.checkFloor(ctx)
@@ -81,13 +207,13 @@ func (a *Agent) renew(ctx context.Context) bool {
 // others in the latter case, so it takes the store's clock to tell.
 func (a *Agent) checkFloor(ctx context.Context) {
 	before := a.clock.Wall()
-	if a.timeline.Now().Sub(before) <= a.cfg.maxSkew() || !a.reread(ctx) || a.pool.ServerTime.IsZero() {
+	if a.timeline.Now().Sub(before) <= a.cfg.timings().MaxSkew() || !a.reread(ctx) || a.pool.ServerTime.IsZero() {
 		return
 	}
 	mono := a.clock.Monotonic()
 	after := a.clock.Wall()
 	// A pause in between would let any clock pass.
-	if after.Sub(before) <= 2*renewLimit && protocol.CheckSkew(before, after, a.pool.ServerTime, a.cfg.maxSkew()) == nil {
+	if after.Sub(before) <= 2*renewLimit && protocol.CheckSkew(before, after, a.pool.ServerTime, a.cfg.timings().MaxSkew()) == nil {
 		a.timeline.SetFloor(after, mono)
 	}
 }
@@ -104,22 +230,55 @@ func whose(cur *Lease) string {
 }
 
 // confirm takes a confirmed renewal over.
-func (a *Agent) confirm(t *term, l Lease, m0 time.Duration, c snowflake.Ceiling, e Event) {
+func (a *Agent) confirm(t *tenure.Term, l Lease, m0 time.Duration, c snowflake.Ceiling, e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over != nil { // stopped at the deadline while the answer came
 		return
 	}
-	t.confirmed(l, m0)
-	a.timeline.Extend(t.lease.ReservedUntil, t.idDeadline)
+	t.Confirmed(l, m0)
+	a.timeline.Extend(t.Lease.ReservedUntil, t.IDDeadline)
 	a.timeline.SetCeiling(c)
 	a.watch(t)
 	a.metadata.tell()
 	e.Kind, e.Lease, e.Err = EventRenewed, l, nil
 	a.tellNow(e)
-	if a.suspended && t.held(a.clock.Monotonic()) {
+	if a.suspended && t.Held(a.clock.Monotonic()) {
 		a.suspended = false
 		e.Kind = EventResumed
 		a.tellNow(e)
+	}
+}
+
+// errExpired is the loss by OnExpiry: the node ID may still be ours in the table.
+var errExpired = fmt.Errorf("%w: no renewal was confirmed before the deadline", ErrLost)
+
+// watch sets the watchdog to t's deadline; the caller holds mu. The watchdog runs
+// outside the loop, so that a hanging request does not hide the deadline. It only
+// announces: every use checks for itself.
+func (a *Agent) watch(t *tenure.Term) {
+	if a.watchdog != nil {
+		a.watchdog.Stop()
+	}
+	left := max(t.Deadline-a.clock.Monotonic(), 0)
+	a.watchdog = time.AfterFunc(left, func() { a.bark(t) })
+}
+
+// bark announces that the deadline of t has passed. It may come late: t may have been
+// confirmed, or replaced, since.
+func (a *Agent) bark(t *tenure.Term) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.term != t || a.over != nil || a.suspended:
+		return
+	case t.Held(a.clock.Monotonic()):
+		a.watch(t)
+		return
+	}
+	a.suspended = true
+	a.tellNow(Event{Kind: EventSuspended, Lease: t.Lease})
+	if a.cfg.OnExpiry == Stop {
+		a.loseNow(t, errExpired)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/tenure"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -46,7 +47,7 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	}
 	me, givenTask := identify(ctx), cfg.Task
 	cfg = me.introduce(cfg)
-	if err := me.checkClock(cfg.Clock.Wall(), cfg.maxSkew()); err != nil {
+	if err := me.checkClock(cfg.Clock.Wall(), cfg.timings().MaxSkew()); err != nil {
 		return nil, err
 	}
 	a := &Agent{
@@ -131,7 +132,7 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if err := protocol.CheckSkew(before, a.clock.Wall(), pool.ServerTime, a.cfg.maxSkew()); err != nil {
+	if err := protocol.CheckSkew(before, a.clock.Wall(), pool.ServerTime, a.cfg.timings().MaxSkew()); err != nil {
 		return err
 	}
 	a.pool = pool
@@ -143,27 +144,22 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 		a.timeline.Seal() // and not given back: a copy may have bound the same span
 		return err
 	} else if err != nil {
-		a.abandon(ctx, t.lease.NodeID, t.lease.Holder) // nothing was stamped
+		a.abandon(ctx, t.Lease.NodeID, t.Lease.Holder) // nothing was stamped
 		return fmt.Errorf("%w: %w", errUnfit, err)
 	}
 	return nil
 }
 
 // bind lets generators stamp the span of t, which it took since began to get.
-func (a *Agent) bind(t *term, began time.Duration) error {
+func (a *Agent) bind(t *tenure.Term, began time.Duration) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	err := a.timeline.Bind(snowflake.Span{
-		NodeID: t.lease.NodeID, Nodes: a.pool.Size, Eras: a.pool.Eras,
-		NotBefore: t.lease.NotBefore, Until: t.lease.ReservedUntil, Deadline: t.idDeadline,
-		Ceiling: t.ceiling(t.lease.ExpiresAt.Add(-t.ttl), t.deadline+t.guard-t.ttl), // as the claim was sent
-	})
-	if err != nil {
+	if err := a.timeline.Bind(t.Span(a.pool)); err != nil {
 		return err
 	}
 	a.term, a.over, a.suspended, a.begun = t, nil, false, false
 	a.metadata.tell()
 	a.watch(t)
-	a.tellNow(Event{Kind: EventClaimed, Lease: t.lease, Took: a.clock.Monotonic() - began})
+	a.tellNow(Event{Kind: EventClaimed, Lease: t.Lease, Took: a.clock.Monotonic() - began})
 	return nil
 }

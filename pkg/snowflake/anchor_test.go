@@ -319,7 +319,7 @@ func TestSystemClockInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := snowflake.Default()
 		l.Epoch = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC) // it is the year 2000
-		g := generator(t, snowflake.Fixed(7), snowflake.WithLayout(l))
+		g := generator(t, fixed(7), snowflake.WithLayout(l))
 		start := time.Now()
 		for range 4 {
 			go func() {

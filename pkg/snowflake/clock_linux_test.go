@@ -149,6 +149,13 @@ func allOf(t testing.TB, g *Generator) map[string]func() (ID, error) {
 			return one[0], err
 		},
 		"Block": g.Block().Next,
+		"Draw": func() (ID, error) {
+			r, err := g.Draw(t.Context(), 1, 1, 0)
+			if err != nil {
+				return 0, err
+			}
+			return r.ID(0), nil
+		},
 	}
 }
 

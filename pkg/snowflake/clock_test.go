@@ -96,6 +96,15 @@ func generator(t testing.TB, n snowflake.Node, opts ...snowflake.Option) *snowfl
 	return g
 }
 
+// fixed is a node that has a node ID forever.
+func fixed(nodeID int) snowflake.Node {
+	tl := snowflake.NewTimeline(nil)
+	if err := tl.Bind(snowflake.Span{NodeID: nodeID, Until: snowflake.Forever(), Deadline: math.MaxInt64}); err != nil {
+		panic(err)
+	}
+	return tl
+}
+
 func next(t testing.TB, g *snowflake.Generator) ID {
 	t.Helper()
 	id, err := g.Next()

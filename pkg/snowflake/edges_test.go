@@ -62,7 +62,7 @@ func TestNewRefusesNil(t *testing.T) {
 		"nil pointer":   {none, nil, "no node"},
 		"no timeline":   {noTimeline{}, nil, "NewTimeline"},
 		"zero Timeline": {&snowflake.Timeline{}, nil, "NewTimeline"},
-		"nil option":    {snowflake.Fixed(1), []snowflake.Option{snowflake.WithMaxWait(0), nil}, "option 2 of 2"},
+		"nil option":    {fixed(1), []snowflake.Option{snowflake.WithMaxWait(0), nil}, "option 2 of 2"},
 	} {
 		g, err := snowflake.New(c.node, c.opts...)
 		if g != nil || err == nil || !strings.Contains(err.Error(), c.want) {
@@ -79,10 +79,12 @@ type noTimeline struct{}
 func (noTimeline) Timeline() *snowflake.Timeline { return nil }
 
 // Numbers that no pool has are refused by their value.
-func TestFixedRefuses(t *testing.T) {
+func TestBindRefusesNodeIDs(t *testing.T) {
 	for _, n := range []int{-1, math.MinInt, math.MaxInt} {
-		if _, err := snowflake.New(snowflake.Fixed(n)); err == nil || !strings.Contains(err.Error(), strconv.Itoa(n)) {
-			t.Errorf("Fixed(%d): got %v, want an error with the number", n, err)
+		s := free()
+		s.NodeID, s.Nodes = n, 0
+		if err := snowflake.NewTimeline(nil).Bind(s); err == nil || !strings.Contains(err.Error(), strconv.Itoa(n)) {
+			t.Errorf("Bind of %d: got %v, want an error with the number", n, err)
 		}
 	}
 }
@@ -150,7 +152,7 @@ func TestInvalidLayoutsDoNotPanic(t *testing.T) {
 		if err := l.Validate(); err == nil {
 			t.Errorf("%+v: Validate: got no error", l)
 		}
-		if _, err := snowflake.New(snowflake.Fixed(0), snowflake.WithLayout(l)); err == nil {
+		if _, err := snowflake.New(fixed(0), snowflake.WithLayout(l)); err == nil {
 			t.Errorf("%+v: New: got no error", l)
 		}
 	}

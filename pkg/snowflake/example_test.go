@@ -5,13 +5,20 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 	"github.com/nodelease/nodelease/pkg/snowflake/snowflaketest"
 )
 
 // A generator without a lease. With one it is snowflake.New(agent).
 func ExampleNew() {
-	ids, err := snowflake.New(snowflake.Fixed(7))
+	node, err := lease.Fixed(7, snowflake.Default())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer node.Close()
+	ids, err := snowflake.New(node)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -41,11 +48,11 @@ func ExampleID() {
 
 func ExampleJS53() {
 	fmt.Println(snowflake.JS53())
-	ids, err := snowflake.New(snowflake.Fixed(64), snowflake.WithLayout(snowflake.JS53()))
-	fmt.Println(ids, err)
+	_, err := lease.Fixed(64, snowflake.JS53())
+	fmt.Println(err)
 	// Output:
 	// 41 time, 6 node, 6 sequence bits of 1ms from 2025-01-01 until 2094-09-07; 64 nodes, 64000 IDs/s each
-	// <nil> snowflake: a pool of 65 node IDs does not fit a layout with 6 node bits (64); it needs 7, in every process that makes IDs of this pool
+	// lease: Fixed: node ID 64 does not fit the layout, which has 6 node bits: use 0 to 63
 }
 
 func ExampleLayout_Decompose() {

@@ -31,15 +31,12 @@ type Generator struct {
 	randomSeq uint64
 }
 
-// New makes a generator on n, which is a lease agent, or Fixed. Any number of
+// New makes a generator on n, a lease agent or another of pkg/lease's providers. Any number of
 // generators on one node share its timeline and never collide; they must have one
 // layout. On a lease agent that is the layout of its pool, which New reads, or binds
 // if no generator of the pool was made before: it waits for the store up to 30 s.
 // The error says what does not fit, all at once.
 func New(n Node, opts ...Option) (*Generator, error) {
-	if f, ok := n.(fixed); ok && f.err != nil {
-		return nil, f.err
-	}
 	t, err := timelineOf(n)
 	if err != nil {
 		return nil, err
@@ -79,7 +76,7 @@ func New(n Node, opts ...Option) (*Generator, error) {
 // nil, a nil pointer, or a zero Timeline that NewTimeline did not make.
 func timelineOf(n Node) (*Timeline, error) {
 	if v := reflect.ValueOf(n); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, errors.New("snowflake: no node: New needs a lease agent, a Timeline or Fixed, and got nil")
+		return nil, errors.New("snowflake: no node: New needs a lease agent, a fixed node or a Timeline, and got nil")
 	}
 	t := n.Timeline()
 	if t == nil || t.clock == nil {

@@ -86,26 +86,25 @@ func TestNewRefuses(t *testing.T) {
 	if err := bound.Bind(big); err != nil {
 		t.Fatal(err)
 	}
-	taken := snowflake.Fixed(1)
+	taken := fixed(1)
 	generator(t, taken, snowflake.WithLayout(snowflake.Wide16()))
 	for want, f := range map[string]func() (*snowflake.Generator, error){
 		"a pool of 1025 node IDs does not fit a layout with 10 node bits (1024); it needs 11, in every process that makes IDs of this pool": func() (*snowflake.Generator, error) {
 			return snowflake.New(bound)
 		},
-		"a pool of 1025 node IDs does not fit": func() (*snowflake.Generator, error) { return snowflake.New(snowflake.Fixed(1024)) },
-		"node ID -1 is none that a pool has":   func() (*snowflake.Generator, error) { return snowflake.New(snowflake.Fixed(-1)) },
+		"a pool of 1025 node IDs does not fit": func() (*snowflake.Generator, error) { return snowflake.New(fixed(1024)) },
 		"another layout":                       func() (*snowflake.Generator, error) { return snowflake.New(taken) },
 		"WithMaxWait(-1s)": func() (*snowflake.Generator, error) {
-			return snowflake.New(snowflake.Fixed(1), snowflake.WithMaxWait(-time.Second))
+			return snowflake.New(fixed(1), snowflake.WithMaxWait(-time.Second))
 		},
 		"WithMaxBackward(25h0m0s): use 0 to 24h0m0s": func() (*snowflake.Generator, error) {
-			return snowflake.New(snowflake.Fixed(1), snowflake.WithMaxBackward(25*time.Hour))
+			return snowflake.New(fixed(1), snowflake.WithMaxBackward(25*time.Hour))
 		},
 		"WithCatchUp(2s): use 0 to 1s": func() (*snowflake.Generator, error) {
-			return snowflake.New(snowflake.Fixed(1), snowflake.WithCatchUp(2*time.Second))
+			return snowflake.New(fixed(1), snowflake.WithCatchUp(2*time.Second))
 		},
 		"WithRandomSequence(33): use 0 to 32": func() (*snowflake.Generator, error) {
-			return snowflake.New(snowflake.Fixed(1), snowflake.WithLayout(snowflake.JS53()), snowflake.WithRandomSequence(33))
+			return snowflake.New(fixed(1), snowflake.WithLayout(snowflake.JS53()), snowflake.WithRandomSequence(33))
 		},
 	} {
 		g, err := f()
@@ -395,8 +394,8 @@ func TestCallsAllocateNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for name, l := range layouts { // those of few IDs wait in between
-		g := generator(t, snowflake.Fixed(7), snowflake.WithLayout(l))
-		strict := generator(t, snowflake.Fixed(8), snowflake.WithLayout(l), snowflake.WithStrictWall())
+		g := generator(t, fixed(7), snowflake.WithLayout(l))
+		strict := generator(t, fixed(8), snowflake.WithLayout(l), snowflake.WithStrictWall())
 		block, buf := g.Block(), make([]ID, 100)
 		for call, f := range map[string]func(){
 			"Next":        func() { _, _ = g.Next() },
@@ -419,7 +418,7 @@ var wideSequence = snowflake.Layout{Epoch: snowflake.Default().Epoch, Tick: ms, 
 func BenchmarkNext(b *testing.B) {
 	for name, opts := range map[string][]snowflake.Option{"": nil, "strict": {snowflake.WithStrictWall()}} {
 		b.Run(name, func(b *testing.B) {
-			g := generator(b, snowflake.Fixed(0), append(opts, snowflake.WithLayout(wideSequence))...)
+			g := generator(b, fixed(0), append(opts, snowflake.WithLayout(wideSequence))...)
 			for b.Loop() {
 				if _, err := g.Next(); err != nil {
 					b.Fatal(err)
@@ -430,7 +429,7 @@ func BenchmarkNext(b *testing.B) {
 }
 
 func BenchmarkNextContext(b *testing.B) {
-	g := generator(b, snowflake.Fixed(0), snowflake.WithLayout(wideSequence))
+	g := generator(b, fixed(0), snowflake.WithLayout(wideSequence))
 	for b.Loop() {
 		if _, err := g.NextContext(b.Context()); err != nil {
 			b.Fatal(err)
@@ -439,7 +438,7 @@ func BenchmarkNextContext(b *testing.B) {
 }
 
 func BenchmarkTryNext(b *testing.B) {
-	g := generator(b, snowflake.Fixed(0), snowflake.WithLayout(wideSequence))
+	g := generator(b, fixed(0), snowflake.WithLayout(wideSequence))
 	for b.Loop() {
 		if _, err := g.TryNext(); err != nil {
 			b.Fatal(err)
@@ -448,7 +447,7 @@ func BenchmarkTryNext(b *testing.B) {
 }
 
 func BenchmarkNextBlock(b *testing.B) {
-	block := generator(b, snowflake.Fixed(0), snowflake.WithLayout(wideSequence)).Block()
+	block := generator(b, fixed(0), snowflake.WithLayout(wideSequence)).Block()
 	for b.Loop() {
 		if _, err := block.Next(); err != nil {
 			b.Fatal(err)
@@ -457,7 +456,7 @@ func BenchmarkNextBlock(b *testing.B) {
 }
 
 func BenchmarkNextParallel(b *testing.B) {
-	g := generator(b, snowflake.Fixed(0), snowflake.WithLayout(wideSequence))
+	g := generator(b, fixed(0), snowflake.WithLayout(wideSequence))
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if _, err := g.Next(); err != nil {

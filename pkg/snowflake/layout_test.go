@@ -90,7 +90,7 @@ func TestLayoutRefuses(t *testing.T) {
 		if err := l.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)
 		}
-		if _, err := snowflake.New(snowflake.Fixed(1), snowflake.WithLayout(l)); err == nil {
+		if _, err := snowflake.New(fixed(1), snowflake.WithLayout(l)); err == nil {
 			t.Errorf("%s: New took it", want)
 		}
 	}

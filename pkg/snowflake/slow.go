@@ -119,6 +119,12 @@ func (g *Generator) pause(ctx context.Context, tm *term, d, left time.Duration) 
 // now. n is 0 when there are none yet. It never waits. The error is ErrFenced,
 // ErrClosed, ErrTimeOverflow or, before the epoch, a *ClockError.
 func (g *Generator) reserve(want uint64) (tm *term, first, n uint64, err error) {
+	return g.reserveFrom(want, 0, 1)
+}
+
+// reserveFrom is reserve, which also takes tickets of up to back ticks that went by,
+// and at most one share of what there is.
+func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n uint64, err error) {
 	for {
 		tm = g.t.term.Load()
 		now, state := g.now(tm), tm.state.Load()
@@ -136,12 +142,13 @@ func (g *Generator) reserve(want uint64) (tm *term, first, n uint64, err error) 
 		}
 		tick, last, limit := tm.tickAt(now), tm.tickOf(state), tm.limit.Load()
 		first = state + 1
-		fresh := tick > last && tick-last > tm.lag.Load()
+		fresh := tick > last && tick-last > max(tm.lag.Load(), back)
+		begin := min(tick-back, g.ticks) // where a fresh start begins
 		// A tick far past the end of the time field would wrap around when it is made a
 		// ticket: back to ticks that were stamped, or to ID 0.
 		tick = min(tick, g.ticks)
 		if fresh {
-			first = tick << tm.seqBits
+			first = begin << tm.seqBits
 			if g.randomSeq > 0 {
 				first += rand.Uint64N(g.randomSeq)
 			}
@@ -165,7 +172,7 @@ func (g *Generator) reserve(want uint64) (tm *term, first, n uint64, err error) 
 			}
 			return tm, 0, 0, nil
 		}
-		n = min(want, end-first)
+		n = min(want, max((end-first)/share, 1))
 		if tm.tickOf(first+n-1) > last {
 			// A tick begins here: the fence by the wall clock, and the anchor.
 			mono, wall := g.t.observe(tm)

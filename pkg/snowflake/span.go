@@ -29,6 +29,11 @@ type Span struct {
 	// fails. math.MaxInt64 means none.
 	Deadline time.Duration
 
+	// Unrecorded says that nobody tells the node ID's next holder where this one has
+	// stopped: that holder begins at the wall clock. So no stamp is ahead of the wall
+	// clock, and WithMaxBackward counts as 0, on this timeline from then on.
+	Unrecorded bool
+
 	// Ceiling bounds stamps while the wall clock is ahead; see SetCeiling. The zero
 	// Ceiling is none.
 	Ceiling Ceiling

@@ -96,6 +96,14 @@ func (c *crew) work(me int, rng *rand.Rand) {
 				time.Sleep(time.Duration(rng.IntN(2000)) * time.Microsecond)
 			}
 			continue
+		case 6:
+			var r snowflake.Run
+			if r, err = g.Draw(context.Background(), uint64(1+rng.IntN(len(buf)-1)), 1+rng.IntN(4), time.Duration(rng.IntN(20))*ms); err == nil {
+				for i := range buf[:r.Count] {
+					buf[i] = r.ID(uint64(i))
+				}
+			}
+			ids = buf[:r.Count]
 		default:
 			buf[0], err = g.Next()
 			ids = buf[:1]

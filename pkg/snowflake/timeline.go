@@ -118,6 +118,11 @@ func (t *Timeline) Bind(s Span) error {
 		return copiedError{}
 	}
 	t.seal()
+	// Stamps that go on past a step back of the clock would be made again by a next
+	// holder that begins at the wall clock.
+	if s.Unrecorded {
+		t.maxBack = 0
+	}
 	t.state, t.span, t.last = isBound, s, time.Time{}
 	t.untilMs, t.deadline, t.ceiling = s.Until.UnixMilli(), int64(s.Deadline), s.Ceiling.anchor()
 	anchor := t.anchorNow()

@@ -6,7 +6,9 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsecs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
@@ -29,6 +31,12 @@ func New(app awscdk.App, functions string) awscdk.Stack {
 		Replicas:    []string{"us-east-2"},
 		Witness:     "us-west-2",
 		Consistency: awsdynamodb.MultiRegionConsistency_STRONG,
+
+		// Keys of one's own, in each Region that stores the table.
+		Key: awskms.Key_FromKeyArn(stack, jsii.String("Key"), jsii.String("arn:aws:kms:us-east-1:111111111111:key/1c3f8a52-0000-4000-8000-000000000001")),
+		ReplicaKeys: map[string]string{
+			"us-east-2": "arn:aws:kms:us-east-2:111111111111:key/1c3f8a52-0000-4000-8000-000000000002",
+		},
 
 		FunctionsDir: functions,
 		Architecture: awslambda.Architecture_X86_64(),
@@ -56,16 +64,32 @@ func New(app awscdk.App, functions string) awscdk.Stack {
 	nodes.Pool("invoices").GrantedElsewhere(billing)
 	nodes.Pool("invoices").GrantAccess(billing)
 
+	python(stack, nodes.Pool("orders"))
+
 	// What nodelease list, stats and doctor need.
 	people := awsiam.NewRole(stack, jsii.String("People"), &awsiam.RoleProps{AssumedBy: awsiam.NewAccountRootPrincipal()})
 	nodes.Table().GrantReadData(people)
 	return stack
 }
 
+// python is a task whose application knows no Go: it asks the sidecar at NODELEASE_URL (examples/python).
+func python(stack awscdk.Stack, pool *nodepool.Pool) {
+	task := awsecs.NewFargateTaskDefinition(stack, jsii.String("Python"), nil)
+	app := task.AddContainer(jsii.String("app"), &awsecs.ContainerDefinitionOptions{
+		Image: awsecs.ContainerImage_FromRegistry(jsii.String("example.org/app:1"), nil),
+	})
+	pool.AttachSidecar(task, app, &nodepool.Sidecar{
+		Image:          awsecs.ContainerImage_FromRegistry(jsii.String("example.org/nodelease:1"), nil), // of cmd/nodelease/Dockerfile
+		Port:           7000,
+		MemoryLimitMiB: 64,
+		Logging:        awsecs.LogDriver_AwsLogs(&awsecs.AwsLogDriverProps{StreamPrefix: jsii.String("nodelease")}),
+	})
+}
+
 func pools() []nodepool.PoolProps {
 	return []nodepool.PoolProps{
 		// Up to 16,384 tasks one day. While there are few, the bits that their numbers do not need make IDs.
-		{Name: "orders", Size: 16384, Expect: 15000, Narrow: true},
+		{Name: "orders", Size: 16384, Expect: 15000, Layout: "wide16", Narrow: true},
 		// Numbers 0 to 31 are in the configuration of processes that are still to be moved (docs/migration.md), which have made IDs since 2025.
 		{Name: "invoices", Size: 256, ExcludeBelow: 32, Floor: time.Date(2025, 7, 1, 0, 0, 0, 0, time.UTC)},
 	}

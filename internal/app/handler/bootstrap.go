@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 // Bootstrap seeds and resizes pools, as a custom resource of CloudFormation and
@@ -23,6 +25,8 @@ import (
 type Bootstrap struct {
 	Table string
 	Store lease.Store
+	// Pools are all that the stack declares, if known.
+	Pools []Spec
 	// Setup is why there is no Store. CloudFormation gets it as the reason, since a
 	// function that ends before it answers holds a deployment until it times out.
 	Setup error
@@ -55,7 +59,7 @@ func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data 
 		return e.PhysicalResourceID, nil, nil
 	}
 	name, _ := e.ResourceProperties["Pool"].(string)
-	id = fmt.Sprintf("nodelease/%s/%.64s", b.Table, name)
+	id = fmt.Sprintf("nodelease/%s/%.64s", protocol.TableName(b.Table), name)
 	if e.RequestType == cfn.RequestUpdate {
 		defer func() {
 			if err != nil { // what failed replaces nothing
@@ -76,13 +80,16 @@ func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data 
 	if b.Setup != nil {
 		return id, nil, b.Setup
 	}
-	if table := e.ResourceProperties["Table"]; table != nil && table != b.Table {
+	if table := e.ResourceProperties["Table"]; table != nil && table != b.Table && table != protocol.TableName(b.Table) {
 		return id, nil, fmt.Errorf("the resource is of table %q, and this function works on table %q: deploy both from one stack", table, b.Table)
 	}
 	if e.RequestType == cfn.RequestUpdate && e.PhysicalResourceID != id {
 		if err := b.mayMove(ctx, e, r); err != nil {
 			return id, nil, err
 		}
+	}
+	if err := b.mayAdd(ctx, r); err != nil {
+		return id, nil, err
 	}
 	c, err := b.ensure(ctx, r)
 	if err != nil {
@@ -100,16 +107,52 @@ func (b *Bootstrap) mayMove(ctx context.Context, e cfn.Event, r request) error {
 	if text, _ := given.(string); text != "" && given != e.OldResourceProperties["Floor"] {
 		return nil
 	}
-	read := func(ctx context.Context) (leasepool.Item, error) { return b.Store.PoolItem(ctx, r.Pool) }
-	_, err := inTime(ctx, func(ctx context.Context) (leasepool.Item, error) {
-		return riding(ctx, func(ctx context.Context) (leasepool.Item, error) { return protocol.Retry(ctx, read) })
-	})
-	if !errors.Is(err, lease.ErrPoolNotSeeded) {
+	if missing, err := b.missing(ctx, r.Pool); err != nil || !missing {
 		return err
 	}
 	return fmt.Errorf("this update moves %s to table %q, pool %q, which is a new ID space: processes of the old one go on for as long as they have milliseconds reserved, "+
 		"and a pool seeded now would give those out again, as equal IDs. Keep the table's and the pool's name; or stop the old fleet and set Floor to a time after its last ID; "+
 		"or give a Floor that lies after all that the old pool has reserved (nodelease list shows it)", e.PhysicalResourceID, b.Table, r.Pool)
+}
+
+// missing reports whether there is no such pool in the table.
+func (b *Bootstrap) missing(ctx context.Context, pool string) (bool, error) {
+	read := func(ctx context.Context) (leasepool.Item, error) { return b.Store.PoolItem(ctx, pool) }
+	_, err := inTime(ctx, func(ctx context.Context) (leasepool.Item, error) {
+		return riding(ctx, func(ctx context.Context) (leasepool.Item, error) { return protocol.Retry(ctx, read) })
+	})
+	if errors.Is(err, lease.ErrPoolNotSeeded) {
+		return true, nil
+	}
+	return false, err
+}
+
+// mayAdd refuses to seed a new pool without a Floor in a table with a pool that the
+// stack no longer declares. A pool that is renamed in the stack's properties comes
+// as the Create of another resource, and the old one's Delete only later, so this is
+// how a rename looks: see mayMove for what it would do.
+func (b *Bootstrap) mayAdd(ctx context.Context, r request) error {
+	if len(b.Pools) == 0 || !time.Time(r.Floor).IsZero() {
+		return nil
+	}
+	if missing, err := b.missing(ctx, r.Pool); err != nil || !missing {
+		return err
+	}
+	names, err := inTime(ctx, func(ctx context.Context) ([]string, error) {
+		return riding(ctx, func(ctx context.Context) ([]string, error) { return leasepool.Names(ctx, b.Store) })
+	})
+	if err != nil {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return name == r.Pool || slices.ContainsFunc(b.Pools, func(s Spec) bool { return s.Pool == name })
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("pool %q is new, and table %q has the pools %q, which this stack does not declare. If it takes the place of one of them, it is a new ID space: "+
+		"processes of the old one go on for as long as they have milliseconds reserved, and a pool seeded now would give those out again, as equal IDs. "+
+		"Keep the pool's name; or stop the old fleet and set Floor to a time after its last ID. If it has nothing to do with them, set Floor to the present time", r.Pool, b.Table, names)
 }
 
 // ensure makes the pool what r says, whatever there is.
@@ -172,14 +215,7 @@ func (b *Bootstrap) change(ctx context.Context, r request) (leasepool.Changes, e
 			logger(ctx).Info("progress", "pool", r.Pool, "groups_done", done, "groups", total)
 		}
 	}
-	spec := leasepool.Spec{Size: int(r.Size), ExcludeBelow: int(r.ExcludeBelow), Floor: time.Time(r.Floor), Narrow: bool(r.Narrow)}
-	if r.Layout != "" {
-		layout, err := leasepool.ParseLayout(r.Layout)
-		if err != nil {
-			return leasepool.Changes{}, err
-		}
-		spec.Layout = layout
-	}
+	spec := leasepool.Spec{Size: int(r.Size), ExcludeBelow: int(r.ExcludeBelow), Floor: time.Time(r.Floor), Layout: r.Layout.Layout, Narrow: bool(r.Narrow)}
 	return riding(ctx, func(ctx context.Context) (leasepool.Changes, error) {
 		c, err := pool.Resize(ctx, spec)
 		if errors.Is(err, lease.ErrPoolNotSeeded) {
@@ -216,8 +252,8 @@ type request struct {
 	Pool               string
 	Size, ExcludeBelow whole
 	Floor              moment
+	Layout             layout
 	Narrow             flag
-	Layout             string // as leasepool.ParseLayout reads it; empty: none
 }
 
 // decodeRequest is strict with people, who mistype names, and lenient with
@@ -239,6 +275,19 @@ type whole int
 // UnmarshalJSON implements [json.Unmarshaler].
 func (w *whole) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(unquote(b), (*int)(w))
+}
+
+// layout is what [leasepool.ParseLayout] reads. An empty string is none.
+type layout struct{ snowflake.Layout }
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (l *layout) UnmarshalJSON(b []byte) (err error) {
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil || text == "" {
+		return err
+	}
+	l.Layout, err = leasepool.ParseLayout(text)
+	return err
 }
 
 // flag is true or false, which CloudFormation sends as a string.

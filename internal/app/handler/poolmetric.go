@@ -55,7 +55,8 @@ func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
 		}
 		log.Log(ctx, level, "measured", "capacity", s.Capacity, "held", s.Held, "free", s.Free, "expired", s.Expired, "cooling", s.Cooling,
 			"retired", s.Retired, "utilization", s.Utilization, "corrupt", s.Corrupt, "forged", s.Forged, "stuck", s.Stuck, "braked", s.Braked,
-			"size", s.Pool.Size, "declared_size", spec.Size, "exclude_below", s.Pool.ExcludeBelow, "declared_exclude_below", spec.ExcludeBelow)
+			"size", s.Pool.Size, "declared_size", spec.Size, "exclude_below", s.Pool.ExcludeBelow, "declared_exclude_below", spec.ExcludeBelow,
+			"releases", s.Releases)
 		mu.Lock()
 		defer mu.Unlock()
 		stats, data = append(stats, s), append(data, gauges(p.Table, spec.Pool, s, at)...)

@@ -130,7 +130,7 @@ func TestReaperFails(t *testing.T) {
 // given back or reaped.
 func TestReaperClearsEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		<-time.After(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))) // virtual; ID layouts begin after 2000
+		<-time.After(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual; ID layouts begin after 2000
 		logged, s := logs(t), leasetest.NewMemory("orders", 20)
 		entries := discovery.NewMemory(s)
 		d, err := discovery.New(discovery.Config{Pool: "orders", Store: entries})

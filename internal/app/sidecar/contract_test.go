@@ -2,6 +2,7 @@ package sidecar_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,11 +33,17 @@ type serving struct {
 	http.Handler
 	store *leasetest.Memory
 	agent *lease.Agent
+	ids   *snowflake.Generator
 }
 
 func serve(t testing.TB, layout snowflake.Layout) *serving {
 	t.Helper()
-	s := &serving{store: leasetest.NewMemory("orders", 1)}
+	return serveOn(t, leasetest.NewMemory("orders", 1), layout)
+}
+
+func serveOn(t testing.TB, store *leasetest.Memory, layout snowflake.Layout) *serving {
+	t.Helper()
+	s := &serving{store: store}
 	metrics, err := sidecar.NewMetrics()
 	if err != nil {
 		t.Fatal(err)
@@ -51,11 +59,11 @@ func serve(t testing.TB, layout snowflake.Layout) *serving {
 	if err := metrics.Observe(s.agent); err != nil {
 		t.Fatal(err)
 	}
-	ids, err := snowflake.New(s.agent, snowflake.WithLayout(layout))
+	s.ids, err = snowflake.New(s.agent, snowflake.WithLayout(layout))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Handler = sidecar.Handler(s.agent, ids, metrics)
+	s.Handler = sidecar.Handler(s.agent, s.ids, metrics)
 	return s
 }
 
@@ -92,6 +100,26 @@ func (s *serving) ask(t *testing.T, text string) string {
 	return out + "\n" + w.Body.String()
 }
 
+// serveFixed is a handler on a node ID that nothing leases.
+func serveFixed(t testing.TB, layout snowflake.Layout) *serving {
+	t.Helper()
+	metrics, err := sidecar.NewMetrics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := lease.Fixed(7, layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = node.Close() })
+	s := &serving{}
+	if s.ids, err = snowflake.New(node); err != nil {
+		t.Fatal(err)
+	}
+	s.Handler = sidecar.Handler(node, s.ids, metrics)
+	return s
+}
+
 // states are what a block's info string names.
 var states = map[string]func(*testing.T) *serving{
 	"held": func(t *testing.T) *serving { return serve(t, snowflake.Default()) },
@@ -118,6 +146,7 @@ var states = map[string]func(*testing.T) *serving{
 		<-s.agent.Done()
 		return s
 	},
+	"fixed": func(t *testing.T) *serving { return serveFixed(t, snowflake.JS53()) },
 	"closed": func(t *testing.T) *serving {
 		s := serve(t, snowflake.Default())
 		if err := s.agent.Close(); err != nil {
@@ -128,7 +157,7 @@ var states = map[string]func(*testing.T) *serving{
 }
 
 // What differs from one time to the next: IDs, times, what is left.
-var varies = regexp.MustCompile(`\d{15,}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"left_ms":-?\d+|[0-9.]+m?s ago`)
+var varies = regexp.MustCompile(`\d{15,}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"left_ms":-?\d+|"first":"\d+"|[0-9.]+m?s ago`)
 
 // The exchanges in the contract are what is answered, in virtual time.
 func TestContract(t *testing.T) {
@@ -144,7 +173,7 @@ func TestContract(t *testing.T) {
 		found[state]++
 		var got string
 		synctest.Test(t, func(t *testing.T) {
-			time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))) // virtual time begins in 2000
+			time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual time begins in 2000
 			begin := states[state]
 			if begin == nil {
 				t.Fatalf("no state %q", state)
@@ -182,7 +211,7 @@ func TestContractMetrics(t *testing.T) {
 		page += string(text)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))) // virtual
+		time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual
 		s := serve(t, snowflake.Default())
 		s.ask(t, "POST /v1/ids?n=7")
 		time.Sleep(time.Minute) // virtual
@@ -203,4 +232,42 @@ func TestContractMetrics(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The task definition of the page is JSON, and says to ECS what the page says.
+func TestTaskDefinition(t *testing.T) {
+	page, err := os.ReadFile(contract)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)```json\n(\\{\n  \"family\".*?)```").FindSubmatch(page)
+	if found == nil {
+		t.Fatal("there is none")
+	}
+	var task struct {
+		NetworkMode          string
+		ContainerDefinitions []struct {
+			Name        string
+			Command     []string
+			Essential   bool
+			HealthCheck struct{ Command []string }
+			DependsOn   []struct{ ContainerName, Condition string }
+		}
+	}
+	if err := json.Unmarshal(found[1], &task); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range task.ContainerDefinitions {
+		switch {
+		case c.Name == "nodelease":
+			if !c.Essential || len(c.Command) == 0 || c.Command[0] != "serve" || !slices.Contains(c.HealthCheck.Command, "--healthcheck") {
+				t.Errorf("the sidecar is %+v, want an essential container with serve and its health check", c)
+			}
+		case len(c.DependsOn) != 1 || c.DependsOn[0].ContainerName != "nodelease" || c.DependsOn[0].Condition != "HEALTHY":
+			t.Errorf("%s depends on %+v, want on a healthy sidecar", c.Name, c.DependsOn)
+		}
+	}
+	if len(task.ContainerDefinitions) != 3 || task.NetworkMode != "awsvpc" {
+		t.Errorf("got %d containers with the network %s, want 3 that share a loopback interface", len(task.ContainerDefinitions), task.NetworkMode)
+	}
 }

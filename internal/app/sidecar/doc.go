@@ -5,6 +5,7 @@
 //	GET  /v1/node       the number, if it may be relied on now
 //	GET  /v1/lease      the lease that it comes from, with the time left
 //	POST /v1/ids?n=     1 to 10,000 IDs: JSON, text or binary
+//	POST /v1/blocks     a block of IDs, for a client that hands them out itself
 //	GET  /livez         whether to restart it: the agent's live check
 //	GET  /readyz        whether to send it work: the agent's ready check
 //	GET  /metrics       for Prometheus

@@ -13,20 +13,21 @@ import (
 
 // handler answers the requests.
 type handler struct {
-	agent *lease.Agent
+	agent lease.Provider
 	ids   *snowflake.Generator
+	queue *queue
 	who   local.Guard
 }
 
 // Handler is HandlerFor programs of this machine.
-func Handler(agent *lease.Agent, ids *snowflake.Generator, metrics *Metrics) http.Handler {
+func Handler(agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) http.Handler {
 	return HandlerFor(local.Guard{}, agent, ids, metrics)
 }
 
 // HandlerFor answers the requests of the contract that who lets in. The agent's
 // generator is ids; metrics is what /metrics answers, and counts the rest.
-func HandlerFor(who local.Guard, agent *lease.Agent, ids *snowflake.Generator, metrics *Metrics) http.Handler {
-	h := &handler{agent: agent, ids: ids, who: who}
+func HandlerFor(who local.Guard, agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) http.Handler {
+	h := &handler{agent: agent, ids: ids, queue: newQueue(ids.Layout()), who: who}
 	mux := http.NewServeMux()
 	for _, route := range []struct {
 		method, path string
@@ -35,6 +36,7 @@ func HandlerFor(who local.Guard, agent *lease.Agent, ids *snowflake.Generator, m
 		{http.MethodGet, "/v1/node", http.HandlerFunc(h.node)},
 		{http.MethodGet, "/v1/lease", http.HandlerFunc(h.lease)},
 		{http.MethodPost, "/v1/ids", http.HandlerFunc(h.makeIDs)},
+		{http.MethodPost, "/v1/blocks", &blocks{handler: h, began: time.Now()}},
 		{http.MethodGet, "/livez", agent},
 		{http.MethodGet, "/readyz", agent.Ready()},
 		{http.MethodGet, "/metrics", metrics.handler()},
@@ -45,7 +47,7 @@ func HandlerFor(who local.Guard, agent *lease.Agent, ids *snowflake.Generator, m
 	}
 	mux.Handle("/", metrics.count("other", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		problem{http.StatusNotFound, "not_found", fmt.Sprintf("there is no %.100q", r.URL.Path),
-			"use /v1/node, /v1/lease, /v1/ids, /livez, /readyz or /metrics", 0}.write(w)
+			"use /v1/node, /v1/lease, /v1/ids, /v1/blocks, /livez, /readyz or /metrics", 0}.write(w)
 	})))
 	return h.guard(mux)
 }
@@ -65,7 +67,9 @@ type nodeAnswer struct {
 	Version int64  `json:"version"`
 	// IDs says how JSON has the IDs: "string", or "number" where all of them are
 	// below 2^53.
-	IDs    string       `json:"ids"`
+	IDs string `json:"ids"`
+	// Fixed says that nothing leases the node ID: version is no fencing token.
+	Fixed  bool         `json:"fixed,omitempty"`
 	Layout layoutAnswer `json:"layout"`
 }
 
@@ -79,6 +83,10 @@ type layoutAnswer struct {
 	NodeLast     bool  `json:"node_last"`
 }
 
+func answerOf(l snowflake.Layout) layoutAnswer {
+	return layoutAnswer{l.Epoch.UnixMilli(), l.Tick.Milliseconds(), l.TimeBits, l.NodeBits, l.SequenceBits, l.NodeLast}
+}
+
 func (h *handler) node(w http.ResponseWriter, _ *http.Request) {
 	l, err := h.agent.Lease()
 	if err != nil {
@@ -87,8 +95,7 @@ func (h *handler) node(w http.ResponseWriter, _ *http.Request) {
 	}
 	layout := h.ids.Layout()
 	answer := nodeAnswer{
-		Pool: l.Pool, NodeID: l.NodeID, Version: l.Version, IDs: "string",
-		Layout: layoutAnswer{layout.Epoch.UnixMilli(), layout.Tick.Milliseconds(), layout.TimeBits, layout.NodeBits, layout.SequenceBits, layout.NodeLast},
+		Pool: l.Pool, NodeID: l.NodeID, Version: l.Version, IDs: "string", Fixed: !l.Fenced(), Layout: answerOf(layout),
 	}
 	if layout.JavaScriptSafe() {
 		answer.IDs = "number"
@@ -111,7 +118,13 @@ type leaseAnswer struct {
 func (h *handler) lease(w http.ResponseWriter, _ *http.Request) {
 	// What is left is asked first: a pause in between makes it too small by now,
 	// and then Lease says so.
-	left := h.agent.Left()
+	agent, leased := h.agent.(interface{ Left() time.Duration })
+	if !leased {
+		problem{http.StatusNotFound, "fixed", fmt.Sprintf("node %d is fixed: nothing leases it", h.agent.NodeID()),
+			"do not rely on being its only holder; for that start the sidecar with --table and --pool", 0}.write(w)
+		return
+	}
+	left := agent.Left()
 	l, err := h.agent.Lease()
 	if err != nil {
 		h.problemOf(err).write(w)

@@ -87,6 +87,7 @@ func TestOrigin(t *testing.T) {
 		"GET http://evil.example/v1/node HTTP/1.1\r\nHost: 127.0.0.1":                                     403,
 		"POST /v1/ids HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: https://evil.example":                        403,
 		"POST /v1/ids HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: null":                                        403,
+		"POST /v1/ids HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin:\r\nOrigin: https://evil.example":             403,
 		"POST /v1/ids HTTP/1.1\r\nHost: 127.0.0.1\r\nSec-Fetch-Site: cross-site":                          403,
 		"POST /v1/ids HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded":     200,
 		"OPTIONS /v1/ids HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: https://evil.example":                     403,
@@ -216,7 +217,7 @@ func fetch(address, accept string, n int) (ids []uint64, err error) {
 // More than the layout has is refused in time, with a word of its own.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))) // virtual
+		time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual
 		layout := snowflake.Default()
 		layout.Tick, layout.TimeBits, layout.SequenceBits = 10*time.Millisecond, 39, 1 // 200 IDs/s
 		s := serve(t, layout)

@@ -1,7 +1,6 @@
 package sidecar
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,20 +34,21 @@ func (h *handler) makeIDs(w http.ResponseWriter, r *http.Request) {
 		wrong.write(w)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
-	defer cancel()
 	b := batches.Get().(*batch)
 	defer batches.Put(b)
 	if cap(b.ids) < n {
 		b.ids = make([]snowflake.ID, n)
 	}
 	b.ids = b.ids[:n]
-	// All or none: what a failed call has drawn is lost, and will never be made again.
-	if _, err := h.ids.NextN(ctx, b.ids); err != nil {
+	if retry, err := h.queue.draw(r.Context(), b.ids, h.ids.NextN); err != nil {
 		if r.Context().Err() != nil {
 			panic(http.ErrAbortHandler) // the client is gone: no answer must look like one
 		}
-		h.problemOf(err).write(w)
+		p := h.problemOf(err)
+		if p.Error == "busy" {
+			p.retry = retry
+		}
+		p.write(w)
 		return
 	}
 	b.text = form.append(b.text[:0], b.ids)
@@ -66,10 +66,8 @@ func (h *handler) asked(r *http.Request) (n int, f form, wrong *problem) {
 	if err != nil {
 		return 0, f, badRequest(err.Error(), fmt.Sprintf("use POST /v1/ids?n=N with N from 1 to %d; without n it is 1", MaxIDs))
 	}
-	// A body has no meaning here. One byte is enough to detect one; the rest
-	// is never read.
-	if got, err := r.Body.Read(make([]byte, 1)); got > 0 || err != nil && !errors.Is(err, io.EOF) {
-		return 0, f, &problem{http.StatusRequestEntityTooLarge, "body_too_large", "the request has a body", "send none: n goes into the query", 0}
+	if wrong := noBody(r); wrong != nil {
+		return 0, f, wrong
 	}
 	f, ok := choose(h.forms(), r.Header.Values("Accept"))
 	if !ok {
@@ -77,6 +75,15 @@ func (h *handler) asked(r *http.Request) (n int, f form, wrong *problem) {
 			"accept application/json, text/plain or application/octet-stream", 0}
 	}
 	return n, f, nil
+}
+
+// noBody refuses a request with a body, which has no meaning here. One byte is enough
+// to detect one; the rest is never read.
+func noBody(r *http.Request) *problem {
+	if got, err := r.Body.Read(make([]byte, 1)); got > 0 || err != nil && !errors.Is(err, io.EOF) {
+		return &problem{http.StatusRequestEntityTooLarge, "body_too_large", "the request has a body", "send none: n goes into the query", 0}
+	}
+	return nil
 }
 
 // count reads n out of a query; nothing else may be in it.

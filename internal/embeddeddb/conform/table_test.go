@@ -25,6 +25,19 @@ func TestTables(t *testing.T) {
 		_, err = db.client.CreateTable(ctx, &dynamodb.CreateTableInput{TableName: &db.table, BillingMode: types.BillingModePayPerRequest, AttributeDefinitions: table.AttributeDefinitions, KeySchema: table.KeySchema})
 		db.wantError(t, err, "ResourceInUseException: Table already exists: "+db.table)
 
+		other := db.table + "-other"
+		_, err = db.client.CreateTable(ctx, &dynamodb.CreateTableInput{TableName: &other, BillingMode: types.BillingModePayPerRequest, AttributeDefinitions: table.AttributeDefinitions, KeySchema: table.KeySchema})
+		if err != nil {
+			t.Fatal(err)
+		}
+		deleted, err := db.client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &other})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := deleted.TableDescription; !db.local && (d.TableStatus != types.TableStatusDeleting || d.TableId == nil || d.ItemCount == nil || d.KeySchema != nil || d.AttributeDefinitions != nil || d.CreationDateTime != nil) {
+			t.Errorf("deleted: got %+v, want no keys, attributes and date: DynamoDB returns none of a table that it deletes", d)
+		}
+
 		ttl, err := db.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &db.table})
 		if err != nil || ttl.TimeToLiveDescription.TimeToLiveStatus != types.TimeToLiveStatusDisabled {
 			t.Errorf("time to live: %+v, %v", ttl, err)

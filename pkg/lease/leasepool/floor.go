@@ -22,7 +22,7 @@ func floor(t time.Time) (time.Time, error) {
 	case t.Year() < 2000:
 		return t, fmt.Errorf("floor %s is before 2000: milliseconds or RFC 3339 are meant", protocol.Stamp(t))
 	case t.After(now.Add(farFuture)):
-		return t, fmt.Errorf("floor %s is more than a year ahead: no number could be used before; use the time until which IDs were made", protocol.Stamp(t))
+		return t, fmt.Errorf("floor %s is more than a year ahead: no node ID could be used before; use the time until which IDs were made", protocol.Stamp(t))
 	}
 	return protocol.Latest(t, now), nil
 }

@@ -85,9 +85,10 @@ func fitsLayout(p protocol.PoolItem, size int) error {
 	return nil
 }
 
-// otherLayout reports whether s asks for another layout than the pool's.
+// otherLayout reports whether s asks for another layout than the one that the pool
+// has.
 func (s Spec) otherLayout(p protocol.PoolItem) bool {
-	return s.Layout != (snowflake.Layout{}) && (p.Layout == nil || *p.Layout != protocol.LayoutOf(s.Layout))
+	return s.Layout != (snowflake.Layout{}) && p.Layout != nil && *p.Layout != protocol.LayoutOf(s.Layout)
 }
 
 // bindLayout binds the layout that a seed of an existing pool asks for, if the pool

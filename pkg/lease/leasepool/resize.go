@@ -20,18 +20,18 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if c.Pool, err = p.itemInTime(ctx); err != nil {
 		return c, err
 	}
-	if s.ExcludeBelow == c.Pool.ExcludeBelow && s.Narrow == c.Pool.Narrow() && c.Pool.Layout == nil {
-		if err := p.bindLayout(ctx, &c, s.Layout); err != nil {
-			return c, err
-		}
+	if s.ExcludeBelow != c.Pool.ExcludeBelow || s.Narrow != c.Pool.Narrow() || s.otherLayout(c.Pool) {
+		return c, s.fits(c.Pool)
+	}
+	// A pool without a layout gets the one that is asked for before it grows: nobody
+	// may bind a smaller one in between.
+	if err := p.bindLayout(ctx, &c, s.Layout); err != nil {
+		return c, err
 	}
 	if err := fitsLayout(c.Pool, s.Size); err != nil {
 		return c, err
 	}
 	from := c.Pool.Size
-	if s.ExcludeBelow != c.Pool.ExcludeBelow || s.Narrow != c.Pool.Narrow() || s.otherLayout(c.Pool) {
-		return c, s.fits(c.Pool)
-	}
 	if err := p.raiseFloor(ctx, &c, s.kept); err != nil {
 		return c, err
 	}
@@ -72,7 +72,8 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if c.Pool.Size != s.Size {
 		return c, fmt.Errorf("lease: pool %q was resized to %d by someone else at the same time: run it again if %d is right", p.Name, c.Pool.Size, s.Size)
 	}
-	return c, p.openAll(ctx, &c)
+	err = p.openAll(ctx, &c)
+	return c, err
 }
 
 // openAll opens the groups that a new pool of this size would have open. Its agents

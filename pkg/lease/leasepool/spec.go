@@ -41,9 +41,9 @@ type Spec struct {
 func (s Spec) check(pool string) (Spec, error) {
 	errs := []error{protocol.CheckPoolName(pool)}
 	if s.Size < 1 || s.Size > protocol.MaxPoolSize {
-		errs = append(errs, fmt.Errorf("pool size %d: use 1 to %d, the numbers of 16 bits", s.Size, protocol.MaxPoolSize))
+		errs = append(errs, fmt.Errorf("pool size %d: use 1 to %d, what 16 bits can name", s.Size, protocol.MaxPoolSize))
 	} else if s.ExcludeBelow < 0 || s.ExcludeBelow >= s.Size {
-		errs = append(errs, fmt.Errorf("%d reserved numbers of %d: use 0 to %d", s.ExcludeBelow, s.Size, s.Size-1))
+		errs = append(errs, fmt.Errorf("%d reserved of %d node IDs: use 0 to %d", s.ExcludeBelow, s.Size, s.Size-1))
 	}
 	if s.Layout != (snowflake.Layout{}) {
 		if err := s.Layout.Validate(); err != nil {
@@ -97,6 +97,6 @@ func (s Spec) fits(p protocol.PoolItem) error {
 	if s.Size == p.Size && s.ExcludeBelow == p.ExcludeBelow {
 		return nil
 	}
-	return fmt.Errorf("lease: pool %q exists with %d numbers and the lowest %d reserved, asked for are %d and %d: resize it, or name another pool; what is reserved stays so",
+	return fmt.Errorf("lease: pool %q exists with %d node IDs and the lowest %d reserved, got %d and %d: resize it, or name another pool; how many are reserved cannot change",
 		p.Pool, p.Size, p.ExcludeBelow, s.Size, s.ExcludeBelow)
 }

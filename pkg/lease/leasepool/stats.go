@@ -28,6 +28,10 @@ type Stats struct {
 	Corrupt Corrupt `json:"corrupt,omitempty"`
 	// Forged items have what no write of this module makes: see [ReapReport].
 	Forged Corrupt `json:"forged,omitempty"`
+	// Releases of this module that the holders run, oldest first.
+	Releases []Release `json:"releases,omitempty"`
+
+	alive []string // the releases that holders say they run
 }
 
 // Stats counts the node IDs of the pool. It reads the groups that leases can be in,
@@ -61,6 +65,7 @@ func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
 	if err == nil {
 		err = p.countBraked(ctx, &s)
 	}
+	s.Releases, s.alive = CountReleases(s.alive), nil
 	_, open := s.Pool.Open()
 	s.Free += s.Pool.Size - open
 	s.Capacity = s.Held + s.Free + s.Expired + s.Cooling
@@ -109,6 +114,9 @@ func (s *Stats) add(l protocol.Lease, now time.Time) {
 		s.Stuck++
 	}
 	state := l.State(now)
+	if l.Holder != "" && !l.ExpiresAt.Before(now) { // a retired node ID may have a holder
+		s.alive = append(s.alive, l.Metadata[releaseKey])
+	}
 	if l.NodeID >= s.Pool.Size || l.NodeID < s.Pool.ExcludeBelow { // also before a resize has come to it
 		state = protocol.Retired
 	}

@@ -164,7 +164,7 @@ func (p *Pool) grow(ctx context.Context, c *Changes, size int) error {
 			break
 		}
 		if c.Pool.Widening.State == protocol.WidenOpen {
-			return fmt.Errorf("lease: pool %q gets no numbers while its width changes: run it again", p.Name)
+			return fmt.Errorf("lease: pool %q gets no node IDs while its width changes: run it again", p.Name)
 		}
 		res, err := p.writePool(ctx, w)
 		if err != nil {

@@ -443,6 +443,46 @@ func TestDeadWidenerStopsNobody(t *testing.T) {
 	})
 }
 
+// A widener that dies while somebody waits for a node ID stops nobody either, when all
+// node IDs are reserved beyond the beginning of its width; and nobody asks all the time.
+func TestWaitingBesideADeadWidener(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := &readPool{Network: fixture.NewNetwork(0)}
+		narrow(t, s, 9, 1)
+		held := fixture.Hold(t, s, 8, time.Now(), time.Minute)
+		item, err := s.PoolItem(t.Context(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := time.Now().Add(25 * time.Second).Truncate(time.Millisecond)
+		begin := protocol.BeginWiden{Pool: "orders", Try: 1, Seen: protocol.WidenDone, From: from, Bits: 10, Numbers: item.Numbers}
+		if res, err := s.WritePool(t.Context(), begin); err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		began := time.Now()
+		cfg := fixture.Config(s)
+		cfg.Wait = 5 * time.Minute
+		a := fixture.Start(t, cfg)
+		if took := time.Since(began); took > held.ReservedUntil.Sub(began)+5*time.Second || a.NodeID() != 8 {
+			t.Errorf("node %d after %v", a.NodeID(), took)
+		}
+		if n := s.reads.Load(); n > 200 {
+			t.Errorf("the pool was read %d times in a minute", n)
+		}
+	})
+}
+
+// readPool counts how often the pool is read.
+type readPool struct {
+	*fixture.Network
+	reads atomic.Int64
+}
+
+func (s *readPool) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	s.reads.Add(1)
+	return s.Network.PoolItem(ctx, pool)
+}
+
 // While a try is open nothing is reserved from its beginning on, by those who know
 // of it, and what they asked for before is not lowered.
 func TestOpenTryCaps(t *testing.T) {

@@ -5,19 +5,16 @@ import "slices"
 const (
 	writes   = "internal/protocol/writes.go"
 	dynamo   = "internal/protocol/expressions.go"
-	term     = "pkg/lease/term.go"
+	term     = "internal/tenure/term.go"
 	agent    = "pkg/lease/agent.go"
 	start    = "pkg/lease/start.go"
-	look     = "pkg/lease/look.go"
 	claim    = "pkg/lease/claim.go"
-	loop     = "pkg/lease/loop.go"
 	renew    = "pkg/lease/renew.go"
-	watchdog = "pkg/lease/watchdog.go"
 	closing  = "pkg/lease/close.go"
 	store    = "internal/protocol/dynamodb.go"
-	stores   = "./internal/protocol ./pkg/lease/leasepool ./pkg/lease"
-	poolOwn  = "./pkg/lease/leasepool ./pkg/lease"
-	leaseOwn = "./pkg/lease"
+	stores   = "./internal/protocol ./pkg/lease/leasepool ./internal/tenure ./pkg/lease"
+	poolOwn  = "./pkg/lease/leasepool ./internal/tenure ./pkg/lease"
+	leaseOwn = "./internal/tenure ./pkg/lease"
 )
 
 var mutants = slices.Concat(
@@ -37,6 +34,7 @@ var mutants = slices.Concat(
 	worldMutants,
 	copyMutants,
 	infraMutants,
+	blockMutants,
 )
 
 // The mutants of a lease, in the order in which it lives.
@@ -53,7 +51,7 @@ var leaseMutants = []mutant{
 	{"claim begins its span at 0", dynamo, `not_before = reserved_until, reserved_until`, `not_before = :zero, reserved_until`, stores},
 	{"claim keeps the version", dynamo, `version = version + :one`, `version = version + :zero`, stores},
 	{"a landed claim is not recognised", term, `case res.Lease != nil && res.Lease.Holder == w.Session && res.Lease.Renewal == 0:`, `case false:`, leaseOwn},
-	{"a landed claim counts from the last attempt", term, `return newTerm(c, *res.Lease, first)`, `return newTerm(c, *res.Lease, m0)`, leaseOwn},
+	{"a landed claim counts from the last attempt", term, `return NewTerm(t, *res.Lease, first)`, `return NewTerm(t, *res.Lease, m0)`, leaseOwn},
 	{"a doubtful claim is left", claim, `a.abandon(ctx, node, session)
 		}
 		return nil, err`, `}
@@ -64,38 +62,38 @@ var leaseMutants = []mutant{
 	{"renewal ignores the layout", dynamo, `AND renewal < :renewal " +
 			"AND (attribute_not_exists(widen_try) OR widen_try <= :known)",`, `AND renewal < :renewal AND :known = :known",`, stores},
 	{"a late renewal changes metadata", dynamo, `AND renewal < :renewal "`, `AND (renewal < :renewal OR attribute_exists(metadata)) "`, stores},
-	{"deadline from the reply", renew, `a.confirm(t, *res.Lease, at.m0, t.ceiling(w0, m0), e)`, `a.confirm(t, *res.Lease, a.clock.Monotonic(), t.ceiling(w0, m0), e)`, leaseOwn},
-	{"deadline without the guard", term, `t.deadline = max(t.deadline, m0+t.ttl-t.guard)`, `t.deadline = max(t.deadline, m0+t.ttl)`, leaseOwn},
-	{"deadline falls back", term, `t.deadline = max(t.deadline, m0+t.ttl-t.guard)`, `t.deadline = m0 + t.ttl - t.guard`, leaseOwn},
-	{"reserved_until over confirmed ones only", term, `t.saw(protocol.Trunc(w0.Add(t.ttl)), until)`, `t.askedExpires, t.askedUntil = protocol.Latest(t.lease.ExpiresAt, protocol.Trunc(w0.Add(t.ttl))), protocol.Latest(t.lease.ReservedUntil, until)`, leaseOwn},
+	{"deadline from the reply", renew, `a.confirm(t, *res.Lease, at.M0, t.Ceiling(w0, m0), e)`, `a.confirm(t, *res.Lease, a.clock.Monotonic(), t.Ceiling(w0, m0), e)`, leaseOwn},
+	{"deadline without the guard", term, `t.Deadline = max(t.Deadline, m0+t.ttl-t.guard)`, `t.Deadline = max(t.Deadline, m0+t.ttl)`, leaseOwn},
+	{"deadline falls back", term, `t.Deadline = max(t.Deadline, m0+t.ttl-t.guard)`, `t.Deadline = m0 + t.ttl - t.guard`, leaseOwn},
+	{"reserved_until over confirmed ones only", term, `t.saw(protocol.Trunc(w0.Add(t.ttl)), until)`, `t.askedExpires, t.askedUntil = protocol.Latest(t.Lease.ExpiresAt, protocol.Trunc(w0.Add(t.ttl))), protocol.Latest(t.Lease.ReservedUntil, until)`, leaseOwn},
 	{"expiry from a wall clock that stepped back", term, `t.askedExpires = protocol.Latest(t.askedExpires, expires)`, `t.askedExpires = expires`, leaseOwn},
 	{"renewals take the wall clock itself", renew, `w0 := a.timeline.Now()`, `w0 := a.clock.Wall()`, leaseOwn},
 	{"a clone goes unnoticed", term, `case cur.Renewal > t.asked, cur.Renewal == t.asked && !t.sent(cur):`, `case cur.Renewal == t.asked && !t.sent(cur):`, leaseOwn},
-	{"a landed renewal is taken for a loss", term, `case cur.Renewal >= a.write.Renewal:
-		return landed`, `case cur.Renewal >= a.write.Renewal:
-		return taken`, leaseOwn},
-	{"a failed renewal is taken for a landed one", term, `case cur.Renewal >= a.write.Renewal:`, `case cur.Renewal < a.write.Renewal:`, leaseOwn},
-	{"another version is taken for ours", term, `cur.Holder == t.lease.Holder && cur.Version == t.lease.Version`, `cur.Holder == t.lease.Holder`, leaseOwn},
-	{"a lost lease is renewed again", renew, `case taken:
-			a.lose(`, `case taken:
-			func(error) {}(`, leaseOwn},
-	{"use without the deadline", agent, `case !a.term.held(now):`, `case false:`, leaseOwn},
-	{"the generator is not told the deadline", renew, `a.timeline.Extend(t.lease.ReservedUntil, t.idDeadline)`, `a.timeline.Extend(t.lease.ReservedUntil, 1<<62)`, leaseOwn},
-	{"no watchdog", watchdog, `a.watchdog = time.AfterFunc(left, func() { a.bark(t) })`, `a.watchdog = time.AfterFunc(left, func() {})`, leaseOwn},
-	{"no fence on a loss", loop, `	a.timeline.Seal()
+	{"a landed renewal is taken for a loss", term, `case cur.Renewal >= a.Write.Renewal:
+		return Landed`, `case cur.Renewal >= a.Write.Renewal:
+		return Taken`, leaseOwn},
+	{"a failed renewal is taken for a landed one", term, `case cur.Renewal >= a.Write.Renewal:`, `case cur.Renewal < a.Write.Renewal:`, leaseOwn},
+	{"another version is taken for ours", term, `cur.Holder == t.Lease.Holder && cur.Version == t.Lease.Version`, `cur.Holder == t.Lease.Holder`, leaseOwn},
+	{"a lost lease is renewed again", renew, `case tenure.Taken:
+			a.lose(`, `case tenure.Taken:
+			func(*tenure.Term, error) {}(`, leaseOwn},
+	{"use without the deadline", agent, `case !a.term.Held(now):`, `case false:`, leaseOwn},
+	{"the generator is not told the deadline", renew, `a.timeline.Extend(t.Lease.ReservedUntil, t.IDDeadline)`, `a.timeline.Extend(t.Lease.ReservedUntil, 1<<62)`, leaseOwn},
+	{"no watchdog", renew, `a.watchdog = time.AfterFunc(left, func() { a.bark(t) })`, `a.watchdog = time.AfterFunc(left, func() {})`, leaseOwn},
+	{"no fence on a loss", renew, `	a.timeline.Seal()
 `, ``, leaseOwn},
 	{"an attempt outlives the time left", renew, `limit = min(limit, left)`, `_ = left`, leaseOwn},
 	{"release before the fence", closing, `last := a.timeline.Close()
 `, `defer a.timeline.Close()
 	last := a.timeline.Now()
 `, leaseOwn},
-	{"release below not_before", term, `ReservedUntil: protocol.Latest(t.lease.NotBefore, last),`, `ReservedUntil: last,`, leaseOwn},
+	{"release below not_before", term, `ReservedUntil: protocol.Latest(t.Lease.NotBefore, last),`, `ReservedUntil: last,`, leaseOwn},
 	{"release of another version", dynamo, `onlyIf: "holder = :session AND version = :version AND renewal <= :renewal",`, `onlyIf: "holder = :session AND :version = :version AND renewal <= :renewal",`, stores},
 	{"release by another session", dynamo, `onlyIf: "holder = :session AND version = :version AND renewal <= :renewal",`, `onlyIf: "version = :version AND renewal <= :renewal AND :session = :session",`, stores},
 	{"abandon by another session", dynamo, `onlyIf: "holder = :session",`, `onlyIf: "attribute_exists(holder) AND :session = :session",`, stores},
 	{"a skewed clock starts", "internal/protocol/time.go", `if max(ahead, behind) <= limit {`, `if true {`, poolOwn},
 	{"eventual replication starts", store, `if replicated(out.Table) &&`, `if false &&`, leaseOwn},
-	{"a claim is believed although its lease is over", claim, `case t != nil && t.held(a.clock.Monotonic()):`, `case t != nil:`, leaseOwn},
+	{"a claim is believed although its lease is over", claim, `case t != nil && t.Held(a.clock.Monotonic()):`, `case t != nil:`, leaseOwn},
 	{"use before not_before", agent, `case a.earlyBy() > 0:`, `case false:`, leaseOwn},
 	{"start returns before not_before", start, `for left := a.early(); left > 0; left = a.early() {`, `for left := a.early(); left > time.Hour; left = a.early() {`, leaseOwn},
 	{"no fence at a close", closing, `last := a.timeline.Close()`, `last := a.timeline.Now()`, leaseOwn},
@@ -110,7 +108,7 @@ var leaseMutants = []mutant{
 `, leaseOwn},
 	{"a lease that was lost is released", closing, `if over == nil || errors.Is(over, errExpired) {`, `if over == nil || errors.Is(over, ErrLost) {`, leaseOwn},
 	{"a confirmation after the end is taken over", renew, `if a.over != nil { // stopped at the deadline while the answer came`, `if false {`, leaseOwn},
-	{"an old confirmation lowers reserved_until", term, `until := protocol.Latest(t.lease.ReservedUntil, l.ReservedUntil)`, `until := l.ReservedUntil`, poolOwn},
+	{"an old confirmation lowers reserved_until", term, `until := protocol.Latest(t.Lease.ReservedUntil, l.ReservedUntil)`, `until := l.ReservedUntil`, poolOwn},
 	{"the store's Apply ignores the expiry", writes, `case old.Holder != "" && !old.ExpiresAt.Before(w.expiredBefore()):`, `case false:`, stores},
 	{"the store's Apply ignores reserved_until", writes, `case old.ReservedUntil.After(w.reservedBy()):`, `case false:`, stores},
 	{"the store's Apply takes any renewal", writes, `old.Version != w.Version || old.Renewal >= w.Renewal ||`, `old.Version != w.Version ||`, stores},

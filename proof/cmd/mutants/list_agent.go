@@ -2,7 +2,7 @@ package main
 
 const (
 	answer     = "internal/protocol/answer.go"
-	outletFile = "pkg/lease/outlet.go"
+	outletFile = "pkg/lease/event.go"
 	protocols  = "./internal/protocol"
 )
 
@@ -17,14 +17,14 @@ var agentMutants = []mutant{
 	{"a copy that renews in step goes unnoticed", term, `cur.Renewal == t.asked && !t.sent(cur):`, `false:`, leaseOwn},
 	{"who sees a copy keeps the lease from no one", renew, `			a.expose(ctx, t, res.Lease)
 `, ``, leaseOwn},
-	{"who sees a copy hands its milliseconds on", term, `protocol.Latest(cur.ReservedUntil, t.lease.ReservedUntil)`, `t.lease.NotBefore`, leaseOwn},
-	{"who sees a copy forgets its own milliseconds", term, `protocol.Latest(cur.ReservedUntil, t.lease.ReservedUntil)`, `cur.ReservedUntil`, leaseOwn},
+	{"who sees a copy hands its milliseconds on", term, `protocol.Latest(cur.ReservedUntil, t.Lease.ReservedUntil)`, `t.Lease.NotBefore`, leaseOwn},
+	{"who sees a copy forgets its own milliseconds", term, `protocol.Latest(cur.ReservedUntil, t.Lease.ReservedUntil)`, `cur.ReservedUntil`, leaseOwn},
 	{"release of a copy's renewal", dynamo, `AND version = :version AND renewal <= :renewal",`, `AND version = :version AND :renewal = :renewal",`, stores},
 	{"release of a renewal that may be a copy's", term, `if cur != nil && cur.Renewal == t.asked && t.sent(cur) {`, `if cur != nil && cur.Renewal == t.asked {`, leaseOwn},
 	{"a claim that a copy renewed is ours", term, `res.Lease.Holder == w.Session && res.Lease.Renewal == 0:`, `res.Lease.Holder == w.Session:`, leaseOwn},
 	{"the queue of events has no bound", outletFile, `if len(o.queue) == outletRoom {`, `if false {`, leaseOwn},
 	{"a hook that panics ends the process", outletFile, `if r := recover(); r != nil {`, `if r := any(nil); r != nil {`, leaseOwn},
-	{"a hook that ends its goroutine hears nothing more", outletFile, `if !ended {`, `if false {`, leaseOwn},
+	{"a hook that ends its goroutine hears nothing more", outletFile, `if !ended {`, `if !ended && false {`, leaseOwn},
 	{"the log is called from the loop", outletFile, `	o.log.tell(e)
 	o.hook.tell(e)
 `, `	o.log.fn(e)
@@ -32,20 +32,20 @@ var agentMutants = []mutant{
 `, leaseOwn},
 	{"a BeforeResume that hangs stops renewals", "pkg/lease/metadata.go", `	case <-limit.C:
 `, ``, leaseOwn},
-	{"a late bark ends the next term", watchdog, `case a.term != t || a.over != nil || a.suspended:`, `case a.over != nil || a.suspended:`, leaseOwn},
-	{"a late loss ends the next term", loop, `if a.term != t || a.over != nil {`, `if a.over != nil {`, leaseOwn},
-	{"the watchdog emits after it has unlocked", watchdog, `	a.tellNow(Event{Kind: EventSuspended, Lease: t.lease})
-`, `	defer func() { go a.emitNow(Event{Kind: EventSuspended, Lease: t.lease}) }()
+	{"a late bark ends the next term", renew, `case a.term != t || a.over != nil || a.suspended:`, `case a.over != nil || a.suspended:`, leaseOwn},
+	{"a late loss ends the next term", renew, `if a.term != t || a.over != nil {`, `if a.over != nil {`, leaseOwn},
+	{"the watchdog emits after it has unlocked", renew, `	a.tellNow(Event{Kind: EventSuspended, Lease: t.Lease})
+`, `	defer func() { go a.emitNow(Event{Kind: EventSuspended, Lease: t.Lease}) }()
 `, leaseOwn},
 	{"a suspension whose end was dropped goes on", "pkg/lease/leaseotel/metrics.go", `if e.Left > 0 {`, `if false {`, "./pkg/lease/leaseotel"},
-	{"reacquiring gives up on a 403", loop, `if fatal(err) {`, `if permanent(err) {`, leaseOwn},
+	{"reacquiring gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, leaseOwn},
 	{"a start does not wait for errors to pass", start, `if err == nil || left <= 0 || !protocol.Passing(err) {`, `if true {`, leaseOwn},
 	{"a start waits for what cannot pass", start, `if err == nil || left <= 0 || !protocol.Passing(err) {`, `if err == nil || left <= 0 {`, leaseOwn},
-	{"long leases are a clock behind", look, `if p.ServerTime.Sub(at) > c.maxSkew() {`, `if o.next.After(at.Add(c.Reserve + c.ClaimGuard)) {`, leaseOwn},
-	{"the store's clock does not count", look, `if p.ServerTime.Sub(at) > c.maxSkew() {`, `if false {`, leaseOwn},
-	{"a pool without node IDs is divided by", "pkg/lease/choose.go", `if high <= low {`, `if false {`, leaseOwn},
+	{"long leases are a clock behind", claim, `if p.ServerTime.Sub(at) > c.timings().MaxSkew() {`, `if o.Next.After(at.Add(c.Reserve + c.ClaimGuard)) {`, leaseOwn},
+	{"the store's clock does not count", claim, `if p.ServerTime.Sub(at) > c.timings().MaxSkew() {`, `if false {`, leaseOwn},
+	{"a pool without node IDs is divided by", "internal/tenure/search.go", `if high <= low {`, `if false {`, leaseOwn},
 	{"a long Wait overflows", start, `limit := max(cfg.Wait, cfg.Wait+startLimit)`, `limit := cfg.Wait + startLimit`, leaseOwn},
-	{"suspended holders ask as often as they can", loop, `	least, most := suspendedPause(`, `	least, most := 100*time.Millisecond, time.Second
+	{"suspended holders ask as often as they can", renew, `	least, most := suspendedPause(`, `	least, most := 100*time.Millisecond, time.Second
 	_, _ = suspendedPause(`, leaseOwn},
 	{"stamps run ahead as far as is reserved", renew, `	a.timeline.SetCeiling(c)
 `, `	a.timeline.SetCeiling(snowflake.Ceiling{})
@@ -55,10 +55,10 @@ var agentMutants = []mutant{
 	{"ready for the lease though it is suspended", "pkg/lease/health.go", `r.URL.Query().Get("need") != "lease"`, `r.URL.Query().Get("need") != "leases"`, leaseOwn},
 	{"a failed start leaves connections", start, `		a.hangUp()
 `, ``, leaseOwn},
-	{"a guard that flaps with the jitter", "pkg/lease/config.go", `c.TTL - c.RenewEvery - c.RenewEvery/5`, `c.TTL - c.RenewEvery - 1`, leaseOwn},
+	{"a guard that flaps with the jitter", "internal/tenure/timings.go", `t.TTL - t.RenewEvery - t.RenewEvery/5`, `t.TTL - t.RenewEvery - 1`, leaseOwn},
 	{"a name that was found out counts as metadata", "pkg/lease/metadata.go", `c := Config{Task: a.givenTask,`, `c := Config{Task: a.cfg.Task,`, leaseOwn},
-	{"an agent on a restored machine goes on", loop, `if a.timeline.Copied() {`, `if false {`, leaseOwn},
+	{"an agent on a restored machine goes on", renew, `if a.timeline.Copied() {`, `if false {`, leaseOwn},
 	{"a restored machine relies on its lease", agent, `case a.timeline.Copied():`, `case false:`, leaseOwn},
-	{"a restored machine releases the original's lease", closing, `if copied {`, `if false {`, leaseOwn},
+	{"a restored machine releases the original's lease", closing, `if copied {`, `if copied && false {`, leaseOwn},
 	{"slow credentials are no credentials", "internal/protocol/awserr.go", `case slowCredentials(err):`, `case false:`, protocols},
 }

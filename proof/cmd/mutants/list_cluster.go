@@ -28,6 +28,8 @@ var clusterMutants = []mutant{
 		return errUnrecorded
 	}
 `, ``, clusterOwn},
+	{"cluster: a node goes back behind a version that it knows", "pkg/cluster/known.go", `return m.Version < n.highest[m.Key()].version`, `return false`, clusterOwn},
+	{"cluster: an earlier holder's publication counts", "pkg/cluster/known.go", `named && publisher < m.Version`, `named && publisher < 0`, clusterOwn},
 	{"cluster: a node leads as soon as it starts", "pkg/cluster/leader.go", `now-n.times.since > n.cfg.Timeout &&`, `now > n.times.since &&`, clusterOwn},
 	{"cluster: a node leads by an old look", "pkg/cluster/leader.go", `		now-n.times.looked <= n.trust() && n.silenceLocked() <= n.trust()`, `		now >= n.times.looked`, clusterOwn},
 	{"cluster: a dropped session still leads in its state", "pkg/cluster/leader.go", `	if n.seenBy != n.now.self.SessionID {`, `	if false {`, clusterOwn},
@@ -74,6 +76,6 @@ var clusterMutants = []mutant{
 	{"postgres: a dropped session is recorded", pgFile, `WHERE NOT (m.session_id = excluded.session_id AND m.heartbeat < clock_timestamp() - $8::interval)`, `WHERE true`, pgOwn},
 	{"postgres: an older lease's heartbeat is recorded", pgFile, `AND NOT (excluded.node_id >= 0 AND excluded.version < m.version)`, ``, pgOwn},
 	{"postgres: a late publication replaces a newer one", pgFile, `WHERE (k.version, k.revision) < (excluded.version, excluded.revision)`, ``, pgOwn},
-	{"lease: RenewNow waits for the next renewal", "pkg/lease/loop.go", `	case <-a.nudged:
+	{"lease: RenewNow waits for the next renewal", renew, `	case <-a.nudged:
 `, ``, leaseOwn},
 }

@@ -4,15 +4,15 @@ package main
 var copyMutants = []mutant{
 	{"a renewal goes over a copy's", writes, `!w.Follows(old.ReservedUntil) || old.WidenTry`, `old.WidenTry`, leaseOwn},
 	{"a renewal goes over a copy's in the table", dynamo, `u.onlyIf += " AND (" + own + ")"`, `u.onlyIf += " AND (" + own + " OR attribute_exists(version))"`, stores},
-	{"a copy's renewal is taken for a mark", term, `case !a.write.Follows(cur.ReservedUntil):`, `case false:`, leaseOwn},
+	{"a copy's renewal is taken for a mark", term, `case !a.Write.Follows(cur.ReservedUntil):`, `case false:`, leaseOwn},
 	{"a renewal forgets its attempts without an answer", term, `confirmed, asked := t.stored[0].until, t.unanswered()`, `confirmed, asked := t.stored[0].until, t.unanswered()[:0]`, leaseOwn},
 	{"a condition grows for as long as nobody answers", term, `full := len(t.stored) > mostAsked`, `full := false`, leaseOwn},
 	{"trust in more than a full condition reserves", term, `if full || !known.Cap().IsZero() {`, `if !known.Cap().IsZero() {`, leaseOwn},
-	{"what an outage left short waits for the next renewal", renew, `	if at.again {
+	{"what an outage left short waits for the next renewal", renew, `	if at.Again {
 		a.RenewNow()
 	}
 `, ``, leaseOwn},
 	{"a claim in a glitch stays ahead", renew, `	a.checkFloor(ctx)
 	return true`, `	return true`, leaseOwn},
-	{"the clock of renewals follows one that was set back", renew, `protocol.CheckSkew(before, after, a.pool.ServerTime, a.cfg.maxSkew()) == nil`, `true`, leaseOwn},
+	{"the clock of renewals follows one that was set back", renew, `protocol.CheckSkew(before, after, a.pool.ServerTime, a.cfg.timings().MaxSkew()) == nil`, `true`, leaseOwn},
 }

@@ -26,10 +26,10 @@ var functionMutants = []mutant{
 	{"an answer is sent once", answering, `for n := range 5 {`, `for n := range 1 {`, handlerOwn},
 	{"another pool is seeded at once", bootstrap, `if e.RequestType == cfn.RequestUpdate && e.PhysicalResourceID != id {`, `if false {`, handlerOwn},
 	{"an old floor moves a pool", bootstrap, `text != "" && given != e.OldResourceProperties["Floor"] {`, `text != "" {`, handlerOwn},
-	{"a rollback cannot return", bootstrap, `if !errors.Is(err, lease.ErrPoolNotSeeded) {
-		return err`, `if err != nil && !errors.Is(err, lease.ErrPoolNotSeeded) {
-		return err`, handlerOwn},
-	{"another table is taken for this one", bootstrap, `table != nil && table != b.Table {`, `false && table != b.Table {`, handlerOwn},
+	{"a rollback cannot return", bootstrap, `return false, err`, `return true, err`, handlerOwn},
+	{"a renamed pool is seeded at once", bootstrap, `if err := b.mayAdd(ctx, r); err != nil {`, `if err := b.mayAdd(ctx, r); err != nil && false {`, handlerOwn},
+	{"a resize binds no layout", "pkg/lease/leasepool/resize.go", `p.bindLayout(ctx, &c, s.Layout)`, `error(nil)`, handlerOwn},
+	{"another table is taken for this one", bootstrap, `table != nil && table != b.Table &&`, `false &&`, handlerOwn},
 	{"a clock that is off is missing permission", "internal/protocol/awserr.go", `if signedAtWrongTime(api) {`, `if false {`, stores},
 	{"connections from before a freeze are used again", "internal/app/handler/aws.go", `{ connections.CloseIdleConnections() }`, `{}`, handlerOwn},
 	{"FIPS endpoints are ignored", "internal/app/handler/aws.go", `endpoints{fips, dual}`, `endpoints{fips && false, dual}`, handlerOwn},

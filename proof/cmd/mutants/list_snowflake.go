@@ -15,7 +15,9 @@ var snowflakeMutants = []mutant{
 	t.state = isClosed
 	return last`, ids},
 	{"a seal before the epoch underflows", fence, `max(limit, 1)-1`, `limit-1`, ids},
-	{"a fixed node borrows", node, `	t.maxBack = 0
+	{"a fixed node borrows", timeline, `	if s.Unrecorded {
+		t.maxBack = 0
+	}
 `, ``, ids},
 	{"the lease's clock stays ahead after a glitch", anchor, `max(wall, mono+floor))`, `max(wall, mono+floor, func() int64 { t.floor.Store(max(floor, wall-mono)); return 0 }()))`, ids},
 	{"stamps follow a wall clock past the ceiling", timeline, `	anchor = min(anchor, t.ceiling)
@@ -39,7 +41,7 @@ var snowflakeMutants = []mutant{
 	}
 	t.seal()`, `	t.seal()`, ids},
 	{"a bind takes note of the copy", timeline, `tm.era, tm.generation = era, t.known.Load()`, `tm.era, tm.generation = era, t.generation()`, ids},
-	{"a claim has no ceiling", start, `Ceiling: t.ceiling(t.lease.ExpiresAt.Add(-t.ttl),`, `Ceiling: t.ceiling(t.lease.ExpiresAt.Add(1e16),`, leaseOwn},
+	{"a claim has no ceiling", term, `Ceiling: t.Ceiling(t.Lease.ExpiresAt.Add(-t.ttl),`, `Ceiling: t.Ceiling(t.Lease.ExpiresAt.Add(1e16),`, leaseOwn},
 	{"a renewal does not lift the ceiling", renew, `	a.timeline.SetCeiling(`, `	_ = (`, leaseOwn},
 	{"a copied block goes unnoticed by vet", block, `	_    noCopy    // two copies would hand out the same tickets
 `, ``, ids},

@@ -11,6 +11,7 @@ var widenMutants = []mutant{
 	{"mark ignores reserved_until", dynamo, `AND reserved_until < :from " +`, `AND :from = :from " +`, stores},
 	{"mark of an older try", dynamo, `"AND (attribute_not_exists(widen_try) OR widen_try BETWEEN :zero AND :before)",`, `"AND :before = :before",`, stores},
 	{"mark skips what is missing", dynamo, `onlyIf: "attribute_not_exists(pool_group) OR version`, `onlyIf: "version`, stores},
+	{"a claimant waits for a dead widener", "pkg/lease/claim.go", `		a.uncap(ctx, a.clock.Wall()) // a`, `		// a`, poolOwn},
 	{"no cap while a try is open", widening, `if end := p.Cap(); !end.IsZero() && until.After(end) {`, `if end := p.Cap(); false && until.After(end) {`, poolOwn},
 	{"the cap lowers what was asked for", term, `if known.Capped(t.askedUntil) != t.askedUntil {`, `if false {`, poolOwn},
 	{"trust is not shortened by the cap", term, `m0 -= t.missing(w0)`, `_ = t.missing(w0)`, poolOwn},

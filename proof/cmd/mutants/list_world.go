@@ -30,10 +30,10 @@ var worldMutants = []mutant{
 		held := max(`, "world:outages,reaper:2,4:10"},
 	{"world: a close before the epoch underflows", fence, `max(limit, 1)-1`, `limit-1`, "world:epoch,deploys:2,3:10"},
 	{"world: an empty answer is a refusal", store, `case err == nil && !hasKey(out.Attributes, key), `, `case err == nil && len(out.Attributes) > 0 && !hasKey(out.Attributes, key), `, "world:garbage,weather:3,2:10"},
-	{"world: what others reserve is a clock behind", look, `if p.ServerTime.Sub(at) > c.maxSkew() {`, `if o.next.After(at.Add(c.Reserve + c.ClaimGuard)) {`, "world:weather,pauses,steps,deploys:2:10"},
-	{"world: a replacement gives up on a 403", loop, `if fatal(err) {`, `if permanent(err) {`, "world:denied,weather,operators:8:10"},
-	{"world: a suspension is heard after its end", watchdog, `	a.tellNow(Event{Kind: EventSuspended, Lease: t.lease})
-`, `	defer func() { go a.emitNow(Event{Kind: EventSuspended, Lease: t.lease}) }()
+	{"world: what others reserve is a clock behind", claim, `if p.ServerTime.Sub(at) > c.timings().MaxSkew() {`, `if o.Next.After(at.Add(c.Reserve + c.ClaimGuard)) {`, "world:weather,pauses,steps,deploys:2:10"},
+	{"world: a replacement gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, "world:denied,weather,operators:8:10"},
+	{"world: a suspension is heard after its end", renew, `	a.tellNow(Event{Kind: EventSuspended, Lease: t.Lease})
+`, `	defer func() { go a.emitNow(Event{Kind: EventSuspended, Lease: t.Lease}) }()
 `, "world:sinks,outages,weather:8,10:10"},
 	{"world: a late retire undoes a later resize", dynamo, `AND (attribute_not_exists(resize) OR resize < :resize)",`, `AND :resize = :resize",`, "world:replay,operators:2,3:10"},
 	{"world: the lease's clock stays ahead after a glitch", anchor, `max(wall, mono+floor))`, `max(wall, mono+floor, func() int64 { t.floor.Store(max(floor, wall-mono)); return 0 }()))`, "world:glitch:2:10"},

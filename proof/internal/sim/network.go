@@ -58,13 +58,14 @@ type network struct {
 	local   map[string]weather // of machines that have their own, by host
 	climate []weather
 	sent    []*http.Request // some of those that were ever sent: see replays
+	reads   map[string]load // of the pool's item, by host: see judgeLoad
 
 	serial sync.Mutex // one call at a time reaches the database, and is witnessed
 	calls  sync.WaitGroup
 }
 
 func newNetwork(w *World, db http.Handler) *network {
-	n := &network{World: w, db: db, r: rand.New(rand.NewPCG(w.Plan.Seed, 5)), weather: climate[0], since: time.Now(), local: map[string]weather{}, climate: climate}
+	n := &network{World: w, db: db, r: rand.New(rand.NewPCG(w.Plan.Seed, 5)), weather: climate[0], since: time.Now(), local: map[string]weather{}, climate: climate, reads: map[string]load{}}
 	if w.Plan.has("garbage") {
 		n.climate = append(slices.Clone(n.climate), garbled...)
 	}
@@ -121,6 +122,7 @@ func (n *network) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	f := n.fate(r.Host)
 	n.remember(r, body)
+	n.judgeLoad(r, body)
 	n.count(func(c *Counts) { c.Requests++ })
 	time.Sleep(f.before)
 	switch {
@@ -177,7 +179,7 @@ func (n *network) do(r *http.Request, body []byte) *httptest.ResponseRecorder {
 	n.db.ServeHTTP(answer, r)
 	if r.Header.Get("X-Amz-Target") == "DynamoDB_20120810.UpdateItem" {
 		if answer.Code == http.StatusOK {
-			n.witnessWrite(body, answer.Body.Bytes(), r.Context().Value(replayed{}) != nil)
+			n.witnessWrite(body, answer.Body.Bytes())
 		}
 		n.judgeShared(body, answer.Body.Bytes(), answer.Code != http.StatusOK)
 	}

@@ -13,14 +13,12 @@ import (
 // memory is how many requests the network remembers, for replays.
 const memory = 2000
 
-type replayed struct{} // key of a request's context
-
 // remember keeps a write, in the place of a random earlier one when there are many.
 func (n *network) remember(r *http.Request, body []byte) {
 	if !n.Plan.has("replay") || r.Header.Get("X-Amz-Target") != "DynamoDB_20120810.UpdateItem" {
 		return
 	}
-	again := r.Clone(context.WithValue(context.WithoutCancel(r.Context()), replayed{}, true))
+	again := r.Clone(context.WithoutCancel(r.Context()))
 	again.Body = io.NopCloser(bytes.NewReader(body))
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/app/sidecar"
+	"github.com/nodelease/nodelease/internal/app/sidecar/blockclient"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -21,6 +22,12 @@ func (p *process) askSidecar(ctx context.Context) {
 		return
 	}
 	var h http.Handler
+	clients := p.blockClients(&h)
+	defer func() { // those who have a block outlive their sidecar
+		for _, c := range clients {
+			p.takeIDs(context.WithoutCancel(ctx), c, 5)
+		}
+	}()
 	for sleep(ctx, time.Second+p.upTo(time.Minute)) == nil {
 		ids := p.ids.Load()
 		if ids == nil {
@@ -29,6 +36,9 @@ func (p *process) askSidecar(ctx context.Context) {
 		if h == nil {
 			h = sidecar.Handler(p.agent, ids, metrics)
 		}
+		for _, c := range clients {
+			p.takeIDs(ctx, c, 20)
+		}
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("http://127.0.0.1/v1/ids?n=%d", 1+p.intN(20)), nil)
 		if batch, ok := ask(h, r); ok && !p.isDead() {
 			p.World.count(func(c *Counts) { c.Batches++; c.IDs += len(batch) })
@@ -36,6 +46,43 @@ func (p *process) askSidecar(ctx context.Context) {
 				p.World.witnessID(p, id)
 			}
 		}
+	}
+}
+
+// blockClients are two clients that make IDs out of blocks of the process's sidecar.
+func (p *process) blockClients(h *http.Handler) (all []*blockclient.Client) {
+	nonces := 0
+	for i := range 2 {
+		all = append(all, &blockclient.Client{
+			Name: fmt.Sprint("c", i), Want: 10, Clock: &processClock{p},
+			Nonce: func() string { nonces++; return fmt.Sprint(nonces) },
+			Send: func(r *http.Request) (_ *http.Response, err error) {
+				if *h == nil || p.isDead() {
+					return nil, errDead
+				}
+				defer func() {
+					if recover() != nil { // http.ErrAbortHandler: the client is gone
+						err = errDead
+					}
+				}()
+				answer := httptest.NewRecorder()
+				(*h).ServeHTTP(answer, r)
+				return answer.Result(), nil
+			},
+		})
+	}
+	return all
+}
+
+// takeIDs makes up to n IDs with a client; what is left of its block is used later.
+func (p *process) takeIDs(ctx context.Context, c *blockclient.Client, n int) {
+	for range n {
+		id, err := c.Next(ctx)
+		if err != nil {
+			return
+		}
+		p.World.count(func(c *Counts) { c.IDs++ })
+		p.World.witnessID(p, id)
 	}
 }
 

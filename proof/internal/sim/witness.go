@@ -31,7 +31,7 @@ var ops = []struct {
 }
 
 // witnessWrite tells the history of a write that was done.
-func (w *World) witnessWrite(request, answer []byte, again bool) {
+func (w *World) witnessWrite(request, answer []byte) {
 	type value struct{ S, N string }
 	var in struct {
 		UpdateExpression, ConditionExpression string
@@ -50,7 +50,7 @@ func (w *World) witnessWrite(request, answer []byte, again bool) {
 	}
 	if partition := in.Key["pool_group"].S; partition == poolName { // the pool's own item
 		w.witnessWidths(out.Attributes["eras"], text(out.Attributes["widen_try"]))
-		w.judgeResize(in.UpdateExpression, out.Attributes, again)
+		w.judgeResize(in.UpdateExpression, out.Attributes, strings.HasPrefix(in.UpdateExpression, "SET pool_size") && w.doneBefore(request))
 		return
 	} else if group := strings.TrimPrefix(partition, poolName+"#"); strings.Trim(group, "0123456789") != "" || in.Key["node_id"].N == "-1" {
 		return // the cluster's, discovery's, the reaper's, or a copy of the pool's
@@ -81,7 +81,7 @@ func (w *World) witnessWrite(request, answer []byte, again bool) {
 	e.Retired = out.Attributes["retired"] != nil
 	w.raw[e.Node] = out.Attributes
 	before := w.items[e.Node]
-	if again && e.Op == history.Retire && before.Retired != e.Retired {
+	if e.Op == history.Retire && w.doneBefore(request) && before.Retired != e.Retired {
 		w.fail(fmt.Errorf("a replayed %s changed node %d", in.UpdateExpression, e.Node))
 	}
 	w.items[e.Node] = e
@@ -91,7 +91,9 @@ func (w *World) witnessWrite(request, answer []byte, again bool) {
 		w.judgeReap(e, before)
 	case history.Renew, history.Claim:
 		w.renewed(e)
-		if e.Op == history.Renew {
+		if e.Op == history.Claim {
+			w.judgeClaim(e)
+		} else {
 			w.judgeExpiry(e, before)
 			w.judgeSession(e, out.Attributes["metadata"])
 		}

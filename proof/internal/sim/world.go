@@ -47,9 +47,11 @@ type World struct {
 	items    map[int]history.Event // as the table holds them; guarded by the network's serial
 	raw      map[int]map[string]json.RawMessage
 	sessions map[string]session // of the cluster's nodes; guarded likewise
+	claimed  map[int]claimed    // by node ID; guarded likewise
 	refused  int                // readers in a row; guarded likewise
 	began    time.Time          // when the faults did
 	size     string             // the pool's, as the table has it; guarded likewise
+	done     map[string]bool    // writes of operators; guarded likewise
 	floor    time.Time          // the latest that anybody tried to raise the pool to
 
 	release atomic.Int64            // that is deployed now: an index of Plan.Releases
@@ -70,7 +72,7 @@ type World struct {
 // The error is the first promise that was broken.
 func Run(p Plan) (*World, Counts, error) {
 	w := &World{
-		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{}, made: map[snowflake.ID]int{}, items: map[int]history.Event{}, raw: map[int]map[string]json.RawMessage{}, sessions: map[string]session{},
+		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{}, made: map[snowflake.ID]int{}, items: map[int]history.Event{}, raw: map[int]map[string]json.RawMessage{}, sessions: map[string]session{}, done: map[string]bool{}, claimed: map[int]claimed{},
 		pipes: newPipes(), counts: newCounts(), layout: snowflake.Default(),
 	}
 	if p.Narrow {
@@ -84,7 +86,7 @@ func Run(p Plan) (*World, Counts, error) {
 
 func (w *World) run() (err error) {
 	// The bubble begins in 2000, before the layout's epoch.
-	time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)))
+	time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC)))
 	w.note(history.Event{Kind: history.World, Bounded: w.Plan.Bounded(), Text: w.Plan.String()})
 	db, err := embeddeddb.New(embeddeddb.Options{})
 	if err != nil {

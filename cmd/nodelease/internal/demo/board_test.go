@@ -61,7 +61,7 @@ func TestBoardFollowsEvents(t *testing.T) {
 	say := func(kind lease.EventKind, node int, text string) {
 		b.event("task-1", taskEvent{Kind: kind, Node: node, Version: 1, Error: text})
 	}
-	say(lease.EventWaiting, -1, "lease: pool exhausted: all 3 numbers are taken; resize the pool")
+	say(lease.EventWaiting, -1, "lease: pool exhausted: all 3 node IDs are taken; resize the pool")
 	say(lease.EventWaiting, -1, "again") // told once
 	say(lease.EventClaimed, 7, "")
 	if !b.holds("task-1") || b.holds("task-2") || b.nodeOf("task-1") != "node 7" {
@@ -77,7 +77,7 @@ func TestBoardFollowsEvents(t *testing.T) {
 	say(lease.EventClaimed, 8, "")
 	say(lease.EventReleased, 8, "")
 	if had := b.gone("task-1"); !had {
-		t.Error("task-1 had a number")
+		t.Error("task-1 had a node ID")
 	}
 	if had := b.gone("task-2"); had {
 		t.Error("task-2 had none")
@@ -91,7 +91,7 @@ func TestBoardFollowsEvents(t *testing.T) {
 		t.Errorf("told %v, want %v", kinds(), want)
 	}
 	texts := b.snapshot().News
-	if texts[0].Text != "task-1: pool exhausted: all 3 numbers are taken" || texts[4].Text != "task-1: node 7 is held by task-2 since version 2" {
+	if texts[0].Text != "task-1: pool exhausted: all 3 node IDs are taken" || texts[4].Text != "task-1: node 7 is held by task-2 since version 2" {
 		t.Errorf("%+v", texts)
 	}
 }
@@ -123,7 +123,7 @@ func TestSnapshotStates(t *testing.T) {
 		}
 	}
 	if got := b.snapshot().Homeless; !slices.Equal(got, []string{"task-2"}) {
-		t.Errorf("without a number: %v", got)
+		t.Errorf("without a node ID: %v", got)
 	}
 }
 

@@ -157,7 +157,7 @@ func (d *director) outageFor(ctx context.Context, by time.Duration) {
 
 // end lets all tasks end in good order, or not, and returns when all are gone.
 func (d *director) end(grace time.Duration) {
-	d.board.Tell("end", "every task gives its number back")
+	d.board.Tell("end", "every task gives its node ID back")
 	left := 0
 	for _, s := range d.slots {
 		if t := s.task; t != nil {

@@ -43,7 +43,7 @@ func (b *Board) openPage(store lease.Store) (*ui.Server, net.Listener, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	page := ui.New(ui.Options{Source: store, Pool: b.opts.Pool, Title: b.opts.Table, Every: pageEvery, Marks: b.marks, Line: b.line})
+	page := ui.New(ui.Options{Source: store, Pool: b.opts.Pool, Title: b.opts.Table, Every: pageEvery, Idle: pageEvery, Marks: b.marks, Line: b.line})
 	url := "http://" + l.Addr().String() + "/"
 	b.mu.Lock()
 	defer b.mu.Unlock()

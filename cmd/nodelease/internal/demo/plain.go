@@ -33,7 +33,7 @@ func (p Plain) Run(ctx context.Context, b *Board) error {
 					held++
 				}
 			}
-			b.Tell("so far", "%d of %d numbers held, %s IDs compared, %s a second, %d duplicates", held, s.Options.Numbers, thousands(s.IDs), thousands(int(s.PerSecond)), s.Duplicates)
+			b.Tell("so far", "%d of %d node IDs held, %s IDs compared, %s a second, %d duplicates", held, s.Options.Numbers, thousands(s.IDs), thousands(int(s.PerSecond)), s.Duplicates)
 		}
 	}
 }

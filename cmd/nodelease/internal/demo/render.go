@@ -35,7 +35,7 @@ func (s Snapshot) render(width, height int) string {
 }
 
 func (s Snapshot) title(width int) string {
-	left := " " + bold.Render("nodelease demo") + faint.Render(fmt.Sprintf("  %s on %s, leases of %v, seed %d", Count(s.Options.Tasks, "task"), Count(s.Options.Numbers, "number"), s.TTL, s.Seed))
+	left := " " + bold.Render("nodelease demo") + faint.Render(fmt.Sprintf("  %s on %s, leases of %v, seed %d", Count(s.Options.Tasks, "task"), Count(s.Options.Numbers, "node ID"), s.TTL, s.Seed))
 	right := fmt.Sprintf("%.1f s of %.0f s ", min(s.Elapsed, s.Duration).Seconds(), s.Duration.Seconds())
 	return spread(left, right, width)
 }
@@ -94,9 +94,9 @@ func (s Snapshot) homeless() string {
 	case n == 0:
 		return ""
 	case n > named:
-		return warn.Render(fmt.Sprintf("without a number: %s and %d more ", strings.Join(s.Homeless[:named], ", "), n-named))
+		return warn.Render(fmt.Sprintf("without a node ID: %s and %d more ", strings.Join(s.Homeless[:named], ", "), n-named))
 	}
-	return warn.Render("without a number: " + strings.Join(s.Homeless, ", ") + " ")
+	return warn.Render("without a node ID: " + strings.Join(s.Homeless, ", ") + " ")
 }
 
 func newsStyle(kind string) lipgloss.Style {

@@ -32,15 +32,15 @@ func TestRenderFits(t *testing.T) {
 			text := testSnapshot(numbers, 50).render(width, height)
 			lines := strings.Split(text, "\n")
 			if len(lines) > height {
-				t.Errorf("%d numbers on %v: %d lines", numbers, size, len(lines))
+				t.Errorf("%d node IDs on %v: %d lines", numbers, size, len(lines))
 			}
 			for _, line := range lines {
 				if w := lipgloss.Width(line); w > width {
-					t.Errorf("%d numbers on %v: %d cells: %q", numbers, size, w, line)
+					t.Errorf("%d node IDs on %v: %d cells: %q", numbers, size, w, line)
 				}
 			}
 			if height >= 20 && !strings.Contains(text, "news 49") {
-				t.Errorf("%d numbers on %v: the last news are not shown", numbers, size)
+				t.Errorf("%d node IDs on %v: the last news are not shown", numbers, size)
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func TestRenderSays(t *testing.T) {
 	s := testSnapshot(12, 3)
 	s.Homeless, s.Leader = []string{"task-20", "task-21"}, "task-7"
 	text := ansi.Strip(s.render(100, 30))
-	for _, want := range []string{"12,345,678 IDs compared", "0 duplicates", "123,456 a second", "● 0", "‖ 2", "✖ 3", "task-3", "v11", "suspended", "task-7 leads", "without a number: task-20, task-21", "▁▁▄█"} {
+	for _, want := range []string{"12,345,678 IDs compared", "0 duplicates", "123,456 a second", "● 0", "‖ 2", "✖ 3", "task-3", "v11", "suspended", "task-7 leads", "without a node ID: task-20, task-21", "▁▁▄█"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}

@@ -88,7 +88,7 @@ func show(ctx context.Context, o Options, view View, b *Board) error {
 	if _, err = leasepool.Open(store, o.Pool).Seed(ctx, leasepool.Spec{Size: o.Numbers}); err != nil {
 		return err
 	}
-	b.Tell("seeded", "pool %q with %s", o.Pool, Count(o.Numbers, "number"))
+	b.Tell("seeded", "pool %q with %s", o.Pool, Count(o.Numbers, "node ID"))
 	b.Tell("look", "nodelease list --endpoint %s --table %s --pool %s", d.server.endpoint, o.Table, o.Pool)
 
 	var page *ui.Server

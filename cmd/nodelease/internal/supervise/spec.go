@@ -56,3 +56,6 @@ func unwrap(err error) error {
 	}
 	return err
 }
+
+// Forever is the Left of a program that no deadline ends.
+func Forever() time.Duration { return 100 * 365 * 24 * time.Hour }

@@ -5,7 +5,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
+
+	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 // filter is a search: every word of it has to match.
@@ -70,6 +73,9 @@ func (w word) matches(n *number) bool {
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), w.text) }
 	switch w.key {
 	case "state":
+		if w.value == "late" {
+			return n.State == lease.Held && n.low(time.Now())
+		}
 		return strings.HasPrefix(string(n.State), w.value)
 	case "task":
 		return n.Held && strings.Contains(strings.ToLower(n.Task), w.value)

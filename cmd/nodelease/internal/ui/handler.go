@@ -3,9 +3,9 @@ package ui
 import (
 	"embed"
 	"encoding/json"
-	"io/fs"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/nodelease/nodelease/internal/local"
 	"github.com/nodelease/nodelease/internal/protocol"
@@ -50,12 +50,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveFind(w, r)
 	case "/history":
 		s.serveHistory(w, r)
+	case "/services":
+		s.serveServices(w, r)
+	case "/members":
+		s.serveMembers(w, r)
 	default:
-		static, err := fs.Sub(files, "page")
-		if err != nil {
-			panic(err) // only of a wrong name
-		}
-		http.FileServerFS(static).ServeHTTP(w, r)
+		serveFile(w, r)
 	}
 }
 
@@ -105,12 +105,28 @@ const (
 	mostTold    = 200  // pieces of news
 )
 
+// sheet says which page of all rows an answer has.
+type sheet struct {
+	Total int `json:"total"`
+	Page  int `json:"page"` // from 0
+	Pages int `json:"pages"`
+	Rows  int `json:"rows"` // of a full page
+}
+
+// sheetOf cuts the page that a request asks for out of all rows.
+func sheetOf[T any](r *http.Request, all []T) (sheet, []T) {
+	at, err := strconv.Atoi(r.URL.Query().Get("page"))
+	if err != nil || at < 0 {
+		at = 0
+	}
+	m := sheet{Total: len(all), Rows: rowsPerPage, Pages: max(1, (len(all)+rowsPerPage-1)/rowsPerPage)}
+	m.Page = min(at, m.Pages-1)
+	return m, append([]T{}, all[m.Page*rowsPerPage:min(len(all), (m.Page+1)*rowsPerPage)]...) // never null in JSON
+}
+
 // foundMessage is the answer to a search: one page of it.
 type foundMessage struct {
-	Total  int         `json:"total"`
-	Page   int         `json:"page"` // from 0
-	Pages  int         `json:"pages"`
-	Rows   int         `json:"rows"` // of a full page
+	sheet
 	First  []*number   `json:"first"`
 	Named  []int       `json:"named"`  // of those that the page shows
 	Groups map[int]int `json:"groups"` // how many in each group
@@ -123,24 +139,22 @@ func (s *Server) serveFind(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		group = -1
 	}
-	at, err := strconv.Atoi(query.Get("page"))
-	if err != nil || at < 0 {
-		at = 0
-	}
+	q := strings.TrimSpace(query.Get("q"))
 	s.mu.Lock()
-	found := s.model.find(query.Get("q"))
+	found := s.model.find(q)
 	whole := s.isWhole()
 	s.mu.Unlock()
 	// Found node IDs never change: a new reading makes new ones.
 	order(found, query.Get("sort"))
-	m := foundMessage{Total: len(found), Rows: rowsPerPage, Pages: max(1, (len(found)+rowsPerPage-1)/rowsPerPage), Named: []int{}, Groups: map[int]int{}}
-	m.Page = min(at, m.Pages-1)
-	m.First = found[m.Page*rowsPerPage : min(len(found), (m.Page+1)*rowsPerPage)]
-	for _, n := range found {
-		in := n.ID / protocol.GroupSize
-		m.Groups[in]++
-		if (whole || in == group) && len(m.Named) < mostMarked {
-			m.Named = append(m.Named, n.ID)
+	m := foundMessage{Named: []int{}, Groups: map[int]int{}}
+	m.sheet, m.First = sheetOf(r, found)
+	if q != "" { // else nothing is marked
+		for _, n := range found {
+			in := n.ID / protocol.GroupSize
+			m.Groups[in]++
+			if (whole || in == group) && len(m.Named) < mostMarked {
+				m.Named = append(m.Named, n.ID)
+			}
 		}
 	}
 	writeJSON(w, m)
@@ -152,7 +166,7 @@ type historyMessage struct {
 	News  []news `json:"news"`
 }
 
-// serveHistory answers what was seen while some page was open.
+// serveHistory answers what was seen.
 func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
 	var m historyMessage
 	s.mu.Lock()

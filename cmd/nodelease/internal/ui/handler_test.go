@@ -2,6 +2,8 @@ package ui
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"io"
@@ -191,20 +193,31 @@ func TestSinceIsWhenTheSessionBegan(t *testing.T) {
 }
 
 // weight is how many bytes a browser loads.
-func weight(t *testing.T) (sum int64) {
+func weight(t *testing.T) (sum int) {
 	t.Helper()
-	err := fs.WalkDir(files, "page", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Name() == "LICENSE" {
-			return err
+	for name := range packed() {
+		if strings.HasSuffix(name, "/LICENSE") {
+			continue
 		}
-		info, err := d.Info()
-		if err == nil {
-			sum += info.Size()
+		r := httptest.NewRequest(http.MethodGet, name, nil)
+		r.Host = "127.0.0.1:4711"
+		r.Header.Set("Accept-Encoding", "gzip, deflate, br")
+		w := httptest.NewRecorder()
+		New(Options{Pool: "orders"}).ServeHTTP(w, r)
+		res := w.Result()
+		if got := res.Header.Get("Content-Encoding"); got != "gzip" || w.Code != http.StatusOK {
+			t.Errorf("%s: status %d, encoding %q, want 200 and gzip", name, w.Code, got)
 		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+		sum += w.Body.Len()
+		unpacked, err := gzip.NewReader(w.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(unpacked)
+		want, wrong := fs.ReadFile(static(), name[1:])
+		if err != nil || wrong != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %d bytes, want %d (%v, %v)", name, len(got), len(want), err, wrong)
+		}
 	}
 	return sum
 }

@@ -11,8 +11,16 @@ type history struct {
 	Ended   []*int     `json:"ended"`
 }
 
-// keptPoints is an hour of turns of two seconds.
-const keptPoints = 1800
+const (
+	// finePoints is an hour of turns of two seconds. Older points, and more of them,
+	// are kept a minute each.
+	finePoints = 1800
+	fineFor    = time.Hour
+	keptFor    = 24 * time.Hour
+	// mostPoints is when they are made fewer: after that there are at most
+	// finePoints, and for each minute of keptFor a point and a gap.
+	mostPoints = 5000
+)
 
 // point is the newest of a history.
 type point struct {
@@ -46,11 +54,40 @@ func (h *history) gap(at time.Time) {
 }
 
 func (h *history) push(at time.Time, used *float64, claimed, ended *int) {
-	cut := max(0, len(h.At)+1-keptPoints)
-	h.At = append(h.At[cut:], at.UnixMilli())
-	h.Used = append(h.Used[cut:], used)
-	h.Claimed = append(h.Claimed[cut:], claimed)
-	h.Ended = append(h.Ended[cut:], ended)
+	h.At = append(h.At, at.UnixMilli())
+	h.Used = append(h.Used, used)
+	h.Claimed = append(h.Claimed, claimed)
+	h.Ended = append(h.Ended, ended)
+	if len(h.At) > mostPoints {
+		h.thin()
+	}
+}
+
+// thin forgets what is older than keptFor, and makes one point of each minute before
+// the newest points: the most that was used in it, and all that changed hands. The
+// page does the same (pool.js).
+func (h *history) thin() {
+	last := h.At[len(h.At)-1]
+	from, fine := last-keptFor.Milliseconds(), max(last-fineFor.Milliseconds(), h.At[max(len(h.At)-finePoints, 0)])
+	var short history
+	minute, gapIn := int64(-1), int64(-1)
+	for i, at := range h.At {
+		k, this := len(short.At)-1, at/time.Minute.Milliseconds()
+		switch {
+		case at < from:
+		case at < fine && h.Used[i] == nil && (k < 0 || short.Used[k] == nil || gapIn == this):
+		case at < fine && h.Used[i] != nil && minute == this && short.Used[k] != nil:
+			used, claimed, ended := max(*short.Used[k], *h.Used[i]), *short.Claimed[k]+*h.Claimed[i], *short.Ended[k]+*h.Ended[i]
+			short.At[k], short.Used[k], short.Claimed[k], short.Ended[k] = at, &used, &claimed, &ended
+		default:
+			if minute = this; h.Used[i] == nil {
+				gapIn = this
+			}
+			short.At, short.Used = append(short.At, at), append(short.Used, h.Used[i])
+			short.Claimed, short.Ended = append(short.Claimed, h.Claimed[i]), append(short.Ended, h.Ended[i])
+		}
+	}
+	*h = short
 }
 
 // last is the newest point; nil when there is none.
@@ -62,30 +99,44 @@ func (h *history) last() *point {
 	return &point{h.At[i], *h.Used[i], *h.Claimed[i], *h.Ended[i]}
 }
 
-// mostFit is how many points the projection looks back: ten minutes of turns of
-// two seconds. leastFit is how many it needs.
-const mostFit, leastFit = 300, 10
+// fitFor is how far the projection looks back, leastFit how many points it needs.
+const (
+	fitFor   = 10 * time.Minute
+	leastFit = 10
+)
 
-// slope is how fast the used share grows, in percent per millisecond, by least
-// squares over the newest points without a gap; 0 where too few are known.
-func (h *history) slope() float64 {
+// slope is how fast the used share grows, in percent per millisecond; 0 where too few
+// points are known. A fleet that has started and is steady now does not grow: the
+// newest quarter has to grow as well.
+func (h *history) slope() float64 { return min(h.slopeOver(fitFor), h.slopeOver(fitFor/4)) }
+
+// slopeOver is the slope by least squares over the newest points without a gap.
+func (h *history) slopeOver(d time.Duration) float64 {
 	var n, x, y, xx, xy float64
-	for i := len(h.At) - 1; i >= 0 && n < mostFit && h.Used[i] != nil; i-- {
+	for i := len(h.At) - 1; i >= 0 && h.Used[i] != nil && h.At[len(h.At)-1]-h.At[i] <= d.Milliseconds(); i-- {
 		at, used := float64(h.At[i]-h.At[len(h.At)-1]), *h.Used[i]
 		n, x, y, xx, xy = n+1, x+at, y+used, xx+at*at, xy+at*used
 	}
-	if d := n*xx - x*x; n >= leastFit && d > 0 {
-		return (n*xy - x*y) / d
+	if spread := n*xx - x*x; n >= leastFit && spread > 0 {
+		return (n*xy - x*y) / spread
 	}
 	return 0
+}
+
+// highest is the most that was used while the projection looks back.
+func (h *history) highest() (most float64) {
+	for i := len(h.At) - 1; i >= 0 && h.Used[i] != nil && h.At[len(h.At)-1]-h.At[i] <= fitFor.Milliseconds(); i-- {
+		most = max(most, *h.Used[i])
+	}
+	return most
 }
 
 // fullIn is how long it takes until the pool is full at the present rate; 0 where
 // it does not fill within a day.
 func (h *history) fullIn() time.Duration {
 	last, slope := h.last(), h.slope()
-	if last == nil || slope <= 0 || last.Used >= 100 {
-		return 0
+	if last == nil || slope <= 0 || last.Used >= 100 || last.Used < h.highest()-1 {
+		return 0 // one that was fuller lately goes up and down, and fills no more than that
 	}
 	if d := time.Duration((100 - last.Used) / slope * float64(time.Millisecond)); d < 24*time.Hour && d > 0 {
 		return max(d, time.Millisecond)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/discovery"
 )
 
 // Source is what the page is read from; every [lease.Store] is one.
@@ -22,7 +23,9 @@ type Server struct {
 	source      Source
 	pool, title string
 	complete    func(words string) string
-	every       time.Duration
+	every, idle time.Duration
+	directory   *discovery.Directory
+	lookups     lookups
 	marks       func() map[int]string
 	line        func() string
 
@@ -57,6 +60,11 @@ type Options struct {
 	// line for this pool that can be copied.
 	Command func(words string) string
 	Every   time.Duration // how often the pool is read while a page is open
+	// Idle is how often it is read while none is, so that the history goes on; 0 is
+	// not at all.
+	Idle time.Duration
+	// Directory, if not nil, is where services are looked up.
+	Directory *discovery.Directory
 	// Marks, if not nil, tells what is known of numbers beside the table: that
 	// their process is frozen, or dead. It is asked once a turn.
 	Marks func() map[int]string
@@ -67,7 +75,7 @@ type Options struct {
 // New gives a server. It reads nothing before Serve.
 func New(o Options) *Server {
 	return &Server{
-		source: o.Source, pool: o.Pool, title: o.Title, complete: o.Command, every: o.Every, marks: o.Marks, line: o.Line,
+		source: o.Source, pool: o.Pool, title: o.Title, complete: o.Command, every: o.Every, idle: o.Idle, directory: o.Directory, marks: o.Marks, line: o.Line,
 		wake: make(chan struct{}, 1), gone: make(chan struct{}), pages: map[*page]bool{},
 	}
 }
@@ -82,31 +90,45 @@ type page struct {
 // backlog is how many messages a page may be behind.
 const backlog = 8
 
-// run reads the pool once an interval for as long as a page is open, until ctx
-// ends. It is called once.
+// run reads the pool once an interval while a page is open, and seldom or not at
+// all otherwise, until ctx ends. It is called once.
 func (s *Server) run(ctx context.Context) {
 	defer close(s.gone)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for {
+		if !s.looked() && !s.rest(ctx) {
+			return
+		}
+		s.turn(ctx)
 		select {
 		case <-ctx.Done():
 			return
-		case <-timer.C:
+		case <-time.After(s.every):
 		}
-		if !s.looked() {
-			s.mu.Lock()
-			s.readAt = time.Time{} // what is known grows old from here
-			s.mu.Unlock()
-			select {
-			case <-ctx.Done():
-				return
-			case <-s.wake:
-			}
-		}
-		s.turn(ctx)
-		timer.Reset(s.every)
 	}
+}
+
+// rest waits while no page is open: until one is, or until it is time to read for
+// the history. It reports whether there is anything left to do.
+func (s *Server) rest(ctx context.Context) bool {
+	var due <-chan time.Time
+	s.mu.Lock()
+	switch {
+	case s.idle == 0:
+		s.readAt = time.Time{} // nobody sees what happens from here on
+	case s.readAt.IsZero():
+		s.mu.Unlock()
+		return ctx.Err() == nil // the history begins now
+	default:
+		due = time.After(max(s.idle-s.every, 0))
+	}
+	s.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-s.wake:
+	case <-due:
+	}
+	return true
 }
 
 func (s *Server) looked() bool {
@@ -129,7 +151,7 @@ func (s *Server) open(group int) *page {
 	p := &page{group: group, out: make(chan []byte, backlog)}
 	s.mu.Lock()
 	s.pages[p] = true
-	if !s.readAt.IsZero() {
+	if !s.readAt.IsZero() && time.Since(s.readAt) < 2*s.every {
 		s.send(p, nil)
 	}
 	s.mu.Unlock()
@@ -179,7 +201,6 @@ func (s *Server) finish(c *change, read int, began time.Time, err error) {
 		s.model.churn = churn{}
 		s.readAt, s.lastGood = now, now
 	}
-	s.decide(now)
 	for i := range c.news {
 		c.news[i].At = now.UnixMilli()
 		s.keep(c.news[i])
@@ -188,6 +209,7 @@ func (s *Server) finish(c *change, read int, began time.Time, err error) {
 		n.At = now.UnixMilli()
 		s.tell(n)
 	}
+	s.decide(now)
 	grown := s.whole && s.isWhole() != s.wasWhole
 	s.wasWhole = s.isWhole()
 	for p := range s.pages {

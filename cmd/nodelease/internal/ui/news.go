@@ -55,11 +55,12 @@ func (s *Server) keep(n news) {
 	}
 }
 
-// find lists the newest of what matches every word of a query: a number is a node
-// ID, and anything else the beginning of a kind, or a part of the text. Total counts all that match.
+// find lists the newest of what matches every word of a query: node=7, task=api and
+// kind=expired look at one property; else a number is a node ID, and anything else the
+// beginning of a kind, or a part of the text. Total counts all that match.
 func (l log) find(query string, most int) (found []news, total int) {
 	found = []news{} // never null in JSON
-	words := fields(strings.ToLower(query))
+	words := parse(query)
 	for _, n := range slices.Backward(l) {
 		if !n.matches(words) {
 			continue
@@ -71,19 +72,30 @@ func (l log) find(query string, most int) (found []news, total int) {
 	return found, total
 }
 
-func (n news) matches(words []string) bool {
-	for _, w := range words {
-		if _, err := strconv.Atoi(w); err == nil {
-			if strconv.Itoa(n.Number) != w {
-				return false
-			}
-			continue
-		}
-		if !strings.HasPrefix(n.Kind, w) && !strings.Contains(strings.ToLower(n.Text), w) {
+func (n news) matches(f filter) bool {
+	for _, w := range f {
+		if !n.matchesWord(w) {
 			return false
 		}
 	}
 	return true
+}
+
+func (n news) matchesWord(w word) bool {
+	kind := func(s string) bool { return strings.HasPrefix(strings.ToLower(n.Kind), s) }
+	told := func(s string) bool { return strings.Contains(strings.ToLower(n.Text), s) }
+	switch w.key {
+	case "node":
+		return strconv.Itoa(n.Number) == w.value
+	case "kind":
+		return kind(w.value)
+	case "task":
+		return told(w.value)
+	}
+	if _, err := strconv.Atoi(w.text); err == nil {
+		return strconv.Itoa(n.Number) == w.text
+	}
+	return kind(w.text) || told(w.text)
 }
 
 // tell keeps news, and for the next turn's message.

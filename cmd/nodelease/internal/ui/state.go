@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/text"
+	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -48,13 +49,14 @@ type number struct {
 	Reserved int64             `json:"reserved,omitempty"`
 	Metadata map[string]string `json:"meta,omitempty"`
 	Note     string            `json:"note,omitempty"`
+	member   *cluster.Member   // nil: the holder takes part in no cluster
 }
 
 // previous is the holder before, as the page shows it.
 type previous struct {
 	Session string          `json:"session"`
 	Version int64           `json:"version"`
-	Ended   protocol.Ending `json:"ended"`
+	Ended   lease.Ending `json:"ended"`
 	Since   int64           `json:"since,omitempty"`
 }
 
@@ -100,6 +102,9 @@ func show(l lease.Lease, pool protocol.PoolItem, at time.Time) number {
 		n.Held, n.holder, n.Session = true, l.Holder, shown(l.Holder)
 		n.Task, n.Renewal, n.TTL, n.Metadata = text.Line(l.Task), l.Renewal, l.TTL.Milliseconds(), lines(l.Metadata)
 		n.Expires, n.Since = millis(l.ExpiresAt), began(l.Holder)
+		if m, ok := cluster.MemberOf(l); ok {
+			n.member = &m
+		}
 	}
 	switch {
 	case l.NodeID < pool.ExcludeBelow:

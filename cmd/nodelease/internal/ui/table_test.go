@@ -70,8 +70,14 @@ func (t *table) claim(tb testing.TB, id int, task string, ttl time.Duration) str
 // started gives a server that runs in the bubble of synctest.
 func started(t *testing.T, size int) (*Server, *table) {
 	t.Helper()
+	return startedWith(t, size, Options{Every: time.Second})
+}
+
+func startedWith(t *testing.T, size int, o Options) (*Server, *table) {
+	t.Helper()
 	store := &table{Memory: leasetest.NewMemory("orders", size), bad: map[int]string{}}
-	s := New(Options{Source: store, Pool: "orders", Title: "leases", Every: time.Second})
+	o.Source, o.Pool, o.Title = store, "orders", "leases"
+	s := New(o)
 	ctx, cancel := context.WithCancel(t.Context())
 	go s.run(ctx)
 	t.Cleanup(func() { cancel(); <-s.gone })

@@ -94,10 +94,10 @@ func (s *Server) judge(now time.Time) verdict {
 			Text: "If this is a deploy, it ends by itself. If tasks start and die again, their node IDs rest before they can be leased again.", Command: resize}
 	case expired > 0:
 		return verdict{Kind: "expired", Level: levelWarn, Headline: countOf(expired, "holder") + " stopped renewing",
-			Text: "Others can lease these node IDs once what their holders reserved has passed."}
+			Text: "Others can lease these node IDs once the time that their holders reserved has passed."}
 	}
 	if m := s.model.pool.Measured; m != nil && now.Sub(m.At) > unmeasuredAfter {
-		return verdict{Kind: "unmeasured", Level: levelNote, Headline: "Not measured since " + m.At.UTC().Format("Jan 2 15:04 UTC"),
+		return verdict{Kind: "unmeasured", Level: levelWarn, Headline: "Not measured since " + m.At.UTC().Format("Jan 2 15:04 UTC"),
 			Text: "The functions no longer measure this pool, so that none of its alarms can go off.", Command: s.command("doctor")}
 	}
 	return verdict{Kind: "ok", Level: levelOK, Headline: fmt.Sprintf("%s of %s node IDs are free", comma(free), comma(capacity))}
@@ -132,6 +132,12 @@ func (s *Server) decide(now time.Time) {
 		v.Since, v.Before = old.Since, old.Before
 	case v.Kind != "reading":
 		v.Since, v.Before = now.UnixMilli(), old.Kind == "" || old.Kind == "reading"
+		// That somebody was hurt belongs to the history, and when that was over.
+		if !v.Before && (v.Level == levelBad || old.Level == levelBad) {
+			n := news{At: v.Since, Number: -1, Kind: v.Kind, Text: v.Headline}
+			s.keep(n)
+			s.tell(n)
+		}
 	}
 	s.verdict = v
 }

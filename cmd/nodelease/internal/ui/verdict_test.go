@@ -128,11 +128,30 @@ func TestFullIn(t *testing.T) {
 	if got := h.fullIn(); got != 0 {
 		t.Errorf("steady: got %v, want none", got)
 	}
+	for used := range 10 { // a fleet starts, and is steady for three minutes
+		add(50 + float64(used))
+	}
+	for range 90 {
+		add(60)
+	}
+	if got := h.fullIn(); got != 0 {
+		t.Errorf("steady after a start: got %v, want none", got)
+	}
+	h = history{}
+	for i := range 60 { // up to its size within a moment, and up and down from there
+		add(min(float64(20*i), 62) + 2*float64(i%3))
+	}
+	add(62)
+	if got := h.fullIn(); got != 0 {
+		t.Errorf("up and down: got %v, want none", got)
+	}
 }
 
 func TestAPageWeighsLittle(t *testing.T) {
 	const limit = 200 << 10
-	if got := weight(t); got > limit {
+	got := weight(t)
+	t.Logf("%d bytes", got)
+	if got > limit {
 		t.Errorf("the page weighs %d bytes, want at most %d", got, limit)
 	}
 }

@@ -2,7 +2,8 @@
 // command, and where pictures go.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { mkdtempSync, mkdirSync, rmSync } from 'node:fs'
+import { mkdtempSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -54,6 +55,15 @@ export async function open(t, path, order, context, hash = '') {
   await page.goto(fixture.url + hash)
   if (!order.outage) await page.locator('#link[data-link="live"]').waitFor()
   return page
+}
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+// accessible sees to it that axe-core finds nothing.
+export async function accessible(page, name) {
+  await page.evaluate(axe)
+  const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: { type: 'tag', values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice', 'experimental'] } }))
+  assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + n.any.map((a) => a.message).join()).join('\n')}`), [], `${name}: axe-core`)
 }
 
 export function forget() { rmSync(temporary, { recursive: true, force: true }) }

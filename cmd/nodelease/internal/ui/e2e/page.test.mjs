@@ -84,8 +84,23 @@ test('search finds by task, number and state', async (t) => {
   await page.locator('#shown', { hasText: '1 node ID found' }).waitFor()
   assert.equal(await page.locator('#grid [data-found]').count(), 1)
   await page.keyboard.press('Enter')
-  assert.equal(await page.at(), 40)
+  await page.waitForFunction(() => document.activeElement.dataset.id === '40')
   assert.equal(await page.locator('#chosen-title').innerText(), 'Node ID 40')
+
+  // Enter waits for the answer, and takes no answer to an earlier word.
+  let hold
+  const held = new Promise((go) => { hold = go })
+  await page.route('**/find?q=orders-api%2F7*', async (route) => {
+    await held
+    await route.continue()
+  })
+  await page.fill('#query', 'orders-api/7')
+  await page.keyboard.press('Enter')
+  assert.equal(await page.locator('#chosen-title').innerText(), 'Node ID 40')
+  hold()
+  await page.waitForFunction(() => document.activeElement.dataset.id === '7')
+  await page.unrouteAll({ behavior: 'wait' })
+  await page.fill('#query', 'worker')
 
   // What comes while one searches is found, too.
   await fixture.put({ from: 41, state: 'held', task: 'billing/worker-4' })

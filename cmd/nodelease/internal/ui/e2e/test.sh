@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests of the page in a real Chromium, which it installs where there is
-# none. With PICTURES=folder the pictures of the documentation are made there.
+# none. With PICTURES=folder the pictures of the documentation are made there. With the
+# argument trace the page is measured instead.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../../../.."
 CHROMIUM=$(scripts/chromium.sh)
@@ -8,5 +9,8 @@ export CHROMIUM
 # npm keeps its own copy of the lock of what it has installed.
 if [ ! -d node_modules/playwright-core ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
 	npm ci --no-audit --no-fund --loglevel=error >&2
+fi
+if [ "${1:-}" = trace ]; then
+	exec node cmd/nodelease/internal/ui/e2e/trace.mjs
 fi
 exec node --test --test-concurrency=1 --test-reporter=spec cmd/nodelease/internal/ui/e2e/${ONLY:-*}.test.mjs

@@ -6,6 +6,7 @@ import { Lists } from './lists.js'
 import { Pool } from './pool.js'
 import { Stream } from './stream.js'
 import { Table } from './table.js'
+import { Tabs } from './tabs.js'
 import { Verdict } from './verdict.js'
 import { View } from './view.js'
 import { count, percent } from './words.js'
@@ -15,10 +16,11 @@ const pool = new Pool()
 const charts = new Charts()
 const verdict = new Verdict()
 const grid = new Grid($('grid'), { choose: (id, step) => view.go({ n: id }, step), enter: (group) => view.go({ group, n: null }, true) })
-const filter = (word) => view.go({ q: word, page: 0 }, true)
+const filter = (word) => view.go({ q: word, page: 0, view: '' }, true)
 const lists = new Lists(choose, filter)
 const view = new View(viewed)
 const table = new Table(view, choose, filter)
+const tabs = new Tabs(view, choose)
 let link = 'wait'
 let found = null // the answer to the search
 
@@ -104,15 +106,22 @@ async function search() {
   again = asking
   if (asking || !pool.name) return
   asking = true
-  const asked = JSON.stringify([view.q, view.sort, view.page, pool.group])
+  const about = () => JSON.stringify([view.q, view.sort, tabs.asks, pool.group])
+  const asked = about(), q = view.q.trim(), here = view.view
+  const get = async (what) => (await fetch(what)).json()
   try {
-    const { q, sort, page } = view
-    const answer = await (await fetch(`find?${new URLSearchParams({ q: q.trim(), sort, page, group: pool.group })}`)).json()
-    if (asked === JSON.stringify([view.q, view.sort, view.page, pool.group])) {
-      found = answer
-      found.q = q
-      grid.find(q.trim() ? new Set(grid.byGroup ? Object.keys(found.groups).map(Number) : found.named) : null)
-      table.show(pool, found)
+    // The holders' table, and what the grid marks.
+    const [answer, list] = await Promise.all([
+      here && !q ? null : get(`find?${new URLSearchParams({ q, sort: view.sort, page: here ? 0 : view.page, group: pool.group })}`), here ? get(tabs.asks) : null])
+    if (asked === about()) {
+      found = answer && { ...answer, q }
+      grid.find(q ? new Set(grid.byGroup ? Object.keys(found.groups).map(Number) : found.named) : null)
+      if (here) tabs.show(pool, list)
+      else {
+        table.show(pool, found)
+        tabs.sized(found, q ? (found.total === 1 ? '1 node ID found' : `${count(found.total)} node IDs found`) : found.total === 1 ? '1 holder' : `${count(found.total)} holders`)
+      }
+      if (going) go()
     } else again = true
   } catch {
     // The server is away: the link says so.
@@ -122,12 +131,26 @@ async function search() {
   }
 }
 
+// go leads to the first that was found. Where the answer is not there yet, it is
+// waited for.
+let going = false
+function go() {
+  going = found?.q !== view.q.trim()
+  const first = !going && found.first[0]
+  if (!first) return
+  choose(first.n)
+  grid.focus(first.n)
+}
+
 // viewed shows what the address says.
 let wanted = false // the selected node ID is to be focused once its group is there
 let left = null // the group that was looked into before
 function viewed(before) {
   if ($('query').value !== view.q) $('query').value = view.q
   if ($('past').value !== view.past) $('past').value = view.past
+  if (view.q !== before.q) going = false
+  if (view.view !== before.view) tabs.viewed()
+  if (view.span !== before.span) charts.span(view.span)
   if (view.group !== before.group) {
     if (view.group < 0) left = before.group
     stream.open(view.group)
@@ -138,7 +161,7 @@ function viewed(before) {
     lists.chosen(pool, pool.numbers.get(view.n))
   }
   if (view.past !== before.past) lists.news(pool, view.past)
-  if (['q', 'sort', 'page'].some((k) => view[k] !== before[k])) search()
+  if (['q', 'sort', 'page', 'view', 'service', 'endpoint', 'key'].some((k) => view[k] !== before[k])) search()
 }
 
 // choose selects a node ID, in whatever group it is.
@@ -155,10 +178,7 @@ $('query').addEventListener('input', () => view.go({ q: $('query').value, page: 
 $('past').addEventListener('input', () => view.go({ past: $('past').value }))
 $('search').addEventListener('submit', (e) => {
   e.preventDefault()
-  const first = found?.q === view.q && found.first[0]
-  if (!first) return
-  choose(first.n)
-  grid.focus(first.n)
+  if (view.q.trim()) go()
 })
 $('theme').addEventListener('click', toggleTheme)
 $('ask').addEventListener('click', () => $('help').showModal())
@@ -194,6 +214,10 @@ setInterval(() => {
   if (pool.numbers.has(view.n)) lists.chosen(pool, pool.numbers.get(view.n))
 }, 1000)
 
+$('spans').addEventListener('click', (e) => e.target.dataset.span && view.go({ span: Number(e.target.dataset.span) }, true))
+
 $('query').value = view.q
 $('past').value = view.past
+tabs.viewed()
+charts.span(view.span)
 stream.open(view.group)

@@ -7,6 +7,8 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 export class Charts {
   #plots = []
   #pool
+  #span = 60 // minutes
+  #turn = false
   #data = { at: [], used: [], claimed: [], ended: [] }
   #usedAt = document.getElementById('used-chart')
   #churnAt = document.getElementById('churn-chart')
@@ -29,7 +31,7 @@ export class Charts {
     const x = { ...axis, grid: { show: false }, size: 22, space: 90, values: '{HH}:{mm}:{ss}' }
     // With a projection, a fifth of the chart is left for what comes.
     const scaleX = { time: true, range: (u, min, max) => {
-      const from = Math.min(min, max - 60)
+      const from = Math.max(Math.min(min, max - 60), max - this.#span * 60)
       return [from, this.#pool?.status.full_in ? max + (max - from) / 4 : max]
     } }
     const held = colour('--held'), expired = colour('--expired')
@@ -49,7 +51,7 @@ export class Charts {
       hooks: { setCursor: [(u) => this.#read(u)] },
     }), [[], [], []], this.#churnAt)
     this.#plots = [used, churn]
-    if (this.#pool) this.show(this.#pool)
+    if (this.#pool) this.show(this.#pool, true)
   }
 
   // ahead draws the threshold, and the line that leads to the end at this rate.
@@ -80,20 +82,30 @@ export class Charts {
     ctx.restore()
   }
 
-  show(pool) {
+  // span says how many minutes are shown.
+  span(minutes) {
+    this.#span = minutes
+    for (const b of document.querySelectorAll('[data-span]')) b.setAttribute('aria-pressed', Number(b.dataset.span) === minutes)
+    if (this.#pool) this.show(this.#pool, true)
+  }
+
+  // show takes in the newest points. Drawing is what an update costs most, so each
+  // draws one of the two charts, in turn; all draws both.
+  show(pool, all = pool.history.at.length < 3) {
     const history = pool.history
     this.#pool = pool
     this.#data = history
     const at = history.at.map((t) => t / 1000)
     const [used, churn] = this.#plots
-    used.setData([at, history.used])
-    churn.setData([at, history.claimed, history.ended.map((n) => (n === null ? null : -n))])
+    this.#turn = !this.#turn
+    if (all || this.#turn) used.setData([at, history.used])
+    if (all || !this.#turn) churn.setData([at, history.claimed, history.ended.map((n) => (n === null ? null : -n))])
     this.#read(used)
     const known = history.used.filter((v) => v !== null)
     if (known.length) {
-      this.#usedAt.setAttribute('aria-label', `Utilisation: ${percent(known.at(-1))} now, between ${percent(Math.min(...known))} and ${percent(Math.max(...known))} since this was first looked at; warning at ${pool.threshold} %${this.#end()}`)
+      this.#usedAt.setAttribute('aria-label', `Utilisation: ${percent(known.at(-1))} now, between ${percent(Math.min(...known))} and ${percent(Math.max(...known))} since the history begins; warning at ${pool.threshold} %${this.#end()}`)
       const sum = (v) => v.reduce((a, b) => a + (b ?? 0), 0)
-      this.#churnAt.setAttribute('aria-label', `Churn: ${sum(history.claimed)} claimed and ${sum(history.ended)} ended since this was first looked at`)
+      this.#churnAt.setAttribute('aria-label', `Churn: ${sum(history.claimed)} claimed and ${sum(history.ended)} ended since the history begins`)
     }
   }
 
@@ -113,4 +125,4 @@ export class Charts {
   }
 }
 
-const size = (e) => ({ width: Math.max(160, e.clientWidth), height: 132 })
+const size = (e) => ({ width: Math.max(160, e.clientWidth), height: Math.max(132, Math.min(320, e.clientHeight)) })

@@ -1,6 +1,6 @@
 // The grid: numbers, or the groups of a large pool. One element a cell; only
 // those that changed are touched.
-import { count, el, meanings, signs, states } from './words.js'
+import { brief, count, el, meanings, signs, states } from './words.js'
 
 const groupSize = 256
 
@@ -59,6 +59,8 @@ export class Grid {
         this.#cells.set(id, cell)
         row.append(cell)
       }
+      // Few cells fill the width, without a hole at the end.
+      if (size === 'large' && i > 0 && n - i < columns) row.style.setProperty('--columns', n - i)
       rows.push(row)
     }
     this.#root.replaceChildren(...rows)
@@ -86,7 +88,7 @@ export class Grid {
     set(cell, 'mark', mark)
     write(name, n.n)
     set(sign, 'sign', signs[mark] ?? signs[n.state])
-    write(task, n.task ?? '')
+    write(task, brief(n.task).replace(/^.*\/(?=[0-9a-f]{32}$)/, ''))
     this.#drain(cell, pool, n)
     const label = `${n.n}${n.task ? ', ' + n.task : ''}: ${mark ? mark + ', ' : ''}${n.state}`
     if (cell.title !== label) {
@@ -186,13 +188,13 @@ export class Grid {
 }
 
 // shape is how n cells are laid out in a width: as many columns as there is room
-// for, and for few cells as many as leave no hole in the last row.
+// for, and for few cells as many as leave no hole in the last row, or nearly none.
 function shape(n, width, byGroup) {
   if (n <= 64) {
     const most = Math.max(1, Math.min(n, 8, Math.floor(width / 58)))
     let columns = most
     while (columns > 1 && n % columns) columns--
-    if (columns * 2 < most) columns = most
+    if (columns * 2 < most) columns = Math.ceil(n / Math.ceil(n / most)) // the last row is stretched
     return { size: 'large', columns, narrow: width / columns < 76 }
   }
   const heads = !byGroup && width > 300

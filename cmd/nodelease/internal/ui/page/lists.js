@@ -1,7 +1,7 @@
 // What is told in words: the selected node ID, leases near expiry, what just
 // happened.
 import { roving } from './roving.js'
-import { count, el, meanings, moment, quoted, signs, span, time, until } from './words.js'
+import { brief, count, el, meanings, moment, quoted, signs, span, time, until } from './words.js'
 
 export class Lists {
   #get = (id) => document.getElementById(id)
@@ -61,23 +61,32 @@ export class Lists {
 
   late(pool) {
     const { late, late_count: all, expired, expired_count: gone } = pool.status
-    const row = (n) => {
-      const button = el('button', null, { type: 'button', 'data-key': n.n, 'data-n': n.n, title: `${n.n}: ${n.task}` })
-      const gauge = el('meter', null, { min: 0, max: 1, 'aria-label': 'left of its lease' })
-      gauge.value = pool.left(n)
-      button.append(el('b', n.n), ' ', el('span', n.task, { class: 'cut' }), ' ', gauge, el('time', until(n.expires, pool.now)))
-      const li = el('li')
-      li.append(button)
-      return li
-    }
-    const more = (shown, total, word) => {
-      if (total <= shown) return []
-      const li = el('li', null, { class: 'none' })
-      li.append(el('button', `and ${count(total - shown)} more`, { type: 'button', 'data-key': 'more', 'data-filter': word }))
-      return [li]
-    }
+    const row = (n) => ({
+      key: n.n, hash: n.task,
+      make() {
+        const button = el('button', null, { type: 'button', 'data-key': n.n, 'data-n': n.n, title: `${n.n}: ${n.task}` })
+        button.append(el('b', n.n), ' ', el('span', brief(n.task), { class: 'cut' }), ' ', el('meter', null, { min: 0, max: 1, 'aria-label': 'left of its lease' }), el('time'))
+        const li = el('li')
+        li.append(button)
+        return li
+      },
+      tick(li) {
+        const gauge = li.querySelector('meter'), time = li.querySelector('time'), text = until(n.expires, pool.now), left = Math.round(pool.left(n) * 100) / 100
+        if (gauge.value !== left) gauge.value = left
+        if (time.textContent !== text) time.textContent = text
+      },
+    })
+    const line = (text, word) => ({
+      key: 'more', hash: text,
+      make() {
+        const li = el('li', word ? null : text, { class: 'none' })
+        if (word) li.append(el('button', text, { type: 'button', 'data-key': 'more', 'data-filter': word }))
+        return li
+      },
+    })
+    const more = (shown, total, word) => (total > shown ? [line(`and ${count(total - shown)} more`, word)] : [])
     const next = late.slice(0, 6)
-    this.#lists.late.fill(next.length ? [...next.map(row), ...more(next.length, all, 'state=held')] : [el('li', gone ? 'None of those that still hold theirs.' : 'None: every holder renewed in time.', { class: 'none' })])
+    this.#lists.late.fill(next.length ? [...next.map(row), ...more(next.length, all, 'state=late')] : [line(gone ? 'None of those that still hold theirs.' : 'None: every holder renewed in time.')])
     this.#get('gone-title').hidden = !gone
     this.#get('gone-title').textContent = `Expired: ${count(gone)}`
     this.#lists.gone.fill([...expired.map(row), ...more(expired.length, gone, 'state=expired')])
@@ -98,15 +107,21 @@ export class Lists {
         return // the server is away: the link says so
       }
     }
-    const rows = news.map((n) => {
-      const row = el('li', null, { 'data-kind': n.kind, title: `${time(n.at)} ${n.n >= 0 ? n.n : ''} ${n.kind} ${n.text}` })
-      if (n.n >= 0) row.dataset.n = n.n
-      const b = el('b')
-      if (n.n >= 0) b.append(el('button', n.n, { type: 'button', 'data-key': `${n.at}/${n.n}/${n.kind}` }))
-      row.append(el('time', time(n.at)), b, el('em', n.kind), el('span', n.text, { class: 'cut' }))
-      return row
-    })
-    const none = past.trim() ? 'Nothing like that was seen.' : 'Nothing since this page was opened.'
-    this.#lists.news.fill(rows.length ? rows : [el('li', none, { class: 'none' })])
+    const none = past.trim() ? 'Nothing like that was seen.' : 'Nothing yet.'
+    const seen = new Map() // two of the same are possible
+    this.#lists.news.fill(news.length ? news.map((n) => {
+      const key = `${n.at}/${n.n}/${n.kind}`
+      seen.set(key, (seen.get(key) ?? 0) + 1)
+      return { key: `${key}/${seen.get(key)}`, hash: n.text, make: () => told(n, key) }
+    }) : [{ key: 'none', hash: none, make: () => el('li', none, { class: 'none' }) }])
   }
+}
+
+function told(n, key) {
+  const row = el('li', null, { 'data-kind': n.kind, title: `${time(n.at)} ${n.n >= 0 ? n.n : ''} ${n.kind} ${n.text}` })
+  if (n.n >= 0) row.dataset.n = n.n
+  const b = el('b')
+  if (n.n >= 0) b.append(el('button', n.n, { type: 'button', 'data-key': key }))
+  row.append(el('time', time(n.at)), b, el('em', n.kind), el('span', n.text.replace(/arn:\S*:task\//, ''), { class: 'cut' }))
+  return row
 }

@@ -58,11 +58,8 @@ export class Pool {
       return Number(g)
     })
     if (m.point) {
-      const kept = 1800
-      for (const k of Object.keys(this.history)) {
-        this.history[k].push(m.point[k])
-        if (this.history[k].length > kept) this.history[k].shift()
-      }
+      for (const k of Object.keys(this.history)) this.history[k].push(m.point[k])
+      if (this.history.at.length > 5000) this.history = thinned(this.history)
     }
     this.news = this.news.concat(m.news ?? []).slice(-100)
     return { numbers: [...numbers], groups }
@@ -88,4 +85,29 @@ export class Pool {
     const mark = this.marks[n.n]
     return mark === n.state ? undefined : mark
   }
+}
+
+// thinned makes one point of each minute before the last hour, and forgets what is
+// older than a day; the server does the same (history.go).
+function thinned(h) {
+  const last = h.at.at(-1)
+  const from = last - 24 * 3600e3, fine = Math.max(last - 3600e3, h.at.at(-1800))
+  const short = { at: [], used: [], claimed: [], ended: [] }
+  let minute = -1, gapIn = -1
+  h.at.forEach((at, i) => {
+    const k = short.at.length - 1, now = Math.floor(at / 60e3)
+    if (at < from) return
+    if (at < fine && h.used[i] === null && (k < 0 || short.used[k] === null || gapIn === now)) return
+    if (at < fine && h.used[i] !== null && minute === now && short.used[k] !== null) {
+      short.at[k] = at
+      short.used[k] = Math.max(short.used[k], h.used[i])
+      short.claimed[k] += h.claimed[i]
+      short.ended[k] += h.ended[i]
+      return
+    }
+    minute = now
+    if (h.used[i] === null) gapIn = now
+    for (const name of Object.keys(short)) short[name].push(h[name][i])
+  })
+  return short
 }

@@ -1,11 +1,15 @@
-// A list that is one stop of Tab: the arrows move in it. It is filled anew from
-// turn to turn without losing the place.
+// A list that is one stop of Tab: the arrows move in it. From turn to turn only the
+// rows that changed are made anew, so that a click hits the row that was aimed at, and
+// the place is kept.
 
 export function roving(list, selector) {
   const stops = () => [...list.querySelectorAll(selector)]
   let at // the key of the stop that Tab leads to
   const rove = (stop) => {
-    for (const s of stops()) s.tabIndex = s === stop ? 0 : -1
+    for (const s of stops()) {
+      const index = s === stop ? 0 : -1
+      if (s.tabIndex !== index) s.tabIndex = index
+    }
     at = stop?.dataset.key
   }
   list.addEventListener('focusin', (e) => e.target.matches(selector) && rove(e.target))
@@ -18,14 +22,34 @@ export function roving(list, selector) {
     all[Math.max(0, Math.min(to, all.length - 1))].focus()
     e.preventDefault()
   })
+  let rows = new Map()
   return {
-    fill(children) {
+    // fill shows rows: { key, hash, make(), tick(row) }. One of the same key and hash
+    // stays; tick lets time pass in it.
+    fill(items) {
       const inside = list.contains(document.activeElement)
-      list.replaceChildren(...children)
+      const next = new Map()
+      for (const { key, hash, make, tick } of items) {
+        const was = rows.get(key)
+        const row = was?.hash === hash ? was : { hash, element: make() }
+        tick?.(row.element)
+        next.set(key, row)
+      }
+      const same = next.size === rows.size && [...next.values()].every((row, i) => list.children[i] === row.element)
+      if (!same) {
+        for (const [key, row] of rows) if (next.get(key)?.element !== row.element) row.element.remove()
+        let i = 0
+        for (const { element } of next.values()) {
+          if (list.children[i] !== element) list.insertBefore(element, list.children[i] ?? null)
+          i++
+        }
+      }
+      rows = next
+      if (same) return
       const all = stops()
       const stop = all.find((s) => s.dataset.key === at) ?? all[0]
       rove(stop)
-      if (inside) stop?.focus({ preventScroll: true })
+      if (inside && !list.contains(document.activeElement)) stop?.focus({ preventScroll: true })
     },
   }
 }

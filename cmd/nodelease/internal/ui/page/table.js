@@ -1,13 +1,12 @@
 // Who holds what: a page at a time of all that a search finds. The server
 // searches and sorts, so that it is the same for 3 node IDs and for 65,536.
 import { roving } from './roving.js'
-import { count, el, moment, quoted, signs, until } from './words.js'
+import { brief, cells, count, el, moment, quoted, signs, until } from './words.js'
 
 export class Table {
   #get = (id) => document.getElementById(id)
   #view
   #rows = []
-  #pages = 1
   #rove
 
   constructor(view, choose, filter) {
@@ -18,10 +17,6 @@ export class Table {
         view.go({ sort: view.sort === key ? '-' + key : key, page: 0 }, true)
       })
     }
-    this.#get('pages').addEventListener('click', (e) => {
-      const to = { first: 0, back: view.page - 1, next: view.page + 1, last: this.#pages - 1 }[e.target.dataset.to]
-      if (to !== undefined) view.go({ page: Math.max(0, Math.min(to, this.#pages - 1)) }, true)
-    })
     this.#get('rows').addEventListener('click', (e) => {
       const word = e.target.closest('[data-filter]')?.dataset.filter
       const row = e.target.closest('[data-n]')
@@ -32,35 +27,21 @@ export class Table {
   }
 
   show(pool, found) {
-    const { sort, page } = this.#view
+    const { sort } = this.#view
     for (const button of document.querySelectorAll('[data-sort]')) {
       const up = sort === button.dataset.sort, down = sort === '-' + button.dataset.sort
       if (up || down) button.parentElement.setAttribute('aria-sort', up ? 'ascending' : 'descending')
       else button.parentElement.removeAttribute('aria-sort')
     }
-    if (found.page !== page) this.#view.go({ page: found.page }) // there are fewer by now
-    const from = found.page * found.rows
-    const what = found.q.trim() ? (found.total === 1 ? 'node ID found' : 'node IDs found') : found.total === 1 ? 'holder' : 'holders'
-    const size = `${count(found.total)} ${what}`
-    this.#get('shown').textContent = found.pages > 1 ? `${count(from + 1)} to ${count(from + found.first.length)} of ${size}` : size
-    this.#pages = found.pages
-    this.#get('pages').hidden = found.pages < 2
-    this.#get('page').textContent = `page ${count(found.page + 1)} of ${count(found.pages)}`
-    for (const b of this.#get('pages').querySelectorAll('button')) {
-      b.disabled = ['first', 'back'].includes(b.dataset.to) ? found.page === 0 : found.page === found.pages - 1
-    }
     this.#rows = found.first
-    this.#rove.fill(found.first.map((n) => this.#row(pool, n)))
+    this.#rove.fill(found.first.map((n) => ({
+      key: n.n, hash: JSON.stringify([n.state, n.task, n.since, n.version, n.meta, pool.mark(n)]), make: () => this.#row(pool, n) })))
     this.tick(pool)
   }
 
   #row(pool, n) {
     const row = el('tr', null, { role: 'row', 'data-n': n.n })
-    const cell = (label, ...parts) => {
-      const td = el('td', null, { role: 'cell', 'data-label': label })
-      td.append(...parts)
-      return td
-    }
+    const cell = cells
     const mark = pool.mark(n)
     const swatch = el('span', null, { class: 'swatch', 'aria-hidden': 'true', 'data-state': n.state })
     swatch.append(el('i', null, { 'data-sign': signs[mark] ?? signs[n.state] }))
@@ -70,7 +51,7 @@ export class Table {
     const task = n.task ?? ''
     row.append(number,
       cell('State', swatch, el('span', mark ?? n.state, { 'data-filter': `state=${n.state}`, title: `only ${n.state} ones` })),
-      cell('Task', el('span', task, { class: 'cut', title: task, 'data-filter': `task=${quoted(task)}` })),
+      cell('Task', el('span', brief(task), { class: 'cut', title: task, 'data-filter': `task=${quoted(task)}` })),
       cell('Held since', n.since ? moment(n.since, pool.now) : ''), cell('Expires'), cell('Version', n.version ? count(n.version) : ''),
       cell('Metadata', ...Object.entries(n.meta ?? {}).map(([k, v]) => el('span', `${k}=${v}`, { class: 'cut tag', title: `${k}=${v}`, 'data-filter': quoted(`${k}=${v}`) }))))
     return row

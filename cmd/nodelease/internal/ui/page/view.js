@@ -1,6 +1,7 @@
 // What is looked at, which the address says: a link leads to the same view, and
 // the back button to the one before.
-const start = { group: -1, n: null, q: '', sort: 'n', page: 0, past: '' }
+const start = { group: -1, n: null, q: '', sort: 'n', page: 0, past: '', span: 60, view: '', service: '', endpoint: '', key: null }
+const texts = ['q', 'past', 'service', 'endpoint', 'key']
 
 export class View {
   #on
@@ -31,15 +32,15 @@ export class View {
   #read() {
     const found = {}
     const given = new URLSearchParams(location.hash.slice(1))
-    for (const [k, v] of given) if (k === 'q' || k === 'past' || (k === 'sort' && /^-?\w+$/.test(v))) found[k] = v
-    for (const k of ['group', 'n', 'page']) if (/^\d{1,5}$/.test(given.get(k) ?? '')) found[k] = Number(given.get(k))
+    for (const [k, v] of given) if (texts.includes(k) || (k === 'sort' && /^-?\w+$/.test(v)) || (k === 'view' && ['services', 'members'].includes(v))) found[k] = v
+    for (const k of ['group', 'n', 'page', 'span']) if (/^\d{1,5}$/.test(given.get(k) ?? '')) found[k] = Number(given.get(k))
     if (found.page) found.page = Math.max(0, found.page - 1) // people count from 1
     return found
   }
 
   #write(state) {
     const p = new URLSearchParams()
-    for (const [k, v] of Object.entries(state)) if (v !== start[k] && v !== null && v !== '') p.set(k, k === 'page' ? v + 1 : v)
+    for (const [k, v] of Object.entries(state)) if (v !== start[k] && v !== null && (v !== '' || k === 'key')) p.set(k, k === 'page' ? v + 1 : v)
     const text = String(p)
     return text ? '#' + text : ''
   }

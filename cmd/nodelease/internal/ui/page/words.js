@@ -9,11 +9,11 @@ export const signs = {
 }
 
 export const meanings = {
-  held: 'somebody’s, and renewed in time',
-  late: 'somebody’s; its renewal is overdue',
+  held: 'a process holds it, and renews in time',
+  late: 'a process holds it, and its renewal is overdue',
   free: 'may be claimed now',
-  cooling: 'nobody’s; rests until what its last holder reserved has passed',
-  expired: 'somebody’s, but no longer renewed: others may take it',
+  cooling: 'nobody holds it; it rests until the time that its last holder reserved has passed',
+  expired: 'its holder has stopped renewing: others may take it',
   retired: 'out of use, or reserved',
   corrupt: 'its item in the table cannot be read',
   missing: 'has no item: never seeded',
@@ -67,6 +67,16 @@ export function el(name, text, attributes = {}) {
   for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v)
   return e
 }
+
+// cells makes a cell of a table, with the name of its column for narrow windows.
+export function cells(label, ...parts) {
+  const td = el('td', null, { role: 'cell', 'data-label': label })
+  td.append(...parts)
+  return td
+}
+
+// brief is a task's name as people know it: of an ECS task its cluster and ID.
+export const brief = (task) => (task ?? '').replace(/^arn:[^/]*:task\//, '')
 
 // quoted keeps a word with blanks together in a search.
 export const quoted = (word) => (/\s/.test(word) ? `"${word.replaceAll('"', '')}"` : word)

@@ -1,0 +1,38 @@
+package dev.nodelease;
+
+import java.lang.reflect.Proxy;
+
+/** Hears of checkpoints (CRaC), on a JDK that has them, without a dependency. */
+final class Checkpoints {
+    private Checkpoints() {}
+
+    /** Returns what must be kept as long as the two are to be called; null on another JDK. */
+    static Object register(Runnable before, Runnable after) {
+        try {
+            Class<?> resource = Class.forName("jdk.crac.Resource");
+            Object heard = Proxy.newProxyInstance(Checkpoints.class.getClassLoader(), new Class<?>[] {resource}, (proxy, method, args) -> {
+                switch (method.getName()) {
+                    case "beforeCheckpoint" -> before.run();
+                    case "afterRestore" -> after.run();
+                    case "equals" -> {
+                        return proxy == args[0];
+                    }
+                    case "hashCode" -> {
+                        return System.identityHashCode(proxy);
+                    }
+                    default -> {
+                        return "nodelease";
+                    }
+                }
+                return null;
+            });
+            Object context = Class.forName("jdk.crac.Core").getMethod("getGlobalContext").invoke(null);
+            Class.forName("jdk.crac.Context").getMethod("register", resource).invoke(context, heard);
+            return heard;
+        } catch (ClassNotFoundException e) {
+            return null;
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException("this JDK's CRaC is another one than this library knows", e);
+        }
+    }
+}

@@ -1,0 +1,305 @@
+package dev.nodelease;
+
+import java.io.IOException;
+import java.security.SecureRandom;
+import java.time.Duration;
+import java.util.HexFormat;
+import java.util.Map;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.LockSupport;
+import java.util.concurrent.locks.ReentrantLock;
+
+/**
+ * Makes snowflake IDs in this process, out of blocks that the Nodelease sidecar has drawn. Safe for
+ * any number of threads, platform or virtual: one of them waits for the sidecar, none pins a carrier.
+ * The rules that this class keeps are those of docs/protocol-clients.md.
+ */
+public final class IdGenerator implements AutoCloseable {
+    private static final int FIRST = 256; // IDs that a block is asked for: at first, and at most
+    private static final int MOST = 1 << 20;
+    private static final int CHUNK = 4096; // IDs of a batch between two looks at the clocks
+    private static final SecureRandom RANDOM = new SecureRandom();
+
+    private final ReentrantLock lock = new ReentrantLock();
+    private final Condition restored = lock.newCondition();
+    private final Sidecar sidecar;
+    private final Clocks clocks;
+    private final Object checkpoints; // kept: CRaC holds its resources weakly
+    private volatile Duration timeout;
+
+    // Guarded by lock.
+    private String name = token();
+    private boolean closed;
+    private boolean checkpoint;
+    private String pool;
+    private Layout layout;
+    private int want = FIRST;
+    private long requests;
+    // The block: the tickets from next up to end.
+    private long first;
+    private long next;
+    private long end;
+    private int low;
+    private int shift;
+    private long mask;
+    private long node;
+    private long left;
+    private long boot;
+    private long mono;
+    private long wall;
+    private long generation;
+
+    /** A generator on the sidecar that NODELEASE_SIDECAR names, or on port 7373 of this machine. */
+    public IdGenerator() {
+        this(null, Duration.ofSeconds(2));
+    }
+
+    /**
+     * A generator on a sidecar.
+     *
+     * @param sidecar unix:/path or http://host:port; null stands for NODELEASE_SIDECAR, or the default
+     * @param timeout how long a call may wait for a sidecar that does not answer
+     */
+    public IdGenerator(String sidecar, Duration timeout) {
+        this(sidecar, timeout, new Clocks());
+    }
+
+    IdGenerator(String sidecar, Duration timeout, Clocks clocks) {
+        this.sidecar = new Sidecar(sidecar);
+        this.timeout = timeout;
+        this.clocks = clocks;
+        this.checkpoints = Checkpoints.register(this::beforeCheckpoint, this::afterRestore);
+    }
+
+    /** Returns the next ID, from 0 to 2^63-1. */
+    public long next() {
+        lock.lock();
+        try {
+            long until = 0;
+            while (true) {
+                awaitRestore();
+                // The clocks are read before the ticket is taken.
+                if (next < end && !over()) {
+                    return id(next++);
+                }
+                until = patience(until);
+                fetch(1);
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Returns n IDs that grow. */
+    public long[] batch(int n) {
+        long[] out = new long[n];
+        lock.lock();
+        try {
+            long until = 0;
+            for (int i = 0; i < n; ) {
+                awaitRestore();
+                if (next < end && !over()) {
+                    int count = (int) Math.min(Math.min(n - i, end - next), CHUNK);
+                    for (int to = i + count; i < to; i++) {
+                        out[i] = id(next++);
+                    }
+                    until = 0;
+                } else {
+                    until = patience(until);
+                    fetch(n - i);
+                }
+            }
+        } finally {
+            lock.unlock();
+        }
+        return out;
+    }
+
+    /** The layout of the pool, or null before the first ID. */
+    public Layout layout() {
+        return locked(() -> layout);
+    }
+
+    /** How many blocks were fetched so far. */
+    public long requests() {
+        return locked(() -> requests);
+    }
+
+    /** How long a call may wait for a sidecar that does not answer. */
+    public void setTimeout(Duration timeout) {
+        this.timeout = timeout;
+    }
+
+    /** Drops the block and the connection. */
+    @Override
+    public void close() {
+        locked(() -> {
+            closed = true;
+            drop();
+            sidecar.close();
+            clocks.close();
+            return null;
+        });
+    }
+
+    private <T> T locked(java.util.function.Supplier<T> f) {
+        lock.lock();
+        try {
+            return f.get();
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    private long id(long ticket) {
+        return ticket >>> low << shift | node | ticket & mask;
+    }
+
+    /** Whether a clock says that the block's time is over. One that went back may hide a sleep. */
+    private boolean over() {
+        return gone(clocks.mono() - mono) || gone(clocks.wall() - wall) || gone(clocks.boot() - boot) || clocks.generation() != generation;
+    }
+
+    private boolean gone(long nanos) {
+        return nanos < 0 || nanos >= left;
+    }
+
+    private void drop() {
+        next = end = left = 0;
+    }
+
+    /** When a call that waits for a usable block gives up. */
+    private long patience(long until) {
+        long now = System.nanoTime();
+        if (until == 0) {
+            return now + timeout.toNanos();
+        }
+        if (now - until > 0) {
+            throw new NodeleaseException.SidecarUnavailable("the sidecar's answers take longer than blocks may be used", null);
+        }
+        return until;
+    }
+
+    private void fetch(int need) {
+        if (closed) {
+            throw new NodeleaseException("the generator is closed", "", null);
+        }
+        long until = System.nanoTime() + timeout.toNanos();
+        for (long delay = 0; ; delay = Math.min(Math.max(delay * 2, 10_000_000), 200_000_000)) {
+            if (end > 0) { // used up: ask for more; too old: for what was used of it
+                want = (int) (next >= end ? Math.min(want * 2L, MOST) : Math.max(FIRST, Math.min((next - first) * 2, MOST)));
+            }
+            drop();
+            String nonce = token();
+            // The clocks are read before sending: what is left was counted after it, so we end early, never late.
+            long boot0 = clocks.boot();
+            long mono0 = clocks.mono();
+            long wall0 = clocks.wall();
+            long generation0 = clocks.generation();
+            NodeleaseException error;
+            try {
+                Sidecar.Answer answer = sidecar.post("/v1/blocks?client=" + name + "&nonce=" + nonce + "&n=" + Math.min(Math.max(want, need), MOST), until - System.nanoTime());
+                error = accept(answer, nonce);
+                if (error == null) {
+                    boot = boot0;
+                    mono = mono0;
+                    wall = wall0;
+                    generation = generation0;
+                    return;
+                }
+            } catch (IOException e) {
+                error = new NodeleaseException.SidecarUnavailable("no sidecar answers at " + sidecar.name + " (" + e + "): start `nodelease serve`, or set NODELEASE_SIDECAR", e);
+            }
+            if (System.nanoTime() + delay - until >= 0 || Thread.currentThread().isInterrupted()) {
+                throw error;
+            }
+            LockSupport.parkNanos(delay); // at first 0: the sidecar was started anew, and the connection is an old one
+        }
+    }
+
+    /** Takes the block of an answer. Returns an error that another try may end, throws any other. */
+    private NodeleaseException accept(Sidecar.Answer answer, String nonce) {
+        Map<String, String> f = answer.fields();
+        if (answer.status() != 200) {
+            String word = f.getOrDefault("error", "");
+            NodeleaseException error = NodeleaseException.of(word, f.get("detail") + ": " + f.get("remedy"));
+            if (word.equals("lost") || word.equals("closed")) { // the sidecar is being started anew
+                return error;
+            }
+            throw error;
+        }
+        try {
+            if (f.get("nonce") == null) {
+                throw new IllegalArgumentException("no nonce");
+            }
+            // An answer that somebody kept has been used.
+            if (!f.get("nonce").equals(nonce)) {
+                throw new NodeleaseException("the answer belongs to another request: is there a proxy or a cache before the sidecar?", "", null);
+            }
+            int bits = answer.body().indexOf("\"layout\"");
+            Map<String, String> outer = new Sidecar.Answer(200, answer.body().substring(0, bits)).fields();
+            Map<String, String> inner = new Sidecar.Answer(200, answer.body().substring(bits)).fields();
+            Layout l = new Layout(Long.parseLong(inner.get("epoch_ms")), Integer.parseInt(inner.get("tick_ms")), Integer.parseInt(inner.get("time_bits")),
+                    Integer.parseInt(inner.get("node_bits")), Integer.parseInt(inner.get("sequence_bits")), Boolean.parseBoolean(inner.get("node_last")));
+            long nodeId = Long.parseLong(outer.get("node_id"));
+            int width = Integer.parseInt(outer.get("node_bits"));
+            long ticket = Long.parseLong(outer.get("first"));
+            long count = Long.parseLong(outer.get("count"));
+            long ms = Long.parseLong(outer.get("left_ms"));
+            if (width < 0 || width > l.nodeBits() || nodeId < 0 || nodeId >= 1L << width || count < 1 || ticket < 0) {
+                throw new IllegalArgumentException("a node ID or a count that is out of range");
+            }
+            String serves = outer.get("pool") + " " + l;
+            if (pool != null && !pool.equals(serves)) {
+                throw new NodeleaseException("the sidecar now serves pool " + serves + ", before it was " + pool + ": IDs of two pools may be equal; start the program anew", "", null);
+            }
+            pool = serves;
+            layout = l;
+            low = l.nodeLast() ? 0 : l.sequenceBits();
+            shift = low + width;
+            mask = (1L << low) - 1;
+            node = nodeId << low;
+            first = next = ticket;
+            end = ticket + count;
+            left = ms * 1_000_000;
+            requests++;
+            return null;
+        } catch (IllegalArgumentException | IndexOutOfBoundsException e) {
+            throw new NodeleaseException("an answer that is not the sidecar's (" + answer.status() + ", " + e + "): does NODELEASE_SIDECAR name a sidecar of this release?", "", e);
+        }
+    }
+
+    // Of a checkpoint several processes may be made: no block and no connection is in it, and
+    // nobody makes an ID between the two calls.
+
+    void beforeCheckpoint() {
+        locked(() -> {
+            checkpoint = true;
+            drop();
+            sidecar.close();
+            return null;
+        });
+    }
+
+    void afterRestore() {
+        locked(() -> {
+            checkpoint = false;
+            drop();
+            name = token();
+            restored.signalAll();
+            return null;
+        });
+    }
+
+    private void awaitRestore() {
+        while (checkpoint) {
+            restored.awaitUninterruptibly();
+        }
+    }
+
+    private static String token() {
+        byte[] b = new byte[8];
+        RANDOM.nextBytes(b);
+        return HexFormat.of().formatHex(b);
+    }
+}

@@ -1,0 +1,114 @@
+package dev.nodelease;
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.stream.Collectors;
+import java.util.stream.LongStream;
+
+/** The adapter of the conformance suite: clients/conformance/doc.go. */
+public final class Adapter {
+    private Adapter() {}
+
+    private static IdGenerator ids;
+
+    /** Clocks that stand still but for the suite's steps. */
+    static final class Manual extends Clocks {
+        long boot = 1_000_000_000_000L;
+        long mono = 1_000_000_000_000L;
+        long wall = 1_000_000_000_000_000_000L;
+
+        @Override
+        long boot() {
+            return boot;
+        }
+
+        @Override
+        long mono() {
+            return mono;
+        }
+
+        @Override
+        long wall() {
+            return wall;
+        }
+    }
+
+    private static final Manual CLOCKS = new Manual();
+
+    public static void main(String[] args) throws Exception {
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+        for (String line; (line = in.readLine()) != null; ) {
+            String out;
+            try {
+                out = answer(new Sidecar.Answer(200, line).fields());
+            } catch (NodeleaseException e) {
+                String word = e instanceof NodeleaseException.SidecarUnavailable ? "unavailable"
+                        : e instanceof NodeleaseException.Fenced ? "fenced"
+                        : e instanceof NodeleaseException.Exhausted ? "exhausted"
+                        : e instanceof NodeleaseException.ClockBehind ? "clock" : "other";
+                out = "{\"error\":\"" + word + "\",\"detail\":\"" + e.getMessage().replaceAll("[\"\\\\\\p{Cntrl}]", "'") + "\"}";
+            }
+            System.out.println(out);
+            System.out.flush();
+        }
+    }
+
+    private static String answer(Map<String, String> c) throws Exception {
+        switch (c.get("op")) {
+            case "new":
+                ids = new IdGenerator(c.get("sidecar"), Duration.ofMinutes(1), CLOCKS);
+                return "{}";
+            case "timeout":
+                ids.setTimeout(Duration.ofMillis(Long.parseLong(c.get("ms"))));
+                return "{}";
+            case "next":
+                return list(LongStream.of(ids.next()));
+            case "batch":
+                return list(Arrays.stream(ids.batch(Integer.parseInt(c.get("n")))));
+            case "threads":
+                int threads = Integer.parseInt(c.get("threads"));
+                int n = Integer.parseInt(c.get("n"));
+                ExecutorService pool = Executors.newFixedThreadPool(threads);
+                List<Callable<long[]>> work = new ArrayList<>();
+                for (int i = 0; i < threads; i++) {
+                    work.add(() -> LongStream.generate(ids::next).limit(n).toArray());
+                }
+                LongStream all = LongStream.empty();
+                for (Future<long[]> f : pool.invokeAll(work)) {
+                    all = LongStream.concat(all, Arrays.stream(f.get()));
+                }
+                pool.shutdown();
+                return list(all);
+            case "step":
+                long ns = Long.parseLong(c.get("ms")) * 1_000_000;
+                switch (c.get("clock")) {
+                    case "boot" -> CLOCKS.boot += ns;
+                    case "mono" -> CLOCKS.mono += ns;
+                    default -> CLOCKS.wall += ns;
+                }
+                return "{}";
+            case "requests":
+                return "{\"count\":" + ids.requests() + "}";
+            case "decode":
+                Layout l = new Layout(Long.parseLong(c.get("epoch_ms")), Integer.parseInt(c.get("tick_ms")), Integer.parseInt(c.get("time_bits")),
+                        Integer.parseInt(c.get("node_bits")), Integer.parseInt(c.get("sequence_bits")), Boolean.parseBoolean(c.get("node_last")));
+                Layout.Parts p = l.decompose(Long.parseLong(c.get("id")));
+                return "{\"time_ms\":" + p.time().toEpochMilli() + ",\"node\":" + p.node() + ",\"sequence\":" + p.sequence() + "}";
+            default:
+                return "{}";
+        }
+    }
+
+    private static String list(LongStream ids) {
+        return "{\"ids\":[" + ids.mapToObj(id -> "\"" + id + "\"").collect(Collectors.joining(",")) + "]}";
+    }
+}

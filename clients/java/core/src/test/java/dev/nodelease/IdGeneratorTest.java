@@ -1,0 +1,88 @@
+package dev.nodelease;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import com.sun.net.httpserver.HttpServer;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import jdk.crac.Core;
+import jdk.crac.Resource;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What the conformance suite cannot reach: checkpoints, the VMClock device, bad addresses. */
+class IdGeneratorTest {
+    /** A sidecar that gives blocks of ten tickets. */
+    private static HttpServer sidecar() throws Exception {
+        HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
+        long[] first = {1 << 20};
+        server.createContext("/v1/blocks", exchange -> {
+            String nonce = exchange.getRequestURI().getQuery().replaceAll(".*nonce=([0-9a-f]+).*", "$1");
+            byte[] body = ("{\"nonce\":\"" + nonce + "\",\"pool\":\"p\",\"node_id\":3,\"node_bits\":10,\"first\":\"" + first[0] + "\",\"count\":10,\"left_ms\":500,"
+                    + "\"layout\":{\"epoch_ms\":1735689600000,\"tick_ms\":1,\"time_bits\":41,\"node_bits\":10,\"sequence_bits\":12,\"node_last\":false}}").getBytes();
+            first[0] += 10;
+            exchange.sendResponseHeaders(200, body.length);
+            exchange.getResponseBody().write(body);
+            exchange.close();
+        });
+        server.start();
+        return server;
+    }
+
+    @Test
+    void aCheckpointHasNoBlock() throws Exception {
+        HttpServer server = sidecar();
+        Core.REGISTERED.clear();
+        try (IdGenerator ids = new IdGenerator("http://127.0.0.1:" + server.getAddress().getPort(), Duration.ofMinutes(1), new Adapter.Manual())) {
+            long id = ids.next();
+            assertEquals(id + 1, ids.next());
+            System.gc(); // the JDK holds what is registered weakly
+            Resource resource = Core.REGISTERED.get(0).get();
+            assertNotNull(resource);
+            resource.beforeCheckpoint(null);
+            CompletableFuture<Long> waiting = CompletableFuture.supplyAsync(ids::next);
+            resource.afterRestore(null);
+            assertEquals(3, Layout.DEFAULT.decompose(waiting.get()).node());
+            assertEquals(id + 10, waiting.get(), "an ID of a block of before the checkpoint");
+            assertEquals(2, ids.requests());
+        } finally {
+            server.stop(0);
+        }
+    }
+
+    @Test
+    void addresses() {
+        for (String bad : new String[] {"unix:", "https://127.0.0.1", "127.0.0.1:7373", "http://127.0.0.1/path"}) {
+            assertThrows(IllegalArgumentException.class, () -> new IdGenerator(bad, Duration.ofSeconds(1)), bad);
+        }
+    }
+
+    @Test
+    void noSidecar(@TempDir Path dir) {
+        try (IdGenerator ids = new IdGenerator("unix:" + dir.resolve("none"), Duration.ofMillis(50))) {
+            assertInstanceOf(NodeleaseException.SidecarUnavailable.class, assertThrows(NodeleaseException.class, ids::next));
+        }
+    }
+
+    @Test
+    void vmClock(@TempDir Path dir) throws Exception {
+        Path device = dir.resolve("vmclock0");
+        assertNull(Clocks.vmClock(device));
+        ByteBuffer page = ByteBuffer.allocate(4096).order(ByteOrder.LITTLE_ENDIAN);
+        Files.write(device, page.array());
+        assertNull(Clocks.vmClock(device));
+        page.putInt(0, 0x4b4c4356).putShort(8, (short) 1).putLong(24, 1 << 8).putLong(104, 7);
+        Files.write(device, page.array());
+        assertNotNull(Clocks.vmClock(device));
+    }
+}

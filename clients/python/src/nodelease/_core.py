@@ -1,0 +1,253 @@
+"""Snowflake IDs made in this process, out of blocks that the Nodelease sidecar has drawn.
+
+The rules that this file keeps are those of docs/protocol-clients.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import struct
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any, Callable, NamedTuple
+from urllib.parse import urlsplit
+
+DEFAULT_SIDECAR = "http://127.0.0.1:7373"
+_FIRST, _MOST = 256, 1 << 20  # IDs that a block is asked for
+_CHUNK = 4096  # IDs of a batch between two looks at the clocks
+
+
+class NodeleaseError(Exception):
+    """The base of all errors of this package. `word` is the sidecar's word for it, if it has one."""
+
+    def __init__(self, message: str, word: str = "") -> None:
+        super().__init__(message)
+        self.word = word
+
+
+class SidecarUnavailable(NodeleaseError):
+    """No sidecar answers at the address: is it running, and does NODELEASE_SIDECAR name it?"""
+
+
+class Fenced(NodeleaseError):
+    """The node ID may not be used now: DynamoDB does not answer, or somebody else has it."""
+
+
+class Exhausted(NodeleaseError):
+    """More IDs were asked for than the layout has for one node ID."""
+
+
+class ClockBehind(NodeleaseError):
+    """The sidecar's clock was set back; it makes IDs when the clock has caught up."""
+
+
+_ERRORS = {"suspended": Fenced, "lost": Fenced, "closed": Fenced, "busy": Exhausted, "overloaded": Exhausted, "clock_behind": ClockBehind}
+
+
+class Parts(NamedTuple):
+    """An ID taken apart. In a narrow pool `node` includes the sequence's upper end."""
+
+    time: datetime
+    node: int
+    sequence: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The meaning of an ID's bits, from the highest down: time, node, sequence (or time, sequence, node)."""
+
+    epoch_ms: int
+    tick_ms: int
+    time_bits: int
+    node_bits: int
+    sequence_bits: int
+    node_last: bool = False
+
+    def decompose(self, id: int) -> Parts:
+        """Take an ID of this layout apart."""
+        if not 0 <= id < 1 << 63:
+            raise ValueError(f"{id} is no ID: use 0 to 2^63-1")
+        low = self.node_bits + self.sequence_bits
+        at = datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=self.epoch_ms + (id >> low) * self.tick_ms)
+        if self.node_last:
+            return Parts(at, id & (1 << self.node_bits) - 1, id >> self.node_bits & (1 << self.sequence_bits) - 1)
+        return Parts(at, id >> self.sequence_bits & (1 << self.node_bits) - 1, id & (1 << self.sequence_bits) - 1)
+
+
+DEFAULT = Layout(1735689600000, 1, 41, 10, 12)
+WIDE16 = Layout(1735689600000, 1, 41, 16, 6)
+JS53 = Layout(1735689600000, 1, 41, 6, 6)
+TWITTER = Layout(1288834974657, 1, 41, 10, 12)
+DISCORD = Layout(1420070400000, 1, 41, 10, 12)
+SONYFLAKE = Layout(1409529600000, 10, 39, 16, 8, True)
+
+
+class Address(NamedTuple):
+    """Where the sidecar listens: a Unix socket's path, or a host and a port."""
+
+    path: str
+    host: str
+    port: int
+
+    @staticmethod
+    def parse(text: str | None) -> Address:
+        """Read unix:/path or http://host:port. None stands for NODELEASE_SIDECAR, or the default."""
+        text = text or os.environ.get("NODELEASE_SIDECAR") or DEFAULT_SIDECAR
+        if text.startswith("unix:") and len(text) > 5:
+            return Address(text[5:].removeprefix("//"), "", 0)
+        try:
+            url = urlsplit(text)
+            if url.scheme == "http" and url.hostname and url.path in ("", "/"):
+                return Address("", url.hostname, url.port or 80)
+        except ValueError:
+            pass
+        raise ValueError(f"the sidecar's address {text!r} (NODELEASE_SIDECAR): use http://127.0.0.1:7373 or unix:/path/to/socket")
+
+
+def system_clocks() -> tuple[float, ...]:
+    """The boot clock, the monotonic clock and the wall clock, in seconds."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)  # counts the time that the machine slept; Linux only
+    return (time.monotonic() if boot is None else time.clock_gettime(boot), time.monotonic(), time.time())
+
+
+class VMClock:
+    """The generation counter of a VMClock device, which changes when the machine is restored from a snapshot."""
+
+    def __init__(self, path: str = "/dev/vmclock0") -> None:
+        self._fd = -1
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            magic, version, flags = struct.unpack("<I4xH14xQ", os.pread(self._fd, 32, 0))
+            if (magic, version, flags >> 8 & 1) == (0x4B4C4356, 1, 1):
+                return
+        except (OSError, struct.error):
+            pass
+        self.close()
+
+    def generation(self) -> bytes:
+        """The counter; empty where there is none."""
+        return b"" if self._fd < 0 else os.pread(self._fd, 8, 104)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+
+class Expected(NamedTuple):
+    """What the answer to a request is compared with, and what its time counts from."""
+
+    nonce: str
+    began: tuple[float, ...]
+    generation: bytes
+
+
+class Blocks:
+    """The block of one generator, and what it asks for. Not thread-safe; it makes no request itself."""
+
+    def __init__(self, clocks: Callable[[], tuple[float, ...]] = system_clocks) -> None:
+        self.clocks = clocks
+        self.layout: Layout | None = None
+        self.fetched = 0  # blocks so far
+        self._pool: Any = None
+        self._vm = VMClock()
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the block and take a new name: after a fork two processes have the old ones."""
+        self._name, self._want = secrets.token_hex(8), _FIRST
+        self.drop()
+
+    def drop(self) -> None:
+        self._next = self._end = self._used = 0
+        self._left, self._began, self._generation = 0.0, self.clocks(), b""
+
+    def close(self) -> None:
+        self.drop()
+        self._vm.close()
+
+    def _over(self) -> bool:
+        # The first clock that says so ends the block. One that went back may hide a sleep.
+        left = self._left
+        for now, then in zip(self.clocks(), self._began):
+            if not 0 <= now - then < left:
+                return True
+        return self._vm.generation() != self._generation
+
+    def take(self) -> int | None:
+        """An ID of the block, or None when another block is needed."""
+        ticket = self._next
+        # The clocks are read before the ticket is taken.
+        if ticket >= self._end or self._over():
+            return None
+        self._next = ticket + 1
+        return ticket >> self._low << self._shift | self._node | ticket & self._mask
+
+    def take_into(self, out: list[int], n: int) -> None:
+        """Append IDs of the block to out until it has n, or another block is needed."""
+        while len(out) < n and self._next < self._end and not self._over():
+            ticket, first = self._next, self._next >> self._low << self._shift | self._node | self._next & self._mask
+            count = min(n - len(out), self._end - ticket, _CHUNK)
+            if self._low:  # IDs are consecutive up to a carry beyond the node ID
+                count = min(count, self._mask + 1 - (ticket & self._mask))
+                out.extend(range(first, first + count))
+            else:
+                out.extend(range(first, first + (count << self._shift), 1 << self._shift))
+            self._next = ticket + count
+
+    def ask(self, host: str, need: int) -> tuple[bytes, Expected]:
+        """Drop the block and return a request for another one, and what to expect of its answer."""
+        used, self._used = self._next - self._first if self._end else 0, 0
+        if self._end:  # used up: ask for more; too old: for what was used of it
+            self._want = min(self._want * 2, _MOST) if self._next >= self._end else max(_FIRST, min(used * 2, _MOST))
+        self.drop()
+        nonce = secrets.token_hex(8)
+        target = f"/v1/blocks?client={self._name}&nonce={nonce}&n={min(max(self._want, need), _MOST)}"
+        # The clocks are read before sending: what is left was counted after it, so we end early, never late.
+        expected = Expected(nonce, self.clocks(), self._vm.generation())
+        return f"POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n".encode(), expected
+
+    def accept(self, status: int, body: bytes, expected: Expected) -> NodeleaseError | None:
+        """Take the block of an answer. Return an error that another try may end, raise any other."""
+        try:
+            answer = json.loads(body)
+            if status != 200:
+                word = str(answer["error"])
+                error = _ERRORS.get(word, NodeleaseError)(f"{answer['detail']}: {answer['remedy']}", word)
+                if word in ("lost", "closed"):  # the sidecar is being started anew
+                    return error
+                raise error
+            if answer["nonce"] != expected.nonce:  # an answer that somebody kept has been used
+                raise NodeleaseError("the answer belongs to another request: is there a proxy or a cache before the sidecar?")
+            layout, first, count = Layout(**answer["layout"]), int(answer["first"]), int(answer["count"])
+            node, bits, left, pool = int(answer["node_id"]), int(answer["node_bits"]), int(answer["left_ms"]), answer["pool"]
+            self._low = 0 if layout.node_last else layout.sequence_bits
+            self._shift = self._low + bits
+            if not (0 <= node < 1 << bits and bits <= layout.node_bits and count > 0 and first >= 0):
+                raise ValueError("a node ID or a count that is out of range")
+        except (ValueError, KeyError, TypeError) as e:
+            raise NodeleaseError(f"an answer that is not the sidecar's ({status}, {e}): does NODELEASE_SIDECAR name a sidecar of this release?") from e
+        if self._pool not in (None, (pool, layout)):
+            raise NodeleaseError(f"the sidecar now serves pool {pool} ({layout}), before it was {self._pool}: IDs of two pools may be equal; start the program anew")
+        self._pool, self.layout = (pool, layout), layout
+        self._mask, self._node = (1 << self._low) - 1, node << self._low
+        self._first = self._next = first
+        self._end, self._left, self._began, self._generation = first + count, left / 1000, expected.began, expected.generation
+        self.fetched += 1
+        return None
+
+
+def parse_head(head: bytes) -> tuple[int, int, bool]:
+    """The status, the length of the body, and whether the connection stays open."""
+    try:
+        lines = head.decode("latin-1").split("\r\n")
+        fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:] if line)}
+        status, length = int(lines[0].split(" ")[1]), int(fields["content-length"])
+        if lines[0].startswith("HTTP/1.1 ") and 0 <= length <= 1 << 20:
+            return status, length, fields.get("connection", "").lower() != "close"
+    except (ValueError, IndexError, KeyError):
+        pass
+    raise ConnectionError(f"an answer that is not the sidecar's: {head[:80]!r}")

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"log/slog"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nodelease/nodelease/cmd/nodelease/internal/supervise"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// byOrdinal is the value of --fixed for the ordinal of a StatefulSet's pod.
+const byOrdinal = "statefulset"
+
+func registerFixed(cmd *cobra.Command, value *string) {
+	cmd.Flags().StringVar(value, "fixed", "", "have this `node ID` without a lease, or statefulset for the ordinal in the host name: nobody checks that no other process has it; needs --layout")
+	complete(cmd, "fixed", byOrdinal)
+}
+
+// fixedNode is the node ID of --fixed. It is never a fall-back: flags that a lease
+// needs contradict it.
+func fixedNode(cmd *cobra.Command, g *globals, value, layout string, log slog.Handler) (*lease.FixedNode, error) {
+	var wrong string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if slices.Contains([]string{"table", "pool", "endpoint", "ttl", "guard", "claim-guard", "wait", "name", "metadata", "grace", "deadline-file"}, f.Name) {
+			wrong = f.Name
+		}
+	})
+	if wrong != "" {
+		return nil, usagef("--fixed and --%s contradict each other: a fixed node ID has no lease; leave one of them out", wrong)
+	}
+	if layout == "" {
+		return nil, usagef("--fixed needs --layout: there is no pool that has one, and all processes whose IDs meet must use the same")
+	}
+	l, err := parseLayout(layout)
+	if err != nil {
+		return nil, err
+	}
+	slog.SetDefault(slog.New(log))
+	var node *lease.FixedNode
+	if value == byOrdinal {
+		node, err = lease.StatefulSet(l)
+	} else {
+		n, bad := strconv.Atoi(value)
+		if bad != nil {
+			return nil, usagef("--fixed %s: use a node ID, from 0, or %s", strconv.Quote(value), byOrdinal)
+		}
+		node, err = lease.Fixed(n, l)
+	}
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	g.answers.ready() // nothing is asked of DynamoDB
+	return node, nil
+}
+
+// execFixed runs a program that has a fixed node ID. No deadline ends it.
+func execFixed(cmd *cobra.Command, g *globals, value, layout string, args []string) error {
+	path, code, err := supervise.Look(args[0])
+	if err != nil {
+		return &exitError{code, err}
+	}
+	signals := supervise.Forwarded(supervise.OnTerminal())
+	node, err := fixedNode(cmd, g, value, layout, newLog(cmd.ErrOrStderr(), slog.LevelWarn))
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	l, err := node.Lease()
+	if err != nil {
+		return err
+	}
+	child, err := supervise.Start(path, supervise.Spec{Args: args, Env: environment(l, ""), Left: supervise.Forever})
+	if err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		code, _, err = child.Wait()
+	}()
+	follow(child, node.Done(), signals, nil, ended)
+	if code == 0 && err == nil {
+		return nil
+	}
+	return &exitError{code, err}
+}

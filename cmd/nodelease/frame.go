@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/nodelease/nodelease/internal/text"
+)
+
+// onTerminal looks at the pool and passes each look on to a program that draws the
+// whole terminal, until ctx ends or somebody presses q.
+func (w *watch) onTerminal(ctx context.Context, model tea.Model, in io.Reader, out io.Writer, message func(*listed, []change) tea.Msg) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// Signals are the caller's; the terminal is restored when they end ctx.
+	p := tea.NewProgram(model, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
+	stop := context.AfterFunc(ctx, p.Quit)
+	defer stop()
+	w.silent = func(o outage) { p.Send(o) }
+	looked := make(chan error, 1)
+	go func() {
+		err := w.lines(ctx, func(l *listed, changes []change) error {
+			p.Send(message(l, changes))
+			return nil
+		})
+		looked <- err
+		p.Quit()
+	}()
+	_, err := p.Run()
+	cancel()
+	return errors.Join(err, <-looked)
+}
+
+// frame is what such programs have in common: a title, an outage, and their size.
+type frame struct {
+	title         text.Safe
+	outage        outage
+	width, height int
+}
+
+// Init implements [tea.Model].
+func (f frame) Init() tea.Cmd { return nil }
+
+func (f frame) update(msg tea.Msg) (frame, tea.Cmd) {
+	switch msg := msg.(type) {
+	case outage:
+		f.outage = msg
+	case tea.WindowSizeMsg:
+		f.width, f.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		switch msg.String() {
+		case "q", "esc", "ctrl+c":
+			return f, tea.Quit
+		}
+	}
+	return f, nil
+}
+
+func (f frame) view(content string) tea.View {
+	v := tea.NewView("")
+	v.AltScreen = true
+	v.WindowTitle = f.title.String()
+	v.SetContent(content)
+	return v
+}
+
+// head is the first lines of the terminal.
+func (f frame) head() []string {
+	lines := []string{text.Sprintf("%s%s", bold.of("%s", f.title), faint.of("   q ends")).String()}
+	if !f.outage.over() {
+		lines = append(lines, bad.of("%s", f.outage).String())
+	}
+	return lines
+}
+
+// fit cuts what is too long and too much below the head.
+func (f frame) fit(below ...string) string {
+	if f.width == 0 || f.height == 0 {
+		return ""
+	}
+	lines := append(f.head(), below...)
+	lines = lines[:min(len(lines), f.height)]
+	for i, line := range lines {
+		lines[i] = ansi.Truncate(line, f.width, "…")
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,99 @@
+// The lists below the grid, and what is kept while nobody looks.
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { accessible, browser, forget, open, program } from './browser.mjs'
+
+let light, path
+before(async () => {
+  path = await program('./cmd/nodelease/internal/ui/e2e/fixture')
+  light = await browser('light')
+})
+after(async () => {
+  await light?.close()
+  forget()
+})
+
+const shown = (page, text) => page.locator('#shown', { hasText: text }).waitFor()
+
+test('services: from the list to a key and its instance, by click and by link', async (t) => {
+  const page = await open(t, path, { size: 64, open: 1, services: 3 }, light)
+  await page.locator('#services-title').click()
+  await shown(page, '1 service')
+  await page.locator('#services td', { hasText: 'shard' }).waitFor()
+  await accessible(page, 'services')
+  await page.locator('#services button', { hasText: 'stock' }).click()
+  await shown(page, '3 live instances')
+  assert.match(await page.locator('#services tbody').innerText(), /10\.0\.0\.1:8080\s+eu-west-1a/)
+  await page.goBack()
+  await page.locator('#services button', { hasText: 'shard' }).click()
+  await shown(page, '3 keys')
+  await page.locator('#services tbody button', { hasText: /^2$/ }).click()
+  await shown(page, '1 live instance')
+  assert.equal(new URL(page.url()).hash, '#view=services&endpoint=shard&key=2')
+  const node = await page.locator('#services tbody button').innerText()
+  await page.locator('#services tbody button').click()
+  await page.locator('#chosen-title', { hasText: `Node ID ${node}` }).waitFor()
+  const session = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/
+  assert.doesNotMatch(await page.evaluate(async () => (await fetch('services?service=stock')).text()), session)
+
+  // The address leads another reader there, and a name that is none says so.
+  await page.goto(page.fixture.url + '#view=services&endpoint=shard&key=1')
+  await page.reload()
+  await shown(page, '1 live instance')
+  await page.goto(page.fixture.url + '#view=services&service=a%20b')
+  await page.locator('#services .path', { hasText: 'a b' }).waitFor()
+  await page.locator('#services .path', { hasText: /use 1 to 64/ }).waitFor()
+  await page.locator('#services .path button').first().click()
+  await shown(page, '1 service')
+})
+
+test('members: the oldest leads, and one that is gone is not shown', async (t) => {
+  const member = (i) => ({ node: `orders-${i}`, session_id: `0190000${i}-0000-7000-8000-000000000000`, zone: 'a' })
+  const page = await open(t, path, { size: 64, open: 1, put: [
+    { from: 3, state: 'held', metadata: member(3) }, { from: 5, state: 'held', metadata: member(1) }, { from: 6, state: 'expired', metadata: member(2) }, { from: 7, state: 'held' }] }, light, '#view=members')
+  await shown(page, '2 members')
+  assert.deepEqual(await page.locator('#members tbody tr td:first-child span').allInnerTexts(), ['orders-1', 'orders-3'])
+  assert.match(await page.locator('#members tbody tr').first().innerText(), /oldest: leads/)
+  await accessible(page, 'members')
+  await page.fixture.put({ from: 5, state: 'free' })
+  await shown(page, '1 member')
+  assert.match(await page.locator('#members tbody tr').first().innerText(), /orders-3\s*oldest: leads/)
+  await page.locator('#members tbody button').click()
+  await page.locator('#chosen-title', { hasText: 'Node ID 3' }).waitFor()
+  // The tabs are one stop; arrows move.
+  await page.locator('#members-title').focus()
+  await page.keyboard.press('Home')
+  await page.locator('#rows tr[data-n="7"]').waitFor()
+  assert.equal(await page.locator('#tabs [tabindex="0"]').count(), 1)
+})
+
+test('what happens while no page is open is in the history', async (t) => {
+  const page = await open(t, path, { size: 64, open: 1 }, light)
+  await page.is(7, 'free')
+  await page.goto('about:blank')
+  await page.fixture.put({ from: 7, state: 'held', task: 'by night' })
+  // The reader goes on by itself: it tells when it has seen it.
+  const seen = async () => (await (await fetch(page.fixture.url + 'history?q=node%3D7%20kind%3Dclaimed%20task%3Dnight')).json()).total
+  while (await seen() === 0);
+  await page.fixture.put({ from: 7, state: 'free' })
+  await page.goto(page.fixture.url + '#past=node%3D7')
+  await page.locator('#news [data-kind="released"]').waitFor()
+  assert.match(await page.locator('#news [data-kind="claimed"]').innerText(), /by night/)
+  await page.fill('#past', 'node=8')
+  await page.locator('#news .none', { hasText: 'Nothing like that was seen.' }).waitFor()
+  // How far back the charts go is in the address, too.
+  await page.locator('#spans [data-span="360"]').click()
+  assert.match(page.url(), /span=360/)
+  await page.goBack()
+  await page.locator('#spans [data-span="60"][aria-pressed="true"]').waitFor()
+})
+
+test('a row that does not change stays, so that a click hits it', async (t) => {
+  const page = await open(t, path, { size: 256, open: 1, put: [{ from: 0, to: 30, state: 'held' }] }, light)
+  await page.locator('#rows tr[data-n="30"]').waitFor()
+  await page.evaluate(() => { window.kept = document.querySelector('#rows tr[data-n="10"]') })
+  await page.fixture.put({ from: 5, state: 'free' }, { from: 40, state: 'held' })
+  await page.locator('#rows tr[data-n="40"]').waitFor()
+  await page.locator('#rows tr[data-n="5"]').waitFor({ state: 'detached' })
+  assert.ok(await page.evaluate(() => window.kept.isConnected))
+})

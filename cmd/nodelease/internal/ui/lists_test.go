@@ -1,0 +1,159 @@
+package ui
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/discovery"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+// asked is the answer to a request of the page.
+func asked[T any](t *testing.T, s *Server, path string) (m T) {
+	t.Helper()
+	res := get(s, http.MethodGet, path, "127.0.0.1:4711")
+	if err := json.NewDecoder(res.Body).Decode(&m); err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%s: status %d, %v", path, res.StatusCode, err)
+	}
+	return m
+}
+
+// Services, keys and instances are those that live processes have registered, and no
+// session is in an answer.
+func TestServices(t *testing.T) {
+	store := leasetest.NewMemory("orders", 8)
+	directory, err := discovery.New(discovery.Config{Pool: "orders", Store: discovery.NewMemory(store)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := lease.Start(t.Context(), lease.Config{Pool: "orders", Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	l, err := agent.Lease()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := discovery.Address{Host: "10.0.0.1", Port: 8080, Zone: "a"}
+	offers := []discovery.Offer{discovery.Service{Name: "stock", Address: at}, discovery.Endpoint{Name: "shard", Address: at}, discovery.Endpoint{Name: "shard", Key: "7", Address: at}}
+	if err := directory.Register(t.Context(), agent, offers...); err != nil {
+		t.Fatal(err)
+	}
+	s := New(Options{Source: store, Pool: "orders", Every: time.Second, Directory: directory})
+	if m := asked[servicesMessage](t, s, "/services"); len(m.Services) != 1 || m.Services[0].Name != "stock" || len(m.Services[0].Endpoints) != 1 || m.Problem != "" {
+		t.Errorf("services: %+v", m)
+	}
+	if m := asked[servicesMessage](t, s, "/services?endpoint=shard"); len(m.Keys) != 2 || m.Keys[0] != "" || m.Keys[1] != "7" {
+		t.Errorf("keys: %+v", m)
+	}
+	want := instance{ID: l.NodeID, Version: l.Version, Address: "10.0.0.1:8080", Zone: "a", Weight: 1}
+	for _, path := range []string{"/services?service=stock", "/services?endpoint=shard&key=7", "/services?endpoint=shard&key="} {
+		m := asked[servicesMessage](t, s, path)
+		if len(m.Instances) != 1 || fmt.Sprint(m.Instances[0].ID, m.Instances[0].Version, m.Instances[0].Address, m.Instances[0].Zone, m.Instances[0].Weight) != fmt.Sprint(want.ID, want.Version, want.Address, want.Zone, want.Weight) {
+			t.Errorf("%s: %+v, want %+v", path, m, want)
+		}
+	}
+	if m := asked[servicesMessage](t, s, "/services?q=nothing"); m.Total != 0 || m.Pages != 1 {
+		t.Errorf("nothing: %+v", m)
+	}
+	for _, path := range []string{"/services?service=a%20b", "/services?endpoint=" + "%1b%5B2J", "/services?endpoint=x&key=a%20b"} {
+		if m := asked[servicesMessage](t, s, path); m.Problem == "" || m.Total != 0 {
+			t.Errorf("%s: %+v, want a problem", path, m)
+		}
+	}
+	if m := asked[servicesMessage](t, New(Options{Pool: "orders"}), "/services"); m.Problem == "" {
+		t.Error("without a directory: no problem")
+	}
+	// What is remembered is bounded.
+	for i := range 3 * mostLookups {
+		asked[servicesMessage](t, s, fmt.Sprintf("/services?endpoint=shard&key=%d", i))
+	}
+	if n := len(s.lookups.known); n > mostLookups {
+		t.Errorf("%d places are remembered, want at most %d", n, mostLookups)
+	}
+}
+
+// While nobody looks, the pool is read once an idle interval, and what happened is
+// there for the next page.
+func TestHistoryWhileNobodyLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := startedWith(t, 12, Options{Every: time.Second, Idle: 30 * time.Second})
+		time.Sleep(time.Minute) // virtual
+		store.read()
+		time.Sleep(time.Hour) // virtual
+		if got := len(store.read()); got < 119 || got > 121 {
+			t.Errorf("%d reads in an idle hour, want 120", got)
+		}
+		store.claim(t, 7, "by night", time.Hour)
+		time.Sleep(time.Minute) // virtual
+		p := s.open(-1)
+		defer s.close(p)
+		all := next[allMessage](t, p, "all")
+		if len(all.News) != 1 || all.News[0].Kind != "claimed" || all.News[0].Number != 7 {
+			t.Errorf("got %+v, want the claim of 7", all.News)
+		}
+		claimed := 0
+		for i, n := range all.History.Claimed {
+			if n == nil {
+				t.Fatalf("point %d is a gap, want none", i)
+			}
+			claimed += *n
+		}
+		if claimed != 1 || len(all.History.At) < 120 {
+			t.Errorf("%d claimed in %d points, want 1 in 120 or more", claimed, len(all.History.At))
+		}
+	})
+}
+
+// A day of turns of two seconds fits, with all that changed hands and the most that
+// was used.
+func TestHistoryIsBounded(t *testing.T) {
+	var h history
+	at := time.Unix(1_800_000_000, 0)
+	pushed := 0
+	for i := range 2 * 24 * 1800 { // two days
+		used, claimed, ended := float64(i%50), 1, 2
+		at = at.Add(2 * time.Second)
+		if i%5000 == 4999 {
+			h.gap(at)
+		}
+		h.push(at, &used, &claimed, &ended)
+		pushed++
+		if len(h.At) > mostPoints {
+			t.Fatalf("%d points, want at most %d", len(h.At), mostPoints)
+		}
+	}
+	h.thin()
+	first := time.UnixMilli(h.At[0])
+	if age := at.Sub(first); age < keptFor-2*time.Minute || age > keptFor {
+		t.Errorf("the oldest point is %v old, want about %v", age, keptFor)
+	}
+	claimed, ended, most := 0, 0, 0.0
+	for i := range h.At {
+		if i > 0 && h.At[i] <= h.At[i-1] {
+			t.Fatalf("point %d is at %d, the one before at %d", i, h.At[i], h.At[i-1])
+		}
+		if h.Used[i] != nil {
+			claimed, ended, most = claimed+*h.Claimed[i], ended+*h.Ended[i], max(most, *h.Used[i])
+		}
+	}
+	if want := 24 * 1800; claimed < want-60 || claimed > want+60 || ended != 2*claimed || most != 49 {
+		t.Errorf("%d claimed, %d ended, at most %v used; want about %d, twice that, and 49", claimed, ended, most, want)
+	}
+}
+
+// A search of the history looks at the node ID, the task and the kind.
+func TestFindInHistory(t *testing.T) {
+	l := log{{1, 7, "claimed", "api/7, v1"}, {2, 77, "claimed", "api/77, v1"}, {3, 7, "expired", "api/7 stopped renewing"}, {4, -1, "full", "Full: all 7 node IDs are taken"}}
+	for query, want := range map[string]int{"": 4, "7": 2, "node=7": 2, "node=77": 1, "kind=expired": 1, "expired": 1, "task=api": 3, "task=api/7 kind=claimed": 2, "claimed api/77": 1, `"stopped renewing"`: 1, "full": 1, "kind=api": 0} {
+		if found, total := l.find(query, 10); total != want || len(found) != want {
+			t.Errorf("%q: %d found, want %d", query, total, want)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// What an agent logs names flags, and no option of a program.
+func TestLogIsForShells(t *testing.T) {
+	for name, attr := range map[string]slog.Attr{
+		"error": slog.Any("error", &lease.ExhaustedError{Pool: "orders", Size: 3}),
+		"text":  slog.String("error", (&lease.ExhaustedError{Pool: "orders", Size: 1}).Error()),
+	} {
+		var b bytes.Buffer
+		slog.New(newLog(&b, slog.LevelInfo)).Warn("lease waiting", attr)
+		if got := b.String(); strings.Contains(got, "Config.") || !strings.Contains(got, "--wait") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}

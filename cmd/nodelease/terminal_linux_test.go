@@ -1,0 +1,38 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+	"golang.org/x/sys/unix"
+
+	"github.com/nodelease/nodelease/internal/text"
+)
+
+// A line that is too long is broken between words where it can be, never begins with
+// its own text, and loses nothing.
+func TestFolded(t *testing.T) {
+	_, far := terminal(t)
+	defer far.Close()
+	for width := 20; width <= 200; width += 9 {
+		if err := unix.IoctlSetWinsize(int(far.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(width), Row: 40}); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range []string{"12 node IDs: 12 held, 0 free, 0 expired, 0 cooling, 0 retired, 0 corrupt", "  task " + strings.Repeat("x", 300), strings.Repeat("word --flag ", 30)} {
+			got := folded(far, bad.of("%s", text.Trusted(line)), 4).String()
+			for i, l := range strings.Split(got, "\n") {
+				if w := lipgloss.Width(l); w > width || i > 0 && !strings.HasPrefix(ansi.Strip(l), "    ") {
+					t.Errorf("%d of %d cells: %q", w, width, l)
+				}
+			}
+			if a, b := strings.Join(strings.Fields(ansi.Strip(got)), ""), strings.Join(strings.Fields(line), ""); a != b {
+				t.Errorf("at %d: %q became %q", width, line, got)
+			}
+			if strings.Contains(ansi.Strip(got), "-\n") {
+				t.Errorf("at %d a word is broken: %q", width, got)
+			}
+		}
+	}
+}

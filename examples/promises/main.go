@@ -1,0 +1,157 @@
+// Command promises checks what the documentation promises about members, leaders and services, sentence by sentence, on a table of your
+// own: a first look at all of it, and a test of a store that says it is DynamoDB. It uses the public API alone. It
+// seeds three pools, ends members in all the ways that there are, and prints a line for each sentence that it has seen to hold.
+//
+//	NODELEASE_TABLE=… go run ./examples/promises -ttl 5s
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+)
+
+func main() {
+	log.SetFlags(0)
+	ttl := flag.Duration("ttl", 5*time.Second, "length of the leases, 5s or more")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	open := func(d doer) *dynamodb.Client {
+		return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) { o.HTTPClient = d })
+	}
+	c := &check{ttl: *ttl, table: os.Getenv("NODELEASE_TABLE"), open: open, send: http.DefaultClient, out: os.Stdout}
+	if err := c.promises(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// doer sends requests, as *http.Client does.
+type doer interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+// check sees the promises, in a table.
+type check struct {
+	ttl   time.Duration
+	table string
+	open  func(doer) *dynamodb.Client
+	send  doer
+	out   io.Writer
+	run   int64 // makes the pools' names new in each run
+	all   []*process
+}
+
+// promises sees all of them.
+func (c *check) promises(ctx context.Context) error {
+	c.run = time.Now().UnixMilli()
+	defer func() {
+		for _, p := range c.all {
+			_ = p.agent.Close() // most have ended
+		}
+	}()
+	for _, part := range []func(context.Context) error{c.members, c.readiness, c.leaders, c.leaderLease, c.services, c.fixed} {
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holds prints a sentence that was seen. What is in brackets is only waited for.
+func (c *check) holds(sentence string) {
+	if sentence[0] != '(' {
+		fmt.Fprintln(c.out, "holds:", sentence)
+	}
+}
+
+// eventually waits until a condition holds, for at most so long.
+func (c *check) eventually(ctx context.Context, limit time.Duration, sentence string, condition func() bool) error {
+	for end := time.Now().Add(limit); !condition(); {
+		if time.Now().After(end) {
+			return fmt.Errorf("not within %v: %s", limit, sentence)
+		}
+		if err := pause(ctx, c.ttl/100); err != nil {
+			return err
+		}
+	}
+	c.holds(sentence)
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// pool seeds a pool.
+func (c *check) pool(ctx context.Context, kind string, size int) (string, error) {
+	name := fmt.Sprintf("promises-%s-%d", kind, c.run)
+	_, err := leasepool.Open(lease.NewDynamoDB(c.open(c.send), c.table), name).Seed(ctx, leasepool.Spec{Size: size})
+	return name, err
+}
+
+// process stands for one: its own connection to the table, which can be cut, and its lease.
+type process struct {
+	client *dynamodb.Client
+	cut    *atomic.Bool
+	agent  *lease.Agent
+}
+
+// start starts a process that has a lease.
+func (c *check) start(ctx context.Context, pool string) (*process, error) {
+	p := &process{cut: &atomic.Bool{}}
+	p.client = c.open(connection{c.send, p.cut})
+	var err error
+	p.agent, err = lease.Start(ctx, lease.Config{
+		Store: lease.NewDynamoDB(p.client, c.table), Pool: pool, TTL: c.ttl, Wait: 4 * c.ttl, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.all = append(c.all, p)
+	return p, nil
+}
+
+// connection is cut when its process has crashed, as far as others can see.
+type connection struct {
+	doer
+	cut *atomic.Bool
+}
+
+var errCut = errors.New("no route to host")
+
+func (c connection) Do(r *http.Request) (*http.Response, error) {
+	if c.cut.Load() {
+		return nil, errCut
+	}
+	return c.doer.Do(r)
+}
+
+var _ aws.HTTPClient = connection{}

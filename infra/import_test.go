@@ -1,0 +1,162 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsecs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/nodelease/nodelease/infra/nodepool"
+)
+
+const (
+	ownARN   = "arn:aws:dynamodb:us-east-1:111111111111:table/leases"
+	otherARN = "arn:aws:dynamodb:us-east-1:222222222222:table/leases"
+)
+
+// A stack that imports a pool grants and attaches, and makes nothing else.
+func TestImport(t *testing.T) {
+	stack := newStack(t, "us-east-1")
+	nodes := nodepool.FromAttributes(stack, "Nodes", &nodepool.Attributes{TableArn: ownARN, Pools: []string{"orders"}, Replicas: []string{"us-east-2"}})
+	task := newTask(stack, "Task")
+	addContainer(task, "app", 0)
+	nodes.Pool("orders").Attach(task)
+	doc := template(t, stack)
+	for id, r := range doc.Resources {
+		if !strings.HasPrefix(id, "Task") {
+			t.Errorf("there is a %s, %s", r.Type, id)
+		}
+	}
+	policy, _ := json.Marshal(doc.one(t, "AWS::IAM::Policy").Properties)
+	for _, want := range []string{ownARN, strings.Replace(ownARN, "us-east-1", "us-east-2", 1), `{"dynamodb:LeadingKeys":["orders","orders#*"]}`, "dynamodb:DescribeTable"} {
+		if !strings.Contains(string(policy), want) {
+			t.Errorf("the policy lacks %s: %s", want, policy)
+		}
+	}
+	if env, _ := json.Marshal(doc.one(t, "AWS::ECS::TaskDefinition").Properties); !strings.Contains(string(env), `{"Name":"NODELEASE_TABLE","Value":"`+ownARN+`"}`) {
+		t.Errorf("the task is %s", env)
+	}
+	if n := len(*assertions.Annotations_FromStack(stack).FindWarning(jsii.String("*"), assertions.Match_AnyValue())); n != 0 {
+		t.Errorf("%d warnings for a table of the same account", n)
+	}
+}
+
+// A table of another account has to let the roles in; the warning has the statement.
+func TestImportFromAnotherAccount(t *testing.T) {
+	stack := newStack(t, "us-east-1")
+	nodes := nodepool.FromAttributes(stack, "Nodes", &nodepool.Attributes{TableArn: otherARN, Pools: []string{"orders"}})
+	nodes.Pool("orders").GrantLease(newTask(stack, "Task").TaskRole())
+	warnings := *assertions.Annotations_FromStack(stack).FindWarning(jsii.String("*"), assertions.Match_StringLikeRegexp(jsii.String("is of another account")))
+	if len(warnings) != 1 || !strings.Contains(warnings[0].Entry.Data.(string), `Pool("orders").GrantAccess`) {
+		t.Errorf("%d warnings, want one that names GrantAccess", len(warnings))
+	}
+}
+
+func TestWrongImport(t *testing.T) {
+	for name, tt := range map[string]struct {
+		attributes nodepool.Attributes
+		want       []string
+	}{
+		"name":      {nodepool.Attributes{TableArn: "leases", Pools: []string{"orders"}}, []string{`TableArn is "leases"`, "output TableArn"}},
+		"no pool":   {nodepool.Attributes{TableArn: ownARN}, []string{"Pools is empty"}},
+		"bad pool":  {nodepool.Attributes{TableArn: ownARN, Pools: []string{"*"}}, []string{`pool name "*"`}},
+		"region":    {nodepool.Attributes{TableArn: strings.Replace(ownARN, "us-east-1", "eu-west-1", 1), Pools: []string{"orders"}}, []string{"the stack's Region is us-east-1", "put the stack into eu-west-1"}},
+		"nothing":   {nodepool.Attributes{}, []string{`TableArn is ""`, "Pools is empty"}},
+		"no such":   {nodepool.Attributes{TableArn: ownARN, Pools: []string{"mail"}}, []string{`Pool("orders"): there is no such pool`}},
+		"access to": {nodepool.Attributes{TableArn: ownARN, Pools: []string{"orders"}}, []string{"GrantAccess: the table " + ownARN + " is imported", `"Principal":{"AWS":`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stack := newStack(t, "us-east-1")
+			nodes := nodepool.FromAttributes(stack, "Nodes", &tt.attributes)
+			role := newTask(stack, "Task").TaskRole()
+			nodes.Pool("orders").GrantLease(role)
+			nodes.Pool("orders").GrantAccess(role.GrantPrincipal())
+			wantRefused(t, stack, tt.want...)
+		})
+	}
+}
+
+// A table with a key of its own: whoever leases may use it.
+func TestKey(t *testing.T) {
+	stack := newStack(t, "us-east-1")
+	key := awskms.NewKey(stack, jsii.String("Key"), nil)
+	pool := nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Key = key })).Pool("orders")
+	pool.GrantLease(newTask(stack, "Task").TaskRole())
+	doc := template(t, stack)
+	if table, _ := json.Marshal(doc.one(t, tableType).Properties); !strings.Contains(string(table), `"SSEType":"KMS"`) || !strings.Contains(string(table), `"KMSMasterKeyId"`) {
+		t.Errorf("the table is %s", table)
+	}
+	granted := 0
+	for _, policy := range doc.all("AWS::IAM::Policy") {
+		if text, _ := json.Marshal(policy.Properties); strings.Contains(string(text), "kms:Decrypt") {
+			granted++
+		}
+	}
+	if granted != 4 {
+		t.Errorf("%d roles may use the key, want the task's and those of three functions", granted)
+	}
+}
+
+// AttachSidecar's container serves before the application starts and stops after it.
+func TestAttachSidecar(t *testing.T) {
+	stack := newStack(t, "")
+	pool := nodepool.New(stack, "Nodes", orders(nil)).Pool("orders")
+	task := newTask(stack, "Task")
+	app := addContainer(task, "app", 0)
+	pool.AttachSidecar(task, app, &nodepool.Sidecar{Image: awsecs.ContainerImage_FromRegistry(jsii.String("example.org/nodelease:1"), nil), Port: 7000})
+	text := map[string]string{}
+	for _, c := range template(t, stack).one(t, "AWS::ECS::TaskDefinition").Properties["ContainerDefinitions"].([]any) {
+		b, _ := json.Marshal(c)
+		text[c.(map[string]any)["Name"].(string)] = string(b)
+	}
+	for name, wants := range map[string][]string{
+		"app": {`"DependsOn":[{"Condition":"HEALTHY","ContainerName":"nodelease"}]`, `{"Name":"NODELEASE_URL","Value":"http://127.0.0.1:7000"}`, `"StopTimeout":60`},
+		"nodelease": {`"Command":["serve","--listen","127.0.0.1:7000"]`, `["CMD","/nodelease","serve","--healthcheck","--listen","127.0.0.1:7000"]`, `"Essential":true`,
+			`"Memory":128`, `"ReadonlyRootFilesystem":true`, `"StopTimeout":60`, `{"Name":"NODELEASE_POOL","Value":"orders"}`, `"Name":"NODELEASE_TABLE"`},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(text[name], want) {
+				t.Errorf("%s lacks %s: %s", name, want, text[name])
+			}
+		}
+	}
+	if strings.Contains(text["app"], "NODELEASE_TABLE") {
+		t.Errorf("the application gets a table: %s", text["app"])
+	}
+}
+
+func TestWrongSidecar(t *testing.T) {
+	stack := newStack(t, "")
+	pool := nodepool.New(stack, "Nodes", orders(nil)).Pool("orders")
+	bridge := awsecs.NewEc2TaskDefinition(stack, jsii.String("Task"), nil)
+	app := bridge.AddContainer(jsii.String("app"), &awsecs.ContainerDefinitionOptions{
+		Image: awsecs.ContainerImage_FromRegistry(jsii.String("scratch"), nil), MemoryLimitMiB: jsii.Number(64),
+	})
+	pool.AttachSidecar(bridge, app, &nodepool.Sidecar{Port: 70000, MemoryLimitMiB: 1})
+	wantRefused(t, stack, "Image is missing", "Port is 70000: use 1 to 65535", "MemoryLimitMiB is 1", "network mode is BRIDGE", "use awsvpc")
+}
+
+// The construct's sets of Regions are those of DynamoDB's API reference, which the SDK carries as comments.
+func TestStrongRegionsAreTheSDKs(t *testing.T) {
+	dir := goCommand(t, "..", nil, "list", "-m", "-f", "{{.Dir}}", "github.com/aws/aws-sdk-go-v2/service/dynamodb")
+	source, err := os.ReadFile(dir + "/types/types.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := regexp.MustCompile(`[\s/]+`).ReplaceAllString(string(source), " ")
+	for _, set := range []string{
+		"US Region set: US East (N. Virginia), US East (Ohio), US West (Oregon) -",
+		"EU Region set: Europe (Ireland), Europe (London), Europe (Paris), Europe (Frankfurt) -",
+		"AP Region set: Asia Pacific (Tokyo), Asia Pacific (Seoul), Asia Pacific (Osaka) This",
+	} {
+		if !strings.Contains(page, set) {
+			t.Errorf("the SDK no longer lists %q: compare strongSets in infra/nodepool/validate.go with its comment on CreateGlobalTableWitnessGroupMemberAction", set)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package nodepool
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsecs"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// Sidecar is the container that AttachSidecar adds. Only Image is required.
+type Sidecar struct {
+	// Image with the nodelease command as its entry point at /nodelease: see cmd/nodelease/Dockerfile.
+	Image awsecs.ContainerImage
+
+	// Port on the task's loopback interface, 1 to 65535. Defaults to 7373.
+	Port int
+
+	// MemoryLimitMiB is the most that the container may use. Defaults to 128.
+	MemoryLimitMiB int
+
+	// Logging of the container. Defaults to none.
+	Logging awsecs.LogDriver
+}
+
+// AttachSidecar adds `nodelease serve` to a task as a container named nodelease, for an application in any language (docs/sidecar.md). The
+// application's container starts when the sidecar has a node ID, is stopped before it, and gets NODELEASE_URL, such as
+// http://127.0.0.1:7373; the sidecar alone gets what Attach sets. When the lease is lost the sidecar ends, and ECS replaces the task.
+//
+// The containers must share a loopback interface: the network mode is awsvpc, as on Fargate.
+func (p *Pool) AttachSidecar(task awsecs.TaskDefinition, app awsecs.ContainerDefinition, props *Sidecar) awsecs.ContainerDefinition {
+	n, s := p.nodes, Sidecar{}
+	if props != nil {
+		s = *props
+	}
+	path := *task.Node().Path()
+	if s.Image == nil {
+		n.problems.addf("AttachSidecar(%s): Image is missing: give an image with the nodelease command, such as one of cmd/nodelease/Dockerfile", path)
+		s.Image = awsecs.ContainerImage_FromRegistry(jsii.String("scratch"), nil) // never synthesized
+	}
+	if s.Port == 0 {
+		s.Port = 7373
+	}
+	if s.Port < 1 || s.Port > 65535 {
+		n.problems.addf("AttachSidecar(%s): Port is %d: use 1 to 65535, or leave it out for 7373", path, s.Port)
+	}
+	if s.MemoryLimitMiB == 0 {
+		s.MemoryLimitMiB = 128
+	}
+	if s.MemoryLimitMiB < 32 {
+		n.problems.addf("AttachSidecar(%s): MemoryLimitMiB is %d: use 32 or more, or leave it out for 128", path, s.MemoryLimitMiB)
+		s.MemoryLimitMiB = 32
+	}
+	if mode := task.NetworkMode(); mode != awsecs.NetworkMode_AWS_VPC && mode != awsecs.NetworkMode_HOST {
+		n.problems.addf("AttachSidecar(%s): the network mode is %s, in which containers do not share a loopback interface: use awsvpc", path, mode)
+	}
+	if other := *app.TaskDefinition().Node().Path(); other != path {
+		n.problems.addf("AttachSidecar(%s): container %s belongs to another task definition; attach it with that one", path, *app.Node().Path())
+	}
+	listen := fmt.Sprintf("127.0.0.1:%d", s.Port)
+	sidecar := task.AddContainer(jsii.String("nodelease"), &awsecs.ContainerDefinitionOptions{
+		Image:                  s.Image,
+		Essential:              jsii.Bool(true), // without it the application would have no IDs
+		Command:                jsii.Strings("serve", "--listen", listen),
+		MemoryLimitMiB:         jsii.Number(s.MemoryLimitMiB),
+		ReadonlyRootFilesystem: jsii.Bool(true),
+		StopTimeout:            awscdk.Duration_Seconds(jsii.Number(stopTimeout)),
+		Logging:                s.Logging,
+		HealthCheck: &awsecs.HealthCheck{
+			// The live check: an outage of DynamoDB must not make ECS replace the fleet.
+			Command:     jsii.Strings("CMD", "/nodelease", "serve", "--healthcheck", "--listen", listen),
+			Interval:    awscdk.Duration_Seconds(jsii.Number(10)),
+			Timeout:     awscdk.Duration_Seconds(jsii.Number(5)),
+			StartPeriod: awscdk.Duration_Seconds(jsii.Number(60)),
+		},
+	})
+	p.Attach(task, sidecar)
+	// ECS starts a container after those that it depends on, and stops it before them.
+	app.AddContainerDependencies(&awsecs.ContainerDependency{Container: sidecar, Condition: awsecs.ContainerDependencyCondition_HEALTHY})
+	app.AddEnvironment(jsii.String("NODELEASE_URL"), jsii.String("http://"+listen))
+	n.problems.add(p.ensureStopTimeout(task, app))
+	return sidecar
+}

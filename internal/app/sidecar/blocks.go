@@ -1,0 +1,168 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+const (
+	// MaxBlock is how many IDs one block may have.
+	MaxBlock = 1 << 20
+
+	// blockBack is how many milliseconds that went by a block may have, and blockLife
+	// for how long it may be used. Together with a tick they keep IDs less than a second
+	// behind the clock.
+	blockBack = 250 * time.Millisecond
+	blockLife = 500 * time.Millisecond
+
+	// blockPatience is how long a request waits for its block: less than clients wait
+	// for the answer.
+	blockPatience = time.Second
+
+	maxClients = 1024 // that are told apart
+)
+
+// blocks answers POST /v1/blocks: a run of IDs that the client hands out itself.
+//
+// The promise is docs/protocol-clients.md: no ID of a block is made by anybody else,
+// because its tickets were drawn from the timeline, and no answer is given twice: there is
+// no answer by nonce, and no retry gets the block of an earlier try.
+type blocks struct {
+	*handler
+	began time.Time // when this sidecar began to answer
+
+	mu          sync.Mutex
+	since       time.Time // when now began
+	now, before map[string]struct{}
+}
+
+// blockAnswer is a block: the IDs of count tickets from first on.
+type blockAnswer struct {
+	Nonce    string       `json:"nonce"`
+	Pool     string       `json:"pool"`
+	NodeID   int          `json:"node_id"`
+	NodeBits int          `json:"node_bits"` // in use in the era of the block: the layout's, or fewer in a narrow pool
+	First    string       `json:"first"`     // up to 63 bits, hence no number
+	Count    uint64       `json:"count"`
+	LeftMS   int64        `json:"left_ms"` // from when the client began to ask
+	Layout   layoutAnswer `json:"layout"`
+}
+
+func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q, err := readBlockQuery(r.URL.RawQuery)
+	if err != nil {
+		badRequest(err.Error(), fmt.Sprintf("use POST /v1/blocks with client, nonce and n in the query: n from 1 to %d, the others of 1 to 64 of A-Z, a-z, 0-9, _ and -, a new nonce each time", MaxBlock)).write(w)
+		return
+	}
+	if wrong := noBody(r); wrong != nil {
+		wrong.write(w)
+		return
+	}
+	if _, ok := choose(b.forms()[:1], r.Header.Values("Accept")); !ok {
+		problem{http.StatusNotAcceptable, "not_acceptable", fmt.Sprintf("Accept: %.200q", r.Header.Values("Accept")), "accept application/json", 0}.write(w)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), blockPatience)
+	defer cancel()
+	run, err := b.ids.Draw(ctx, q.n, b.clients(q.client, time.Now()), b.back())
+	// A remaining time, not a moment: no clock of the client's is compared with ours.
+	// It is of the moment at which the run was drawn, which is after the client has
+	// asked, so a client that counts from before asking ends early, never late.
+	left := min(run.Left, blockLife).Milliseconds()
+	if err == nil && left == 0 { // it would be over before it is there
+		err = snowflake.ErrFenced
+	}
+	if err != nil {
+		if r.Context().Err() != nil {
+			panic(http.ErrAbortHandler) // the client is gone: no answer must look like one
+		}
+		b.problemOf(err).write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, blockAnswer{
+		Nonce: q.nonce, Pool: poolOf(b.agent), NodeID: run.NodeID, NodeBits: run.NodeBits, First: strconv.FormatUint(run.First, 10),
+		Count: run.Count, LeftMS: left, Layout: answerOf(run.Layout),
+	})
+}
+
+// poolOf is the pool of the node ID; a fixed one has none.
+func poolOf(agent lease.Provider) string {
+	if leased, ok := agent.(interface{ Pool() string }); ok {
+		return leased.Pool()
+	}
+	return ""
+}
+
+// back is how far back a block may reach: to no tick that began before this sidecar did.
+// So IDs of a client go on growing when its sidecar is started anew.
+func (b *blocks) back() time.Duration {
+	return min(blockBack, max(time.Since(b.began)-b.ids.Layout().Tick, 0))
+}
+
+// clients is how many clients have asked within the last life of a block, or in the one
+// before. Each is given one share of what there is.
+func (b *blocks) clients(name string, at time.Time) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if age := at.Sub(b.since); age >= blockLife {
+		b.before, b.now, b.since = b.now, map[string]struct{}{}, at
+		if age >= 2*blockLife {
+			b.before = nil
+		}
+	}
+	if len(b.now) < maxClients {
+		b.now[name] = struct{}{}
+	}
+	return max(len(b.now), len(b.before))
+}
+
+type blockQuery struct {
+	client, nonce string
+	n             uint64
+}
+
+var token = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// readBlockQuery reads a query that has each of its parameters once, and no other.
+func readBlockQuery(query string) (q blockQuery, err error) {
+	if len(query) > 300 {
+		return q, fmt.Errorf("the query has %d characters", len(query))
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return q, fmt.Errorf("the query %q: %w", query, err)
+	}
+	for name, given := range values {
+		switch {
+		case name != "client" && name != "nonce" && name != "n":
+			err = fmt.Errorf("there is no parameter %q", name)
+		case len(given) > 1:
+			err = fmt.Errorf("%s is given %d times", name, len(given))
+		case name != "n" && !token.MatchString(given[0]):
+			err = fmt.Errorf("%s is %q", name, given[0])
+		}
+		if err != nil {
+			return q, err
+		}
+	}
+	if !values.Has("client") || !values.Has("nonce") {
+		return q, errors.New("client or nonce is missing")
+	}
+	q = blockQuery{values.Get("client"), values.Get("nonce"), 1}
+	if values.Has("n") {
+		if q.n, err = strconv.ParseUint(values.Get("n"), 10, 32); err != nil || q.n < 1 || q.n > MaxBlock {
+			return q, fmt.Errorf("n is %q", values.Get("n"))
+		}
+	}
+	return q, nil
+}

@@ -1,0 +1,45 @@
+package protocol
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+var (
+	tableNames = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
+	tableARNs  = regexp.MustCompile(`^arn:[a-z0-9-]+:dynamodb:([a-z0-9-]+):[0-9]{12}:table/([A-Za-z0-9_.-]{3,255})$`)
+)
+
+// CheckTable returns an error unless table is a table's name, or its ARN, which a
+// table of another account needs. DynamoDB takes either in every request on items.
+func CheckTable(table string) error {
+	if tableNames.MatchString(table) || tableARNs.MatchString(table) {
+		return nil
+	}
+	return fmt.Errorf("table %q: use a name of 3 to 255 of A-Z a-z 0-9 . _ -, or an ARN such as arn:aws:dynamodb:us-east-1:111111111111:table/NAME", table)
+}
+
+// TableName returns the name in a table's ARN, and a name as it is.
+func TableName(table string) string {
+	if arn := tableARNs.FindStringSubmatch(table); arn != nil {
+		return arn[2]
+	}
+	return table
+}
+
+// checkRegion returns an error if the table's ARN is of another Region than the one
+// that the client asks: DynamoDB would answer that there is no such table. A client
+// with an endpoint of its own is not looked at.
+func (d *DynamoDB) checkRegion() error {
+	arn := tableARNs.FindStringSubmatch(d.table)
+	client, ok := d.client.(interface{ Options() dynamodb.Options })
+	if arn == nil || !ok {
+		return nil
+	}
+	if o := client.Options(); o.BaseEndpoint == nil && o.Region != arn[1] {
+		return fmt.Errorf("%w: table %q is in the Region %s, and requests go to %q: set AWS_REGION to %s, or name the table's replica there", ErrTable, d.table, arn[1], o.Region, arn[1])
+	}
+	return nil
+}

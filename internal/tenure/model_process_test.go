@@ -1,0 +1,331 @@
+package tenure
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/history"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// process is one process of the model: what an agent does to claim, renew and release,
+// in steps, with the network and time in between.
+//
+//	idle ──claim──▶ claiming ──answer──▶ running ──release──▶ closing ──▶ gone
+//	  ▲               │ taken, too late    │ taken
+//	  └───────────────┴────────────────────┘
+type process struct {
+	w     *world
+	name  int
+	slot  int
+	state processState
+	cfg   modelConfig
+	pool  protocol.PoolItem // as last read
+	clock *modelClock
+	ids   *snowflake.Generator
+	block *snowflake.Block
+
+	timeline *snowflake.Timeline
+	tries    int
+	session  string
+	node     int
+	first    time.Duration
+	term     *Term
+	release  protocol.Write
+	last     time.Time // stamped, when it closed
+	waitsFor *message  // the latest request: what came before has timed out
+	reads    *message  // the latest about the pool's item
+	begun    bool      // what was reserved for the one before has passed
+	believes bool
+
+	busy   bool // its loop runs, or a lock is held
+	making bool // a generator call runs
+	asleep bool // a generator call waits: a second one would wait for it
+}
+
+type processState int
+
+const (
+	idle processState = iota
+	claiming
+	running
+	closing
+	gone
+)
+
+func newProcess(w *world, slot, name int) *process {
+	p := &process{w: w, slot: slot, name: name}
+	p.clock = newModelClock(p)
+	p.cfg = w.configs[w.r.IntN(len(w.configs))]
+	p.timeline = snowflake.NewTimeline(p.clock)
+	p.pool = w.pool
+	ids, err := snowflake.New(p.timeline, w.options...)
+	if err != nil {
+		panic(err)
+	}
+	p.ids, p.block = ids, ids.Block()
+	return p
+}
+
+// act lets the loop of the process do its next thing.
+func (p *process) act() {
+	p.busy = true
+	defer func() { p.busy = false }()
+	r := p.w.r
+	switch p.state {
+	case idle:
+		if p.w.narrow && r.IntN(4) == 0 {
+			p.read()
+			return
+		}
+		p.try(r.IntN(len(p.w.table)))
+	case claiming: // the request timed out
+		switch r.IntN(8) {
+		case 0:
+			p.abandon()
+		case 1, 2, 3:
+			p.claim()
+		}
+	case running:
+		switch n := r.IntN(20); {
+		case p.cfg.stop && !p.term.Held(p.clock.Monotonic()):
+			p.close()
+		case n == 0:
+			p.close()
+		case n < 15 || !p.term.Held(p.clock.read()):
+			p.renew()
+		default:
+			p.believe()
+		}
+	case closing:
+		if r.IntN(3) == 0 {
+			p.crash()
+		} else {
+			p.w.send(&message{from: p, write: p.release})
+		}
+	}
+}
+
+// try begins to claim a number, with a session of its own.
+func (p *process) try(node int) {
+	p.tries++
+	p.reads = nil
+	p.session = fmt.Sprintf("%d.%d", p.name, p.tries)
+	p.w.sessions[p.session] = p
+	p.node = node
+	p.state = claiming
+	p.first = p.clock.Monotonic()
+	p.claim()
+}
+
+func (p *process) claim() {
+	m0 := p.clock.Monotonic()
+	p.waitsFor = &message{from: p, write: p.cfg.Claim(protocol.Key{Pool: modelPool, NodeID: p.node}, p.session, p.clock.Wall(), p.pool), m0: m0, first: p.first}
+	p.w.send(p.waitsFor)
+}
+
+func (p *process) abandon() {
+	p.w.count.abandoned++
+	p.state = idle
+	p.w.send(&message{from: p, write: protocol.Abandon{Key: protocol.Key{Pool: modelPool, NodeID: p.node}, Session: p.session}})
+}
+
+func (p *process) renew() {
+	m0 := p.clock.Monotonic()
+	now := p.timeline.Now
+	if p.w.naked {
+		now = p.clock.Wall
+	}
+	if p.w.narrow {
+		p.unstick()
+	}
+	at, ok := p.term.Attempt(m0, now(), p.pool)
+	if !ok {
+		return
+	}
+	if !p.pool.Cap().IsZero() {
+		p.w.count.capped++
+	}
+	if at.Again {
+		p.w.count.full++
+	}
+	p.w.send(&message{from: p, write: at.Write, term: p.term, attempt: at})
+}
+
+// close fences and then releases the node ID.
+func (p *process) close() {
+	p.last = p.timeline.Close()
+	p.disbelieve()
+	p.state = closing
+	p.release = p.term.Release(p.last)
+	p.w.count.released++
+	p.w.send(&message{from: p, write: p.release})
+}
+
+// crash ends the process where it stands; another one is started in its place.
+func (p *process) crash() {
+	p.disbelieve()
+	p.state = gone
+	p.w.restart(p.slot)
+}
+
+// hear takes an answer. Answers to renewals may come late and in any order;
+// the agent itself has given up on all but the last, so this asks for more.
+func (p *process) hear(m *message) {
+	p.busy = true
+	defer func() { p.busy = false }()
+	if m == p.reads && p.state != claiming {
+		known := p.pool
+		p.pool = m.pool
+		if _, err := Learn(p.timeline, known, m.pool); err != nil {
+			panic(violation{err})
+		}
+	}
+	switch m.write.(type) {
+	case protocol.Claim:
+		if p.state == claiming && p.waitsFor == m {
+			p.claimed(m)
+		}
+	case protocol.Release, protocol.FreeCopy:
+		if w, ok := p.term.ReleaseAgain(p.last, m.result.Lease); p.state == closing && !m.result.Applied && ok {
+			p.release = w // a renewal had landed whose answer was lost
+		}
+	case protocol.Renew:
+		if p.state == running && p.term == m.term {
+			p.renewed(m)
+		}
+	}
+}
+
+func (p *process) claimed(m *message) {
+	t := p.cfg.Claimed(m.write.(protocol.Claim), m.result, m.m0, m.first)
+	switch {
+	case t == nil:
+		p.state = idle
+		p.news()
+		return
+	case !t.Held(p.clock.Monotonic()):
+		p.abandon()
+		return
+	}
+	p.w.count.claims++
+	if !m.result.Applied {
+		p.w.count.landed++
+	}
+	p.term, p.state, p.begun = t, running, false
+	p.may()
+	err := p.timeline.Bind(snowflake.Span{
+		NodeID: p.node, Nodes: len(p.w.table), Eras: p.pool.Eras, NotBefore: t.Lease.NotBefore, Until: t.Lease.ReservedUntil, Deadline: t.IDDeadline,
+	})
+	if err != nil {
+		panic(err)
+	}
+	p.believe()
+}
+
+func (p *process) renewed(m *message) {
+	if !m.result.Applied {
+		switch p.term.Refused(m.attempt, m.result.Lease) {
+		case Landed:
+			p.w.count.landed++
+		case Stale:
+			p.w.count.stale++
+			p.news()
+			return
+		case Cloned: // there are no copies here
+			panic(violation{fmt.Errorf("process %d takes renewal %d of node %d, which %+v refused, for one beside a copy's", p.name, m.attempt.Write.Renewal, p.node, *m.result.Lease)})
+		case Taken:
+			p.w.count.lost++
+			p.timeline.Seal()
+			p.disbelieve()
+			p.w.note(history.Event{Kind: history.Lost, Who: p.name, Node: p.node, Version: p.term.Lease.Version})
+			p.state = idle
+			return
+		}
+	}
+	p.w.count.renewals++
+	before := p.term.Held(p.clock.read())
+	p.term.Confirmed(*m.result.Lease, m.attempt.M0)
+	if !before && p.term.Held(p.clock.read()) {
+		p.w.count.resumed++
+	}
+	p.may()
+	p.timeline.Extend(p.term.Lease.ReservedUntil, p.term.IDDeadline)
+	p.believe()
+}
+
+// news is after a refusal: the pool's item may have changed.
+func (p *process) news() {
+	if p.w.narrow {
+		p.read()
+		return
+	}
+	p.pool = p.w.pool
+}
+
+// may tells what the process was told that it may stamp.
+func (p *process) may() {
+	p.w.note(history.Event{Kind: history.May, Who: p.name, Node: p.node, Version: p.term.Lease.Version, Until: unixMS(p.term.Lease.ReservedUntil)})
+}
+
+// believe is a use of the lease: Agent.Lease. Beliefs end by themselves, at their
+// deadlines: those go first.
+func (p *process) believe() {
+	for _, q := range p.w.slots {
+		if q.believes && !q.term.Held(q.clock.read()) {
+			q.disbelieve()
+		}
+	}
+	p.begun = p.begun || !p.w.early || !p.clock.wall().Before(p.term.Lease.NotBefore)
+	if p.begun && p.term.Held(p.clock.read()) && !p.believes {
+		p.believes = true
+		p.w.note(history.Event{Kind: history.Hold, Who: p.name, Node: p.node, Version: p.term.Lease.Version})
+	}
+}
+
+func (p *process) disbelieve() {
+	if p.believes {
+		p.believes = false
+		p.w.note(history.Event{Kind: history.Unhold, Who: p.name, Node: p.node})
+	}
+}
+
+// make asks for IDs, in one of the ways that there are.
+func (p *process) make() {
+	p.making, p.clock.ended = true, false
+	defer func() { p.making = false }()
+	var ids [100]snowflake.ID
+	n := 0
+	one := func(next func() (snowflake.ID, error)) {
+		var err error
+		if ids[n], err = next(); err == nil {
+			n++
+		}
+	}
+	how := p.w.r.IntN(8)
+	switch how {
+	case 0:
+		n, _ = p.ids.NextN(p.clock, ids[:1+p.w.r.IntN(len(ids))])
+	case 1, 2:
+		one(p.ids.Next)
+	case 3:
+		one(p.block.Next)
+		one(p.block.Next)
+	default:
+		one(p.ids.TryNext)
+	}
+	for i, id := range ids[:n] {
+		if id == 0 {
+			panic(fmt.Sprint(i, " ", n, " ", how, " ", ids[:n]))
+		}
+		p.w.count.ids++
+		parts := p.w.layout.Decompose(id)
+		if p.w.narrow {
+			parts = p.w.decompose(id)
+		}
+		// A tick of 10 ms is stamped as a whole.
+		ms := parts.Time.UnixMilli() + p.w.r.Int64N(p.w.layout.Tick.Milliseconds())
+		p.w.note(history.Event{Kind: history.Stamp, Who: p.name, Node: parts.Node, ID: int64(id), MS: ms})
+	}
+}

@@ -1,0 +1,169 @@
+package tenure
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/history"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// Widening in the model: a pool of 2 numbers of one bit that becomes one of 4 and
+// then of 8, while its processes make IDs. What decides is the code itself here
+// too: the writes' Apply, PoolItem, Term, Learn, and the steps of a widening
+// that leasepool.Widen runs. The model chooses when each step is taken: its wideners
+// can stop anywhere, and act on what they read long ago.
+
+const modelBits = 3 // at the end
+
+// widener is whoever widens the pool, as far as it has come.
+type widener struct {
+	w     *world
+	pool  protocol.PoolItem // as last read
+	run   *protocol.Widener // of the try that it marks for; nil: none
+	waits *message          // the latest request about the pool's item
+}
+
+// stamped is an ID and who it is of, as taken apart when it was made.
+type stamped struct {
+	id   snowflake.ID
+	node int
+}
+
+// narrowPool makes the pool of a narrow world.
+func (w *world) narrowPool() {
+	w.pool, _ = protocol.CreatePool{Pool: modelPool, Size: 1 << modelBits, OpenGroups: 1, NodeBits: 1, Numbers: 2}.Apply(nil)
+	w.table = make([]*protocol.Lease, 1<<modelBits)
+	w.wideners = []*widener{{w: w}, {w: w}}
+	w.apply(protocol.Seed{Key: protocol.Key{Pool: modelPool, NodeID: 0}, Floor: time.Unix(0, w.now)})
+}
+
+// applyPool is the store: one write of the pool's item, one step. A commit says
+// how every ID is to be taken apart: those that were made already must not change.
+func (w *world) applyPool(wr protocol.PoolWrite) {
+	p, ok := wr.Apply(&w.pool)
+	if !ok {
+		return
+	}
+	w.pool = p
+	w.note(history.Event{Kind: history.Note, Text: fmt.Sprintf("%T: %+v", wr, p.Widening)})
+	if _, commit := wr.(protocol.CommitWiden); !commit {
+		return
+	}
+	w.count.widened++
+	for _, s := range w.stamps {
+		if node := p.Eras.Decompose(w.layout, s.id).Node; node != s.node {
+			panic(violation{fmt.Errorf("ID %d of node %d is node %d's by the history %+v", s.id, s.node, node, p.Eras)})
+		}
+	}
+}
+
+// decompose takes an ID of a narrow world apart.
+func (w *world) decompose(id snowflake.ID) snowflake.Parts {
+	parts := w.pool.Eras.Decompose(w.layout, id)
+	w.stamps = append(w.stamps, stamped{id, parts.Node})
+	return parts
+}
+
+// read asks for the pool's item; the answer may be old when it comes.
+func (p *process) read() {
+	p.reads = &message{from: p, read: true}
+	p.w.send(p.reads)
+}
+
+// unstick is what a process does that an open try keeps from reserving enough:
+// uncap of an agent, with the network in between.
+func (p *process) unstick() {
+	if !p.cfg.Capped(p.pool, p.timeline.Now()) {
+		return
+	}
+	if p.w.r.IntN(3) > 0 {
+		p.read()
+		return
+	}
+	p.reads = &message{from: p, poolWrite: protocol.VoidWiden{Pool: modelPool, Try: p.pool.Widening.Try}}
+	p.w.send(p.reads)
+}
+
+// act lets the widener do its next thing.
+func (d *widener) act() {
+	r, at := d.w.r, time.Unix(0, d.w.now)
+	if d.pool.Pool == "" || r.IntN(8) == 0 {
+		d.ask(&message{read: true})
+		return
+	}
+	if d.run == nil {
+		d.rest(at)
+		return
+	}
+	if commit, all := d.run.Commit(); all {
+		d.ask(&message{poolWrite: commit})
+		return
+	}
+	if n := r.IntN(d.run.Pool().Numbers); d.run.Left(n) {
+		d.w.send(&message{widener: d, write: d.run.Mark(n, at)})
+	}
+}
+
+// rest is what a widener does that has no try to mark for, on old sight, perhaps.
+func (d *widener) rest(at time.Time) {
+	r := d.w.r
+	if d.run = protocol.NewWidener(d.pool); d.run != nil {
+		return
+	}
+	if add, some := d.pool.Missing(1 << modelBits); some && r.IntN(2) == 0 {
+		d.ask(&message{poolWrite: add})
+		return
+	}
+	if d.pool.Bits() < modelBits && r.IntN(20) == 0 {
+		begin := d.pool.Begin(nil, at, 0)
+		begin.From, begin.Bits = d.begin(), d.pool.Bits()+1 // any time, and a width that groups do not have
+		d.ask(&message{poolWrite: begin})
+		return
+	}
+	d.w.send(&message{write: d.pool.SeedOf(r.IntN(d.pool.Numbers), at)})
+}
+
+// begin is any moment, as long as it is behind the last change.
+func (d *widener) begin() time.Time {
+	at := time.Unix(0, d.w.now).Add(time.Duration(d.w.r.Int64N(int64(2 * time.Minute))))
+	if d.w.r.IntN(2) == 0 {
+		for _, l := range d.w.table {
+			if l != nil {
+				at = protocol.Latest(at, l.ReservedUntil.Add(time.Duration(d.w.r.Int64N(int64(time.Minute)))))
+			}
+		}
+	}
+	return protocol.Latest(at, d.pool.Changed().Add(time.Millisecond)).Truncate(time.Millisecond)
+}
+
+func (d *widener) ask(m *message) {
+	m.widener, d.waits = d, m
+	d.w.send(m)
+}
+
+// hear takes an answer.
+func (d *widener) hear(m *message) {
+	if mark, ok := m.write.(protocol.Mark); ok {
+		if d.run == nil {
+			return
+		}
+		err := d.run.Heard(mark, m.result)
+		if errors.Is(err, protocol.ErrReserved) {
+			d.w.send(&message{poolWrite: d.run.Void()})
+		}
+		if err != nil {
+			d.run = nil
+		}
+		return
+	}
+	if m != d.waits {
+		return
+	}
+	d.pool = m.pool
+	if d.run != nil && d.run.Pool().Widening != d.pool.Widening {
+		d.run = nil
+	}
+}

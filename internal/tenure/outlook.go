@@ -1,0 +1,62 @@
+package tenure
+
+import (
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// Outlook is the result of a search of some of the open groups.
+type Outlook struct {
+	Free   int       // a node ID that could be claimed, -1 if there is none
+	Usable int       // node IDs that are not retired
+	Held   int       // of those, the ones that others hold and keep
+	Groups int       // that were read
+	Open   int       // that could have been read
+	Newer  bool      // a node ID is marked for a widening that the claimant does not know
+	Next   time.Time // when the next one could be claimed if nobody renews
+}
+
+// Add takes a group into account and returns the node IDs that could be claimed.
+func (o *Outlook) Add(g protocol.Group, p protocol.PoolItem, c protocol.Claim) (free []int) {
+	for _, l := range g.Leases {
+		if l.Retired || l.NodeID < p.ExcludeBelow || l.NodeID >= p.Limit() {
+			continue
+		}
+		o.Newer = o.Newer || l.WidenTry > c.WidenTry
+		o.Usable++
+		if _, ok := c.Apply(&l); ok {
+			free = append(free, l.NodeID)
+			continue
+		}
+		at := l.ReservedUntil.Add(-c.ClaimGuard)
+		if l.Holder != "" {
+			o.Held++
+			at = protocol.Latest(at, l.ExpiresAt.Add(c.ClaimGuard))
+		}
+		o.Next = earliest(o.Next, at)
+	}
+	return free
+}
+
+// Merge adds the findings about one group.
+func (o *Outlook) Merge(one Outlook) {
+	o.Groups++
+	o.Usable += one.Usable
+	o.Next = earliest(o.Next, one.Next)
+}
+
+// earliest returns the earlier of two times, ignoring a zero one.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Crowded reports whether a group is at least 75 % held: the next one is opened before
+// it is needed. Cooling node IDs count as room, since those of the groups above would
+// cool as long. So do node IDs of a narrow pool that are not seeded yet.
+func (o Outlook) Crowded(narrow bool) bool {
+	return 4*o.Held >= 3*o.Usable && (o.Usable > 0 || !narrow)
+}

@@ -1,0 +1,260 @@
+package tenure
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// paperAgent is an agent as a state machine. Each state is the request that is sent
+// when the agent's turn comes; its answer is known at once and acted upon after a
+// latency.
+//
+//	describes ─▶ reads pool ─▶ claims ─▶ holds ⟲ renews
+//	                 ▲           │ ▲
+//	                 │      taken▼ │free
+//	                 └──nap── looks ⇄ reads pool, opens groups
+type paperAgent struct {
+	state  paperState
+	name   int
+	tries  int // of the present request that had no answer
+	number int // that is claimed
+	claims int
+	next   int32 // agent in the list of this millisecond
+	begun  int64 // when it started, ms
+	took   int64 // until it had a number
+	away   bool  // counted as one that wants a number or its confirmation
+	search *Search
+	term   *Term
+	known  protocol.PoolItem
+	found  Outlook
+}
+
+type paperState uint8
+
+const (
+	paperGone paperState = iota
+	paperDescribes
+	paperReads
+	paperClaims
+	paperLooks
+	paperReadsAgain // to open groups
+	paperOpens
+	paperHolds
+	paperReleases
+)
+
+// again is a try that had no answer: back off.
+func (a *paperAgent) again(w *paper, i int32) {
+	w.after(i, w.latency()+w.policy.backoff(w.dice, a.tries))
+	a.tries++
+}
+
+// go on with the next request when the answer is there.
+func (a *paperAgent) then(w *paper, i int32, s paperState) {
+	a.state, a.tries = s, 0
+	w.after(i, w.latency())
+}
+
+func (a *paperAgent) act(w *paper, i int32) {
+	switch a.state {
+	case paperDescribes:
+		if a.begun == 0 {
+			a.begun = w.now
+		}
+		if !w.allowed(&w.table.describe, 1) {
+			a.again(w, i)
+			return
+		}
+		a.then(w, i, paperReads)
+	case paperReads:
+		if !w.read(w.table.of(paperPool), 1) {
+			a.again(w, i)
+			return
+		}
+		a.known = w.pool
+		if a.search == nil { // the start: a blind guess
+			a.search = &Search{Dice: w.dice}
+			a.number, _ = Guess(a.session(), a.known)
+			a.then(w, i, paperClaims)
+			return
+		}
+		a.search.Waiting = true
+		a.begin()
+		a.then(w, i, paperLooks)
+	case paperClaims:
+		a.claim(w, i)
+	case paperLooks:
+		a.look(w, i)
+	case paperReadsAgain:
+		if !w.read(w.table.of(paperPool), 1) {
+			a.again(w, i)
+			return
+		}
+		_, before := a.known.GroupsOpen()
+		if _, last := w.pool.GroupsOpen(); last == before {
+			a.then(w, i, paperOpens)
+			return
+		}
+		a.known = w.pool
+		a.search.Opened(before + 1)
+		a.choose(w, i)
+	case paperOpens:
+		if !w.write(w.table.of(paperPool)) {
+			a.again(w, i)
+			return
+		}
+		_, before := a.known.GroupsOpen()
+		open := protocol.OpenGroups{Pool: paperPool, From: a.known.OpenGroups, To: min(before+1+a.search.Step(), w.pool.Groups())}
+		if p, ok := open.Apply(&w.pool); ok {
+			w.pool = p
+		} else {
+			w.spent.refused++
+		}
+		a.known = w.pool
+		a.search.Opened(before + 1)
+		a.choose(w, i)
+	case paperHolds:
+		a.renew(w, i)
+	case paperReleases:
+		n := a.term.Lease.NodeID
+		if !w.write(w.groups[n/protocol.GroupSize]) {
+			a.again(w, i)
+			return
+		}
+		if l, ok := a.term.Release(w.wall()).Apply(&w.leases[n]); ok {
+			w.leases[n] = l
+		}
+		a.state = paperGone
+	}
+}
+
+func (a *paperAgent) session() string { return fmt.Sprintf("%d.%d", a.name, a.claims) }
+
+func (a *paperAgent) claimOf(w *paper) protocol.Claim {
+	at := w.wall()
+	return protocol.Claim{
+		Key: protocol.Key{Pool: paperPool, NodeID: a.number}, Session: a.session(), At: at, ClaimGuard: w.config.ClaimGuard, TTL: w.config.TTL,
+		ExpiresAt: at.Add(w.config.TTL), ReservedUntil: at.Add(w.config.Reserve),
+	}
+}
+
+func (a *paperAgent) claim(w *paper, i int32) {
+	if !w.write(w.groups[a.number/protocol.GroupSize]) {
+		a.again(w, i)
+		return
+	}
+	c := a.claimOf(w)
+	l, ok := c.Apply(&w.leases[a.number])
+	a.claims++
+	if !ok {
+		w.spent.refused++
+		a.begin()
+		a.then(w, i, paperLooks)
+		return
+	}
+	w.leases[a.number] = l
+	a.term = NewTerm(w.config, l, w.monotonic())
+	a.search, a.state, a.tries, a.took = nil, paperHolds, 0, w.now-a.begun
+	w.unmet--
+	w.after(i, w.policy.jitter(w.dice, w.config.RenewEvery))
+}
+
+// begin begins a look.
+func (a *paperAgent) begin() {
+	a.search.Begin()
+	a.found = Outlook{Free: -1}
+}
+
+// look reads the next group, if there is to be one; see Agent.look.
+func (a *paperAgent) look(w *paper, i int32) {
+	n := a.number // a group whose read had no answer is read again
+	if a.tries == 0 {
+		var ok bool
+		if n, ok = a.search.Group(a.known, w.wall()); !ok {
+			a.nap(w, i)
+			return
+		}
+		a.number = n
+	}
+	low := n * protocol.GroupSize
+	if !w.read(w.groups[n], w.page(n)) {
+		a.again(w, i)
+		return
+	}
+	one := Outlook{}
+	c := a.claimOf(w)
+	free := one.Add(protocol.Group{Leases: w.leases[low:min(low+protocol.GroupSize, w.pool.Size)]}, a.known, c)
+	a.found.Merge(one)
+	if len(free) == 0 {
+		a.search.FoundFull(n, one.Next)
+	} else {
+		a.found.Free = free[w.dice.IntN(len(free))]
+	}
+	if _, last := a.known.GroupsOpen(); n == last && len(free) < protocol.GroupSize/4 && last+1 < a.known.Groups() {
+		a.then(w, i, paperReadsAgain)
+		return
+	}
+	a.choose(w, i)
+}
+
+// page is what reading a group costs, in units of 4 KB: an item that was never
+// leased has some 70 bytes, the others some 300.
+func (w *paper) page(n int) float64 {
+	bytes := 0
+	for _, l := range w.leases[n*protocol.GroupSize : min((n+1)*protocol.GroupSize, w.pool.Size)] {
+		bytes += 70
+		if l.Version > 0 {
+			bytes += 230
+		}
+	}
+	return float64((bytes + 4095) / 4096)
+}
+
+// choose claims what was found, or looks on.
+func (a *paperAgent) choose(w *paper, i int32) {
+	if a.found.Free >= 0 {
+		a.number = a.found.Free
+		a.then(w, i, paperClaims)
+		return
+	}
+	a.then(w, i, paperLooks)
+}
+
+// nap waits for a number; see Agent.acquire.
+func (a *paperAgent) nap(w *paper, i int32) {
+	nap := time.Second/2 + time.Duration(w.dice.Int64N(int64(time.Second)))
+	if next := a.found.Next; !next.IsZero() {
+		nap = min(nap, max(next.Sub(w.wall()), 0)+w.policy.backoff(w.dice, 0))
+	}
+	a.state, a.tries = paperReads, 0
+	w.after(i, nap)
+}
+
+func (a *paperAgent) renew(w *paper, i int32) {
+	n := a.term.Lease.NodeID
+	at, _ := a.term.Attempt(w.monotonic(), w.wall(), a.known) // no try is open here
+	if !w.write(w.groups[n/protocol.GroupSize]) {
+		a.again(w, i)
+		return
+	}
+	l, ok := at.Write.Apply(&w.leases[n])
+	if !ok { // someone else's: this is the end of it, and the service starts another task
+		w.spent.refused++
+		w.spent.lost++
+		if a.away {
+			w.unmet--
+		}
+		w.start(i, time.Second)
+		return
+	}
+	w.leases[n] = l
+	a.term.Confirmed(l, at.M0)
+	if a.away {
+		a.away = false
+		w.unmet--
+	}
+	a.tries = 0
+	w.after(i, w.latency()+w.policy.jitter(w.dice, w.config.RenewEvery))
+}

@@ -1,0 +1,160 @@
+package tenure
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// The ways to wait before a try that there were to choose from.
+func backoffs() []policy {
+	full := func(most time.Duration) func(*rand.Rand, int) time.Duration {
+		return func(r *rand.Rand, n int) time.Duration {
+			return time.Duration(r.Int64N(int64(min(most, 50*time.Millisecond<<min(n, 20)))))
+		}
+	}
+	return []policy{
+		ours,
+		{"full jitter, 50 ms to 5 s", full(5 * time.Second), spread(10)},
+		{"full jitter, 50 ms to 20 s (the SDK's)", full(20 * time.Second), spread(10)},
+		{"no jitter, 50 ms doubling to 1 s", func(_ *rand.Rand, n int) time.Duration { return protocol.LongestBackoff(n) }, spread(10)},
+		{"no jitter, always 50 ms", func(*rand.Rand, int) time.Duration { return 50 * time.Millisecond }, spread(10)},
+	}
+}
+
+// The ways to spread renewals.
+func jitters() (all []policy) {
+	for _, percent := range []int64{0, 10, 50} {
+		p := ours
+		p.name, p.jitter = fmt.Sprintf("%d %%", percent), spread(percent)
+		all = append(all, p)
+	}
+	return all
+}
+
+// paperWriter writes a page.
+type paperWriter struct {
+	strings.Builder
+	logf func(string, ...any)
+}
+
+func (b *paperWriter) p(format string, args ...any) { fmt.Fprintf(b, format+"\n", args...) }
+
+func paperPage(logf func(string, ...any)) string {
+	b := &paperWriter{logf: logf}
+	b.fleets()
+	b.retries()
+	b.spread()
+	return b.String()
+}
+
+func (b *paperWriter) row(what string, r paperResult) {
+	b.logf("%s: %v", what, r)
+	all, n := short(r.all), float64(r.agents)
+	if !r.done {
+		all = fmt.Sprintf("**not all**: %d have none after %s", r.unmet, short(paperLimit))
+	}
+	agent := "–"
+	if r.p99 > 0 {
+		agent = short(r.p50) + " / " + short(r.p99)
+	}
+	b.p("| %s | %s | %s | %.2f | %.1f | %d | %d | %d | %d | %.4f |", what, all, agent, float64(r.count.writes)/n, r.count.reads/n, r.peak, r.offered, r.count.throttled, r.count.lost, r.count.dollars())
+}
+
+func (b *paperWriter) head(first string) {
+	b.p("| %s | all placed in | one agent, p50 / p99 | writes an agent | read units an agent | most writes in a second | most requests in a second | throttled | lost | USD |\n|---|---|---|---|---|---|---|---|---|---|", first)
+}
+
+func (b *paperWriter) fleets() {
+	b.p("# Fleet simulation\n")
+	b.p("This page shows a whole fleet, and its table, when everything happens at once. The figures are computed, not measured. The agents' own decisions (which node ID, which group, when to retry, what a refused")
+	b.p("write means) run as a state machine in virtual time, on a table with DynamoDB's limits: 1,000 write units and 3,000 read units per second for each partition, 4 partitions for a new table on demand, a")
+	b.p("group's node IDs in one partition by the hash of its key, 2,500 DescribeTable per second. Requests beyond the limits are throttled at once. A table's growth, and burst capacity beyond one second's worth, are left out: they only help. A")
+	b.p("request takes 3 to 7 ms, one in a hundred up to 60 ms more. Runs repeat by seed; a fleet of 1,024 is one of the unit tests.\n")
+	b.p("    go test ./internal/tenure -run TestFleetsOnPaper -timeout 60m -args -paper $PWD/docs\n")
+	b.p("*Cold start*: all start within one second, on free numbers. *Outage*: DynamoDB answers nothing but errors for 5 minutes; nobody is restarted, all suspend and ask on, and the time is that from")
+	b.p("its end until the last is confirmed. *Rolling deploy*: a tenth stops, each when it would renew, and as many start within a second, ten times. Writes count the renewals of that time too, and refused ones, which are billed. Prices as in [cost](cost.md).\n")
+
+	for _, c := range []struct {
+		title string
+		paperCase
+	}{
+		{"1,024 agents, a new table (4 partitions), the defaults: leases of 15 s", paperCase{agents: 1024, partitions: 4, fresh: true}},
+		{"65,528 agents, a table warmed to 32 partitions, the defaults", paperCase{agents: 65528, partitions: 32}},
+		{"65,528 agents, a new table (4 partitions), leases of 90 s", paperCase{agents: 65528, partitions: 4, ttl: 90 * time.Second}},
+	} {
+		c.policy, c.seed = ours, 1
+		b.p("## %s\n", c.title)
+		b.head("")
+		w, r := coldStart(c.paperCase)
+		b.row("cold start", r)
+		b.row("5-minute outage", outage(w, 5*time.Minute))
+		b.row("rolling deploy", rolling(w))
+		if err := w.check(); err != nil {
+			b.p("**%v**", err)
+		}
+		b.p("")
+	}
+	b.p("In the last two the pool was in use before, so its groups are open. On a pool of 65,528 that never was, one group is open, into which all guess, and the first start of a fleet that large would crawl:\n")
+	b.head("")
+	_, r := coldStart(paperCase{agents: 65528, partitions: 32, fresh: true, policy: ours, seed: 1})
+	b.row("first start ever", r)
+	b.p("")
+	b.p("*Not all*: there are exactly as many numbers as agents, and the last claimants of a pool of 256 groups look for the last free numbers for minutes, since a look reads 16 groups and then 4 a second. Make a pool larger than its fleet.\n")
+	b.p("A fleet needs agents ÷ seconds between renewals write units every second: 65,528 agents that renew every 5 s need 13,106, which is more than the 4,000 of a new table. Give the table the")
+	b.p("[warm throughput](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput.html) for it before the fleet starts (as in the second table), or longer leases (as in the third).\n")
+
+}
+
+func (b *paperWriter) retries() {
+	b.p("## The defaults for retries\n")
+	b.p("Full jitter from 50 ms up to 1 s is what the agent does. The others, under the same seed:\n")
+	for _, c := range []paperCase{{agents: 1024, partitions: 1}, {agents: 8192, partitions: 4, ttl: 30 * time.Second}} {
+		b.p("\n### %d agents on %s\n", c.agents, plural(c.partitions, "partition"))
+		b.head("pause before another try")
+		for _, policy := range backoffs() {
+			c.policy, c.seed = policy, 1
+			w, r := coldStart(c)
+			b.row("cold start, "+policy.name, r)
+			b.row("outage, "+policy.name, outage(w, time.Minute))
+		}
+		b.p("")
+	}
+	b.p("Longer pauses start no fleet sooner, and after an outage they keep it suspended for as long as the longest pause: 5 or 20 s more, with leases of 15 s. Shorter ones (always 50 ms) start no fleet sooner")
+	b.p("either, for some three times the requests. Without jitter the figures are alike, since latencies and throttles spread the agents here; it costs nothing, and is kept for tables where they do not. So it")
+	b.p("stays at full jitter, 50 ms to 1 s.\n")
+}
+
+func (b *paperWriter) spread() {
+	b.p("## The default for the spread of renewals\n")
+	b.p("1,024 agents renew every 5 s, which is 205 writes a second if they are spread well. The most writes in any second of the minute after a cold start within one second, on a table of one partition:\n")
+	b.p("| each renewal is early or late by | most writes in a second | most throttled in a second |\n|---|---|---|")
+	for _, policy := range jitters() {
+		_, r := coldStart(paperCase{agents: 1024, partitions: 1, policy: policy, seed: 1})
+		b.logf("jitter %s: %d %d", policy.name, r.steady, r.throttles)
+		b.p("| %s | %d | %d |", policy.name, r.steady, r.throttles)
+	}
+	b.p("\nWithout jitter the fleet stays in step forever. 10 %% more or less takes it out of step within minutes, 50 %% within one, but of the 8 s that a renewal has for retries a late one would use up 2.5. A fleet")
+	b.p("in step sends no more in a second than it did when it started, which its table has borne: so it stays at 10 %%.")
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprint(n, " ", what, "s")
+}
+
+// short is a duration with three digits.
+func short(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d >= time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return fmt.Sprintf("%d ms", d.Milliseconds())
+}

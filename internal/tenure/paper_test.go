@@ -1,0 +1,162 @@
+package tenure
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+var paperOut = flag.String("paper", "", "directory for benchmarks-fleet.md, with fleets of all sizes")
+
+// ours is what this package does: backoff and jitter, with dice of the paper's own.
+var ours = policy{
+	name: "full jitter, 50 ms to 1 s",
+	backoff: func(r *rand.Rand, n int) time.Duration {
+		return time.Duration(r.Int64N(int64(protocol.LongestBackoff(n))))
+	},
+	jitter: spread(10),
+}
+
+// spread is a jitter of so many per cent more or less.
+func spread(percent int64) func(*rand.Rand, time.Duration) time.Duration {
+	return func(r *rand.Rand, d time.Duration) time.Duration {
+		most := int64(d) * percent / 100
+		return d - time.Duration(most) + time.Duration(r.Int64N(2*most+1))
+	}
+}
+
+// paperResult is one event in a fleet's life.
+type paperResult struct {
+	paperCase
+	done              bool
+	unmet             int           // that have none when patience ends
+	all               time.Duration // until all have a number, or their confirmation
+	p50, p99          time.Duration // of an agent; only of starts
+	count             paperCount
+	peak, offered     int // most writes done and most requests sent in one second
+	steady, throttles int // most writes and throttles in a second of the minute after
+}
+
+func (r paperResult) String() string {
+	return fmt.Sprintf("%d on %d, %s: done %v in %v (p50 %v, p99 %v), peak %d writes/s, %d requests/s offered, %+v, $%.4f; then %d writes/s, %d throttles/s",
+		r.agents, r.partitions, r.policy.name, r.done, r.all, r.p50, r.p99, r.peak, r.offered, r.count, r.count.dollars(), r.steady, r.throttles)
+}
+
+// measured is what happened since a moment, and in the minute that follows.
+func (w *paper) measured(from int64, before paperCount, done bool) paperResult {
+	r := paperResult{paperCase: w.paperCase, done: done, unmet: w.unmet, all: time.Duration(w.now-from) * time.Millisecond, count: w.spent.minus(before)}
+	w.run(time.Second, nil) // the second that is under way
+	writes := func(c paperCount) int { return c.writes }
+	first, last := int(from/1000), len(w.second)
+	r.peak = w.peak(first, last, writes)
+	r.offered = w.peak(first, last, func(c paperCount) int { return c.requests })
+	w.run(time.Minute, nil)
+	r.steady = w.peak(last, len(w.second), writes)
+	r.throttles = w.peak(last, len(w.second), func(c paperCount) int { return c.throttled })
+	return r
+}
+
+const paperLimit = 3 * time.Minute
+
+// coldStart starts the whole fleet within a second, on free numbers.
+func coldStart(c paperCase) (*paper, paperResult) {
+	w := newPaper(c)
+	for i := range w.agents {
+		w.start(int32(i), time.Second)
+	}
+	done := w.run(paperLimit, w.placed)
+	r := w.measured(0, paperCount{}, done)
+	r.p50, r.p99 = w.quantile(.5), w.quantile(.99)
+	return w, r
+}
+
+// rolling replaces the fleet, a tenth at a time: those stop, as many start, and when
+// they have numbers the next tenth follows.
+func rolling(w *paper) paperResult {
+	from, before := w.now, w.spent
+	n := len(w.agents)
+	w.agents = append(w.agents, make([]paperAgent, n)...)
+	done := true
+	for tenth := 0; tenth < 10 && done; tenth++ {
+		for i := tenth * n / 10; i < (tenth+1)*n/10; i++ {
+			w.stop(int32(i))
+			w.start(int32(n+i), time.Second)
+		}
+		done = w.run(paperLimit, w.placed)
+	}
+	w.agents = w.agents[:2*n]
+	return w.measured(from, before, done)
+}
+
+// outage lets the table answer nothing but errors for a while; all come back at
+// once. What counts is the time after.
+func outage(w *paper, d time.Duration) paperResult {
+	w.down = true
+	w.run(d, nil)
+	w.down = false
+	for i := range w.agents {
+		if w.agents[i].state == paperHolds {
+			w.agents[i].away = true
+			w.unmet++
+		}
+	}
+	from, before := w.now, w.spent
+	return w.measured(from, before, w.run(paperLimit, w.placed))
+}
+
+// A fleet of 1,024 keeps its promises in every event of its life, and the same seed
+// is the same life.
+func TestFleetOnPaper(t *testing.T) {
+	c := paperCase{agents: 1024, partitions: 4, policy: ours, seed: 1, fresh: true}
+	life := func() (all []paperResult) {
+		w, start := coldStart(c)
+		all = append(all, start, outage(w, time.Minute), rolling(w))
+		if err := w.check(); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	all := life()
+	for _, r := range all {
+		t.Log(r)
+		if !r.done || r.count.lost > 0 {
+			t.Errorf("not all have their numbers: %v", r)
+		}
+	}
+	start := all[0]
+	if w := float64(start.count.writes) / 1024; w > 2 {
+		t.Errorf("a claim in a herd took %.2f writes", w)
+	}
+	if start.all > 10*time.Second || all[1].all > 10*time.Second {
+		t.Errorf("a fleet of 1,024 took %v to start and %v to return", start.all, all[1].all)
+	}
+	strip := func(all []paperResult) (s []string) {
+		for _, r := range all {
+			s = append(s, r.String())
+		}
+		return s
+	}
+	if again := life(); !reflect.DeepEqual(strip(all), strip(again)) {
+		t.Errorf("the same seed gave %v and %v", strip(all), strip(again))
+	}
+}
+
+// Both sizes, all events, and the ways to retry that there were to choose from:
+//
+//	go test ./internal/tenure -run TestFleetsOnPaper -timeout 60m -args -paper ../../docs
+func TestFleetsOnPaper(t *testing.T) {
+	if *paperOut == "" {
+		t.Skip("writes a page of docs, in minutes: needs -args -paper DIRECTORY")
+	}
+	log := func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+	if err := os.WriteFile(filepath.Join(*paperOut, "benchmarks-fleet.md"), []byte(paperPage(log)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,231 @@
+package tenure
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// A fleet on paper: up to 65,528 agents and a table with DynamoDB's limits, in one
+// goroutine and in virtual milliseconds, repeatable bit for bit. What decides is
+// the code itself: Guess, Search, Outlook, the writes' Apply and Term. The
+// paper has of its own the order of an agent's requests (what Start, acquire and
+// loop do), its clocks, which are right, and what the network and the table do.
+//
+// Each agent waits for one thing at a time, so the queue of events is one list of
+// agents for each millisecond.
+type paper struct {
+	paperCase
+	dice   *rand.Rand
+	config Timings
+	now    int64 // ms since the start
+	table  *paperTable
+	pool   protocol.PoolItem
+	leases []protocol.Lease
+	groups []*paperPartition // of each group
+	agents []paperAgent
+	head   []int32 // of each millisecond's list, one more than the agent
+	tail   []int32
+	born   int
+	down   bool // the table answers nothing but errors
+	unmet  int  // agents that do not hold a number and want to
+	spent  paperCount
+	second []paperCount // spent up to the end of each second
+}
+
+// paperCase is what is asked.
+type paperCase struct {
+	agents, partitions int
+	ttl                time.Duration // 0: the default
+	fresh              bool          // the pool was never used: it has opened few groups
+	policy             policy
+	seed               uint64
+}
+
+// policy is a way to retry and to spread renewals.
+type policy struct {
+	name    string
+	backoff func(r *rand.Rand, n int) time.Duration
+	jitter  func(r *rand.Rand, d time.Duration) time.Duration
+}
+
+// paperCount is what happened so far.
+type paperCount struct {
+	requests, throttled, failed int
+	writes, refused             int
+	reads                       float64 // units
+	lost                        int
+}
+
+// dollars is what DynamoDB asks on demand in us-east-1; see docs/cost.md.
+func (c paperCount) dollars() float64 { return (float64(c.writes)*0.625 + c.reads*0.125) / 1e6 }
+
+func (c paperCount) minus(o paperCount) paperCount {
+	return paperCount{c.requests - o.requests, c.throttled - o.throttled, c.failed - o.failed, c.writes - o.writes, c.refused - o.refused, c.reads - o.reads, c.lost - o.lost}
+}
+
+const (
+	paperSlots = 1 << 17 // ms that an event may lie ahead, 131 s
+	paperPool  = "p"
+)
+
+var paperDay = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+
+func newPaper(c paperCase) *paper {
+	w := &paper{paperCase: c, dice: rand.New(rand.NewPCG(c.seed, 0x7061706572)), table: newPaperTable(c.partitions)}
+	w.config = Timings{TTL: c.ttl}
+	if errs := w.config.Complete(); errs != nil {
+		panic(errors.Join(errs...))
+	}
+	size := c.agents
+	if size > 1024 {
+		size += 8 // as many as there are agents; the lowest are reserved
+	}
+	w.pool = protocol.PoolItem{Pool: paperPool, Format: protocol.ItemFormat, Size: size, ExcludeBelow: size - c.agents, OpenGroups: 1}
+	if !c.fresh || size <= 1024 {
+		w.pool.OpenGroups = w.pool.Groups()
+	}
+	w.leases = make([]protocol.Lease, size)
+	for n := range w.leases {
+		w.leases[n], _ = protocol.Seed{Key: protocol.Key{Pool: paperPool, NodeID: n}, Floor: paperDay.Add(-time.Hour)}.Apply(nil)
+	}
+	for g := range w.pool.Groups() {
+		w.groups = append(w.groups, w.table.of(fmt.Sprintf("%s#%d", paperPool, g)))
+	}
+	w.agents = make([]paperAgent, c.agents)
+	w.head, w.tail = make([]int32, paperSlots), make([]int32, paperSlots)
+	return w
+}
+
+func (w *paper) wall() time.Time { return paperDay.Add(time.Duration(w.now) * time.Millisecond) }
+
+func (w *paper) monotonic() time.Duration { return time.Duration(w.now) * time.Millisecond }
+
+// after lets an agent go on in a while.
+func (w *paper) after(i int32, d time.Duration) {
+	at := (w.now + max(d.Milliseconds(), 1)) % paperSlots
+	w.agents[i].next = 0
+	if w.head[at] == 0 {
+		w.head[at] = i + 1
+	} else {
+		w.agents[w.tail[at]-1].next = i + 1
+	}
+	w.tail[at] = i + 1
+}
+
+// run lets time pass until done returns true, and reports whether it did within a limit.
+func (w *paper) run(limit time.Duration, done func() bool) bool {
+	for end := w.now + limit.Milliseconds(); w.now < end; {
+		if done != nil && done() {
+			return true
+		}
+		w.now++
+		at := w.now % paperSlots
+		i := w.head[at]
+		w.head[at] = 0
+		for i != 0 {
+			a := &w.agents[i-1]
+			this := i - 1
+			i = a.next
+			a.act(w, this)
+		}
+		if w.now%1000 == 0 {
+			w.second = append(w.second, w.spent)
+		}
+	}
+	return done != nil && done()
+}
+
+func (w *paper) placed() bool { return w.unmet == 0 }
+
+// latency of a request that is answered.
+func (w *paper) latency() time.Duration {
+	ms := 3 + w.dice.IntN(5)
+	if w.dice.IntN(100) == 0 {
+		ms += w.dice.IntN(60)
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// allowed asks the table for units of a partition.
+func (w *paper) allowed(b *bucket, units float64) bool {
+	w.spent.requests++
+	if w.down {
+		w.spent.failed++
+		return false
+	}
+	if !b.take(w.now, units) {
+		w.spent.throttled++
+		return false
+	}
+	return true
+}
+
+func (w *paper) write(p *paperPartition) bool {
+	if !w.allowed(&p.write, 1) {
+		return false
+	}
+	w.spent.writes++
+	return true
+}
+
+func (w *paper) read(p *paperPartition, units float64) bool {
+	if !w.allowed(&p.read, units) {
+		return false
+	}
+	w.spent.reads += units
+	return true
+}
+
+// start starts an agent within a time.
+func (w *paper) start(i int32, within time.Duration) {
+	w.born++
+	w.unmet++
+	w.agents[i] = paperAgent{name: w.born, state: paperDescribes}
+	w.after(i, time.Duration(w.dice.Int64N(int64(within))))
+}
+
+// stop lets an agent release its number and end, at its next turn.
+func (w *paper) stop(i int32) { w.agents[i].state = paperReleases }
+
+// peak is the most of something in one second, from one second to another.
+func (w *paper) peak(from, to int, of func(paperCount) int) int {
+	most := 0
+	for s := from; s < min(to, len(w.second)); s++ {
+		before := paperCount{}
+		if s > 0 {
+			before = w.second[s-1]
+		}
+		most = max(most, of(w.second[s].minus(before)))
+	}
+	return most
+}
+
+// quantiles are the times from the start of agents to their number, in s.
+func (w *paper) quantile(q float64) time.Duration {
+	var waits []int64
+	for i := range w.agents {
+		waits = append(waits, w.agents[i].took)
+	}
+	slices.Sort(waits)
+	return time.Duration(waits[min(int(q*float64(len(waits))), len(waits)-1)]) * time.Millisecond
+}
+
+// check returns an error if two agents have one node ID.
+func (w *paper) check() error {
+	holders := map[int]int{}
+	for _, a := range w.agents {
+		if a.state != paperHolds {
+			continue
+		}
+		n := a.term.Lease.NodeID
+		if holders[n]++; holders[n] > 1 {
+			return fmt.Errorf("number %d has two holders", n)
+		}
+	}
+	return nil
+}

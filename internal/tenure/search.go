@@ -1,0 +1,108 @@
+package tenure
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// Guess returns the node ID that a session tries first; false if the pool has none.
+func Guess(session string, p protocol.PoolItem) (node int, ok bool) {
+	low, high := p.Open()
+	if high <= low {
+		return 0, false
+	}
+	h := fnv.New64a()
+	h.Write([]byte(session))
+	return low + int(h.Sum64()%uint64(high-low)), true
+}
+
+// Search chooses the groups that a claimant reads, and remembers its findings from
+// one search to the next.
+//
+// A page of a large pool is a group of 256, so reading all of it for one node ID
+// would be 256 pages. The first page is of a random open group, to spread a herd.
+// If that is full, the second is of the newest group: the older ones have had more
+// time to fill, and only the newest shows whether it is time to open the next. Random
+// ones follow. Groups that were full and have no lease that expires by now come last:
+// only a release makes room in them.
+//
+// The pool counts as exhausted when a search finds nothing on firstPages, which cover
+// pools of up to 4,096 node IDs. In larger, nearly full pools it may miss a free node
+// ID: with 1 % free in any 256 groups a search of 16 pages fails once in 10^17. A
+// waiting claimant reads laterPages per second.
+type Search struct {
+	full    map[int]time.Time // when the next lease of a full group expires
+	seen    map[int]bool      // in this search
+	Waiting bool              // an earlier search found nothing
+	fresh   int               // groups from here on were opened since; 0 = none were
+	grown   int               // how often groups were opened
+	Dice    *rand.Rand        // of a simulation; nil = the process's
+}
+
+const (
+	firstPages = 16
+	laterPages = 4
+)
+
+// Begin begins a search.
+func (s *Search) Begin() { s.seen = map[int]bool{} }
+
+// Group returns the next group to look at, if there is to be another page.
+func (s *Search) Group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
+	first, last := p.GroupsOpen()
+	var fresh, due, full []int
+	for n := first; n <= last; n++ {
+		switch at, known := s.full[n]; {
+		case s.seen[n]:
+		case s.fresh > 0 && n >= s.fresh:
+			fresh = append(fresh, n)
+		case known && (at.IsZero() || at.After(now)):
+			full = append(full, n)
+		default:
+			due = append(due, n)
+		}
+	}
+	if pages := len(s.seen); pages >= firstPages || s.Waiting && pages >= laterPages {
+		fresh, due, full = fresh[:min(len(fresh), max(2*firstPages-pages, 0))], nil, nil
+	}
+	for _, some := range [][]int{fresh, due, full} {
+		if len(some) > 0 {
+			n = some[s.random(len(some))]
+			if len(fresh) == 0 && len(s.seen) == 1 && some[len(some)-1] == last {
+				n = last
+			}
+			s.seen[n] = true
+			return n, true
+		}
+	}
+	return 0, false
+}
+
+// random returns a number below n.
+func (s *Search) random(n int) int {
+	if s.Dice != nil {
+		return s.Dice.IntN(n)
+	}
+	return rand.IntN(n)
+}
+
+// FoundFull remembers the earliest time at which a group can have a free node ID
+// without a release; zero means never.
+func (s *Search) FoundFull(n int, next time.Time) {
+	if s.full == nil {
+		s.full = map[int]time.Time{}
+	}
+	s.full[n] = next
+}
+
+// Step returns how many groups to open.
+func (s *Search) Step() int { return 1 << min(s.grown, 7) }
+
+// Opened remembers that groups from first on are new.
+func (s *Search) Opened(first int) {
+	s.fresh = first
+	s.grown++
+}

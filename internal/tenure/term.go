@@ -1,0 +1,302 @@
+package tenure
+
+import (
+	"math"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// Term is one version of a lease as its holder knows it: what it asked for,
+// what was confirmed, and until when it may rely on that. It is bookkeeping
+// alone: no clock, no lock, no request; the agent brings those, and so do the
+// simulations.
+//
+// m0 is the monotonic clock and w0 the wall clock, both read before the request
+// was sent. Trust counts from m0: the store cannot have begun the lease earlier.
+type Term struct {
+	ttl, guard time.Duration
+	// spare is how much longer than exclusivity needs milliseconds are reserved:
+	// reserve - ttl - claim guard. ID making may go on for that long.
+	reserve, spare time.Duration
+	// Lease is as last confirmed.
+	Lease protocol.Lease
+
+	asked        int64     // largest renewal number asked for
+	askedExpires time.Time // largest expires_at and reserved_until
+	askedUntil   time.Time // that this version asked for or saw
+	// stored is what reserved_until the table may have: first the confirmed one, then
+	// those that were asked for since, in order, and have had no answer.
+	stored []reservation
+
+	// Deadline ends exclusivity, and IDDeadline ID making, on the monotonic clock.
+	Deadline, IDDeadline time.Duration
+}
+
+// reservation is a reserved_until, and the last renewal that asked for it.
+type reservation struct {
+	until   time.Time
+	renewal int64
+}
+
+// mostAsked bounds how many values of reserved_until a term asks for without an
+// answer, and so the size of a renewal's condition.
+const mostAsked = 20
+
+// Attempt is one renewal as it was sent.
+type Attempt struct {
+	Write protocol.Renew
+	M0    time.Duration // when it was sent, or earlier: what trust counts from
+	Again bool          // it reserves less than it should: once confirmed, another is due at once
+}
+
+// Verdict is what a refused renewal means.
+type Verdict int
+
+// The verdicts on a refused renewal.
+const (
+	Landed Verdict = iota // an answer was lost: the renewal is in the table
+	Stale                 // the number was marked for a layout that the holder does not know
+	Taken                 // the number is someone else's, or free: lost
+	Cloned                // someone renews with this very session: lost
+)
+
+// NewTerm begins the term of a claim that was found in the table. m0 is when
+// that claim was sent; where it is not known which of several landed, when the
+// session sent its first.
+func NewTerm(c Timings, l protocol.Lease, m0 time.Duration) *Term {
+	t := &Term{
+		ttl: c.TTL, guard: c.Guard, reserve: c.Reserve, spare: c.Reserve - c.TTL - c.ClaimGuard,
+		asked: l.Renewal, Deadline: math.MinInt64, IDDeadline: math.MinInt64,
+		stored: []reservation{{l.ReservedUntil, l.Renewal}},
+	}
+	t.saw(l.ExpiresAt, l.ReservedUntil)
+	t.Confirmed(l, m0)
+	return t
+}
+
+// Claim returns the claim of a node ID for a session at w0, by an agent that knows the
+// pool's item.
+func (t Timings) Claim(k protocol.Key, session string, w0 time.Time, known protocol.PoolItem) protocol.Claim {
+	return protocol.Claim{
+		Key: k, Session: session, At: w0, ClaimGuard: t.ClaimGuard, TTL: t.TTL,
+		ExpiresAt: w0.Add(t.TTL), ReservedUntil: known.Capped(w0.Add(t.Reserve)), WidenTry: known.Widening.Try,
+	}
+}
+
+// Claimed judges the answer to a claim that was sent at m0 by a session that sent
+// its first at first: the term that it begins, or nil, if the number is someone
+// else's.
+func (t Timings) Claimed(w protocol.Claim, res protocol.Result, m0, first time.Duration) *Term {
+	// Where an open try caps what is reserved, trust ends earlier; see missing.
+	short := max(w.At.Add(w.TTL+w.ClaimGuard).Sub(w.ReservedUntil), 0)
+	m0, first = m0-short, first-short
+	switch {
+	case res.Applied:
+		return NewTerm(t, *res.Lease, m0)
+	case res.Lease != nil && res.Lease.Holder == w.Session && res.Lease.Renewal == 0:
+		// An earlier attempt landed. Which one is not known, so trust counts from
+		// the first. (This session has sent no renewal: one that is there is a copy's.)
+		return NewTerm(t, *res.Lease, first)
+	}
+	return nil
+}
+
+// saw remembers what a renewal must not go below.
+func (t *Term) saw(expires, until time.Time) {
+	t.askedExpires = protocol.Latest(t.askedExpires, expires)
+	t.askedUntil = protocol.Latest(t.askedUntil, until)
+}
+
+// Attempt makes the next renewal, to be sent at once. m0, w0 and its number are
+// taken together, by one goroutine.
+//
+// The store's reserved_until must never fall below any that this version asked
+// for: a larger one that was thought lost may land late and be confirmed, and a
+// smaller one after it would hand its milliseconds to the next holder. DynamoDB
+// has no max(), so the holder takes it over all that it asked for, confirmed or
+// not.
+//
+// While a widening try is open nothing beyond its cap is asked for. False: more
+// was asked for already, so there is nothing to ask for until the try is settled.
+//
+// A renewal goes over nothing but what this process may have stored itself, so that
+// a copy of it is noticed by the first one that follows the copy's. After mostAsked
+// values without an answer the last one is asked for again, until one is confirmed.
+func (t *Term) Attempt(m0 time.Duration, w0 time.Time, known protocol.PoolItem) (Attempt, bool) {
+	until := known.Capped(protocol.Trunc(w0.Add(t.reserve)))
+	if known.Capped(t.askedUntil) != t.askedUntil {
+		return Attempt{}, false
+	}
+	full := len(t.stored) > mostAsked
+	if full {
+		until = t.askedUntil
+	}
+	confirmed, asked := t.stored[0].until, t.unanswered()
+	t.asked++
+	t.saw(protocol.Trunc(w0.Add(t.ttl)), until)
+	t.asks()
+	if full || !known.Cap().IsZero() {
+		m0 -= t.missing(w0)
+	}
+	return Attempt{M0: m0, Again: full, Write: protocol.Renew{
+		Key: protocol.Key{Pool: t.Lease.Pool, NodeID: t.Lease.NodeID}, Session: t.Lease.Holder, Version: t.Lease.Version, Renewal: t.asked,
+		ExpiresAt: t.askedExpires, ReservedUntil: t.askedUntil, Confirmed: confirmed, Asked: asked, WidenTry: known.Widening.Try,
+	}}, true
+}
+
+// unanswered returns the values of reserved_until that were asked for since the last
+// confirmation.
+func (t *Term) unanswered() []time.Time {
+	var asked []time.Time
+	for _, r := range t.stored[1:] {
+		asked = append(asked, r.until)
+	}
+	return asked
+}
+
+// asks remembers that renewal t.asked may store t.askedUntil.
+func (t *Term) asks() {
+	if last := &t.stored[len(t.stored)-1]; last.until.Equal(t.askedUntil) {
+		last.renewal = t.asked
+		return
+	}
+	t.stored = append(t.stored, reservation{t.askedUntil, t.asked})
+}
+
+// strange reports whether an item has another reserved_until than the one that its
+// renewal asked for. Of renewals before the last confirmed one nothing is known.
+func (t *Term) strange(cur *protocol.Lease) bool {
+	if cur.Renewal <= t.stored[0].renewal {
+		return false
+	}
+	for _, r := range t.stored {
+		if r.renewal >= cur.Renewal {
+			return !r.until.Equal(cur.ReservedUntil)
+		}
+	}
+	return true
+}
+
+// settles forgets what cannot be stored any more: renewals are done in the order of
+// their numbers, so nothing that an earlier one than this asked for.
+func (t *Term) settles(renewal int64) {
+	for len(t.stored) > 1 && t.stored[0].renewal < renewal {
+		t.stored = t.stored[1:]
+	}
+}
+
+// missing is how much less than a lease and the claimants' guard is reserved from
+// w0 on. Trust ends that much earlier: when a lease is freed by force, it is what
+// is reserved that keeps the next holder from relying on the number.
+func (t *Term) missing(w0 time.Time) time.Duration {
+	return max(w0.Add(t.reserve-t.spare).Sub(t.askedUntil), 0)
+}
+
+// Confirmed takes over what the table is known to hold since a request that was
+// sent at m0. The deadlines never move back, and never count from the answer.
+func (t *Term) Confirmed(l protocol.Lease, m0 time.Duration) {
+	until := protocol.Latest(t.Lease.ReservedUntil, l.ReservedUntil)
+	t.Lease = l
+	t.Lease.ReservedUntil = until
+	t.settles(l.Renewal)
+	t.Deadline = max(t.Deadline, m0+t.ttl-t.guard)
+	t.IDDeadline = max(t.IDDeadline, t.Deadline)
+	if t.spare > 0 {
+		t.IDDeadline = max(t.IDDeadline, m0+t.reserve-t.guard)
+	}
+}
+
+// Refused judges a renewal that the store refused, by the item that refused it.
+// landed is a confirmation of that item and of a's own m0: a newer attempt may
+// have landed too, but this answer does not prove that it did.
+//
+// Renewals are sent one after the other, and the last one is remembered as it was
+// sent. An item with its number and other times was written by a copy of this
+// process, which numbers its renewals alike. So was one with an earlier number and a
+// reserved_until that this process had not asked for.
+func (t *Term) Refused(a Attempt, cur *protocol.Lease) Verdict {
+	switch {
+	case !t.ours(cur):
+		return Taken
+	case cur.Renewal > t.asked, cur.Renewal == t.asked && !t.sent(cur):
+		return Cloned
+	case t.strange(cur):
+		return Cloned
+	case cur.Renewal >= a.Write.Renewal:
+		return Landed
+	case !a.Write.Follows(cur.ReservedUntil):
+		return Cloned
+	}
+	return Stale
+}
+
+// Ceiling bounds stamps by the clock that was sent with what was confirmed last: a
+// span of hours is no licence to stamp hours ahead. Without a wall clock that runs
+// wild it is a lease above that clock, so no stamp comes near it.
+func (t *Term) Ceiling(w0 time.Time, m0 time.Duration) snowflake.Ceiling {
+	return snowflake.Ceiling{At: w0.Add(t.reserve - t.spare), Mono: m0}
+}
+
+// sent reports whether an item with the number of the last renewal is as that one
+// was sent.
+func (t *Term) sent(cur *protocol.Lease) bool {
+	return cur.ExpiresAt.Equal(t.askedExpires) && cur.ReservedUntil.Equal(t.askedUntil)
+}
+
+// Span is what generators may stamp after the claim, in a pool as p.
+func (t *Term) Span(p protocol.PoolItem) snowflake.Span {
+	return snowflake.Span{
+		NodeID: t.Lease.NodeID, Nodes: p.Size, Eras: p.Eras,
+		NotBefore: t.Lease.NotBefore, Until: t.Lease.ReservedUntil, Deadline: t.IDDeadline,
+		Ceiling: t.Ceiling(t.Lease.ExpiresAt.Add(-t.ttl), t.Deadline+t.guard-t.ttl), // as the claim was sent
+	}
+}
+
+// Expires returns the latest expiry that was asked for.
+func (t *Term) Expires() time.Time { return t.askedExpires }
+
+// Release releases the node ID. last is the last millisecond stamped by any
+// generator, all of which are fenced by now; zero when none was.
+//
+// It is pinned on the renewal that was confirmed, which is known to be ours.
+func (t *Term) Release(last time.Time) protocol.Release {
+	return protocol.Release{
+		Key: protocol.Key{Pool: t.Lease.Pool, NodeID: t.Lease.NodeID}, Session: t.Lease.Holder, Version: t.Lease.Version, Renewal: t.Lease.Renewal,
+		ReservedUntil: protocol.Latest(t.Lease.NotBefore, last),
+	}
+}
+
+// ReleaseAgain returns what to send after a release that cur refused; false when the
+// node ID is not ours any more.
+func (t *Term) ReleaseAgain(last time.Time, cur *protocol.Lease) (protocol.Write, bool) {
+	if cur != nil && cur.Renewal == t.asked && t.sent(cur) { // a renewal landed whose answer was lost
+		w := t.Release(last)
+		w.Renewal = t.asked
+		return w, t.ours(cur)
+	}
+	return t.Expose(cur)
+}
+
+// Expose frees the node ID of a process of which there may be a copy, as cur has it.
+// It keeps all that is reserved, by either: the copy may stamp it until it is lost
+// too, at its next renewal, and nobody else may. False when it is not ours any more.
+func (t *Term) Expose(cur *protocol.Lease) (protocol.Write, bool) {
+	if !t.ours(cur) {
+		return nil, false
+	}
+	return protocol.FreeCopy{
+		Key: protocol.Key{Pool: t.Lease.Pool, NodeID: t.Lease.NodeID}, Session: t.Lease.Holder, Version: t.Lease.Version, Renewal: cur.Renewal,
+		ReservedUntil: protocol.Latest(cur.ReservedUntil, t.Lease.ReservedUntil),
+	}, true
+}
+
+// ours reports whether an item is this session's, or a copy's of it.
+func (t *Term) ours(cur *protocol.Lease) bool {
+	return cur != nil && cur.Holder == t.Lease.Holder && cur.Version == t.Lease.Version
+}
+
+// Held reports whether exclusivity may be relied on at now. It is asked at every
+// use, never answered by a timer.
+func (t *Term) Held(now time.Duration) bool { return now < t.Deadline }

@@ -1,0 +1,72 @@
+package tenure
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// Timings are the durations of a lease; lease.Config explains each.
+type Timings struct{ TTL, RenewEvery, Guard, ClaimGuard, Reserve time.Duration }
+
+const (
+	minTTL = time.Second
+	// Below this the default guards tolerate less clock error than machines have
+	// without care.
+	guardedTTL = 5 * time.Second
+)
+
+// Complete fills in the durations that are 0 and checks the relations between all of
+// them, on which the promises rest. Each error names one of them and the remedy.
+func (t *Timings) Complete() (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for name, d := range map[string]time.Duration{"TTL": t.TTL, "RenewEvery": t.RenewEvery, "Guard": t.Guard, "ClaimGuard": t.ClaimGuard, "Reserve": t.Reserve} {
+		if d < 0 {
+			bad("%s %v is negative", name, d)
+		}
+		if d%time.Millisecond != 0 {
+			bad("%s %v: the table keeps whole milliseconds", name, d)
+		}
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	if t.TTL == 0 {
+		t.TTL = protocol.DefaultTTL
+	}
+	if t.TTL < minTTL || t.TTL > protocol.MaxTTL {
+		bad("TTL %v: use %v to %v", t.TTL, minTTL, protocol.MaxTTL)
+		return errs
+	}
+	if t.TTL < guardedTTL && (t.Guard == 0 || t.ClaimGuard == 0) {
+		bad("TTL %v is below %v: give Guard and ClaimGuard; exclusivity tolerates clock errors of half their sum", t.TTL, guardedTTL)
+	}
+	fill := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def.Truncate(time.Millisecond)
+		}
+	}
+	fill(&t.RenewEvery, t.TTL/3)
+	fill(&t.Guard, min(2*time.Second, t.TTL/5))
+	fill(&t.ClaimGuard, min(time.Second, t.TTL/10))
+	fill(&t.Reserve, t.TTL+t.ClaimGuard)
+	if t.RenewEvery > t.TTL/2 {
+		bad("RenewEvery %v is more than half of TTL %v: one lost answer would end the lease", t.RenewEvery, t.TTL)
+	}
+	// A renewal is sent up to a tenth later than RenewEvery, and its answer takes time
+	// too: with less room than this, each late one would suspend the lease.
+	if latest := t.TTL - t.RenewEvery - t.RenewEvery/5; t.Guard > latest {
+		bad("Guard %v leaves no time to renew: with TTL %v and RenewEvery %v it may be %v at most", t.Guard, t.TTL, t.RenewEvery, latest)
+	}
+	if t.ClaimGuard >= t.TTL {
+		bad("ClaimGuard %v is not below TTL %v", t.ClaimGuard, t.TTL)
+	}
+	if t.Reserve < t.TTL+t.ClaimGuard || t.Reserve > protocol.MaxTTL+t.TTL {
+		bad("Reserve %v: use TTL + ClaimGuard = %v to %v", t.Reserve, t.TTL+t.ClaimGuard, protocol.MaxTTL+t.TTL)
+	}
+	return errs
+}
+
+// MaxSkew returns the clock error ε between machines that g + σ ≥ 2ε tolerates.
+func (t Timings) MaxSkew() time.Duration { return (t.Guard + t.ClaimGuard) / 2 }

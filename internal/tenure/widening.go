@@ -1,0 +1,28 @@
+package tenure
+
+import (
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// Capped reports whether an open widening keeps an agent that knows p from reserving
+// as much as it needs at now.
+func (t Timings) Capped(p protocol.PoolItem, now time.Time) bool {
+	until := now.Add(t.Reserve)
+	return !p.Capped(until).Equal(until)
+}
+
+// Learn passes the widths that p has beyond known on to the generators, before
+// anything is reserved that needs them. It returns how many it passed on; an error is
+// of a lease that contradicts the pool's history.
+func Learn(t *snowflake.Timeline, known, p protocol.PoolItem) (widened int, err error) {
+	for _, era := range p.Eras[min(len(known.Eras), len(p.Eras)):] {
+		if err := t.Widen(era); err != nil {
+			return widened, err
+		}
+		widened++
+	}
+	return widened, nil
+}

@@ -1,0 +1,39 @@
+package lease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/tenure"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// stopped is a clock that its test moves.
+type stopped struct{ at time.Duration }
+
+func (c *stopped) Monotonic() time.Duration { return c.at }
+func (c *stopped) Wall() time.Time          { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).Add(c.at) }
+func (c *stopped) Sleep(time.Duration)      {}
+
+// What is noticed late of a term that is over ends no other one: the next number
+// would be held in the table, and by nobody here.
+func TestLateNewsOfATermThatIsOver(t *testing.T) {
+	var clock stopped
+	var heard []EventKind
+	timings := Config{TTL: 15 * time.Second, Guard: 2 * time.Second}.timings()
+	first, second := tenure.NewTerm(timings, Lease{}, 0), tenure.NewTerm(timings, Lease{}, 0)
+	a := &Agent{cfg: Config{OnExpiry: Stop, OnLost: Reacquire}, clock: &clock, timeline: snowflake.NewTimeline(&clock), term: second}
+	a.events.hook = outlet{fn: func(e Event) { heard = append(heard, e.Kind) }}
+	clock.at = second.Deadline
+	a.bark(first)
+	a.lose(first, ErrLost)
+	if a.suspended || a.over != nil {
+		t.Errorf("got suspended %v, over %v; want neither", a.suspended, a.over)
+	}
+	a.bark(second)
+	a.bark(second)
+	a.events.drain()
+	if !a.suspended || a.over == nil || len(heard) != 2 || heard[0] != EventSuspended || heard[1] != EventLost {
+		t.Errorf("got suspended %v, over %v, events %v; want it suspended and then lost", a.suspended, a.over, heard)
+	}
+}

@@ -1,0 +1,143 @@
+package lease
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"sync"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// FixedNode has a node ID without a lease, until Close. All of its methods are safe
+// for concurrent use. Nobody checks that it is the only one: docs/guarantees.md lists
+// what is lost.
+type FixedNode struct {
+	nodeID   int
+	timeline *snowflake.Timeline
+	done     chan struct{}
+	once     sync.Once
+}
+
+// Fixed returns the node ID n, 0 to the layout's last, without a lease. Two conditions
+// are up to the caller:
+//
+//   - no other process, and no other FixedNode in this one, has the same node ID, nor
+//     does a pool that makes IDs of this layout lease it;
+//   - when the process starts, its wall clock is past the last ID that an earlier
+//     run made. A clock that never steps back meets this. After a step back, do not
+//     restart the process before the clock has caught up.
+//
+// To keep the second one simple, no ID is ahead of the wall clock:
+// snowflake.WithMaxBackward counts as 0. The layout is required, since there is no pool
+// that has one; every process whose IDs meet must have the same. The error says that
+// the layout is not valid, or that n does not fit it.
+func Fixed(n int, layout snowflake.Layout) (*FixedNode, error) { return fixedOn(nil, n, layout) }
+
+func fixedOn(c Clock, n int, layout snowflake.Layout) (*FixedNode, error) {
+	if err := layout.Validate(); err != nil {
+		return nil, fmt.Errorf("lease: Fixed needs the layout of the IDs, such as snowflake.Default(): %w", err)
+	}
+	if n < 0 || n >= layout.Nodes() {
+		return nil, fmt.Errorf("lease: Fixed: node ID %d does not fit the layout, which has %d node bits: use 0 to %d", n, layout.NodeBits, layout.Nodes()-1)
+	}
+	f := &FixedNode{nodeID: n, timeline: snowflake.NewTimeline(c), done: make(chan struct{})}
+	f.timeline.DecideLayout(func(want *snowflake.Layout) (snowflake.Layout, error) {
+		if want != nil && *want != layout {
+			return layout, fmt.Errorf("lease: fixed node %d has the layout %v, not %v: use one layout for a node", n, layout, *want)
+		}
+		return layout, nil
+	})
+	err := f.timeline.Bind(snowflake.Span{NodeID: n, Nodes: layout.Nodes(), Until: snowflake.Forever(), Deadline: math.MaxInt64, Unrecorded: true})
+	if err != nil {
+		return nil, fmt.Errorf("lease: Fixed: %w", err)
+	}
+	slog.Warn("lease: the node ID is fixed: nothing keeps another process from having it, too", "node_id", n, "status", statusFixed)
+	return f, nil
+}
+
+// NodeID returns the node ID, from 0.
+func (f *FixedNode) NodeID() int { return f.nodeID }
+
+// Timeline returns the timeline that generators stamp from; it makes the node a
+// [snowflake.Node].
+func (f *FixedNode) Timeline() *snowflake.Timeline { return f.timeline }
+
+// Lease returns the node ID with version 0, which is no fencing token: Lease.Fenced is
+// false, and no resource can refuse a process that was replaced. The error is ErrClosed
+// after Close, and ErrLost on a machine that was restored from a snapshot.
+func (f *FixedNode) Lease() (Lease, error) {
+	if err := f.Err(); err != nil {
+		return Lease{}, err
+	}
+	if f.timeline.Copied() {
+		return Lease{}, fmt.Errorf("%w: this machine was restored from a snapshot, and fixed node %d may be a copy's as well", ErrLost, f.nodeID)
+	}
+	return Lease{NodeID: f.nodeID}, nil
+}
+
+// Done is closed by Close.
+func (f *FixedNode) Done() <-chan struct{} { return f.done }
+
+// Err returns nil until Close, and then ErrClosed.
+func (f *FixedNode) Err() error {
+	select {
+	case <-f.done:
+		return ErrClosed
+	default:
+		return nil
+	}
+}
+
+// Close ends ID making. It returns nil, and may be called again.
+func (f *FixedNode) Close() error {
+	f.once.Do(func() {
+		f.timeline.Close()
+		close(f.done)
+	})
+	return nil
+}
+
+// statusFixed is what health checks and logs say of a node ID without a lease.
+const statusFixed = "fixed"
+
+// ServeHTTP answers 200 until Close, with the status "fixed" in JSON, and 503 then.
+func (f *FixedNode) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	_, err := f.Lease()
+	f.answer(w, err)
+}
+
+// Ready returns a handler that answers whether the process can make IDs now: 503 while
+// the clock is behind, and after Close. With ?need=lease in the URL it is always 503:
+// there is no lease.
+func (f *FixedNode) Ready() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := f.timeline.Check()
+		if r != nil && r.URL != nil && r.URL.Query().Get("need") == "lease" {
+			err = fmt.Errorf("lease: fixed node %d has no lease", f.nodeID)
+		}
+		f.answer(w, err)
+	})
+}
+
+func (f *FixedNode) answer(w http.ResponseWriter, err error) {
+	h := struct {
+		Status  string `json:"status"` // fixed, closed
+		Pool    string `json:"pool"`   // empty: it is of none
+		NodeID  int    `json:"node_id"`
+		Version int64  `json:"version"` // 0: there is no fencing token
+		Error   string `json:"error,omitempty"`
+	}{Status: statusFixed, NodeID: f.nodeID}
+	if f.Err() != nil {
+		h.Status = "closed"
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if err != nil {
+		h.Error = err.Error()
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(h) // the client may be gone
+}

@@ -1,0 +1,294 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// taken lets someone else have the number of a suspended agent.
+func taken(t *testing.T, s *fixture.Network, a *lease.Agent) {
+	t.Helper()
+	s.SetOutage(errors.New("away"))
+	fixture.Wait(20 * time.Second)
+	s.SetOutage(nil)
+	now := time.Now()
+	res, err := s.Memory.Write(t.Context(), protocol.Claim{
+		Key: protocol.Key{Pool: "orders", NodeID: a.NodeID()}, Session: "thief", Task: "another task", At: now, ClaimGuard: time.Second,
+		ExpiresAt: now.Add(15 * time.Second), ReservedUntil: now.Add(16 * time.Second),
+	})
+	if err != nil || !res.Applied {
+		t.Fatal(res, err)
+	}
+}
+
+func TestLost(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		a := fixture.Start(t, fixture.Config(s))
+		g := ids(t, a)
+		taken(t, s, a)
+		<-a.Done()
+		if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) || !errors.Is(a.Err(), lease.ErrLost) {
+			t.Error(err, a.Err())
+		}
+		if _, err := g.Next(); err == nil {
+			t.Error("an ID after the loss")
+		}
+		sent := len(fixture.WritesOf[protocol.Renew](s))
+		fixture.Wait(time.Minute)
+		if n := len(fixture.WritesOf[protocol.Renew](s)); n != sent {
+			t.Error("it renews after the loss")
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if l := item(t, s, 0); l.Holder != "thief" {
+			t.Errorf("Close touched another's lease: %+v", l)
+		}
+		if n := len(fixture.WritesOf[protocol.Release](s)); n != 0 {
+			t.Errorf("%d releases of what is another's, a write unit each", n)
+		}
+	})
+}
+
+func TestReacquire(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(2)
+		cfg := fixture.Config(s)
+		cfg.OnLost = lease.Reacquire
+		a := fixture.Start(t, cfg)
+		g := ids(t, a)
+		first := a.NodeID()
+		before, err := g.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		taken(t, s, a)
+		fixture.Wait(3 * time.Second)
+		l, err := a.Lease()
+		if err != nil || l.NodeID == first || a.NodeID() == first || a.Err() != nil {
+			t.Fatalf("%+v, %v, %v; it had %d", l, err, a.Err(), first)
+		}
+		after, err := g.Next()
+		if err != nil || after.Node() == first || after <= before {
+			t.Error(before, after, err)
+		}
+		fixture.Wait(time.Minute)
+		if _, err := a.Lease(); err != nil {
+			t.Error(err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if l := item(t, s, l.NodeID); l.Holder != "" {
+			t.Errorf("not given back: %+v", l)
+		}
+	})
+}
+
+// A holder that lost its node ID finds the pool grown beyond its layout, by a write
+// that no verb makes: it ends, says why, and leaves no node ID behind.
+func TestReacquireInAPoolThatOutgrewTheLayout(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1024)
+		cfg := fixture.Config(s)
+		cfg.OnLost = lease.Reacquire
+		a := fixture.Start(t, cfg)
+		ids(t, a) // 10 node bits
+		p, err := s.PoolItem(t.Context(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res, err := s.WritePool(t.Context(), protocol.ResizePool{Pool: "orders", Revision: p.Revision, To: 1025}); err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		taken(t, s, a)
+		fixture.Wait(10 * time.Second)
+		select {
+		case <-a.Done():
+		default:
+			t.Fatal("it goes on without a number that it could use")
+		}
+		stats, err := leasepool.Open(s, "orders").Stats(t.Context())
+		if err != nil || stats.Held != 1 { // the thief's
+			t.Errorf("%+v, %v", stats, err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An expired token, a missing permission, a table that is being restored or a wrong
+// clock in the seconds after a loss are ridden out, as a renewal rides them out. A
+// pool of a newer release is not: this program cannot use it any more.
+func TestReacquireRidesErrorsOut(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		ends bool
+	}{{lease.ErrAccess, false}, {lease.ErrTable, false}, {lease.ErrPoolNotSeeded, false}, {lease.ErrClockSkew, false}, {lease.ErrItemFormat, true}} {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(2)
+			cfg := fixture.Config(s)
+			cfg.OnLost = lease.Reacquire
+			a := fixture.Start(t, cfg)
+			s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+				if _, ok := w.(protocol.Claim); ok {
+					return protocol.Result{}, fmt.Errorf("%w: for a minute", c.err)
+				}
+				return do()
+			})
+			write(t, s, protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: a.NodeID()}, Version: 1}, true)
+			fixture.Wait(time.Minute)
+			s.On(nil)
+			fixture.Wait(5 * time.Second)
+			if _, err := a.Lease(); (err != nil) != c.ends || errors.Is(err, c.err) != c.ends {
+				t.Errorf("after a minute of %v: got %v, want held: %v", c.err, err, !c.ends)
+			}
+		})
+	}
+}
+
+// A suspended holder asks at least a second and at most five apart, the more often
+// the less of what it has reserved is left.
+func TestSuspendedHolderAsksAtItsLeisure(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		cfg := fixture.Config(s)
+		cfg.Reserve = 10 * time.Minute
+		a := fixture.Start(t, cfg)
+		began := time.Now()
+		var last time.Time
+		s.On(func(context.Context, protocol.Write, func() (protocol.Result, error)) (protocol.Result, error) {
+			at := time.Now()
+			if gap := at.Sub(last); !last.IsZero() && last.After(began.Add(13*time.Second)) {
+				left := cfg.Reserve - at.Sub(began)
+				if most := max(min(5*time.Second, (left+gap)/20), 2*time.Second); gap < time.Second || gap > most {
+					t.Errorf("asked after %v with %v left, want 1s to %v", gap, left, most)
+				}
+			}
+			last = at
+			return protocol.Result{}, errors.New("away")
+		})
+		fixture.Wait(20 * time.Minute)
+		asked := len(fixture.WritesOf[protocol.Renew](s))
+		if asked < 400 || asked > 1200 {
+			t.Errorf("asked %d times in 20 minutes", asked)
+		}
+		s.On(nil)
+		fixture.Wait(2 * time.Second)
+		if _, err := a.Lease(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An outage longer than the lease: the holder suspends at its deadline, makes
+// no ID, and resumes the same version when the store is back.
+func TestSuspendAndResume(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(4)
+		var ev events
+		cfg := fixture.Config(s)
+		cfg.OnEvent = ev.add
+		a := fixture.Start(t, cfg)
+		g := ids(t, a)
+		was, err := a.Lease()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.SetOutage(errors.New("away"))
+		fixture.Wait(13*time.Second - time.Millisecond)
+		if _, err := a.Lease(); err != nil {
+			t.Fatalf("a millisecond before the deadline: %v", err)
+		}
+		if _, err := g.Next(); err != nil {
+			t.Fatalf("a millisecond before the deadline: %v", err)
+		}
+		fixture.Wait(time.Millisecond)
+		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
+			t.Fatalf("at the deadline: %v", err)
+		}
+		if _, err := g.Next(); !errors.Is(err, snowflake.ErrFenced) {
+			t.Fatalf("at the deadline: %v", err)
+		}
+		fixture.Wait(10 * time.Minute)
+		if a.Err() != nil {
+			t.Fatal(a.Err())
+		}
+		s.SetOutage(nil)
+		fixture.Wait(2 * time.Second)
+		now, err := a.Lease()
+		if err != nil || now.Version != was.Version || now.NodeID != was.NodeID || now.Holder != was.Holder {
+			t.Fatalf("%+v, %v, want %+v again", now, err, was)
+		}
+		if _, err := g.Next(); err != nil {
+			t.Error(err)
+		}
+		if got, want := ev.kinds(lease.EventSuspended, lease.EventResumed), []lease.EventKind{lease.EventSuspended, lease.EventResumed}; !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
+}
+
+func TestOnExpiryStop(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(4)
+		cfg := fixture.Config(s)
+		cfg.OnExpiry = lease.Stop
+		a := fixture.Start(t, cfg)
+		s.SetOutage(errors.New("away"))
+		fixture.Wait(13*time.Second - time.Millisecond)
+		if a.Err() != nil {
+			t.Fatal(a.Err())
+		}
+		fixture.Wait(time.Millisecond)
+		<-a.Done()
+		if !errors.Is(a.Err(), lease.ErrLost) {
+			t.Error(a.Err())
+		}
+		s.SetOutage(nil)
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if l := item(t, s, a.NodeID()); l.Holder != "" {
+			t.Errorf("not given back: %+v", l)
+		}
+	})
+}
+
+// The watchdog runs separately from the loop: a request that hangs forever does not
+// hide that time is up.
+func TestHungRequestSuspends(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(4)
+		var ev events
+		cfg := fixture.Config(s)
+		cfg.OnEvent = ev.add
+		release := make(chan struct{})
+		defer close(release)
+		a := fixture.Start(t, cfg)
+		s.On(func(context.Context, protocol.Write, func() (protocol.Result, error)) (protocol.Result, error) {
+			<-release // not even the context's end is heard
+			return protocol.Result{}, errors.New("gone")
+		})
+		fixture.Wait(13 * time.Second)
+		if len(ev.of(lease.EventSuspended)) != 1 {
+			t.Error("not announced at the deadline")
+		}
+		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
+			t.Error(err)
+		}
+		s.On(nil)
+	})
+}

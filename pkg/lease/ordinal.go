@@ -1,0 +1,53 @@
+package lease
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// StatefulSet is [Fixed] with the ordinal of a Kubernetes StatefulSet, the number
+// at the end of the host name: 7 in "orders-7". Only one pod has it at a time,
+// unless a pod is deleted by force; Kubernetes ensures that, and nothing else does.
+//
+// It is an error if the host name has no such number, or one that means something
+// else: a part of an IP address, the random end of a Deployment's pods.
+func StatefulSet(layout snowflake.Layout) (*FixedNode, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("lease: no host name to take an ordinal from: %w", err)
+	}
+	n, err := ordinal(host)
+	if err != nil {
+		return nil, err
+	}
+	return Fixed(n, layout)
+}
+
+var (
+	// An ordinal is never padded, and 16 bits are the most that a pool has.
+	ordinalName = regexp.MustCompile(`^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?-(0|[1-9][0-9]{0,4})$`)
+	// ip-10-0-1-25 is what a machine on EC2 is called: equal numbers everywhere.
+	addressName = regexp.MustCompile(`[0-9]+-[0-9]+-[0-9]+-[0-9]+$`)
+	// A Deployment's pods are NAME-HASH-RANDOM, and some random ends are digits only.
+	// Neither part has the letters and digits that could spell a word.
+	deploymentName = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{8,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
+)
+
+// ordinal takes the ordinal from a host name, whatever domain follows.
+func ordinal(host string) (int, error) {
+	name, _, _ := strings.Cut(host, ".")
+	found := ordinalName.FindStringSubmatch(name)
+	if found == nil || addressName.MatchString(name) || deploymentName.MatchString(name) {
+		return 0, fmt.Errorf("lease: host name %.80q has no StatefulSet ordinal, as in orders-7: run the process in a StatefulSet, pass the node ID yourself, or lease one", host)
+	}
+	n, err := strconv.Atoi(found[1])
+	if err == nil && n >= 1<<16 {
+		err = fmt.Errorf("lease: ordinal %d of host name %.80q is beyond 16 bits", n, host)
+	}
+	return n, err
+}

@@ -1,0 +1,180 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/tenure"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// a.pool is written only by Start, then by the renewal loop. An agent of a pool that
+// is never widened reads the pool's item once, at its start.
+
+// readPool reads the pool's item, with retries, for an agent without a node ID.
+func (a *Agent) readPool(ctx context.Context) (protocol.PoolItem, error) {
+	return protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
+}
+
+// reread reads the pool's item again, and reports whether it was answered.
+func (a *Agent) reread(ctx context.Context) bool {
+	one, cancel := context.WithTimeout(ctx, renewLimit)
+	defer cancel()
+	p, err := a.cfg.Store.PoolItem(one, a.cfg.Pool)
+	if err != nil {
+		if ctx.Err() == nil {
+			a.unanswered(a.about(wholePool), err)
+		}
+		return false
+	}
+	a.learn(p)
+	return true
+}
+
+// learn stores the pool's item, and passes a new width on to the generators before
+// anything is reserved that needs it.
+func (a *Agent) learn(p protocol.PoolItem) {
+	known := a.pool
+	a.pool = p
+	widened, err := tenure.Learn(a.timeline, known, p)
+	for range widened {
+		a.emit(Event{Kind: EventWidened, Lease: a.about(wholePool)})
+	}
+	if err != nil {
+		a.lose(a.term, err) // its lease contradicts the pool's history
+	}
+}
+
+// uncap reads the pool again when an open widening keeps this agent from reserving as
+// much as it needs. If the widening is still open, the agent voids it: a dead widener
+// stops nobody, and a live one begins again later.
+func (a *Agent) uncap(ctx context.Context, now time.Time) {
+	bites := func() bool { return a.cfg.timings().Capped(a.pool, now) }
+	if !bites() || !a.reread(ctx) || !bites() || a.denied {
+		return
+	}
+	one, cancel := context.WithTimeout(ctx, renewLimit)
+	defer cancel()
+	res, err := a.cfg.Store.WritePool(one, protocol.VoidWiden{Pool: a.cfg.Pool, Try: a.pool.Widening.Try})
+	switch {
+	case err == nil && res.Pool != nil:
+		a.learn(*res.Pool)
+	case errors.Is(err, ErrAccess):
+		a.mayNot("end a widening that nobody finishes", err)
+	case err != nil && ctx.Err() == nil:
+		a.unanswered(a.about(wholePool), err)
+	}
+}
+
+// openGroups opens the next group, unless someone else just did. A claimant that
+// returns here is one of a herd, and opens twice as many each time: a fleet of any
+// size has room after a few rounds, and a single task opens one.
+//
+// In a narrow pool the width follows the open groups in the background, as long as
+// there is headroom. Without headroom, a claimant that finds no node ID at all widens
+// first; the added node IDs can be claimed when the new width begins.
+//
+// A role that may not write the pool's item makes do with the groups that are open:
+// the reaper function and operators open more.
+func (a *Agent) openGroups(ctx context.Context, s *tenure.Search, full bool) error {
+	if a.denied {
+		return nil
+	}
+	err := a.openMore(ctx, s, full)
+	if errors.Is(err, ErrAccess) {
+		a.mayNot("open a group", err)
+		return nil
+	}
+	return err
+}
+
+// mayNot notes, once, that this role may not write the pool's item.
+func (a *Agent) mayNot(do string, err error) {
+	a.denied = true
+	a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Reason: protocol.Reason(err), Err: fmt.Errorf(
+		"this role may not write the pool's item, and so not %s: the agent goes on with what there is, and the reaper function or nodelease resize does the rest: %w", do, err)})
+}
+
+// openMore is openGroups for a role that may write the pool's item.
+func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error {
+	_, before := a.pool.GroupsOpen()
+	var err error
+	if a.pool, err = a.readPool(ctx); err != nil {
+		return err
+	}
+	if before+1 >= a.pool.UsableGroups() {
+		if !full {
+			return nil
+		}
+		if _, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).WidenUnlessOpen(ctx); err != nil {
+			return err
+		}
+		if a.pool, err = a.readPool(ctx); err != nil || before+1 >= a.pool.UsableGroups() {
+			return err
+		}
+	}
+	if _, last := a.pool.GroupsOpen(); last == before {
+		w := protocol.OpenGroups{Pool: a.cfg.Pool, From: a.pool.OpenGroups, To: min(last+1+s.Step(), a.pool.UsableGroups())}
+		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolResult, error) { return a.cfg.Store.WritePool(ctx, w) })
+		if err != nil {
+			return err
+		}
+		if res.Pool != nil {
+			a.pool = *res.Pool
+		}
+		if res.Applied && a.pool.Narrow() && a.pool.Bits() < protocol.BitsFor(a.pool.OpenGroups) {
+			a.widen()
+		}
+	}
+	s.Opened(before + 1)
+	return nil
+}
+
+// widen lets the width of node IDs follow the groups that this agent has opened,
+// in the background. It ends with the agent; the next one that opens a group goes on.
+func (a *Agent) widen() {
+	a.background.Go(func() {
+		_, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).WidenUnlessOpen(a.life)
+		if err != nil && a.life.Err() == nil {
+			a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: err})
+		}
+	})
+}
+
+// poolLayout is the layout of the pool's IDs, once this agent has relied on it.
+type poolLayout struct {
+	mu    sync.Mutex
+	known *snowflake.Layout
+}
+
+// decideLayout returns the layout of the pool's IDs for a generator on this agent.
+// Where the pool has none, the first agent that makes IDs binds the one asked for;
+// asking for another than the pool's is an error that names both.
+//
+// It reads the pool's item again after the claim: an operator may correct the layout
+// until a node ID has been claimed, and removes the layout before looking for claims.
+// So a claimant that reads after its claim is either found or finds no layout.
+func (a *Agent) decideLayout(want *snowflake.Layout) (snowflake.Layout, error) {
+	a.layout.mu.Lock()
+	defer a.layout.mu.Unlock()
+	if known := a.layout.known; known != nil && (want == nil || protocol.LayoutOf(*want) == protocol.LayoutOf(*known)) {
+		return *known, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(a.life, startLimit, fmt.Errorf("no answer from the store within %v", startLimit))
+	defer cancel()
+	item, err := a.readPool(ctx)
+	if err == nil {
+		item, err = leasepool.BindLayout(ctx, a.cfg.Store, item, want)
+	}
+	if err != nil {
+		return snowflake.Layout{}, err
+	}
+	l := item.Layout.Snowflake()
+	a.layout.known = &l
+	return l, nil
+}

@@ -1,0 +1,101 @@
+package snowflake
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// Run is a row of IDs that Draw has drawn at once for another process to hand out.
+// It lies in one era, and all of its milliseconds had begun when it was drawn. Nobody
+// else gets any of its IDs, however late they are used: a release never goes below its
+// end. Left only keeps them fresh and fenced.
+type Run struct {
+	Layout   Layout
+	NodeID   int
+	NodeBits int           // the width of the node ID in the run's era
+	First    uint64        // the first ticket: its tick, followed by the sequence's bits
+	Count    uint64        // how many IDs it has, at least 1
+	Left     time.Duration // for how long they may be handed out, from when Draw was called
+}
+
+// ID returns the i-th ID, from 0 to Count-1. IDs grow with i.
+func (r Run) ID(i uint64) ID {
+	tm := newTerm(r.Layout, r.NodeID, r.NodeBits, 0, 0)
+	return tm.id(r.First + i)
+}
+
+// Draw draws a run of 1 to want IDs, of ticks that have begun since back ago: also of
+// those that nobody stamped meanwhile. It takes at most one share of what there is,
+// so that as many callers find some. It waits for the next tick as NextContext does.
+//
+// Left is the time until the deadline or the end of the span, whichever is first. A
+// process that asks reads its clocks before it sends, and counts from there.
+func (g *Generator) Draw(ctx context.Context, want uint64, shares int, back time.Duration) (Run, error) {
+	want, share := max(want, 1), uint64(max(shares, 1))
+	ticks := uint64(min(max(back, 0), time.Second) / g.layout.Tick)
+	for {
+		tm, first, n, err := g.reserveFrom(want, ticks, share)
+		if err == nil && n == 0 {
+			tm, first, n, err = g.queue(ctx, want, share)
+		}
+		if err != nil {
+			return Run{}, g.refuse(err)
+		}
+		if n == 0 {
+			continue // another term, or another caller was faster
+		}
+		// A run that reaches the deadline, or whose term was sealed meanwhile, is lost.
+		mono, wall := g.t.observe(tm)
+		left := min(until(tm.deadline.Load(), mono), until(tm.wallEnd.Load(), wall))
+		if left > 0 {
+			return Run{g.layout, int(tm.node >> tm.lowBits), int(tm.shift - tm.lowBits), first, n, left}, nil
+		}
+		g.t.counters.skipped.Add(n)
+		if _, _, err := g.t.verdict(tm); err != nil {
+			return Run{}, g.refuse(err)
+		}
+	}
+}
+
+// queue waits for the next tick with a share of it, as slow does with one ticket. n is
+// 0 when it has to be tried again.
+func (g *Generator) queue(ctx context.Context, want, share uint64) (tm *term, first, n uint64, err error) {
+	tm = g.t.term.Load()
+	mono, state := g.t.mono(), tm.state.Load()
+	if state >= sealed {
+		return tm, 0, 0, nil
+	}
+	if ctx.Err() != nil {
+		return tm, 0, 0, ctx.Err()
+	}
+	first = state + 1
+	if next := tm.tickOf(first); next > tm.begun(mono)+1 { // the clock is behind
+		_, err = g.pause(ctx, tm, tm.until(next-1, mono), math.MaxInt64)
+		return tm, 0, 0, err
+	}
+	left := (tm.tickOf(first)+1)<<tm.seqBits - first
+	n = min(want, max(left/share, 1))
+	if !tm.state.CompareAndSwap(state, state+n) {
+		return tm, 0, 0, nil
+	}
+	// All of them are of one tick: what settle says of the last one holds for each.
+	last := first + n - 1
+	id, err := g.settle(ctx, tm, last, math.MaxInt64)
+	if err == nil && id == tm.id(last) {
+		return tm, first, n, nil
+	}
+	g.t.counters.skipped.Add(n - 1)
+	return tm, 0, 0, err
+}
+
+// until is how long after now a moment is; that is no wraparound for the last ones.
+func until(moment, now int64) time.Duration {
+	if now < 0 && moment > math.MaxInt64+now {
+		return math.MaxInt64
+	}
+	if moment == math.MinInt64 {
+		return -1
+	}
+	return time.Duration(moment - now)
+}

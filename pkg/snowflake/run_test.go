@@ -1,0 +1,184 @@
+package snowflake_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+func draw(t testing.TB, g *snowflake.Generator, want uint64, shares int, back time.Duration) snowflake.Run {
+	t.Helper()
+	r, err := g.Draw(t.Context(), want, shares, back)
+	if err != nil || r.Count < 1 || r.Count > want || r.Left <= 0 {
+		t.Fatalf("Draw(%d, %d, %v): %+v, %v", want, shares, back, r, err)
+	}
+	return r
+}
+
+// stampOf is when a run's i-th ID was stamped.
+func stampOf(r snowflake.Run, i uint64) time.Time { return r.Layout.Decompose(r.ID(i)).Time }
+
+// A run has the milliseconds that went by, none that has not begun, and none older
+// than asked for.
+func TestDrawTakesWhatHasBegun(t *testing.T) {
+	clock := newFrozen()
+	_, g := bind(t, clock, free())
+	first := next(t, g)
+	clock.advance(time.Minute)
+	r := draw(t, g, math.MaxInt32, 1, 250*ms)
+	if got := stampOf(r, 0); !got.Equal(noon.Add(time.Minute - 250*ms)) {
+		t.Errorf("begins at %v, want 250 ms before the clock", got)
+	}
+	if got := stampOf(r, r.Count-1); !got.Equal(clock.Wall()) {
+		t.Errorf("ends at %v, want the clock's %v", got, clock.Wall())
+	}
+	if r.Count != 251*4096 || r.ID(0) <= first {
+		t.Errorf("got %+v", r)
+	}
+	clock.advance(ms)
+	if id := next(t, g); id <= r.ID(r.Count-1) {
+		t.Errorf("%d after a run that ends with %d", id, r.ID(r.Count-1))
+	}
+	clock.advance(ms)
+	if after := draw(t, g, 10, 1, 250*ms); after.ID(0) <= r.ID(r.Count-1) {
+		t.Errorf("a run from %d on after one that ends with %d", after.ID(0), r.ID(r.Count-1))
+	}
+}
+
+// Each of n callers finds some, though nobody gives anything back.
+func TestDrawShares(t *testing.T) {
+	clock := newFrozen()
+	_, g := bind(t, clock, free())
+	clock.advance(time.Minute)
+	var all []ID
+	for i := range 16 {
+		r := draw(t, g, math.MaxInt32, 16, 250*ms)
+		if r.Count < 251*4096/16/3 {
+			t.Errorf("caller %d got %d of %d", i, r.Count, 251*4096)
+		}
+		all = append(all, r.ID(0), r.ID(r.Count-1))
+	}
+	if !slices.IsSorted(all) {
+		t.Errorf("runs overlap: %d", all)
+	}
+}
+
+// A release never goes below the end of a run that was drawn, whatever was handed
+// out of it.
+func TestNoReleaseBelowARun(t *testing.T) {
+	for _, l := range []snowflake.Layout{snowflake.Default(), snowflake.Sonyflake(), snowflake.JS53()} {
+		clock := newFrozen()
+		s := free()
+		s.Nodes = 8
+		tl, g := bind(t, clock, s, snowflake.WithLayout(l))
+		clock.advance(time.Minute)
+		for _, want := range []uint64{1, 100, 1_000_000} {
+			r := draw(t, g, want, 1, 250*ms)
+			end := stampOf(r, r.Count-1)
+			if last := tl.Seal(); last.Before(end) {
+				t.Errorf("%v: released from %v on, below a run that ends at %v", l, last, end)
+			}
+			s.NotBefore = end // what the release confirms
+			if err := tl.Bind(s); err != nil {
+				t.Fatal(err)
+			}
+			clock.advance(100 * ms)
+		}
+	}
+}
+
+// A run is for no longer than the lease and than the span's milliseconds.
+func TestDrawLeft(t *testing.T) {
+	clock := newFrozen()
+	s := free()
+	s.Until, s.Deadline = noon.Add(10*time.Second), clock.Monotonic()+8*time.Second
+	tl, g := bind(t, clock, s)
+	if r := draw(t, g, 1, 1, 0); r.Left != 8*time.Second {
+		t.Errorf("left: %v, want 8s", r.Left)
+	}
+	tl.Extend(s.Until, s.Deadline+time.Minute)
+	if r := draw(t, g, 1, 1, 0); r.Left != 10*time.Second+ms {
+		t.Errorf("left: %v, want 10.001s", r.Left)
+	}
+	clock.advance(10*time.Second + ms)
+	if r, err := g.Draw(t.Context(), 1, 1, 250*ms); !errors.Is(err, snowflake.ErrFenced) {
+		t.Errorf("after the span's end: %+v, %v", r, err)
+	}
+}
+
+// What was drawn before the term was sealed, or while its deadline passed, is no run.
+func TestDrawAcrossAFence(t *testing.T) {
+	clock := newFrozen()
+	s := free()
+	s.Deadline = clock.Monotonic() + time.Second
+	tl, g := bind(t, clock, s)
+	clock.onRead(func() { clock.advance(2 * time.Second) })
+	if r, err := g.Draw(t.Context(), 1, 1, 250*ms); !errors.Is(err, snowflake.ErrFenced) {
+		t.Errorf("across the deadline: %+v, %v", r, err)
+	}
+	if err := tl.Bind(free()); err != nil {
+		t.Fatal(err)
+	}
+	clock.onRead(func() { tl.Close() })
+	if r, err := g.Draw(t.Context(), 1, 1, 250*ms); !errors.Is(err, snowflake.ErrClosed) {
+		t.Errorf("across a close: %+v, %v", r, err)
+	}
+}
+
+// A run has the width of its era: it ends before the next one, and the next run begins
+// with it.
+func TestDrawEndsWithTheEra(t *testing.T) {
+	clock := newFrozen()
+	s := free()
+	change := noon.Add(100 * ms)
+	s.Eras = snowflake.Eras{{From: noon.Add(-time.Hour), NodeBits: 3}, {From: change, NodeBits: 10}}
+	_, g := bind(t, clock, s)
+	clock.advance(200 * ms)
+	r := draw(t, g, math.MaxInt32, 1, 250*ms)
+	if last := s.Eras.Decompose(r.Layout, r.ID(r.Count-1)); r.NodeBits != 3 || last.Node != 7 || !last.Time.Before(change) {
+		t.Errorf("got %+v that ends with %+v, want 3 node bits before %v", r, last, change)
+	}
+	r = draw(t, g, math.MaxInt32, 1, 250*ms)
+	if first := s.Eras.Decompose(r.Layout, r.ID(0)); r.NodeBits != 10 || first.Node != 7 || first.Time.Before(change) {
+		t.Errorf("got %+v that begins with %+v, want 10 node bits from %v on", r, first, change)
+	}
+}
+
+// A saturated generator queues a caller up for the next tick; it gets no more than its
+// share of it, and nobody's.
+func TestDrawWaitsForATick(t *testing.T) {
+	clock := newFrozen()
+	_, g := bind(t, clock, free())
+	last := useUp(t, g)
+	clock.asleep = func(time.Duration) { clock.advance(ms) }
+	r := draw(t, g, math.MaxInt32, 4, 250*ms)
+	if r.Count != 1024 || r.ID(0) != last+1<<22-4095 {
+		t.Errorf("got %+v after %d, want a quarter of the next tick", r, last)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	useUp(t, g)
+	clock.asleep = func(time.Duration) { cancel() }
+	if r, err := g.Draw(ctx, 1, 1, 250*ms); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %+v, %v", r, err)
+	}
+}
+
+// Long after the layout's end there is no run: neither of ticks that wrapped around,
+// nor of old ones.
+func TestDrawPastTheEnd(t *testing.T) {
+	clock := newFrozen()
+	l := snowflake.Layout{Epoch: noon.Add(-time.Second), Tick: ms, TimeBits: 11, NodeBits: 10, SequenceBits: 12}
+	_, g := bind(t, clock, free(), snowflake.WithLayout(l))
+	next(t, g)
+	for range 3 {
+		clock.advance(2 * time.Second)
+		if r, err := g.Draw(t.Context(), 1, 1, 250*ms); !errors.Is(err, snowflake.ErrTimeOverflow) {
+			t.Errorf("got %+v, %v, want ErrTimeOverflow", r, err)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package main
+
+const (
+	runFile     = "pkg/snowflake/run.go"
+	blockClient = "internal/app/sidecar/blockclient/client.go"
+	blockRoute  = "internal/app/sidecar/blocks.go"
+	blockTests  = "./internal/app/sidecar"
+)
+
+// The mutants of blocks: IDs that another process hands out.
+var blockMutants = []mutant{
+	{"release below an open block", fence, `tm.last = max(before, min(tm.tickOf(drawn), tm.begun(t.mono())))`, `tm.last = max(before, min(tm.tickOf(drawn), tm.begun(t.mono()))-2)`, ids},
+	{"a block has its deadline from the reply", blockClient, `= mono, wall, c.blocks+1`, `= max(mono, c.Clock.Monotonic()), wall.Add(c.Clock.Wall().Sub(wall)), c.blocks+1`, blockTests},
+	{"a block is one answer for two callers", blockClient, `if b.Nonce != nonce {`, `if b.Nonce == "" {`, blockTests},
+	{"a step of the wall clock keeps a block", blockClient, ` || wall < 0`, ``, blockTests},
+	{"a block is longer than what was drawn", runFile, `first, n, left}, nil`, `first, n + 1, left}, nil`, ids + " " + blockTests},
+	{"a queued run draws one ticket", runFile, `CompareAndSwap(state, state+n)`, `CompareAndSwap(state, state+1)`, ids},
+	{"a run outlives the lease", runFile, `until(tm.deadline.Load(), mono)`, `until(math.MaxInt64, mono)`, ids},
+	{"a run outlives the span", runFile, `until(tm.wallEnd.Load(), wall)`, `until(math.MaxInt64, wall)`, ids},
+	{"a block lives as long as the lease", blockRoute, `min(run.Left, blockLife)`, `run.Left`, blockTests},
+	{"a new sidecar reaches back", blockRoute, `min(blockBack, max(time.Since(b.began)-b.ids.Layout().Tick, 0))`, `blockBack`, blockTests},
+	{"one client takes all", blockRoute, `return max(len(b.now), len(b.before))`, `return 1`, blockTests},
+}

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# template.sh DIR writes what a deployment without Go and CDK needs: one CloudFormation template, and the functions' zips for arm64 and
+# x86_64, to be uploaded as they are.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${1:?usage: scripts/template.sh DIR}
+GOARCH=arm64 OUT=$out/arm64 scripts/build-functions.sh
+GOARCH=amd64 OUT=$out/x86_64 scripts/build-functions.sh
+rm -rf "$out"/arm64/*/ "$out"/x86_64/*/ # the programs: the zips have them
+# jsii prints a banner on Node 20, which is past its end of life and works.
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=${JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION:-20}
+go run ./infra template "$out"
+ls -l "$out"/nodelease.template.json "$out"/*/*.zip

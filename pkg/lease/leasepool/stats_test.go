@@ -28,7 +28,7 @@ func TestStats(t *testing.T) {
 		if _, err := p.ForceRelease(t.Context(), 24, cooling.Version); err != nil {
 			t.Fatal(err)
 		}
-		want := leasepool.Stats{Capacity: 50, Held: 3, Free: 45, Expired: 1, Cooling: 1, Retired: 540, Utilization: 6}
+		want := leasepool.Stats{Capacity: 50, Held: 3, Free: 45, Expired: 1, Cooling: 1, Retired: 540, Utilization: 6, Releases: []leasepool.Release{{Held: 3}}}
 		if corrupt != nil {
 			corrupt(30)
 			want.Capacity, want.Free, want.Utilization = 49, 44, 100*3/49.

@@ -54,7 +54,7 @@ func (w Claim) update() update {
 		values: attributes{
 			":session": str(w.Session), ":task": str(w.Task), ":one": num(1), ":zero": num(0), ":ttl": num(w.TTL.Milliseconds()),
 			":expires_at": millis(w.ExpiresAt), ":reserved_until": millis(w.ReservedUntil), ":metadata": stringMap(w.Metadata),
-			":nobody": str(""), ":most": num(mostEver - 1), ":known": num(w.WidenTry), ":expired_before": millis(w.expiredBefore()), ":reserved_by": millis(w.reservedBy()),
+			":nobody": str(""), ":most": num(int64(mostEver - 1)), ":known": num(w.WidenTry), ":expired_before": millis(w.expiredBefore()), ":reserved_by": millis(w.reservedBy()),
 		},
 	}
 }
@@ -166,7 +166,7 @@ func (w Raise) update() update {
 	return update{
 		set:    "SET reserved_until = :to REMOVE holder, expires_at",
 		onlyIf: "version BETWEEN :zero AND :most AND reserved_until >= :zero AND reserved_until < :to",
-		values: attributes{":to": millis(w.To), ":zero": num(0), ":most": num(mostEver)},
+		values: attributes{":to": millis(w.To), ":zero": num(0), ":most": num(int64(mostEver))},
 	}
 }
 
@@ -325,7 +325,7 @@ func (w Mark) update() update {
 		set: "SET widen_try = :try, version = if_not_exists(version, :zero), reserved_until = if_not_exists(reserved_until, :floor)",
 		onlyIf: "attribute_not_exists(pool_group) OR version BETWEEN :zero AND :most AND reserved_until >= :zero AND reserved_until < :from " +
 			"AND (attribute_not_exists(widen_try) OR widen_try BETWEEN :zero AND :before)",
-		values: attributes{":most": num(mostEver), ":before": num(w.Try - 1), ":try": num(w.Try), ":zero": num(0), ":floor": millis(w.Floor), ":from": millis(w.From)},
+		values: attributes{":most": num(int64(mostEver)), ":before": num(w.Try - 1), ":try": num(w.Try), ":zero": num(0), ":floor": millis(w.Floor), ":from": millis(w.From)},
 	}
 }
 

@@ -44,7 +44,7 @@ var poolItemMutants = []mutant{
 	{"a node ID begins before the pool's floor", widener, `return Latest(Latest(at, p.Floor), p.Changed())`, `return Latest(at, p.Changed())`, poolOwn},
 	{"a raise forgets the floor", "pkg/lease/leasepool/raise.go", `p.raiseFloor(ctx, &c, to)`, `error(nil)`, poolOwn},
 	{"a fractional claim is not taken back", claim, `if corrupt.Written {`, `if false {`, stores},
-	{"a claim takes a version out of range", dynamo, `":most": num(mostEver - 1), `, `":most": &types.AttributeValueMemberN{Value: "1E100"}, `, stores},
+	{"a claim takes a version out of range", dynamo, `":most": num(int64(mostEver - 1)), `, `":most": &types.AttributeValueMemberN{Value: "1E100"}, `, stores},
 	{"a narrow pool without node IDs", "internal/protocol/item.go", `it.WidenNumbers <= it.ExcludeBelow ||`, `it.WidenNumbers < 0 ||`, stores},
 	{"pools are compared by node IDs", overlap, `low, high := max(m.at, o.at), min(m.at+m.width, o.at+o.width)`, `low, high := m.at, m.at+16`, poolOwn},
 	{"retired holders are not compared", "cmd/nodelease/doctor_pool.go", `		m.Retiring = retiring[name]

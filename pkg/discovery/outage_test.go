@@ -71,6 +71,29 @@ func TestInstancesAreBackAfterAnOutage(t *testing.T) {
 	})
 }
 
+// What a reader left says when a lease ended at that time. It has been renewed since: a
+// lookup that goes by it asks again once that time has come, and misses nobody.
+func TestAnswerOfAnotherReaderRunsOut(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, nil)
+		slow := func(c *Config) { c.MaxAge = 40 * time.Second }
+		d := w.directory(t, slow)
+		register(t, d, a, Service{"orders", at(1)})
+		wantPorts(t, service(t, d, "orders"), 1)
+		left, err := w.store.get(t.Context(), "orders#svc#orders", sharedNode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends := time.UnixMilli(left.Leases[strconv.Itoa(a.NodeID())].Ends)
+		l := service(t, w.directory(t, slow), "orders")
+		fixture.Wait(time.Until(ends) - 100*time.Millisecond)
+		wantPorts(t, l, 1)
+		fixture.Wait(200 * time.Millisecond)
+		wantPorts(t, l, 1)
+	})
+}
+
 // follow watches a lookup, and returns the newest list as ports.
 func follow(t *testing.T, l *Lookup) (newest func() []int) {
 	t.Helper()

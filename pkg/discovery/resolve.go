@@ -118,7 +118,13 @@ func (d *Directory) ask(p place) *asked { return &asked{dir: d, at: p, view: new
 func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
 	v, err := a.view.get(ctx, func(v view, at time.Time) bool {
 		age := time.Since(at)
-		return age < min(againAfter, a.dir.cfg.MaxAge) || age < v.counts(a.dir.cfg.MaxAge) && !v.leases.ended(v.entries, v.at)
+		if !v.leases.ended(v.entries, v.at) {
+			return age < v.counts(a.dir.cfg.MaxAge)
+		}
+		// What another reader left may be much older than this answer, and the lease
+		// renewed since: only what was just read tells that it has ended.
+		soon := min(againAfter, a.dir.cfg.MaxAge)
+		return age < soon && time.Since(v.at) < soon
 	}, func(ctx context.Context) (view, error) {
 		before, _ := a.view.look()
 		return a.dir.look(ctx, a.at, before)

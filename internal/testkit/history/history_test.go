@@ -71,7 +71,7 @@ func copied(who, of int, until int64) Event {
 
 // both are two processes that have renewed.
 func both(one, other int) []Event {
-	return []Event{may(one, 1, 40), may(other, 1, 40)}
+	return []Event{may(one, 1, 40), renew(1, 3, 50), may(other, 1, 50)}
 }
 
 // held is a number that process 1 holds with version 1, renewed once, and may
@@ -101,6 +101,7 @@ func TestWhatIsAllowed(t *testing.T) {
 		"a copy stamps what was reserved":       {copied(2, 1, 30), stamp(2, 1, 15), stamp(1, 1, 29), stamp(2, 1, 29), hold(2, 1)},
 		"the original renews, its copy is lost": {copied(2, 1, 30), renew(1, 2, 40), may(1, 1, 40), {Kind: Lost, Who: 2, Node: 7, Version: 1}, stamp(1, 1, 40)},
 		"the copy renews, the original is lost": {copied(2, 1, 30), renew(1, 2, 40), may(2, 1, 40), {Kind: Lost, Who: 1, Node: 7, Version: 1}, stamp(2, 1, 40)},
+		"both asked for the same milliseconds":  {copied(2, 1, 30), renew(1, 2, 40), may(1, 1, 40), may(2, 1, 40), stamp(1, 1, 40), stamp(2, 1, 40), renew(1, 3, 50), may(2, 1, 50), {Kind: Lost, Who: 1, Node: 7, Version: 1}},
 		"given back while one had no answer":    {copied(2, 1, 30), renew(1, 2, 40), may(1, 1, 40), free(Release, 20), {Kind: Unhold, Who: 1}, claim(2, 3, 20, 50), stamp(2, 1, 29), stamp(3, 2, 29)},
 		"given back before either renewed":      {copied(2, 1, 30), stamp(2, 1, 25), free(Release, 20), {Kind: Unhold, Who: 1}, claim(2, 3, 20, 50), hold(2, 1), hold(3, 2), stamp(2, 1, 29), stamp(3, 2, 29)},
 		"a broken item that is left alone":      {free(Release, 30), {Kind: Corrupt, Node: 7}, {Kind: Item, Op: Claim, Node: 7, Version: 2, Who: 2, Held: true}},

@@ -23,4 +23,5 @@ var discoveryMutants = []mutant{
 	{"discovery: the sweep takes a lease that was read too early", "pkg/discovery/sweep.go", `l.version > r.Version ||`, `l.version != r.Version ||`, discoveryOwn},
 	{"discovery: the sweep takes who lives", "pkg/discovery/sweep.go", `&& l.session != r.Holder)`, `)`, discoveryOwn},
 	{"discovery: the sweep follows a corrupt list", "pkg/discovery/place.go", `return p, err == nil && string(p) == text && text != ""`, `return place(text), text != "" || p != "" || err != nil`, discoveryOwn},
+	{"discovery: an old answer of another reader ends a lease", "pkg/discovery/resolve.go", `return age < soon && time.Since(v.at) < soon`, `return age < soon`, discoveryOwn},
 }

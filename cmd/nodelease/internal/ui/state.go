@@ -54,10 +54,10 @@ type number struct {
 
 // previous is the holder before, as the page shows it.
 type previous struct {
-	Session string          `json:"session"`
-	Version int64           `json:"version"`
+	Session string       `json:"session"`
+	Version int64        `json:"version"`
 	Ended   lease.Ending `json:"ended"`
-	Since   int64           `json:"since,omitempty"`
+	Since   int64        `json:"since,omitempty"`
 }
 
 // shown is as much of a session as may be shown: enough to compare it with

@@ -24,7 +24,7 @@ func TestGrantThatCannotBeMade(t *testing.T) {
 	addContainer(task, "app", 0)
 	pool.Attach(task)
 	wantRefused(t, stack, "pool orders cannot be granted to "+elsewhere, "cannot be granted to arn:aws:iam::111111111111:role/frozen",
-		`"Resource":["arn:aws:dynamodb:us-east-1:111111111111:table/TABLE"]`, `{"dynamodb:LeadingKeys":["orders","orders#*"]}`, `"Action":"dynamodb:DescribeTable"`,
+		`"Resource":["arn:aws:dynamodb:us-east-1:111111111111:table/TABLE"]`, `{"dynamodb:LeadingKeys":["orders","orders#*"]}`, `"Action":["dynamodb:DescribeTable"]`,
 		"GrantedElsewhere", "GrantAccess", `"Principal":{"AWS":"`+elsewhere+`"}`)
 }
 

@@ -7,8 +7,10 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -16,6 +18,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/nodelease/nodelease/infra/nodepool"
+	"github.com/nodelease/nodelease/internal/testkit/iampolicy"
 )
 
 // All tests of the infrastructure are in this one package and run one after the other: each package would start a jsii kernel (a node
@@ -189,4 +192,48 @@ func (d document) one(t *testing.T, kind string) resource {
 		return r
 	}
 	panic("unreachable")
+}
+
+// tableARN stands for the one table of a template in requests and policies.
+const tableARN = "arn:aws:dynamodb:us-east-1:111111111111:table/example"
+
+// policies are those of the roles whose logical ID begins so.
+func (d document) policies(prefix string) map[string]resource {
+	found := d.all("AWS::IAM::Policy")
+	maps.DeleteFunc(found, func(id string, _ resource) bool { return !strings.HasPrefix(id, prefix) })
+	return found
+}
+
+// policyOf is what those policies allow together.
+func policyOf(t *testing.T, d document, prefix string) iampolicy.Policy {
+	t.Helper()
+	found := d.policies(prefix)
+	if len(found) == 0 {
+		t.Fatalf("no role %s… has a policy", prefix)
+	}
+	var all []iampolicy.Policy
+	for _, r := range found {
+		document := r.Properties["PolicyDocument"].(map[string]any)
+		for _, s := range document["Statement"].([]any) {
+			statement := s.(map[string]any)
+			var arns []string
+			for _, name := range names(statement["Resource"]) {
+				if name == "NodesTable" {
+					name = tableARN
+				}
+				arns = append(arns, name)
+			}
+			statement["Resource"] = arns
+		}
+		text, err := json.Marshal(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := iampolicy.Parse(text)
+		if err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		all = append(all, p)
+	}
+	return iampolicy.Join(all...)
 }

@@ -17,8 +17,12 @@ import (
 const (
 	onOrders = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*"]}}`
 	onMail   = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["mail","mail#*"]}}`
-	onBoth   = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*","mail","mail#*"]}}`
-	onIndex  = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*","mail","mail#*","#pools"]}}`
+	// What a task may write: everything beside the pool's own item but the reaper's memory, and of that item what an agent changes.
+	onMailLeases = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["mail#*"]},"ForAllValues:StringNotLike":{"dynamodb:LeadingKeys":["mail#reaper"]}}`
+	onMailItself = ` if {"ForAllValues:StringEquals":{"dynamodb:Attributes":["pool_group","node_id","item_format","revision","layout","layout_before","pool_size"],` +
+		`"dynamodb:LeadingKeys":["mail"]},"Null":{"dynamodb:Attributes":"false"}}`
+	onBoth  = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*","mail","mail#*"]}}`
+	onIndex = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*","mail","mail#*","#pools"]}}`
 )
 
 // Everything that any role may do. What is not in this list nobody may do, and docs/iam.md says why each is.
@@ -50,7 +54,8 @@ var roles = map[string][]string{
 		"dynamodb:DescribeTable on NodesTable",
 		"dynamodb:GetItem on NodesTable" + onMail,
 		"dynamodb:Query on NodesTable" + onMail,
-		"dynamodb:UpdateItem on NodesTable" + onMail,
+		"dynamodb:UpdateItem on NodesTable" + onMailItself,
+		"dynamodb:UpdateItem on NodesTable" + onMailLeases,
 	},
 }
 

@@ -31,7 +31,7 @@ fetch() {
 	local new
 	mkdir -p "$cache"
 	new=$(mktemp -d "$cache/new.XXXXXX")
-	if ! mvn -q -B -f "$pom" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$new" >&2; then
+	if ! mvn -q -B --strict-checksums -f "$pom" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$new" >&2; then
 		rm -rf "$new"
 		die "Maven could not fetch it: see above; behind a proxy, set one in ~/.m2/settings.xml"
 	fi

@@ -123,6 +123,7 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 		d.add("items", problem, plain(err), "")
 		return
 	}
+	d.checkForged(report.Forged)
 	if len(report.Stuck) > 0 {
 		d.add("items", problem, fmt.Sprintf("stuck, reserved for hours ahead by a clock that was wrong: %s; they come back by themselves, nothing may shorten that; more room meanwhile", some(report.Stuck)),
 			d.again(fmt.Sprintf("resize --size %d", min(l.Pool.Size+len(report.Stuck), leasepool.MaxSize))))
@@ -136,8 +137,26 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	if len(old) > 0 {
 		d.add("items", warning, fmt.Sprintf("expired for more than %v, does the reaper run? %s", forgotten, some(old)), d.again("reap"))
 	}
-	if len(l.Corrupt)+len(report.Stuck)+len(old) == 0 {
+	if len(l.Corrupt)+len(report.Forged)+len(report.Stuck)+len(old) == 0 {
 		d.add("items", fine, "none is corrupt, stuck or forgotten", "")
+	}
+}
+
+// checkForged reports what no write of ours made since the reaper's last look.
+func (d *doctor) checkForged(forged leasepool.Corrupt) {
+	for _, n := range slices.Sorted(maps.Keys(forged)) {
+		why := forged[n]
+		switch {
+		case n < 0:
+			d.add("forged", problem, "someone else wrote the pool's own item: "+why+"; find out whose role it was, and move the fleet to a new pool",
+				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --floor TIME"))
+		case strings.Contains(why, "reserved_until") || strings.Contains(why, "span begins"):
+			d.add("forged", problem, fmt.Sprintf("someone else wrote node %d: %s; its IDs from between may be made twice; find out whose role it was, stop the fleet, and raise", n, why),
+				d.again("raise --to +1m"))
+		default:
+			d.add("forged", problem, fmt.Sprintf("someone else wrote node %d: %s; its fencing tokens or IDs may repeat, so move the fleet to a new pool, and find out whose role it was", n, why),
+				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --floor TIME"))
+		}
 	}
 }
 

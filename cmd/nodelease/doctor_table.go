@@ -114,9 +114,9 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 	key := func(group, node string) map[string]types.AttributeValue {
 		return map[string]types.AttributeValue{"pool_group": &types.AttributeValueMemberS{Value: group}, "node_id": &types.AttributeValueMemberN{Value: node}}
 	}
-	update := func(k map[string]types.AttributeValue) error {
+	update := func(k map[string]types.AttributeValue, attribute string) error { // one that the role may write
 		_, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &d.table, Key: k, UpdateExpression: aws.String("REMOVE doctor"), ConditionExpression: aws.String(cannotHold),
+			TableName: &d.table, Key: k, UpdateExpression: aws.String("REMOVE " + attribute), ConditionExpression: aws.String(cannotHold),
 		})
 		if hasCode(err, "ConditionalCheckFailedException") {
 			return nil
@@ -139,7 +139,7 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 		err    error
 	}{
 		{"dynamodb:DescribeTable", describe}, {"dynamodb:GetItem", get}, {"dynamodb:Query", query},
-		{"dynamodb:UpdateItem", errors.Join(update(key(d.pool, "-1")), update(key(d.pool+"#0", "0")))},
+		{"dynamodb:UpdateItem", update(key(d.pool+"#0", "0"), "taken_from")},
 	} {
 		switch {
 		case hasCode(tried.err, "AccessDeniedException"):
@@ -157,6 +157,9 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 	default:
 		d.add("permissions", fine, "these credentials may do what an agent does", "")
 	}
+	if len(missing) == 0 && hasCode(update(key(d.pool, "-1"), "open_groups"), "AccessDeniedException") {
+		d.add("permissions", fine, "they may not open groups of the pool: agents with them go on with those that are open, and the reaper opens more", "")
+	}
 	return get == nil && query == nil
 }
 
@@ -169,11 +172,14 @@ func (d *doctor) policy(actions []string) string {
 		arn = "arn:aws:dynamodb:*:*:table/" + d.table
 	}
 	type object = map[string]any
-	onItems, onTable := []string{}, []string{}
+	onItems, onTable, onLeases := []string{}, []string{}, []string{}
 	for _, a := range actions {
-		if a == "dynamodb:DescribeTable" { // it has no leading keys
+		switch a {
+		case "dynamodb:DescribeTable": // it has no leading keys
 			onTable = append(onTable, a)
-		} else {
+		case "dynamodb:UpdateItem":
+			onLeases = append(onLeases, a)
+		default:
 			onItems = append(onItems, a)
 		}
 	}
@@ -181,6 +187,11 @@ func (d *doctor) policy(actions []string) string {
 	if len(onItems) > 0 {
 		statements = append(statements, object{"Effect": "Allow", "Action": onItems, "Resource": arn,
 			"Condition": object{"ForAllValues:StringLike": object{"dynamodb:LeadingKeys": []string{d.pool, d.pool + "#*"}}}})
+	}
+	if len(onLeases) > 0 { // the reaper's memory is not for tasks
+		statements = append(statements, object{"Effect": "Allow", "Action": onLeases, "Resource": arn, "Condition": object{
+			"ForAllValues:StringLike":    object{"dynamodb:LeadingKeys": []string{d.pool + "#*"}},
+			"ForAllValues:StringNotLike": object{"dynamodb:LeadingKeys": []string{d.pool + "#reaper"}}}})
 	}
 	if len(onTable) > 0 {
 		statements = append(statements, object{"Effect": "Allow", "Action": onTable, "Resource": arn})

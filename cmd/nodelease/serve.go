@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodelease/nodelease/internal/app/sidecar"
+	"github.com/nodelease/nodelease/internal/local"
 	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -30,6 +31,7 @@ func newServe(g *globals) *cobra.Command {
 	var t terms
 	var listen, layout, mode, fixed string
 	var remote, check bool
+	var hosts []string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Give a node ID and IDs to programs in any language, over HTTP on this machine",
@@ -66,8 +68,9 @@ func newServe(g *globals) *cobra.Command {
 			if check {
 				return checkLive(cmd.Context(), listen)
 			}
+			who := local.Guard{Remote: remote, Hosts: hosts}
 			if fixed != "" {
-				return serveFixed(cmd, g, fixed, layout, func() (net.Listener, error) { return sidecar.Listen(listen, remote, fs.FileMode(m)) })
+				return serveFixed(cmd, g, fixed, layout, who, func() (net.Listener, error) { return sidecar.Listen(listen, remote, fs.FileMode(m)) })
 			}
 			cfg, err := t.config(cmd.Context(), g)
 			if err != nil {
@@ -78,12 +81,13 @@ func newServe(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runServe(cmd, g, cfg, opts, listener)
+			return runServe(cmd, g, cfg, opts, listener, who)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:7373", "`address` on this machine, host:port or unix:path; port 0 takes a free one")
 	f.BoolVar(&remote, "allow-remote", false, "allow a --listen address that others can reach")
+	f.StringSliceVar(&hosts, "allow-host", nil, "with --allow-remote: a `name` with a dot by which clients ask (IP addresses and names without a dot need none)")
 	f.BoolVar(&check, "healthcheck", false, "ask the sidecar that serves on --listen for its live check, and end with exit code 0 or 1; for containers' health checks")
 	f.StringVar(&mode, "socket-mode", "0660", "who may connect to a Unix socket, as `permissions` of the file")
 	f.StringVar(&layout, "layout", "", "`layout` of the IDs: a name or T/N/S, see above (default: the pool's; default for the first that makes IDs of a pool)")
@@ -94,7 +98,7 @@ func newServe(g *globals) *cobra.Command {
 }
 
 // runServe leases a number and answers until a signal comes or the lease is lost.
-func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, opts []snowflake.Option, listener net.Listener) error {
+func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, opts []snowflake.Option, listener net.Listener, who local.Guard) error {
 	defer listener.Close()
 	metrics, err := sidecar.NewMetrics()
 	if err != nil {
@@ -112,11 +116,11 @@ func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, opts []snowflake
 	if err := metrics.Observe(agent); err != nil {
 		return errors.Join(err, agent.Close())
 	}
-	return answer(cmd, g, agent, opts, metrics, listener)
+	return answer(cmd, g, agent, opts, metrics, listener, who)
 }
 
 // serveFixed answers with a node ID that nothing leases.
-func serveFixed(cmd *cobra.Command, g *globals, value, layout string, listen func() (net.Listener, error)) error {
+func serveFixed(cmd *cobra.Command, g *globals, value, layout string, who local.Guard, listen func() (net.Listener, error)) error {
 	node, err := fixedNode(cmd, g, value, layout, newLog(cmd.ErrOrStderr(), slog.LevelInfo))
 	if err != nil {
 		return err
@@ -130,11 +134,11 @@ func serveFixed(cmd *cobra.Command, g *globals, value, layout string, listen fun
 	if err != nil {
 		return errors.Join(err, node.Close())
 	}
-	return answer(cmd, g, node, nil, metrics, listener)
+	return answer(cmd, g, node, nil, metrics, listener, who)
 }
 
 // answer answers until a signal comes or the node ID is lost, and closes node.
-func answer(cmd *cobra.Command, g *globals, node lease.Provider, opts []snowflake.Option, metrics *sidecar.Metrics, listener net.Listener) error {
+func answer(cmd *cobra.Command, g *globals, node lease.Provider, opts []snowflake.Option, metrics *sidecar.Metrics, listener net.Listener, who local.Guard) error {
 	ids, err := snowflake.New(node, opts...)
 	if err != nil {
 		return errors.Join(err, node.Close())
@@ -165,7 +169,7 @@ func answer(cmd *cobra.Command, g *globals, node lease.Provider, opts []snowflak
 		case <-ctx.Done():
 		}
 	}()
-	err = sidecar.Serve(ctx, listener, sidecar.Handler(node, ids, metrics))
+	err = sidecar.Serve(ctx, listener, sidecar.HandlerFor(who, node, ids, metrics))
 	if lost := node.Err(); lost != nil {
 		err = errors.Join(lost, err)
 	}

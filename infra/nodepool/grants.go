@@ -13,10 +13,9 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// What each role may do with the items of its pools. All changes are conditional UpdateItem calls: PutItem and DeleteItem could make a lease
+// What each function may do with the items of its pools. All changes are conditional UpdateItem calls: PutItem and DeleteItem could make a lease
 // forget how far its IDs went, and are given to nobody.
 var tableActions = map[string][]string{
-	"agent":    {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"},
 	bootstrap:  {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"},
 	reaper:     {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"},
 	poolmetric: {"dynamodb:GetItem", "dynamodb:Query"},
@@ -27,17 +26,17 @@ var tableActions = map[string][]string{
 // when the app is synthesized, with the statements that it needs; after they are attached to it, say so with GrantedElsewhere.
 func (p *Pool) GrantLease(grantee awsiam.IGrantable) awsiam.Grant {
 	n := p.nodes
-	grant := awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{
-		Grantee:      grantee,
-		Actions:      jsii.Strings(tableActions["agent"]...),
-		ResourceArns: n.tableARNs(),
-		Conditions:   &map[string]*map[string]any{"ForAllValues:StringLike": leadingKeys(p.props.Name)},
-	}).Combine(awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{
-		Grantee: grantee,
-		// A statement of its own: DescribeTable has no leading keys, and under that condition some callers would be denied it.
-		Actions:      jsii.Strings(describeTable),
-		ResourceArns: n.tableARNs(),
-	}))
+	var grant awsiam.Grant
+	for _, perm := range p.permissions() {
+		one := awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{
+			Grantee: grantee, Actions: jsii.Strings(perm.actions...), ResourceArns: n.tableARNs(), Conditions: perm.forGrant(),
+		})
+		if grant == nil {
+			grant = one
+		} else {
+			grant = grant.Combine(one)
+		}
+	}
 	if key := n.props.Key; key != nil {
 		key.GrantEncryptDecrypt(grantee)
 	}
@@ -78,23 +77,20 @@ func (p *Pool) GrantedElsewhere(grantee awsiam.IGrantable) { p.granted[principal
 func (p *Pool) GrantAccess(principal awsiam.IPrincipal) {
 	if p.nodes.own == nil {
 		p.nodes.problems.addf("GrantAccess: the table %s is imported, and its resource policy belongs to the stack that made it: call Pool(%q).GrantAccess there, "+
-			"or add this statement to the policy: %s", p.nodes.imported.TableArn, p.props.Name, text(p.accessStatement(principalOf(principal))))
+			"or add these statements to the policy: %s", p.nodes.imported.TableArn, p.props.Name, text(p.accessStatement(principalOf(principal))))
 		return
 	}
 	if key := p.nodes.props.Key; key != nil {
 		key.GrantEncryptDecrypt(principal)
 	}
-	p.nodes.own.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-		Principals: &[]awsiam.IPrincipal{principal},
-		Actions:    jsii.Strings(tableActions["agent"]...),
-		Resources:  jsii.Strings("*"), // the table: it cannot name itself
-		Conditions: &map[string]any{"ForAllValues:StringLike": leadingKeys(p.props.Name)},
-	}))
-	p.nodes.own.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-		Principals: &[]awsiam.IPrincipal{principal},
-		Actions:    jsii.Strings(describeTable),
-		Resources:  jsii.Strings("*"),
-	}))
+	for _, perm := range p.permissions() {
+		p.nodes.own.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+			Principals: &[]awsiam.IPrincipal{principal},
+			Actions:    jsii.Strings(perm.actions...),
+			Resources:  jsii.Strings("*"), // the table: it cannot name itself
+			Conditions: perm.forStatement(),
+		}))
+	}
 }
 
 // hasPolicy reports whether the role got what was granted to it. CDK says that it did, also when it dropped the grant because the role is of
@@ -108,15 +104,16 @@ func hasPolicy(role awsiam.IRole) bool {
 	return false
 }
 
-const describeTable = "dynamodb:DescribeTable"
-
 // statements are those of GrantLease, for people to copy.
-func (p *Pool) statements(tables ...string) []any {
-	return []any{
-		map[string]any{"Effect": "Allow", "Action": tableActions["agent"], "Resource": tables,
-			"Condition": map[string]any{"ForAllValues:StringLike": leadingKeys(p.props.Name)}},
-		map[string]any{"Effect": "Allow", "Action": describeTable, "Resource": tables},
+func (p *Pool) statements(tables ...string) (all []any) {
+	for _, perm := range p.permissions() {
+		s := map[string]any{"Effect": "Allow", "Action": perm.actions, "Resource": tables}
+		if len(perm.conditions) > 0 {
+			s["Condition"] = perm.conditions
+		}
+		all = append(all, s)
 	}
+	return all
 }
 
 // accessStatement is what GrantAccess adds, for people to read.

@@ -35,15 +35,14 @@ var notAlphanumeric = regexp.MustCompile("[^0-9A-Za-z]")
 // outputPolicy makes a managed policy of what GrantLease grants, to be attached to roles that no CDK app makes. Its key ends in a hash, as
 // the names of two pools may differ in punctuation alone; its description has the pool's name.
 func (n *NodePool) outputPolicy(p *Pool) {
+	var statements []awsiam.PolicyStatement
+	for _, perm := range p.permissions() {
+		statements = append(statements, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+			Actions: jsii.Strings(perm.actions...), Resources: n.tableARNs(), Conditions: perm.forStatement(),
+		}))
+	}
 	policy := awsiam.NewManagedPolicy(n, jsii.String("agent-"+p.props.Name), &awsiam.ManagedPolicyProps{
-		Description: jsii.String("Leases node IDs of the Nodelease pool " + p.props.Name),
-		Statements: &[]awsiam.PolicyStatement{
-			awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
-				Actions: jsii.Strings(tableActions["agent"]...), Resources: n.tableARNs(),
-				Conditions: &map[string]any{"ForAllValues:StringLike": leadingKeys(p.props.Name)},
-			}),
-			awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: jsii.Strings(describeTable), Resources: n.tableARNs()}),
-		},
+		Description: jsii.String("Leases node IDs of the Nodelease pool " + p.props.Name), Statements: &statements,
 	})
 	awscdk.NewCfnOutput(n, jsii.String("Policy-"+p.props.Name), &awscdk.CfnOutputProps{
 		Value: policy.ManagedPolicyArn(), Description: jsii.String("Managed policy for roles that lease from the pool " + p.props.Name),

@@ -101,8 +101,9 @@ type PoolProps struct {
 	// table takes, about 12,000 holders of all pools.
 	Expect int
 
-	// Layout of the pool's IDs: a name such as wide16, or bits for time, node and sequence such as 40/13/10 (leasepool.ParseLayout). It must
-	// have room for Size node IDs, and cannot be changed once a node ID has been claimed. Defaults to what the first task that makes IDs binds.
+	// Layout is the layout of the pool's IDs: a name such as wide16, or bits for time, node and sequence such as 40/13/10
+	// (leasepool.ParseLayout). It must have room for Size node IDs, and cannot be changed once a node ID has been claimed. Defaults to what
+	// the first task that makes IDs binds, for which tasks may write those attributes of the pool's item.
 	Layout string
 
 	// Narrow lets the width of the node IDs follow the groups of 256 in use, so that the other bits make IDs in bursts: see

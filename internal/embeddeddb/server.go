@@ -12,13 +12,14 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/local"
 )
 
 // Options of a Server; the zero value keeps everything in memory.
@@ -152,16 +153,12 @@ func (s *Server) httpServer() http.Server {
 
 // serveLocal refuses pages in a browser, which call by the name of a host that leads here (DNS rebinding) or another origin.
 func (s *Server) serveLocal(w http.ResponseWriter, r *http.Request) {
-	if !isLoopback((&url.URL{Host: r.Host}).Hostname()) || len(r.Header["Origin"]) > 0 {
+	local.Harden(w.Header())
+	if (local.Guard{}).Check(r) != nil {
 		http.Error(w, "the embedded DynamoDB answers programs of this machine only, under 127.0.0.1 or localhost", http.StatusForbidden)
 		return
 	}
 	s.ServeHTTP(w, r)
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // Listen serves on a loopback address such as 127.0.0.1:8000 or localhost:0 (a free port) until Close, and returns the
@@ -174,7 +171,7 @@ func (s *Server) Listen(addr string) (endpoint string, err error) {
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("address %q: %w: write it as 127.0.0.1:8000, or :0 for a free port after the host", addr, err)
-	case !isLoopback(host):
+	case !local.Loopback(host):
 		return "", fmt.Errorf("address %q is not a loopback address, and the embedded DynamoDB has no access control: use 127.0.0.1 or localhost", addr)
 	}
 	l, err := net.Listen("tcp", addr)

@@ -22,8 +22,9 @@ type Agent struct {
 	timeline  *snowflake.Timeline
 	layout    poolLayout
 	events    outlets
-	pool      protocol.PoolItem // as last read; see learn.go
+	pool      protocol.PoolItem // as last read; see pool.go
 	stale     bool              // a node ID was marked for a widening that pool lacks
+	denied    bool              // this role may not write the pool's item
 
 	life       context.Context // ends when the agent closes
 	background sync.WaitGroup

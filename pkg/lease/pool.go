@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -54,7 +55,7 @@ func (a *Agent) learn(p protocol.PoolItem) {
 // stops nobody, and a live one begins again later.
 func (a *Agent) uncap(ctx context.Context, now time.Time) {
 	bites := func() bool { return a.cfg.timings().Capped(a.pool, now) }
-	if !bites() || !a.reread(ctx) || !bites() {
+	if !bites() || !a.reread(ctx) || !bites() || a.denied {
 		return
 	}
 	one, cancel := context.WithTimeout(ctx, renewLimit)
@@ -63,6 +64,8 @@ func (a *Agent) uncap(ctx context.Context, now time.Time) {
 	switch {
 	case err == nil && res.Pool != nil:
 		a.learn(*res.Pool)
+	case errors.Is(err, ErrAccess):
+		a.mayNot("end a widening that nobody finishes", err)
 	case err != nil && ctx.Err() == nil:
 		a.unanswered(a.about(wholePool), err)
 	}
@@ -75,7 +78,30 @@ func (a *Agent) uncap(ctx context.Context, now time.Time) {
 // In a narrow pool the width follows the open groups in the background, as long as
 // there is headroom. Without headroom, a claimant that finds no node ID at all widens
 // first; the added node IDs can be claimed when the new width begins.
+//
+// A role that may not write the pool's item makes do with the groups that are open:
+// the reaper function and operators open more.
 func (a *Agent) openGroups(ctx context.Context, s *tenure.Search, full bool) error {
+	if a.denied {
+		return nil
+	}
+	err := a.openMore(ctx, s, full)
+	if errors.Is(err, ErrAccess) {
+		a.mayNot("open a group", err)
+		return nil
+	}
+	return err
+}
+
+// mayNot notes, once, that this role may not write the pool's item.
+func (a *Agent) mayNot(do string, err error) {
+	a.denied = true
+	a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Reason: protocol.Reason(err), Err: fmt.Errorf(
+		"this role may not write the pool's item, and so not %s: the agent goes on with what there is, and the reaper function or nodelease resize does the rest: %w", do, err)})
+}
+
+// openMore is openGroups for a role that may write the pool's item.
+func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error {
 	_, before := a.pool.GroupsOpen()
 	var err error
 	if a.pool, err = a.readPool(ctx); err != nil {

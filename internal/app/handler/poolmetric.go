@@ -50,11 +50,11 @@ func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
 			return err
 		}
 		level := slog.LevelInfo
-		if len(s.Corrupt) > 0 || s.Stuck > 0 || s.Braked || s.Pool.Size != spec.Size || s.Pool.ExcludeBelow != spec.ExcludeBelow {
+		if len(s.Corrupt)+len(s.Forged) > 0 || s.Stuck > 0 || s.Braked || s.Pool.Size != spec.Size || s.Pool.ExcludeBelow != spec.ExcludeBelow {
 			level = slog.LevelWarn
 		}
 		log.Log(ctx, level, "measured", "capacity", s.Capacity, "held", s.Held, "free", s.Free, "expired", s.Expired, "cooling", s.Cooling,
-			"retired", s.Retired, "utilization", s.Utilization, "corrupt", s.Corrupt, "stuck", s.Stuck, "braked", s.Braked,
+			"retired", s.Retired, "utilization", s.Utilization, "corrupt", s.Corrupt, "forged", s.Forged, "stuck", s.Stuck, "braked", s.Braked,
 			"size", s.Pool.Size, "declared_size", spec.Size, "exclude_below", s.Pool.ExcludeBelow, "declared_exclude_below", spec.ExcludeBelow,
 			"releases", s.Releases)
 		mu.Lock()
@@ -86,7 +86,7 @@ func gauges(table, pool string, s leasepool.Stats, at time.Time) []types.MetricD
 	return []types.MetricDatum{
 		count("Capacity", s.Capacity), count("Held", s.Held), count("Free", s.Free), count("Expired", s.Expired),
 		count("Cooling", s.Cooling), count("Retired", s.Retired),
-		count("Corrupt", len(s.Corrupt)), count("Stuck", s.Stuck), count("Braked", braked),
+		count("Corrupt", len(s.Corrupt)+len(s.Forged)), count("Stuck", s.Stuck), count("Braked", braked),
 		datum("Utilization", s.Utilization, types.StandardUnitPercent),
 	}
 }

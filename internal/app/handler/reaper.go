@@ -46,13 +46,21 @@ func (r *Reaper) Handle(ctx context.Context) ([]leasepool.ReapReport, error) {
 		if err == nil {
 			report.Cleared, err = discovery.Sweep(ctx, r.Entries, s.Pool)
 		}
+		if err == nil { // for agents that may not write the pool's item
+			if _, failed := r.pool(s.Pool, log).Tend(ctx); failed != nil {
+				log.Warn("the pool's groups and width were not looked after; the next run tries again", "error", failed.Error())
+			}
+		}
 		level := slog.LevelInfo
-		if report.Braked || len(report.Stuck) > 0 || len(report.Corrupt) > 0 {
+		if report.Braked || len(report.Stuck)+len(report.Corrupt) > 0 {
 			level = slog.LevelWarn
+		}
+		if len(report.Forged) > 0 {
+			level = slog.LevelError
 		}
 		if err == nil || len(report.Freed) > 0 || report.Cleared > 0 {
 			log.Log(ctx, level, "reaped", "held", report.Held, "due", report.Due, "freed", report.Freed, "cleared", report.Cleared,
-				"braked", report.Braked, "next_look", report.NextLook, "stuck", report.Stuck, "corrupt", report.Corrupt)
+				"braked", report.Braked, "next_look", report.NextLook, "stuck", report.Stuck, "corrupt", report.Corrupt, "forged", report.Forged)
 		}
 		mu.Lock()
 		defer mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/local"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -15,13 +16,18 @@ type handler struct {
 	agent lease.Provider
 	ids   *snowflake.Generator
 	queue *queue
-	same  *http.CrossOriginProtection
+	who   local.Guard
 }
 
-// Handler answers the requests of the contract. The agent's generator is ids;
-// metrics is what /metrics answers, and counts the rest.
+// Handler is HandlerFor programs of this machine.
 func Handler(agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) http.Handler {
-	h := &handler{agent: agent, ids: ids, queue: newQueue(ids.Layout()), same: http.NewCrossOriginProtection()}
+	return HandlerFor(local.Guard{}, agent, ids, metrics)
+}
+
+// HandlerFor answers the requests of the contract that who lets in. The agent's
+// generator is ids; metrics is what /metrics answers, and counts the rest.
+func HandlerFor(who local.Guard, agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) http.Handler {
+	h := &handler{agent: agent, ids: ids, queue: newQueue(ids.Layout()), who: who}
 	mux := http.NewServeMux()
 	for _, route := range []struct {
 		method, path string
@@ -129,8 +135,6 @@ func (h *handler) lease(w http.ResponseWriter, _ *http.Request) {
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // the client may be gone
 }

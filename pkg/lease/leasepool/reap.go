@@ -28,6 +28,10 @@ type ReapReport struct {
 	// their holder's clock was ahead, or it asked for a long Reserve.
 	Stuck   []int   `json:"stuck,omitempty"`
 	Corrupt Corrupt `json:"corrupt,omitempty"`
+	// Forged items have what no write of this module makes since the reaper's last
+	// look: a version or a reservation that went back, a mark of a widening that never
+	// began, an item that was deleted. -1 is the pool's own item.
+	Forged Corrupt `json:"forged,omitempty"`
 	// Cleared counts entries of services whose process is gone. Reap leaves it 0;
 	// whoever runs discovery's sweep after it fills it in.
 	Cleared int `json:"cleared"`
@@ -59,7 +63,7 @@ func (p *Pool) Due(ctx context.Context) (ReapReport, error) {
 	if err != nil {
 		return newReport(p.Name), err
 	}
-	d, err := p.due(ctx, item)
+	d, err := p.due(ctx, item, nil)
 	return d.ReapReport, err
 }
 
@@ -118,7 +122,7 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 			return newReport(p.Name), err
 		}
 	}
-	d, err := p.due(ctx, item)
+	d, err := p.due(ctx, item, (*auditor).keep)
 	r := d.ReapReport
 	switch {
 	case err != nil:
@@ -211,11 +215,14 @@ func (d dues) longest(some candidates) (ttl time.Duration) {
 	return ttl
 }
 
-// due reads every node ID that can be held.
-func (p *Pool) due(ctx context.Context, item protocol.PoolItem) (dues, error) {
+// due reads every node ID that can be held. What it sees is compared with the
+// watermarks, for keep to keep.
+func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*auditor, context.Context, Corrupt) error) (dues, error) {
+	audit, unread := p.audit(ctx, item)
 	d := dues{ReapReport: newReport(p.Name), due: candidates{}, seen: map[int]protocol.Lease{}}
 	now := time.Now()
-	err := p.sweepOpen(ctx, item, &d.Corrupt, func(_ context.Context, s *sweep, _ int, g protocol.Group) error {
+	err := p.sweepOpen(ctx, item, &d.Corrupt, func(_ context.Context, s *sweep, n int, g protocol.Group) error {
+		audit.see(n, g)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, l := range g.Leases {
@@ -240,7 +247,19 @@ func (p *Pool) due(ctx context.Context, item protocol.PoolItem) (dues, error) {
 	})
 	slices.Sort(d.Due)
 	slices.Sort(d.Stuck)
-	return d, err
+	if err != nil {
+		return d, err
+	}
+	if unread == nil {
+		d.Forged, unread = audit.found(ctx)
+	}
+	if unread == nil && keep != nil {
+		unread = keep(audit, ctx, d.Forged)
+	}
+	if unread != nil {
+		p.logger().Warn("what was seen before could not be compared, so that forged items may not be noticed", "pool", p.Name, "error", unread)
+	}
+	return d, nil
 }
 
 // stuck reports whether a node ID is reserved or held for hours beyond its

@@ -14,12 +14,8 @@ import (
 // Releases are sorted by their numbers, as semantic versioning does.
 func TestCountReleasesOldestFirst(t *testing.T) {
 	want := []string{"", "(devel)", "1.0.0", "v1", "v1.2.x", "v0.0.0-20260101000000-0123456789ab", "v0.9.0", "v1.9.0-rc.1", "v1.9.0", "v1.10.0-alpha", "v1.10.0", "v2.0.0+meta"}
-	var holders []string
 	var got []string
-	for _, release := range want {
-		holders = append(holders, release)
-	}
-	for _, r := range leasepool.CountReleases(holders) {
+	for _, r := range leasepool.CountReleases(want) {
 		got = append(got, r.Release)
 	}
 	if !slices.Equal(got, want) {

@@ -26,6 +26,8 @@ type Stats struct {
 	// due at once.
 	Braked  bool    `json:"braked,omitempty"`
 	Corrupt Corrupt `json:"corrupt,omitempty"`
+	// Forged items have what no write of this module makes: see [ReapReport].
+	Forged Corrupt `json:"forged,omitempty"`
 	// Releases of this module that the holders run, oldest first.
 	Releases []Release `json:"releases,omitempty"`
 
@@ -41,7 +43,12 @@ func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
 		return s, err
 	}
 	now := time.Now()
-	err = p.sweepOpen(ctx, s.Pool, &s.Corrupt, func(_ context.Context, w *sweep, _ int, g protocol.Group) error {
+	audit, err := p.audit(ctx, s.Pool)
+	if err != nil {
+		return s, err
+	}
+	err = p.sweepOpen(ctx, s.Pool, &s.Corrupt, func(_ context.Context, w *sweep, n int, g protocol.Group) error {
+		audit.see(n, g)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, l := range g.Leases {
@@ -49,6 +56,9 @@ func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
 		}
 		return nil
 	})
+	if err == nil {
+		s.Forged, err = audit.found(ctx)
+	}
 	if err == nil {
 		err = p.countRetired(ctx, &s)
 	}

@@ -25,9 +25,12 @@ var embeddedMutants = []mutant{
 	{"embedded: types are judged before what is unknown", "internal/embeddeddb/decode.go", `in, ok := any(to).(interface{ know() }); ok {`, `in, ok := any(to).(interface{ know() }); ok && err == nil {`, embeddedOwn},
 	{"embedded: a function is known in any place", "internal/embeddeddb/parser.go", `case isCall && !calls.MatchString(kind+" "+before.text+" "+name.text):`, `case isCall && !calls.MatchString(kind+" "+before.text+" "+name.text) && false:`, embeddedOwn},
 	{"embedded: a file has two servers", "internal/embeddeddb/file_unix.go", `syscall.LOCK_EX|syscall.LOCK_NB`, `syscall.LOCK_SH|syscall.LOCK_NB`, embeddedOwn},
-	{"embedded: any Host is answered", "internal/embeddeddb/server.go", `!isLoopback((&url.URL{Host: r.Host}).Hostname()) ||`, `(&url.URL{Host: r.Host}).Hostname() == "" ||`, embeddedOwn},
-	{"embedded: any Origin is answered", "internal/embeddeddb/server.go", `|| len(r.Header["Origin"]) > 0`, ``, embeddedOwn},
-	{"embedded: an empty Origin hides another", "internal/embeddeddb/server.go", `len(r.Header["Origin"]) > 0`, `r.Header.Get("Origin") != ""`, embeddedOwn},
+	{"embedded: any Host is answered", "internal/embeddeddb/server.go", `(local.Guard{}).Check(r) != nil`, `(local.Guard{Remote: true, Hosts: []string{local.Name(r.Host)}}).Check(r) != nil`, embeddedOwn},
+	{"embedded: any Origin is answered", "internal/local/local.go", `for _, origin := range r.Header["Origin"] {`, `for _, origin := range r.Header["Origin"][:0] {`, embeddedOwn},
+	{"embedded: an empty Origin hides another", "internal/local/local.go", `for _, origin := range r.Header["Origin"] {`, `for _, origin := range r.Header["Origin"] {
+		if r.Header.Get("Origin") == "" {
+			break
+		}`, embeddedOwn},
 	{"embedded: a long body is refused while it comes", "internal/embeddeddb/server.go", `_, _ = io.CopyN(io.Discard, r.Body, 4*maxBody)`, ``, embeddedOwn},
 	{"embedded: a deleted table is described as it was", "internal/embeddeddb/table.go", `status == "ACTIVE" {`, `true {`, embeddedAll},
 	{"embedded: members may be there twice", "internal/embeddeddb/decode.go", `if seen[name] {`, `if false {`, embeddedOwn},

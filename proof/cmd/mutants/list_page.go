@@ -9,7 +9,7 @@ var pageMutants = []mutant{
 	{"page: an outage looks like the pool before", "cmd/nodelease/internal/ui/verdict.go", `case s.failure.err != nil:`, `case s.failure.err != nil && !s.whole:`, pageOwn},
 	{"page: sessions are found by parts", "cmd/nodelease/internal/ui/find.go", `text == strings.ToLower(n.holder) ||`, `strings.Contains(n.holder, text) ||`, pageOwn},
 	{"page: a task has any length", "cmd/nodelease/internal/ui/state.go", `text.Line(l.Task)`, `l.Task`, pageOwn},
-	{"page: other sites may read", "cmd/nodelease/internal/ui/handler.go", `case "", "none", "same-origin":`, `case "", "none", "same-origin", "same-site", "cross-site":`, pageOwn},
+	{"page: other sites may read", "internal/local/local.go", `case site == "" || site == "none", g.Page && site == "same-origin":`, `case site == "" || site == "none", g.Page:`, pageOwn},
 	{"page: the history has no end", "cmd/nodelease/internal/ui/news.go", `len(s.kept) > mostKept+mostKept/10`, `len(s.kept) < 0`, pageOwn},
 	{"page: a projection over a gap", "cmd/nodelease/internal/ui/history.go", `i >= 0 && h.Used[i] != nil && h.At[len(h.At)-1]-h.At[i] <= d.`, `i >= 0 && h.At[len(h.At)-1]-h.At[i] <= d.`, pageOwn},
 	{"page: points have no end", "cmd/nodelease/internal/ui/history.go", `if len(h.At) > mostPoints {`, `if len(h.At) < 0 {`, pageOwn},
@@ -20,4 +20,6 @@ var pageMutants = []mutant{
 	{"page: a search of the history takes parts of node IDs", "cmd/nodelease/internal/ui/news.go", `return strconv.Itoa(n.Number) == w.text`, `return strings.Contains(strconv.Itoa(n.Number), w.text)`, pageOwn},
 	{"lease: a closed body breaks the connection", "pkg/lease/open.go", `Transport:     plainBodies{transport},`, `Transport:     transport,`, leaseOwn},
 	{"cli: text of others begins a line", "cmd/nodelease/terminal.go", `b.WriteString(ansi.Truncate(word, room, "") + "\n" + strings.Repeat(" ", indent))`, `b.WriteString(ansi.Truncate(word, room, "") + "\n")`, cliOwn},
+	{"local: a name that anybody can register is answered", "internal/local/local.go", `!strings.Contains(strings.TrimSuffix(name, "."), ".") ||`, `name != "" ||`, "./internal/local"},
+	{"local: a server without a page answers pages", "internal/local/local.go", `if !(g.Page && origin == "http://"+r.Host) {`, `if origin != "http://"+r.Host {`, "./internal/local"},
 }

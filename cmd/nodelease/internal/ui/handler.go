@@ -3,12 +3,11 @@ package ui
 import (
 	"embed"
 	"encoding/json"
-	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 
+	"github.com/nodelease/nodelease/internal/local"
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
@@ -24,20 +23,19 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // method but GET and HEAD is refused, and so is whoever asks for another host.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
+	local.Harden(h)
 	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cache-Control", "no-store")
+	refused := local.Guard{Page: true}.Check(r)
 	switch {
-	case !thisMachine(r.Host):
+	case refused != nil && refused.Reason == local.BadHost:
 		// A name of someone else's that leads here (DNS rebinding) would make this
 		// page readable to the site of that name.
 		http.Error(w, "this page is for this machine alone: open it as http://localhost:PORT/ or http://127.0.0.1:PORT/", http.StatusMisdirectedRequest)
 		return
-	case !sameOrigin(r):
+	case refused != nil:
 		http.Error(w, "other web pages may not read this one: open it in a window of its own", http.StatusForbidden)
 		return
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
@@ -59,34 +57,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		serveFile(w, r)
 	}
-}
-
-// thisMachine reports whether a Host header names the loopback interface. The port
-// is not compared: a tunnel may end on another one.
-func thisMachine(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
-	if strings.EqualFold(name, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(name)
-	return err == nil && ip.IsLoopback()
-}
-
-// sameOrigin reports whether a request is the page's own, a person's, or that of a
-// program. Browsers say who asks: other sites may lead here by a link, and no more.
-func sameOrigin(r *http.Request) bool {
-	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
-		return false
-	}
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "", "none", "same-origin":
-		return true
-	}
-	return r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && r.URL.Path == "/"
 }
 
 // serveEvents streams messages until the page goes, or the server does.

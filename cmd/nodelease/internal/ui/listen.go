@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/local"
 )
 
 // Listen opens a port of the loopback interface, such as 127.0.0.1:8080 or
@@ -16,7 +18,7 @@ func Listen(addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w: write it as 127.0.0.1:8080, or with port 0 for a free one", addr, err)
 	}
-	if !thisMachine(host) {
+	if !local.Loopback(host) {
 		return nil, fmt.Errorf("address %q is not on the loopback interface, and the page has no access control: use 127.0.0.1, and a tunnel (ssh -L) from elsewhere", addr)
 	}
 	l, err := net.Listen("tcp", addr)

@@ -1,0 +1,91 @@
+package sidecar
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+)
+
+// listenUnix takes the place of a socket whose server is dead, and of nothing else.
+//
+// The socket is made in a folder of its own that nobody else may enter, gets its mode
+// there, and is then linked to its path, if nothing is there: at no moment can anyone
+// connect whom its mode does not let in, and no symbolic link is followed.
+func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
+	failed := func(err error) error {
+		return fmt.Errorf("--listen unix:%s: %w: use a path of up to 80 bytes in a directory that this user may write to", path, err)
+	}
+	folder, err := os.MkdirTemp(filepath.Dir(path), ".n") // 0700
+	if err != nil {
+		return nil, failed(err)
+	}
+	defer os.RemoveAll(folder)
+	made := filepath.Join(folder, "s")
+	l, err := net.Listen("unix", made)
+	if err != nil {
+		return nil, failed(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	s := &socket{Listener: l, path: path}
+	if err = os.Chmod(made, mode); err == nil {
+		s.made, err = os.Lstat(made)
+	}
+	if err != nil {
+		return nil, errors.Join(failed(err), l.Close())
+	}
+	err = os.Link(made, path)
+	if errors.Is(err, fs.ErrExist) {
+		if err := removeDead(path); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		err = os.Link(made, path)
+	}
+	if err != nil {
+		return nil, errors.Join(failed(err), l.Close())
+	}
+	return s, nil
+}
+
+// removeDead removes a socket at which nobody listens.
+func removeDead(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || info.Mode().Type() != os.ModeSocket {
+		return fmt.Errorf("--listen unix:%s: there is a file that is not a socket: remove it, or use another path", path)
+	}
+	if c, err := net.Dial("unix", path); err == nil {
+		_ = c.Close()
+		return fmt.Errorf("--listen unix:%s: another process listens there: stop it, or use another path", path)
+	} else if !errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return os.Remove(path)
+}
+
+// socket is a listener that was made elsewhere than where it is found.
+type socket struct {
+	net.Listener
+	path string
+	made os.FileInfo
+	once sync.Once
+}
+
+// Addr returns where clients connect.
+func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
+
+// Close ends it, and removes its path if that is still its own.
+func (s *socket) Close() error {
+	s.once.Do(func() {
+		if at, err := os.Lstat(s.path); err == nil && os.SameFile(at, s.made) {
+			_ = os.Remove(s.path)
+		}
+	})
+	return s.Listener.Close()
+}

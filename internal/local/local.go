@@ -1,0 +1,111 @@
+// Package local has the rules by which the servers on this machine (the web UI, the
+// sidecar, the embedded DynamoDB) refuse what a web page makes a browser ask: as a
+// cross-site request, which the browser marks, or by a name of the page's own that
+// resolves to this machine (DNS rebinding), which then is in Host.
+package local
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Guard is who may ask a server. The zero value answers programs of this machine.
+type Guard struct {
+	// Page says that the server has a page of its own, which may ask it, and to which a
+	// link of another site may lead.
+	Page bool
+	// Remote says that other machines may ask. They name the server by an IP address, by
+	// a name without a dot, which no stranger can register, or by one of Hosts.
+	Remote bool
+	Hosts  []string
+}
+
+// Reason is a word for why a request is refused.
+type Reason string
+
+// The reasons.
+const (
+	BadHost     Reason = "forbidden_host"
+	CrossOrigin Reason = "cross_origin"
+)
+
+// Refusal is why a request is not answered.
+type Refusal struct {
+	Reason       Reason
+	Text, Remedy string
+}
+
+// Check returns why a request is refused, or nil.
+func (g Guard) Check(r *http.Request) *Refusal {
+	if !g.host(r) {
+		remedy := "use 127.0.0.1, [::1] or localhost in the URL"
+		if g.Remote {
+			remedy += ", an IP address, or a name that --allow-host permits"
+		}
+		return &Refusal{BadHost, fmt.Sprintf("the Host %.100q is not a name of this server", r.Host), remedy}
+	}
+	for _, origin := range r.Header["Origin"] { // all of them: an empty one may stand before another
+		if !(g.Page && origin == "http://"+r.Host) {
+			return &Refusal{CrossOrigin, fmt.Sprintf("it was asked by the web page %.100q", origin), g.remedy()}
+		}
+	}
+	site := r.Header.Get("Sec-Fetch-Site")
+	switch {
+	case site == "" || site == "none", g.Page && site == "same-origin":
+		return nil
+	case g.Page && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && r.URL.Path == "/":
+		return nil // a link of another site may lead to the page, and no further
+	}
+	return &Refusal{CrossOrigin, fmt.Sprintf("it was asked by a web page (Sec-Fetch-Site: %.20q)", site), g.remedy()}
+}
+
+func (g Guard) remedy() string {
+	if g.Page {
+		return "open it in a window of its own"
+	}
+	return "web pages may not ask: use a program"
+}
+
+// host reports whether Host is a name of this server. Over a Unix socket, which no
+// browser opens, it may be anything.
+func (g Guard) host(r *http.Request) bool {
+	if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && at.Network() == "unix" {
+		return true
+	}
+	name := Name(r.Host)
+	if Loopback(name) || name == "" && !r.ProtoAtLeast(1, 1) && !g.Page { // no browser speaks HTTP/1.0
+		return true
+	}
+	if !g.Remote {
+		return false
+	}
+	_, err := netip.ParseAddr(name)
+	return err == nil || !strings.Contains(strings.TrimSuffix(name, "."), ".") ||
+		slices.ContainsFunc(g.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
+}
+
+// Name returns the name of a host:port, or of a host alone, without brackets.
+func Name(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}
+
+// Loopback reports whether a name or an address is this machine's alone.
+func Loopback(name string) bool {
+	ip, err := netip.ParseAddr(name)
+	return strings.EqualFold(name, "localhost") || err == nil && ip.Unmap().IsLoopback()
+}
+
+// Harden sets the headers of every answer: other sites may not embed it, browsers may
+// not guess its type, and nobody keeps it.
+func Harden(h http.Header) {
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+}

@@ -1,0 +1,153 @@
+// Package iampolicy decides what an IAM policy allows, for tests of the policies
+// that the construct generates. It knows the elements and condition operators that
+// those use, as AWS documents them, and refuses every other one: a policy that it
+// reads has no part that it ignores.
+//
+// It is no substitute for IAM, which has more: boundaries, service control
+// policies, resource policies and sessions can only take rights away from what an
+// identity policy allows in one account.
+package iampolicy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Request is a call as IAM sees it.
+type Request struct {
+	Action   string // such as "dynamodb:GetItem"
+	Resource string // an ARN
+	// Context has the condition keys of the request. A key that is missing here is not
+	// in the request.
+	Context map[string][]string
+}
+
+// Policy is an identity policy.
+type Policy struct{ statements []statement }
+
+type statement struct {
+	Sid       string
+	Effect    string
+	Action    list
+	Resource  list
+	Condition map[string]map[string]list
+}
+
+// list is one text or several.
+type list []string
+
+func (l *list) UnmarshalJSON(raw []byte) error {
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		*l = list{one}
+		return nil
+	}
+	var many []string
+	if err := json.Unmarshal(raw, &many); err != nil {
+		return err
+	}
+	*l = many
+	return nil
+}
+
+// Parse reads a policy document. It returns an error for every element, effect and
+// condition operator that Allows does not know.
+func Parse(document []byte) (Policy, error) {
+	var read struct {
+		Version   string
+		Statement []statement
+	}
+	d := json.NewDecoder(bytes.NewReader(document))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&read); err != nil {
+		return Policy{}, fmt.Errorf("policy: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Policy{}, errors.New("policy: there is more behind it")
+	}
+	if read.Version != "2012-10-17" {
+		return Policy{}, fmt.Errorf("policy: version %q: use 2012-10-17", read.Version)
+	}
+	for i, s := range read.Statement {
+		if s.Effect != "Allow" && s.Effect != "Deny" || len(s.Action) == 0 || len(s.Resource) == 0 {
+			return Policy{}, fmt.Errorf("policy: statement %d lacks an effect, an action or a resource", i)
+		}
+		for operator, keys := range s.Condition {
+			if _, err := parseOperator(operator); err != nil {
+				return Policy{}, fmt.Errorf("policy: statement %d: %w", i, err)
+			}
+			for key, values := range keys {
+				if len(values) == 0 {
+					return Policy{}, fmt.Errorf("policy: statement %d: %s has no values", i, key)
+				}
+			}
+		}
+	}
+	return Policy{read.Statement}, nil
+}
+
+// Join returns the policy that has the statements of all: a role may do what any of
+// its policies allows and none denies.
+func Join(all ...Policy) (joined Policy) {
+	for _, p := range all {
+		joined.statements = append(joined.statements, p.statements...)
+	}
+	return joined
+}
+
+// Allows reports whether the policy allows a request: some statement allows it, and
+// none denies it.
+func (p Policy) Allows(r Request) bool {
+	allowed := false
+	for _, s := range p.statements {
+		if !s.matches(r) {
+			continue
+		}
+		if s.Effect == "Deny" {
+			return false
+		}
+		allowed = true
+	}
+	return allowed
+}
+
+// matches reports whether a statement is about a request. All operators have to hold,
+// and all keys of each.
+func (s statement) matches(r Request) bool {
+	about := func(patterns list, value string, fold bool) bool {
+		return slices.ContainsFunc(patterns, func(p string) bool {
+			if fold { // actions do not distinguish cases
+				return Like(strings.ToLower(p), strings.ToLower(value))
+			}
+			return Like(p, value)
+		})
+	}
+	if !about(s.Action, r.Action, true) || !about(s.Resource, r.Resource, false) {
+		return false
+	}
+	for name, keys := range s.Condition {
+		op, _ := parseOperator(name) // Parse has tried it
+		for key, want := range keys {
+			got, present := lookup(r.Context, key)
+			if !op.holds(want, got, present) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// lookup finds a condition key, whose case does not count.
+func lookup(context map[string][]string, key string) (values []string, present bool) {
+	for k, v := range context {
+		if strings.EqualFold(k, key) {
+			return v, true
+		}
+	}
+	return nil, false
+}

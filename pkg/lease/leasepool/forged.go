@@ -1,0 +1,151 @@
+package leasepool
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// watermarked is the part of a store that keeps watermarks. A store in memory keeps
+// none.
+type watermarked interface {
+	ReadWatermarks(ctx context.Context, pool string) (protocol.Watermarks, error)
+	WriteWatermarks(ctx context.Context, pool string, group int, marks map[int]protocol.Watermark) error
+	WritePoolWatermark(ctx context.Context, pool string, w protocol.PoolWatermark) error
+}
+
+// auditor compares what a look sees with the watermarks of the looks before, to find
+// what no write of ours makes. The zero value finds nothing.
+type auditor struct {
+	pool  *Pool
+	store watermarked
+	item  Item
+	old   protocol.Watermarks
+
+	mu    sync.Mutex
+	now   map[int]map[int]protocol.Watermark // by group
+	doubt map[int]bool                       // node IDs to look at again
+}
+
+// audit begins a look at the pool. The watermarks are read first: what is read
+// after them is as new, or is looked at again.
+func (p *Pool) audit(ctx context.Context, item Item) (*auditor, error) {
+	a := &auditor{pool: p, item: item, now: map[int]map[int]protocol.Watermark{}, doubt: map[int]bool{}}
+	store, ok := p.store.(watermarked)
+	if !ok {
+		return a, nil
+	}
+	var err error
+	a.old, err = protocol.Retry(ctx, func(ctx context.Context) (protocol.Watermarks, error) { return store.ReadWatermarks(ctx, p.Name) })
+	if err == nil {
+		a.store = store
+	}
+	return a, err
+}
+
+// see takes a group into account. It may have been read eventually consistent.
+func (a *auditor) see(n int, g protocol.Group) {
+	if a.store == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	there := map[int]bool{}
+	marks := map[int]protocol.Watermark{}
+	for _, c := range g.Corrupt {
+		there[c.NodeID] = true // reported as such
+	}
+	for _, l := range g.Leases {
+		there[l.NodeID] = true
+		old, known := a.old.Nodes[l.NodeID]
+		if known && old.Broken(l) != "" || l.WidenTry > a.item.Widening.Try {
+			a.doubt[l.NodeID] = true
+		}
+		marks[l.NodeID] = old.Max(protocol.WatermarkOf(l))
+	}
+	for node, old := range a.old.Nodes {
+		if node/protocol.GroupSize != n {
+			continue
+		}
+		if !there[node] {
+			a.doubt[node] = true
+		}
+		marks[node] = marks[node].Max(old) // of corrupt ones, too
+	}
+	a.now[n] = marks
+}
+
+// found looks again, strongly consistent, at what is in doubt, and returns what no
+// write of ours has made, by node ID; -1 is the pool's own item.
+func (a *auditor) found(ctx context.Context) (Corrupt, error) {
+	if a.store == nil {
+		return nil, nil
+	}
+	var found Corrupt
+	note := func(node int, why string) {
+		if found == nil {
+			found = Corrupt{}
+		}
+		found[node] = why
+	}
+	if a.old.Pool != nil {
+		if why := a.old.Pool.Broken(a.item); why != "" {
+			note(-1, why)
+		}
+	}
+	if len(a.doubt) == 0 {
+		return found, nil
+	}
+	item, err := a.pool.item(ctx) // a widening may have begun since
+	if err != nil {
+		return found, err
+	}
+	for node := range a.doubt {
+		l, err := protocol.Retry(ctx, func(ctx context.Context) (*protocol.Lease, error) { return a.pool.store.Get(ctx, a.pool.Name, node) })
+		var corrupt Corrupt
+		switch {
+		case corrupt.note(err): // reported as such
+		case err != nil:
+			return found, err
+		case l == nil:
+			note(node, "it was deleted")
+		case l.WidenTry > item.Widening.Try:
+			note(node, fmt.Sprintf("it is marked with try %d to change the width, and the pool began %d", l.WidenTry, item.Widening.Try))
+		default:
+			if old, known := a.old.Nodes[node]; known && old.Broken(*l) != "" {
+				note(node, old.Broken(*l))
+			}
+		}
+	}
+	return found, nil
+}
+
+// keep writes the watermarks that are new. Those of what was found stay as they were.
+func (a *auditor) keep(ctx context.Context, found Corrupt) error {
+	if a.store == nil {
+		return nil
+	}
+	for n, marks := range a.now {
+		for node := range found {
+			if old, known := a.old.Nodes[node]; known && node/protocol.GroupSize == n {
+				marks[node] = old // what was forged teaches nothing
+			}
+		}
+		before := maps.Clone(a.old.Nodes)
+		maps.DeleteFunc(before, func(node int, _ protocol.Watermark) bool { return node/protocol.GroupSize != n })
+		if maps.Equal(before, marks) {
+			continue
+		}
+		if err := a.store.WriteWatermarks(ctx, a.pool.Name, n, marks); err != nil {
+			return err
+		}
+	}
+	w := protocol.PoolWatermarkOf(a.item)
+	if a.old.Pool != nil && (*a.old.Pool == w || a.old.Pool.Broken(a.item) != "") {
+		return nil
+	}
+	return a.store.WritePoolWatermark(ctx, a.pool.Name, w)
+}

@@ -151,7 +151,7 @@ func (c *check) members(ctx context.Context) error {
 	health := httptest.NewRecorder()
 	failing.ServeHTTP(health, httptest.NewRequest(http.MethodGet, "/", nil))
 	if _, err := p.agent.Lease(); err != nil || health.Code != http.StatusServiceUnavailable || !errors.Is(failing.Err(), cluster.ErrListener) {
-		return fmt.Errorf("after its listener failed d has the lease %v, health %d and %w", err, health.Code, failing.Err())
+		return fmt.Errorf("after its listener failed d has the lease %w, health %d and %w", err, health.Code, failing.Err())
 	}
 	c.holds("a member whose listener fails is down for good, its health check says so, and its lease goes on")
 	if err := c.eventually(ctx, settled, "the others no longer see it", func() bool { return see(a, "a", "b") }); err != nil {

@@ -55,6 +55,9 @@ func newRootWith(g *globals) *cobra.Command {
 			if g.timeout < 0 {
 				return usagef("--timeout %v: use 0, which is no limit of the whole, or more", g.timeout)
 			}
+			if g.endpoint != "" { // to be named also where the time is over before there is a client
+				g.answers.endpoint = redacted(g.endpoint)
+			}
 			cmd.SetContext(g.answers.begin(cmd.Context(), g.timeout))
 			return nil
 		},

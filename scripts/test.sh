@@ -44,7 +44,7 @@ tests=(readme suite platforms faults functions ui localstack)
 # The proofs. The embedded server beside DynamoDB Local, beside dynoxide (Rust), and
 # under as many connections as a hostile machine may open; 1,024 agents in a process;
 # the specification, ten configurations of 10 to 30 s each, on a slow machine as
-# far as that goes; ten million steps of the model, and two hundred hours of real
+# far as that goes; ten million steps of the model, and sixty hours of real
 # agents; the same bytes of the functions from two directories with empty caches.
 race() { scripts/postgres.sh && scripts/dynamodb-local.sh run -- go test -race ./pkg/... ./internal/... ./functions/...; }
 differential() {
@@ -58,7 +58,7 @@ heavy() { go test -count=1 -race -timeout 20m -run 'TestManyAgents' ./proof/inte
 spec() { TLC_SECONDS=40 scripts/tlc.sh; }
 sim() {
 	go test -count=1 -timeout 30m -run 'TestModel$' ./internal/tenure -args -seeds 500 -steps 20000
-	go test -count=1 -timeout 40m -run 'TestWorld$' ./proof/internal/sim -args -hours 2 -until 300
+	go test -count=1 -timeout 40m -run 'TestWorld$' ./proof/internal/sim -args -hours 2 -until 60
 }
 reproducible() { scripts/build-functions-check.sh; }
 clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar

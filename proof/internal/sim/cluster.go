@@ -124,7 +124,9 @@ func (w *World) judgeSession(e history.Event, metadata json.RawMessage) {
 	var said struct {
 		M map[string]struct{ S string }
 	}
-	if w.Plan.Wild || w.Plan.has("glitch") || !w.Plan.has("cluster") || json.Unmarshal(metadata, &said) != nil {
+	// A copy here is no node of the cluster: it renews with the metadata that it finds, and
+	// so with its original's session.
+	if w.Plan.Wild || w.Plan.has("glitch") || w.Plan.has("copies") || !w.Plan.has("cluster") || json.Unmarshal(metadata, &said) != nil {
 		return
 	}
 	id := said.M["session_id"].S

@@ -23,7 +23,7 @@ import (
 var (
 	firstSeed  = flag.Uint64("seed", 1, "first seed")
 	seeds      = flag.Int("seeds", 4, "how many seeds")
-	taskHours  = flag.Float64("hours", 8, "hours of tasks in each seed")
+	taskHours  = flag.Float64("hours", 2, "hours of tasks in each seed")
 	until      = flag.Float64("until", 0, "go on with more seeds until agents have lived so many hours, those of -record included")
 	recordFile = flag.String("record", "", "a file that remembers which seeds are done")
 	partList   = flag.String("parts", "", "the parts that every world has, divided by commas, instead of a random mix")

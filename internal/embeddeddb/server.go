@@ -164,26 +164,23 @@ func (s *Server) serveLocal(w http.ResponseWriter, r *http.Request) {
 // Listen serves on a loopback address such as 127.0.0.1:8000 or localhost:0 (a free port) until Close, and returns the
 // endpoint for clients. Any other address is refused: there is no password.
 func (s *Server) Listen(addr string) (endpoint string, err error) {
-	if s.listener != nil {
-		return "", errors.New("the embedded DynamoDB listens already")
-	}
 	host, _, err := net.SplitHostPort(addr)
 	switch {
+	case s.listener != nil:
+		return "", errors.New("the embedded DynamoDB listens already")
 	case err != nil:
 		return "", fmt.Errorf("address %q: %w: write it as 127.0.0.1:8000, or :0 for a free port after the host", addr, err)
 	case !local.Loopback(host):
 		return "", fmt.Errorf("address %q is not a loopback address, and the embedded DynamoDB has no access control: use 127.0.0.1 or localhost", addr)
 	}
 	l, err := net.Listen("tcp", addr)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
+	if errors.Is(err, syscall.EADDRINUSE) {
 		return "", fmt.Errorf("address %q is in use: stop the program that listens there, or choose another port (0 takes a free one)", addr)
-	case err != nil:
+	} else if err != nil {
 		return "", err
 	}
-	started := &listener{s.httpServer(), make(chan error, 1)}
-	go func() { started.served <- started.Serve(l) }()
-	s.listener = started
+	s.listener = &listener{s.httpServer(), make(chan error, 1)}
+	go func(started *listener) { started.served <- started.Serve(l) }(s.listener)
 	return "http://" + l.Addr().String(), nil
 }
 

@@ -130,37 +130,21 @@ type load struct {
 // ahead is from when on an expiry is one that only a wrong clock asks for.
 const ahead = time.Minute
 
-// claimed is when a version was claimed, and whether a wall clock may have been far
-// ahead by then or while its holder began to use it.
-type claimed struct {
-	at    time.Time
-	early bool
-}
-
-// judgeClaim remembers a claim.
-func (w *World) judgeClaim(e history.Event) {
-	w.claimed[e.Node] = claimed{time.Now(), time.Until(time.UnixMilli(e.Expires)) > w.Plan.TTL()+ahead}
-}
-
 // judgeExpiry judges that a wall clock that was wrong for a moment leaves nothing
-// behind: a renewal asks for a later expiry only by the clock as it is. Where the store
-// does not tell its time, a claim that was made in such a moment stays ahead: nothing
-// can show the holder that it was.
+// behind: a renewal asks for a later expiry only by the clock as it is. It judges worlds
+// whose store tells its time only. Elsewhere a claim that was made in such a moment stays
+// ahead, since nothing can show the holder that it was, and what else may stay ahead is
+// open: see docs/guarantees.md.
 func (w *World) judgeExpiry(e, before history.Event) {
-	if w.Plan.Wild || e.Expires <= before.Expires {
+	if w.Plan.Wild || !w.Plan.Dates || e.Expires <= before.Expires {
 		return
 	}
-	c := w.claimed[e.Node]
 	by := time.UnixMilli(e.Expires).Sub(time.Now().Add(w.Plan.TTL()))
 	for _, p := range w.processes() {
 		if node, version := p.holding(); node != e.Node || version != e.Version {
 			continue
 		}
 		right := p.rightSince()
-		if c.early = c.early || right.Sub(c.at).Abs() < time.Minute; c.early && !w.Plan.Dates {
-			w.claimed[e.Node] = c
-			return
-		}
 		if by > ahead && time.Since(right) > p.patience() && p.confirmed().After(right) {
 			w.fail(fmt.Errorf("process %d asks for an expiry %v too late, and its clock has been right for %v", p.number, by, time.Since(right)))
 		}

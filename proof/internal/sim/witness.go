@@ -91,9 +91,7 @@ func (w *World) witnessWrite(request, answer []byte) {
 		w.judgeReap(e, before)
 	case history.Renew, history.Claim:
 		w.renewed(e)
-		if e.Op == history.Claim {
-			w.judgeClaim(e)
-		} else {
+		if e.Op == history.Renew {
 			w.judgeExpiry(e, before)
 			w.judgeSession(e, out.Attributes["metadata"])
 		}

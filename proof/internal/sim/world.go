@@ -47,7 +47,6 @@ type World struct {
 	items    map[int]history.Event // as the table holds them; guarded by the network's serial
 	raw      map[int]map[string]json.RawMessage
 	sessions map[string]session // of the cluster's nodes; guarded likewise
-	claimed  map[int]claimed    // by node ID; guarded likewise
 	refused  int                // readers in a row; guarded likewise
 	began    time.Time          // when the faults did
 	size     string             // the pool's, as the table has it; guarded likewise
@@ -72,7 +71,7 @@ type World struct {
 // The error is the first promise that was broken.
 func Run(p Plan) (*World, Counts, error) {
 	w := &World{
-		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{}, made: map[snowflake.ID]int{}, items: map[int]history.Event{}, raw: map[int]map[string]json.RawMessage{}, sessions: map[string]session{}, done: map[string]bool{}, claimed: map[int]claimed{},
+		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{}, made: map[snowflake.ID]int{}, items: map[int]history.Event{}, raw: map[int]map[string]json.RawMessage{}, sessions: map[string]session{}, done: map[string]bool{},
 		pipes: newPipes(), counts: newCounts(), layout: snowflake.Default(),
 	}
 	if p.Narrow {

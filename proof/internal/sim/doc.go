@@ -13,6 +13,7 @@
 //	-hours          hours of tasks in each world, three times as many where leases are long
 //	-until, -record go on with more seeds up to so many agent hours, and remember which are done
 //	-parts          these parts in each world, instead of the mix that the seed draws
+//	-without        these parts in no world of a random mix; what is open with them is in docs/guarantees.md
 //	-ignore         a pattern of broken promises that do not end a world, to look for others
 //
 // A seed fixes what the world does: which parts it has, who is slow, cut off, paused,

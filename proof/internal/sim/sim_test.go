@@ -27,6 +27,7 @@ var (
 	until      = flag.Float64("until", 0, "go on with more seeds until agents have lived so many hours, those of -record included")
 	recordFile = flag.String("record", "", "a file that remembers which seeds are done")
 	partList   = flag.String("parts", "", "the parts that every world has, divided by commas, instead of a random mix")
+	without    = flag.String("without", "cluster,copies,corrupt,discovery", "the parts that no world has unless -parts names them: docs/guarantees.md says what is open with them")
 	ignore     = flag.String("ignore", "", "a pattern of broken promises that do not end a world, to find others")
 	commit     = flag.String("commit", "", "what the record says was run")
 )
@@ -94,7 +95,11 @@ func planOf(t *testing.T, seed uint64) Plan {
 		p.Ignore = regexp.MustCompile(*ignore)
 	}
 	if *partList == "" {
-		return p
+		left := maps.Clone(p.Parts)
+		for name := range strings.SplitSeq(*without, ",") {
+			delete(left, name)
+		}
+		return p.With(left)
 	}
 	chosen, err := ParseParts(*partList)
 	if err != nil {

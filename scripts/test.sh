@@ -28,7 +28,7 @@ need npm npm npm
 # the letter, other platforms, real processes with real faults, the functions, the
 # page in a browser, the deployed stack.
 readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; }
-suite() { scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test ./...; }
+suite() { scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test -timeout 20m ./...; }
 platforms() {
 	GOARCH=386 go test -short ./pkg/snowflake/...
 	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
@@ -46,7 +46,7 @@ tests=(readme suite platforms faults functions ui localstack)
 # the specification, ten configurations of 10 to 30 s each, on a slow machine as
 # far as that goes; ten million steps of the model, and sixty hours of real
 # agents; the same bytes of the functions from two directories with empty caches.
-race() { scripts/postgres.sh && scripts/dynamodb-local.sh run -- go test -race ./pkg/... ./internal/... ./functions/...; }
+race() { scripts/postgres.sh && scripts/dynamodb-local.sh run -- go test -race -timeout 30m ./pkg/... ./internal/... ./functions/...; }
 differential() {
 	local dynoxide
 	dynoxide=$(scripts/dynoxide.sh) # first, since it says what is missing

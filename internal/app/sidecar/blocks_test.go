@@ -19,8 +19,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// toNoon goes to a moment after every layout's epoch: virtual time begins in 2000.
-func toNoon() { time.Sleep(time.Until(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))) }
+// toNoon goes to a moment after every layout's epoch, and later than any machine's clock
+// says, since monotonic clocks would be negative before it: virtual time begins in 2000.
+func toNoon() { time.Sleep(time.Until(time.Date(2040, 1, 2, 12, 0, 0, 0, time.UTC))) }
 
 // client is a client of s, with n as its blocks' size.
 func (s *serving) client(name string, n int) *blockclient.Client {

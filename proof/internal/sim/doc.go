@@ -20,7 +20,7 @@
 // killed, when clocks step, what the operators do. It does not fix the order in which
 // the runtime schedules goroutines, nor the agents' own jitter: a seed that fails is
 // likely to fail again, and its history, which is saved, is judged the same forever.
-// The model in pkg/lease is the one that repeats bit for bit.
+// The model in internal/tenure is the one that repeats bit for bit.
 //
 // # The actors and the faults
 //

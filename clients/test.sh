@@ -28,7 +28,7 @@ if [ -z "${NODELEASE_BINARY:-}" ]; then
 fi
 
 # Java: the jars, and the tests on Hibernate and Spring Boot with H2.
-maven() { logged mvn -B --no-transfer-progress "-Dmaven.repo.local=$cache/m2" -f "$@"; }
+maven() { logged ./with-sidecar.sh mvn -B --no-transfer-progress "-Dmaven.repo.local=$cache/m2" -f "$@"; }
 maven java clean verify
 if grep -l 'skipped="[1-9]' java/*/target/surefire-reports/*.xml; then
 	echo "these tests of Java were skipped" >&2
@@ -57,7 +57,7 @@ python3 -m venv "$work/empty"
 
 # JavaScript: the tests, the archive, and an install in an empty project, where a program in
 # strict TypeScript is compiled and run.
-logged ./with-sidecar.sh node --test javascript/test/
+logged ./with-sidecar.sh node --test javascript/test/*.test.mjs
 for copy in 1 2; do
 	cp -R javascript "$work/javascript$copy" && mkdir "$work/pack$copy"
 	(cd "$work/javascript$copy" && logged npm pack --pack-destination "$work/pack$copy")

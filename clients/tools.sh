@@ -15,6 +15,6 @@ if [ ! -e "$npm/done" ]; then
 	rm -rf "$npm"
 	mkdir -p "$npm"
 	cp javascript/test/types/package.json javascript/test/types/package-lock.json "$npm"
-	(cd "$npm" && npm ci --no-audit --no-fund --ignore-scripts >/dev/null)
+	(cd "$npm" && npm ci --loglevel=error --no-audit --no-fund --ignore-scripts >/dev/null)
 	touch "$npm/done"
 fi

@@ -12,6 +12,16 @@ var clusterMutants = []mutant{
 		return min(v.doubt.lasts, maxAge)
 	}
 `, ``, discoveryOwn},
+	{"discovery: logs under the registrar's lock", "pkg/discovery/registrar.go", `	r.told = err
+	r.mu.Lock()
+	defer r.mu.Unlock()
+`, `	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil && r.told == nil {
+		r.dir.cfg.Logger.Warn("again")
+	}
+	r.told = err
+`, discoveryOwn},
 	{"discovery: an answer in doubt is left for others", "pkg/discovery/shared.go", `v.doubt.lasts == 0 && left.Version`, `left.Version`, discoveryOwn},
 	{"discovery: a group in doubt is not read again", "pkg/discovery/live.go", `age < d.cfg.MaxAge && in.lasts == 0`, `age < d.cfg.MaxAge && in.lasts >= 0`, discoveryOwn},
 	{"discovery: doubt costs two reads a second", "pkg/discovery/shared.go", `d.lasts = min(2*before.lasts, longestDoubt)`, `d.lasts = againAfter`, discoveryOwn},

@@ -135,6 +135,7 @@ func (w *World) run() (err error) {
 	}
 	w.end(nil)
 	w.background.Wait()
+	time.Sleep(5 * time.Second) // virtual: what directories have under way ends by its own deadline
 	return broken
 }
 

@@ -103,7 +103,7 @@ func (c *Checker) item(e Event) error {
 		// next one.
 		switch {
 		case e.Op == Claim && n.blind && e.Version == int64(len(n.spans))+1:
-			n.corrupt = -1
+			n.corrupt, n.last = -1, 0 // what was stamped before the item broke is forgotten with it
 			n.item = e
 			n.spans = append(n.spans, span{who: e.Who, notBefore: e.NotBefore})
 			return nil

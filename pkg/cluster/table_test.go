@@ -3,8 +3,10 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"hash/crc32"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -290,10 +292,16 @@ func TestAnotherNumber(t *testing.T) {
 }
 
 // An answer that is not DynamoDB's is no heartbeat, no empty cluster and no version
-// that was published, with any client.
+// that was published, with any client; nor is one without the item that was asked for a
+// refusal.
 func TestAnswerOfSomebodyElse(t *testing.T) {
+	named := false
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		if named {
+			w.Header().Set("X-Amzn-Requestid", "1")
+			w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte("{}"))), 10))
+		}
 		_, _ = w.Write([]byte("{}"))
 	}))
 	t.Cleanup(proxy.Close)
@@ -309,5 +317,9 @@ func TestAnswerOfSomebodyElse(t *testing.T) {
 	}
 	if known, err := tab.Known(t.Context(), "orders"); !errors.Is(err, protocol.ErrNotDynamoDB) {
 		t.Errorf("Known returned %v and %v, want ErrNotDynamoDB", known, err)
+	}
+	named = true
+	if err := tab.Publish(t.Context(), self, 1, cluster.Versions{}); !errors.Is(err, protocol.ErrNotDynamoDB) {
+		t.Errorf("Publish returned %v for an answer without an item, want ErrNotDynamoDB", err)
 	}
 }

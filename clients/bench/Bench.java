@@ -37,6 +37,10 @@ public final class Bench {
                 IdGenerator ids = new IdGenerator();
                 sink = ids.next();
                 System.out.println((System.nanoTime() - began) / 1e6);
+                began = System.nanoTime();
+                ids = new IdGenerator();
+                sink = ids.next();
+                System.out.println((System.nanoTime() - began) / 1e6);
             }
             case "together" -> {
                 IdGenerator ids = new IdGenerator();

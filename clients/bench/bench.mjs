@@ -23,7 +23,7 @@ const began = performance.now()
 const ids = new IdGenerator()
 const batch = () => ids.batch(10_000)
 if (process.argv[2] === 'first') {
-  await ids.next()
+  sink = await ids.next()
   console.log(performance.now() - began)
 } else if (process.argv[2] === 'together') {
   await rate(batch, 10_000)

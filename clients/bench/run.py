@@ -62,7 +62,8 @@ for language in programs:
     print(language, file=sys.stderr, flush=True)
     rounds = run(language, "rounds")
     column = {name: [float(r[name]) for r in rounds] for name in rounds[0]}
-    first = [run(language, "first")[0] for _ in range(7)]
+    firsts = [run(language, "first") for _ in range(7)]
+    first = [f[0] for f in firsts]
     every = together(language)
     for name in ["next", "tryNext", "batch", *peers[language]]:
         if name in column:
@@ -76,11 +77,13 @@ for language in programs:
     # The peer is held to the cap that the format has: what is above it is of a time to come.
     single = max(column["next"], column.get("tryNext", column["next"]), key=median)
     for what, mine in (("one at a time", single), ("with batches", column["batch"])):
-        ratio = median(m / min(p, CAP) for m, p in zip(mine, column[honest[language]]))
-        bars.append((f"{language}: {what}, over {honest[language]} (at most the cap)", "≥ 0.8", f"{ratio:.2f}", ratio >= 0.8))
+        ratio = median(min(m, CAP) / min(p, CAP) for m, p in zip(mine, column[honest[language]]))
+        bars.append((f"{language}: {what}, over {honest[language]}, both at most the cap", "≥ 0.8", f"{ratio:.2f}", ratio >= 0.8))
     bars.append((f"{language}: first ID after construction, of a new process", "≤ 50 ms", f"{median(first):.1f} ms <sub>{min(first):.1f}–{max(first):.1f}</sub>", median(first) <= 50))
     rows.append(f"| {language} | IDs per request, with batches | {median(column['per_request']):,.0f} (no other request was made) |")
     if language == "Java":
+        again = [f[1] for f in firsts]
+        bars.append(("Java: the same, of a second generator in the process", "≤ 50 ms", f"{median(again):.1f} ms <sub>{min(again):.1f}–{max(again):.1f}</sub>", median(again) <= 50))
         ahead = max(column["ahead_ms"])
 print("served", file=sys.stderr, flush=True)
 served = subprocess.run([*programs["Java"], "served", "5"], stdout=subprocess.PIPE, check=True, text=True).stdout
@@ -102,7 +105,8 @@ with `make bench-clients`: one run, one sidecar on a Unix socket, the default la
 |---|---|---|---|
 {table}
 
-The default layout has 4,096 IDs per millisecond and node ID: all clients of one sidecar together cannot make more than 4.1 M IDs/s, however fast they are. A peer is held to the same cap.
+The default layout has 4,096 IDs per millisecond and node ID: all clients of one sidecar together make 4.1 M IDs/s, however fast they are. A turn that follows a pause also has the 250 ms before it,
+which nobody used: with turns of half a second up to 6.1 M IDs/s. For the ratios both sides are held to 4.1 M.
 
 ## Million IDs per second
 

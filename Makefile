@@ -17,7 +17,16 @@ unit: ## the packages' own tests without whole fleets and simulations: they need
 proof: ## what takes longer: the race detector, the simulations, the specification, DynamoDB Local beside the embedded server
 	scripts/test.sh proof
 
-lint: ## gofmt, vet, golangci-lint
+ci: ## what CI runs: test, proof and lint, each step within its budget
+	.ci/run
+
+release-snapshot: ## build what a release has into dist, without signing and upload
+	scripts/release.sh snapshot
+
+release: ## sign and upload a release as a draft (CI runs it on a tag; needs IMAGE, cosign and GITHUB_TOKEN)
+	scripts/release.sh publish
+
+lint: ## gofmt, vet, golangci-lint, Vale, actionlint
 	scripts/lint.sh
 
 vuln: ## known vulnerabilities in what we use (asks Go's vulnerability database, so it is not part of the tests)
@@ -83,4 +92,4 @@ trace: ## measure the page in a DevTools trace of Chromium: 65,536 node IDs unde
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')
 
-.PHONY: help demo test unit proof lint bench bench-lease vuln sim fuzz spec mutants functions invoke synth template diff deploy deploy-sample destroy localstack localstack-test ui picture layouts trace fmt
+.PHONY: help demo test unit proof ci release-snapshot release lint bench bench-lease vuln sim fuzz spec mutants functions invoke synth template diff deploy deploy-sample destroy localstack localstack-test ui picture layouts trace fmt

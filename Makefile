@@ -8,13 +8,13 @@ help: ## list what make can do
 demo: ## a fleet of real processes on an embedded DynamoDB, killed and frozen for half a minute
 	go run ./cmd/nodelease demo
 
-test: ## install what the tests need, and run them (Go, Java 17, Maven, Python 3.11, Node 20)
+test: ## install what the tests need, and run them (Go, a JDK 17, Maven, Python 3.11, npm)
 	scripts/test.sh
 
 unit: ## the packages' own tests without whole fleets and simulations: they need nothing but Go, and some seconds
 	go test -short -p 4 -skip 'World|ManyAgents|Replays|OnPaper|LoneTask|Fleet|Herd|Model' ./pkg/... ./internal/... ./functions/...
 
-proof: ## what takes longer: the race detector, the simulations, the specification, DynamoDB Local beside the embedded server
+proof: ## what takes longer: the race detector, the simulations, the specification, DynamoDB Local beside the embedded server, a growing stack, other platforms, clients, a release
 	scripts/test.sh proof
 
 ci: ## what CI runs: test, proof and lint, each step within its budget

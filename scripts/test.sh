@@ -20,6 +20,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
 readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; }
 suite() { scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test -timeout 20m ./...; }
 faults() { # modules of their own; the benchmarks' tests too
+	scripts/postgres.sh
 	for module in proof/faults bench; do (cd "$module" && go test -count=1 -timeout 20m ./...); done
 }
 functions() { scripts/build-functions.sh; }
@@ -53,18 +54,23 @@ platforms() {
 	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
 }
 stack() { localstack/test.sh; } # the same stack, which grows, too
-release() { scripts/release.sh snapshot && (cd release && go test -count=1 -timeout 15m ./... -args -dist "$PWD/../dist"); }
+release() { # and each way of installing, as a stranger
+	scripts/release.sh snapshot
+	(cd release && go test -count=1 -timeout 15m ./... -args -dist "$PWD/../dist")
+	go test -count=1 -timeout 15m -run 'TestConsumers|TestGoInstall' ./internal/docs -args -strangers
+}
 clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar
 proofs=(race differential heavy spec sim reproducible platforms clients stack release)
 
 # What steps download. Each is done once; where another step has done it, it takes no time.
 fetch_suite() { scripts/postgres.sh; scripts/rie.sh >/dev/null; infra/lint/install.sh; scripts/dynamodb-local.sh run -- true; }
+fetch_faults() { scripts/postgres.sh; }
 fetch_ui() { scripts/chromium.sh >/dev/null; }
 fetch_localstack() { localstack/install.sh; }
 fetch_race() { scripts/postgres.sh; scripts/dynamodb-local.sh run -- true; }
 fetch_differential() { scripts/dynoxide.sh >/dev/null; scripts/dynamodb-local.sh run -- true; }
 fetch_stack() { localstack/install.sh; }
-fetching=(suite ui localstack race differential stack)
+fetching=(suite faults ui localstack race differential stack)
 
 case "$*" in
 "") steps=("${tests[@]}") ;;

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"archive/zip"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,15 @@ import (
 )
 
 const released = "v0.0.1" // the version under which the tests publish this checkout
+
+var strangers = flag.Bool("strangers", false, "install this module as a stranger does, with an empty module cache")
+
+func asStranger(t *testing.T) {
+	t.Helper()
+	if !*strangers && !*update {
+		t.Skip("NOT TESTED: installing the module with an empty module cache, which takes minutes. To test it: scripts/test.sh release")
+	}
+}
 
 // goIn runs the go command with variables of its own and returns its lines.
 func goIn(t *testing.T, dir string, env []string, args ...string) []string {
@@ -95,9 +105,7 @@ func stranger(t *testing.T) []string {
 
 // A stranger installs the command line, which says its version.
 func TestGoInstall(t *testing.T) {
-	if testing.Short() {
-		t.Skip("in -short: it fills a module cache")
-	}
+	asStranger(t)
 	bin := t.TempDir()
 	goIn(t, t.TempDir(), append(stranger(t), "GOBIN="+bin), "install", module+"cmd/nodelease@"+released)
 	out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "nodelease"), "--version").Output()
@@ -131,9 +139,7 @@ func modulesOf(modules []string) string {
 // A stranger with an empty module cache and an empty go.sum gets each public package through a proxy. The page lists the modules that
 // they then have.
 func TestConsumers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("in -short: it fills a module cache")
-	}
+	asStranger(t)
 	env := stranger(t)
 	packages, order := map[string][]string{}, []string(nil) // by their modules
 	for _, path := range goIn(t, root, nil, "list", "./pkg/...") {

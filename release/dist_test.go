@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -232,7 +233,7 @@ func untar(t *testing.T, dir string, archive []byte) {
 	}
 	for r := tar.NewReader(in); ; {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		if err != nil {

@@ -50,13 +50,13 @@ func story() []storyStep {
 	const ttl, guard = 15 * time.Second, time.Second
 	n := func(id int) protocol.Key { return protocol.Key{Pool: "orders", NodeID: id} }
 	seed := func(id int) protocol.Write { return protocol.Seed{Key: n(id), Floor: when(-1)} }
-	claim := func(id int, session string, ms int, try int64) protocol.Write {
+	claim := func(id int, session string, ms int, try int64) protocol.Claim {
 		return protocol.Claim{
 			Key: n(id), Session: session, Task: "task " + session, At: when(ms), ClaimGuard: guard, TTL: ttl, ExpiresAt: when(ms).Add(ttl),
 			ReservedUntil: when(ms).Add(ttl + guard), WidenTry: try, Metadata: map[string]string{"zone": "a"},
 		}
 	}
-	renew := func(id int, session string, version, renewal int64, confirmed, ms int, try int64, asked ...int) protocol.Write {
+	renew := func(id int, session string, version, renewal int64, confirmed, ms int, try int64, asked ...int) protocol.Renew {
 		w := protocol.Renew{
 			Key: n(id), Session: session, Version: version, Renewal: renewal, Confirmed: when(confirmed).Add(ttl + guard),
 			ExpiresAt: when(ms).Add(ttl), ReservedUntil: when(ms).Add(ttl + guard), WidenTry: try,
@@ -66,7 +66,7 @@ func story() []storyStep {
 		}
 		return w
 	}
-	renewSaying := renew(0, "a", 1, 4, 10000, 15000, 0).(protocol.Renew) //nolint:errcheck // it is one
+	renewSaying := renew(0, "a", 1, 4, 10000, 15000, 0)
 	renewSaying.Metadata = map[string]string{"zone": "b", "ready": "yes"}
 	release := func(id int, session string, version, renewal int64, ms int) protocol.Write {
 		return protocol.Release{Key: n(id), Session: session, Version: version, Renewal: renewal, ReservedUntil: when(ms)}
@@ -136,9 +136,9 @@ func story() []storyStep {
 		}},
 	}
 	w := func(id int) protocol.Key { return protocol.Key{Pool: "narrow", NodeID: id} }
-	held := claim(0, "a", 0, 0).(protocol.Claim) //nolint:errcheck // it is one
+	held := claim(0, "a", 0, 0)
 	held.Key = w(0)
-	unaware := renew(0, "a", 1, 1, 0, 5000, 0).(protocol.Renew) //nolint:errcheck // it is one
+	unaware := renew(0, "a", 1, 1, 0, 5000, 0)
 	unaware.Key = w(0)
 	aware := unaware
 	aware.WidenTry = 1

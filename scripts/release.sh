@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # release.sh snapshot   builds what a release has into dist, without signing and upload: archives of nodelease, SBOMs, checksums, the
 #                       functions' zips, the plain template, and an OCI layout of the image in dist/image
+# release.sh tools      only builds GoReleaser into .cache/bin
 # release.sh publish    the same from a tag, signed and uploaded as a draft; pushes the image to IMAGE. CI alone runs it
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -8,9 +9,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 GORELEASER=v2.16.0 # v2.17 needs a module that the Go module proxy does not serve
 
 case "${1:-}" in
-snapshot) ;;
+snapshot | tools) ;;
 publish) : "${IMAGE:?publish needs IMAGE, such as ghcr.io/nodelease/nodelease}" ;;
-*) sed -n '2,5s/^# //p' "$0" >&2; exit 2 ;;
+*) sed -n '2,6s/^# //p' "$0" >&2; exit 2 ;;
 esac
 # What a machine may set otherwise: the binaries carry their commit.
 export GOFLAGS='' GOOS='' GOARCH=''
@@ -21,6 +22,7 @@ if [ ! -x "$goreleaser" ]; then
 	GOBIN=$bin go install "github.com/goreleaser/goreleaser/v2@$GORELEASER"
 	mv "$bin/goreleaser" "$goreleaser"
 fi
+[ "$1" != tools ] || exit 0
 for tool in sbom image; do
 	(cd release && go build -o "$bin/release-$tool" "./$tool")
 done

@@ -69,8 +69,9 @@ fetch_ui() { scripts/chromium.sh >/dev/null; }
 fetch_localstack() { localstack/install.sh; }
 fetch_race() { scripts/postgres.sh; scripts/dynamodb-local.sh run -- true; }
 fetch_differential() { scripts/dynoxide.sh >/dev/null; scripts/dynamodb-local.sh run -- true; }
+fetch_release() { scripts/release.sh tools; }
 fetch_stack() { localstack/install.sh; }
-fetching=(suite faults ui localstack race differential stack)
+fetching=(suite faults ui localstack race differential stack release)
 
 case "$*" in
 "") steps=("${tests[@]}") ;;

@@ -45,8 +45,10 @@ public final class Bench {
             case "together" -> {
                 IdGenerator ids = new IdGenerator();
                 rate(() -> ids.batch(10_000)[9999], 10_000, seconds);
-                double rate = rate(() -> ids.batch(10_000)[9999], 10_000, seconds);
-                System.out.println(rate);
+                long before = System.currentTimeMillis();
+                double rate = rate(() -> ids.batch(10_000)[9999], 10_000, 3);
+                long after = System.currentTimeMillis();
+                System.out.println("[" + rate * (after - before) / 1000 + "," + before + "," + after + "]");
             }
             case "served" -> served(seconds);
             default -> rounds(seconds);

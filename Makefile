@@ -38,6 +38,9 @@ bench: ## the generator beside its peers and the machine's floors
 bench-lease: ## leases beside dynamolock, Zeebe's algorithm and etcd: requests, capacity, times
 	scripts/dynamodb-local.sh run -- sh -c 'cd bench/lease && go run .'
 
+bench-clients: ## the clients in Java, Python and Node beside the usual generators of their languages: docs/benchmarks-clients.md
+	clients/bench/run.sh
+
 bench-postgres: ## bigint snowflake, UUIDv7 and UUIDv4 as primary keys in a real PostgreSQL: index size and insert rate, ROWS=100000
 	scripts/postgres.sh && cd bench && go test -count=1 -timeout 60m -v -run TestPrimaryKeys ./postgres -args -rows $(or $(ROWS),100000)
 
@@ -95,4 +98,4 @@ trace: ## measure the page in a DevTools trace of Chromium: 65,536 node IDs unde
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')
 
-.PHONY: help demo test unit proof ci release-snapshot release lint bench bench-lease bench-postgres vuln sim fuzz spec mutants functions invoke synth template diff deploy deploy-sample destroy localstack localstack-test ui picture layouts trace fmt
+.PHONY: help demo test unit proof ci release-snapshot release lint bench bench-lease bench-clients bench-postgres vuln sim fuzz spec mutants functions invoke synth template diff deploy deploy-sample destroy localstack localstack-test ui picture layouts trace fmt

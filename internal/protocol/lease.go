@@ -107,7 +107,7 @@ func (l Lease) State(now time.Time) State {
 		return Retired
 	case l.Holder != "" && !l.ExpiresAt.Before(now):
 		return Held
-	case l.Holder != "":
+	case l.Holder != "" && !l.OnDemand: // an on-demand holder lets its lease run out
 		return Expired
 	case l.ReservedUntil.After(now):
 		return Cooling

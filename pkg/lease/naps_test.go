@@ -307,3 +307,41 @@ func TestOnDemandRenewalInDoubt(t *testing.T) {
 		}
 	})
 }
+
+// A renewal that was sent before a freeze is as old as the freeze is long: another one
+// follows before the use goes on.
+func TestOnDemandFrozenWhileItRenews(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		o, d := onDemand(t, s)
+		refresh(t, o)
+		fixture.Wait(4 * time.Minute)
+		once[protocol.Renew](s, func(_ context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+			res, err := do()
+			d.jump(299 * time.Second)
+			return res, err
+		})
+		refresh(t, o)
+		if got, want := counts(s), [2]int{1, 2}; got != want {
+			t.Errorf("claims and renewals: got %v, want %v", got, want)
+		}
+		if _, err := o.Lease(); err != nil {
+			t.Errorf("got %v, want a lease", err)
+		}
+	})
+}
+
+// A wall clock that was set back hides no time that the monotonic clock has counted.
+func TestOnDemandWallClockSetBack(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		o, d := onDemand(t, s)
+		refresh(t, o)
+		fixture.Wait(4 * time.Minute)
+		d.jump(-time.Hour)
+		refresh(t, o)
+		if got, want := counts(s), [2]int{1, 1}; got != want {
+			t.Errorf("claims and renewals: got %v, want %v", got, want)
+		}
+	})
+}

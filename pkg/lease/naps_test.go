@@ -146,6 +146,9 @@ func TestOnDemandCopied(t *testing.T) {
 					t.Error("Lease of a copy: got nil, want an error")
 				}
 				refresh(t, o)
+				if l, err := o.Lease(); err != nil || l.Holder == first.Session {
+					t.Errorf("after the copy was noticed: got %+v, %v, want another session", l, err)
+				}
 				for _, c := range fixture.WritesOf[protocol.Claim](s)[1:] {
 					if c.Session == first.Session {
 						t.Errorf("the session of the other copy was used again: %+v", c)
@@ -342,6 +345,35 @@ func TestOnDemandWallClockSetBack(t *testing.T) {
 		refresh(t, o)
 		if got, want := counts(s), [2]int{1, 1}; got != want {
 			t.Errorf("claims and renewals: got %v, want %v", got, want)
+		}
+	})
+}
+
+// timeless is a store that does not tell its time, with which nobody's clock is compared.
+type timeless struct{ *fixture.Network }
+
+func (s timeless) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	p, err := s.Network.PoolItem(ctx, pool)
+	p.ServerTime = time.Time{}
+	return p, err
+}
+
+// A claim that landed without an answer is as old as its session's first attempt, also
+// where the wall clock was set back since.
+func TestOnDemandClaimInDoubtIsOld(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+			return fixture.Lose(ctx, do)
+		})
+		o, d := onDemand(t, timeless{s})
+		brief(t, o)
+		fixture.Wait(250 * time.Second)
+		d.jump(-250 * time.Second)
+		refresh(t, o)
+		refresh(t, o)
+		if got, want := counts(s), [2]int{2, 1}; got != want {
+			t.Errorf("claims and renewals: got %v, want %v: less than a third is left of a lease of 250 s ago", got, want)
 		}
 	})
 }

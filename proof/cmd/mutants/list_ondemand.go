@@ -39,7 +39,7 @@ var onDemandMutants = []mutant{
 	{"what has run out is released", "pkg/lease/ondemand_node.go", `protocol.Latest(t.Expires(), t.Lease.ReservedUntil).After(a.clock.Wall())`, `!protocol.Latest(t.Expires(), t.Lease.ReservedUntil).IsZero()`, leaseOwn},
 	{"a claim does not say that it is on demand", claim, `c.Task, c.Metadata, c.OnDemand = a.cfg.Task, a.metadataNow(), a.napping != nil`, `c.Task, c.Metadata, c.OnDemand = a.cfg.Task, a.metadataNow(), false`, leaseOwn},
 	{"the next holder passes for one on demand", dynamo, `u.set += " REMOVE on_demand"`, `u.set += ""`, stores},
-	{"an ID outside of an invocation", inLambda, `if lc, ok := lambdacontext.FromContext(ctx); !ok || lc.AwsRequestID == "" {`, `if false {`, lambdaOwn},
+	{"an ID outside of an invocation", inLambda, `if lc, ok := lambdacontext.FromContext(ctx); !ok || lc.AwsRequestID == "" {`, `if lc, ok := lambdacontext.FromContext(ctx); false && (!ok || lc.AwsRequestID == "") {`, lambdaOwn},
 	{"an ID after its invocation", inLambda, `if err := ctx.Err(); err != nil {`, `if err := ctx.Err(); false {`, lambdaOwn},
 	{"an invocation's deadline is no evidence", inLambda, `a.node.Witness(at)`, `_ = at`, lambdaOwn},
 }

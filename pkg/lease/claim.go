@@ -33,7 +33,15 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 			"it has no node IDs to lease: pool_size %d, of which %d are excluded and %d may exist (widen_numbers)", a.pool.Size, a.pool.ExcludeBelow, a.pool.Limit())}
 	}
 	if u := a.pending(); u != nil { // settled before another node ID is tried
-		first, session = u.node, u.session
+		// A release that was sent may still arrive. It frees whatever its session holds,
+		// with the milliseconds stamped by then: the session never claims again (S1).
+		if u.givenUp {
+			if err := a.abandon(ctx, u.node, u.session); err != nil {
+				return nil, err
+			}
+		} else {
+			first, session = u.node, u.session
+		}
 	}
 	t, err = a.claim(ctx, first, session)
 	for t == nil && err == nil {
@@ -221,6 +229,8 @@ func (a *Agent) claimOf(node int, session string) protocol.Claim {
 func (a *Agent) abandon(ctx context.Context, node int, session string) error {
 	if a.napping == nil {
 		ctx = context.WithoutCancel(ctx)
+	} else if u := a.pending(); u != nil {
+		u.givenUp = true
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()

@@ -27,6 +27,7 @@ type unsettled struct {
 	node    int
 	session string
 	first   time.Duration // when the session sent its first, on the monotonic clock
+	givenUp bool          // a release was sent, and may arrive at any time
 }
 
 // reading is what the clocks said at a moment.
@@ -54,7 +55,7 @@ func (a *Agent) record(node int, session string, now time.Duration) (first time.
 	if u := n.unsettled; u != nil && u.session == session {
 		return u.first, true
 	}
-	n.unsettled = &unsettled{node, session, now}
+	n.unsettled = &unsettled{node: node, session: session, first: now}
 	return now, false
 }
 

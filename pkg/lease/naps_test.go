@@ -377,3 +377,49 @@ func TestOnDemandClaimInDoubtIsOld(t *testing.T) {
 		}
 	})
 }
+
+// A claim is answered when its lease is over, and its release is delayed: the session
+// never claims again, for the late release would free milliseconds that it has stamped.
+func TestOnDemandLateAbandon(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		var late func() (protocol.Result, error)
+		claimed := false
+		s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			switch w.(type) {
+			case protocol.Claim:
+				if !claimed {
+					claimed = true
+					res, err := do()
+					time.Sleep(310 * time.Second) // virtual
+					return res, err
+				}
+			case protocol.Abandon:
+				if late == nil {
+					late = do
+					return protocol.Result{}, errors.New("connection reset")
+				}
+			}
+			return do()
+		})
+		o, _ := onDemand(t, s)
+		if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrSuspended) || late == nil {
+			t.Fatalf("a claim whose answer came after its lease: got %v, want ErrSuspended, and a release sent", err)
+		}
+		g, err := o.Generator(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := next(t, o, g)
+		if _, err := late(); err != nil {
+			t.Fatal(err)
+		}
+		l, err := o.Lease()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := item(t, s, l.NodeID); got.Holder != l.Holder || got.ReservedUntil.Before(id.Time()) {
+			t.Errorf("after the late release: got %+v, want it to be held, and reserved beyond the ID of %v", got, id.Time())
+		}
+	})
+}

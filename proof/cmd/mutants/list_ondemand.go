@@ -15,8 +15,9 @@ var onDemandMutants = []mutant{
 	{"a claim is as old as its answer", naps, `reading{mono: mono, wall: t.Lease.ExpiresAt.Add(-a.cfg.TTL)}`, `reading{mono: mono, wall: a.clock.Wall()}`, leaseOwn},
 	{"a renewal is as old as its answer", naps, `a.napping.sent, a.napping.patience = a.napping.sending, 0`, `a.attemptNow()
 		a.napping.sent, a.napping.patience = a.napping.sending, 0`, leaseOwn},
-	{"an attempt is not recorded before it is sent", naps, `n.unsettled = &unsettled{node, session, now}`, `_ = unsettled{node, session, now}`, leaseOwn},
-	{"another node ID before the claim in doubt is settled", claim, `if u := a.pending(); u != nil {`, `if u := a.pending(); false {`, leaseOwn},
+	{"an attempt is not recorded before it is sent", naps, `n.unsettled = &unsettled{node: node, session: session, first: now}`, `_ = unsettled{}`, leaseOwn},
+	{"another node ID before the claim in doubt is settled", claim, `if u := a.pending(); u != nil { // settled`, `if u := a.pending(); false { // settled`, leaseOwn},
+	{"a session claims again although its release may arrive", claim, `if u.givenUp {`, `if false {`, leaseOwn},
 	{"a claim in doubt counts from its last attempt", naps, `return u.first, true`, `return now, true`, leaseOwn},
 	{"a claim in doubt is settled after its caller has gone", claim, `case a.napping == nil: // an`, `case true: // an`, leaseOwn},
 	{"the session of another copy is used again", naps, `	a.timeline.Seal()

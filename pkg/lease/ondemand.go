@@ -11,8 +11,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// DefaultOnDemandTTL is the length of an on-demand lease whose Config names none.
-const DefaultOnDemandTTL = 5 * time.Minute
+// defaultOnDemandTTL is the length of an on-demand lease whose Config names none.
+const defaultOnDemandTTL = 5 * time.Minute
 
 // OnDemand leases a node ID for a process that sleeps between its uses, or lives for
 // seconds: an AWS Lambda function (package leaselambda), a batch job, a step of a
@@ -59,7 +59,7 @@ func NewOnDemand(cfg Config) (*OnDemand, error) {
 		errs = append(errs, errors.New("lease: Config: OnExpiry or OnLost: an on-demand agent resumes, or claims another node ID: leave them out"))
 	}
 	if cfg.TTL == 0 {
-		cfg.TTL = DefaultOnDemandTTL
+		cfg.TTL = defaultOnDemandTTL
 	}
 	full, err := cfg.withDefaults()
 	if errs = append(errs, err); errors.Join(errs...) != nil {

@@ -276,6 +276,7 @@ func TestWorldOfNaps(t *testing.T) {
 				}
 				all.Wait()
 				stop()
+				fixture.Wait(6 * time.Hour) // requests of the dead come to their ends
 				w.late.Wait()
 				slices.Sort(w.first)
 				t.Logf("%d environments on %d node IDs, %d IDs; requests of a first use: median %d, p99 %d; %v",

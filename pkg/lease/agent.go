@@ -25,6 +25,7 @@ type Agent struct {
 	pool      protocol.PoolItem // as last read; see pool.go
 	stale     bool              // a node ID was marked for a widening that pool lacks
 	denied    bool              // this role may not write the pool's item
+	growing   growth
 
 	life       context.Context // ends when the agent closes
 	background sync.WaitGroup

@@ -113,6 +113,10 @@ func TestTrustByTheOwnLength(t *testing.T) {
 	if tm.Confirmed(l, 120*time.Second, short.Length); tm.Deadline != 163*time.Second {
 		t.Errorf("trusted until %v after another short one, want 163 s", tm.Deadline)
 	}
+	tm.Confirmed(l, 130*time.Second, long.Length)
+	if tm.Confirmed(l, 140*time.Second, short.Length); tm.Deadline != 188*time.Second {
+		t.Errorf("trusted until %v after a long and a short one, want 188 s", tm.Deadline)
+	}
 }
 
 // A long span is no licence to stamp ahead.

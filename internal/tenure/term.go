@@ -20,7 +20,7 @@ type Term struct {
 	// Lease is as last confirmed.
 	Lease protocol.Lease
 	// Began is when the holder's life began, and Sent when the newest request was sent
-	// that was confirmed, on the monotonic clock; Length is that request's.
+	// that was confirmed, on the monotonic clock; Length is that of the one confirmed last.
 	Began, Sent time.Duration
 	Length      Length
 
@@ -212,15 +212,13 @@ func (t *Term) Confirmed(l protocol.Lease, m0 time.Duration, length Length) {
 	t.Lease = l
 	t.Lease.ReservedUntil = until
 	t.settles(l.Renewal)
-	if m0 >= t.Sent {
-		t.Sent, t.Length = m0, length
-	}
 	t.Deadline = max(t.Deadline, m0+length.Lease-t.guard)
 	t.IDDeadline = max(t.IDDeadline, t.Deadline)
 	// More is reserved than exclusivity needs: ID making goes on for that long.
 	if length.Reserve > length.Lease+t.claimGuard {
 		t.IDDeadline = max(t.IDDeadline, m0+length.Reserve-t.guard)
 	}
+	t.Sent, t.Length = max(t.Sent, m0), length
 }
 
 // Refused judges a renewal that the store refused, by the item that refused it.

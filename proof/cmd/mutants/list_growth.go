@@ -20,7 +20,7 @@ var growthMutants = []mutant{
 	{"a lease grows without a measurement", room, `return r.grows && r.seen.Fresh(now, skew)`, `return true`, growProof},
 	{"a lease grows by an old measurement", room, `return r.grows && r.seen.Fresh(now, skew)`, `return r.grows`, growProof},
 	{"a measurement from the future counts", "internal/protocol/pool.go", `!m.At.After(now.Add(skew)) && `, ``, growProof},
-	{"leases grow in a full pool", room, `r.grows = taken <= most`, `r.grows = true`, growProof},
+	{"leases grow in a full pool", room, `r.grows = taken <= most`, `r.grows = taken <= most || true`, growProof},
 	{"growth flaps", room, `most = size - size/10`, `most = size`, growProof},
 	{"a measurement over another one", dynamo, `onlyIf = "item_format = :format AND measured = :seen"`, `onlyIf = "item_format = :format AND :seen = :seen"`, stores},
 	{"an agent without a generator grows", grow, `(a.cfg.Grow || a.growing.generates.Load()) &&`, `true &&`, growProof},

@@ -20,7 +20,7 @@ func newRaise(g *globals) *cobra.Command {
 			"It is for a table that was restored from a backup, which has forgotten what was stamped since. The order is: stop the\n" +
 			"whole fleet, restore, raise every pool to a time behind the last ID that was made, start the fleet. While a fleet runs it\n" +
 			"takes the node IDs from all holders. A process that cannot be stopped may go on making IDs for as long as it had reserved\n" +
-			"ahead, 4 h unless --max-reserve says otherwise: count from then.",
+			"ahead, and where leases grow for 4 h unless --max-reserve says otherwise: count from then.",
 		Example: "  nodelease raise --table leases --pool orders --dry-run\n  nodelease raise --table leases --pool orders --to +10m --yes",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

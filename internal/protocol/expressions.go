@@ -277,13 +277,14 @@ func (w ReplaceLayout) update() update {
 func (w Measure) update() update {
 	u := update{
 		set:    "SET measured = :measured",
-		onlyIf: "item_format = :format AND attribute_not_exists(measured)",
+		onlyIf: "attribute_not_exists(measured)",
 		values: attributes{":format": num(ItemFormat), ":measured": w.Measured.item()},
 	}
 	if w.Seen != nil {
-		u.onlyIf = "item_format = :format AND measured = :seen"
+		u.onlyIf = "measured = :seen"
 		u.values[":seen"] = w.Seen.item()
 	}
+	u.onlyIf = "item_format = :format AND " + u.onlyIf
 	return u
 }
 

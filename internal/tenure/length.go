@@ -7,8 +7,7 @@ import (
 )
 
 const (
-	// DefaultMaxTTL and DefaultMaxReserve bound leases that grow and are told nothing else.
-	DefaultMaxTTL     = 15 * time.Minute
+	// DefaultMaxReserve bounds what leases that grow reserve ahead.
 	DefaultMaxReserve = 4 * time.Hour
 	// narrowReserve is as far ahead as a grown lease of a narrow pool reserves: a change
 	// of the width begins later than everything that is reserved.

@@ -18,7 +18,7 @@ func complete(t *testing.T, c Timings) Timings {
 }
 
 func TestLengthsFollowTheAge(t *testing.T) {
-	plain := complete(t, Timings{})
+	plain := complete(t, Timings{MaxTTL: 15 * time.Minute})
 	for _, c := range []struct {
 		t              Timings
 		age            time.Duration
@@ -32,11 +32,12 @@ func TestLengthsFollowTheAge(t *testing.T) {
 		{plain, 8 * time.Hour, 15 * time.Minute, 4 * time.Hour},
 		{plain, 1000 * time.Hour, 15 * time.Minute, 4 * time.Hour},
 		// A smaller MaxReserve shortens the lease too.
-		{complete(t, Timings{MaxReserve: time.Minute}), 8 * time.Hour, 59 * time.Second, time.Minute},
-		{complete(t, Timings{MaxReserve: 16 * time.Second}), 8 * time.Hour, 15 * time.Second, 16 * time.Second},
+		{complete(t, Timings{MaxTTL: 15 * time.Minute, MaxReserve: time.Minute}), 8 * time.Hour, 59 * time.Second, time.Minute},
+		{complete(t, Timings{MaxTTL: 15 * time.Minute, MaxReserve: 16 * time.Second}), 8 * time.Hour, 15 * time.Second, 16 * time.Second},
 		// A configured Reserve is the least that is reserved.
-		{complete(t, Timings{Reserve: time.Minute}), 40 * time.Second, 15 * time.Second, time.Minute},
-		// MaxTTL = TTL turns growth off.
+		{complete(t, Timings{MaxTTL: 15 * time.Minute, Reserve: time.Minute}), 40 * time.Second, 15 * time.Second, time.Minute},
+		// MaxTTL = TTL is no growth, and the default.
+		{complete(t, Timings{}), 8 * time.Hour, 15 * time.Second, 16 * time.Second},
 		{complete(t, Timings{MaxTTL: 15 * time.Second}), 8 * time.Hour, 15 * time.Second, 16 * time.Second},
 		{complete(t, Timings{TTL: time.Hour}), 8 * time.Hour, time.Hour, time.Hour + time.Second},
 		{plain, -time.Hour, 15 * time.Second, 16 * time.Second},
@@ -49,7 +50,7 @@ func TestLengthsFollowTheAge(t *testing.T) {
 
 // No lease is longer than what is reserved less the claimants' guard, at any age.
 func TestNoLeaseIsLongerThanItsReserve(t *testing.T) {
-	for _, c := range []Timings{{}, {TTL: 5 * time.Second}, {MaxReserve: time.Minute}, {Reserve: 10 * time.Minute}, {TTL: time.Minute, MaxTTL: 24 * time.Hour, MaxReserve: 24 * time.Hour}} {
+	for _, c := range []Timings{{}, {MaxTTL: 15 * time.Minute}, {TTL: 5 * time.Second, MaxTTL: 15 * time.Minute}, {MaxTTL: time.Hour, MaxReserve: time.Minute}, {MaxTTL: time.Hour, Reserve: 10 * time.Minute}, {TTL: time.Minute, MaxTTL: 24 * time.Hour, MaxReserve: 24 * time.Hour}} {
 		c = complete(t, c)
 		for age := time.Duration(0); age < 100*time.Hour; age = age*11/10 + time.Millisecond {
 			l := c.Grown(age)
@@ -130,7 +131,7 @@ func TestCeilingIsShort(t *testing.T) {
 }
 
 func TestPoolsThatGrowLess(t *testing.T) {
-	c := complete(t, Timings{})
+	c := complete(t, Timings{MaxTTL: 15 * time.Minute})
 	for _, p := range []protocol.PoolItem{{Size: 1}, {Size: 8, ExcludeBelow: 7}} {
 		if got := c.In(p); got.Grows() {
 			t.Errorf("a pool of one grows: %+v", p)

@@ -54,7 +54,7 @@ func TestRoom(t *testing.T) {
 }
 
 func TestRoomIsReadSeldom(t *testing.T) {
-	c := complete(t, Timings{})
+	c := complete(t, Timings{MaxTTL: 15 * time.Minute})
 	r := &Room{}
 	if r.Due(c, 150*time.Second, 0) || !r.Due(c, 151*time.Second, 0) {
 		t.Error("those who are no older than 150 s read it, or those who are do not")

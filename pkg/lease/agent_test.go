@@ -31,10 +31,6 @@ func TestNamedLeases(t *testing.T) {
 				s := fixture.NewNetwork(8)
 				var ev events
 				cfg := c.cfg
-				if cfg.TTL == 0 {
-					cfg.TTL = lease.DefaultTTL
-				}
-				cfg.MaxTTL = cfg.TTL // it does not grow
 				cfg.Store, cfg.Pool, cfg.OnEvent, cfg.Logger = s, "orders", ev.add, fixture.Config(s).Logger
 				a := fixture.Start(t, cfg)
 				node, g := a.NodeID(), ids(t, a)

@@ -50,6 +50,13 @@ func measured(t *testing.T, s *fixture.Network, held, cooling int, at time.Time)
 
 func one() int { return 1 }
 
+// growing is the configuration of an agent whose lease grows.
+func growing(s lease.Store) lease.Config {
+	cfg := fixture.Config(s)
+	cfg.MaxTTL = 15 * time.Minute
+	return cfg
+}
+
 // renewals returns how many renewals were sent since the last call.
 func renewals(s *fixture.Network, since *int) int {
 	all := len(fixture.WritesOf[protocol.Renew](s))
@@ -63,7 +70,7 @@ func TestLeasesGrow(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
 		measuring(t, s, one)
-		a := fixture.Start(t, fixture.Config(s))
+		a := fixture.Start(t, growing(s))
 		ids(t, a)
 		sent := 0
 		fixture.Wait(140 * time.Second)
@@ -102,6 +109,7 @@ func TestLeasesThatDoNotGrow(t *testing.T) {
 		measured  bool
 	}{
 		"without a generator":         {64, nil, false, 1, true},
+		"by default":                  {64, func(c *lease.Config) { c.MaxTTL = 0 }, true, 1, true},
 		"turned off":                  {64, func(c *lease.Config) { c.MaxTTL = 15 * time.Second }, true, 1, true},
 		"a pool of one":               {1, func(c *lease.Config) { c.Grow = true }, true, 0, true},
 		"a pool that is half full":    {64, nil, true, 33, true},
@@ -116,7 +124,7 @@ func TestLeasesThatDoNotGrow(t *testing.T) {
 				} else { // and nobody may count
 					measured(t, s, c.held, 0, time.Now().Add(time.Hour)) // from the future
 				}
-				cfg := fixture.Config(s)
+				cfg := growing(s)
 				if c.change != nil {
 					c.change(&cfg)
 				}
@@ -139,7 +147,7 @@ func TestGrowOnRequest(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
 		measuring(t, s, one)
-		cfg := fixture.Config(s)
+		cfg := growing(s)
 		cfg.Grow = true
 		a := fixture.Start(t, cfg)
 		fixture.Wait(time.Hour)
@@ -155,7 +163,7 @@ func TestHoldersCountInTurn(t *testing.T) {
 		s := fixture.NewNetwork(256)
 		var agents []*lease.Agent
 		for range 20 {
-			a := fixture.Start(t, fixture.Config(s))
+			a := fixture.Start(t, growing(s))
 			ids(t, a)
 			agents = append(agents, a)
 		}
@@ -183,7 +191,7 @@ func TestAPoolThatFillsUp(t *testing.T) {
 		var held int
 		measuring(t, s, func() int { return held })
 		held = 1
-		a := fixture.Start(t, fixture.Config(s))
+		a := fixture.Start(t, growing(s))
 		ids(t, a)
 		fixture.Wait(9 * time.Hour)
 		held = 60
@@ -231,7 +239,7 @@ func TestKeepShort(t *testing.T) {
 		s := fixture.NewNetwork(64)
 		measuring(t, s, one)
 		var ev events
-		cfg := fixture.Config(s)
+		cfg := growing(s)
 		cfg.OnEvent = ev.add
 		a := fixture.Start(t, cfg)
 		ids(t, a)
@@ -280,12 +288,12 @@ func TestOutageOfHours(t *testing.T) {
 		}
 		var old []*lease.Agent
 		for range 10 {
-			old = append(old, fixture.Start(t, fixture.Config(s)))
+			old = append(old, fixture.Start(t, growing(s)))
 			ids(t, old[held])
 			held++
 		}
 		fixture.Wait(8 * time.Hour)
-		young := fixture.Start(t, fixture.Config(s))
+		young := fixture.Start(t, growing(s))
 		versions := map[*lease.Agent]int64{}
 		for _, a := range append(old, young) {
 			l, err := a.Lease()

@@ -22,7 +22,7 @@ var growthMutants = []mutant{
 	{"a measurement from the future counts", "internal/protocol/pool.go", `!m.At.After(now.Add(skew)) && `, ``, growProof},
 	{"leases grow in a full pool", room, `r.grows = taken <= most`, `r.grows = taken <= most || true`, growProof},
 	{"growth flaps", room, `most = size - size/10`, `most = size`, growProof},
-	{"a measurement over another one", dynamo, `onlyIf = "item_format = :format AND measured = :seen"`, `onlyIf = "item_format = :format AND :seen = :seen"`, stores},
+	{"a measurement over another one", dynamo, `u.onlyIf = "measured = :seen"`, `u.onlyIf = ":seen = :seen"`, stores},
 	{"an agent without a generator grows", grow, `(a.cfg.Grow || a.growing.generates.Load()) &&`, `true &&`, growProof},
 	{"a watched lease grows", grow, ` && !a.growing.short.Load() && a.grownTimings().Grows()`, ` && a.grownTimings().Grows()`, growProof},
 	{"a pool that fills up costs more writes", grow, `if left <= 0 || grows ||`, `if true || left <= 0 || grows ||`, growProof},

@@ -169,15 +169,19 @@ func TestHoldersCountInTurn(t *testing.T) {
 		}
 		fixture.Wait(2 * time.Hour)
 		p, err := s.PoolItem(t.Context(), "orders")
-		if err != nil || p.Measured == nil || p.Measured.Held != 20 || time.Since(p.Measured.At) > 30*time.Minute {
+		if err != nil || p.Measured == nil || p.Measured.Held != 20 {
 			t.Fatalf("%+v, %v, want a count of 20", p.Measured, err)
 		}
 		if p.Revision != 2 { // the layout was bound
 			t.Errorf("revision %d: a count is no change of the pool", p.Revision)
 		}
+		longest := map[int]time.Duration{} // nobody may have counted just now: it is drawn who does
+		for _, w := range fixture.WritesOf[protocol.Renew](s) {
+			longest[w.NodeID] = max(longest[w.NodeID], w.TTL)
+		}
 		for _, a := range agents {
-			if l, err := a.Lease(); err != nil || l.TTL < 9*time.Minute {
-				t.Errorf("a lease of %v after 2 h, %v, want 11 min or more", l.TTL, err)
+			if _, err := a.Lease(); err != nil || longest[a.NodeID()] < 5*time.Minute {
+				t.Errorf("a lease of %v in 2 h, %v, want 5 min or more", longest[a.NodeID()], err)
 			}
 		}
 	})
@@ -197,14 +201,15 @@ func TestAPoolThatFillsUp(t *testing.T) {
 		held = 60
 		sent := 0
 		renewals(s, &sent)
-		fixture.Wait(20 * time.Minute)
+		fixture.Wait(30 * time.Minute)
 		n := renewals(s, &sent)
 		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second {
 			t.Errorf("a lease of %v in a full pool, want 15 s", l.TTL)
 		}
-		// At most the last long renewal is 5 min after the pool was full; its trust lasts 15 min.
-		if most := 20*60/5 - 8*60/5; n > most {
-			t.Errorf("%d renewals in the first 20 min, want fewer than %d: none while the long lease lasts", n, most)
+		// The last long renewal was sent 6 min before the pool was full or later, and its trust
+		// lasts 15 min.
+		if most := 30*60/5 - 8*60/5; n > most {
+			t.Errorf("%d renewals in the first 30 min, want fewer than %d: none while the long lease lasts", n, most)
 		}
 		if err := heldThroughout(a, 10*time.Minute); err != nil {
 			t.Error(err)

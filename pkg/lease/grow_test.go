@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -192,13 +193,13 @@ func TestHoldersCountInTurn(t *testing.T) {
 func TestAPoolThatFillsUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
-		var held int
-		measuring(t, s, func() int { return held })
-		held = 1
+		var held atomic.Int64
+		held.Store(1)
+		measuring(t, s, func() int { return int(held.Load()) })
 		a := fixture.Start(t, growing(s))
 		ids(t, a)
 		fixture.Wait(9 * time.Hour)
-		held = 60
+		held.Store(60)
 		sent := 0
 		renewals(s, &sent)
 		fixture.Wait(30 * time.Minute)
@@ -215,12 +216,12 @@ func TestAPoolThatFillsUp(t *testing.T) {
 			t.Error(err)
 		}
 		// With room it grows again, but not at once below the limit.
-		held = 30 // 2 × 30 ≤ 64, and more than 64 - 6
+		held.Store(30) // 2 × 30 ≤ 64, and more than 64 - 6
 		fixture.Wait(30 * time.Minute)
 		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second {
 			t.Errorf("a lease of %v just below the limit, want 15 s", l.TTL)
 		}
-		held = 20
+		held.Store(20)
 		fixture.Wait(30 * time.Minute)
 		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Minute {
 			t.Errorf("a lease of %v with room, want 15 min", l.TTL)
@@ -279,8 +280,8 @@ func TestKeepShort(t *testing.T) {
 func TestOutageOfHours(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)
-		held := 0
-		measuring(t, s, func() int { return held })
+		var held atomic.Int64
+		measuring(t, s, func() int { return int(held.Load()) })
 		seen := map[int64]bool{}
 		make := func(a *lease.Agent) error {
 			g := ids(t, a)
@@ -294,8 +295,7 @@ func TestOutageOfHours(t *testing.T) {
 		var old []*lease.Agent
 		for range 10 {
 			old = append(old, fixture.Start(t, growing(s)))
-			ids(t, old[held])
-			held++
+			ids(t, old[held.Add(1)-1])
 		}
 		fixture.Wait(8 * time.Hour)
 		young := fixture.Start(t, growing(s))

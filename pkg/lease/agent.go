@@ -27,6 +27,7 @@ type Agent struct {
 	denied    bool              // this role may not write the pool's item
 	checked   bool              // the store said that it can keep leases
 	napping   *naps             // what an on-demand agent has in addition; else nil
+	growing   growth
 
 	life       context.Context // ends when the agent closes
 	background sync.WaitGroup

@@ -58,7 +58,7 @@ func (a *Agent) release(t *tenure.Term, last time.Time) error {
 	e := Event{Kind: EventReleased, Lease: t.Lease, Took: a.clock.Monotonic() - began}
 	if err != nil {
 		err = fmt.Errorf("lease: giving node %d of pool %q back was not confirmed, it rests until %s: %w",
-			t.Lease.NodeID, a.cfg.Pool, protocol.Stamp(t.Expires().Add(a.cfg.ClaimGuard)), err)
+			t.Lease.NodeID, a.cfg.Pool, protocol.Stamp(protocol.Latest(t.Expires().Add(a.cfg.ClaimGuard), t.Reserved())), err)
 		e.Kind, e.Reason, e.Err = EventNotReleased, protocol.Reason(err), err
 	}
 	a.emitNow(e)

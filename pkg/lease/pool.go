@@ -170,6 +170,11 @@ func (a *Agent) decideLayout(want *snowflake.Layout) (snowflake.Layout, error) {
 func (a *Agent) decideLayoutIn(ctx context.Context, want *snowflake.Layout) (snowflake.Layout, error) {
 	a.layout.mu.Lock()
 	defer a.layout.mu.Unlock()
+	defer func() {
+		if a.layout.known != nil {
+			a.growing.generates.Store(true)
+		}
+	}()
 	if known := a.layout.known; known != nil && (want == nil || protocol.LayoutOf(*want) == protocol.LayoutOf(*known)) {
 		return *known, nil
 	}

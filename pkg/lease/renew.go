@@ -47,15 +47,13 @@ func (a *Agent) rest(ctx context.Context, failures int) error {
 	if failures > 0 {
 		return protocol.Pause(ctx, a.askAgainIn(failures-1))
 	}
-	due := time.NewTimer(jitter(a.cfg.RenewEvery))
-	defer due.Stop()
-	select {
-	case <-due.C:
-	case <-a.nudged:
-	case <-ctx.Done():
-		return ctx.Err()
+	a.mu.Lock()
+	due := a.cfg.timings().RenewIn(a.term.Length)
+	a.mu.Unlock()
+	if nudged, err := a.sleep(ctx, jitter(due)); nudged || err != nil {
+		return err
 	}
-	return nil
+	return a.postpone(ctx)
 }
 
 // askAgainIn returns the pause after the nth renewal without an answer, from 0.
@@ -151,7 +149,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 	m0 := a.clock.Monotonic()
 	t := a.term
 	w0 := a.timeline.Now()
-	at, ok := t.Attempt(m0, w0, a.pool)
+	at, ok := t.Attempt(m0, w0, a.pool, a.length(m0))
 	if !ok {
 		a.mu.Unlock()
 		a.unanswered(t.Lease, fmt.Errorf("lease: pool %q changes its width, and node %d waits for that with its renewal", a.cfg.Pool, t.Lease.NodeID))
@@ -195,7 +193,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 			return false
 		}
 	}
-	a.confirm(t, *res.Lease, at.M0, t.Ceiling(w0, m0), e)
+	a.confirm(t, *res.Lease, at, t.Ceiling(w0, m0), e)
 	if at.Again {
 		a.RenewNow()
 	}
@@ -232,14 +230,14 @@ func whose(cur *Lease) string {
 }
 
 // confirm takes a confirmed renewal over.
-func (a *Agent) confirm(t *tenure.Term, l Lease, m0 time.Duration, c snowflake.Ceiling, e Event) {
+func (a *Agent) confirm(t *tenure.Term, l Lease, at tenure.Attempt, c snowflake.Ceiling, e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over != nil { // stopped at the deadline while the answer came
 		return
 	}
-	t.Confirmed(l, m0)
-	a.confirmedNow(t.Deadline == m0+a.cfg.TTL-a.cfg.Guard)
+	t.Confirmed(l, at.M0, at.Length)
+	a.confirmedNow(t.Deadline == at.M0+a.cfg.TTL-a.cfg.Guard)
 	a.timeline.Extend(t.Lease.ReservedUntil, t.IDDeadline)
 	a.timeline.SetCeiling(c)
 	a.watch(t)

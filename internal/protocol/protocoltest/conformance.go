@@ -137,6 +137,11 @@ func cases() []conformanceCase {
 		{"renew extends", held, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 1, 5000) }, true, func(l protocol.Lease) bool {
 			return l.Renewal == 1 && l.Version == 1 && l.ExpiresAt.Equal(at(20000)) && l.ReservedUntil.Equal(at(21000)) && l.NotBefore.Equal(at(-1))
 		}},
+		{"renew says its own length", held, func(k protocol.Key) protocol.Write {
+			r := renew(k, "a", 1, 1, 5000)
+			r.TTL = time.Minute
+			return r
+		}, true, func(l protocol.Lease) bool { return l.TTL == time.Minute && l.ExpiresAt.Equal(at(20000)) }},
 		{"renew says other metadata", held, func(k protocol.Key) protocol.Write {
 			r := renew(k, "a", 1, 1, 5000)
 			r.Metadata = map[string]string{"session_id": "s", "zone": "b"}

@@ -98,6 +98,6 @@ var clusterMutants = []mutant{
 	{"postgres: a dropped session is recorded", pgFile, `WHERE NOT (m.session_id = excluded.session_id AND m.heartbeat < clock_timestamp() - $8::interval)`, `WHERE true`, pgOwn},
 	{"postgres: an older lease's heartbeat is recorded", pgFile, `AND NOT (excluded.node_id >= 0 AND excluded.version < m.version)`, ``, pgOwn},
 	{"postgres: a late publication replaces a newer one", pgFile, `WHERE (k.version, k.revision) < (excluded.version, excluded.revision)`, ``, pgOwn},
-	{"lease: RenewNow waits for the next renewal", renew, `	case <-a.nudged:
+	{"lease: RenewNow waits for the next renewal", "pkg/lease/grow.go", `	case <-a.nudged:
 `, ``, leaseOwn},
 }

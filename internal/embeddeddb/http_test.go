@@ -90,6 +90,11 @@ func TestRawRequests(t *testing.T) {
 		if got := raw(t, endpoint, c.request); !strings.Contains(got, c.want) {
 			t.Errorf("%.300q: got %.600q, want %q", c.request, got, c.want)
 		}
+		for _, header := range []string{"Cross-Origin-Resource-Policy: same-origin", "X-Content-Type-Options: nosniff"} {
+			if ours := !strings.HasPrefix(c.want, "4") || strings.HasPrefix(c.want, "403") || strings.HasPrefix(c.want, "404"); ours && strings.HasPrefix(got, "HTTP/1.1 ") && !strings.Contains(got, header) && !strings.Contains(got, "Connection: close") {
+				t.Errorf("%.300q: got %.600q, which lacks %s", c.request, got, header)
+			}
+		}
 	}
 	if len(s.large) > 0 {
 		t.Errorf("%d places for long requests are taken", len(s.large))

@@ -99,6 +99,10 @@ func trim(r io.Reader) ([]byte, error) {
 			if text = chunk[i] == '"'; text {
 				t.opens()
 			}
+			if t.skips(chunk[i]) {
+				i++
+				continue
+			}
 			if err := t.sign(chunk[i]); err != nil {
 				return nil, err
 			}
@@ -109,6 +113,21 @@ func trim(r io.Reader) ([]byte, error) {
 		}
 		_, _ = in.Discard(len(chunk)) // it is buffered
 	}
+}
+
+// skips takes a byte inside of an attribute that is left out, where only its depth
+// counts.
+func (t *trimmer) skips(c byte) bool {
+	if !t.over || t.depth <= t.item+1 || t.depth >= maxDepth {
+		return false
+	}
+	switch c {
+	case '{', '[':
+		t.depth++
+	case '}', ']':
+		t.depth--
+	}
+	return true
 }
 
 // opens begins a text. Names are read only where they decide.

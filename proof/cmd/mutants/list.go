@@ -28,6 +28,7 @@ var mutants = slices.Concat(
 	snowflakeMutants,
 	clusterMutants,
 	embeddedMutants,
+	hostileMutants,
 	functionMutants,
 	poolItemMutants,
 	pageMutants,

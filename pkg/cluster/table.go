@@ -208,6 +208,9 @@ func (t *Table) update(ctx context.Context, partition string, node int64, set, o
 	if err != nil {
 		return nil, fmt.Errorf("cluster: UpdateItem of %s %d in table %q: %w", partition, node, t.table, err)
 	}
+	if len(out.Attributes) == 0 { // it would be taken for a refusal
+		return nil, fmt.Errorf("cluster: UpdateItem of %s %d in table %q: %w: it holds no item", partition, node, t.table, protocol.ErrNotDynamoDB)
+	}
 	return out.Attributes, nil
 }
 

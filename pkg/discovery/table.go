@@ -16,7 +16,9 @@ import (
 )
 
 // Table is the [Store] on the table of the leases. It needs no more permissions than
-// an agent: GetItem, Query and UpdateItem.
+// an agent: GetItem, Query and UpdateItem. Whatever client it is given, an answer that
+// DynamoDB does not send, as the `{}` of a proxy, is an error: it is no empty list, and
+// no write that was done.
 type Table struct {
 	client lease.Client
 	table  string

@@ -87,7 +87,8 @@ func TestRawRequests(t *testing.T) {
 		{strings.Replace(post("DescribeTable", `{"TableName":"leases"}`), "Content-Length: 22", "Content-Length: 23", 1), "the body ended before it was whole"},
 		{post("DescribeTable", strings.Repeat(" ", maxBody)+`{"TableName":"leases"}`), "413 Request Entity Too Large"},
 	} {
-		if got := raw(t, endpoint, c.request); !strings.Contains(got, c.want) {
+		got := raw(t, endpoint, c.request)
+		if !strings.Contains(got, c.want) {
 			t.Errorf("%.300q: got %.600q, want %q", c.request, got, c.want)
 		}
 		for _, header := range []string{"Cross-Origin-Resource-Policy: same-origin", "X-Content-Type-Options: nosniff"} {

@@ -132,8 +132,11 @@ func decodeMemory(pool string, av attributes) (ReaperMemory, error) {
 		return corrupt(err)
 	}
 	// What no condition can name would keep every reaper from writing.
-	if _, isText := av["revision"].(*types.AttributeValueMemberS); !isText || *it.Revision == "" || len(*it.Revision) > maxSession {
-		return corrupt(errors.New("revision is missing, too long or not a text"))
+	if _, isText := av["revision"].(*types.AttributeValueMemberS); !isText || *it.Revision == "" {
+		return corrupt(errors.New("revision is missing or not a text"))
+	}
+	if len(*it.Revision) > maxSession {
+		return corrupt(fmt.Errorf("revision has %d bytes, at most %d", len(*it.Revision), maxSession))
 	}
 	m := ReaperMemory{Pool: pool, Revision: *it.Revision}
 	if it.At == nil {

@@ -53,7 +53,7 @@ func writeTemplate(app awscdk.App, dir string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, templateFile), text, 0o644)
+	return os.WriteFile(filepath.Join(dir, templateFile), text, 0o644) //nolint:gosec // a template has no secrets, and others read it
 }
 
 // plainTemplate is one CloudFormation template that needs no CDK: no bootstrap stack, no assets, no transform.

@@ -25,7 +25,8 @@ install_venv() {
 }
 
 install_jars() {
-  mvn -q -B -f "$pom" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$cache/jars"
+  mvn -q -B --strict-checksums -f "$pom" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$cache/jars"
+  "$here/../scripts/checksums.sh" "$here/../scripts/dynamodb-local/SHA256SUMS" "$cache/jars"
 }
 
 once venv "$here/requirements.txt"

@@ -25,7 +25,10 @@ die() {
 fetch() {
 	java --list-modules 2>/dev/null | grep -q '^jdk.compiler' ||
 		die "needs a JDK of version 17 or newer as 'java': install one (Debian: apt-get install openjdk-17-jdk-headless)"
-	[ -d "$lib" ] && return
+	if [ -d "$lib" ]; then
+		"$here/checksums.sh" "$here/dynamodb-local/SHA256SUMS" "$lib" || exit 1
+		return
+	fi
 	command -v mvn >/dev/null || die "needs Maven as 'mvn' to fetch DynamoDB Local: install it (Debian: apt-get install maven)"
 	echo "dynamodb-local: fetching DynamoDB Local, once" >&2
 	local new
@@ -35,6 +38,7 @@ fetch() {
 		rm -rf "$new"
 		die "Maven could not fetch it: see above; behind a proxy, set one in ~/.m2/settings.xml"
 	fi
+	"$here/checksums.sh" "$here/dynamodb-local/SHA256SUMS" "$new" || { rm -rf "$new"; exit 1; }
 	# Another copy of this script may have been faster: then its jars are as good.
 	[ -d "$lib" ] && rm -rf "$new" || mv "$new" "$lib"
 }

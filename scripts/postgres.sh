@@ -28,8 +28,9 @@ echo "postgres: fetching PostgreSQL $version, once" >&2
 mkdir -p "$cache"
 new=$(mktemp -d "$cache/new.XXXXXX")
 trap 'rm -rf "$new"' EXIT
-mvn -q -B -f "$here/postgres/pom.xml" -Dplatform="$platform" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$new" >&2 ||
+mvn -q -B --strict-checksums -f "$here/postgres/pom.xml" -Dplatform="$platform" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$new" >&2 ||
 	die "Maven could not fetch it: see above; behind a proxy, set one in ~/.m2/settings.xml"
+"$here/checksums.sh" "$here/postgres/SHA256SUMS" "$new"
 mkdir "$new/jar" "$new/server"
 python3 -m zipfile -e "$new"/*.jar "$new/jar"
 python3 -m tarfile -e "$new"/jar/*.txz "$new/server"

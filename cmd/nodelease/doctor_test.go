@@ -208,6 +208,14 @@ func TestDoctor(t *testing.T) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 2, "version": "three"})
 		}, "items", problem, "node 2", "nodelease inspect 2"},
+		{"node ID forged", func(w *ward) {
+			w.seed("orders", 4)
+			w.put(map[string]any{"pool_group": "orders#reaper", "node_id": 1, "watermarks": "1.3.1"}) // node 1 had version 3, and has 0
+		}, "forged", problem, "someone else wrote node 1: version went back", ""},
+		{"pool forged", func(w *ward) {
+			w.seed("orders", 4)
+			w.put(map[string]any{"pool_group": "orders#reaper", "node_id": -1, "watermarks": "99 0 0"})
+		}, "forged", problem, "someone else wrote the pool's own item: revision went back from 99", ""},
 		{"stuck", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 2, "version": 0, "reserved_until": time.Now().Add(9 * time.Hour).UnixMilli()})

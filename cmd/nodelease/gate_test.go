@@ -24,7 +24,7 @@ func TestNothingAroundTheGate(t *testing.T) {
 		"io":                         {"WriteString", "Copy"},
 		"os":                         {"Stdout", "Stderr"},
 		"log":                        {"Print", "Printf", "Println", "Fatal", "Fatalf"},
-		"log/slog":                   {"NewTextHandler", "NewJSONHandler"},
+		"log/slog":                   {"NewTextHandler", "NewJSONHandler", "Default", "SetDefault", "Debug", "Info", "Warn", "Error", "Log", "LogAttrs"},
 		"encoding/json":              {"NewEncoder"},
 		"encoding/csv":               {"NewWriter"},
 		"charm.land/lipgloss/v2":     {"Print", "Printf", "Println", "Fprint", "Fprintf", "Fprintln"},
@@ -39,6 +39,8 @@ func TestNothingAroundTheGate(t *testing.T) {
 		"newLog log/slog.NewTextHandler",    // its attributes pass text.Attr
 		"listed.csv encoding/csv.NewWriter", // its cells pass text.Cell
 		"newDynamoDB io.Copy",               // to io.Discard
+		"main log/slog.SetDefault", "runServe log/slog.SetDefault", "runServe log/slog.Default", "fixedNode log/slog.SetDefault",
+		"runExec log/slog.Warn", "deadlineFile.follow log/slog.Warn", // what libraries log passes newLog
 	}
 	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports}, ".")
 	if err != nil || len(loaded) != 1 || len(loaded[0].Errors) > 0 {

@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -39,6 +40,7 @@ import (
 )
 
 func main() {
+	slog.SetDefault(slog.New(newLog(os.Stderr, slog.LevelWarn))) // for what no logger was given to
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

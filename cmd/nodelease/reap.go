@@ -36,6 +36,7 @@ func newReap(g *globals) *cobra.Command {
 				return err
 			}
 			pool := leasepool.Open(store, g.pool)
+			pool.Logger = g.log
 			pool.Logger = slog.New(slog.DiscardHandler) // what it reports is printed here
 			done := progressOn(cmd.ErrOrStderr(), pool, "reading")
 			defer done()

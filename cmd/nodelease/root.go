@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"strconv"
@@ -22,6 +23,7 @@ type globals struct {
 	json                  bool
 	timeout               time.Duration
 	answers               answers
+	log                   *slog.Logger // for warnings of the libraries; nil before a command runs
 }
 
 func newRoot() *cobra.Command { return newRootWith(&globals{}) }
@@ -58,6 +60,7 @@ func newRootWith(g *globals) *cobra.Command {
 			if g.endpoint != "" { // to be named also where the time is over before there is a client
 				g.answers.endpoint = redacted(g.endpoint)
 			}
+			g.log = slog.New(newLog(cmd.ErrOrStderr(), slog.LevelWarn))
 			cmd.SetContext(g.answers.begin(cmd.Context(), g.timeout))
 			return nil
 		},
@@ -146,7 +149,9 @@ func (g *globals) open(ctx context.Context) (*leasepool.Pool, leasepool.Item, er
 		return nil, leasepool.Item{}, err
 	}
 	item, err := store.PoolItem(ctx, g.pool)
-	return leasepool.Open(store, g.pool), item, err
+	pool := leasepool.Open(store, g.pool)
+	pool.Logger = g.log
+	return pool, item, err
 }
 
 // node reads one number, which the arguments name.

@@ -70,7 +70,7 @@ func newServe(g *globals) *cobra.Command {
 			}
 			who := local.Guard{Remote: remote, Hosts: hosts}
 			if fixed != "" {
-				return serveFixed(cmd, g, fixed, layout, who, func() (net.Listener, error) { return sidecar.Listen(listen, remote, fs.FileMode(m)) })
+				return serveFixed(cmd, g, fixed, layout, who, func() (net.Listener, error) { return sidecar.Listen(listen, remote, fs.FileMode(m)) }) //nolint:gosec // it was parsed as 32 bits
 			}
 			cfg, err := t.config(cmd.Context(), g)
 			if err != nil {

@@ -87,8 +87,14 @@ func TestRawRequests(t *testing.T) {
 		{strings.Replace(post("DescribeTable", `{"TableName":"leases"}`), "Content-Length: 22", "Content-Length: 23", 1), "the body ended before it was whole"},
 		{post("DescribeTable", strings.Repeat(" ", maxBody)+`{"TableName":"leases"}`), "413 Request Entity Too Large"},
 	} {
-		if got := raw(t, endpoint, c.request); !strings.Contains(got, c.want) {
+		got := raw(t, endpoint, c.request)
+		if !strings.Contains(got, c.want) {
 			t.Errorf("%.300q: got %.600q, want %q", c.request, got, c.want)
+		}
+		for _, header := range []string{"Cross-Origin-Resource-Policy: same-origin", "X-Content-Type-Options: nosniff"} {
+			if ours := !strings.HasPrefix(c.want, "4") || strings.HasPrefix(c.want, "403") || strings.HasPrefix(c.want, "404"); ours && strings.HasPrefix(got, "HTTP/1.1 ") && !strings.Contains(got, header) && !strings.Contains(got, "Connection: close") {
+				t.Errorf("%.300q: got %.600q, which lacks %s", c.request, got, header)
+			}
 		}
 	}
 	if len(s.large) > 0 {

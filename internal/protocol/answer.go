@@ -37,9 +37,6 @@ func notDynamoDB(format string, args ...any) error {
 	return &answerError{ErrNotDynamoDB.Error() + ": " + fmt.Sprintf(format, args...), ErrNotDynamoDB}
 }
 
-// maxAnswer is more than DynamoDB sends: a page of 1 MB of items, as JSON.
-const maxAnswer = 32 << 20
-
 // Genuine makes a client take only answers that DynamoDB can have sent. The SDK
 // itself reads `{}` as "there is no such item" and only logs a wrong checksum.
 //
@@ -63,24 +60,38 @@ func (genuine) ID() string { return "Nodelease:Genuine" }
 func (genuine) HandleDeserialize(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 	out, metadata, err := next.HandleDeserialize(ctx, in)
 	resp, ok := out.RawResponse.(*smithyhttp.Response)
-	if err != nil || !ok || resp.StatusCode >= http.StatusInternalServerError {
+	if err != nil || !ok {
 		return out, metadata, err // no answer already, whoever sent it
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if resp.StatusCode >= http.StatusInternalServerError {
+		resp.Body = envelope{io.LimitReader(resp.Body, maxEnvelope), resp.Body} // the SDK reads all of it
+		return out, metadata, nil
+	}
+	sum := crc32.NewIEEE()
+	body, err := trim(io.TeeReader(resp.Body, sum))
 	_ = resp.Body.Close() // all of it that counts was read
+	if err != nil && !errors.Is(err, ErrNotDynamoDB) {
+		err = &answerError{"the answer was cut off: " + err.Error(), err}
+	}
 	if err != nil {
-		return out, metadata, &answerError{"the answer was cut off: " + err.Error(), err}
+		return out, metadata, err
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
-	return out, metadata, checkAnswer(resp.StatusCode, resp.Header, body)
+	return out, metadata, checkAnswer(resp.StatusCode, resp.Header, body, sum.Sum32())
+}
+
+// envelope is a body of bounded length.
+type envelope struct {
+	io.Reader
+	io.Closer
 }
 
 // checkAnswer refuses what DynamoDB does not send. Errors may come from whoever is
 // in between, and count as what they say, since nothing is concluded from them about
 // an item. A refused condition is no such error: it may mean that a lease is lost.
-func checkAnswer(status int, h http.Header, body []byte) error {
+func checkAnswer(status int, h http.Header, body []byte, crc uint32) error {
 	means := status < http.StatusMultipleChoices || bytes.Contains(body, []byte("ConditionalCheckFailed"))
-	sum, want := h.Get("X-Amz-Crc32"), strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10)
+	sum, want := h.Get("X-Amz-Crc32"), strconv.FormatUint(uint64(crc), 10)
 	switch {
 	case h.Get("X-Amzn-Requestid") == "" && means:
 		return notDynamoDB("status %d names no request", status)

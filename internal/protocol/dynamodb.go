@@ -175,7 +175,9 @@ func (d *DynamoDB) EventualGroup(ctx context.Context, pool string, group int) (G
 
 func (d *DynamoDB) query(ctx context.Context, pool string, group int, consistent bool) (Group, error) {
 	var g Group
-	var from attributes
+	// From the first node ID of the group to the last: other items in its partition
+	// cost no reader more than the rest of a page.
+	from, pages := rawKey(groupKey(pool, group), group*GroupSize-1), Pages{Most: 2 * GroupSize}
 	for {
 		out, err := d.client.Query(ctx, &dynamodb.QueryInput{
 			TableName: &d.table, ConsistentRead: &consistent, ExclusiveStartKey: from,
@@ -188,18 +190,23 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group int, consistent
 		if err != nil {
 			return Group{}, explain(err, "Query", d.table)
 		}
-		for _, av := range out.Items {
+		for i, av := range out.Items {
 			n, _ := strconv.Atoi(numberOf(av[sortKey]))
 			l, err := decodeLease(Key{pool, n}, av)
 			var corrupt *CorruptError
 			switch {
-			case errors.As(err, &corrupt):
-				g.Corrupt = append(g.Corrupt, corrupt)
 			case n/GroupSize != group:
 				g.Corrupt = append(g.Corrupt, &CorruptError{Pool: pool, NodeID: n, Err: fmt.Errorf("it stands in group %d", group)})
+				return g, nil // the rest is not of this group either
+			case errors.As(err, &corrupt):
+				g.Corrupt = append(g.Corrupt, corrupt)
 			default:
 				g.Leases = append(g.Leases, *l)
 			}
+			out.Items[i] = nil
+		}
+		if err := pages.Next(out); err != nil {
+			return Group{}, explain(err, "Query", d.table)
 		}
 		if from = out.LastEvaluatedKey; len(from) == 0 {
 			return g, nil

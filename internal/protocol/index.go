@@ -18,6 +18,8 @@ const (
 	PoolIndex = "#pools"
 	// indexed is the attribute with the name. The sort key is a hash of it.
 	indexed = "pool_name"
+	// mostPools is how many pools one table may have.
+	mostPools = 10_000
 )
 
 // indexNode returns the sort key of a pool's entry: 53 bits of the name's hash, so
@@ -46,12 +48,16 @@ func (d *DynamoDB) RecordPool(ctx context.Context, pool string) error {
 func (d *DynamoDB) Pools(ctx context.Context) ([]string, error) {
 	var names []string
 	var from attributes
+	pages := Pages{Most: mostPools}
 	for {
 		out, err := d.client.Query(ctx, &dynamodb.QueryInput{
 			TableName: &d.table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: from,
 			KeyConditionExpression:    aws.String(partitionKey + " = :index"),
 			ExpressionAttributeValues: attributes{":index": str(PoolIndex)},
 		}, once)
+		if err == nil {
+			err = pages.Next(out)
+		}
 		if err != nil {
 			return nil, explain(err, "Query", d.table)
 		}

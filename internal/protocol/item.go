@@ -97,7 +97,7 @@ type measured struct {
 func decodeLease(k Key, av attributes) (*Lease, error) {
 	var it leaseItem
 	corrupt := func(err error) (*Lease, error) { return nil, &CorruptError{Pool: k.Pool, NodeID: k.NodeID, Err: err} }
-	if err := attributevalue.UnmarshalMap(av, &it); err != nil {
+	if err := errors.Join(Trimmed(av), attributevalue.UnmarshalMap(av, &it), it.checkText()); err != nil {
 		return corrupt(err)
 	}
 	switch _, isText := av["holder"].(*types.AttributeValueMemberS); {
@@ -138,7 +138,7 @@ func decodeLease(k Key, av attributes) (*Lease, error) {
 // decodePool reads a pool's item.
 func decodePool(pool string, av attributes) (*PoolItem, error) {
 	var it poolItem
-	if err := attributevalue.UnmarshalMap(av, &it); err != nil {
+	if err := errors.Join(Trimmed(av), attributevalue.UnmarshalMap(av, &it)); err != nil {
 		return nil, &CorruptError{Pool: pool, NodeID: poolNode, Err: err}
 	}
 	switch {
@@ -156,6 +156,9 @@ func decodePool(pool string, av attributes) (*PoolItem, error) {
 		if l != nil && l.Snowflake().Validate() != nil {
 			return nil, &CorruptError{Pool: pool, NodeID: poolNode, Err: fmt.Errorf("layout is %+v", *l)}
 		}
+	}
+	if err := it.checkBounds(); err != nil {
+		return nil, &CorruptError{Pool: pool, NodeID: poolNode, Err: err}
 	}
 	p := &PoolItem{
 		Pool: pool, Format: *it.Format, Size: *it.Size, OpenGroups: it.OpenGroups, ExcludeBelow: it.ExcludeBelow,

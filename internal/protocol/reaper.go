@@ -119,24 +119,30 @@ type memoryItem struct {
 // mostWait bounds what a look may make others wait: the longest lease, twice.
 const mostWait = 2 * MaxTTL
 
+// mostCandidates is the length of the candidates of the largest pool.
+const mostCandidates = 6 * MaxPoolSize
+
 // decodeMemory reads a reaper's memory; every doubt is a *CorruptError.
 func decodeMemory(pool string, av attributes) (ReaperMemory, error) {
 	var it memoryItem
 	corrupt := func(err error) (ReaperMemory, error) {
 		return ReaperMemory{}, &CorruptError{Pool: pool, NodeID: poolNode, Err: fmt.Errorf("reaper's memory: %w", err)}
 	}
-	if err := attributevalue.UnmarshalMap(av, &it); err != nil {
+	if err := errors.Join(Trimmed(av), attributevalue.UnmarshalMap(av, &it)); err != nil {
 		return corrupt(err)
 	}
 	// What no condition can name would keep every reaper from writing.
 	if _, isText := av["revision"].(*types.AttributeValueMemberS); !isText || *it.Revision == "" {
 		return corrupt(errors.New("revision is missing or not a text"))
 	}
+	if len(*it.Revision) > maxSession {
+		return corrupt(fmt.Errorf("revision has %d bytes, at most %d", len(*it.Revision), maxSession))
+	}
 	m := ReaperMemory{Pool: pool, Revision: *it.Revision}
 	if it.At == nil {
 		return m, nil
 	}
-	if !plausible(*it.At) || it.Wait < 0 || it.Wait > mostWait.Milliseconds() || it.Count < 1 || it.Count > 2 || it.Held < 0 || it.Held > MaxPoolSize {
+	if !plausible(*it.At) || it.Wait < 0 || it.Wait > mostWait.Milliseconds() || it.Count < 1 || it.Count > 2 || it.Held < 0 || it.Held > MaxPoolSize || len(it.Candidates) > mostCandidates {
 		return corrupt(fmt.Errorf("looked_at %d, look_wait %d, look_count %d or look_held %d is out of range", *it.At, it.Wait, it.Count, it.Held))
 	}
 	m.Look = &ReaperLook{

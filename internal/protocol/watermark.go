@@ -96,12 +96,16 @@ const watermarks = "watermarks"
 func (d *DynamoDB) ReadWatermarks(ctx context.Context, pool string) (Watermarks, error) {
 	all := Watermarks{Nodes: map[int]Watermark{}}
 	var from attributes
+	pages := Pages{Most: 2 + MaxPoolSize/GroupSize}
 	for {
 		out, err := d.client.Query(ctx, &dynamodb.QueryInput{
 			TableName: &d.table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: from,
 			KeyConditionExpression:    aws.String(partitionKey + " = :group"),
 			ExpressionAttributeValues: attributes{":group": str(pool + "#reaper")},
 		}, once)
+		if err == nil {
+			err = pages.Next(out)
+		}
 		if err != nil {
 			return all, explain(err, "Query", d.table)
 		}
@@ -131,6 +135,9 @@ func (all *Watermarks) decode(av attributes) {
 			}
 			all.Pool = &p
 		}
+		return
+	}
+	if node < 1 || node > MaxPoolSize/GroupSize {
 		return
 	}
 	for one := range strings.FieldsSeq(text.Value) {

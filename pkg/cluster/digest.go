@@ -67,7 +67,7 @@ const (
 // partOf is the part that has a member.
 func (d *digest) partOf(m Member) int {
 	if m.NodeID == NoNodeID {
-		return firstSlot + int(hashOf(m.Name)%uint64(d.slots))
+		return firstSlot + int(hashOf(m.Name)%uint64(d.slots)) //nolint:gosec // slots are positive
 	}
 	return m.NodeID / protocol.GroupSize
 }
@@ -117,7 +117,7 @@ func (d *digest) read(ctx context.Context, b Beat) (snap Snapshot, ok bool, err 
 
 // copyOf is the partition of item 0 that a member reads.
 func (d *digest) copyOf(m Member) string {
-	return d.copyAt(int64(hashOf(m.SessionID) % uint64(max(d.copies, 1))))
+	return d.copyAt(int64(hashOf(m.SessionID) % uint64(max(d.copies, 1)))) //nolint:gosec // it is less than copies
 }
 
 func (d *digest) copyAt(i int64) string {

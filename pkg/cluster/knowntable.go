@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -31,14 +32,20 @@ func (t *Table) Known(ctx context.Context, cluster string) (map[string]Versions,
 			return nil, err
 		}
 		m, ok := item["known"].(*types.AttributeValueMemberM)
-		if !ok {
-			continue // forgotten
+		key := text(item["member_key"])
+		if !ok || len(m.Value) > 2*maxKnown || len(key) > maxKey {
+			continue // forgotten, or more than any member publishes
 		}
 		known := Versions{}
 		for key, version := range m.Value {
-			known[key] = number(version)
+			if n := number(version); len(key) <= maxKey && n >= 0 && n <= maxVersion {
+				known[key] = n
+			}
 		}
-		all[text(item["member_key"])] = known
+		if len(all) > 2*maxKnown {
+			return nil, fmt.Errorf("cluster: more than %d members publish what they know, at most %d do: delete the foreign items of the partition %s#known", 2*maxKnown, maxKnown, cluster)
+		}
+		all[key] = known
 	}
 	return all, nil
 }

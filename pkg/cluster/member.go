@@ -52,6 +52,7 @@ func (m Member) Key() string {
 // Bounds of a member's name and metadata, checked on reading and on writing.
 const (
 	maxName     = 128
+	maxKey      = 1 + maxName // of a member: its node ID, or its name after an "@"
 	maxSession  = 64
 	maxVersion  = 1 << 53
 	maxMetadata = 512 // bytes of a member without a lease; a lease has its own bound

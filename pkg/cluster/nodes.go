@@ -17,7 +17,7 @@ func sortKey(m Member) int64 {
 	if m.NodeID != NoNodeID {
 		return int64(m.NodeID)
 	}
-	return int64(hashOf(m.Name)>>2 | 1<<62)
+	return int64(hashOf(m.Name)>>2 | 1<<62) //nolint:gosec // two bits are shifted out
 }
 
 // beat records the heartbeat of a member without a lease. The version grows with

@@ -142,22 +142,34 @@ func (t *Table) member(ctx context.Context, m Member) (Member, bool, error) {
 	return now, ok, nil
 }
 
+// mostNodes bounds the items of one partition: members without a lease, or known
+// versions.
+const mostNodes = 20_000
+
 type attributes = map[string]types.AttributeValue
 
 // query goes through a partition, page by page, strongly consistent.
 func (t *Table) query(ctx context.Context, partition string) func(func(attributes, error) bool) {
 	return func(yield func(attributes, error) bool) {
 		var from attributes
+		pages := protocol.Pages{Most: mostNodes}
 		for {
 			out, err := t.client.Query(ctx, &dynamodb.QueryInput{
 				TableName: &t.table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: from,
 				KeyConditionExpression: aws.String("pool_group = :partition"), ExpressionAttributeValues: attributes{":partition": str(partition)},
 			}, protocol.Genuine)
+			if err == nil {
+				err = pages.Next(out)
+			}
 			if err != nil {
 				yield(nil, fmt.Errorf("cluster: Query of %s in table %q: %w", partition, t.table, err))
 				return
 			}
-			for _, item := range out.Items {
+			for i, item := range out.Items {
+				out.Items[i] = nil // its reader keeps what it needs
+				if protocol.Trimmed(item) != nil {
+					continue // no node of ours wrote it
+				}
 				if !yield(item, nil) {
 					return
 				}
@@ -169,6 +181,8 @@ func (t *Table) query(ctx context.Context, partition string) func(func(attribute
 	}
 }
 
+// get reads one item, empty where there is none. Of an item that is too large parts
+// are missing: its readers check what they use.
 func (t *Table) get(ctx context.Context, partition string, node int64, strong bool) (attributes, error) {
 	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.table, Key: key(partition, node), ConsistentRead: aws.Bool(strong)}, protocol.Genuine)
 	if err != nil {

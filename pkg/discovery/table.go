@@ -34,15 +34,27 @@ func NewTable(client lease.Client, table string) *Table {
 
 func (t *Table) leases() lease.Store { return t.store }
 
+const (
+	// mostRecords is an entry for each node ID of the largest pool, and what readers
+	// left for each other.
+	mostRecords = protocol.MaxPoolSize + 1
+	// maxPlace is the length of "ep#", the longest name, "#" and the longest key.
+	maxPlace = 3 + 64 + 1 + 128
+)
+
 type attributes = map[string]types.AttributeValue
 
 func (t *Table) query(ctx context.Context, partition string) (all []record, err error) {
 	var from attributes
+	pages := protocol.Pages{Most: mostRecords}
 	for {
 		out, err := t.client.Query(ctx, &dynamodb.QueryInput{
 			TableName: &t.table, ExclusiveStartKey: from,
 			KeyConditionExpression: aws.String("pool_group = :partition"), ExpressionAttributeValues: attributes{":partition": str(partition)},
 		}, protocol.Genuine)
+		if err == nil {
+			err = pages.Next(out)
+		}
 		if err != nil {
 			return nil, t.failed("Query", partition, err)
 		}
@@ -116,8 +128,16 @@ func (t *Table) failed(call, partition string, err error) error {
 }
 
 func decode(item attributes) (r record, err error) {
-	if err := attributevalue.UnmarshalMap(item, &r); err != nil {
+	if err := errors.Join(protocol.Trimmed(item), attributevalue.UnmarshalMap(item, &r)); err != nil {
 		return record{}, fmt.Errorf("discovery: corrupt item: %w", err)
+	}
+	if len(r.Places) > maxOffers || len(r.Leases) > maxSharedLeases {
+		return record{}, fmt.Errorf("discovery: corrupt item: it has %d places and %d leases, at most %d and %d", len(r.Places), len(r.Leases), maxOffers, maxSharedLeases)
+	}
+	for _, text := range r.Places {
+		if len(text) > maxPlace {
+			return record{}, fmt.Errorf("discovery: corrupt item: a place has %d bytes, at most %d", len(text), maxPlace)
+		}
 	}
 	return r, nil
 }

@@ -38,7 +38,7 @@ func suspendedSinceStart() int64 {
 // gettime is clock_gettime(2). It never blocks, so the scheduler need not know.
 func gettime(clock uintptr) (int64, bool) {
 	var ts syscall.Timespec
-	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&ts)), 0)
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&ts)), 0) //nolint:gosec // the kernel fills ts in before it returns
 	return ts.Nano(), errno == 0
 }
 
@@ -70,7 +70,7 @@ var machineGeneration = sync.OnceValue(func() *uint64 { return mapGeneration("/d
 // process lives. It returns nil if the device is missing, cannot be read or has no
 // such counter.
 func mapGeneration(path string) *uint64 {
-	device, err := os.Open(path)
+	device, err := os.Open(path) //nolint:gosec // the names are constants
 	if err != nil {
 		return nil
 	}
@@ -85,5 +85,5 @@ func mapGeneration(path string) *uint64 {
 		_ = syscall.Munmap(page)
 		return nil
 	}
-	return (*uint64)(unsafe.Pointer(&page[vmclockGeneration]))
+	return (*uint64)(unsafe.Pointer(&page[vmclockGeneration])) //nolint:gosec // the page is mapped for good
 }

@@ -65,7 +65,7 @@ func appendLines(b []byte, ids []snowflake.ID) []byte {
 // appendBinary writes eight bytes each, big endian, one after the other.
 func appendBinary(b []byte, ids []snowflake.ID) []byte {
 	for _, id := range ids {
-		b = binary.BigEndian.AppendUint64(b, uint64(id))
+		b = binary.BigEndian.AppendUint64(b, uint64(id)) //nolint:gosec // an ID is not negative
 	}
 	return b
 }

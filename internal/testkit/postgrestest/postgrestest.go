@@ -76,7 +76,7 @@ func freePort() (uint32, error) {
 		return 0, err
 	}
 	defer l.Close()
-	return uint32(l.Addr().(*net.TCPAddr).Port), nil
+	return uint32(l.Addr().(*net.TCPAddr).Port), nil //nolint:gosec // a port has 16 bits
 }
 
 // Start starts a server that ends with the test, and gives its URL. Where the binaries were not

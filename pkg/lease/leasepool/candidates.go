@@ -21,12 +21,12 @@ type fingerprint uint32
 func fingerprintOf(l protocol.Lease) fingerprint {
 	h := fnv.New64a()
 	var n [16]byte
-	binary.BigEndian.PutUint64(n[:8], uint64(l.Version))
-	binary.BigEndian.PutUint64(n[8:], uint64(l.Renewal))
-	_, _ = h.Write(n[:]) // a hash takes everything
+	binary.BigEndian.PutUint64(n[:8], uint64(l.Version)) //nolint:gosec // it is only hashed
+	binary.BigEndian.PutUint64(n[8:], uint64(l.Renewal)) //nolint:gosec // it is only hashed
+	_, _ = h.Write(n[:])                                 // a hash takes everything
 	_, _ = h.Write([]byte(l.Holder))
 	sum := h.Sum64()
-	return fingerprint(sum^sum>>32) & (1<<30 - 1)
+	return fingerprint(sum^sum>>32) & (1<<30 - 1) //nolint:gosec // it is cut to 30 bits
 }
 
 const (
@@ -92,7 +92,7 @@ func decodeCandidates(text string) (candidates, bool) {
 			if v < 0 {
 				return nil, false
 			}
-			f |= fingerprint(v) << (6 * i)
+			f |= fingerprint(v) << (6 * i) //nolint:gosec // v has 6 bits
 		}
 		c[node], text = f, text[digitsPerPrint:]
 	}

@@ -67,7 +67,7 @@ func (m Makers) eras(l snowflake.Layout) []made {
 		at = 0
 	}
 	era := func(from, to time.Time, width int) made {
-		e := made{first: l.First(protocol.Latest(from, begin)), last: l.Last(to), at: at, width: uint8(min(width, int(l.NodeBits)))}
+		e := made{first: l.First(protocol.Latest(from, begin)), last: l.Last(to), at: at, width: uint8(min(width, int(l.NodeBits)))} //nolint:gosec // it is at most 16
 		for n := m.Item.ExcludeBelow; n < min(m.Item.Size, 1<<e.width); n++ {
 			e.nodes = append(e.nodes, n)
 		}

@@ -29,6 +29,7 @@ var mutants = slices.Concat(
 	snowflakeMutants,
 	clusterMutants,
 	embeddedMutants,
+	hostileMutants,
 	functionMutants,
 	poolItemMutants,
 	pageMutants,

@@ -25,7 +25,7 @@ func startProcess(args ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(self, args...), stderr: &tail{}}
+	p := &process{cmd: exec.Command(self, args...), stderr: &tail{}} //nolint:gosec // it is this program itself
 	p.cmd.Stderr = p.stderr
 	isolate(p.cmd)
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {

@@ -10,10 +10,10 @@ type seen map[uint64]uint64
 // add puts the IDs into the set and returns how many were there already.
 func (s seen) add(ids []snowflake.ID) (duplicates int) {
 	for i := 0; i < len(ids); {
-		key := uint64(ids[i]) >> 6
+		key := uint64(ids[i]) >> 6 //nolint:gosec // an ID is not negative
 		word := s[key]
-		for ; i < len(ids) && uint64(ids[i])>>6 == key; i++ {
-			bit := uint64(1) << (uint64(ids[i]) & 63)
+		for ; i < len(ids) && uint64(ids[i])>>6 == key; i++ { //nolint:gosec // an ID is not negative
+			bit := uint64(1) << (uint64(ids[i]) & 63) //nolint:gosec // an ID is not negative
 			if word&bit != 0 {
 				duplicates++
 			}

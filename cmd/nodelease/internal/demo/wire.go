@@ -67,7 +67,7 @@ func (w *frameWriter) ids(ids []snowflake.ID) error {
 	defer w.mu.Unlock()
 	w.begin(frameIDs)
 	for _, id := range ids {
-		w.buf = binary.LittleEndian.AppendUint64(w.buf, uint64(id))
+		w.buf = binary.LittleEndian.AppendUint64(w.buf, uint64(id)) //nolint:gosec // an ID is not negative
 	}
 	return w.end()
 }
@@ -87,7 +87,7 @@ func (w *frameWriter) event(e taskEvent) error {
 func (w *frameWriter) begin(kind byte) { w.buf = append(w.buf[:0], kind, 0, 0, 0, 0) }
 
 func (w *frameWriter) end() error {
-	binary.LittleEndian.PutUint32(w.buf[1:], uint32(len(w.buf)-5))
+	binary.LittleEndian.PutUint32(w.buf[1:], uint32(len(w.buf)-5)) //nolint:gosec // a frame is short
 	_, err := w.out.Write(w.buf)
 	return err
 }
@@ -115,7 +115,7 @@ func readFrames(in io.Reader, ids func([]snowflake.ID), event func(taskEvent)) e
 		case frameIDs:
 			batch = batch[:0]
 			for p := payload[:n]; len(p) >= 8; p = p[8:] {
-				batch = append(batch, snowflake.ID(binary.LittleEndian.Uint64(p)))
+				batch = append(batch, snowflake.ID(binary.LittleEndian.Uint64(p))) //nolint:gosec // the 64 bits that were sent
 			}
 			ids(batch)
 		case frameEvent:

@@ -56,7 +56,7 @@ func Start(path string, spec Spec) (*Child, error) {
 	}
 	defer told.Close()
 	c.report = reports
-	c.guardian = exec.Command(self, append([]string{GuardianCommand, path}, spec.Args...)...)
+	c.guardian = exec.Command(self, append([]string{GuardianCommand, path}, spec.Args...)...) //nolint:gosec // it is this program itself
 	c.guardian.Stdin, c.guardian.Stdout, c.guardian.Stderr = os.Stdin, os.Stdout, os.Stderr
 	c.guardian.Env = spec.Env
 	c.guardian.ExtraFiles = []*os.File{r, told}

@@ -40,7 +40,7 @@ var ErrNotOurs = errors.New("blockclient: the answer is not the one to this requ
 func (c *Client) Blocks() int { return c.blocks }
 
 // Left is how many IDs the block still has.
-func (c *Client) Left() int { return int(c.block.Count - c.next) }
+func (c *Client) Left() int { return int(c.block.Count - c.next) } //nolint:gosec // a block is short
 
 // Next returns an ID of the block, or of a new one when it is used up or too old.
 func (c *Client) Next(ctx context.Context) (snowflake.ID, error) {

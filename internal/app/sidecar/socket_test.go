@@ -1,0 +1,123 @@
+//go:build unix
+
+package sidecar_test
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nodelease/nodelease/internal/app/sidecar"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// A socket has its mode and its owner from the moment that it is at its path, and is
+// put there neither through a symbolic link nor in the place of anything else.
+func TestSocket(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n") // a short path
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "s")
+	listen := func() (net.Listener, error) { return sidecar.Listen("unix:"+path, false, 0o600) }
+
+	// Whoever looks all the time sees no socket with another mode.
+	stop, seen := make(chan struct{}), make(chan os.FileMode, 1)
+	go func() {
+		defer close(seen)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if info, err := os.Lstat(path); err == nil && info.Mode() != os.ModeSocket|0o600 {
+				seen <- info.Mode()
+				return
+			}
+		}
+	}()
+	for range 50 {
+		l, err := listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {
+			t.Errorf("%v, %v, want a socket of its user alone", info, err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	if mode, ok := <-seen; ok {
+		t.Errorf("at a moment the mode was %v", mode)
+	}
+
+	elsewhere := filepath.Join(dir, "elsewhere")
+	for name, make := range map[string]func() error{
+		"a link to nothing": func() error { return os.Symlink(elsewhere, path) },
+		"a link to a file": func() error {
+			return firstError(os.WriteFile(elsewhere, []byte("mine"), 0o600), os.Symlink(elsewhere, path))
+		},
+		"a file": func() error { return os.WriteFile(path, []byte("mine"), 0o600) },
+	} {
+		if err := make(); err != nil {
+			t.Fatal(err)
+		}
+		before, _ := os.Lstat(path)
+		l, err := listen()
+		if err == nil || !strings.Contains(err.Error(), "not a socket") {
+			t.Errorf("%s: got %v, want that it is not a socket", name, err)
+		}
+		if l != nil {
+			_ = l.Close()
+		}
+		if now, err := os.Lstat(path); err != nil || !os.SameFile(before, now) {
+			t.Errorf("%s was replaced: %v, %v", name, now, err)
+		}
+		if err := firstError(os.Remove(path), os.RemoveAll(elsewhere)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v is left", left, err)
+	}
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Every answer, also a refusal, says that no other site may embed it and that its type
+// is not to be guessed.
+func TestHeadersOfEveryAnswer(t *testing.T) {
+	s := serve(t, snowflake.Default())
+	for _, path := range []string{"/", "/lease", "/v1/id", "/id", "/healthz", "/metrics", "/nowhere"} {
+		for _, site := range []string{"", "cross-site"} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1"+path, nil)
+			if site != "" {
+				r.Header.Set("Sec-Fetch-Site", site)
+			}
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			res := w.Result()
+			if h := res.Header; h.Get("Cross-Origin-Resource-Policy") != "same-origin" || h.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("%s from %q: %d with %v", path, site, res.StatusCode, h)
+			}
+			if site != "" && res.StatusCode != 403 {
+				t.Errorf("%s: %d for another site, want 403", path, res.StatusCode)
+			}
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package docs
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A download whose bytes are not those that the repository names is not run.
+func TestChecksums(t *testing.T) {
+	dir, list := t.TempDir(), filepath.Join(t.TempDir(), "SHA256SUMS")
+	write := func(file, content string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(list, "0000000000000000000000000000000000000000000000000000000000000000  other.jar\nSUM  one.jar\n")
+	check := func(want string) {
+		t.Helper()
+		out, err := exec.Command("bash", filepath.Join(root, "scripts/checksums.sh"), list, dir).CombinedOutput()
+		if (err == nil) != (want == "") || !strings.Contains(string(out), want) {
+			t.Errorf("got %v, %s, want %q", err, out, want)
+		}
+	}
+	check("is empty")
+	write(filepath.Join(dir, "one.jar"), "a jar")
+	check("is not in " + list)
+	sum, err := exec.Command("sha256sum", filepath.Join(dir, "one.jar")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(list, strings.Fields(string(sum))[0]+"  one.jar\n")
+	check("")
+	write(filepath.Join(dir, "one.jar"), "a Jar")
+	check("is not in " + list)
+	write(filepath.Join(dir, "one.jar"), "a jar")
+	write(filepath.Join(dir, "two.jar"), "")
+	check("two.jar has the checksum")
+	for _, script := range []string{"scripts/dynamodb-local.sh", "scripts/postgres.sh", "localstack/install.sh"} {
+		if !strings.Contains(read(t, script), "checksums.sh") {
+			t.Errorf("%s fetches and does not check", script)
+		}
+	}
+}

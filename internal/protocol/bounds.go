@@ -1,0 +1,93 @@
+package protocol
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Bounds of what an item says, beyond its numbers and times. They are the same for
+// readers and writers: an item beyond them is corrupt, and a reader that kept it would
+// carry what its writer chose.
+const (
+	maxSession  = 64   // bytes of a session; a UUIDv7 has 36
+	maxTask     = 512  // bytes of a task: what Config.Task may have; an ARN of ECS has some 100
+	maxMetadata = 1024 // bytes of names and values: the holder's 512, and what a cluster's node adds
+	maxEras     = 64   // widths of a pool: each has more bits than the one before, except after a repair
+	maxRegion   = 64   // bytes of a Region's name
+)
+
+// checkText returns an error for texts of a lease that no agent writes.
+func (it leaseItem) checkText() error {
+	text := 0
+	for name, value := range it.Metadata {
+		text += len(name) + len(value)
+	}
+	switch before := it.Previous; {
+	case it.Holder != nil && len(*it.Holder) > maxSession, len(it.TakenFrom) > maxSession:
+		return fmt.Errorf("holder or taken_from has more than %d bytes: %.80q, %.80q", maxSession, show(it.Holder), it.TakenFrom)
+	case len(it.Task) > maxTask:
+		return fmt.Errorf("task has %d bytes, at most %d: %.80q", len(it.Task), maxTask, it.Task)
+	case text > maxMetadata:
+		return fmt.Errorf("metadata has %d bytes, at most %d", text, maxMetadata)
+	case before == nil:
+	case len(before.Session) > maxSession, before.Version < 0, before.Version > mostEver:
+		return fmt.Errorf("previous is session %.80q with version %d", before.Session, before.Version)
+	case before.Ended != EndReleased && before.Ended != EndExpired && before.Ended != EndFreed:
+		return fmt.Errorf("previous ended as %.80q, want %s, %s or %s", before.Ended, EndReleased, EndExpired, EndFreed)
+	}
+	return nil
+}
+
+// checkBounds returns an error for what no writer of ours puts into a pool's item.
+func (it poolItem) checkBounds() error {
+	for name, at := range map[string]*int64{"created_at": it.CreatedAt, "resized_at": it.ResizedAt} {
+		if at != nil && !plausible(*at) {
+			return fmt.Errorf("%s is %s", name, show(at))
+		}
+	}
+	switch v, m := it.Verdict, it.Measured; {
+	case it.OpenGroups > MaxPoolSize/GroupSize:
+		return fmt.Errorf("open_groups is %d, at most %d", it.OpenGroups, MaxPoolSize/GroupSize)
+	case it.Expect < 0 || it.Expect > mostEver:
+		return fmt.Errorf("expect is %d", it.Expect)
+	case len(it.Eras) > maxEras:
+		return fmt.Errorf("it has %d eras, at most %d", len(it.Eras), maxEras)
+	case v != nil && (!plausible(v.At) || len(v.Region) > maxRegion || len(v.By) > maxSession):
+		return fmt.Errorf("verdict is of %d by %.80q in %.80q", v.At, v.By, v.Region)
+	case m != nil && (!plausible(m.At) || m.Held < 0 || m.Held > MaxPoolSize || m.Cooling < 0 || m.Cooling > MaxPoolSize):
+		return fmt.Errorf("measured is %d held and %d cooling at %d", m.Held, m.Cooling, m.At)
+	}
+	return nil
+}
+
+// Trimmed returns an error if parts of the item were left out on reading.
+func Trimmed(item map[string]types.AttributeValue) error {
+	if item[trimmed] != nil {
+		return errOversized
+	}
+	return nil
+}
+
+var errOversized = errors.New("it is larger than any item of Nodelease")
+
+// Pages bounds what a Query may return in all its pages. Whoever answers cannot make a
+// reader go on for ever, and whoever writes cannot make it keep more than its partition
+// honestly has.
+type Pages struct {
+	Most int // items
+	read int
+}
+
+// Next takes in a page, and returns an error if there is to be none after it.
+func (p *Pages) Next(page *dynamodb.QueryOutput) error {
+	if p.read += len(page.Items); p.read > p.Most {
+		return fmt.Errorf("the partition has more than %d items, which is more than Nodelease writes: delete what is foreign in it", p.Most)
+	}
+	if len(page.Items) == 0 && len(page.LastEvaluatedKey) > 0 {
+		return notDynamoDB("it goes on after nothing")
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package protocol
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+func mapOf(of attributes) types.AttributeValue { return &types.AttributeValueMemberM{Value: of} }
+
+// What no writer of ours makes is corrupt when it is read, and nothing of it is kept.
+func TestBoundsOnRead(t *testing.T) {
+	client, store := newTable(t)
+	put := func(item attributes, more attributes) {
+		t.Helper()
+		item = maps.Clone(item)
+		maps.Copy(item, more)
+		if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("leases"), Item: item}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lease := itemKey(Key{"orders", 7})
+	maps.Copy(lease, attributes{"version": num(3), "reserved_until": num(1), "holder": str("me"), "renewal": num(1), "not_before": num(0), "expires_at": num(1)})
+	pool := poolKey("orders")
+	maps.Copy(pool, attributes{"item_format": num(2), "pool_size": num(8), "open_groups": num(1), "exclude_below": num(0), "revision": num(1), "floor": num(0)})
+	long := func(n int) types.AttributeValue { return str(strings.Repeat("x", n)) }
+	before := func(session string, version int64, ended Ending) attributes {
+		return attributes{"previous": mapOf(attributes{"session": str(session), "version": num(version), "ended": str(string(ended))})}
+	}
+	var eras []types.AttributeValue
+	for i := range maxEras + 1 {
+		eras = append(eras, mapOf(attributes{"from": num(i), "node_bits": num(9)}))
+	}
+	verdict := attributes{"region": str("r"), "at": num(1), "by": str("b"), "safe": boolean(true)}
+	with := func(name string, value types.AttributeValue) types.AttributeValue {
+		v := maps.Clone(verdict)
+		v[name] = value
+		return mapOf(v)
+	}
+	for name, c := range map[string]struct {
+		lease, pool attributes
+		fine        bool
+	}{
+		"as ours":               {lease: before("s", 2, EndReleased), fine: true},
+		"a long holder":         {lease: attributes{"holder": long(maxSession + 1)}},
+		"the longest holder":    {lease: attributes{"holder": long(maxSession)}, fine: true},
+		"a long predecessor":    {lease: attributes{"taken_from": long(maxSession + 1)}},
+		"a long task":           {lease: attributes{"task": long(maxTask + 1)}},
+		"the longest task":      {lease: attributes{"task": long(maxTask)}, fine: true},
+		"long metadata":         {lease: attributes{"metadata": mapOf(attributes{"n": long(maxMetadata)})}},
+		"the longest metadata":  {lease: attributes{"metadata": mapOf(attributes{"n": long(maxMetadata - 1)})}, fine: true},
+		"a long last session":   {lease: before(strings.Repeat("x", maxSession+1), 2, EndReleased)},
+		"an early last version": {lease: before("s", -1, EndReleased)},
+		"an unknown ending":     {lease: before("s", 2, "\x1b[2J")},
+		"a pool as ours":        {pool: attributes{"verdict": mapOf(verdict), "expect": num(4)}, fine: true},
+		"too many open groups":  {pool: attributes{"open_groups": num(MaxPoolSize/GroupSize + 1)}},
+		"created never":         {pool: attributes{"created_at": num(-1)}},
+		"expects nobody":        {pool: attributes{"expect": num(-1)}},
+		"a long Region":         {pool: attributes{"verdict": with("region", long(maxRegion+1))}},
+		"a long judge":          {pool: attributes{"verdict": with("by", long(maxSession+1))}},
+		"judged in no year":     {pool: attributes{"verdict": with("at", num(int64(1)<<60))}},
+		"too many held":         {pool: attributes{"measured": mapOf(attributes{"held": num(MaxPoolSize + 1), "cooling": num(0), "at": num(1)})}},
+		"too few cooling":       {pool: attributes{"measured": mapOf(attributes{"held": num(1), "cooling": num(-1), "at": num(1)})}},
+		"too many eras":         {pool: attributes{"eras": &types.AttributeValueMemberL{Value: eras}, "widen_try": num(0), "widen_from": num(0), "widen_bits": num(9), "widen_state": str("done"), "widen_numbers": num(4)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			put(lease, c.lease)
+			put(pool, c.pool)
+			_, leaseErr := store.Get(t.Context(), "orders", 7)
+			_, poolErr := store.PoolItem(t.Context(), "orders")
+			var corrupt *CorruptError
+			if err := errors.Join(leaseErr, poolErr); c.fine != (err == nil) || err != nil && !errors.As(err, &corrupt) {
+				t.Errorf("got %v, want it fine: %v", err, c.fine)
+			}
+			if err := errors.Join(leaseErr, poolErr); err != nil && len(err.Error()) > 1000 {
+				t.Errorf("the error has %d bytes", len(err.Error()))
+			}
+		})
+	}
+}
+
+// Items in a group's partition that are none of the group cost its readers no more than
+// a page, and hide none that is.
+func TestForeignItemsOfAGroup(t *testing.T) {
+	client, store := newTable(t)
+	put := func(node int) {
+		t.Helper()
+		item := rawKey("orders#1", node)
+		maps.Copy(item, attributes{"version": num(0), "reserved_until": num(1)})
+		if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("leases"), Item: item}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for node := range 300 {
+		put(node - 50)  // before the group, and the first of it
+		put(600 + node) // behind it
+	}
+	put(511)
+	g, err := store.Group(t.Context(), "orders", 1)
+	if err != nil || len(g.Leases) != 1 || g.Leases[0].NodeID != 511 || len(g.Corrupt) != 1 {
+		t.Errorf("got %d leases and %d corrupt, %v, want node 511 and one that is foreign", len(g.Leases), len(g.Corrupt), err)
+	}
+}
+
+// A Query ends, whoever answers it.
+func TestPagesEnd(t *testing.T) {
+	page := &dynamodb.QueryOutput{Items: make([]map[string]types.AttributeValue, 10), LastEvaluatedKey: attributes{"node_id": num(1)}}
+	p := Pages{Most: 25}
+	for i, want := range []bool{true, true, false} {
+		if err := p.Next(page); (err == nil) != want {
+			t.Errorf("page %d: %v", i, err)
+		}
+	}
+	if err := (&Pages{Most: 25}).Next(&dynamodb.QueryOutput{LastEvaluatedKey: page.LastEvaluatedKey}); !errors.Is(err, ErrNotDynamoDB) {
+		t.Errorf("a page that goes on after nothing: %v", err)
+	}
+}
+
+// One item, as large as DynamoDB keeps it and as long as JSON can make it, costs its
+// reader less than 1 MB that stays, and less than 50 ms.
+func TestWhatOneItemCosts(t *testing.T) {
+	for name, attribute := range large() {
+		answer := page(`{"metadata":` + attribute + `,"node_id":{"N":"7"},"pool_group":{"S":"orders#0"}}`)
+		best := time.Hour
+		var kept int
+		for range 20 { // the best of twenty: others use the machine, too
+			began := time.Now()
+			got, err := trim(strings.NewReader(answer))
+			if best, kept = min(best, time.Since(began)), len(got); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Logf("%s: %d KB of JSON in %v, %d bytes kept", name, len(answer)>>10, best, kept)
+		if limit := 50 * time.Millisecond * time.Duration(slowdown); kept > 1<<20 || best > limit {
+			t.Errorf("%s: %d bytes are kept after %v, want at most 1 MB and %v", name, kept, best, limit)
+		}
+	}
+}
+
+// slowdown is how much the race detector takes.
+var slowdown = 1

@@ -1,0 +1,270 @@
+package protocol
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+// What a reader takes of an answer. DynamoDB bounds items (400 KB) and pages (1 MB)
+// by their content: as JSON a list of empty texts is nine times as long, one of large
+// powers of ten 45 times, and the SDK makes some 200 bytes of each token. So an answer
+// is read as a stream, and what no item of ours has is left out before the SDK sees it:
+// one item costs a reader at most 1 MB, and a page at most 8.
+const (
+	// maxStream is more than any page: 1 MB of numbers that have 3 bytes in the table
+	// and 134 as JSON.
+	maxStream = 64 << 20
+	// maxEnvelope bounds what is in an answer beside items: the description of a table,
+	// an error with its reasons.
+	maxEnvelope = 256 << 10
+	// maxItem and maxItemTokens bound an item. The longest text of ours is a reaper's
+	// memory or a part of a digest, at most 390 KB of base 64. The most tokens has a
+	// record of 8,192 shared leases, six each.
+	maxItem, maxItemTokens = 1 << 20, 64 << 10
+	// From manyBytes or manyTokens on the items of an answer are bounded as the known
+	// versions of 1,024 members are, the largest that come in numbers: a page of ours seldom gets there, and loses
+	// nothing if it does.
+	manyBytes, manyTokens   = 4 << 20, 150_000
+	smallBytes, smallTokens = 64 << 10, 2_500
+	// After mostBytes or mostTokens only the keys of items are taken.
+	mostBytes, mostTokens = 8 << 20, 350_000
+	// maxKey bounds the attributes of a key: 2 KB of text, with escapes.
+	maxKey = 13 << 10
+	// maxDepth is deeper than the 32 levels that DynamoDB stores, twice for their types.
+	maxDepth = 100
+)
+
+// trimmed is an attribute that no item has: in its place parts of the item were left
+// out on reading.
+const trimmed = "#trimmed"
+
+// trimmer copies an answer, without what is too large. Its states follow the JSON
+// only as far as needed: what is no JSON stays none.
+type trimmer struct {
+	out           []byte
+	depth         int
+	name          []byte // the last text at the depth of names, without its quotes
+	list          bool   // the answer's current member is Items
+	item          int    // the depth of an item's attributes; 0 outside of items
+	itemAt, begun int    // where in out the item and its present attribute begin
+	cut, over     bool   // the item was trimmed; what comes of the attribute is left out
+	tokens        int    // of what is in out
+	itemTokens    int    // tokens where the item began
+	begunTokens   int    // and where the attribute did
+	envelope      int
+}
+
+// trim reads an answer to its end, bounded as above.
+func trim(r io.Reader) ([]byte, error) {
+	t := &trimmer{}
+	in := bufio.NewReaderSize(io.LimitReader(r, maxStream+1), 32<<10)
+	read, text, escaped := 0, false, false
+	for {
+		// As much as the buffer has, without a copy.
+		chunk, err := in.Peek(max(1, in.Buffered()))
+		if len(chunk) == 0 {
+			if errors.Is(err, io.EOF) {
+				return t.out, nil
+			}
+			return nil, err
+		}
+		if read += len(chunk); read > maxStream {
+			return nil, notDynamoDB("it has more than %d MB", maxStream>>20)
+		}
+		for i := 0; i < len(chunk); {
+			if text { // up to its end at once
+				end, closed := i, false
+				for ; end < len(chunk) && !closed; end++ {
+					switch c := chunk[end]; {
+					case escaped:
+						escaped = false
+					case c == '\\':
+						escaped = true
+					case c == '"':
+						closed = true
+					default:
+						if next := bytes.IndexAny(chunk[end:], `"\`); next > 0 {
+							end += next - 1
+						} else if next < 0 {
+							end = len(chunk) - 1
+						}
+					}
+				}
+				t.text(chunk[i:end], closed)
+				text, i = !closed, end
+				continue
+			}
+			if text = chunk[i] == '"'; text {
+				t.opens()
+			}
+			if t.skips(chunk[i]) {
+				i++
+				continue
+			}
+			if err := t.sign(chunk[i]); err != nil {
+				return nil, err
+			}
+			i++
+		}
+		if err := t.bound(); err != nil {
+			return nil, err
+		}
+		_, _ = in.Discard(len(chunk)) // it is buffered
+	}
+}
+
+// skips takes a byte inside of an attribute that is left out, where only its depth
+// counts.
+func (t *trimmer) skips(c byte) bool {
+	if !t.over || t.depth <= t.item+1 || t.depth >= maxDepth {
+		return false
+	}
+	switch c {
+	case '{', '[':
+		t.depth++
+	case '}', ']':
+		t.depth--
+	}
+	return true
+}
+
+// opens begins a text. Names are read only where they decide.
+func (t *trimmer) opens() {
+	if t.depth <= 1 || t.depth == t.item {
+		t.name = t.name[:0]
+	}
+}
+
+// text takes a part of a text, with its closing quote.
+func (t *trimmer) text(part []byte, closed bool) {
+	if (t.depth <= 1 || t.depth == t.item) && len(t.name) < 64 {
+		name := part
+		if closed {
+			name = part[:len(part)-1]
+		}
+		t.name = append(t.name, name[:min(len(name), 64)]...)
+	}
+	t.put(part...)
+}
+
+// sign takes a byte outside of texts, or the quote that begins one.
+func (t *trimmer) sign(c byte) error {
+	switch c {
+	case '{', '[':
+		t.token()
+		if t.depth++; t.depth > maxDepth {
+			return notDynamoDB("its JSON has more than %d levels", maxDepth)
+		}
+		t.put(c)
+		t.enter(c)
+		return nil
+	case '}', ']':
+		if t.depth--; t.depth < 0 {
+			return notDynamoDB("it is no JSON")
+		}
+		if t.item > 0 && t.depth == t.item-1 {
+			t.leave()
+		}
+		t.put(c)
+		return nil
+	case ',':
+		next := t.item > 0 && t.depth == t.item
+		if next {
+			t.begin()
+		}
+		t.token()
+		if next && t.out[len(t.out)-1] == '{' {
+			return nil // the one before was left out
+		}
+	}
+	t.put(c)
+	return nil
+}
+
+// token counts what the SDK makes something of.
+func (t *trimmer) token() {
+	if !t.over {
+		t.tokens++
+	}
+}
+
+// enter notices that an item begins: the object Item or Attributes of an answer, or
+// one in the list Items.
+func (t *trimmer) enter(c byte) {
+	switch name := string(t.name); {
+	case t.item > 0:
+	case t.depth == 2 && c == '[':
+		t.list = name == "Items"
+	case t.depth == 2:
+		t.list = false
+		if name == "Item" || name == "Attributes" {
+			t.starts()
+		}
+	case t.depth == 3 && c == '{' && t.list:
+		t.starts()
+	}
+}
+
+func (t *trimmer) starts() {
+	t.item, t.itemAt, t.itemTokens, t.cut = t.depth, len(t.out), t.tokens, false
+	t.name = t.name[:0]
+	t.begin()
+}
+
+// begin is where an attribute may begin.
+func (t *trimmer) begin() { t.begun, t.begunTokens, t.over = len(t.out), t.tokens, false }
+
+// leave ends an item, and marks it if something is missing.
+func (t *trimmer) leave() {
+	t.begin()
+	if t.cut {
+		if t.out[len(t.out)-1] != '{' {
+			t.out = append(t.out, ',')
+		}
+		t.out = append(t.out, `"`+trimmed+`":{"BOOL":true}`...)
+	}
+	t.item = 0
+}
+
+// put appends what counts. Inside of an item it leaves an attribute out that makes
+// the item too large, unless it is of the key.
+func (t *trimmer) put(b ...byte) {
+	if t.over {
+		return
+	}
+	t.out = append(t.out, b...)
+	if t.item == 0 {
+		t.envelope += len(b)
+		return
+	}
+	bytes, tokens := maxItem, maxItemTokens
+	switch {
+	case t.itemAt > mostBytes || t.itemTokens > mostTokens:
+		bytes, tokens = 0, 0
+	case t.itemAt > manyBytes || t.itemTokens > manyTokens:
+		bytes, tokens = smallBytes, smallTokens
+	}
+	if len(t.out)-t.itemAt <= bytes && t.tokens-t.itemTokens <= tokens && !t.cut {
+		return
+	}
+	if t.depth == t.item && len(t.out)-t.begun <= maxKey {
+		return // a name, so far
+	}
+	if name := string(t.name); (name == partitionKey || name == sortKey) && len(t.out)-t.begun <= maxKey {
+		return
+	}
+	t.out, t.tokens, t.cut, t.over = t.out[:t.begun], t.begunTokens, true, true
+}
+
+// bound ends the reading of what is no answer of DynamoDB.
+func (t *trimmer) bound() error {
+	if t.envelope > maxEnvelope {
+		return notDynamoDB("it has more than %d KB beside its items", maxEnvelope>>10)
+	}
+	if len(t.out) > mostBytes+2*maxItem {
+		return notDynamoDB("it has more than %d MB of keys", mostBytes>>20)
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+package main
+
+const (
+	trimFile    = "internal/protocol/trim.go"
+	boundsFile  = "internal/protocol/bounds.go"
+	protocolOwn = "./internal/protocol"
+)
+
+// The mutants of what whoever writes to the table, or is between it and a reader, may
+// cost the reader.
+var hostileMutants = []mutant{
+	{"hostile: an item may be as large as it likes", trimFile, `bytes, tokens := maxItem, maxItemTokens`, `bytes, tokens := maxStream, maxStream`, protocolOwn},
+	{"hostile: an item that was trimmed is not marked", trimFile, `if t.cut {
+		if t.out`, `if false {
+		if t.out`, protocolOwn},
+	{"hostile: an item that is too large loses its key", trimFile, `if name := string(t.name); (name == partitionKey || name == sortKey)`, `if name := string(t.name); (name == partitionKey && name == sortKey)`, protocolOwn},
+	{"hostile: a page of large items is kept", trimFile, `case t.itemAt > mostBytes || t.itemTokens > mostTokens:`, `case false:`, protocolOwn},
+	{"hostile: an answer has no end", trimFile, `if read += len(chunk); read > maxStream {`, `if read += len(chunk); false {`, protocolOwn},
+	{"hostile: an error has no end", trimFile, `if t.envelope > maxEnvelope {`, `if false {`, protocolOwn},
+	{"hostile: the checksum is of what is left", "internal/protocol/answer.go", `trim(io.TeeReader(resp.Body, sum))`, `trim(resp.Body)`, protocolOwn},
+	{"hostile: a trimmed lease is believed", boundsFile, `if item[trimmed] != nil {`, `if false {`, protocolOwn},
+	{"hostile: a task may have any length", boundsFile, `case len(it.Task) > maxTask:`, `case false:`, protocolOwn},
+	{"hostile: metadata may have any length", boundsFile, `case text > maxMetadata:`, `case false:`, protocolOwn},
+	{"hostile: open groups are not bounded", boundsFile, `case it.OpenGroups > MaxPoolSize/GroupSize:`, `case false:`, protocolOwn},
+	{"hostile: pages have no end", boundsFile, `if p.read += len(page.Items); p.read > p.Most {`, `if p.read += len(page.Items); false {`, protocolOwn},
+	{"hostile: foreign items of a partition are read to their end", "internal/protocol/dynamodb.go", `return g, nil // the rest is not of this group either`, `continue`, protocolOwn},
+}

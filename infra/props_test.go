@@ -48,6 +48,8 @@ func TestWrongProps(t *testing.T) {
 		"unnamed Region":  {func(p *nodepool.Props) { p.Replicas, p.Consistency = []string{"us-east-2", ""}, strong }, []string{"Replicas[1] is empty"}},
 		"destroy":         {func(p *nodepool.Props) { p.RemovalPolicy = awscdk.RemovalPolicy_DESTROY }, []string{"RemovalPolicy is DESTROY", "set AllowDeletion"}},
 		"expired":         {func(p *nodepool.Props) { p.ExpiredAlarm = -1 }, []string{"ExpiredAlarm is -1", "percentage"}},
+		"max ttl":         {func(p *nodepool.Props) { p.Pools[0].MaxTTL = 25 * time.Hour }, []string{"Pools[0].MaxTTL is 25h0m0s", "1 second to 24 hours"}},
+		"max reserve":     {func(p *nodepool.Props) { p.Pools[0].MaxReserve = -1 }, []string{"Pools[0].MaxReserve is -1ns", "1 second to 24 hours"}},
 		"expect":          {func(p *nodepool.Props) { p.Pools[0].Expect = 2000 }, []string{"Pools[0].Expect is 2000 of 1024", "raise Size"}},
 		"pools":           {func(p *nodepool.Props) { p.Pools = many(41, 3) }, []string{"Pools are 41", "at most 40", "several NodePools"}},
 		"environment":     {func(p *nodepool.Props) { p.Pools = many(40, 64) }, []string{"bytes of the functions' environment", "Lambda allows 4096"}},

@@ -22,6 +22,7 @@ const (
 	onMailItself = ` if {"ForAllValues:StringEquals":{"dynamodb:Attributes":["pool_group","node_id","item_format","revision","layout","layout_before","pool_size"],` +
 		`"dynamodb:LeadingKeys":["mail"]},"Null":{"dynamodb:Attributes":"false"}}`
 	onBoth  = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*","mail","mail#*"]}}`
+	onCount = ` if {"ForAllValues:StringEquals":{"dynamodb:Attributes":["pool_group","node_id","item_format","measured"],"dynamodb:LeadingKeys":["orders","mail"]},"Null":{"dynamodb:Attributes":"false"}}`
 	onIndex = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*","mail","mail#*","#pools"]}}`
 )
 
@@ -46,6 +47,7 @@ var roles = map[string][]string{
 		`cloudwatch:PutMetricData on * if {"StringEquals":{"cloudwatch:namespace":"Nodelease"}}`,
 		"dynamodb:GetItem on NodesTable" + onBoth,
 		"dynamodb:Query on NodesTable" + onBoth,
+		"dynamodb:UpdateItem on NodesTable" + onCount,
 		"logs:CreateLogStream on Nodespoolmetriclog",
 		"logs:PutLogEvents on Nodespoolmetriclog",
 		"sqs:SendMessage on NodesFailed",

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test.sh deploys the real stack to a LocalStack of its own, without Docker, and runs localstack/e2e on it. It installs what it needs into
 # .cache (install.sh), takes a free port, and stops everything that it has started when it ends or is interrupted. About four minutes once installed.
-# FUNCTIONS names a directory with zips for this machine's architecture; without it they are built.
+# STACK=short leaves out that the pool grows. FUNCTIONS names a directory with zips for this machine's architecture; without it they are built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 logs=$PWD/.cache/localstack/logs
@@ -49,7 +49,7 @@ step "cdk deploy"
 quietly deploy env CDK_APP="$app" localstack/cdk.sh "$port" deploy Nodelease --require-approval never
 
 step "a fleet on the deployed table"
-(cd localstack/e2e && NODELEASE_LOCALSTACK_PORT=$port go test -count=1 -timeout 9m -v .)
+(cd localstack/e2e && NODELEASE_LOCALSTACK_PORT=$port go test ${STACK:+"-$STACK"} -count=1 -timeout 9m -v .)
 
 step "cdk destroy"
 quietly destroy env CDK_APP="$app" localstack/cdk.sh "$port" destroy Nodelease --force

@@ -130,7 +130,8 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	}
 	var old []int
 	for _, n := range l.Nodes {
-		if n.State == lease.Expired && n.ExpiresAt.Add(forgotten).Before(l.at) {
+		// The reaper leaves alone what is reserved ahead, as a lease that had grown does.
+		if n.State == lease.Expired && protocol.Latest(n.ExpiresAt, n.ReservedUntil).Add(forgotten).Before(l.at) {
 			old = append(old, n.NodeID)
 		}
 	}

@@ -16,10 +16,11 @@ func newRaise(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "raise",
 		Short: "After a restore from a backup: reserve all time up to now, so that no ID is made twice",
-		Long: "Reserve every millisecond up to a time, for every node ID of a pool, and end the leases that had less.\n\n" +
+		Long: "Reserve every millisecond up to a time, for every node ID of a pool, and end all leases.\n\n" +
 			"It is for a table that was restored from a backup, which has forgotten what was stamped since. The order is: stop the\n" +
 			"whole fleet, restore, raise every pool to a time behind the last ID that was made, start the fleet. While a fleet runs it\n" +
-			"takes the node IDs from all holders.",
+			"takes the node IDs from all holders. A process that cannot be stopped may go on making IDs for as long as it had reserved\n" +
+			"ahead, and where leases grow for 4 h unless --max-reserve says otherwise: count from then.",
 		Example: "  nodelease raise --table leases --pool orders --dry-run\n  nodelease raise --table leases --pool orders --to +10m --yes",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,7 +43,7 @@ func newRaise(g *globals) *cobra.Command {
 			would := leasepool.Changes{Pool: item, Corrupt: l.Corrupt}
 			held := 0
 			for _, n := range l.Nodes {
-				if n.ReservedUntil.Before(until) {
+				if n.ReservedUntil.Before(until) || n.Holder != "" {
 					would.Raised++
 					if n.State == lease.Held {
 						held++

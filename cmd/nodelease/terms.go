@@ -14,6 +14,7 @@ import (
 // terms are the flags of the commands that hold a lease.
 type terms struct {
 	ttl, guard, claimGuard, wait time.Duration
+	maxTTL, maxReserve           time.Duration
 	name                         string
 	metadata                     []string
 }
@@ -22,6 +23,8 @@ func (t *terms) register(f *pflag.FlagSet) {
 	f.DurationVar(&t.ttl, "ttl", lease.DefaultTTL, "length of the lease, 5s to 24h, from 1s with --guard and --claim-guard: how long the node ID of a dead process rests; it is renewed every third of it")
 	f.DurationVar(&t.guard, "guard", 0, "how long before the lease could expire nobody relies on it any longer (default: a fifth of --ttl, at most 2s)")
 	f.DurationVar(&t.claimGuard, "claim-guard", 0, "how long after its expiry someone else's lease is left alone (default: a tenth of --ttl, at most 1s)")
+	f.DurationVar(&t.maxTTL, "max-ttl", 0, "how long the lease becomes with its holder's age, a tenth of it, where the pool has room, such as 15m (default: $NODELEASE_MAX_TTL, else --ttl: it does not grow)")
+	f.DurationVar(&t.maxReserve, "max-reserve", 0, "how far ahead time is then reserved, half of the age: for so long IDs are made without DynamoDB (default: $NODELEASE_MAX_RESERVE, else 4h)")
 	f.DurationVar(&t.wait, "wait", 0, "how long to wait for a free node ID")
 	f.StringVar(&t.name, "name", "", "`task` that the lease is listed under (default: the ECS task, else host and pid)")
 	f.StringArrayVar(&t.metadata, "metadata", nil, "`name=value` that is stored with the lease; may be repeated")
@@ -43,6 +46,7 @@ func (t *terms) config(ctx context.Context, g *globals) (lease.Config, error) {
 	return lease.Config{
 		Table: g.table, Pool: g.pool, Store: store, Task: t.name, Metadata: metadata,
 		TTL: t.ttl, Guard: t.guard, ClaimGuard: t.claimGuard, Wait: t.wait,
+		MaxTTL: t.maxTTL, MaxReserve: t.maxReserve, Grow: t.maxTTL > t.ttl,
 	}, nil
 }
 
@@ -85,7 +89,7 @@ func (t *terms) check() error {
 	for _, d := range []struct {
 		flag string
 		time.Duration
-	}{{"ttl", t.ttl}, {"guard", t.guard}, {"claim-guard", t.claimGuard}} {
+	}{{"ttl", t.ttl}, {"guard", t.guard}, {"claim-guard", t.claimGuard}, {"max-ttl", t.maxTTL}, {"max-reserve", t.maxReserve}} {
 		if d.Duration%time.Millisecond != 0 {
 			return usagef("--%s %v: use whole milliseconds", d.flag, d.Duration)
 		}
@@ -103,10 +107,22 @@ func (t *terms) check() error {
 		return usagef("--guard %v leaves no time to renew: with --ttl %v use less than %v", t.guard, t.ttl, t.ttl-t.ttl/3)
 	case t.claimGuard >= t.ttl:
 		return usagef("--claim-guard %v: use less than --ttl %v", t.claimGuard, t.ttl)
+	case t.maxTTL != 0 && (t.maxTTL < t.ttl || t.maxTTL > longest):
+		return usagef("--max-ttl %v: use --ttl %v, with which the lease does not grow, to 24h", t.maxTTL, t.ttl)
+	case t.maxReserve != 0 && (t.maxReserve < t.ttl+t.leastClaimGuard() || t.maxReserve > longest):
+		return usagef("--max-reserve %v: use %v, which is --ttl and the claim guard, to 24h", t.maxReserve, t.ttl+t.leastClaimGuard())
 	case t.wait < 0:
 		return usagef("--wait %v: use 0, which is not at all, or more", t.wait)
 	}
 	return nil
+}
+
+// leastClaimGuard is the claim guard that the flags mean.
+func (t *terms) leastClaimGuard() time.Duration {
+	if t.claimGuard > 0 {
+		return t.claimGuard
+	}
+	return min(time.Second, t.ttl/10).Truncate(time.Millisecond)
 }
 
 // grace is the time between SIGTERM and SIGKILL. A renewal that comes when it is

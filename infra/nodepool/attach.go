@@ -16,7 +16,7 @@ const (
 )
 
 // Attach lets the containers of a task lease from this pool: its role is granted what GrantLease grants, and the containers get
-// NODELEASE_TABLE and NODELEASE_POOL, with which lease.Start needs no configuration. Without containers it is the task's default (its first
+// NODELEASE_TABLE and NODELEASE_POOL, with which lease.Start needs no configuration, and the pool's MaxTTL and MaxReserve, if set. Without containers it is the task's default (its first
 // essential) container. A container that has no stop time-out gets 60 s. CloudFormation makes the task definition, and with it every service
 // that runs it, after the pool has been seeded.
 //
@@ -51,6 +51,12 @@ func (p *Pool) Attach(task awsecs.TaskDefinition, containers ...awsecs.Container
 		n.containers[path] = p.props.Name
 		c.AddEnvironment(jsii.String("NODELEASE_TABLE"), n.tableForTasks())
 		c.AddEnvironment(jsii.String("NODELEASE_POOL"), jsii.String(p.props.Name))
+		if d := p.props.MaxTTL; d > 0 {
+			c.AddEnvironment(jsii.String("NODELEASE_MAX_TTL"), jsii.String(d.String()))
+		}
+		if d := p.props.MaxReserve; d > 0 {
+			c.AddEnvironment(jsii.String("NODELEASE_MAX_RESERVE"), jsii.String(d.String()))
+		}
 		n.problems.add(p.ensureStopTimeout(task, c))
 	}
 	p.tasks = append(p.tasks, task)

@@ -174,6 +174,15 @@ func (n *NodePool) allow(name string, role awsiam.Role) {
 		Conditions: &map[string]any{"ForAllValues:StringLike": keys},
 	}))
 	if name == poolmetric {
+		// By its count the leases of the pool grow.
+		role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+			Actions:   jsii.Strings("dynamodb:UpdateItem"),
+			Resources: &[]*string{n.table.TableArn()},
+			Conditions: &map[string]any{
+				"ForAllValues:StringEquals": map[string]any{"dynamodb:LeadingKeys": n.names(), "dynamodb:Attributes": []string{"pool_group", "node_id", "item_format", "measured"}},
+				"Null":                      map[string]any{"dynamodb:Attributes": "false"},
+			},
+		}))
 		// PutMetricData knows no resources; the namespace is what it can be held to.
 		role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 			Actions:    jsii.Strings("cloudwatch:PutMetricData"),

@@ -101,6 +101,10 @@ type PoolProps struct {
 	// table takes, about 12,000 holders of all pools.
 	Expect int
 
+	// MaxTTL and MaxReserve are how far the leases of the containers that Attach is given grow: see lease.Config. MaxTTL 15 minutes is a
+	// good choice. Whole milliseconds, up to 24 hours. MaxTTL defaults to no growth, and MaxReserve to 4 hours.
+	MaxTTL, MaxReserve time.Duration
+
 	// Layout is the layout of the pool's IDs: a name such as wide16, or bits for time, node and sequence such as 40/13/10
 	// (leasepool.ParseLayout). It must have room for Size node IDs, and cannot be changed once a node ID has been claimed. Defaults to what
 	// the first task that makes IDs binds, for which tasks may write those attributes of the pool's item.

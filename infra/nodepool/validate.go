@@ -69,6 +69,11 @@ func (p Props) validatePools() error {
 		if pool.ExcludeBelow < 0 || pool.ExcludeBelow >= pool.Size {
 			errs = append(errs, fmt.Errorf("Pools[%d].ExcludeBelow is %d of %d: it must be at least 0 and leave a number to lease", i, pool.ExcludeBelow, pool.Size))
 		}
+		for name, d := range map[string]time.Duration{"MaxTTL": pool.MaxTTL, "MaxReserve": pool.MaxReserve} {
+			if d < 0 || d > 24*time.Hour || d%time.Millisecond != 0 || d > 0 && d < time.Second {
+				errs = append(errs, fmt.Errorf("Pools[%d].%s is %v: give 0, which is the default, or 1 second to 24 hours in whole milliseconds", i, name, d))
+			}
+		}
 		if pool.Expect < 0 || pool.Expect > pool.usable() {
 			errs = append(errs, fmt.Errorf("Pools[%d].Expect is %d of %d usable node IDs: give 0 to %d, or raise Size", i, pool.Expect, pool.usable(), max(0, pool.usable())))
 		}

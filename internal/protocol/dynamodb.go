@@ -112,17 +112,17 @@ func (d *DynamoDB) send(ctx context.Context, key attributes, u update) (attribut
 // Get implements [Store].
 func (d *DynamoDB) Get(ctx context.Context, pool string, nodeID int) (*Lease, error) {
 	k := Key{pool, nodeID}
-	out, err := d.read(ctx, itemKey(k))
+	out, err := d.read(ctx, itemKey(k), true)
 	if err != nil || len(out.Item) == 0 {
 		return nil, err
 	}
 	return decodeLease(k, out.Item)
 }
 
-// read reads one item, strongly consistent. An answer without an item means that
+// read reads one item. An answer without an item means that
 // there is none: see [Genuine].
-func (d *DynamoDB) read(ctx context.Context, key attributes) (*dynamodb.GetItemOutput, error) {
-	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: key, ConsistentRead: aws.Bool(true)}, once)
+func (d *DynamoDB) read(ctx context.Context, key attributes, consistent bool) (*dynamodb.GetItemOutput, error) {
+	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: key, ConsistentRead: &consistent}, once)
 	if err == nil && len(out.Item) > 0 && !hasKey(out.Item, key) {
 		err = notDynamoDB("the item in it is another one")
 	}
@@ -134,7 +134,17 @@ func (d *DynamoDB) read(ctx context.Context, key attributes) (*dynamodb.GetItemO
 
 // PoolItem implements [Store].
 func (d *DynamoDB) PoolItem(ctx context.Context, pool string) (PoolItem, error) {
-	out, err := d.read(ctx, poolKey(pool))
+	return d.poolItem(ctx, pool, true)
+}
+
+// EventualPoolItem is PoolItem at half the price, for who can do with an answer that is
+// a second old.
+func (d *DynamoDB) EventualPoolItem(ctx context.Context, pool string) (PoolItem, error) {
+	return d.poolItem(ctx, pool, false)
+}
+
+func (d *DynamoDB) poolItem(ctx context.Context, pool string, consistent bool) (PoolItem, error) {
+	out, err := d.read(ctx, poolKey(pool), consistent)
 	if err != nil {
 		return PoolItem{}, err
 	}

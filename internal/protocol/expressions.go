@@ -43,7 +43,7 @@ func (w Seed) update() update {
 // spans of one number never overlap, whatever any clock says (S1). The guards on
 // expires_at and reserved_until only keep believers apart (S2).
 func (w Claim) update() update {
-	return update{
+	u := update{
 		set: "SET holder = :session, task = :task, version = version + :one, renewal = :zero, lease_ms = :ttl, " +
 			"expires_at = :expires_at, not_before = reserved_until, reserved_until = :reserved_until, metadata = :metadata, " +
 			"taken_from = if_not_exists(holder, :nobody)",
@@ -57,6 +57,13 @@ func (w Claim) update() update {
 			":nobody": str(""), ":most": num(int64(mostEver - 1)), ":known": num(w.WidenTry), ":expired_before": millis(w.expiredBefore()), ":reserved_by": millis(w.reservedBy()),
 		},
 	}
+	if w.OnDemand {
+		u.set += ", on_demand = :on_demand"
+		u.values[":on_demand"] = boolean(true)
+	} else {
+		u.set += " REMOVE on_demand"
+	}
+	return u
 }
 
 // Only the session and version that hold the number renew it, and renewals land
@@ -80,6 +87,10 @@ func (w Renew) update() update {
 		u.values[name] = millis(until)
 	}
 	u.onlyIf += " AND (" + own + ")"
+	if w.TTL > 0 {
+		u.set += ", lease_ms = :ttl"
+		u.values[":ttl"] = num(w.TTL.Milliseconds())
+	}
 	if w.Metadata != nil { // the same one write, not another
 		u.set += ", metadata = :metadata"
 		u.values[":metadata"] = stringMap(w.Metadata)
@@ -268,6 +279,22 @@ func (w ReplaceLayout) update() update {
 	})
 }
 
+// No change of the pool hangs on a count, so it is pinned on the one that was seen and
+// not on the revision, and counts none.
+func (w Measure) update() update {
+	u := update{
+		set:    "SET measured = :measured",
+		onlyIf: "attribute_not_exists(measured)",
+		values: attributes{":format": num(ItemFormat), ":measured": w.Measured.item()},
+	}
+	if w.Seen != nil {
+		u.onlyIf = "measured = :seen"
+		u.values[":seen"] = w.Seen.item()
+	}
+	u.onlyIf = "item_format = :format AND " + u.onlyIf
+	return u
+}
+
 // The writes that change a width: widening.go says how they keep each other's
 // promises.
 
@@ -352,6 +379,16 @@ func layoutMap(l IDLayout) types.AttributeValue {
 		"epoch_ms": num(l.EpochMS), "tick_ms": num(l.TickMS), "time_bits": num(int(l.TimeBits)), "node_bits": num(int(l.NodeBits)),
 		"sequence_bits": num(int(l.SequenceBits)), "node_last": boolean(l.NodeLast),
 	}}
+}
+
+// item is m as the pool's item has it.
+func (m *Measured) item() types.AttributeValue {
+	s := m.stored()
+	av := attributes{"held": num(s.Held), "cooling": num(s.Cooling), "at": num(s.At)}
+	if s.ValidMS > 0 {
+		av["valid_ms"] = num(s.ValidMS)
+	}
+	return &types.AttributeValueMemberM{Value: av}
 }
 
 func previous(session string, version int64, how Ending) types.AttributeValue {

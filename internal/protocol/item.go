@@ -90,6 +90,7 @@ type measured struct {
 	Held    int   `dynamodbav:"held"`
 	Cooling int   `dynamodbav:"cooling"`
 	At      int64 `dynamodbav:"at"`
+	ValidMS int64 `dynamodbav:"valid_ms"`
 }
 
 // decodeLease reads a number's item; every doubt is a *CorruptError.
@@ -164,7 +165,8 @@ func decodePool(pool string, av attributes) (*PoolItem, error) {
 		p.Verdict = &Verdict{Region: v.Region, At: time.UnixMilli(v.At).UTC(), By: v.By, Safe: v.Safe}
 	}
 	if m := it.Measured; m != nil {
-		p.Measured = &Measured{Held: m.Held, Cooling: m.Cooling, At: time.UnixMilli(m.At).UTC()}
+		// Nobody's life depends on it: what is out of range is not believed, see Fresh.
+		p.Measured = &Measured{Held: m.Held, Cooling: m.Cooling, At: time.UnixMilli(m.At).UTC(), Valid: time.Duration(min(max(m.ValidMS, 0), mostValid.Milliseconds())) * time.Millisecond}
 	}
 	if err := it.widths(p); err != nil {
 		return nil, &CorruptError{Pool: pool, NodeID: poolNode, Err: err}

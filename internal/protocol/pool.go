@@ -81,8 +81,24 @@ type Verdict struct {
 // Measured is the last count of the pool's node IDs.
 type Measured struct {
 	Held    int       `json:"held"`
-	Cooling int       `json:"cooling"`
+	Cooling int       `json:"cooling"` // nobody's, or a dead holder's, and still reserved
 	At      time.Time `json:"at"`
+	// Valid is how long it counts.
+	Valid time.Duration `json:"valid_ns,omitempty"`
+}
+
+// Fresh reports whether the measurement counts at now. One from the future does not: its
+// clock was wrong. Clocks may differ by skew.
+func (m *Measured) Fresh(now time.Time, skew time.Duration) bool {
+	return m != nil && m.Held >= 0 && m.Cooling >= 0 && !m.At.After(now.Add(skew)) && now.Before(m.At.Add(m.Valid))
+}
+
+// mostValid is longer than any measurement counts.
+const mostValid = 24 * time.Hour
+
+// stored is m as the item has it.
+func (m *Measured) stored() measured {
+	return measured{Held: m.Held, Cooling: m.Cooling, At: m.At.UnixMilli(), ValidMS: m.Valid.Milliseconds()}
 }
 
 // IDLayout is an ID layout as the pool's item keeps it. It compares with ==.

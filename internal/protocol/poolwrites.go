@@ -166,3 +166,26 @@ func (w ReplaceLayout) Apply(old *PoolItem) (PoolItem, bool) {
 	p.Revision++
 	return p, true
 }
+
+// Measure stores a count of the pool's node IDs. Seen is the measurement that its
+// writer read before it counted: of those who count at once, one is heard. It is no
+// change of the pool, so the revision stays.
+type Measure struct {
+	Pool     string
+	Seen     *Measured // nil: there was none
+	Measured Measured
+}
+
+// PoolName implements [PoolWrite].
+func (w Measure) PoolName() string { return w.Pool }
+
+// Apply implements [PoolWrite].
+func (w Measure) Apply(old *PoolItem) (PoolItem, bool) {
+	if old == nil || (old.Measured == nil) != (w.Seen == nil) || w.Seen != nil && w.Seen.stored() != old.Measured.stored() {
+		return PoolItem{}, false
+	}
+	p, m := *old, w.Measured
+	m.At, m.Valid = Trunc(m.At), m.Valid.Truncate(time.Millisecond)
+	p.Measured = &m
+	return p, true
+}

@@ -64,13 +64,13 @@ func TestItemsPage(t *testing.T) {
 	}
 	k := Key{Pool: "p"}
 	for _, w := range []interface{ update() update }{
-		Seed{Key: k, WidenTry: 1}, Claim{Key: k}, Renew{Key: k, Asked: []time.Time{{}}, Metadata: map[string]string{}}, Release{Key: k}, FreeCopy{Key: k}, Abandon{Key: k}, Reap{Key: k},
+		Seed{Key: k, WidenTry: 1}, Claim{Key: k}, Claim{Key: k, OnDemand: true}, Renew{Key: k, TTL: time.Second, Asked: []time.Time{{}}, Metadata: map[string]string{}}, Release{Key: k}, FreeCopy{Key: k}, Abandon{Key: k}, Reap{Key: k},
 		ForceRelease{Key: k}, Retire{Key: k, Retired: true}, Retire{Key: k}, Raise{Key: k}, Mark{Key: k},
 	} {
 		namesOnly(t, w, page["Lease"])
 	}
 	for _, w := range []interface{ update() update }{
-		CreatePool{NodeBits: 9, Layout: &IDLayout{}}, RaiseFloor{}, BindLayout{}, SuspendLayout{}, ReplaceLayout{}, OpenGroups{}, ResizePool{}, BeginWiden{}, VoidWiden{}, CommitWiden{}, AddNumbers{},
+		CreatePool{NodeBits: 9, Layout: &IDLayout{}}, RaiseFloor{}, BindLayout{}, SuspendLayout{}, ReplaceLayout{}, OpenGroups{}, ResizePool{}, BeginWiden{}, VoidWiden{}, CommitWiden{}, AddNumbers{}, Measure{}, Measure{Seen: &Measured{}},
 	} {
 		namesOnly(t, w, page["Pool"])
 	}

@@ -56,6 +56,7 @@ type Claim struct {
 	ExpiresAt, ReservedUntil time.Time
 	WidenTry                 int64 // the newest try that the claimant knows
 	Metadata                 map[string]string
+	OnDemand                 bool // the claimant renews only when the node ID is used
 }
 
 // Apply implements [Write].
@@ -72,7 +73,7 @@ func (w Claim) Apply(old *Lease) (Lease, bool) {
 	l.Holder, l.Task, l.Version, l.Renewal, l.TTL = w.Session, w.Task, old.Version+1, 0, w.TTL
 	l.ExpiresAt, l.NotBefore, l.ReservedUntil = Trunc(w.ExpiresAt), old.ReservedUntil, Trunc(w.ReservedUntil)
 	l.Metadata = maps.Clone(w.Metadata)
-	l.TakenFrom = old.Holder
+	l.TakenFrom, l.OnDemand = old.Holder, w.OnDemand
 	return l, true
 }
 
@@ -101,6 +102,7 @@ type Renew struct {
 	// ExpiresAt and ReservedUntil are never below any that this version asked
 	// for or saw, confirmed or not: see lease.term.attempt.
 	ExpiresAt, ReservedUntil time.Time
+	TTL                      time.Duration // of this attempt, for people and metrics; ExpiresAt counts
 	// Confirmed is the reserved_until that the sender knows was stored, and Asked those
 	// that it has asked for since, without an answer. A renewal goes over no other: it
 	// is that of a copy of the process.
@@ -119,6 +121,9 @@ func (w Renew) Apply(old *Lease) (Lease, bool) {
 	}
 	l := old.Clone()
 	l.ExpiresAt, l.ReservedUntil, l.Renewal = Trunc(w.ExpiresAt), Trunc(w.ReservedUntil), w.Renewal
+	if w.TTL > 0 {
+		l.TTL = w.TTL.Truncate(time.Millisecond)
+	}
 	if w.Metadata != nil {
 		l.Metadata = maps.Clone(w.Metadata)
 	}

@@ -36,6 +36,7 @@ type process struct {
 	last     time.Time // stamped, when it closed
 	waitsFor *message  // the latest request: what came before has timed out
 	reads    *message  // the latest about the pool's item
+	asked    Length    // by the newest renewal
 	begun    bool      // what was reserved for the one before has passed
 	believes bool
 
@@ -140,7 +141,8 @@ func (p *process) renew() {
 	if p.w.narrow {
 		p.unstick()
 	}
-	at, ok := p.term.Attempt(m0, now(), p.pool)
+	before := p.asked
+	at, ok := p.term.Attempt(m0, now(), p.pool, p.length(m0))
 	if !ok {
 		return
 	}
@@ -150,7 +152,31 @@ func (p *process) renew() {
 	if at.Again {
 		p.w.count.full++
 	}
+	p.asked = at.Length
+	if at.Length.Lease > p.cfg.TTL {
+		p.w.count.grown++
+	}
+	if at.Length.Lease < before.Lease {
+		p.w.count.shrunk++
+	}
 	p.w.send(&message{from: p, write: at.Write, term: p.term, attempt: at})
+}
+
+// length is what the next renewal asks for. Whether there is room changes at will, so the
+// lengths of a world that grows follow no age.
+func (p *process) length(m0 time.Duration) Length {
+	t := p.cfg.In(p.pool)
+	if !p.w.grows {
+		return t.Grown(m0 - p.term.Began)
+	}
+	if r := p.w.r; r.IntN(3) > 0 {
+		l := t.Grown(time.Duration(r.Int64N(int64(12 * t.MaxTTL))))
+		if r.IntN(4) == 0 { // who asks for more than there may be gets less
+			l.Lease = t.MaxTTL
+		}
+		return l
+	}
+	return t.Short()
 }
 
 // close fences and then releases the node ID.
@@ -246,7 +272,11 @@ func (p *process) renewed(m *message) {
 	}
 	p.w.count.renewals++
 	before := p.term.Held(p.clock.read())
-	p.term.Confirmed(*m.result.Lease, m.attempt.M0)
+	length := m.attempt.Length
+	if p.w.newest {
+		length = p.asked
+	}
+	p.term.Confirmed(*m.result.Lease, m.attempt.M0, length)
 	if !before && p.term.Held(p.clock.read()) {
 		p.w.count.resumed++
 	}

@@ -67,11 +67,11 @@ func twinWorld(t *testing.T, seed uint64, copied bool) (lost bool) {
 			p.answers = slices.Delete(p.answers, k, k+1)
 			switch {
 			case a.ok:
-				p.Confirmed(a.cur, a.of.M0)
+				p.Confirmed(a.cur, a.of.M0, a.of.Length)
 			default:
 				switch v := p.Refused(a.of, &a.cur); {
 				case v == Landed:
-					p.Confirmed(a.cur, a.of.M0)
+					p.Confirmed(a.cur, a.of.M0, a.of.Length)
 				case v == Cloned && copied:
 					p.over, lost = true, true
 				default:

@@ -28,6 +28,8 @@ type weather struct {
 	narrow  bool // the node IDs become wider; see widener
 	naked   bool // renewals take the wall clock itself: S1 must not hang on the timeline's
 	early   bool // reaper and operator free leases that have not expired
+	grows   bool // renewals ask for any length between a short and a grown one, in any order
+	newest  bool // a mistake: a confirmation is trusted with the newest length asked for
 }
 
 // newWeather draws what kind of world it is. Each seed leaves some faults out:
@@ -37,6 +39,7 @@ func newWeather(r *rand.Rand) weather {
 	w := weather{
 		bounded: r.IntN(2) == 0, marks: r.IntN(4) == 0, early: r.IntN(2) == 0, naked: r.IntN(4) == 0,
 		restless: []float64{0, 0.001, 0.05, 1}[r.IntN(4)],
+		grows:    r.IntN(2) == 0,
 		loss:     some(0.5), repeat: some(0.3), nesting: some(0.1), crash: some(0.05), operator: some(0.5),
 	}
 	leases := []modelConfig{
@@ -52,12 +55,20 @@ func newWeather(r *rand.Rand) weather {
 	r.Shuffle(len(leases), func(i, j int) { leases[i], leases[j] = leases[j], leases[i] })
 	guard, claimGuard, after, longest := time.Hour, time.Hour, time.Hour, time.Duration(0)
 	for _, c := range leases[:1+r.IntN(2)] {
+		c.MaxTTL, c.MaxReserve = c.TTL, 0
+		if w.grows {
+			ttl := max(c.TTL, 15*time.Second)
+			c.MaxTTL, c.MaxReserve = min(ttl*time.Duration(2+r.IntN(7)), 5*time.Minute), max(c.Reserve, ttl*time.Duration(2+r.IntN(15)))
+		}
 		if errs := c.Complete(); errs != nil {
 			panic(errors.Join(errs...))
 		}
 		w.configs = append(w.configs, c)
 		guard, claimGuard, after = min(guard, c.Guard), min(claimGuard, c.ClaimGuard), min(after, c.Guard+c.Reserve-c.TTL)
-		longest = max(longest, c.TTL)
+		longest = max(longest, c.MaxTTL)
+		if w.grows { // a renewal may reserve no more than its lease and σ
+			after = min(after, c.Guard+c.ClaimGuard)
+		}
 	}
 	// A claimant waits until its own σ after the expiry, and who has claimed until
 	// what was reserved has passed. Each alone is enough, but the first says nothing
@@ -86,8 +97,9 @@ func newWeather(r *rand.Rand) weather {
 
 // counts show that a run was not an idle one.
 type counts struct {
-	steps, claims, renewals, resumed, lost, stale, landed, released, abandoned, crashes, nested, ids, freed, widened, capped, full int
-	hours                                                                                                                          time.Duration
+	steps, claims, renewals, resumed, lost, stale, landed, released, abandoned, crashes, nested, ids, freed, widened, capped, full, grown, shrunk int
+
+	hours time.Duration
 }
 
 func (c *counts) add(o counts) {
@@ -107,10 +119,12 @@ func (c *counts) add(o counts) {
 	c.widened += o.widened
 	c.capped += o.capped
 	c.full += o.full
+	c.grown += o.grown
+	c.shrunk += o.shrunk
 	c.hours += o.hours
 }
 
 func (c counts) String() string {
-	return fmt.Sprintf("%d steps in %.0f process hours: %d claims, %d renewals, %d resumed, %d lost, %d marked, %d landed unheard, %d released, %d abandoned, %d freed, %d crashes, %d pauses inside a step, %d IDs; %d times wider, %d capped renewals, %d with nothing new to ask for",
-		c.steps, c.hours.Hours(), c.claims, c.renewals, c.resumed, c.lost, c.stale, c.landed, c.released, c.abandoned, c.freed, c.crashes, c.nested, c.ids, c.widened, c.capped, c.full)
+	return fmt.Sprintf("%d steps in %.0f process hours: %d claims, %d renewals, %d resumed, %d lost, %d marked, %d landed unheard, %d released, %d abandoned, %d freed, %d crashes, %d pauses inside a step, %d IDs; %d times wider, %d capped renewals, %d with nothing new to ask for, %d longer than TTL, %d shorter than the one before",
+		c.steps, c.hours.Hours(), c.claims, c.renewals, c.resumed, c.lost, c.stale, c.landed, c.released, c.abandoned, c.freed, c.crashes, c.nested, c.ids, c.widened, c.capped, c.full, c.grown, c.shrunk)
 }

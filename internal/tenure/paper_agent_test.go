@@ -234,7 +234,7 @@ func (a *paperAgent) nap(w *paper, i int32) {
 
 func (a *paperAgent) renew(w *paper, i int32) {
 	n := a.term.Lease.NodeID
-	at, _ := a.term.Attempt(w.monotonic(), w.wall(), a.known) // no try is open here
+	at, _ := a.term.Attempt(w.monotonic(), w.wall(), a.known, w.config.Short()) // no try is open here
 	if !w.write(w.groups[n/protocol.GroupSize]) {
 		a.again(w, i)
 		return
@@ -250,7 +250,7 @@ func (a *paperAgent) renew(w *paper, i int32) {
 		return
 	}
 	w.leases[n] = l
-	a.term.Confirmed(l, at.M0)
+	a.term.Confirmed(l, at.M0, at.Length)
 	if a.away {
 		a.away = false
 		w.unmet--

@@ -16,12 +16,13 @@ import (
 // m0 is the monotonic clock and w0 the wall clock, both read before the request
 // was sent. Trust counts from m0: the store cannot have begun the lease earlier.
 type Term struct {
-	ttl, guard time.Duration
-	// spare is how much longer than exclusivity needs milliseconds are reserved:
-	// reserve - ttl - claim guard. ID making may go on for that long.
-	reserve, spare time.Duration
+	ttl, guard, claimGuard time.Duration
 	// Lease is as last confirmed.
 	Lease protocol.Lease
+	// Began is when the holder's life began, and Sent when the newest request was sent
+	// that was confirmed, on the monotonic clock; Length is that of the one confirmed last.
+	Began, Sent time.Duration
+	Length      Length
 
 	asked        int64     // largest renewal number asked for
 	askedExpires time.Time // largest expires_at and reserved_until
@@ -46,9 +47,10 @@ const mostAsked = 20
 
 // Attempt is one renewal as it was sent.
 type Attempt struct {
-	Write protocol.Renew
-	M0    time.Duration // when it was sent, or earlier: what trust counts from
-	Again bool          // it reserves less than it should: once confirmed, another is due at once
+	Write  protocol.Renew
+	M0     time.Duration // when it was sent, or earlier: what trust counts from
+	Length Length        // for how long it is trusted, once confirmed
+	Again  bool          // it reserves less than it should: once confirmed, another is due at once
 }
 
 // Verdict is what a refused renewal means.
@@ -67,12 +69,12 @@ const (
 // session sent its first.
 func NewTerm(c Timings, l protocol.Lease, m0 time.Duration) *Term {
 	t := &Term{
-		ttl: c.TTL, guard: c.Guard, reserve: c.Reserve, spare: c.Reserve - c.TTL - c.ClaimGuard,
+		ttl: c.TTL, guard: c.Guard, claimGuard: c.ClaimGuard, Began: m0, Sent: m0,
 		asked: l.Renewal, Deadline: math.MinInt64, IDDeadline: math.MinInt64,
 		stored: []reservation{{l.ReservedUntil, l.Renewal}},
 	}
 	t.saw(l.ExpiresAt, l.ReservedUntil)
-	t.Confirmed(l, m0)
+	t.Confirmed(l, m0, c.Short())
 	return t
 }
 
@@ -121,11 +123,15 @@ func (t *Term) saw(expires, until time.Time) {
 // While a widening try is open nothing beyond its cap is asked for. False: more
 // was asked for already, so there is nothing to ask for until the try is settled.
 //
+// want is for how long; it is cut to what may be reserved. The lease is no longer than
+// what is reserved less the claimants' guard, in every attempt: when it is freed by
+// force, that alone keeps the next holder from relying on the number.
+//
 // A renewal goes over nothing but what this process may have stored itself, so that
 // a copy of it is noticed by the first one that follows the copy's. After mostAsked
 // values without an answer the last one is asked for again, until one is confirmed.
-func (t *Term) Attempt(m0 time.Duration, w0 time.Time, known protocol.PoolItem) (Attempt, bool) {
-	until := known.Capped(protocol.Trunc(w0.Add(t.reserve)))
+func (t *Term) Attempt(m0 time.Duration, w0 time.Time, known protocol.PoolItem, want Length) (Attempt, bool) {
+	until := known.Capped(protocol.Trunc(w0.Add(want.Reserve)))
 	if known.Capped(t.askedUntil) != t.askedUntil {
 		return Attempt{}, false
 	}
@@ -133,14 +139,17 @@ func (t *Term) Attempt(m0 time.Duration, w0 time.Time, known protocol.PoolItem) 
 	if full {
 		until = t.askedUntil
 	}
+	want.Reserve = min(want.Reserve, until.Sub(protocol.Trunc(w0)))
+	want.Lease = max(t.ttl, min(want.Lease, want.Reserve-t.claimGuard))
 	confirmed, asked := t.stored[0].until, t.unanswered()
 	t.asked++
-	t.saw(protocol.Trunc(w0.Add(t.ttl)), until)
+	t.saw(protocol.Trunc(w0.Add(want.Lease)), until)
 	t.asks()
 	if full || !known.Cap().IsZero() {
-		m0 -= t.missing(w0)
+		m0 -= t.missing(w0, want.Lease)
 	}
-	return Attempt{M0: m0, Again: full, Write: protocol.Renew{
+	return Attempt{M0: m0, Length: want, Again: full, Write: protocol.Renew{
+		TTL: want.Lease,
 		Key: protocol.Key{Pool: t.Lease.Pool, NodeID: t.Lease.NodeID}, Session: t.Lease.Holder, Version: t.Lease.Version, Renewal: t.asked,
 		ExpiresAt: t.askedExpires, ReservedUntil: t.askedUntil, Confirmed: confirmed, Asked: asked, WidenTry: known.Widening.Try,
 	}}, true
@@ -190,22 +199,26 @@ func (t *Term) settles(renewal int64) {
 // missing is how much less than a lease and the claimants' guard is reserved from
 // w0 on. Trust ends that much earlier: when a lease is freed by force, it is what
 // is reserved that keeps the next holder from relying on the number.
-func (t *Term) missing(w0 time.Time) time.Duration {
-	return max(w0.Add(t.reserve-t.spare).Sub(t.askedUntil), 0)
+func (t *Term) missing(w0 time.Time, lease time.Duration) time.Duration {
+	return max(w0.Add(lease+t.claimGuard).Sub(t.askedUntil), 0)
 }
 
 // Confirmed takes over what the table is known to hold since a request that was
-// sent at m0. The deadlines never move back, and never count from the answer.
-func (t *Term) Confirmed(l protocol.Lease, m0 time.Duration) {
+// sent at m0, and asked for a length. The deadlines never move back, and never count from the
+// answer, nor with the length of another request: a later and longer one may not have
+// landed.
+func (t *Term) Confirmed(l protocol.Lease, m0 time.Duration, length Length) {
 	until := protocol.Latest(t.Lease.ReservedUntil, l.ReservedUntil)
 	t.Lease = l
 	t.Lease.ReservedUntil = until
 	t.settles(l.Renewal)
-	t.Deadline = max(t.Deadline, m0+t.ttl-t.guard)
+	t.Deadline = max(t.Deadline, m0+length.Lease-t.guard)
 	t.IDDeadline = max(t.IDDeadline, t.Deadline)
-	if t.spare > 0 {
-		t.IDDeadline = max(t.IDDeadline, m0+t.reserve-t.guard)
+	// More is reserved than exclusivity needs: ID making goes on for that long.
+	if length.Reserve > length.Lease+t.claimGuard {
+		t.IDDeadline = max(t.IDDeadline, m0+length.Reserve-t.guard)
 	}
+	t.Sent, t.Length = max(t.Sent, m0), length
 }
 
 // Refused judges a renewal that the store refused, by the item that refused it.
@@ -234,9 +247,10 @@ func (t *Term) Refused(a Attempt, cur *protocol.Lease) Verdict {
 
 // Ceiling bounds stamps by the clock that was sent with what was confirmed last: a
 // span of hours is no licence to stamp hours ahead. Without a wall clock that runs
-// wild it is a lease above that clock, so no stamp comes near it.
+// wild it is a short lease above that clock, however long the lease is, so no stamp
+// comes near it.
 func (t *Term) Ceiling(w0 time.Time, m0 time.Duration) snowflake.Ceiling {
-	return snowflake.Ceiling{At: w0.Add(t.reserve - t.spare), Mono: m0}
+	return snowflake.Ceiling{At: w0.Add(t.ttl + t.claimGuard), Mono: m0}
 }
 
 // sent reports whether an item with the number of the last renewal is as that one
@@ -254,8 +268,12 @@ func (t *Term) Span(p protocol.PoolItem) snowflake.Span {
 	}
 }
 
-// Expires returns the latest expiry that was asked for.
+// Expires returns the latest expiry that was asked for, and Reserved the latest
+// reserved_until.
 func (t *Term) Expires() time.Time { return t.askedExpires }
+
+// Reserved returns the latest reserved_until that was asked for.
+func (t *Term) Reserved() time.Time { return t.askedUntil }
 
 // Release releases the node ID. last is the last millisecond stamped by any
 // generator, all of which are fenced by now; zero when none was.

@@ -28,8 +28,8 @@ func TestDeadlinesCountFromSendingAndNeverFall(t *testing.T) {
 	if !tm.Held(113*time.Second-1) || tm.Held(113*time.Second) {
 		t.Error("held is wrong at the deadline")
 	}
-	tm.Confirmed(tm.Lease, 105*time.Second)
-	tm.Confirmed(tm.Lease, 103*time.Second) // the answer of an earlier one comes late
+	tm.Confirmed(tm.Lease, 105*time.Second, shortOf(tm))
+	tm.Confirmed(tm.Lease, 103*time.Second, shortOf(tm)) // the answer of an earlier one comes late
 	if want := 118 * time.Second; tm.Deadline != want || tm.IDDeadline != want {
 		t.Error(tm.Deadline, tm.IDDeadline)
 	}
@@ -40,8 +40,8 @@ func TestReservedUntilNeverFalls(t *testing.T) {
 	earlier := tm.Lease
 	later := earlier
 	later.ReservedUntil = later.ReservedUntil.Add(5 * time.Second)
-	tm.Confirmed(later, 105*time.Second)
-	tm.Confirmed(earlier, 103*time.Second) // the answer of an earlier one comes late
+	tm.Confirmed(later, 105*time.Second, shortOf(tm))
+	tm.Confirmed(earlier, 103*time.Second, shortOf(tm)) // the answer of an earlier one comes late
 	if got := tm.Lease.ReservedUntil; !got.Equal(later.ReservedUntil) {
 		t.Errorf("reserved until %v, was %v", got, later.ReservedUntil)
 	}
@@ -110,10 +110,13 @@ func TestReleaseIsNeverBelowNotBefore(t *testing.T) {
 	}
 }
 
+// shortOf is the length of a claim.
+func shortOf(tm *Term) Length { return Length{tm.ttl, tm.ttl + tm.claimGuard} }
+
 // mustAttempt is an attempt where no widening is open.
 func mustAttempt(t *testing.T, tm *Term, m0 time.Duration, w0 time.Time) Attempt {
 	t.Helper()
-	a, ok := tm.Attempt(m0, w0, protocol.PoolItem{})
+	a, ok := tm.Attempt(m0, w0, protocol.PoolItem{}, shortOf(tm))
 	if !ok {
 		t.Fatal("nothing to ask for")
 	}
@@ -127,13 +130,13 @@ func TestTrustEndsWithWhatTheCapAllows(t *testing.T) {
 	tm := newTestTerm(t) // until 113 s; reserved until 16 s from w0
 	w0 := time.UnixMilli(1_000_000)
 	open := protocol.PoolItem{Pool: "p", Widening: protocol.Widening{Try: 1, From: w0.Add(20*time.Second + time.Millisecond), Bits: 11, State: protocol.WidenOpen}}
-	at, ok := tm.Attempt(107*time.Second, w0.Add(7*time.Second), open)
+	at, ok := tm.Attempt(107*time.Second, w0.Add(7*time.Second), open, shortOf(tm))
 	if !ok || !at.Write.ReservedUntil.Equal(w0.Add(20*time.Second)) || at.Write.WidenTry != 1 {
 		t.Fatalf("%+v, %v", at.Write, ok)
 	}
 	l := tm.Lease
 	l.ReservedUntil, l.Renewal = at.Write.ReservedUntil, at.Write.Renewal
-	tm.Confirmed(l, at.M0)
+	tm.Confirmed(l, at.M0, at.Length)
 	// A whole lease and the claim guard would be reserved to 23 s from w0: 3 s are
 	// missing of the 13 s that a renewal is good for.
 	if want := 117 * time.Second; tm.Deadline != want || tm.IDDeadline != want {
@@ -148,16 +151,16 @@ func TestNothingBeyondTheCapIsAskedForAgain(t *testing.T) {
 	base := time.UnixMilli(1795219200000).UTC()
 	c := Timings{TTL: 15 * time.Second, Guard: 2 * time.Second, ClaimGuard: time.Second, Reserve: 16 * time.Second}
 	tm := NewTerm(c, protocol.Lease{Holder: "me", Version: 1, ExpiresAt: base.Add(c.TTL), ReservedUntil: base.Add(c.Reserve)}, 0)
-	first, ok := tm.Attempt(5*time.Second, base.Add(5*time.Second), protocol.PoolItem{})
+	first, ok := tm.Attempt(5*time.Second, base.Add(5*time.Second), protocol.PoolItem{}, shortOf(tm))
 	if !ok || !first.Write.ReservedUntil.Equal(base.Add(21*time.Second)) {
 		t.Fatal(first, ok)
 	}
 	open := protocol.PoolItem{Widening: protocol.Widening{Try: 1, From: base.Add(20 * time.Second), State: protocol.WidenOpen}}
-	if a, ok := tm.Attempt(6*time.Second, base.Add(6*time.Second), open); ok {
+	if a, ok := tm.Attempt(6*time.Second, base.Add(6*time.Second), open, shortOf(tm)); ok {
 		t.Errorf("while the try is open: %+v", a.Write)
 	}
 	open.Widening.State = protocol.WidenVoid
-	again, ok := tm.Attempt(7*time.Second, base.Add(7*time.Second), open)
+	again, ok := tm.Attempt(7*time.Second, base.Add(7*time.Second), open, shortOf(tm))
 	if !ok || again.Write.Renewal != 2 || !again.Write.ReservedUntil.Equal(base.Add(23*time.Second)) {
 		t.Error(again, ok)
 	}

@@ -8,7 +8,11 @@ import (
 )
 
 // Timings are the durations of a lease; lease.Config explains each.
-type Timings struct{ TTL, RenewEvery, Guard, ClaimGuard, Reserve time.Duration }
+type Timings struct {
+	TTL, RenewEvery, Guard, ClaimGuard, Reserve time.Duration
+	// MaxTTL and MaxReserve are how far a lease grows with the age of its holder.
+	MaxTTL, MaxReserve time.Duration
+}
 
 const (
 	minTTL = time.Second
@@ -21,7 +25,7 @@ const (
 // them, on which the promises rest. Each error names one of them and the remedy.
 func (t *Timings) Complete() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	for name, d := range map[string]time.Duration{"TTL": t.TTL, "RenewEvery": t.RenewEvery, "Guard": t.Guard, "ClaimGuard": t.ClaimGuard, "Reserve": t.Reserve} {
+	for name, d := range map[string]time.Duration{"TTL": t.TTL, "RenewEvery": t.RenewEvery, "Guard": t.Guard, "ClaimGuard": t.ClaimGuard, "Reserve": t.Reserve, "MaxTTL": t.MaxTTL, "MaxReserve": t.MaxReserve} {
 		if d < 0 {
 			bad("%s %v is negative", name, d)
 		}
@@ -64,6 +68,27 @@ func (t *Timings) Complete() (errs []error) {
 	}
 	if t.Reserve < t.TTL+t.ClaimGuard || t.Reserve > protocol.MaxTTL+t.TTL {
 		bad("Reserve %v: use TTL + ClaimGuard = %v to %v", t.Reserve, t.TTL+t.ClaimGuard, protocol.MaxTTL+t.TTL)
+	}
+	return append(errs, t.completeGrowth()...)
+}
+
+// completeGrowth is Complete for the durations of growth.
+func (t *Timings) completeGrowth() (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if t.MaxTTL == 0 {
+		t.MaxTTL = t.TTL // no growth
+	}
+	if t.MaxReserve == 0 {
+		t.MaxReserve = max(t.Reserve, DefaultMaxReserve)
+	}
+	if t.MaxTTL < t.TTL || t.MaxTTL > protocol.MaxTTL {
+		bad("MaxTTL %v: use TTL = %v, with which leases do not grow, to %v", t.MaxTTL, t.TTL, protocol.MaxTTL)
+	}
+	switch least := t.TTL + t.ClaimGuard; {
+	case t.MaxReserve < least:
+		bad("MaxReserve %v is below TTL + ClaimGuard = %v: no lease is longer than what is reserved for it", t.MaxReserve, least)
+	case t.MaxReserve < t.Reserve || t.MaxReserve > protocol.MaxTTL+t.TTL:
+		bad("MaxReserve %v: use Reserve = %v to %v", t.MaxReserve, t.Reserve, protocol.MaxTTL+t.TTL)
 	}
 	return errs
 }

@@ -38,7 +38,7 @@ func TestFailedRenewalHidesNoCopy(t *testing.T) {
 	w0 := time.UnixMilli(1_000_000)
 	first := mustAttempt(t, original, 105*time.Second, w0.Add(5*time.Second))
 	apply(t, first, &item, true)
-	original.Confirmed(item, first.M0)
+	original.Confirmed(item, first.M0, first.Length)
 
 	mustAttempt(t, twin, 105*time.Second, w0.Add(5*time.Second+time.Millisecond)) // fails
 	second := mustAttempt(t, twin, 106*time.Second, w0.Add(6*time.Second))
@@ -67,7 +67,7 @@ func TestRenewalFollowsItsOwn(t *testing.T) {
 		}
 		last = mustAttempt(t, tm, 105*time.Second, w0.Add(5*time.Second))
 		apply(t, last, &item, true)
-		tm.Confirmed(item, last.M0)
+		tm.Confirmed(item, last.M0, last.Length)
 		if got := mustAttempt(t, tm, 110*time.Second, w0.Add(10*time.Second)).Write; !got.Confirmed.Equal(item.ReservedUntil) || len(got.Asked) > 0 {
 			t.Errorf("after the confirmation: got %v and %v, want %v alone", got.Confirmed, got.Asked, item.ReservedUntil)
 		}
@@ -84,8 +84,8 @@ func TestLateAnswerBringsNothingBack(t *testing.T) {
 	early := item
 	second := mustAttempt(t, tm, 102*time.Second, w0.Add(2*time.Second))
 	apply(t, second, &item, true)
-	tm.Confirmed(item, second.M0)
-	tm.Confirmed(early, first.M0)
+	tm.Confirmed(item, second.M0, second.Length)
+	tm.Confirmed(early, first.M0, first.Length)
 	third := mustAttempt(t, tm, 103*time.Second, w0.Add(3*time.Second))
 	if got := third.Write; !got.Confirmed.Equal(item.ReservedUntil) || len(got.Asked) > 0 {
 		t.Errorf("got %v and %v, want %v alone", got.Confirmed, got.Asked, item.ReservedUntil)
@@ -114,17 +114,17 @@ func TestOutageKeepsTheConditionSmall(t *testing.T) {
 	end := 10*mostAsked - 1
 	after := time.Duration(end) * time.Minute
 	apply(t, last, &item, true)
-	tm.Confirmed(item, last.M0)
+	tm.Confirmed(item, last.M0, last.Length)
 	reserved := item.ReservedUntil.Sub(base) + 100*time.Second // on the monotonic clock
 	if most := reserved - tm.guard; tm.Deadline > most {
 		t.Errorf("trusted until %v, want at most %v: no more than that is reserved", tm.Deadline, most)
 	}
 	again := mustAttempt(t, tm, 101*time.Second+after, base.Add(after+time.Second))
 	apply(t, again, &item, true)
-	if want := base.Add(after + time.Second).Add(tm.reserve); !item.ReservedUntil.Equal(want) || again.Again || len(again.Write.Asked) > 0 {
+	if want := base.Add(after + time.Second).Add((tm.ttl + tm.claimGuard)); !item.ReservedUntil.Equal(want) || again.Again || len(again.Write.Asked) > 0 {
 		t.Errorf("reserved until %v by %+v, want %v", item.ReservedUntil, again, want)
 	}
-	if tm.Confirmed(item, again.M0); tm.Deadline != 101*time.Second+after+tm.ttl-tm.guard {
+	if tm.Confirmed(item, again.M0, again.Length); tm.Deadline != 101*time.Second+after+tm.ttl-tm.guard {
 		t.Errorf("trusted until %v, want a whole lease again", tm.Deadline)
 	}
 }
@@ -135,7 +135,7 @@ func TestCapAddsNothingToTheCondition(t *testing.T) {
 	w0 := time.UnixMilli(1_000_000)
 	open := protocol.PoolItem{Pool: "p", Widening: protocol.Widening{Try: 1, From: w0.Add(20 * time.Second), Bits: 11, State: protocol.WidenOpen}}
 	for range 5 {
-		at, ok := tm.Attempt(107*time.Second, w0.Add(7*time.Second), open)
+		at, ok := tm.Attempt(107*time.Second, w0.Add(7*time.Second), open, shortOf(tm))
 		if !ok || len(at.Write.Asked) > 1 || at.Again {
 			t.Fatalf("got %+v, %v, want at most one value", at, ok)
 		}

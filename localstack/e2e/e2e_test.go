@@ -58,12 +58,14 @@ func TestStack(t *testing.T) {
 	}
 
 	// The pool grows, and new tasks find the new numbers and the freed ones.
-	deploy(t, port, grown)
-	s.wantCapacity(t, grown)
-	for range grown - len(f.tasks) {
-		f.start(t)
+	if !testing.Short() {
+		deploy(t, port, grown)
+		s.wantCapacity(t, grown)
+		for range grown - len(f.tasks) {
+			f.start(t)
+		}
+		f.wantDistinct(t)
 	}
-	f.wantDistinct(t)
 
 	// Everyone goes home: no error, and no number is left held.
 	f.stop(t)

@@ -95,6 +95,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, errors.Join(err, n.Close())
 	}
 	if cfg.Agent != nil {
+		cfg.Agent.KeepShort() // others see by the lease whether this node lives
 		n.renewed = cfg.Agent.Renewed()
 		cfg.Agent.BeforeResume(func() { _ = n.rotateIfSilent() }) // a failure shows at the next turn
 		n.workers.Go(n.watchLease)

@@ -45,12 +45,11 @@ func (n *Node) silenceLocked() time.Duration {
 }
 
 // renewalSent is when the last confirmed renewal was sent, less the lease's Guard.
-// It comes from the lease's deadline, which counts from before the sending.
 func (n *Node) renewalSent() time.Duration {
 	if n.cfg.Agent == nil || n.ttl == 0 {
 		return 0
 	}
-	return n.clock.Monotonic() + n.cfg.Agent.Left() - n.ttl
+	return n.clock.Monotonic() - n.cfg.Agent.Unrenewed()
 }
 
 // rotateIfSilent begins a new session if others may have dropped this one by now.

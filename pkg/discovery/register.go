@@ -29,6 +29,7 @@ func (d *Directory) Register(ctx context.Context, agent *lease.Agent, offers ...
 	if err != nil {
 		return err
 	}
+	agent.KeepShort() // a crashed instance is found until its lease expires
 	return d.registrar(agent).change(ctx, func(all map[place]*Address) error {
 		more := 0
 		for p := range wanted {

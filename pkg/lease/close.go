@@ -58,7 +58,7 @@ func (a *Agent) release(t *tenure.Term, last time.Time) error {
 	e := Event{Kind: EventReleased, Lease: t.Lease, Took: a.clock.Monotonic() - began}
 	if err != nil {
 		err = fmt.Errorf("lease: giving node %d of pool %q back was not confirmed, it rests until %s: %w",
-			t.Lease.NodeID, a.cfg.Pool, protocol.Stamp(t.Expires().Add(a.cfg.ClaimGuard)), err)
+			t.Lease.NodeID, a.cfg.Pool, protocol.Stamp(protocol.Latest(t.Expires().Add(a.cfg.ClaimGuard), t.Reserved())), err)
 		e.Kind, e.Reason, e.Err = EventNotReleased, protocol.Reason(err), err
 	}
 	a.emitNow(e)
@@ -73,7 +73,10 @@ func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *Lease) {
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBudget)
+	if a.napping == nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, releaseBudget)
 	defer cancel()
 	if err := a.giveBack(ctx, w, t.Expose); err != nil {
 		a.emit(Event{Kind: EventNotReleased, Lease: t.Lease, Reason: protocol.Reason(err), Err: err})

@@ -68,6 +68,18 @@ type Config struct {
 	// a longer outage, and a crashed process's node ID stays taken that much longer.
 	// Defaults to TTL + ClaimGuard.
 	Reserve time.Duration
+	// MaxTTL is how long a lease becomes with the age of its holder, a tenth of it, up
+	// to 24 h, and MaxReserve how far ahead milliseconds are reserved, half of it.
+	// A renewal then comes every MaxTTL / 3 at last, and ID making outlasts an outage of
+	// up to MaxReserve. In exchange a crashed process's node ID stays taken for half the
+	// time that the process lived. Leases grow while the pool has been measured and has room;
+	// those of an agent without a generator do not, see Grow. MaxTTL = TTL is no growth.
+	// MaxReserve is at least TTL + ClaimGuard, and one minute in a narrow pool. Defaults to
+	// $NODELEASE_MAX_TTL and $NODELEASE_MAX_RESERVE, such as 15m; else to TTL and 4 h.
+	MaxTTL, MaxReserve time.Duration
+	// Grow lets the lease grow without a generator. Whoever watches the lease to learn
+	// whether its holder lives then learns of a crash that much later.
+	Grow bool
 
 	// Task names this process for people. Defaults to the ECS task ARN, else host
 	// and pid.
@@ -129,7 +141,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Store == nil {
 		switch {
 		case c.Table == "":
-			bad("Table is empty: set it, or NODELEASE_TABLE (pool.Attach does)")
+			bad("Table is empty: set it, or NODELEASE_TABLE (pool.Attach and pool.AttachFunction do)")
 		default:
 			if err := protocol.CheckTable(c.Table); err != nil {
 				errs = append(errs, err)
@@ -137,13 +149,21 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	if c.Pool == "" {
-		bad("Pool is empty: set it, or NODELEASE_POOL (pool.Attach does)")
+		bad("Pool is empty: set it, or NODELEASE_POOL (pool.Attach and pool.AttachFunction do)")
 	} else if err := protocol.CheckPoolName(c.Pool); err != nil {
 		errs = append(errs, err)
 	}
+	for name, d := range map[string]*time.Duration{"NODELEASE_MAX_TTL": &c.MaxTTL, "NODELEASE_MAX_RESERVE": &c.MaxReserve} {
+		if v := os.Getenv(name); *d == 0 && v != "" {
+			var err error
+			if *d, err = time.ParseDuration(v); err != nil {
+				bad("%s is %q: give a duration such as 10m", name, v)
+			}
+		}
+	}
 	t := c.timings()
 	errs = append(errs, t.Complete()...)
-	c.TTL, c.RenewEvery, c.Guard, c.ClaimGuard, c.Reserve = t.TTL, t.RenewEvery, t.Guard, t.ClaimGuard, t.Reserve
+	c.TTL, c.RenewEvery, c.Guard, c.ClaimGuard, c.Reserve, c.MaxTTL, c.MaxReserve = t.TTL, t.RenewEvery, t.Guard, t.ClaimGuard, t.Reserve, t.MaxTTL, t.MaxReserve
 
 	if c.Wait < 0 {
 		bad("Wait %v is negative: use 0 for no waiting", c.Wait)
@@ -180,5 +200,7 @@ func (c Config) text() int {
 
 // timings are the durations of the lease.
 func (c Config) timings() tenure.Timings {
-	return tenure.Timings{TTL: c.TTL, RenewEvery: c.RenewEvery, Guard: c.Guard, ClaimGuard: c.ClaimGuard, Reserve: c.Reserve}
+	return tenure.Timings{
+		TTL: c.TTL, RenewEvery: c.RenewEvery, Guard: c.Guard, ClaimGuard: c.ClaimGuard, Reserve: c.Reserve, MaxTTL: c.MaxTTL, MaxReserve: c.MaxReserve,
+	}
 }

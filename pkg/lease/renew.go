@@ -47,15 +47,13 @@ func (a *Agent) rest(ctx context.Context, failures int) error {
 	if failures > 0 {
 		return protocol.Pause(ctx, a.askAgainIn(failures-1))
 	}
-	due := time.NewTimer(jitter(a.cfg.RenewEvery))
-	defer due.Stop()
-	select {
-	case <-due.C:
-	case <-a.nudged:
-	case <-ctx.Done():
-		return ctx.Err()
+	a.mu.Lock()
+	due := a.cfg.timings().RenewIn(a.term.Length)
+	a.mu.Unlock()
+	if nudged, err := a.sleep(ctx, jitter(due)); nudged || err != nil {
+		return err
 	}
-	return nil
+	return a.postpone(ctx)
 }
 
 // askAgainIn returns the pause after the nth renewal without an answer, from 0.
@@ -144,13 +142,14 @@ func (a *Agent) renew(ctx context.Context) bool {
 	a.uncap(ctx, a.timeline.Now())
 	a.announce(ctx)
 	a.mu.Lock()
+	a.attemptNow()
 	// The number, both clocks and what is asked for are taken together: m0 before
 	// the request is sent, w0 from the clock that generators stamp from, so that a
 	// wall clock that steps back never asks for an earlier expiry.
 	m0 := a.clock.Monotonic()
 	t := a.term
 	w0 := a.timeline.Now()
-	at, ok := t.Attempt(m0, w0, a.pool)
+	at, ok := t.Attempt(m0, w0, a.pool, a.length(m0))
 	if !ok {
 		a.mu.Unlock()
 		a.unanswered(t.Lease, fmt.Errorf("lease: pool %q changes its width, and node %d waits for that with its renewal", a.cfg.Pool, t.Lease.NodeID))
@@ -170,6 +169,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 	cancel()
 	e := Event{Took: a.clock.Monotonic() - m0, Lease: t.Lease, Err: err}
 	if err != nil {
+		a.refusedBy(err)
 		if ctx.Err() == nil {
 			e.Kind, e.Reason = EventUnanswered, protocol.Reason(err)
 			a.emitNow(e)
@@ -193,7 +193,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 			return false
 		}
 	}
-	a.confirm(t, *res.Lease, at.M0, t.Ceiling(w0, m0), e)
+	a.confirm(t, *res.Lease, at, t.Ceiling(w0, m0), e)
 	if at.Again {
 		a.RenewNow()
 	}
@@ -230,13 +230,14 @@ func whose(cur *Lease) string {
 }
 
 // confirm takes a confirmed renewal over.
-func (a *Agent) confirm(t *tenure.Term, l Lease, m0 time.Duration, c snowflake.Ceiling, e Event) {
+func (a *Agent) confirm(t *tenure.Term, l Lease, at tenure.Attempt, c snowflake.Ceiling, e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over != nil { // stopped at the deadline while the answer came
 		return
 	}
-	t.Confirmed(l, m0)
+	t.Confirmed(l, at.M0, at.Length)
+	a.confirmedNow(t.Deadline == at.M0+a.cfg.TTL-a.cfg.Guard)
 	a.timeline.Extend(t.Lease.ReservedUntil, t.IDDeadline)
 	a.timeline.SetCeiling(c)
 	a.watch(t)
@@ -257,6 +258,9 @@ var errExpired = fmt.Errorf("%w: no renewal was confirmed before the deadline", 
 // outside the loop, so that a hanging request does not hide the deadline. It only
 // announces: every use checks for itself.
 func (a *Agent) watch(t *tenure.Term) {
+	if a.napping != nil { // no timer while the process sleeps
+		return
+	}
 	if a.watchdog != nil {
 		a.watchdog.Stop()
 	}

@@ -89,7 +89,7 @@ func python(stack awscdk.Stack, pool *nodepool.Pool) {
 func pools() []nodepool.PoolProps {
 	return []nodepool.PoolProps{
 		// Up to 16,384 tasks one day. While there are few, the bits that their numbers do not need make IDs.
-		{Name: "orders", Size: 16384, Expect: 15000, Layout: "wide16", Narrow: true},
+		{Name: "orders", Size: 16384, Expect: 15000, Layout: "wide16", Narrow: true, MaxTTL: 5 * time.Minute, MaxReserve: time.Minute},
 		// Numbers 0 to 31 are in the configuration of processes that are still to be moved (docs/migration.md), which have made IDs since 2025.
 		{Name: "invoices", Size: 256, ExcludeBelow: 32, Floor: time.Date(2025, 7, 1, 0, 0, 0, 0, time.UTC)},
 	}

@@ -45,15 +45,19 @@ func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
 	stats, data := []leasepool.Stats{}, []types.MetricDatum{}
 	err := eachPool(ctx, p.Pools, func(ctx context.Context, log *slog.Logger, spec Spec) error {
 		at := time.Now()
-		s, err := leasepool.Open(p.Store, spec.Pool).Stats(ctx)
+		pool := leasepool.Open(p.Store, spec.Pool)
+		s, err := pool.Stats(ctx)
 		if err != nil {
 			return err
+		}
+		if err := pool.Measure(ctx, s, at); err != nil { // leases do not grow by it; that is no reason to publish nothing
+			log.Warn("the count was not stored in the pool's item, and leases grow only by that", "error", err.Error())
 		}
 		level := slog.LevelInfo
 		if len(s.Corrupt)+len(s.Forged) > 0 || s.Stuck > 0 || s.Braked || s.Pool.Size != spec.Size || s.Pool.ExcludeBelow != spec.ExcludeBelow {
 			level = slog.LevelWarn
 		}
-		log.Log(ctx, level, "measured", "capacity", s.Capacity, "held", s.Held, "free", s.Free, "expired", s.Expired, "cooling", s.Cooling,
+		log.Log(ctx, level, "measured", "capacity", s.Capacity, "held", s.Held, "on_demand", s.OnDemand, "free", s.Free, "expired", s.Expired, "cooling", s.Cooling,
 			"retired", s.Retired, "utilization", s.Utilization, "corrupt", s.Corrupt, "forged", s.Forged, "stuck", s.Stuck, "braked", s.Braked,
 			"size", s.Pool.Size, "declared_size", spec.Size, "exclude_below", s.Pool.ExcludeBelow, "declared_exclude_below", spec.ExcludeBelow,
 			"releases", s.Releases)

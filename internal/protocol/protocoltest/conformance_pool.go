@@ -30,6 +30,11 @@ func poolWrites(t *testing.T, s protocol.Store) {
 		protocol.RaiseFloor{Pool: "p", To: at(50)},
 		protocol.RaiseFloor{Pool: "p", To: at(49)},
 		protocol.RaiseFloor{Pool: "p", To: at(50)},
+		protocol.Measure{Pool: "p", Seen: &protocol.Measured{Held: 1, At: at(1)}, Measured: protocol.Measured{Held: 9, At: at(2)}}, // there is none
+		protocol.Measure{Pool: "p", Measured: protocol.Measured{Held: 1, Cooling: 2, At: at(1), Valid: time.Minute}},
+		protocol.Measure{Pool: "p", Measured: protocol.Measured{Held: 9, At: at(2)}}, // someone was first
+		protocol.Measure{Pool: "p", Seen: &protocol.Measured{Held: 1, Cooling: 2, At: at(1), Valid: time.Second}, Measured: protocol.Measured{Held: 9, At: at(2)}},
+		protocol.Measure{Pool: "p", Seen: &protocol.Measured{Held: 1, Cooling: 2, At: at(1), Valid: time.Minute}, Measured: protocol.Measured{Held: 3, At: at(2)}},
 		protocol.SuspendLayout{Pool: "p", Revision: 5},                              // there is none
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.JS53())}, // too small
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Default())},

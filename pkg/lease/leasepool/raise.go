@@ -9,7 +9,7 @@ import (
 )
 
 // Raise reserves every millisecond up to a time, by default and at least now, and
-// ends the leases that had less. It is for a table that was restored from a
+// ends all leases, also those that have reserved more. It is for a table that was restored from a
 // backup, which has lost the reservations made since: stop the whole fleet, restore,
 // raise to a time after the last ID, start the fleet. Node IDs that the backup lacks
 // begin after that time too: it becomes the floor of the pool.
@@ -25,9 +25,14 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	}
 	err = p.sweep(ctx, maxGroups, &c.Corrupt, func(ctx context.Context, s *sweep, _ int, g protocol.Group) error {
 		for _, l := range g.Leases {
-			w := protocol.Raise{Key: protocol.Key{Pool: p.Name, NodeID: l.NodeID}, To: to}
+			key := protocol.Key{Pool: p.Name, NodeID: l.NodeID}
+			var w protocol.Write = protocol.Raise{Key: key, To: to}
 			if _, needed := w.Apply(&l); !needed {
-				continue
+				if l.Holder == "" {
+					continue
+				}
+				// A lease that had grown: its holder is of the time before the restore too.
+				w = protocol.ForceRelease{Key: key, Version: l.Version, Holder: l.Holder}
 			}
 			if _, err := s.do(ctx, w, &c.Raised); err != nil {
 				return err

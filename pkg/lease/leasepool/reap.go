@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/tenure"
 )
 
 // ReapReport describes one look at a pool and what it freed.
 type ReapReport struct {
 	Pool string `json:"pool"`
-	Held int    `json:"held"` // node IDs with a holder, expired or not
+	Held int    `json:"held"` // node IDs with a holder that is not on demand, expired or not
 	// Due leases have been expired for more than a minute, and nothing that they
 	// reserved lies ahead.
 	Due   []int `json:"due"`
@@ -41,7 +42,7 @@ const (
 	// reapAfter is how long a lease has been expired when it is due. Claimants take
 	// it earlier, so reaping is in no hurry.
 	reapAfter = time.Minute
-	// stuckAfter is how far beyond its lease's length a node ID is stuck.
+	// stuckAfter is how far beyond what a lease may have reserved a node ID is stuck.
 	stuckAfter = time.Hour
 )
 
@@ -229,7 +230,9 @@ func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*audit
 			if stuck(l, now) {
 				d.Stuck = append(d.Stuck, l.NodeID)
 			}
-			if l.Holder == "" {
+			// An on-demand holder sleeps, or is gone, and lets its lease run out by design.
+			// Freeing it would cost a write, and its next use another one.
+			if l.Holder == "" || l.OnDemand {
 				continue
 			}
 			d.Held++
@@ -262,10 +265,11 @@ func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*audit
 	return d, nil
 }
 
-// stuck reports whether a node ID is reserved or held for hours beyond its
-// lease's length.
+// stuck reports whether a node ID is reserved or held for hours beyond what its
+// lease may have reserved. The length alone says little about that: a lease that had
+// grown and is short again has reserved as much as before.
 func stuck(l protocol.Lease, now time.Time) bool {
-	return protocol.Latest(l.ExpiresAt, l.ReservedUntil).After(now.Add(l.TTL + stuckAfter))
+	return protocol.Latest(l.ExpiresAt, l.ReservedUntil).After(now.Add(max(l.TTL, tenure.DefaultMaxReserve) + stuckAfter))
 }
 
 func (p *Pool) logger() *slog.Logger {

@@ -192,8 +192,11 @@ func TestResizeBehindGap(t *testing.T) {
 		t.Errorf("growing: %+v, %v", c, err)
 	}
 	to := time.Now().Add(time.Minute)
-	// The one that is held is reserved for longer.
-	if c, err := p.Raise(t.Context(), to); err != nil || c.Raised != 600 {
+	// The one that is held is reserved for longer. It stays so, and loses its holder.
+	if c, err := p.Raise(t.Context(), to); err != nil || c.Raised != 601 {
 		t.Errorf("raise: %+v, %v", c, err)
+	}
+	if l, err := s.Get(t.Context(), "orders", 590); err != nil || l.Holder != "" || l.ReservedUntil.Before(to.Add(50*time.Minute)) {
+		t.Errorf("%+v, %v, want no holder and what was reserved", l, err)
 	}
 }

@@ -15,9 +15,10 @@ type Stats struct {
 	Pool        protocol.PoolItem `json:"pool"`
 	Capacity    int               `json:"capacity"`
 	Held        int               `json:"held"`
+	OnDemand    int               `json:"on_demand,omitempty"` // of Held, by holders that renew only when they use the node ID
 	Free        int               `json:"free"`        // could be claimed now
 	Expired     int               `json:"expired"`     // could be claimed now, though nobody gave them back
-	Cooling     int               `json:"cooling"`     // nobody's, resting until what is reserved has passed
+	Cooling     int               `json:"cooling"`     // nobody's, or a dead holder's, resting until what is reserved has passed
 	Retired     int               `json:"retired"`     // out of use, held or not
 	Utilization float64           `json:"utilization"` // percent of Capacity held; 100 where there is none
 	// Stuck node IDs are reserved or held for hours beyond their lease's length.
@@ -123,10 +124,19 @@ func (s *Stats) add(l protocol.Lease, now time.Time) {
 	switch state {
 	case protocol.Held:
 		s.Held++
+		if l.OnDemand {
+			s.OnDemand++
+		}
 	case protocol.Free:
 		s.Free++
 	case protocol.Expired:
-		s.Expired++
+		// A lease that had grown leaves hours behind it. The node ID rests as after a
+		// release by force, and neither the reaper nor a claimant is late.
+		if l.ReservedUntil.After(now) {
+			s.Cooling++
+		} else {
+			s.Expired++
+		}
 	case protocol.Cooling:
 		s.Cooling++
 	case protocol.Retired:

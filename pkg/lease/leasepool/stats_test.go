@@ -84,10 +84,47 @@ func TestStatsRetired(t *testing.T) {
 	}
 }
 
+// A lease that has grown reserves for hours, and so does one that is short again: neither
+// is stuck.
+func TestGrownLeasesAreNotStuck(t *testing.T) {
+	s := leasetest.NewMemory("orders", 10)
+	fixture.Hold(t, s, 3, time.Now().Add(4*time.Hour), 15*time.Second)
+	if got, err := leasepool.Open(s, "orders").Stats(t.Context()); err != nil || got.Stuck != 0 {
+		t.Errorf("%+v, %v, want none stuck", got, err)
+	}
+}
+
+// A count is stored beside the pool's item, counts for twice the time since the one before,
+// and replaces no other one.
+func TestMeasure(t *testing.T) {
+	s := leasetest.NewMemory("orders", 10)
+	p := leasepool.Open(s, "orders")
+	now := time.UnixMilli(2_000_000_000).UTC()
+	for i, c := range []struct{ at, valid time.Duration }{{0, 10 * time.Minute}, {time.Minute, 10 * time.Minute}, {time.Hour, 118 * time.Minute}, {9 * time.Hour, 2 * time.Hour}, {8 * time.Hour, 10 * time.Minute}} {
+		got, err := p.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := got
+		got.Held, got.Cooling, got.Expired = i, 2, 3
+		if err := p.Measure(t.Context(), got, now.Add(c.at)); err != nil {
+			t.Fatal(err)
+		}
+		old.Held = 99 // of someone who began earlier
+		if err := p.Measure(t.Context(), old, now.Add(c.at)); err != nil {
+			t.Fatal(err)
+		}
+		item, err := s.PoolItem(t.Context(), "orders")
+		if want := (protocol.Measured{Held: i, Cooling: 5, At: now.Add(c.at), Valid: c.valid}); err != nil || item.Measured == nil || *item.Measured != want || item.Revision != got.Pool.Revision {
+			t.Errorf("%+v of revision %d, %v, want %+v of revision %d", item.Measured, item.Revision, err, want, got.Pool.Revision)
+		}
+	}
+}
+
 // Stuck node IDs are counted, and a reaper that holds leases back is reported.
 func TestStatsStuckAndBraked(t *testing.T) {
 	s := leasetest.NewMemory("orders", 10)
-	fixture.Hold(t, s, 3, time.Now().Add(2*time.Hour), 15*time.Second)
+	fixture.Hold(t, s, 3, time.Now().Add(6*time.Hour), 15*time.Second)
 	for _, braked := range []bool{false, true} {
 		w := protocol.Remember{Pool: "orders", Seen: remembered(t, s).Revision, New: fmt.Sprint(braked), Look: &protocol.ReaperLook{Ended: time.Now(), Count: 1, Braked: braked}}
 		if applied, err := s.WriteReaperMemory(t.Context(), w); err != nil || !applied {

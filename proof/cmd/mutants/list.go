@@ -20,6 +20,7 @@ const (
 var mutants = slices.Concat(
 	leaseMutants,
 	agentMutants,
+	onDemandMutants,
 	poolMutants,
 	widenMutants,
 	idMutants,
@@ -35,6 +36,7 @@ var mutants = slices.Concat(
 	copyMutants,
 	infraMutants,
 	blockMutants,
+	growthMutants,
 )
 
 // The mutants of a lease, in the order in which it lives.
@@ -52,9 +54,9 @@ var leaseMutants = []mutant{
 	{"claim keeps the version", dynamo, `version = version + :one`, `version = version + :zero`, stores},
 	{"a landed claim is not recognised", term, `case res.Lease != nil && res.Lease.Holder == w.Session && res.Lease.Renewal == 0:`, `case false:`, leaseOwn},
 	{"a landed claim counts from the last attempt", term, `return NewTerm(t, *res.Lease, first)`, `return NewTerm(t, *res.Lease, m0)`, leaseOwn},
-	{"a doubtful claim is left", claim, `a.abandon(ctx, node, session)
+	{"a doubtful claim is left", claim, `			_ = a.abandon(ctx, node, session)
 		}
-		return nil, err`, `}
+		return nil, err`, `		}
 		return nil, err`, leaseOwn},
 	{"renewal without renewal < :s", dynamo, `AND renewal < :renewal "`, `AND :renewal = :renewal "`, stores},
 	{"renewal of another version", dynamo, `"holder = :session AND version = :version AND renewal < `, `"holder = :session AND :version = :version AND renewal < `, stores},
@@ -62,10 +64,10 @@ var leaseMutants = []mutant{
 	{"renewal ignores the layout", dynamo, `AND renewal < :renewal " +
 			"AND (attribute_not_exists(widen_try) OR widen_try <= :known)",`, `AND renewal < :renewal AND :known = :known",`, stores},
 	{"a late renewal changes metadata", dynamo, `AND renewal < :renewal "`, `AND (renewal < :renewal OR attribute_exists(metadata)) "`, stores},
-	{"deadline from the reply", renew, `a.confirm(t, *res.Lease, at.M0, t.Ceiling(w0, m0), e)`, `a.confirm(t, *res.Lease, a.clock.Monotonic(), t.Ceiling(w0, m0), e)`, leaseOwn},
-	{"deadline without the guard", term, `t.Deadline = max(t.Deadline, m0+t.ttl-t.guard)`, `t.Deadline = max(t.Deadline, m0+t.ttl)`, leaseOwn},
-	{"deadline falls back", term, `t.Deadline = max(t.Deadline, m0+t.ttl-t.guard)`, `t.Deadline = m0 + t.ttl - t.guard`, leaseOwn},
-	{"reserved_until over confirmed ones only", term, `t.saw(protocol.Trunc(w0.Add(t.ttl)), until)`, `t.askedExpires, t.askedUntil = protocol.Latest(t.Lease.ExpiresAt, protocol.Trunc(w0.Add(t.ttl))), protocol.Latest(t.Lease.ReservedUntil, until)`, leaseOwn},
+	{"deadline from the reply", renew, `t.Confirmed(l, at.M0, at.Length)`, `t.Confirmed(l, a.clock.Monotonic(), at.Length)`, leaseOwn},
+	{"deadline without the guard", term, `t.Deadline = max(t.Deadline, m0+length.Lease-t.guard)`, `t.Deadline = max(t.Deadline, m0+length.Lease)`, leaseOwn},
+	{"deadline falls back", term, `t.Deadline = max(t.Deadline, m0+length.Lease-t.guard)`, `t.Deadline = m0 + length.Lease - t.guard`, leaseOwn},
+	{"reserved_until over confirmed ones only", term, `t.saw(protocol.Trunc(w0.Add(want.Lease)), until)`, `t.askedExpires, t.askedUntil = protocol.Latest(t.Lease.ExpiresAt, protocol.Trunc(w0.Add(want.Lease))), protocol.Latest(t.Lease.ReservedUntil, until)`, leaseOwn},
 	{"expiry from a wall clock that stepped back", term, `t.askedExpires = protocol.Latest(t.askedExpires, expires)`, `t.askedExpires = expires`, leaseOwn},
 	{"renewals take the wall clock itself", renew, `w0 := a.timeline.Now()`, `w0 := a.clock.Wall()`, leaseOwn},
 	{"a clone goes unnoticed", term, `case cur.Renewal > t.asked, cur.Renewal == t.asked && !t.sent(cur):`, `case cur.Renewal == t.asked && !t.sent(cur):`, leaseOwn},

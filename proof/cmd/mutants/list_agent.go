@@ -50,7 +50,7 @@ var agentMutants = []mutant{
 	{"stamps run ahead as far as is reserved", renew, `	a.timeline.SetCeiling(c)
 `, `	a.timeline.SetCeiling(snowflake.Ceiling{})
 `, leaseOwn},
-	{"a claim bounds no stamps", term, `At: w0.Add(t.reserve - t.spare)`, `At: w0.Add(t.reserve)`, leaseOwn},
+	{"a claim bounds no stamps", term, `At: w0.Add(t.ttl + t.claimGuard)`, `At: w0.Add(1e16)`, leaseOwn},
 	{"ready though no ID can be made", "pkg/lease/health.go", `noIDs := a.timeline.Check()`, `noIDs := err`, leaseOwn},
 	{"ready for the lease though it is suspended", "pkg/lease/health.go", `r.URL.Query().Get("need") != "lease"`, `r.URL.Query().Get("need") != "leases"`, leaseOwn},
 	{"a failed start leaves connections", start, `		a.hangUp()

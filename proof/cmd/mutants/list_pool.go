@@ -52,7 +52,7 @@ var poolMutants = []mutant{
 	{"resize is not pinned to the revision", dynamo, `set:    "SET pool_size = :to, resized_at = :at",
 		onlyIf: "revision = :revision",`, `set:    "SET pool_size = :to, resized_at = :at",
 		onlyIf: ":revision = :revision",`, stores},
-	{"a change of a pool of an unknown format", dynamo, `u.onlyIf = "item_format = :format AND `, `u.onlyIf = ":format = :format AND `, stores},
+	{"a change of a pool of an unknown format", dynamo, `u.onlyIf = "item_format = :format AND revision >= `, `u.onlyIf = ":format = :format AND revision >= `, stores},
 	{"open groups are not pinned", dynamo, `onlyIf: "open_groups = :from",`, `onlyIf: ":from = :from",`, stores},
 	{"resize does not look again", resize, `if now.Size == c.Pool.Size {`, `if now.Size > 0 {`, poolOwn},
 	{"retire touches the holder", dynamo, `"SET retired = :true, resize = :resize", boolean`, `"SET retired = :true, resize = :resize REMOVE holder, expires_at", boolean`, stores},

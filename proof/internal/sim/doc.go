@@ -30,6 +30,9 @@
 // half of them have wild clocks, hours off; in the others clocks keep within what the
 // guards of all releases tolerate, and S2 is judged (not where a glitch is a part).
 //
+// A fifth of the worlds, none of them narrow, has five node IDs for each task: there leases
+// grow, to minutes, and reserve up to twenty ahead.
+//
 // Requests are lost, delayed beyond the lease and delivered late and out of order,
 // whether their sender has gone or not; answers are lost after the write was done; the
 // store throttles, answers 500 before or after it did the write, hangs, refuses

@@ -143,7 +143,7 @@ func (w *World) judgeExpiry(e, before history.Event) {
 	if w.Plan.Wild || !w.Plan.Dates || w.Plan.has("sinks") || e.Expires <= before.Expires {
 		return
 	}
-	by := time.UnixMilli(e.Expires).Sub(time.Now().Add(w.Plan.TTL()))
+	by := time.UnixMilli(e.Expires).Sub(time.Now().Add(w.Plan.MaxTTL()))
 	for _, p := range w.processes() {
 		if node, version := p.holding(); node != e.Node || version != e.Version {
 			continue

@@ -143,6 +143,9 @@ func (p *process) heard(e lease.Event) {
 				defer p.copied(e.Lease)
 			}
 		}
+		if e.Lease.TTL > p.release.TTL {
+			p.World.count(func(c *Counts) { c.Grown++ })
+		}
 		p.World.note(history.Event{Kind: history.May, Who: p.number, Node: e.Lease.NodeID, Version: e.Lease.Version, Until: e.Lease.ReservedUntil.UnixMilli()})
 		p.World.witnessBeliefs()
 	case lease.EventLost:

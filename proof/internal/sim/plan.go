@@ -29,6 +29,7 @@ type Plan struct {
 	Exclude  int           // node IDs that are never leased
 	Narrow   bool          // node IDs become wider meanwhile: see operators.widen
 	Hours    time.Duration // how long the faults go on
+	Grows    bool          // there is room, so leases become longer and reserve further ahead
 
 	// Ignore, if not nil, is which broken promises do not end the world: to look for
 	// another bug than the one that is known already.
@@ -67,10 +68,13 @@ var releases = []lease.Config{
 func NewPlan(seed uint64, taskHours float64) Plan {
 	r := rand.New(rand.NewPCG(seed, 1))
 	p := Plan{
-		Seed: seed, Wild: seed%2 == 1, Dates: seed%4 == 0 || seed%8 == 1, Tasks: 4 + r.IntN(20), Narrow: seed%3 == 0,
+		Seed: seed, Grows: seed%5 == 2 && seed%3 != 0, Wild: seed%2 == 1, Dates: seed%4 == 0 || seed%8 == 1, Tasks: 4 + r.IntN(20), Narrow: seed%3 == 0,
 		Releases: []lease.Config{releases[seed%uint64(len(releases))]},
 	}
 	p.Numbers = max(1, p.Tasks*(50+r.IntN(100))/100)
+	if p.Grows {
+		p.Numbers = 5 * p.Tasks
+	}
 	p.Parts = drawParts(r)
 	for range 2 {
 		p.Releases = append(p.Releases, releases[r.IntN(len(releases))])
@@ -81,7 +85,7 @@ func NewPlan(seed uint64, taskHours float64) Plan {
 		p.Exclude = 250 - r.IntN(2)*250
 	}
 	p.settle()
-	if p.TTL() >= economy {
+	if p.TTL() >= economy || p.Grows {
 		taskHours *= economyFactor
 	}
 	p.Hours = time.Duration(taskHours * float64(time.Hour) / float64(p.Tasks))
@@ -107,12 +111,24 @@ func (p *Plan) settle() {
 		if c.TTL == 0 {
 			c.TTL = lease.DefaultTTL
 		}
+		c.MaxTTL = c.TTL
+		if p.Grows {
+			c.MaxTTL, c.MaxReserve = max(c.TTL, grownTTL), max(c.Reserve, c.TTL+time.Second, grownReserve)
+		}
 		guard, claimGuard = min(guard, 2*time.Second, c.TTL/5), min(claimGuard, time.Second, c.TTL/10)
-		longest = max(longest, c.TTL)
+		longest = max(longest, c.MaxTTL)
 	}
 	// The timeline's clock may lag by 10 ms, clocks drift, milliseconds cut off.
 	p.ClockError = (guard + claimGuard - 13*time.Millisecond - longest/2000) / 2
 }
+
+// How far leases grow in a world that has room: far enough for most of what happens to
+// come while they are long, and not so far that crashed processes' node IDs rest until the
+// world ends.
+const (
+	grownTTL     = 3 * time.Minute
+	grownReserve = 20 * time.Minute
+)
 
 // Bounded reports whether the clocks keep within ClockError, so that S2 is judged.
 func (p Plan) Bounded() bool { return !p.Wild && !p.has("glitch") }
@@ -132,9 +148,17 @@ func (p Plan) about(intN func(int) int) time.Duration { return p.TTL() / 2 << in
 // Reserve is how far ahead any release reserves.
 func (p Plan) Reserve() (furthest time.Duration) {
 	for _, c := range p.Releases {
-		furthest = max(furthest, c.Reserve, c.TTL+time.Second)
+		furthest = max(furthest, c.Reserve, c.TTL+time.Second, c.MaxReserve)
 	}
 	return furthest
+}
+
+// MaxTTL is the longest lease that any release grows to.
+func (p Plan) MaxTTL() (longest time.Duration) {
+	for _, c := range p.Releases {
+		longest = max(longest, c.MaxTTL)
+	}
+	return longest
 }
 
 func (p Plan) String() string {
@@ -146,8 +170,8 @@ func (p Plan) String() string {
 	for _, c := range p.Releases {
 		terms = append(terms, fmt.Sprintf("TTL %v reserve %v on expiry %d on loss %d", c.TTL, c.Reserve, c.OnExpiry, c.OnLost))
 	}
-	return fmt.Sprintf("%d tasks on %d node IDs (narrow %v) for %v, %s, dates %v, leases of %s; with %s",
-		p.Tasks, p.Numbers, p.Narrow, p.Hours.Round(time.Second), clocks, p.Dates, strings.Join(terms, "; "), strings.Join(slices.Sorted(maps.Keys(p.Parts)), ", "))
+	return fmt.Sprintf("%d tasks on %d node IDs (narrow %v, leases grow %v) for %v, %s, dates %v, leases of %s; with %s",
+		p.Tasks, p.Numbers, p.Narrow, p.Grows, p.Hours.Round(time.Second), clocks, p.Dates, strings.Join(terms, "; "), strings.Join(slices.Sorted(maps.Keys(p.Parts)), ", "))
 }
 
 // clockError draws how far a wall clock is off.

@@ -90,6 +90,9 @@ func (w *World) witnessWrite(request, answer []byte) {
 	case history.Reap:
 		w.judgeReap(e, before)
 	case history.Renew, history.Claim:
+		if e.Op == history.Claim && before.Until-before.NotBefore >= (10*time.Minute).Milliseconds() {
+			w.count(func(c *Counts) { c.Rested++ })
+		}
 		w.renewed(e)
 		if e.Op == history.Renew {
 			w.judgeExpiry(e, before)

@@ -1,0 +1,72 @@
+package tenure
+
+import (
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+const (
+	// DefaultMaxReserve bounds what leases that grow reserve ahead.
+	DefaultMaxReserve = 4 * time.Hour
+	// narrowReserve is as far ahead as a grown lease of a narrow pool reserves: a change
+	// of the width begins later than everything that is reserved.
+	narrowReserve = time.Minute
+)
+
+// Length is what one attempt asks for: a lease, and how far ahead of its clock
+// milliseconds are reserved.
+type Length struct{ Lease, Reserve time.Duration }
+
+// Short returns the length of every claim, and of the renewals of a lease that does not
+// grow.
+func (t Timings) Short() Length { return Length{t.TTL, t.Reserve} }
+
+// Grows reports whether leases of these durations grow at all.
+func (t Timings) Grows() bool { return t.MaxTTL > t.TTL }
+
+// In returns the durations for leases of the pool p. Those of a pool of one never grow:
+// whoever replaces a crashed holder has no other node ID to take.
+func (t Timings) In(p protocol.PoolItem) Timings {
+	if p.Limit()-p.ExcludeBelow <= 1 {
+		t.MaxTTL = t.TTL
+	}
+	if p.Narrow() {
+		t.MaxReserve = max(t.Reserve, min(t.MaxReserve, narrowReserve))
+	}
+	return t
+}
+
+// Grown returns the length for a holder that has lived so long: a tenth of its age for
+// the lease, half of it for what is reserved. So a crashed holder's node ID rests for
+// at most half of the time that it was of use, or as long as after a short lease.
+//
+// The lease is never longer than what is reserved less the claimants' guard: when it is
+// freed by force, what is reserved keeps the next holder from relying on the node ID.
+func (t Timings) Grown(age time.Duration) Length {
+	if !t.Grows() {
+		return t.Short()
+	}
+	reserve := max(t.Reserve, min(age/2, t.MaxReserve)).Truncate(time.Millisecond)
+	return Length{
+		Lease:   max(t.TTL, min(age/10, t.MaxTTL, reserve-t.ClaimGuard)).Truncate(time.Millisecond),
+		Reserve: reserve,
+	}
+}
+
+// RenewIn returns the pause after a confirmed attempt of the length: the same part of
+// it as RenewEvery is of TTL.
+func (t Timings) RenewIn(l Length) time.Duration {
+	return time.Duration(float64(t.RenewEvery) * (float64(max(l.Lease, t.TTL)) / float64(t.TTL)))
+}
+
+// Postponed returns how long a holder that may no longer grow sends nothing, at now: it
+// still trusts a longer lease than the renewal would bring, so the renewal waits until
+// two thirds of TTL are left. A fleet whose pool fills up sends no more for it.
+func (t *Term) Postponed(now time.Duration) time.Duration {
+	left := t.Deadline - now
+	if left <= t.ttl-t.guard { // no more than a short lease is trusted for
+		return 0
+	}
+	return max(0, left-t.ttl*2/3)
+}

@@ -1,0 +1,338 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// measuring keeps the pool's measurement as fresh as poolmetric does, until the test ends.
+func measuring(t *testing.T, s *fixture.Network, held func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			measured(t, s, held(), 0, time.Now())
+			select {
+			case <-time.After(time.Minute):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+// measured stores a measurement, in place of whatever there is.
+func measured(t *testing.T, s *fixture.Network, held, cooling int, at time.Time) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	p, err := s.PoolItem(ctx, "orders")
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	w := protocol.Measure{Pool: "orders", Seen: p.Measured, Measured: protocol.Measured{Held: held, Cooling: cooling, At: at, Valid: 10 * time.Minute}}
+	if res, err := s.Memory.WritePool(ctx, w); err != nil || !res.Applied {
+		t.Error("the measurement was not stored:", res, err)
+	}
+}
+
+func one() int { return 1 }
+
+// growing is the configuration of an agent whose lease grows.
+func growing(s lease.Store) lease.Config {
+	cfg := fixture.Config(s)
+	cfg.MaxTTL = 15 * time.Minute
+	return cfg
+}
+
+// renewals returns how many renewals were sent since the last call.
+func renewals(s *fixture.Network, since *int) int {
+	all := len(fixture.WritesOf[protocol.Renew](s))
+	n := all - *since
+	*since = all
+	return n
+}
+
+// A holder's lease grows to MaxTTL, and its renewals become few.
+func TestLeasesGrow(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(64)
+		measuring(t, s, one)
+		a := fixture.Start(t, growing(s))
+		ids(t, a)
+		sent := 0
+		fixture.Wait(140 * time.Second)
+		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second {
+			t.Errorf("after 140 s: a lease of %v, want 15 s", l.TTL)
+		}
+		renewals(s, &sent)
+		fixture.Wait(8 * time.Hour)
+		renewals(s, &sent)
+		fixture.Wait(10 * time.Hour)
+		if n := renewals(s, &sent); n < 110 || n > 130 {
+			t.Errorf("%d renewals in 10 hours, want one in 5 minutes", n)
+		}
+		l := item(t, s, a.NodeID())
+		if ahead := time.Until(l.ReservedUntil); l.TTL != 15*time.Minute || ahead < 3*time.Hour+54*time.Minute || ahead > 4*time.Hour {
+			t.Errorf("a lease of %v, reserved for %v, want 15 min and 4 h", l.TTL, ahead)
+		}
+		if _, err := a.Lease(); err != nil {
+			t.Error(err)
+		}
+		for _, w := range fixture.WritesOf[protocol.Renew](s) {
+			if w.TTL+time.Second > w.ReservedUntil.Sub(w.ExpiresAt)+w.TTL {
+				t.Fatalf("a lease longer than its reserve: %+v", w)
+			}
+		}
+	})
+}
+
+// Without a reason to grow, or with one not to, leases stay as short as TTL.
+func TestLeasesThatDoNotGrow(t *testing.T) {
+	for name, c := range map[string]struct {
+		size      int
+		change    func(*lease.Config)
+		generator bool
+		held      int
+		measured  bool
+	}{
+		"without a generator":         {64, nil, false, 1, true},
+		"by default":                  {64, func(c *lease.Config) { c.MaxTTL = 0 }, true, 1, true},
+		"turned off":                  {64, func(c *lease.Config) { c.MaxTTL = 15 * time.Second }, true, 1, true},
+		"a pool of one":               {1, func(c *lease.Config) { c.Grow = true }, true, 0, true},
+		"a pool that is half full":    {64, nil, true, 33, true},
+		"a measurement that is old":   {64, nil, true, 1, false},
+		"a reserve that is no longer": {64, func(c *lease.Config) { c.MaxReserve = 16 * time.Second }, true, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := fixture.NewNetwork(c.size)
+				if c.measured {
+					measuring(t, s, func() int { return c.held })
+				} else { // and nobody may count
+					measured(t, s, c.held, 0, time.Now().Add(time.Hour)) // from the future
+				}
+				cfg := growing(s)
+				if c.change != nil {
+					c.change(&cfg)
+				}
+				a := fixture.Start(t, cfg)
+				if c.generator {
+					ids(t, a)
+				}
+				s.Denied(!c.measured)
+				fixture.Wait(50 * time.Minute)
+				if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second || time.Until(l.ReservedUntil) > 16*time.Second {
+					t.Errorf("a lease of %v, reserved for %v, want 15 s and 16 s at most", l.TTL, time.Until(l.ReservedUntil))
+				}
+			})
+		})
+	}
+}
+
+// Config.Grow lets a lease grow without a generator.
+func TestGrowOnRequest(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(64)
+		measuring(t, s, one)
+		cfg := growing(s)
+		cfg.Grow = true
+		a := fixture.Start(t, cfg)
+		fixture.Wait(time.Hour)
+		if l := item(t, s, a.NodeID()); l.TTL < 5*time.Minute {
+			t.Errorf("a lease of %v after an hour, want 5 to 6 min", l.TTL)
+		}
+	})
+}
+
+// Where nobody measures, holders count in turn.
+func TestHoldersCountInTurn(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(256)
+		var agents []*lease.Agent
+		for range 20 {
+			a := fixture.Start(t, growing(s))
+			ids(t, a)
+			agents = append(agents, a)
+		}
+		fixture.Wait(2 * time.Hour)
+		p, err := s.PoolItem(t.Context(), "orders")
+		if err != nil || p.Measured == nil || p.Measured.Held != 20 {
+			t.Fatalf("%+v, %v, want a count of 20", p.Measured, err)
+		}
+		if p.Revision != 2 { // the layout was bound
+			t.Errorf("revision %d: a count is no change of the pool", p.Revision)
+		}
+		longest := map[int]time.Duration{} // nobody may have counted just now: it is drawn who does
+		for _, w := range fixture.WritesOf[protocol.Renew](s) {
+			longest[w.NodeID] = max(longest[w.NodeID], w.TTL)
+		}
+		for _, a := range agents {
+			if _, err := a.Lease(); err != nil || longest[a.NodeID()] < 5*time.Minute {
+				t.Errorf("a lease of %v in 2 h, %v, want 5 min or more", longest[a.NodeID()], err)
+			}
+		}
+	})
+}
+
+// A fleet whose pool fills up sends no more for it: nothing while more than two thirds of
+// TTL are left, and renewals with TTL then.
+func TestAPoolThatFillsUp(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(64)
+		var held atomic.Int64
+		held.Store(1)
+		measuring(t, s, func() int { return int(held.Load()) })
+		a := fixture.Start(t, growing(s))
+		ids(t, a)
+		fixture.Wait(9 * time.Hour)
+		held.Store(60)
+		sent := 0
+		renewals(s, &sent)
+		fixture.Wait(30 * time.Minute)
+		n := renewals(s, &sent)
+		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second {
+			t.Errorf("a lease of %v in a full pool, want 15 s", l.TTL)
+		}
+		// The last long renewal was sent 6 min before the pool was full or later, and its trust
+		// lasts 15 min.
+		if most := 30*60/5 - 8*60/5; n > most {
+			t.Errorf("%d renewals in the first 30 min, want fewer than %d: none while the long lease lasts", n, most)
+		}
+		if err := heldThroughout(a, 10*time.Minute); err != nil {
+			t.Error(err)
+		}
+		// With room it grows again, but not at once below the limit.
+		held.Store(30) // 2 × 30 ≤ 64, and more than 64 - 6
+		fixture.Wait(30 * time.Minute)
+		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second {
+			t.Errorf("a lease of %v just below the limit, want 15 s", l.TTL)
+		}
+		held.Store(20)
+		fixture.Wait(30 * time.Minute)
+		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Minute {
+			t.Errorf("a lease of %v with room, want 15 min", l.TTL)
+		}
+	})
+}
+
+// heldThroughout asks for the lease each second.
+func heldThroughout(a *lease.Agent, d time.Duration) error {
+	for end := time.Now().Add(d); time.Now().Before(end); fixture.Wait(time.Second) {
+		if _, err := a.Lease(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Whoever watches a lease gets a short one at once, and for good.
+func TestKeepShort(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(64)
+		measuring(t, s, one)
+		var ev events
+		cfg := growing(s)
+		cfg.OnEvent = ev.add
+		a := fixture.Start(t, cfg)
+		ids(t, a)
+		fixture.Wait(9 * time.Hour)
+		until := a.KeepShort()
+		fixture.Wait(time.Second)
+		l := item(t, s, a.NodeID())
+		if l.TTL != 15*time.Second || !l.ExpiresAt.Equal(until) || time.Until(until) < 9*time.Minute {
+			t.Errorf("a lease of %v until %v, want 15 s until %v, which was asked for before", l.TTL, l.ExpiresAt, until)
+		}
+		sent := 0
+		renewals(s, &sent)
+		fixture.Wait(time.Minute)
+		if n := renewals(s, &sent); n < 10 {
+			t.Errorf("%d renewals in a minute, want one in 5 s", n)
+		}
+		fixture.Wait(time.Hour)
+		if l := item(t, s, a.NodeID()); l.TTL != 15*time.Second || time.Until(l.ExpiresAt) > 15*time.Second {
+			t.Errorf("a lease of %v until %v an hour later", l.TTL, time.Until(l.ExpiresAt))
+		}
+		if w := ev.of(lease.EventWarning); len(w) != 1 || !strings.Contains(w[0].Err.Error(), "others watch") {
+			t.Errorf("%v", w)
+		}
+		if a.KeepShort(); a.Unrenewed() > 8*time.Second {
+			t.Errorf("renewed %v ago", a.Unrenewed())
+		}
+	})
+}
+
+// An outage of three hours: holders that are eight hours old go on making IDs and stay
+// ready, keep their node IDs, and no ID is made twice. A young one stops.
+func TestOutageOfHours(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(64)
+		var held atomic.Int64
+		measuring(t, s, func() int { return int(held.Load()) })
+		seen := map[int64]bool{}
+		make := func(a *lease.Agent) error {
+			g := ids(t, a)
+			id, err := g.Next()
+			if err == nil && seen[int64(id)] {
+				t.Fatalf("%v was made twice", id)
+			}
+			seen[int64(id)] = err == nil
+			return err
+		}
+		var old []*lease.Agent
+		for range 10 {
+			old = append(old, fixture.Start(t, growing(s)))
+			ids(t, old[held.Add(1)-1])
+		}
+		fixture.Wait(8 * time.Hour)
+		young := fixture.Start(t, growing(s))
+		versions := map[*lease.Agent]int64{}
+		for _, a := range append(old, young) {
+			l, err := a.Lease()
+			if err != nil || make(a) != nil {
+				t.Fatal(err)
+			}
+			versions[a] = l.Version
+		}
+		s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
+			return fixture.Hang(ctx)
+		})
+		for end := time.Now().Add(3 * time.Hour); time.Now().Before(end); fixture.Wait(time.Minute) {
+			for i, a := range old {
+				if err := make(a); err != nil {
+					t.Fatalf("holder %d, %v before the outage ends: %v", i, time.Until(end), err)
+				}
+				w := httptest.NewRecorder()
+				if a.Ready().ServeHTTP(w, nil); w.Code != http.StatusOK {
+					t.Fatalf("holder %d is not ready: %s", i, w.Body)
+				}
+			}
+		}
+		if err := make(young); err == nil {
+			t.Error("a holder that had just begun makes IDs after 3 h")
+		}
+		if _, err := old[0].Lease(); !errors.Is(err, lease.ErrSuspended) {
+			t.Errorf("exclusivity after 3 h: %v, want suspended", err)
+		}
+		s.On(nil)
+		fixture.Wait(10 * time.Second)
+		for _, a := range append(old, young) {
+			if l, err := a.Lease(); err != nil || l.Version != versions[a] || make(a) != nil {
+				t.Errorf("after the outage: %+v, %v, want version %d again", l, err, versions[a])
+			}
+		}
+	})
+}

@@ -1,0 +1,29 @@
+package main
+
+const (
+	length    = "internal/tenure/length.go"
+	room      = "internal/tenure/room.go"
+	grow      = "pkg/lease/grow.go"
+	growProof = "./internal/tenure ./pkg/lease"
+)
+
+// The mutants of leases that grow.
+var growthMutants = []mutant{
+	{"a lease longer than its reserve", term, `min(want.Lease, want.Reserve-t.claimGuard)`, `want.Lease`, growProof},
+	{"a grown lease longer than its reserve", length, `min(age/10, t.MaxTTL, reserve-t.ClaimGuard)`, `min(age/10, t.MaxTTL)`, growProof},
+	{"trust by the length of another renewal", term, `t.Deadline = max(t.Deadline, m0+length.Lease-t.guard)`, `t.Deadline = max(t.Deadline, m0+max(length.Lease, t.Length.Lease)-t.guard)`, growProof},
+	{"a stored expiry goes back", term, `t.askedExpires = protocol.Latest(t.askedExpires, expires)`, `t.askedExpires = expires`, growProof},
+	{"a long span is a licence to stamp ahead", term, `return snowflake.Ceiling{At: w0.Add(t.ttl + t.claimGuard), Mono: m0}`, `return snowflake.Ceiling{At: w0.Add(t.Length.Reserve), Mono: m0}`, growProof},
+	{"a pool of one grows", length, `if p.Limit()-p.ExcludeBelow <= 1 {`, `if false {`, growProof},
+	{"a narrow pool reserves for hours", length, `if p.Narrow() {`, `if false {`, growProof},
+	{"a renewal does not say its length", dynamo, `u.set += ", lease_ms = :ttl"`, `u.set += ""`, stores},
+	{"a lease grows without a measurement", room, `return r.grows && r.seen.Fresh(now, skew)`, `return true`, growProof},
+	{"a lease grows by an old measurement", room, `return r.grows && r.seen.Fresh(now, skew)`, `return r.grows`, growProof},
+	{"a measurement from the future counts", "internal/protocol/pool.go", `!m.At.After(now.Add(skew)) && `, ``, growProof},
+	{"leases grow in a full pool", room, `r.grows = taken <= most`, `r.grows = taken <= most || true`, growProof},
+	{"growth flaps", room, `most = size - size/10`, `most = size`, growProof},
+	{"a measurement over another one", dynamo, `u.onlyIf = "measured = :seen"`, `u.onlyIf = ":seen = :seen"`, stores},
+	{"an agent without a generator grows", grow, `(a.cfg.Grow || a.growing.generates.Load()) &&`, `true &&`, growProof},
+	{"a watched lease grows", grow, ` && !a.growing.short.Load() && a.grownTimings().Grows()`, ` && a.grownTimings().Grows()`, growProof},
+	{"a pool that fills up costs more writes", grow, `if left <= 0 || grows ||`, `if true || left <= 0 || grows ||`, growProof},
+}

@@ -2,7 +2,7 @@
 // their users. Its sentences are those of Zeebe's dynamic node IDs, dynamolock,
 // etcd's sessions and elections, CockroachDB's SQL liveness and Consul-like
 // registries, not ours. It was written from those sentences and from the public
-// documentation of the packages, without a look at their source.
+// documentation of the packages.
 //
 //	nodelease dynamodb --table leases &
 //	go run ./examples/strangers --endpoint http://127.0.0.1:8000 --table leases

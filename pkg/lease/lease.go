@@ -5,7 +5,7 @@ import (
 )
 
 // Lease is the right of one session to one node ID for a span of milliseconds.
-// Times are whole milliseconds of the Unix epoch.
+// Times are of type time.Time, in whole milliseconds.
 //
 //	Pool, NodeID              the node ID, from 0
 //	Holder                    the session that holds it, a UUIDv7; empty when it is free
@@ -16,6 +16,12 @@ import (
 //	NotBefore, ReservedUntil  the holder's milliseconds: after the first, up to the second
 //	WidenTry                  the last change of the width that the node ID is marked for
 //	Retired                   whether the node ID is out of use
+//
+// Its methods:
+//
+//	Predecessor() *Previous   the holder before, and how its lease ended
+//	Fenced() bool             whether Version is a fencing token: there is a lease
+//	State(now) State          free, held, expired, cooling or retired at that time
 type Lease = protocol.Lease
 
 // State is the state of a node ID at a moment: free, held, expired, cooling or retired.

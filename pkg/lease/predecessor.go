@@ -2,9 +2,12 @@ package lease
 
 import "github.com/nodelease/nodelease/internal/protocol"
 
-// Previous is the holder before the present one, as [Lease.Predecessor] returns it:
-// its session, its version, and how its lease ended. Nil means that nobody held the
-// node ID, or that it is not known.
+// Previous is the holder before the present one, as [Lease.Predecessor] returns it.
+// Nil means that nobody held the node ID, or that it is not known.
+//
+//	Session  its session, which was the lease's Holder
+//	Version  its version
+//	Ended    how its lease ended, an Ending
 type Previous = protocol.Previous
 
 // Ending is how a lease ended.

@@ -1,0 +1,93 @@
+package cluster_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/cluster"
+)
+
+// off is a member's backend whose heartbeats have the time of a clock that is off.
+type off struct {
+	cluster.Coordinator
+	by time.Duration
+}
+
+func (o off) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
+	b.At = b.At.Add(o.by)
+	return o.Coordinator.Heartbeat(ctx, b)
+}
+
+// Two members whose clocks differ by the limit, a tenth of the time-out: each sees
+// the other alive, and at most one believes that it leads, also while the leader is
+// stopped and comes back. One stamps earlier and the other later, which is what
+// each sees of the other if the second clock is ahead.
+func TestClocksOffByTheLimit(t *testing.T) {
+	for name, by := range map[string]time.Duration{"the leader is behind": timeout / 10, "the leader is ahead": -timeout / 10} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				tab := newTable(t, 8)
+				link := &frozen{Coordinator: off{cluster.NewTable(tab.client("a"), tab.name), -by}}
+				a := join(t, link, "a")
+				fixture.Wait(time.Second)
+				b := join(t, off{cluster.NewTable(tab.client("b"), tab.name), by}, "b")
+				watch := func(during time.Duration, alive bool) {
+					t.Helper()
+					for range during / (100 * time.Millisecond) {
+						if leader(a) == "a" && leader(b) == "b" {
+							t.Fatal("both believe that they lead")
+						}
+						if alive && (a.State().Len() != 2 || b.State().Len() != 2) {
+							t.Fatalf("a sees %q, b sees %q", names(a.State()), names(b.State()))
+						}
+						fixture.Wait(100 * time.Millisecond)
+					}
+				}
+				watch(3*settled, false)
+				watch(time.Minute, true)
+				if leader(a) != "a" || leader(b) != "a" {
+					t.Fatalf("a says that %s leads, b that %s does", leader(a), leader(b))
+				}
+				link.mu.Lock()
+				link.before = 4 * timeout
+				link.mu.Unlock()
+				watch(4*timeout+4*settled, false)
+				watch(time.Minute, true)
+				if leader(a) != "b" || leader(b) != "b" {
+					t.Errorf("a says that %s leads, b that %s does", leader(a), leader(b))
+				}
+			})
+		})
+	}
+}
+
+// Ten minutes of suspension, with no other heartbeat in between: the old session
+// never comes back, and the node is the youngest.
+func TestSuspendedForTenMinutes(t *testing.T) {
+	backendsFor(t, func(t *testing.T, shared cluster.Coordinator) {
+		link := &frozen{Coordinator: shared}
+		a := join(t, link, "a")
+		fixture.Wait(time.Second)
+		b := join(t, shared, "b")
+		fixture.Wait(2 * settled)
+		before := a.Self().SessionID
+		link.mu.Lock()
+		link.before = 10 * time.Minute
+		link.mu.Unlock()
+		fixture.Wait(9 * time.Minute)
+		if names(b.State()) != "b" || leader(b) != "b" || leader(a) == "a" {
+			t.Fatalf("b sees %q led by %s, a says that %s leads", names(b.State()), leader(b), leader(a))
+		}
+		for range 3 * 60 {
+			if _, there := b.State().Member(before); there {
+				t.Fatal("the session came back")
+			}
+			fixture.Wait(time.Second)
+		}
+		if a.Self().SessionID == before || names(b.State()) != "b a" || !a.State().Equal(b.State()) || leader(a) != "b" {
+			t.Errorf("a is %+v and sees %q led by %s; b sees %q", a.Self(), names(a.State()), leader(a), names(b.State()))
+		}
+	})
+}

@@ -88,8 +88,8 @@ func TestFilesMade(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := t.TempDir()
 	data, victim := filepath.Join(dir, "data"), filepath.Join(dir, "victim")
-	try(os.WriteFile(victim, []byte("precious"), 0o644)) //nolint:gosec // as others have them
-	try(os.WriteFile(data, nil, 0o644))                  //nolint:gosec // as others have them
+	try(os.WriteFile(victim, []byte("precious"), 0o644))
+	try(os.WriteFile(data, nil, 0o644))
 	try(os.Symlink(victim, data+".compacting"))
 	s := open(t, data)
 	must(t, s, "CreateTable", createLeases)

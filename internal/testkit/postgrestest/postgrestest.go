@@ -76,7 +76,7 @@ func freePort() (uint32, error) {
 		return 0, err
 	}
 	defer l.Close()
-	return uint32(l.Addr().(*net.TCPAddr).Port), nil //nolint:gosec // a port has 16 bits
+	return uint32(l.Addr().(*net.TCPAddr).Port), nil
 }
 
 // Start starts a server that ends with the test, and gives its URL. Where the binaries were not
@@ -145,7 +145,7 @@ func copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, content, 0o755) //nolint:gosec // the child, another user, runs it
+	return os.WriteFile(to, content, 0o755)
 }
 
 // root is the repository's, also for tests of the modules below it.

@@ -14,7 +14,6 @@ var hostileMutants = []mutant{
 		if t.out`, `if false {
 		if t.out`, protocolOwn},
 	{"hostile: an item that is too large loses its key", trimFile, `if name := string(t.name); (name == partitionKey || name == sortKey)`, `if name := string(t.name); (name == partitionKey && name == sortKey)`, protocolOwn},
-	{"hostile: a page of large items is kept", trimFile, `case t.itemAt > mostBytes || t.itemTokens > mostTokens:`, `case false:`, protocolOwn},
 	{"hostile: an answer has no end", trimFile, `if read += len(chunk); read > maxStream {`, `if read += len(chunk); false {`, protocolOwn},
 	{"hostile: an error has no end", trimFile, `if t.envelope > maxEnvelope {`, `if false {`, protocolOwn},
 	{"hostile: the checksum is of what is left", "internal/protocol/answer.go", `trim(io.TeeReader(resp.Body, sum))`, `trim(resp.Body)`, protocolOwn},

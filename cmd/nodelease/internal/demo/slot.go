@@ -47,7 +47,7 @@ func (d *director) start(s *slot) error {
 		d.exits <- s
 	}()
 	// Machines' clocks differ: each task's is wrong a little from the start.
-	rng := rand.New(rand.NewPCG(d.Seed, uint64(d.started)))
+	rng := rand.New(rand.NewPCG(d.Seed, uint64(d.started))) //nolint:gosec // a seed of random numbers
 	off := time.Duration(rng.Int64N(int64(d.skew()))) - d.skew()/2
 	// An error means that it is dead already; its end tells why.
 	_ = t.tell(taskSpec{

@@ -26,7 +26,7 @@ type finding struct {
 	Check string `json:"check"`
 	Level string `json:"level"`
 	Text  string `json:"text"`
-	Mend  string `json:"mend,omitempty"` // the command that fixes it
+	Fix   string `json:"fix,omitempty"` // the command that fixes it
 }
 
 // diagnosis is the result of doctor.
@@ -68,7 +68,7 @@ func newDoctor(g *globals) *cobra.Command {
 			"It changes nothing, apart from the index with --repair: permissions to write are tried with conditions that cannot hold. It\n" +
 			"reads the pool twice, and the table once. Exit code 1 if there is a problem; warnings are none. Without --pool it examines the table alone.",
 		Example: "  nodelease doctor --table leases --pool orders\n" +
-			"  nodelease doctor --table leases --pool orders --json | jq -r '.findings[] | select(.level==\"problem\") | .mend'",
+			"  nodelease doctor --table leases --pool orders --json | jq -r '.findings[] | select(.level==\"problem\") | .fix'",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			check := g.check
@@ -126,8 +126,8 @@ func (d *doctor) examine(ctx context.Context) diagnosis {
 
 // add notes a finding. What it says may come from the table: in the JSON too it is
 // text for people, and a command to be copied.
-func (d *doctor) add(check, level, says, mend string) {
-	d.found = append(d.found, finding{check, level, text.Cut(says, text.MaxError), text.Cut(mend, maxCommand)})
+func (d *doctor) add(check, level, says, fix string) {
+	d.found = append(d.found, finding{check, level, text.Cut(says, text.MaxError), text.Cut(fix, maxCommand)})
 }
 
 // aws is a command of the AWS CLI on the table.
@@ -163,8 +163,8 @@ func (r diagnosis) text(out io.Writer) text.Safe {
 	for _, f := range r.Findings {
 		sign := map[string]text.Safe{fine: good.of("✓"), skipped: faint.of("-"), warning: warn.of("!"), problem: bad.of("✗")}[f.Level]
 		b.Printf("%s\n", folded(out, text.Sprintf("%s %s %s", sign, bold.of("%-11s", f.Check), command(f.Text)), 14))
-		if f.Mend != "" {
-			b.Printf("  %s %s\n", faint.of("%-11s", "→ fix:"), command(f.Mend))
+		if f.Fix != "" {
+			b.Printf("  %s %s\n", faint.of("%-11s", "→ fix:"), command(f.Fix))
 		}
 	}
 	b.Printf("%s\n", folded(out, text.Sprintf("%d well, %s, %s, %d not looked at", r.count(fine), count(r.count(problem), "problem", "problems"), count(r.count(warning), "warning", "warnings"), r.count(skipped)), 2))

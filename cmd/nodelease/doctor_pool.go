@@ -29,14 +29,14 @@ func (d *doctor) checkPool(ctx context.Context) {
 		d.checkHalfSeeded(ctx)
 		return
 	case errors.Is(err, lease.ErrItemFormat):
-		mend := "go install github.com/nodelease/nodelease/cmd/nodelease@latest"
+		fix := "go install github.com/nodelease/nodelease/cmd/nodelease@latest"
 		if strings.Contains(err.Error(), "seed a new pool") { // the pool is older than this program
-			mend = ""
+			fix = ""
 		}
-		d.add("pool", problem, plain(err), mend)
+		d.add("pool", problem, plain(err), fix)
 		return
 	case errors.As(err, &corrupt):
-		d.add("pool", problem, plain(err)+": restore it as it was; nothing here mends it, so that no ID is made twice",
+		d.add("pool", problem, plain(err)+": restore it as it was; nothing here repairs it, so that no ID is made twice",
 			d.aws("get-item", fmt.Sprintf(`--consistent-read --key '{"pool_group":{"S":%q},"node_id":{"N":"-1"}}'`, d.pool)))
 		return
 	case err != nil:

@@ -33,11 +33,11 @@ func (d *doctor) checkTable(ctx context.Context) bool {
 		d.add("table", problem, plain(context.Cause(ctx)), "")
 		return false
 	case described != nil && err != nil:
-		mend := ""
+		fix := ""
 		if errors.Is(err, lease.ErrAccess) {
-			mend = "aws sts get-caller-identity"
+			fix = "aws sts get-caller-identity"
 		}
-		d.add("table", problem, plain(err), mend)
+		d.add("table", problem, plain(err), fix)
 		return false
 	case described != nil:
 		d.add("table", problem, plain(described), "")

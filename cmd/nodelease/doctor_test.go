@@ -151,7 +151,7 @@ func TestDoctor(t *testing.T) {
 		check   string
 		level   string
 		text    string
-		mend    string
+		fix     string
 	}{
 		{"well", func(w *ward) { w.seed("orders", 4) }, "pool", fine, "orders has all of its 4 node IDs", ""},
 		{"no table", func(w *ward) { w.table = "nodelease-no-such-table" }, "table", problem, "does not exist", "aws dynamodb create-table --table-name nodelease-no-such-table "},
@@ -251,13 +251,13 @@ func TestDoctor(t *testing.T) {
 			test.prepare(w)
 			r, found := w.examine(), false
 			for _, f := range r.Findings {
-				if strings.Contains(f.Text+f.Mend, "\n") {
+				if strings.Contains(f.Text+f.Fix, "\n") {
 					t.Errorf("more than a line: %q", f)
 				}
 				if f.Level == problem && r.OK {
 					t.Errorf("%q, and all is well", f)
 				}
-				if f.Check == test.check && f.Level == test.level && strings.Contains(f.Text, test.text) && strings.Contains(f.Mend, test.mend) {
+				if f.Check == test.check && f.Level == test.level && strings.Contains(f.Text, test.text) && strings.Contains(f.Fix, test.fix) {
 					found = true
 				}
 			}

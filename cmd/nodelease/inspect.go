@@ -55,6 +55,9 @@ func inspected(out io.Writer, l lease.Lease, now time.Time) text.Safe {
 	default:
 		line("task", text.Sprintf("%s", l.Task))
 		line("session", text.Sprintf("%s", l.Holder))
+		if at, ok := began(l.Holder); ok {
+			line("held since", text.Sprintf("%s", moment(at, now)))
+		}
 	}
 	line("version", text.Sprintf("%d (fencing token: it grows each time the node ID changes hands)", l.Version))
 	if l.Holder != "" {
@@ -82,18 +85,27 @@ var endings = map[lease.Ending]string{
 	lease.EndReleased: "it gave the node ID back", lease.EndExpired: "it stopped renewing", lease.EndFreed: "an operator or a raise freed it",
 }
 
+// began is when a session began: its name is new for each claim, and says so.
+func began(session string) (time.Time, bool) {
+	id, err := uuid.Parse(session)
+	if err != nil || id.Version() != 7 {
+		return time.Time{}, false
+	}
+	s, ns := id.Time().UnixTime()
+	return time.Unix(s, ns), true
+}
+
 // before describes the last holder but the present one, and how its lease ended.
 func before(p *protocol.Previous) text.Safe {
-	began := text.Safe{}
-	if id, err := uuid.Parse(p.Session); err == nil && id.Version() == 7 { // new for each claim
-		s, ns := id.Time().UnixTime()
-		began = text.Sprintf(", since %s", time.Unix(s, ns).UTC().Format("2006-01-02T15:04:05.000Z"))
+	since := text.Safe{}
+	if at, ok := began(p.Session); ok {
+		since = text.Sprintf(", since %s", at.UTC().Format("2006-01-02T15:04:05.000Z"))
 	}
 	how, known := endings[p.Ended]
 	if !known {
 		how = string(p.Ended)
 	}
-	return text.Sprintf("session %s, version %d%s; %s", p.Session, p.Version, began, how)
+	return text.Sprintf("session %s, version %d%s; %s", p.Session, p.Version, since, how)
 }
 
 // nextStep says what one can do about a node ID in this state.

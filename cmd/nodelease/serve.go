@@ -43,7 +43,7 @@ func newServe(g *globals) *cobra.Command {
 			"  GET  /livez        200 while the process should live on, also through an outage of DynamoDB\n" +
 			"  GET  /readyz       200 while an ID can be made; ?need=lease: while the node ID may be relied on\n" +
 			"  GET  /metrics      for Prometheus\n\n" +
-			"There is no access control: who can connect can take IDs. On SIGTERM it answers what was asked and gives the node ID\n" +
+			"There is no access control: who can connect can take IDs. On SIGTERM it answers what was asked and gives its node ID\n" +
 			"back last. When the lease is lost it ends with exit code 7, to be started again.\n\nLayouts of the IDs:\n" + describeLayouts(),
 		Example: "  nodelease serve --table leases --pool orders\n" +
 			"  nodelease serve --table leases --pool orders --listen unix:/run/nodelease/sidecar.sock\n" +

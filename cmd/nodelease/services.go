@@ -58,7 +58,7 @@ func (g *globals) directory(ctx context.Context) (*discovery.Directory, error) {
 	if _, err := store.PoolItem(ctx, g.pool); err != nil {
 		return nil, err
 	}
-	return discovery.New(discovery.Config{Pool: g.pool, Store: discovery.NewTable(store.Table()), Logger: g.log})
+	return discovery.New(discovery.Config{Pool: g.pool, Store: discovery.NewTable(store.Table()), Logger: g.log, Alone: true})
 }
 
 func offeredServices(ctx context.Context, d *discovery.Directory) ([]offeredService, error) {

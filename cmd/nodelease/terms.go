@@ -13,14 +13,15 @@ import (
 
 // terms are the flags of the commands that hold a lease.
 type terms struct {
-	ttl, guard, claimGuard, wait time.Duration
-	maxTTL, maxReserve           time.Duration
-	name                         string
-	metadata                     []string
+	ttl, renewEvery, guard, claimGuard, wait time.Duration
+	maxTTL, maxReserve                       time.Duration
+	name                                     string
+	metadata                                 []string
 }
 
 func (t *terms) register(f *pflag.FlagSet) {
-	f.DurationVar(&t.ttl, "ttl", lease.DefaultTTL, "length of the lease, 5s to 24h, from 1s with --guard and --claim-guard: how long the node ID of a dead process rests; it is renewed every third of it")
+	f.DurationVar(&t.ttl, "ttl", lease.DefaultTTL, "length of the lease, 5s to 24h, from 1s with --guard and --claim-guard: how long the node ID of a dead process rests")
+	f.DurationVar(&t.renewEvery, "renew-every", 0, "time between renewals, at most half of --ttl (default: a third of --ttl)")
 	f.DurationVar(&t.guard, "guard", 0, "how long before the lease could expire nobody relies on it any longer (default: a fifth of --ttl, at most 2s)")
 	f.DurationVar(&t.claimGuard, "claim-guard", 0, "how long after its expiry someone else's lease is left alone (default: a tenth of --ttl, at most 1s)")
 	f.DurationVar(&t.maxTTL, "max-ttl", 0, "how long the lease becomes with its holder's age, a tenth of it, where the pool has room, such as 15m (default: $NODELEASE_MAX_TTL, else --ttl: it does not grow)")
@@ -45,7 +46,7 @@ func (t *terms) config(ctx context.Context, g *globals) (lease.Config, error) {
 	}
 	return lease.Config{
 		Table: g.table, Pool: g.pool, Store: store, Task: t.name, Metadata: metadata,
-		TTL: t.ttl, Guard: t.guard, ClaimGuard: t.claimGuard, Wait: t.wait,
+		TTL: t.ttl, RenewEvery: t.renewEvery, Guard: t.guard, ClaimGuard: t.claimGuard, Wait: t.wait,
 		MaxTTL: t.maxTTL, MaxReserve: t.maxReserve, Grow: t.maxTTL > t.ttl,
 	}, nil
 }
@@ -89,7 +90,7 @@ func (t *terms) check() error {
 	for _, d := range []struct {
 		flag string
 		time.Duration
-	}{{"ttl", t.ttl}, {"guard", t.guard}, {"claim-guard", t.claimGuard}, {"max-ttl", t.maxTTL}, {"max-reserve", t.maxReserve}} {
+	}{{"ttl", t.ttl}, {"renew-every", t.renewEvery}, {"guard", t.guard}, {"claim-guard", t.claimGuard}, {"max-ttl", t.maxTTL}, {"max-reserve", t.maxReserve}} {
 		if d.Duration%time.Millisecond != 0 {
 			return usagef("--%s %v: use whole milliseconds", d.flag, d.Duration)
 		}
@@ -103,8 +104,10 @@ func (t *terms) check() error {
 		return usagef("--guard %v: use 0, which is the default, or more", t.guard)
 	case t.claimGuard < 0:
 		return usagef("--claim-guard %v: use 0, which is the default, or more", t.claimGuard)
-	case t.guard >= t.ttl-t.ttl/3:
-		return usagef("--guard %v leaves no time to renew: with --ttl %v use less than %v", t.guard, t.ttl, t.ttl-t.ttl/3)
+	case t.renewEvery < 0 || t.renewEvery > t.ttl/2:
+		return usagef("--renew-every %v: use up to half of --ttl %v, or one lost answer would end the lease", t.renewEvery, t.ttl)
+	case t.guard > t.latest():
+		return usagef("--guard %v leaves no time to renew: with --ttl %v, renewed every %v, use up to %v", t.guard, t.ttl, t.every(), t.latest())
 	case t.claimGuard >= t.ttl:
 		return usagef("--claim-guard %v: use less than --ttl %v", t.claimGuard, t.ttl)
 	case t.maxTTL != 0 && (t.maxTTL < t.ttl || t.maxTTL > longest):
@@ -116,6 +119,18 @@ func (t *terms) check() error {
 	}
 	return nil
 }
+
+// every is the time between renewals that the flags mean.
+func (t *terms) every() time.Duration {
+	if t.renewEvery > 0 {
+		return t.renewEvery
+	}
+	return (t.ttl / 3).Truncate(time.Millisecond)
+}
+
+// latest is the longest guard: a renewal is sent up to a tenth late, and its answer
+// takes as long at most.
+func (t *terms) latest() time.Duration { return t.ttl - t.every() - t.every()/5 }
 
 // leastClaimGuard is the claim guard that the flags mean.
 func (t *terms) leastClaimGuard() time.Duration {

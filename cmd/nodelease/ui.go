@@ -73,7 +73,7 @@ func newUI(g *globals) *cobra.Command {
 				}
 			}
 			// Its problems are on the page.
-			directory, err := discovery.New(discovery.Config{Pool: g.pool, Store: discovery.NewTable(store.Table()), Logger: slog.New(slog.DiscardHandler)})
+			directory, err := discovery.New(discovery.Config{Pool: g.pool, Store: discovery.NewTable(store.Table()), Logger: slog.New(slog.DiscardHandler), Alone: true})
 			if err != nil {
 				return err
 			}

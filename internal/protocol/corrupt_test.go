@@ -101,7 +101,7 @@ func TestNarrowPoolWithoutNodeIDs(t *testing.T) {
 				put(t, client, table, item)
 				var corrupt *lease.CorruptError
 				if p, err := protocol.NewDynamoDB(client, table).PoolItem(t.Context(), "orders"); !errors.As(err, &corrupt) || !protocol.Permanent(err) {
-					t.Errorf("got %+v, %v, want a *CorruptError that no retry mends", p, err)
+					t.Errorf("got %+v, %v, want a *CorruptError that no retry repairs", p, err)
 				}
 				if a, err := lease.Start(t.Context(), fixture.Config(protocol.NewDynamoDB(client, table))); !errors.As(err, &corrupt) || corrupt.NodeID != -1 || !strings.Contains(err.Error(), "widen_numbers") {
 					t.Errorf("got %v, %v, want a *CorruptError of the pool's item", a, err)

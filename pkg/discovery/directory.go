@@ -27,6 +27,10 @@ type Config struct {
 	// whatever MaxAge is. More than two thirds of a lease's length saves nothing.
 	// 100 ms to 1 h; defaults to 5 s.
 	MaxAge time.Duration
+	// Alone makes a reader read the leases of what it finds itself, and leave its
+	// findings to nobody: for operators' tools, which must not believe what a process
+	// with write access may have left. It costs a read of each group of leases.
+	Alone bool
 	// Logger receives warnings. Defaults to slog.Default().
 	Logger *slog.Logger
 }

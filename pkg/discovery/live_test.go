@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -75,3 +76,30 @@ type entriesBeside struct {
 }
 
 func (e *entriesBeside) leases() protocol.Store { return e.store }
+
+// A reader on its own believes no findings that somebody left, and leaves none.
+func TestAlone(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, nil)
+		register(t, w.directory(t, nil), a, Service{"orders", at(1)})
+		p, err := servicePlace("orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := a.Lease()
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := record{NodeID: sharedNode, Version: 1, ReadAt: time.Now().UnixMilli(), Leases: map[string]lent{strconv.Itoa(l.NodeID): {Version: l.Version}}}
+		if err := put(t.Context(), w.store, p.in("orders"), forged); err != nil {
+			t.Fatal(err)
+		}
+		wantPorts(t, service(t, w.directory(t, nil), "orders")) // what sharing costs
+		before := w.store.published
+		wantPorts(t, service(t, w.directory(t, func(c *Config) { c.Alone = true }), "orders"), 1)
+		if w.store.published != before {
+			t.Error("a reader on its own has left its findings")
+		}
+	})
+}

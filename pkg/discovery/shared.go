@@ -127,7 +127,7 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 	// expired may be live again since: the record's reader looked too early for this
 	// one, whatever the time was by its clock.
 	age, in := time.Since(v.at), v.leases.doubted(v.entries, time.Now(), doubt{})
-	if age >= 0 && age < d.cfg.MaxAge && in.lasts == 0 && !v.leases.unaware(v.entries) {
+	if !d.cfg.Alone && age >= 0 && age < d.cfg.MaxAge && in.lasts == 0 && !v.leases.unaware(v.entries) {
 		return v, nil
 	}
 	for again := false; ; again = true {
@@ -143,7 +143,7 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 	}
 	// An answer in doubt is not left for others: after an outage the first reader
 	// would have them believe that nobody is there.
-	if v.doubt = v.leases.doubted(v.entries, time.Now(), before.doubt); v.doubt.lasts == 0 && left.Version < maxShared && len(v.entries) <= maxSharedLeases {
+	if v.doubt = v.leases.doubted(v.entries, time.Now(), before.doubt); v.doubt.lasts == 0 && !d.cfg.Alone && left.Version < maxShared && len(v.entries) <= maxSharedLeases {
 		d.publish(ctx, p, share(left, v.entries, v.leases, v.at))
 	}
 	return v, nil

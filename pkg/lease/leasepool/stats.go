@@ -16,11 +16,11 @@ type Stats struct {
 	Capacity    int               `json:"capacity"`
 	Held        int               `json:"held"`
 	OnDemand    int               `json:"on_demand,omitempty"` // of Held, by holders that renew only when they use the node ID
-	Free        int               `json:"free"`        // could be claimed now
-	Expired     int               `json:"expired"`     // could be claimed now, though nobody gave them back
-	Cooling     int               `json:"cooling"`     // nobody's, or a dead holder's, resting until what is reserved has passed
-	Retired     int               `json:"retired"`     // out of use, held or not
-	Utilization float64           `json:"utilization"` // percent of Capacity held; 100 where there is none
+	Free        int               `json:"free"`                // could be claimed now
+	Expired     int               `json:"expired"`             // could be claimed now, though nobody gave them back
+	Cooling     int               `json:"cooling"`             // nobody's, or a dead holder's, resting until what is reserved has passed
+	Retired     int               `json:"retired"`             // out of use, held or not
+	Utilization float64           `json:"utilization"`         // percent of Capacity held; 100 where there is none
 	// Stuck node IDs are reserved or held for hours beyond their lease's length.
 	Stuck int `json:"stuck,omitempty"`
 	// Braked reports that the reaper frees no leases, because implausibly many were

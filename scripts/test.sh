@@ -38,7 +38,7 @@ faults() { # modules of their own; the benchmarks' tests too
 }
 functions() { scripts/build-functions.sh; }
 ui() { cmd/nodelease/internal/ui/e2e/test.sh; }
-localstack() { localstack/test.sh; }
+localstack() { localstack/test.sh stack; } # one deployment
 tests=(readme suite platforms faults functions ui localstack)
 
 # The proofs. The embedded server beside DynamoDB Local, beside dynoxide (Rust), and
@@ -61,8 +61,10 @@ sim() {
 	go test -count=1 -timeout 40m -run 'TestWorld$' ./proof/internal/sim -args -hours 2 -until 60
 }
 reproducible() { scripts/build-functions-check.sh; }
+deployed() { localstack/test.sh changes page; } # the stack's changes, and every block of the page Deploy
+awsverify() { localstack/test.sh verify; } # the first run on AWS, on LocalStack, and killed at each step
 clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar
-proofs=(race differential heavy spec sim reproducible clients)
+proofs=(race differential heavy spec sim reproducible deployed awsverify clients)
 
 case "$*" in
 "") steps=("${tests[@]}") ;;

@@ -36,7 +36,8 @@ type result struct {
 // checks are all of them, in the report's order.
 var checks = []check{
 	{"deploy", "the plain template is deployed, and its custom resource answers", ""},
-	{"tags", "the table and the bucket carry the run's tag", ""},
+	{"bucket-tag", "the bucket carries the run's tag", ""},
+	{"table-tag", "the table carries the run's tag", "a GlobalTable gets no tags"},
 	{"seed", "the pool has its size before any task starts", ""},
 	{"dashboard", "CloudWatch has the dashboard", "dashboards are accepted, and nothing happens"},
 	{"claim", "a process with the task role's credentials alone holds every node ID, each once, and one more is refused", ""},
@@ -48,7 +49,8 @@ var checks = []check{
 	{"metric-math", "the alarms running-out and table-throttled are evaluated", "alarms on metric math are never evaluated"},
 	{"reaper", "a killed task's node ID is freed by the reaper's schedule alone, with its version kept", ""},
 	{"grow", "an update of the stack grows the pool, and a task gets the new node ID", ""},
-	{"rename", "another pool name is refused by the bootstrap function, with the reason in the stack's events", ""},
+	{"rename", "another pool name is refused by the bootstrap function, with the reason in the stack's events",
+		"a failed update makes LocalStack forget what the stack has, so that it could not be taken away (localstack/test.sh changes shows the refusal)"},
 	{"rollback", "the refused update is rolled back, and the old pool still works", "a failed update restores nothing"},
 	{"release", "tasks that end release their node IDs", ""},
 	{"gone", "both stacks, the table and the bucket are deleted", ""},

@@ -44,7 +44,8 @@ func (r *run) eventually(ctx context.Context, within time.Duration, done func(co
 func denied(err error) bool { return strings.Contains(code(err), "AccessDenied") }
 
 func (r *run) inspect(ctx context.Context) error {
-	r.judge("tags", r.checkTags(ctx), tag+"="+r.options.run)
+	r.judge("bucket-tag", r.bucketTag(ctx), tag+"="+r.options.run)
+	r.judge("table-tag", r.tableTag(ctx), tag+"="+r.options.run)
 	item, err := r.store.PoolItem(ctx, poolName)
 	if err == nil && item.Size != poolSize {
 		err = fmt.Errorf("the pool has the size %d, want %d", item.Size, poolSize)
@@ -56,7 +57,7 @@ func (r *run) inspect(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) checkTags(ctx context.Context) error {
+func (r *run) tableTag(ctx context.Context) error {
 	table, err := r.account.dynamo.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &r.table})
 	if err != nil {
 		return err
@@ -68,6 +69,10 @@ func (r *run) checkTags(ctx context.Context) error {
 	if !slices.ContainsFunc(tags.Tags, func(t dynamodbtypes.Tag) bool { return *t.Key == tag && *t.Value == r.options.run }) {
 		return fmt.Errorf("the table %s has the tags %v", r.table, tags.Tags)
 	}
+	return nil
+}
+
+func (r *run) bucketTag(ctx context.Context) error {
 	bucket, err := r.account.s3.GetBucketTagging(ctx, &s3.GetBucketTaggingInput{Bucket: &r.bucket})
 	if err != nil {
 		return err
@@ -77,7 +82,7 @@ func (r *run) checkTags(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the bucket %s has not the tag", r.bucket)
+	return fmt.Errorf("the bucket %s does not carry the tag", r.bucket)
 }
 
 // assumeRole takes the task role, and waits until DynamoDB knows what it may do: IAM takes some seconds. From then on no refusal is excused.

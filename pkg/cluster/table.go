@@ -152,7 +152,7 @@ func (t *Table) query(ctx context.Context, partition string) func(func(attribute
 			out, err := t.client.Query(ctx, &dynamodb.QueryInput{
 				TableName: &t.table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: from,
 				KeyConditionExpression: aws.String("pool_group = :partition"), ExpressionAttributeValues: attributes{":partition": str(partition)},
-			})
+			}, protocol.Genuine)
 			if err != nil {
 				yield(nil, fmt.Errorf("cluster: Query of %s in table %q: %w", partition, t.table, err))
 				return
@@ -170,7 +170,7 @@ func (t *Table) query(ctx context.Context, partition string) func(func(attribute
 }
 
 func (t *Table) get(ctx context.Context, partition string, node int64, strong bool) (attributes, error) {
-	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.table, Key: key(partition, node), ConsistentRead: aws.Bool(strong)})
+	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.table, Key: key(partition, node), ConsistentRead: aws.Bool(strong)}, protocol.Genuine)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: GetItem of %s %d in table %q: %w", partition, node, t.table, err)
 	}
@@ -186,13 +186,16 @@ func (t *Table) update(ctx context.Context, partition string, node int64, set, o
 	if onlyIf != "" {
 		in.ConditionExpression = &onlyIf
 	}
-	out, err := t.client.UpdateItem(ctx, in)
+	out, err := t.client.UpdateItem(ctx, in, protocol.Genuine)
 	var refused *types.ConditionalCheckFailedException
 	if errors.As(err, &refused) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cluster: UpdateItem of %s %d in table %q: %w", partition, node, t.table, err)
+	}
+	if len(out.Attributes) == 0 { // it would be taken for a refusal
+		return nil, fmt.Errorf("cluster: UpdateItem of %s %d in table %q: %w: it holds no item", partition, node, t.table, protocol.ErrNotDynamoDB)
 	}
 	return out.Attributes, nil
 }

@@ -28,7 +28,9 @@ type registrar struct {
 	turned chan struct{} // closed by the next turn
 	wake   chan struct{}
 
-	// Only the loop has these: the session, and what the table holds of it.
+	// Only the loop has these: the last turn's error, the session, and what the table
+	// holds of it.
+	told     error
 	session  session
 	revision int64
 	written  map[place]*Address // nil: sent, and not answered
@@ -99,12 +101,15 @@ func (r *registrar) turn() error {
 	asked, wanted := r.asked, maps.Clone(r.wanted)
 	r.mu.Unlock()
 	err := r.reconcile(wanted)
+	if err != nil && r.told == nil && !errors.Is(err, lease.ErrSuspended) && !errors.Is(err, lease.ErrLost) && !errors.Is(err, lease.ErrClosed) {
+		// Without the lock: a Logger that blocks keeps nobody from giving up.
+		r.dir.cfg.Logger.Warn("discovery: not registered, trying again", "pool", r.dir.cfg.Pool, "node_id", r.session.nodeID, "error", err)
+	}
+	r.told = err
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil {
 		r.done = asked
-	} else if r.err == nil && !errors.Is(err, lease.ErrSuspended) && !errors.Is(err, lease.ErrLost) && !errors.Is(err, lease.ErrClosed) {
-		r.dir.cfg.Logger.Warn("discovery: not registered, trying again", "pool", r.dir.cfg.Pool, "node_id", r.session.nodeID, "error", err)
 	}
 	r.err = err
 	close(r.turned)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +88,43 @@ func TestLeasesReadTooEarly(t *testing.T) {
 		}
 		if got, want := known.of(c.r).UnixMilli(), h.of(c.r).UnixMilli(); got != want {
 			t.Errorf("%+v: others think that its lease ends at %v, want %v", c.r, got, want)
+		}
+	}
+}
+
+// stuck is a log whose sink does not come back before the test lets it.
+type stuck struct {
+	slog.Handler
+	entered chan struct{}
+	leave   chan struct{}
+}
+
+func (s stuck) Handle(context.Context, slog.Record) error {
+	close(s.entered)
+	<-s.leave
+	return nil
+}
+
+// A log that blocks keeps nobody from giving up.
+func TestBlockedLog(t *testing.T) {
+	w := newWorld(8)
+	a := w.agent(t, nil)
+	w.store.after(0)
+	log := stuck{slog.NewTextHandler(io.Discard, nil), make(chan struct{}), make(chan struct{})}
+	t.Cleanup(func() { close(log.leave) })
+	d := w.directory(t, func(c *Config) { c.Logger = slog.New(log) })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	gone := make(chan struct{}, 2)
+	go func() { _ = d.Register(ctx, a, Service{"orders", at(1)}); gone <- struct{}{} }()
+	<-log.entered
+	go func() { _ = d.Deregister(ctx, a, Service{Name: "stock"}); gone <- struct{}{} }()
+	cancel()
+	for range 2 {
+		select {
+		case <-gone: // with an error or none: the log is all that may not decide
+		case <-time.After(30 * time.Second):
+			t.Fatal("a caller whose context has ended still waits, for the log")
 		}
 	}
 }

@@ -11,11 +11,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 // Table is the [Store] on the table of the leases. It needs no more permissions than
-// an agent: GetItem, Query and UpdateItem.
+// an agent: GetItem, Query and UpdateItem. Whatever client it is given, an answer that
+// DynamoDB does not send, as the `{}` of a proxy, is an error: it is no empty list, and
+// no write that was done.
 type Table struct {
 	client lease.Client
 	table  string
@@ -39,7 +42,7 @@ func (t *Table) query(ctx context.Context, partition string) (all []record, err 
 		out, err := t.client.Query(ctx, &dynamodb.QueryInput{
 			TableName: &t.table, ExclusiveStartKey: from,
 			KeyConditionExpression: aws.String("pool_group = :partition"), ExpressionAttributeValues: attributes{":partition": str(partition)},
-		})
+		}, protocol.Genuine)
 		if err != nil {
 			return nil, t.failed("Query", partition, err)
 		}
@@ -57,7 +60,7 @@ func (t *Table) query(ctx context.Context, partition string) (all []record, err 
 }
 
 func (t *Table) get(ctx context.Context, partition string, nodeID int) (record, error) {
-	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.table, Key: key(partition, nodeID), ConsistentRead: aws.Bool(true)})
+	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.table, Key: key(partition, nodeID), ConsistentRead: aws.Bool(true)}, protocol.Genuine)
 	if err != nil {
 		return record{}, t.failed("GetItem", partition, err)
 	}
@@ -93,7 +96,7 @@ func (t *Table) write(ctx context.Context, partition string, r record) (record, 
 		// on a lease.
 		ConditionExpression:                 aws.String("NOT (version > :version OR (version = :version AND revision >= :revision))"),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	})
+	}, protocol.Genuine)
 	var refused *types.ConditionalCheckFailedException
 	switch {
 	case err == nil:

@@ -102,8 +102,8 @@ func (c *Checker) item(e Event) error {
 		// claim back. If that answer is lost and the claimant dies, the item is whole to the
 		// next one.
 		switch {
-		case e.Op == Claim && n.blind:
-			n.corrupt = -1
+		case e.Op == Claim && n.blind && e.Version == int64(len(n.spans))+1:
+			n.corrupt, n.last = -1, 0 // what was stamped before the item broke is forgotten with it
 			n.item = e
 			n.spans = append(n.spans, span{who: e.Who, notBefore: e.NotBefore})
 			return nil
@@ -113,7 +113,7 @@ func (c *Checker) item(e Event) error {
 		case e.Op == Abandon:
 			n.blind = false
 		}
-		if e.Op == Raise { // an operator has said up to when all time counts as reserved
+		if e.Op == Raise && e.Version == int64(len(n.spans)) { // an operator has said up to when all time counts as reserved
 			n.item, n.corrupt = e, -1
 		}
 		return nil
@@ -255,9 +255,10 @@ func (n *node) used(e Event, version int) error {
 	return nil
 }
 
-// end is the last millisecond of a version.
+// end is the last millisecond of a version. What was claimed of an item that somebody
+// has broken begins nowhere: the version before ends where it did.
 func (n *node) end(version int) int64 {
-	if version < len(n.spans) {
+	if version < len(n.spans) && version != n.corrupt {
 		return n.spans[version].notBefore
 	}
 	return n.item.Until
@@ -273,10 +274,7 @@ func (c *Checker) stamp(e Event) error {
 	if n == nil {
 		return fmt.Errorf("process %d made ID %d, and the number has no item", e.Who, e.ID)
 	}
-	v := len(n.spans)
-	for v > 0 && n.spans[v-1].notBefore >= e.MS {
-		v--
-	}
+	v := n.version(c.first(e.Who), e.MS)
 	switch {
 	case c.loose(n, e):
 		return nil
@@ -292,6 +290,20 @@ func (c *Checker) stamp(e Event) error {
 	}
 	n.last = max(n.last, e.MS)
 	return nil
+}
+
+// version is the one that a millisecond belongs to. Whoever held an item before
+// somebody broke it may not know of its end yet, as after a release by force: what was
+// claimed of the broken item takes nothing from it.
+func (n *node) version(who int, ms int64) int {
+	v := len(n.spans)
+	if n.corrupt > 0 && n.spans[n.corrupt-1].who == who {
+		v = n.corrupt
+	}
+	for v > 0 && n.spans[v-1].notBefore >= ms {
+		v--
+	}
+	return v
 }
 
 // excused reports whether an ID that was made before may be made again: only by a

@@ -105,6 +105,9 @@ func TestWhatIsAllowed(t *testing.T) {
 		"given back while one had no answer":    {copied(2, 1, 30), renew(1, 2, 40), may(1, 1, 40), free(Release, 20), {Kind: Unhold, Who: 1}, claim(2, 3, 20, 50), stamp(2, 1, 29), stamp(3, 2, 29)},
 		"given back before either renewed":      {copied(2, 1, 30), stamp(2, 1, 25), free(Release, 20), {Kind: Unhold, Who: 1}, claim(2, 3, 20, 50), hold(2, 1), hold(3, 2), stamp(2, 1, 29), stamp(3, 2, 29)},
 		"a broken item that is left alone":      {free(Release, 30), {Kind: Corrupt, Node: 7}, {Kind: Item, Op: Claim, Node: 7, Version: 2, Who: 2, Held: true}},
+		"broken, claimed blindly, and whole":    {stamp(1, 1, 29), free(Free, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 20), claim(3, 3, 20, 25), may(3, 3, 25), {Kind: Item, Op: Renew, Node: 7, Who: 3, Held: true, Version: 3, Renewal: 1, NotBefore: 20, Expires: 27, Until: 28}},
+		"raised, and its version still broken":  {free(Free, 30), {Kind: Corrupt, Node: 7}, {Kind: Item, Op: Raise, Node: 7, Until: 60}, {Kind: Item, Op: Claim, Node: 7, Who: 2, Held: true}},
+		"freed and broken, and still stamping":  {free(Free, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 50), stamp(1, 1, 30)},
 		"comes to be at the floor":              {{Kind: Floor, Until: 50}, {Kind: Item, Op: Seed, Node: 8, Until: 50}},
 	} {
 		var c Checker
@@ -163,6 +166,7 @@ func TestWhatIsNot(t *testing.T) {
 		"a copied version that never was":      {[]Event{copied(2, 1, 30), {Kind: Copy, Who: 4, Of: 1, Node: 7, Version: 3}}, "never was"},
 		"a broken item is used":                {[]Event{free(Release, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 50), may(2, 2, 50)}, "broken by hand"},
 		"a broken item's span is stamped":      {[]Event{free(Release, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 50), stamp(2, 2, 25)}, "broken by hand"},
+		"freed and broken, and stamps behind":  {[]Event{free(Free, 30), {Kind: Corrupt, Node: 7}, claim(2, 2, 0, 50), stamp(1, 1, 31)}, "ends at 30"},
 		"comes to be below the floor":          {[]Event{{Kind: Floor, Until: 50}, {Kind: Item, Op: Seed, Node: 8, Until: 49}}, "below the pool's floor"},
 		"a release reserves":                   {[]Event{free(Release, 31)}, "a release reserves"},
 		"begins below what was told and freed": {[]Event{free(Abandon, 10)}, "abandoned"},

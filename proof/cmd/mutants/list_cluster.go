@@ -12,6 +12,27 @@ var clusterMutants = []mutant{
 		return min(v.doubt.lasts, maxAge)
 	}
 `, ``, discoveryOwn},
+	{"discovery: logs under the registrar's lock", "pkg/discovery/registrar.go", `	r.told = err
+	r.mu.Lock()
+	defer r.mu.Unlock()
+`, `	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil && r.told == nil {
+		r.dir.cfg.Logger.Warn("again")
+	}
+	r.told = err
+`, discoveryOwn},
+	{"discovery: an empty list of somebody else is believed", "pkg/discovery/table.go", `":partition": str(partition)},
+		}, protocol.Genuine)`, `":partition": str(partition)},
+		})`, discoveryOwn},
+	{"discovery: a write that somebody else answered is believed", "pkg/discovery/table.go", `FailureAllOld,
+	}, protocol.Genuine)`, `FailureAllOld,
+	})`, discoveryOwn},
+	{"cluster: a list of somebody else is believed", "pkg/cluster/table.go", `":partition": str(partition)},
+			}, protocol.Genuine)`, `":partition": str(partition)},
+			})`, "./pkg/cluster"},
+	{"cluster: a heartbeat that somebody else answered counts", "pkg/cluster/table.go", `UpdateItem(ctx, in, protocol.Genuine)`, `UpdateItem(ctx, in)`, "./pkg/cluster"},
+	{"cluster: an answer without the item is a refusal", "pkg/cluster/table.go", `	if len(out.Attributes) == 0 { // it`, `	if false { // it`, "./pkg/cluster"},
 	{"discovery: an answer in doubt is left for others", "pkg/discovery/shared.go", `v.doubt.lasts == 0 && left.Version`, `left.Version`, discoveryOwn},
 	{"discovery: a group in doubt is not read again", "pkg/discovery/live.go", `age < d.cfg.MaxAge && in.lasts == 0`, `age < d.cfg.MaxAge && in.lasts >= 0`, discoveryOwn},
 	{"discovery: doubt costs two reads a second", "pkg/discovery/shared.go", `d.lasts = min(2*before.lasts, longestDoubt)`, `d.lasts = againAfter`, discoveryOwn},

@@ -36,7 +36,7 @@ var worldMutants = []mutant{
 `, `	defer func() { go a.emitNow(Event{Kind: EventSuspended, Lease: t.Lease}) }()
 `, "world:sinks,outages,weather:8,10:10"},
 	{"world: a late retire undoes a later resize", dynamo, `AND (attribute_not_exists(resize) OR resize < :resize)",`, `AND :resize = :resize",`, "world:replay,operators:2,3:10"},
-	{"world: the lease's clock stays ahead after a glitch", anchor, `max(wall, mono+floor))`, `max(wall, mono+floor, func() int64 { t.floor.Store(max(floor, wall-mono)); return 0 }()))`, "world:glitch:2:10"},
+	{"world: the lease's clock stays ahead after a glitch", anchor, `max(wall, mono+floor))`, `max(wall, mono+floor, func() int64 { t.floor.Store(max(floor, wall-mono)); return 0 }()))`, "world:glitch,weather:4:20"},
 	{"world: a node looks before it is recorded", "pkg/cluster/session.go", `	if l.Metadata[metaSession] != n.now.self.SessionID {
 		n.cfg.Agent.RenewNow()
 		return errUnrecorded
@@ -45,7 +45,10 @@ var worldMutants = []mutant{
 	{"world: listeners outlive the node", clusterNode, `	close(n.done)
 	n.cancel()`, `	close(n.done)`, "world:cluster,discovery,deploys:3,4,5,6:20"},
 	{"world: what a clock ahead left is never replaced", sharedFile, `Version: found.Version + 1, ReadAt`, `Version: at.UnixMilli(), ReadAt`, "world:discovery,glitch:3:10"},
-	{"world: a later node ID begins before the floor", widener, `return Latest(Latest(at, p.Floor), p.Changed())`, `return Latest(at, p.Changed())`, "world:operators:9,18:10"},
+	{"world: a later node ID begins before the floor", widener, `return Latest(Latest(at, p.Floor), p.Changed())`, `return Latest(at, p.Changed())`, "world:operators,raises,deploys:6:20"},
+	{"world: a registration that somebody else answered counts", "pkg/discovery/table.go", `FailureAllOld,
+	}, protocol.Genuine)`, `FailureAllOld,
+	})`, "world:deploys,discovery,garbage,releases,weather:2050:20"},
 	{"world: nobody doubts an expired lease", sharedFile, `if ends := h.of(r); !ends.IsZero() && !ends.After(now) {`, `if ends := h.of(r); false && !ends.After(now) {`, "world:discovery,outages:2:10"},
 	{"world: silence counts from the answer", clusterNode, `n.times.heard = max(n.times.heard, sent)
 	}`, `n.times.heard = now

@@ -90,7 +90,8 @@ func (p *process) judgeListener() error {
 }
 
 // judgeKnown judges what WaitKnown promised: nobody who is well takes an earlier holder
-// of the node ID for alive.
+// of the node ID for alive. A member whose lease was freed by force is none, and learns
+// so with its next renewal.
 func (p *process) judgeKnown(self cluster.Member) {
 	if p.network.calmFor() < p.patience() || p.wellSince().After(p.born) {
 		return
@@ -102,6 +103,9 @@ func (p *process) judgeKnown(self cluster.Member) {
 	for _, q := range p.World.processes() {
 		m := q.member.Load()
 		if q == p || m == nil || m.node.Err() != nil || q.isDead() || time.Since(q.wellSince()) < p.patience() && q.wellSince().After(q.born) {
+			continue
+		}
+		if l, err := q.agent.Lease(); err != nil || text(p.network.item(l.NodeID)["holder"]) != l.Holder {
 			continue
 		}
 		for other := range m.node.State().Members() {

@@ -18,8 +18,8 @@ const service = "orders"
 
 // entry is what a process has registered.
 type entry struct {
-	version int64
-	since   time.Time
+	holder string // the session that it was registered with
+	since  time.Time
 }
 
 // discover registers the process's service and looks for the others, until ctx ends.
@@ -38,7 +38,7 @@ func (p *process) discover(ctx context.Context) {
 	here := discovery.Service{Name: service, Address: discovery.Address{Host: p.host, Port: 80}}
 	if dir.Register(ctx, p.agent, here) == nil {
 		if l, err := p.agent.Lease(); err == nil {
-			p.entry.Store(&entry{l.Version, time.Now()})
+			p.entry.Store(&entry{l.Holder, time.Now()})
 		}
 	}
 	for sleep(ctx, p.upTo(10*time.Second)) == nil {
@@ -56,7 +56,8 @@ func (p *process) discover(ctx context.Context) {
 }
 
 // judgeResolved judges an answer without an error: it has everybody who is registered
-// and well, also after an outage.
+// and well, also after an outage. A process whose lease was freed by force is well until
+// it learns so, and nobody's instance; one that has a copy is where the copy wants it.
 func (p *process) judgeResolved(list []discovery.Instance, took time.Duration) {
 	const soon = 8 * time.Second
 	if p.Plan.Wild || took > time.Second || p.calmFor() < soon {
@@ -70,10 +71,11 @@ func (p *process) judgeResolved(list []discovery.Instance, took time.Duration) {
 		e := q.entry.Load()
 		node, version := q.holding()
 		// A new entry is noticed after MaxAge, of up to 40 s; one that counts again at once.
-		if e == nil || e.version != version || time.Since(e.since) < time.Minute || q.beliefFor() < soon || q.calmFor() < soon || q.isDead() {
+		if e == nil || time.Since(e.since) < time.Minute || q.beliefFor() < soon || q.calmFor() < soon || q.isDead() || q.copyOf != nil || q.hadCopy.Load() {
 			continue
 		}
-		if _, err := q.agent.Lease(); err == nil && there[node] != version {
+		l, err := q.agent.Lease()
+		if err == nil && e.holder == l.Holder && there[node] != version && text(p.network.item(node)["holder"]) == l.Holder {
 			p.World.fail(fmt.Errorf("process %d finds %d instances and no error, and not process %d, which has held version %d of node %d for %v",
 				p.number, len(list), q.number, version, node, q.beliefFor()))
 		}

@@ -14,9 +14,9 @@ var denials = []string{"AccessDeniedException", "ExpiredTokenException", "Resour
 
 // babble answers what DynamoDB would not: nothing, an empty object, a page, other
 // JSON, an answer that was cut off or damaged on its way.
-func (n *network) babble(w http.ResponseWriter, answer []byte) {
+func (n *network) babble(w http.ResponseWriter, request, answer []byte) {
 	n.mu.Lock()
-	kind := n.r.IntN(7)
+	kind := n.r.IntN(8)
 	n.mu.Unlock()
 	status, body := http.StatusOK, []byte(nil)
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
@@ -34,6 +34,12 @@ func (n *network) babble(w http.ResponseWriter, answer []byte) {
 	case 5: // damaged: the checksum is that of the answer
 		w.Header().Set("X-Amz-Crc32", checksum(answer))
 		body = damage(answer)
+	case 6: // whole and named, but not what was asked for
+		body = []byte("{}")
+		if bytes.Contains(request, []byte(`"ReturnValues":"ALL_NEW"`)) {
+			w.Header().Set("X-Amzn-Requestid", "BABBLE")
+			w.Header().Set("X-Amz-Crc32", checksum(body))
+		}
 	default:
 		status = http.StatusBadGateway
 		w.Header().Set("Content-Type", "text/html")

@@ -127,6 +127,7 @@ func (p *process) started(err error) {
 // heard is the agent's hook: what it learned that it may stamp, and that beliefs
 // may have changed.
 func (p *process) heard(e lease.Event) {
+	at := time.Now()
 	p.block()
 	if p.isDead() {
 		return
@@ -135,8 +136,12 @@ func (p *process) heard(e lease.Event) {
 	p.tell(e.Kind)
 	switch e.Kind {
 	case lease.EventClaimed, lease.EventRenewed:
-		if e.Kind == lease.EventRenewed && p.copyNext.CompareAndSwap(true, false) {
-			defer p.copied(e.Lease)
+		if e.Kind == lease.EventRenewed {
+			p.answered(at)
+			if p.copyNext.CompareAndSwap(true, false) {
+				p.hadCopy.Store(true)
+				defer p.copied(e.Lease)
+			}
 		}
 		p.World.note(history.Event{Kind: history.May, Who: p.number, Node: e.Lease.NodeID, Version: e.Lease.Version, Until: e.Lease.ReservedUntil.UnixMilli()})
 		p.World.witnessBeliefs()

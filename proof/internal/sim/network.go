@@ -139,7 +139,7 @@ func (n *network) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if f.garbage && n.coin() { // what answers is not the store
 		n.count(func(c *Counts) { c.Garbage++ })
-		n.babble(w, []byte("{}"))
+		n.babble(w, body, []byte("{}"))
 		return
 	}
 	answer := n.do(r, body)
@@ -147,7 +147,7 @@ func (n *network) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case f.garbage:
 		n.count(func(c *Counts) { c.Garbage++ })
-		n.babble(w, answer.Body.Bytes())
+		n.babble(w, body, answer.Body.Bytes())
 		return
 	case f.unanswered:
 		n.count(func(c *Counts) { c.AnswersLost++ })

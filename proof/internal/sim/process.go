@@ -40,6 +40,7 @@ type process struct {
 	entry    atomic.Pointer[entry]  // of the directory
 	pair     atomic.Pointer[pair]
 	copyNext atomic.Bool  // it is copied with its next renewal
+	hadCopy  atomic.Bool  // it was copied
 	lag      atomic.Int64 // ns by which its clocks are behind its machine's
 	sinks    atomic.Int64 // log lines and hooks that block now
 
@@ -51,6 +52,7 @@ type process struct {
 	said    lease.EventKind // the last event about whether the lease is held
 	saidAt  time.Time       // when anything was said last
 	renewed time.Time       // when a write of its lease was last done
+	answers [2]time.Time    // when the last two renewals were answered, the last one first
 }
 
 func (w *World) newProcess(m *machine) *process {
@@ -88,6 +90,21 @@ func (p *process) confirm() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.renewed = time.Now()
+}
+
+// answered remembers that the process was told of a renewal.
+func (p *process) answered(at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers = [2]time.Time{at, p.answers[0]}
+}
+
+// answeredTwiceSince reports whether two renewals were answered after a moment: the
+// second one was sent knowing the first one's answer.
+func (p *process) answeredTwiceSince(at time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answers[1].After(at)
 }
 
 // kill ends the process where it stands: it sends nothing more, hears nothing

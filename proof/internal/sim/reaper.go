@@ -30,7 +30,17 @@ type function struct {
 func (w *World) newFunction() *function {
 	p := &process{machine: w.newMachine(), number: 0, dead: make(chan struct{})}
 	client, hangUp := p.client()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.functions[p.host] = true
 	return &function{p.machine, client, hangUp}
+}
+
+// isFunction reports whether functions run on a machine.
+func (w *World) isFunction(host string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.functions[host]
 }
 
 // invoke invokes a function on its schedule until ctx ends.

@@ -26,6 +26,7 @@ let found = null // the answer to the search
 
 const stream = new Stream({
   link(state) {
+    if (link === state) return
     link = state
     verdict.show(pool, link)
   },
@@ -89,7 +90,9 @@ function where() {
 }
 
 // show shows what changes from turn to turn.
+let shown = 0 // when it did
 function show() {
+  shown = Date.now()
   $('used').textContent = percent(pool.status.used)
   legend($('legend'), pool, filter)
   $('line').textContent = pool.status.line ?? ''
@@ -205,7 +208,7 @@ document.addEventListener('keydown', (e) => {
 
 // Time passes between messages.
 setInterval(() => {
-  if (document.hidden || !pool.name) return
+  if (document.hidden || !pool.name || Date.now() - shown < 900) return
   verdict.show(pool, link)
   if (!pool.status.size) return
   table.tick(pool)

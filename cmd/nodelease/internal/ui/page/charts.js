@@ -9,6 +9,7 @@ export class Charts {
   #pool
   #span = 60 // minutes
   #turn = false
+  #colours
   #data = { at: [], used: [], claimed: [], ended: [] }
   #usedAt = document.getElementById('used-chart')
   #churnAt = document.getElementById('churn-chart')
@@ -23,6 +24,7 @@ export class Charts {
 
   #build() {
     for (const p of this.#plots) p.destroy()
+    this.#colours = { threshold: colour('--expired'), end: colour('--bad') } // asked for once: it lays the page out
     const axis = { stroke: colour('--faint'), grid: { stroke: colour('--line'), width: 1 }, ticks: { show: false }, font: '11px system-ui, sans-serif' }
     const common = (over) => ({
       ...size(this.#usedAt), legend: { show: false }, cursor: { y: false, points: { show: false }, drag: { x: false, y: false }, sync: { key: 'time' } },
@@ -73,11 +75,11 @@ export class Charts {
       ctx.stroke()
     }
     const y = (v) => u.valToPos(v, 'y', true), x = (v) => u.valToPos(v, 'x', true)
-    line(colour('--expired'), [4, 4], left, y(this.#pool.threshold), left + width, y(this.#pool.threshold))
+    line(this.#colours.threshold, [4, 4], left, y(this.#pool.threshold), left + width, y(this.#pool.threshold))
     const at = this.#data.at.at(-1), used = this.#data.used.at(-1)
     if (full && used !== null) {
       const end = u.scales.x.max * 1000
-      line(colour('--bad'), [2, 3], x(at / 1000), y(used), x(end / 1000), y(used + slope * (end - at)))
+      line(this.#colours.end, [2, 3], x(at / 1000), y(used), x(end / 1000), y(used + slope * (end - at)))
     }
     ctx.restore()
   }
@@ -101,11 +103,12 @@ export class Charts {
     if (all || this.#turn) used.setData([at, history.used])
     if (all || !this.#turn) churn.setData([at, history.claimed, history.ended.map((n) => (n === null ? null : -n))])
     this.#read(used)
+    if (!all && this.#turn) return // as often as it is drawn
     const known = history.used.filter((v) => v !== null)
     if (known.length) {
-      this.#usedAt.setAttribute('aria-label', `Utilisation: ${percent(known.at(-1))} now, between ${percent(Math.min(...known))} and ${percent(Math.max(...known))} since the history begins; warning at ${pool.threshold} %${this.#end()}`)
+      label(this.#usedAt, `Utilisation: ${percent(known.at(-1))} now, between ${percent(Math.min(...known))} and ${percent(Math.max(...known))} since the history begins; warning at ${pool.threshold} %${this.#end()}`)
       const sum = (v) => v.reduce((a, b) => a + (b ?? 0), 0)
-      this.#churnAt.setAttribute('aria-label', `Churn: ${sum(history.claimed)} claimed and ${sum(history.ended)} ended since the history begins`)
+      label(this.#churnAt, `Churn: ${sum(history.claimed)} claimed and ${sum(history.ended)} ended since the history begins`)
     }
   }
 
@@ -126,3 +129,5 @@ export class Charts {
 }
 
 const size = (e) => ({ width: Math.max(160, e.clientWidth), height: Math.max(132, Math.min(320, e.clientHeight)) })
+
+function label(e, text) { if (e.getAttribute('aria-label') !== text) e.setAttribute('aria-label', text) }

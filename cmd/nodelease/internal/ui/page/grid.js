@@ -124,16 +124,17 @@ export class Grid {
     const state = corrupt ? 'corrupt' : expired ? 'expired' : held ? 'held' : usable ? 'free' : 'retired'
     set(cell, 'state', state)
     set(cell, 'closed', open ? undefined : 'closed')
-    cell.style.setProperty('--held-to', share(held))
-    cell.style.setProperty('--expired-to', share(held + expired))
-    cell.style.setProperty('--cooling-to', share(held + expired + cooling))
+    const shares = `--held-to: ${share(held)}; --expired-to: ${share(held + expired)}; --cooling-to: ${share(held + expired + cooling)}`
+    if (cell.style.cssText !== shares) cell.style.cssText = shares
     write(name, g)
     set(sign, 'sign', corrupt || expired ? signs[state] : '')
     write(text, held ? count(held) : '')
     const label = `Group ${g}, ` + (states.map((s, i) => (counts[i] ? `${count(counts[i])} ${s}` : '')).filter(Boolean).join(', ') || 'nothing') +
       `: node IDs ${g * groupSize} to ${g * groupSize + groupSize - 1}${open ? '' : '; not open yet'}`
-    cell.title = label
-    cell.setAttribute('aria-label', label)
+    if (cell.title !== label) {
+      cell.title = label
+      cell.setAttribute('aria-label', label)
+    }
   }
 
   // choose shows which number is selected.

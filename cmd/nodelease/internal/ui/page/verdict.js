@@ -30,15 +30,15 @@ export class Verdict {
     const state = link !== 'live' ? link : unread.has(v.kind) || late ? 'stale' : v.kind === 'reading' ? 'wait' : 'live'
     const asOf = read ? `as of ${moment(read, pool.now)}, ${span(age).replace(/\.\d/, '')} ago` : ''
     const stale = state === 'stale' || state in away
-    $('link').dataset.link = state
+    set($('link'), 'link', state)
     write($('link'), state === 'live' ? 'live' : state === 'wait' ? 'reading the pool …' : asOf ? `stale: ${asOf}` : 'never read')
     set(document.body, 'stale', stale ? 'stale' : undefined)
 
     let { kind, level, headline, text, command } = v
     if (state in away) [kind, level, headline, text, command] = [state, 'stale', ...away[state], '']
     else if (stale && !unread.has(kind)) [kind, level, headline, text, command] = ['stale', 'stale', 'No answer from the table', 'The last read has not ended. What is shown is from before.', '']
-    $('verdict').dataset.level = level
-    $('verdict').dataset.kind = kind
+    set($('verdict'), 'level', level)
+    set($('verdict'), 'kind', kind)
     write($('headline'), headline)
     write($('since'), [v.since && kind === v.kind && level !== 'ok' ? `since ${time(v.since)}${v.before ? ' or earlier' : ''}` : '', stale && asOf ? `what is shown is ${asOf}` : ''].filter(Boolean).join('; '))
     put($('advice'), text)
@@ -46,7 +46,7 @@ export class Verdict {
       write($('command'), command ?? '')
       write($('copy'), 'Copy')
     }
-    $('remedy').hidden = !command
+    hide($('remedy'), !command)
     const icon = { bad: 'icon-bad.svg', warn: 'icon-warn.svg', stale: 'icon-stale.svg' }[level] ?? 'icon.svg'
     if ($('icon').getAttribute('href') !== icon) $('icon').href = icon
     const short = level === 'ok' || level === 'note' ? '' : `${capital(kind)} · `
@@ -60,13 +60,16 @@ export class Verdict {
 }
 
 function put(e, text) {
-  e.hidden = !text
+  hide(e, !text)
   write(e, text ?? '')
 }
+
+function hide(e, hidden) { if (e.hidden !== hidden) e.hidden = hidden }
 
 function write(e, text) { if (e.textContent !== text) e.textContent = text }
 
 function set(e, key, value) {
+  if (e.dataset[key] === value) return
   if (value === undefined) delete e.dataset[key]
   else e.dataset[key] = value
 }

@@ -1,0 +1,37 @@
+package discovery
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// An answer that is not DynamoDB's is no empty list and no write that was done, with
+// any client: a proxy's `{}` would unregister everybody.
+func TestAnswerOfSomebodyElse(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		_, _ = w.Write([]byte("{}"))
+	}))
+	t.Cleanup(proxy.Close)
+	s := NewTable(dynamodb.New(dynamodb.Options{
+		Region: "eu-central-1", BaseEndpoint: &proxy.URL, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), Retryer: aws.NopRetryer{},
+	}), "leases")
+	const partition = "orders#svc#orders"
+	if all, err := s.query(t.Context(), partition); !errors.Is(err, protocol.ErrNotDynamoDB) {
+		t.Errorf("query returned %v and %v, want ErrNotDynamoDB", all, err)
+	}
+	if r, err := s.get(t.Context(), partition, 7); !errors.Is(err, protocol.ErrNotDynamoDB) {
+		t.Errorf("get returned %v and %v, want ErrNotDynamoDB", r, err)
+	}
+	if _, applied, err := s.write(t.Context(), partition, record{NodeID: 7, Version: 1}); applied || !errors.Is(err, protocol.ErrNotDynamoDB) {
+		t.Errorf("write returned %v and %v, want ErrNotDynamoDB", applied, err)
+	}
+}

@@ -102,9 +102,9 @@ func TestKilledAtEachStep(t *testing.T) {
 	p := openEmulator(t)
 	b := p.bystanders(t)
 	type moment struct {
-		line  string // at which the run is killed
-		after time.Duration
-		skip  string
+		line   string // at which the run is killed
+		during string // or, when the pool's stack is seen in this state after the line; the next line is late enough
+		skip   string
 	}
 	var moments []moment
 	for _, s := range allSteps {
@@ -118,18 +118,18 @@ func TestKilledAtEachStep(t *testing.T) {
 		moments = append(moments, m)
 	}
 	moments = append(moments,
-		moment{"step: deploy", 3 * time.Second, ""}, // in the middle of it
-		moment{"step: grow", 2 * time.Second, "watch,kill"},
-		moment{"step: delete ", 0, "inspect,role,claim,keys,watch,kill,grow,release,rename"},
-		moment{"step: delete ", 2 * time.Second, "inspect,role,claim,keys,watch,kill,grow,release,rename"},
-		moment{"step: empty ", 0, "inspect,role,claim,keys,watch,kill,grow,release,rename"},
-		moment{"check: gone", 0, "inspect,role,claim,keys,watch,kill,grow,release,rename"},
+		moment{"step: deploy", "CREATE_IN_PROGRESS", ""},
+		moment{"step: grow", "UPDATE_IN_PROGRESS", "watch,kill"},
+		moment{"step: delete ", "", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
+		moment{"step: delete ", "DELETE_IN_PROGRESS", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
+		moment{"step: empty ", "", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
+		moment{"check: gone", "", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
 	)
 	for i, m := range moments {
-		t.Run(fmt.Sprintf("%s after %v", strings.TrimSpace(m.line), m.after), func(t *testing.T) {
+		t.Run(strings.TrimSpace(m.line+" "+m.during), func(t *testing.T) {
 			run := fmt.Sprintf("killed-%d", i)
 			began := time.Now()
-			p.killAt(t, run, m.line, m.after, m.skip)
+			p.killAt(t, run, m.line, m.during, m.skip)
 			out, err := p.run(t, "", "-clean", run)
 			if err != nil {
 				t.Fatalf("-clean: %v\n%s", err, out)
@@ -164,14 +164,17 @@ func TestInterrupted(t *testing.T) {
 }
 
 // killAt runs the program until it prints the line, and kills it.
-func (p *program) killAt(t *testing.T, run, line string, after time.Duration, skip string) {
+func (p *program) killAt(t *testing.T, run, line, during, skip string) {
 	t.Helper()
 	c := p.command(t, "", "-yes", "-run", run, "-skip", skip, "-report", filepath.Join(t.TempDir(), "report.md"))
 	var seen []string
-	for l := range p.start(t, c) {
+	lines := p.start(t, c)
+	for l := range lines {
 		seen = append(seen, l)
 		if strings.HasPrefix(l, line) {
-			time.Sleep(after) // no event is waited for: any moment will do
+			if during != "" {
+				p.awaitState(t, run, during, lines)
+			}
 			if err := c.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -184,6 +187,24 @@ func (p *program) killAt(t *testing.T, run, line string, after time.Duration, sk
 	}
 	if status := c.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGKILL {
 		t.Fatalf("the run ended as %v, want killed", c.ProcessState)
+	}
+}
+
+// awaitState returns when the pool's stack is in the state, or when the run has printed another line: too late to be in the middle, and as good a
+// moment as any.
+func (p *program) awaitState(t *testing.T, run, state string, lines <-chan string) {
+	t.Helper()
+	for {
+		select {
+		case <-lines:
+			t.Logf("killed after %s: it was over before it was seen", state)
+			return
+		case <-time.After(20 * time.Millisecond): // CloudFormation tells nobody
+		}
+		got, err := p.account.cfn.DescribeStacks(t.Context(), &cloudformation.DescribeStacksInput{StackName: aws.String(stackPrefix + run)})
+		if err == nil && len(got.Stacks) == 1 && string(got.Stacks[0].StackStatus) == state {
+			return
+		}
 	}
 }
 

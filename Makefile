@@ -8,16 +8,25 @@ help: ## list what make can do
 demo: ## a fleet of real processes on an embedded DynamoDB, killed and frozen for half a minute
 	go run ./cmd/nodelease demo
 
-test: ## install what the tests need, and run them (Go, Java 17, Maven, Python 3.11, Node 20)
+test: ## install what the tests need, and run them (Go, a JDK 17, Maven, Python 3.11, npm)
 	scripts/test.sh
 
 unit: ## the packages' own tests without whole fleets and simulations: they need nothing but Go, and some seconds
 	go test -short -p 4 -skip 'World|ManyAgents|Replays|OnPaper|LoneTask|Fleet|Herd|Model' ./pkg/... ./internal/... ./functions/...
 
-proof: ## what takes longer: the race detector, the simulations, the specification, DynamoDB Local beside the embedded server
+proof: ## what takes longer: the race detector, the simulations, the specification, DynamoDB Local beside the embedded server, a growing stack, other platforms, clients, a release
 	scripts/test.sh proof
 
-lint: ## gofmt, vet, golangci-lint
+ci: ## what CI runs: test, proof and lint, each step within its budget
+	.ci/run
+
+release-snapshot: ## build what a release has into dist, without signing and upload
+	scripts/release.sh snapshot
+
+release: ## sign and upload a release as a draft (CI runs it on a tag; needs IMAGE, cosign and GITHUB_TOKEN)
+	scripts/release.sh publish
+
+lint: ## gofmt, vet, golangci-lint, Vale, actionlint
 	scripts/lint.sh
 
 vuln: ## known vulnerabilities in what we use (asks Go's vulnerability database, so it is not part of the tests)
@@ -28,6 +37,12 @@ bench: ## the generator beside its peers and the machine's floors
 
 bench-lease: ## leases beside dynamolock, Zeebe's algorithm and etcd: requests, capacity, times
 	scripts/dynamodb-local.sh run -- sh -c 'cd bench/lease && go run .'
+
+bench-clients: ## the clients in Java, Python and Node beside the usual generators of their languages: docs/benchmarks-clients.md
+	clients/bench/run.sh
+
+bench-postgres: ## bigint snowflake, UUIDv7 and UUIDv4 as primary keys in a real PostgreSQL: index size and insert rate, ROWS=100000
+	scripts/postgres.sh && cd bench && go test -count=1 -timeout 60m -v -run TestPrimaryKeys ./postgres -args -rows $(or $(ROWS),100000)
 
 sim: ## the protocol's state machine under wild clocks: SEEDS=500 STEPS=20000 SEED=1
 	go test -count=1 -timeout 60m -run TestModel ./internal/tenure -args -seed $(or $(SEED),1) -seeds $(or $(SEEDS),500) -steps $(or $(STEPS),20000)
@@ -87,4 +102,4 @@ trace: ## measure the page in a DevTools trace of Chromium: 65,536 node IDs unde
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')
 
-.PHONY: help demo test unit proof lint bench bench-lease vuln sim fuzz spec mutants functions invoke synth template diff deploy deploy-sample destroy localstack localstack-test aws-verify ui picture layouts trace fmt
+.PHONY: help demo test unit proof ci release-snapshot release lint bench bench-lease bench-clients bench-postgres vuln sim fuzz spec mutants functions invoke synth template diff deploy deploy-sample destroy localstack localstack-test aws-verify ui picture layouts trace fmt

@@ -1,27 +1,53 @@
 #!/usr/bin/env bash
-# Checks the clients as packages, and drives them through the conformance suite. Downloads
-# go into .cache.
+# Checks the clients as packages, on real frameworks, and drives them through the conformance
+# suite. Downloads go into .cache.
 set -euo pipefail
 cd "$(dirname "$0")"
-cache=$(mkdir -p ../.cache/clients && cd ../.cache/clients && pwd)
+. ./tools.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+logged() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }; }
 
-# Java: the jar, and the tests.
-(cd java && mvn -q -B --no-transfer-progress "-Dmaven.repo.local=$cache/m2" clean verify)
+# Small enough to read in a sitting: the core of each client has at most 400 lines of code, not
+# counting blank lines, comments, imports and lone brackets. asyncio, Spring Boot and
+# Hibernate are beside the core.
+core() { # core LANGUAGE FILE...
+	local n
+	n=$(cat "${@:2}" | grep -vcE '^[[:space:]]*($|//|/?\*|#|import |from [a-z_.]+ import |package |[])}]+[;,]?$)')
+	[ "$n" -le 400 ] || { echo "the core of the client in $1 has $n lines of code: at most 400, so that it can be read in a sitting" >&2; exit 1; }
+	echo "$1: a core of $n lines"
+}
+core Java java/core/src/main/java/dev/nodelease/*.java
+core Python python/src/nodelease/{__init__,_core,_generator}.py
+core JavaScript javascript/src/index.js
 
-# Python: types, the wheel and the archive, and an install in an empty environment.
-venv=$cache/venv-1
-if [ ! -e "$venv/done" ]; then
-	rm -rf "$venv"
-	python3 -m venv "$venv"
-	"$venv/bin/pip" -q --disable-pip-version-check install build==1.2.2.post1 twine==6.1.0 hatchling==1.27.0 mypy==1.15.0
-	touch "$venv/done"
+# A sidecar for all that follows.
+if [ -z "${NODELEASE_BINARY:-}" ]; then
+	(cd .. && go build -o "$work/nodelease" ./cmd/nodelease)
+	export NODELEASE_BINARY=$work/nodelease
 fi
+
+# Java: the jars, and the tests on Hibernate and Spring Boot with H2.
+maven() { logged ./with-sidecar.sh mvn -B --no-transfer-progress "-Dmaven.repo.local=$cache/m2" -f "$@"; }
+maven java clean verify
+if grep -l 'skipped="[1-9]' java/*/target/surefire-reports/*.xml; then
+	echo "these tests of Java were skipped" >&2
+	exit 1
+fi
+# Reproducible: the same bytes, in another folder.
+cp -R java "$work/java"
+maven "$work/java" clean package -Dmaven.test.skip=true
+for jar in java/*/target/*.jar; do
+	cmp "$jar" "$work/$jar"
+	echo "java package ${jar##*/}"
+done
+
+# Python: types, the databases, the wheel and the archive, and an install in an empty environment.
 (cd python && "$venv/bin/mypy" --cache-dir "$cache/mypy" src)
-# Reproducible: the same bytes twice.
+(cd python && PYTHONPATH=src logged ../with-sidecar.sh "$venv/bin/python" -W error -m unittest discover -s tests)
 for copy in 1 2; do
-	(cd python && SOURCE_DATE_EPOCH=1767225600 "$venv/bin/python" -m build --no-isolation --outdir "$work/dist$copy" >"$work/build.log") || { cat "$work/build.log" >&2; exit 1; }
+	cp -R python "$work/python$copy"
+	(cd "$work/python$copy" && SOURCE_DATE_EPOCH=1767225600 logged "$venv/bin/python" -m build --no-isolation --outdir "$work/dist$copy")
 done
 diff -r "$work/dist1" "$work/dist2"
 "$venv/bin/twine" check --strict "$work"/dist1/*
@@ -29,16 +55,23 @@ python3 -m venv "$work/empty"
 "$work/empty/bin/pip" -q --disable-pip-version-check install --no-index "$work"/dist1/*.whl
 "$work/empty/bin/python" -c 'import nodelease; print("python package", nodelease.SONYFLAKE.decompose(1 << 24).time)'
 
-# JavaScript: the archive, and an install in an empty project.
-logged() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }; }
-(cd javascript && logged npm pack --pack-destination "$work")
+# JavaScript: the tests, the archive, and an install in an empty project, where a program in
+# strict TypeScript is compiled and run.
+logged ./with-sidecar.sh node --test javascript/test/*.test.mjs
+for copy in 1 2; do
+	cp -R javascript "$work/javascript$copy" && mkdir "$work/pack$copy"
+	(cd "$work/javascript$copy" && logged npm pack --pack-destination "$work/pack$copy")
+done
+diff -r "$work/pack1" "$work/pack2"
 mkdir "$work/project"
-cd "$work/project"
-echo '{"type":"module"}' >package.json
-logged npm install --no-audit --no-fund --offline "$work/nodelease-0.1.0.tgz"
-node -e 'import("nodelease").then(m => console.log("npm package", m.layouts.sonyflake.decompose(1n << 24n).time.toISOString()))'
-cd - >/dev/null
+echo '{"type":"module"}' >"$work/project/package.json"
+(cd "$work/project" && logged npm install --no-audit --no-fund --offline "$work"/pack1/*.tgz)
+cp javascript/test/types/{consumer.ts,tsconfig.json} "$work/project"
+ln -s "$npm/node_modules/@types" "$work/project/node_modules/@types"
+"$npm/node_modules/.bin/tsc" -p "$work/project"
+./with-sidecar.sh node "$work/project/consumer.js"
 
 # All of them on the real sidecar.
 cd ..
-NODELEASE_CLIENTS=python,python-asyncio,javascript,java go test -count=1 -timeout 10m ./clients/conformance
+NODELEASE_JAVA_VIRTUAL=$(find "$venv" -path '*/bin/java' -type f) NODELEASE_CLIENTS=python,python-asyncio,javascript,java,java-virtual \
+	go test -count=1 -timeout 10m ./clients/conformance

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# gofmt, go vet, golangci-lint and Vale, at pinned versions that are built once into
+# gofmt, go vet, golangci-lint, Vale and actionlint, at pinned versions that are built once into
 # .cache/bin, and the subjects of commits.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 GOLANGCI=v2.15.0
 VALE=v3.22.0
+ACTIONLINT=v1.7.12
 
 unformatted=$(git ls-files -z '*.go' | xargs -0 gofmt -l)
 if [ -n "$unformatted" ]; then
@@ -31,12 +32,18 @@ if [ ! -x "$vale" ]; then
 	mv "$bin/vale" "$vale"
 fi
 git ls-files -z '*.go' '*.md' ':!CHANGELOG.md' | xargs -0 "$vale" --output=line
+actionlint=$bin/actionlint-$ACTIONLINT
+if [ ! -x "$actionlint" ]; then
+	GOBIN=$bin go install "github.com/rhysd/actionlint/cmd/actionlint@$ACTIONLINT"
+	mv "$bin/actionlint" "$actionlint"
+fi
+"$actionlint" -shellcheck= -pyflakes= .github/workflows/*.yaml
 lint=$bin/golangci-lint-$GOLANGCI
 if [ ! -x "$lint" ]; then
 	GOBIN=$bin go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$GOLANGCI"
 	mv "$bin/golangci-lint" "$lint"
 fi
-for module in . bench bench/lease proof/faults proof/awsverify localstack/e2e; do
+for module in . bench bench/lease proof/faults proof/awsverify localstack/e2e release; do
 	if [ -f "$module/go.mod" ]; then
 		(cd "$module" && go vet ./... && "$lint" run --allow-parallel-runners --config "$config" ./...)
 	fi

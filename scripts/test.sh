@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Installs what the tests need, into .cache, and runs them. Needs Go, a JDK 17,
-# Maven, Python 3.11 and Node 20, and for the proofs Rust; says which one is missing.
+# Installs what the tests need, into .cache, and runs them. Needs Go, a JDK 17, Maven, Python 3.11 and npm, and for the proofs Rust: scripts/tools.sh
+# says what is missing. Downloads run while earlier steps run.
 #
 #   scripts/test.sh              # the tests
 #   scripts/test.sh proof        # what takes longer and changes less: CI runs it too
 #   scripts/test.sh suite race   # two of the steps
 #
-# STEP_TIMES names a file to which the length of each step is added.
+# STEP_TIMES names a file to which the length of each step is added; with STEP_BUDGETS=1 a step above its budget (scripts/budgets.txt) fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,38 +14,26 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export NODELEASE_REQUIRE_EMULATORS=1
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
 
-need() { # need COMMAND WHAT PACKAGE
-	command -v "$1" >/dev/null || { echo "the tests need $2 as '$1' (Debian: apt-get install $3)" >&2; exit 1; }
-}
-need go "Go 1.26" golang
-need java "a JDK of version 17 or newer" openjdk-17-jdk-headless
-need mvn Maven maven
-need python3 "Python 3.11 with pip and venv" python3-venv
-need node "Node 20" nodejs
-need npm npm npm
-
 # The tests: all of the Go code with real emulators, the README's first command by
-# the letter, other platforms, real processes with real faults, the functions, the
+# the letter, real processes with real faults, the functions, the
 # page in a browser, the deployed stack.
 readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; }
 suite() { scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test -timeout 20m ./...; }
-platforms() {
-	GOARCH=386 go test -short ./pkg/snowflake/...
-	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
-}
 faults() { # modules of their own; the benchmarks' tests too
+	scripts/postgres.sh
 	for module in proof/faults bench; do (cd "$module" && go test -count=1 -timeout 20m ./...); done
 }
 functions() { scripts/build-functions.sh; }
 ui() { cmd/nodelease/internal/ui/e2e/test.sh; }
-localstack() { localstack/test.sh stack; } # one deployment
-tests=(readme suite platforms faults functions ui localstack)
+localstack() { localstack/test.sh stack; } # one deployment: seed, claim, exhaust, reap, destroy
+tests=(readme suite faults functions ui localstack)
 
 # The proofs. The embedded server beside DynamoDB Local, beside dynoxide (Rust), and
 # under as many connections as a hostile machine may open; 1,024 agents in a process;
 # the specification, ten configurations of 10 to 30 s each, on a slow machine as
 # far as that goes; ten million steps of the model, and sixty hours of real
-# agents; the same bytes of the functions from two directories with empty caches.
+# agents; the same bytes of the functions from two directories with empty caches;
+# other platforms; the stack while it changes, and the page Deploy; what a release has.
 race() { scripts/postgres.sh && scripts/dynamodb-local.sh run -- go test -race -timeout 30m ./pkg/... ./internal/... ./functions/...; }
 differential() {
 	local dynoxide
@@ -61,10 +49,31 @@ sim() {
 	go test -count=1 -timeout 40m -run 'TestWorld$' ./proof/internal/sim -args -hours 2 -until 60
 }
 reproducible() { scripts/build-functions-check.sh; }
+platforms() {
+	GOARCH=386 go test -short ./pkg/snowflake/...
+	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
+}
 deployed() { localstack/test.sh changes page; } # the stack's changes, and every block of the page Deploy
 awsverify() { localstack/test.sh verify; } # the first run on AWS, on LocalStack, and killed at each step
+release() { # and each way of installing, as a stranger
+	scripts/release.sh snapshot
+	(cd release && go test -count=1 -timeout 15m ./... -args -dist "$PWD/../dist")
+	go test -count=1 -timeout 15m -run 'TestConsumers|TestGoInstall' ./internal/docs -args -strangers
+}
 clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar
-proofs=(race differential heavy spec sim reproducible deployed awsverify clients)
+proofs=(race differential heavy spec sim reproducible platforms clients deployed awsverify release)
+
+# What steps download. Each is done once; where another step has done it, it takes no time.
+fetch_suite() { scripts/postgres.sh; scripts/rie.sh >/dev/null; infra/lint/install.sh; scripts/dynamodb-local.sh run -- true; }
+fetch_faults() { scripts/postgres.sh; }
+fetch_ui() { scripts/chromium.sh >/dev/null; }
+fetch_localstack() { localstack/install.sh; }
+fetch_race() { scripts/postgres.sh; scripts/dynamodb-local.sh run -- true; }
+fetch_differential() { scripts/dynoxide.sh >/dev/null; scripts/dynamodb-local.sh run -- true; }
+fetch_release() { scripts/release.sh tools; }
+fetch_deployed() { localstack/install.sh; }
+fetch_awsverify() { localstack/install.sh; }
+fetching=(suite faults ui localstack race differential deployed awsverify release)
 
 case "$*" in
 "") steps=("${tests[@]}") ;;
@@ -79,15 +88,52 @@ for step in "${steps[@]}"; do
 	esac
 done
 
-times=$(mktemp)
+node=$(scripts/tools.sh "${steps[@]}")
+[ -z "$node" ] || export PATH=$node:$PATH
+. scripts/step.sh
+
+# The downloads, one after the other, while steps run. A step waits for its own.
+work=$(mktemp -d)
+fetches() {
+	trap - EXIT
+	for step in "${steps[@]}"; do
+		case " ${fetching[*]} " in *" $step "*)
+			(set -e; "fetch_$step") >"$work/$step.log" 2>&1 </dev/null &
+			if wait $!; then touch "$work/$step.done"; else touch "$work/$step.failed"; fi ;;
+		esac
+	done
+}
+fetches &
+fetcher=$!
+fetched() {
+	case " ${fetching[*]} " in *" $1 "*) ;; *) return 0 ;; esac
+	[ -e "$work/$1.done" ] || [ -e "$work/$1.failed" ] || echo "   waiting for downloads: $work/$1.log" >&2
+	until [ -e "$work/$1.done" ]; do
+		if [ -e "$work/$1.failed" ] || ! kill -0 "$fetcher" 2>/dev/null; then
+			[ ! -e "$work/$1.done" ] || return 0 # the last one, done in between
+			cat "$work/$1.log" >&2
+			return 1
+		fi
+		sleep 0.2
+	done
+}
+
 # A step ends at its first command that fails, and so does this script: not under
 # an if or ||, where bash would go on with the step's next command.
-trap 'code=$?; rm -f "$times"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
+trap 'code=$?; kill "$fetcher" 2>/dev/null || true; rm -rf "$work"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
+done=0
 for step in "${steps[@]}"; do
-	echo "== $step"
+	echo "== $step ($((done += 1)) of ${#steps[@]}, ${SECONDS} s so far)"
+	fetched "$step"
 	began=$SECONDS
+	busy
+	before=$BUSY
 	"$step"
-	echo "$((SECONDS - began)) s  $step" | tee -a "$times" >>"${STEP_TIMES:-/dev/null}"
+	took=$((SECONDS - began))
+	echo "$took s  $step" | tee -a "$work/times" >>"${STEP_TIMES:-/dev/null}"
+	echo "== $step passed in $took s"
+	busy
+	judge "$step" "$took" "$before" "$BUSY"
 done
 echo "== all passed in $SECONDS s; the slowest steps:"
-sort -rn "$times" | head -10
+sort -rn "$work/times" | head -10

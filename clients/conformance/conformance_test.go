@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,6 +27,9 @@ var adapters = map[string][]string{
 	"python-asyncio": {"python3", "python/tests/adapter.py", "asyncio"},
 	"javascript":     {"node", "javascript/test/adapter.mjs"},
 	"java":           {"java", "-Xmx512m", "-cp", "java/core/target/classes:java/core/target/test-classes", "dev.nodelease.Adapter"},
+	// Virtual threads, all of them on one thread of the platform: a JDK 21 or newer.
+	"java-virtual": {cmp.Or(os.Getenv("NODELEASE_JAVA_VIRTUAL"), "java"), "-Xmx512m", "-Djdk.virtualThreadScheduler.parallelism=1", "-Djdk.virtualThreadScheduler.maxPoolSize=1",
+		"-cp", "java/core/target/classes:java/core/target/test-classes", "dev.nodelease.Adapter", "virtual"},
 }
 
 // languages returns those of the adapters that are to be run.
@@ -94,8 +98,9 @@ type step struct {
 	Layout  map[string]any `json:"layout,omitempty"`
 	ID      string         `json:"id,omitempty"`
 	Sidecar string         `json:"sidecar,omitempty"`
-	Error   string         `json:"error,omitempty"` // that is wanted
-	Count   int            `json:"count,omitempty"` // that is wanted
+	Error   string         `json:"error,omitempty"`     // that is wanted
+	Count   int            `json:"count,omitempty"`     // that is wanted
+	Within  int            `json:"within_ms,omitempty"` // that is wanted
 }
 
 type answer struct {
@@ -109,7 +114,7 @@ type answer struct {
 }
 
 func (a *adapter) do(s step) (got answer, err error) {
-	s.Error, s.Count = "", 0
+	s.Error, s.Count, s.Within = "", 0, 0
 	line, err := json.Marshal(s)
 	if err != nil {
 		return got, err
@@ -178,7 +183,11 @@ func TestCases(t *testing.T) {
 						s.set(step.Server)
 						continue
 					}
+					began := time.Now()
 					got, err := a.do(step)
+					if took := time.Since(began); step.Within != 0 && took > time.Duration(step.Within)*time.Millisecond {
+						t.Errorf("step %d, %+v: took %v", n, step, took)
+					}
 					if err == nil && got.Error == "" && len(got.IDs) > 0 {
 						err = all.add(s.layout, fmt.Sprint("step ", n), got.IDs, step.Op == "next" || step.Op == "batch")
 					}

@@ -168,6 +168,8 @@ func (l *listed) sheet(wide bool) sheet {
 		task := n.Task
 		if n.Holder == "" {
 			task = "" // it was the last one's
+		} else if n.OnDemand {
+			task = "on demand: " + task
 		}
 		row := []string{itoa(n.NodeID), string(n.State), itoa(n.Version), task, distance(n.ExpiresAt, l.at), distance(n.ReservedUntil, l.at)}
 		if wide {

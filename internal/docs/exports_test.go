@@ -23,6 +23,13 @@ var userless = map[string]string{
 	"pkg/cluster.Beat":        "the input of a Coordinator; backends outside of this repository read it",
 	"pkg/cluster/clustertest": "the conformance suite for such backends; ours pass it",
 
+	"pkg/lease/leaselambda.Agent":           "what Wrap makes; a program that passes it on in its own way makes one with New",
+	"pkg/lease/leaselambda.New":             "see Agent",
+	"pkg/lease/leaselambda.ErrNoInvocation": "by which callers tell a wrong context from a store that is away",
+	"pkg/lease/leaselambda.IDs.NextN":       "IDs in batches; the example makes them one by one, each of which may renew",
+	"infra/nodepool.Pool.AttachFunction":    "for stacks with functions of their own; the example stack has none",
+	"infra/nodepool.FunctionUse":            "see Pool.AttachFunction",
+
 	"pkg/lease.Previous":             "what Lease.Predecessor returns; users need its name only to pass it on",
 	"pkg/lease/leasepool.Pool.Widen": "what Resize and the agents do by themselves; the simulations let many do it at once",
 }

@@ -42,6 +42,7 @@ var floors = []floor{
 	{"pkg/lease/leasepool", "administers a pool: seed, resize, reap, widen, count"},
 	{"pkg/lease", "the agent: claims a node ID, renews it, releases it"},
 	{"pkg/lease/leasetest", "a store in memory and a settable clock, for users' tests"},
+	{"pkg/lease/leaselambda", "leases and IDs inside AWS Lambda functions"},
 	{"pkg/lease/leaseotel", "events and states as OpenTelemetry metrics"},
 	{"internal/testkit/fixture", "what tests above pkg/lease share: virtual time, agents, a network, every store"},
 	{"pkg/cluster", "members, changes, the leader; nodes and states"},

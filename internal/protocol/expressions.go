@@ -43,7 +43,7 @@ func (w Seed) update() update {
 // spans of one number never overlap, whatever any clock says (S1). The guards on
 // expires_at and reserved_until only keep believers apart (S2).
 func (w Claim) update() update {
-	return update{
+	u := update{
 		set: "SET holder = :session, task = :task, version = version + :one, renewal = :zero, lease_ms = :ttl, " +
 			"expires_at = :expires_at, not_before = reserved_until, reserved_until = :reserved_until, metadata = :metadata, " +
 			"taken_from = if_not_exists(holder, :nobody)",
@@ -57,6 +57,13 @@ func (w Claim) update() update {
 			":nobody": str(""), ":most": num(int64(mostEver - 1)), ":known": num(w.WidenTry), ":expired_before": millis(w.expiredBefore()), ":reserved_by": millis(w.reservedBy()),
 		},
 	}
+	if w.OnDemand {
+		u.set += ", on_demand = :on_demand"
+		u.values[":on_demand"] = boolean(true)
+	} else {
+		u.set += " REMOVE on_demand"
+	}
+	return u
 }
 
 // Only the session and version that hold the number renew it, and renewals land

@@ -46,7 +46,7 @@ type Lease struct {
 	// Resize is the revision of the pool whose resize last retired this node ID or
 	// took it back into use; 0 if none did.
 	Resize int64 `json:"resize,omitempty"`
-	// OnDemand holders renew only when the node ID is used.
+	// OnDemand reports whether the holder renews only when it uses the node ID.
 	OnDemand bool `json:"on_demand,omitempty"`
 	// Previous is the last holder whose lease was released, reaped or freed, and
 	// TakenFrom the session whose expired lease the last claim took over, empty if
@@ -107,7 +107,7 @@ func (l Lease) State(now time.Time) State {
 		return Retired
 	case l.Holder != "" && !l.ExpiresAt.Before(now):
 		return Held
-	case l.Holder != "":
+	case l.Holder != "" && !l.OnDemand: // an on-demand holder lets its lease run out
 		return Expired
 	case l.ReservedUntil.After(now):
 		return Cooling

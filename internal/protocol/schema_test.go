@@ -64,7 +64,7 @@ func TestItemsPage(t *testing.T) {
 	}
 	k := Key{Pool: "p"}
 	for _, w := range []interface{ update() update }{
-		Seed{Key: k, WidenTry: 1}, Claim{Key: k}, Renew{Key: k, Asked: []time.Time{{}}, Metadata: map[string]string{}}, Release{Key: k}, FreeCopy{Key: k}, Abandon{Key: k}, Reap{Key: k},
+		Seed{Key: k, WidenTry: 1}, Claim{Key: k}, Claim{Key: k, OnDemand: true}, Renew{Key: k, Asked: []time.Time{{}}, Metadata: map[string]string{}}, Release{Key: k}, FreeCopy{Key: k}, Abandon{Key: k}, Reap{Key: k},
 		ForceRelease{Key: k}, Retire{Key: k, Retired: true}, Retire{Key: k}, Raise{Key: k}, Mark{Key: k},
 	} {
 		namesOnly(t, w, page["Lease"])

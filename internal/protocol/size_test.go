@@ -54,7 +54,7 @@ func TestLargestItem(t *testing.T) {
 	}
 	c := Claim{
 		Key: k, Session: session, Task: strings.Repeat("a", 91), At: at.Add(time.Hour), TTL: 12345 * time.Millisecond,
-		ExpiresAt: at.Add(2*time.Hour + time.Millisecond), ReservedUntil: at.Add(3*time.Hour + time.Millisecond), WidenTry: 99, Metadata: metadata,
+		ExpiresAt: at.Add(2*time.Hour + time.Millisecond), ReservedUntil: at.Add(3*time.Hour + time.Millisecond), WidenTry: 99, Metadata: metadata, OnDemand: true,
 	}
 	if res, err := s.Write(t.Context(), c); err != nil || !res.Applied {
 		t.Fatal(res, err)

@@ -56,6 +56,7 @@ type Claim struct {
 	ExpiresAt, ReservedUntil time.Time
 	WidenTry                 int64 // the newest try that the claimant knows
 	Metadata                 map[string]string
+	OnDemand                 bool // the claimant renews only when the node ID is used
 }
 
 // Apply implements [Write].
@@ -72,7 +73,7 @@ func (w Claim) Apply(old *Lease) (Lease, bool) {
 	l.Holder, l.Task, l.Version, l.Renewal, l.TTL = w.Session, w.Task, old.Version+1, 0, w.TTL
 	l.ExpiresAt, l.NotBefore, l.ReservedUntil = Trunc(w.ExpiresAt), old.ReservedUntil, Trunc(w.ReservedUntil)
 	l.Metadata = maps.Clone(w.Metadata)
-	l.TakenFrom = old.Holder
+	l.TakenFrom, l.OnDemand = old.Holder, w.OnDemand
 	return l, true
 }
 

@@ -130,8 +130,16 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 	if age >= 0 && age < d.cfg.MaxAge && in.lasts == 0 && !v.leases.unaware(v.entries) {
 		return v, nil
 	}
-	if v.leases, v.at, err = d.read(ctx, v.entries); err != nil {
-		return v, err
+	for again := false; ; again = true {
+		if v.leases, v.at, err = d.read(ctx, v.entries); err != nil {
+			return v, err
+		}
+		// A group that was good when the reading began may hold a lease that ran out while
+		// another group was read, and was renewed long ago: only what was just read tells
+		// that a lease has ended.
+		if again || !v.leases.ended(v.entries, v.at) || time.Since(v.at) < againAfter {
+			break
+		}
 	}
 	// An answer in doubt is not left for others: after an outage the first reader
 	// would have them believe that nobody is there.

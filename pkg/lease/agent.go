@@ -25,6 +25,8 @@ type Agent struct {
 	pool      protocol.PoolItem // as last read; see pool.go
 	stale     bool              // a node ID was marked for a widening that pool lacks
 	denied    bool              // this role may not write the pool's item
+	checked   bool              // the store said that it can keep leases
+	napping   *naps             // what an on-demand agent has in addition; else nil
 
 	life       context.Context // ends when the agent closes
 	background sync.WaitGroup
@@ -82,6 +84,8 @@ func (a *Agent) Lease() (Lease, error) {
 		return Lease{}, fmt.Errorf("%w: node %d of pool %q is reserved for its last holder until %s", ErrSuspended, a.term.Lease.NodeID, a.cfg.Pool, protocol.Stamp(a.term.Lease.NotBefore))
 	case !a.term.Held(now):
 		return Lease{}, fmt.Errorf("%w: node %d of pool %q was not confirmed in time, %v ago", ErrSuspended, a.term.Lease.NodeID, a.cfg.Pool, (now - a.term.Deadline).Round(time.Millisecond))
+	case a.napping != nil && a.leftNow() <= 0:
+		return Lease{}, fmt.Errorf("%w: node %d of pool %q was not confirmed in time, %v ago by the wall clock", ErrSuspended, a.term.Lease.NodeID, a.cfg.Pool, -a.leftNow().Round(time.Millisecond))
 	}
 	return a.term.Lease.Clone(), nil
 }

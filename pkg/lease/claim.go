@@ -32,6 +32,17 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 		return nil, &CorruptError{Pool: a.cfg.Pool, NodeID: wholePool, Err: fmt.Errorf(
 			"it has no node IDs to lease: pool_size %d, of which %d are excluded and %d may exist (widen_numbers)", a.pool.Size, a.pool.ExcludeBelow, a.pool.Limit())}
 	}
+	if u := a.pending(); u != nil { // settled before another node ID is tried
+		// A release that was sent may still arrive. It frees whatever its session holds,
+		// with the milliseconds stamped by then: the session never claims again (S1).
+		if u.givenUp {
+			if err := a.abandon(ctx, u.node, u.session); err != nil {
+				return nil, err
+			}
+		} else {
+			first, session = u.node, u.session
+		}
+	}
 	t, err = a.claim(ctx, first, session)
 	for t == nil && err == nil {
 		var o tenure.Outlook
@@ -139,16 +150,16 @@ func (c Config) none(o tenure.Outlook, p protocol.PoolItem, at time.Time) error 
 func (a *Agent) claim(ctx context.Context, node int, session string) (*tenure.Term, error) {
 	a.uncap(ctx, a.clock.Wall())
 	first := a.clock.Monotonic()
-	doubt := false
+	first, doubt := a.record(node, session, first)
 	for n := 0; ; n++ {
 		t, err := a.tryClaim(ctx, node, session, first)
 		switch {
 		case t != nil && t.Held(a.clock.Monotonic()):
 			return t, nil
 		case t != nil: // the answer took longer than the lease: nothing was stamped, start afresh
-			a.abandon(ctx, node, session)
-			return nil, nil
+			return nil, a.abandon(ctx, node, session)
 		case err == nil:
+			a.settled()
 			return nil, nil
 		}
 		doubt = doubt || !permanent(err)
@@ -159,8 +170,11 @@ func (a *Agent) claim(ctx context.Context, node int, session string) (*tenure.Te
 			}
 			err = errors.Join(err, cause)
 		}
-		if doubt {
-			a.abandon(ctx, node, session)
+		switch {
+		case !doubt:
+			a.settled()
+		case a.napping == nil: // an on-demand agent settles it with its next use
+			_ = a.abandon(ctx, node, session)
 		}
 		return nil, err
 	}
@@ -182,7 +196,7 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 		var corrupt *CorruptError
 		if errors.As(err, &corrupt) {
 			if corrupt.Written { // keep the reservation, whatever it means
-				a.abandon(ctx, node, session)
+				_ = a.abandon(ctx, node, session)
 			}
 			e.Kind, e.Reason, err = EventCorrupt, "", nil
 		}
@@ -204,17 +218,29 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 // claimOf returns a claim by this agent, as of now.
 func (a *Agent) claimOf(node int, session string) protocol.Claim {
 	c := a.cfg.timings().Claim(protocol.Key{Pool: a.cfg.Pool, NodeID: node}, session, a.clock.Wall(), a.pool)
-	c.Task, c.Metadata = a.cfg.Task, a.metadataNow()
+	c.Task, c.Metadata, c.OnDemand = a.cfg.Task, a.metadataNow(), a.napping != nil
 	return c
 }
 
 // abandon releases a node ID whose claim may have landed without an answer. It is a
-// courtesy, tried once: the claim would expire by itself.
-func (a *Agent) abandon(ctx context.Context, node int, session string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewLimit)
+// courtesy, tried once: the claim would expire by itself. Only an on-demand agent
+// returns an error where that had no answer: it sends nothing beyond ctx, and tries no
+// other node ID before this one is settled.
+func (a *Agent) abandon(ctx context.Context, node int, session string) error {
+	if a.napping == nil {
+		ctx = context.WithoutCancel(ctx)
+	} else if u := a.pending(); u != nil {
+		u.givenUp = true
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
 	_, err := a.cfg.Store.Write(ctx, protocol.Abandon{Key: protocol.Key{Pool: a.cfg.Pool, NodeID: node}, Session: session})
 	if err != nil {
 		a.emit(Event{Kind: EventNotReleased, Lease: a.about(node), Reason: protocol.Reason(err), Err: err})
+		if a.napping != nil {
+			return err
+		}
 	}
+	a.settled()
+	return nil
 }

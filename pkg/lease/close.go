@@ -73,7 +73,10 @@ func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *Lease) {
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseBudget)
+	if a.napping == nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, releaseBudget)
 	defer cancel()
 	if err := a.giveBack(ctx, w, t.Expose); err != nil {
 		a.emit(Event{Kind: EventNotReleased, Lease: t.Lease, Reason: protocol.Reason(err), Err: err})

@@ -129,7 +129,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Store == nil {
 		switch {
 		case c.Table == "":
-			bad("Table is empty: set it, or NODELEASE_TABLE (pool.Attach does)")
+			bad("Table is empty: set it, or NODELEASE_TABLE (pool.Attach and pool.AttachFunction do)")
 		default:
 			if err := protocol.CheckTable(c.Table); err != nil {
 				errs = append(errs, err)
@@ -137,7 +137,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	if c.Pool == "" {
-		bad("Pool is empty: set it, or NODELEASE_POOL (pool.Attach does)")
+		bad("Pool is empty: set it, or NODELEASE_POOL (pool.Attach and pool.AttachFunction do)")
 	} else if err := protocol.CheckPoolName(c.Pool); err != nil {
 		errs = append(errs, err)
 	}

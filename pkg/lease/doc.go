@@ -17,9 +17,9 @@
 //
 // # What is not promised
 //
-// Exclusivity between a check and an effect: any pause fits in between. A lease
-// for a process that is frozen between its uses: AWS Lambda functions must not
-// hold one. Uniqueness after a machine was cloned while it ran, until the next
+// Exclusivity between a check and an effect: any pause fits in between. Renewals on a
+// schedule in a process that is frozen between its uses, such as an AWS Lambda
+// function: [OnDemand] renews when it is used. Uniqueness after a machine was cloned while it ran, until the next
 // renewal shows it, or after the table was restored from a backup, before
 // leasepool.Pool.Raise was run. Uniqueness between two pools.
 //

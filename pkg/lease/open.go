@@ -35,13 +35,13 @@ func Open(ctx context.Context, table, endpoint string) (*DynamoDB, error) {
 // (AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL), else AWS's own. An endpoint on
 // the loopback interface (an emulator) needs neither Region nor credentials.
 func OpenClient(ctx context.Context, endpoint string) (*dynamodb.Client, error) {
-	client, _, err := openClient(ctx, endpoint)
+	client, _, err := openClient(ctx, endpoint, awshttp.DefaultHTTPTransportIdleConnTimeout)
 	return client, err
 }
 
 // openClient is OpenClient, and also returns a function that closes the client's idle
-// connections.
-func openClient(ctx context.Context, endpoint string) (*dynamodb.Client, func(), error) {
+// connections, which close by themselves after idle.
+func openClient(ctx context.Context, endpoint string, idle time.Duration) (*dynamodb.Client, func(), error) {
 	if endpoint == "" {
 		endpoint = os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")
 	}
@@ -69,7 +69,7 @@ func openClient(ctx context.Context, endpoint string) (*dynamodb.Client, func(),
 	if cfg.Region == "" {
 		return nil, nil, fmt.Errorf("%w: no AWS Region: set AWS_REGION, or use an endpoint on 127.0.0.1, which needs none", ErrAccess)
 	}
-	client, closeIdle := ownConnections(cfg)
+	client, closeIdle := ownConnections(cfg, idle)
 	return dynamodb.NewFromConfig(cfg, protocol.Genuine, func(o *dynamodb.Options) {
 		o.HTTPClient = client
 		if endpoint != "" {
@@ -81,13 +81,13 @@ func openClient(ctx context.Context, endpoint string) (*dynamodb.Client, func(),
 // ownConnections makes an HTTP client as the SDK would, with its proxies and
 // certificates, whose idle connections can be closed. The SDK's cannot, so each failed
 // start would leave some open.
-func ownConnections(cfg aws.Config) (*http.Client, func()) {
+func ownConnections(cfg aws.Config, idle time.Duration) (*http.Client, func()) {
 	sdk, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
 	if !ok { // openClient's own client, at most with more certificates
 		sdk = awshttp.NewBuildableClient()
 	}
 	transport := sdk.GetTransport()
-	transport.IdleConnTimeout = awshttp.DefaultHTTPTransportIdleConnTimeout
+	transport.IdleConnTimeout = idle
 	return &http.Client{
 		Transport:     plainBodies{transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -27,19 +27,26 @@ const metadataLimit = 2 * time.Second
 // hostName matches names that may go into an item and a log line unchanged.
 var hostName = regexp.MustCompile(`^[ -~]{1,128}$`)
 
+// errSleeps is the warning of an agent with a renewal loop in a process that sleeps.
+var errSleeps = errors.New("lease: this is an AWS Lambda function, which is frozen between invocations and cannot renew on a schedule: use leaselambda.Wrap, whose agent renews when it is used")
+
 // identify finds out where the process runs. It never fails and never takes longer
 // than metadataLimit: without an answer it falls back to host and pid, with a warning.
 //
-// A process that its host freezes between uses (AWS Lambda) must not hold a lease:
-// the lease is suspended at each freeze and soon someone else's.
+// A process that its host freezes between uses (AWS Lambda) cannot renew on a
+// schedule: its lease is suspended at each freeze and soon someone else's. OnDemand
+// renews when it is used.
 func identify(ctx context.Context) owner {
 	host, err := os.Hostname()
 	if err != nil || !hostName.MatchString(host) {
 		host = "unknown-host"
 	}
 	o := owner{name: fmt.Sprintf("%s/%d", host, os.Getpid())}
-	if os.Getenv("AWS_LAMBDA_FUNCTION_NAME") != "" {
-		o.warning = errors.New("lease: this is an AWS Lambda function, which is frozen between invocations and cannot keep a lease: hold it in a process that runs on, and ask that one for IDs")
+	if function := os.Getenv("AWS_LAMBDA_FUNCTION_NAME"); function != "" {
+		o.warning = errSleeps
+		if name := "lambda:" + function + "/" + os.Getenv("AWS_LAMBDA_LOG_STREAM_NAME"); hostName.MatchString(name) {
+			o.name = name
+		}
 	}
 	if !ecs.Here() {
 		return o

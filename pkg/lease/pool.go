@@ -138,6 +138,9 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 // widen lets the width of node IDs follow the groups that this agent has opened,
 // in the background. It ends with the agent; the next one that opens a group goes on.
 func (a *Agent) widen() {
+	if a.napping != nil { // nothing runs on between two uses: another agent widens
+		return
+	}
 	a.background.Go(func() {
 		_, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).WidenUnlessOpen(a.life)
 		if err != nil && a.life.Err() == nil {
@@ -160,12 +163,17 @@ type poolLayout struct {
 // until a node ID has been claimed, and removes the layout before looking for claims.
 // So a claimant that reads after its claim is either found or finds no layout.
 func (a *Agent) decideLayout(want *snowflake.Layout) (snowflake.Layout, error) {
+	return a.decideLayoutIn(a.life, want)
+}
+
+// decideLayoutIn is decideLayout within ctx.
+func (a *Agent) decideLayoutIn(ctx context.Context, want *snowflake.Layout) (snowflake.Layout, error) {
 	a.layout.mu.Lock()
 	defer a.layout.mu.Unlock()
 	if known := a.layout.known; known != nil && (want == nil || protocol.LayoutOf(*want) == protocol.LayoutOf(*known)) {
 		return *known, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(a.life, startLimit, fmt.Errorf("no answer from the store within %v", startLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("no answer from the store within %v", startLimit))
 	defer cancel()
 	item, err := a.readPool(ctx)
 	if err == nil {

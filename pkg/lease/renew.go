@@ -144,6 +144,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 	a.uncap(ctx, a.timeline.Now())
 	a.announce(ctx)
 	a.mu.Lock()
+	a.attemptNow()
 	// The number, both clocks and what is asked for are taken together: m0 before
 	// the request is sent, w0 from the clock that generators stamp from, so that a
 	// wall clock that steps back never asks for an earlier expiry.
@@ -170,6 +171,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 	cancel()
 	e := Event{Took: a.clock.Monotonic() - m0, Lease: t.Lease, Err: err}
 	if err != nil {
+		a.refusedBy(err)
 		if ctx.Err() == nil {
 			e.Kind, e.Reason = EventUnanswered, protocol.Reason(err)
 			a.emitNow(e)
@@ -237,6 +239,7 @@ func (a *Agent) confirm(t *tenure.Term, l Lease, m0 time.Duration, c snowflake.C
 		return
 	}
 	t.Confirmed(l, m0)
+	a.confirmedNow(t.Deadline == m0+a.cfg.TTL-a.cfg.Guard)
 	a.timeline.Extend(t.Lease.ReservedUntil, t.IDDeadline)
 	a.timeline.SetCeiling(c)
 	a.watch(t)
@@ -257,6 +260,9 @@ var errExpired = fmt.Errorf("%w: no renewal was confirmed before the deadline", 
 // outside the loop, so that a hanging request does not hide the deadline. It only
 // announces: every use checks for itself.
 func (a *Agent) watch(t *tenure.Term) {
+	if a.napping != nil { // no timer while the process sleeps
+		return
+	}
 	if a.watchdog != nil {
 		a.watchdog.Stop()
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/tenure"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -36,7 +38,7 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	defer cancel()
 	hangUp := func() {}
 	if cfg.Store == nil {
-		client, closeIdle, err := openClient(ctx, "")
+		client, closeIdle, err := openClient(ctx, "", awshttp.DefaultHTTPTransportIdleConnTimeout)
 		if err != nil {
 			return nil, err
 		}
@@ -50,13 +52,8 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	if err := me.checkClock(cfg.Clock.Wall(), cfg.timings().MaxSkew()); err != nil {
 		return nil, err
 	}
-	a := &Agent{
-		cfg: cfg, givenTask: givenTask, clock: cfg.Clock, timeline: snowflake.NewTimeline(cfg.Clock), hangUp: hangUp,
-		done: make(chan struct{}), stopped: make(chan struct{}), nudged: make(chan struct{}, 1), metadata: description{all: cfg.Metadata},
-		ecs: ecsWord{clockError: me.task.Clock.Error, at: cfg.Clock.Monotonic()},
-	}
+	a := newAgent(cfg, me, givenTask, snowflake.NewTimeline(cfg.Clock), hangUp)
 	a.timeline.DecideLayout(a.decideLayout)
-	a.events.open(cfg)
 	a.close = sync.OnceValue(a.shutdown)
 	if me.warning != nil {
 		a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: me.warning})
@@ -79,14 +76,24 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	return a, nil
 }
 
+// newAgent makes an agent that has not asked for anything yet.
+func newAgent(cfg Config, me owner, givenTask string, on *snowflake.Timeline, hangUp func()) *Agent {
+	a := &Agent{
+		cfg: cfg, givenTask: givenTask, clock: cfg.Clock, timeline: on, hangUp: hangUp,
+		done: make(chan struct{}), stopped: make(chan struct{}), nudged: make(chan struct{}, 1), metadata: description{all: cfg.Metadata},
+		ecs: ecsWord{clockError: me.task.Clock.Error, at: cfg.Clock.Monotonic()},
+	}
+	a.events.open(cfg)
+	return a
+}
+
 // join checks the table and claims a node ID. It retries errors that may pass for
 // Config.Wait.
 func (a *Agent) join(ctx context.Context) error {
 	began := a.clock.Monotonic()
-	checked := false
 	for n := 0; ; n++ {
 		left := a.cfg.Wait - (a.clock.Monotonic() - began)
-		err := a.check(ctx, &checked)
+		err := a.check(ctx)
 		if err == nil {
 			err = a.take(ctx, left)
 		}
@@ -101,8 +108,8 @@ func (a *Agent) join(ctx context.Context) error {
 }
 
 // check asks the store, once, whether it can keep leases.
-func (a *Agent) check(ctx context.Context, checked *bool) error {
-	if *checked {
+func (a *Agent) check(ctx context.Context) error {
+	if a.checked {
 		return nil
 	}
 	_, err := protocol.Retry(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.cfg.Store.Check(ctx) })
@@ -110,7 +117,7 @@ func (a *Agent) check(ctx context.Context, checked *bool) error {
 		a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: err})
 		err = nil
 	}
-	*checked = err == nil
+	a.checked = err == nil
 	return err
 }
 
@@ -142,9 +149,10 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	}
 	if err := a.bind(t, began); err != nil && a.timeline.Copied() {
 		a.timeline.Seal() // and not given back: a copy may have bound the same span
+		a.settled()
 		return err
 	} else if err != nil {
-		a.abandon(ctx, t.Lease.NodeID, t.Lease.Holder) // nothing was stamped
+		_ = a.abandon(ctx, t.Lease.NodeID, t.Lease.Holder) // nothing was stamped
 		return fmt.Errorf("%w: %w", errUnfit, err)
 	}
 	return nil
@@ -158,6 +166,7 @@ func (a *Agent) bind(t *tenure.Term, began time.Duration) error {
 		return err
 	}
 	a.term, a.over, a.suspended, a.begun = t, nil, false, false
+	a.boundNow(t)
 	a.metadata.tell()
 	a.watch(t)
 	a.tellNow(Event{Kind: EventClaimed, Lease: t.Lease, Took: a.clock.Monotonic() - began})

@@ -41,6 +41,8 @@ export interface Options {
   timeout?: number
   /** For tests. */
   clocks?: () => number[]
+  /** For tests: a VMClock device. Default: /dev/vmclock0. */
+  vmClock?: string
 }
 
 /** Makes IDs. A worker thread makes a generator of its own; a generator cannot be sent to one. */

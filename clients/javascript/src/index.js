@@ -86,7 +86,7 @@ export function systemClocks () {
 }
 
 /** Reads the generation counter of a VMClock device, which changes when the machine is restored from a snapshot. */
-function vmClock (path = '/dev/vmclock0') {
+function openVMClock (path) {
   let fd
   try {
     fd = openSync(path, 'r')
@@ -104,7 +104,7 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 
 /** Makes IDs. A worker thread makes a generator of its own; a generator cannot be sent to one. */
 export class IdGenerator {
-  #address; #agent; #clocks; #vm = vmClock(); #name = randomBytes(8).toString('hex'); #closed = false
+  #address; #agent; #clocks; #vm; #name = randomBytes(8).toString('hex'); #closed = false
   #fetching = null; #pool = ''; #want = FIRST; #fetched = 0
   // The block: count IDs from ticket first on, of which used are used.
   #first = 0n; #count = 0; #used = 0; #low = 0n; #shift = 0n; #node = 0n; #mask = 0n
@@ -113,10 +113,11 @@ export class IdGenerator {
   /** The layout of the pool, once an ID was made. */
   layout = null
 
-  constructor ({ sidecar, timeout = 2000, clocks = systemClocks } = {}) {
+  constructor ({ sidecar, timeout = 2000, clocks = systemClocks, vmClock = '/dev/vmclock0' } = {}) {
     this.#address = parseAddress(sidecar)
     this.timeout = timeout // ms; may be changed
     this.#clocks = clocks
+    this.#vm = openVMClock(vmClock)
     this.#agent = new Agent({ keepAlive: true, maxSockets: 1 })
   }
 

@@ -53,7 +53,7 @@ func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
 		if len(s.Corrupt)+len(s.Forged) > 0 || s.Stuck > 0 || s.Braked || s.Pool.Size != spec.Size || s.Pool.ExcludeBelow != spec.ExcludeBelow {
 			level = slog.LevelWarn
 		}
-		log.Log(ctx, level, "measured", "capacity", s.Capacity, "held", s.Held, "free", s.Free, "expired", s.Expired, "cooling", s.Cooling,
+		log.Log(ctx, level, "measured", "capacity", s.Capacity, "held", s.Held, "on_demand", s.OnDemand, "free", s.Free, "expired", s.Expired, "cooling", s.Cooling,
 			"retired", s.Retired, "utilization", s.Utilization, "corrupt", s.Corrupt, "forged", s.Forged, "stuck", s.Stuck, "braked", s.Braked,
 			"size", s.Pool.Size, "declared_size", spec.Size, "exclude_below", s.Pool.ExcludeBelow, "declared_exclude_below", spec.ExcludeBelow,
 			"releases", s.Releases)

@@ -232,6 +232,13 @@ func cases() []conformanceCase {
 		{"a claim that does not know the mark is refused", func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k), mark(k, 1, 500)} }, func(k protocol.Key) protocol.Write { return claim(k, "a", 0) }, false, nil},
 		{"a claim that knows the mark is done", func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k), mark(k, 1, 500)} },
 			changed(0, func(c *protocol.Claim) { c.WidenTry = 1 }), true, func(l protocol.Lease) bool { return l.Holder == "b" && l.WidenTry == 1 }},
+		{"a claim by an on-demand holder says so", func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k)} },
+			changed(0, func(c *protocol.Claim) { c.OnDemand = true }), true, func(l protocol.Lease) bool { return l.OnDemand }},
+		{"the next claim forgets that its predecessor was on demand", func(k protocol.Key) []protocol.Write {
+			before := claim(k, "a", 0)
+			before.OnDemand = true
+			return []protocol.Write{seed(k), before, protocol.Abandon{Key: k, Session: "a"}}
+		}, changed(0, func(*protocol.Claim) {}), true, func(l protocol.Lease) bool { return l.Holder == "b" && !l.OnDemand }},
 		{"a renewal that does not know the mark is refused", func(k protocol.Key) []protocol.Write {
 			return []protocol.Write{seed(k), claim(k, "a", 0), mark(k, 1, 90000)}
 		}, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 1, 5000) }, false, func(l protocol.Lease) bool { return l.WidenTry == 1 }},

@@ -48,7 +48,7 @@ func randomWrites(t *testing.T, s protocol.Store) {
 		case 1, 2, 3:
 			c := claim(k, session, ms-2+r.IntN(4))
 			c.ClaimGuard, c.ExpiresAt, c.ReservedUntil = 2*time.Millisecond, at(ms+r.IntN(3)), at(ms+r.IntN(6))
-			c.Metadata, c.WidenTry = map[string]string{}, int64(r.IntN(4))
+			c.Metadata, c.WidenTry, c.OnDemand = map[string]string{}, int64(r.IntN(4)), r.IntN(2) == 0
 			w = c
 		case 4, 5:
 			n := renew(k, session, version, renewal, 0)

@@ -148,11 +148,11 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, content, 0o755) //nolint:gosec // the child, another user, runs it
 }
 
-// root is the repository's: the directory above that has a go.mod.
+// root is the repository's, also for tests of the modules below it.
 func root() string {
 	dir, _ := os.Getwd()
 	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil || dir == filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "scripts", "postgres.sh")); err == nil || dir == filepath.Dir(dir) {
 			return dir
 		}
 		dir = filepath.Dir(dir)

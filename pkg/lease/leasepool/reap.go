@@ -13,7 +13,7 @@ import (
 // ReapReport describes one look at a pool and what it freed.
 type ReapReport struct {
 	Pool string `json:"pool"`
-	Held int    `json:"held"` // node IDs with a holder, expired or not
+	Held int    `json:"held"` // node IDs with a holder that is not on demand, expired or not
 	// Due leases have been expired for more than a minute, and nothing that they
 	// reserved lies ahead.
 	Due   []int `json:"due"`
@@ -229,7 +229,9 @@ func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*audit
 			if stuck(l, now) {
 				d.Stuck = append(d.Stuck, l.NodeID)
 			}
-			if l.Holder == "" {
+			// An on-demand holder sleeps, or is gone, and lets its lease run out by design.
+			// Freeing it would cost a write, and its next use another one.
+			if l.Holder == "" || l.OnDemand {
 				continue
 			}
 			d.Held++

@@ -15,6 +15,7 @@ type Stats struct {
 	Pool        protocol.PoolItem `json:"pool"`
 	Capacity    int               `json:"capacity"`
 	Held        int               `json:"held"`
+	OnDemand    int               `json:"on_demand,omitempty"` // of Held, by holders that renew only when they use the node ID
 	Free        int               `json:"free"`        // could be claimed now
 	Expired     int               `json:"expired"`     // could be claimed now, though nobody gave them back
 	Cooling     int               `json:"cooling"`     // nobody's, resting until what is reserved has passed
@@ -123,6 +124,9 @@ func (s *Stats) add(l protocol.Lease, now time.Time) {
 	switch state {
 	case protocol.Held:
 		s.Held++
+		if l.OnDemand {
+			s.OnDemand++
+		}
 	case protocol.Free:
 		s.Free++
 	case protocol.Expired:

@@ -20,6 +20,7 @@ const (
 var mutants = slices.Concat(
 	leaseMutants,
 	agentMutants,
+	onDemandMutants,
 	poolMutants,
 	widenMutants,
 	idMutants,
@@ -52,9 +53,9 @@ var leaseMutants = []mutant{
 	{"claim keeps the version", dynamo, `version = version + :one`, `version = version + :zero`, stores},
 	{"a landed claim is not recognised", term, `case res.Lease != nil && res.Lease.Holder == w.Session && res.Lease.Renewal == 0:`, `case false:`, leaseOwn},
 	{"a landed claim counts from the last attempt", term, `return NewTerm(t, *res.Lease, first)`, `return NewTerm(t, *res.Lease, m0)`, leaseOwn},
-	{"a doubtful claim is left", claim, `a.abandon(ctx, node, session)
+	{"a doubtful claim is left", claim, `			_ = a.abandon(ctx, node, session)
 		}
-		return nil, err`, `}
+		return nil, err`, `		}
 		return nil, err`, leaseOwn},
 	{"renewal without renewal < :s", dynamo, `AND renewal < :renewal "`, `AND :renewal = :renewal "`, stores},
 	{"renewal of another version", dynamo, `"holder = :session AND version = :version AND renewal < `, `"holder = :session AND :version = :version AND renewal < `, stores},

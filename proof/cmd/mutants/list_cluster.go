@@ -33,6 +33,7 @@ var clusterMutants = []mutant{
 			})`, "./pkg/cluster"},
 	{"cluster: a heartbeat that somebody else answered counts", "pkg/cluster/table.go", `UpdateItem(ctx, in, protocol.Genuine)`, `UpdateItem(ctx, in)`, "./pkg/cluster"},
 	{"cluster: an answer without the item is a refusal", "pkg/cluster/table.go", `	if len(out.Attributes) == 0 { // it`, `	if false { // it`, "./pkg/cluster"},
+	{"discovery: a lease that ran out while another group was read has ended", "pkg/discovery/shared.go", `for again := false; ; again = true {`, `for again := true; ; again = true {`, discoveryOwn + " world:cluster,corrupt,deploys,discovery,operators,outages,pauses,raises,sinks,steps,weather:2316:2"},
 	{"discovery: an answer in doubt is left for others", "pkg/discovery/shared.go", `v.doubt.lasts == 0 && left.Version`, `left.Version`, discoveryOwn},
 	{"discovery: a group in doubt is not read again", "pkg/discovery/live.go", `age < d.cfg.MaxAge && in.lasts == 0`, `age < d.cfg.MaxAge && in.lasts >= 0`, discoveryOwn},
 	{"discovery: doubt costs two reads a second", "pkg/discovery/shared.go", `d.lasts = min(2*before.lasts, longestDoubt)`, `d.lasts = againAfter`, discoveryOwn},

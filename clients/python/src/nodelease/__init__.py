@@ -9,7 +9,8 @@ from ._core import (
     DEFAULT, DISCORD, JS53, SONYFLAKE, TWITTER, WIDE16,
     ClockBehind, Exhausted, Fenced, Layout, NodeleaseError, Parts, SidecarUnavailable,
 )
-from ._generators import AsyncIdGenerator, IdGenerator
+from ._asyncio import AsyncIdGenerator
+from ._generator import IdGenerator
 
 __all__ = [
     "AsyncIdGenerator", "ClockBehind", "DEFAULT", "DISCORD", "Exhausted", "Fenced", "IdGenerator", "JS53", "Layout",

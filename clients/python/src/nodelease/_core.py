@@ -148,12 +148,12 @@ class Expected(NamedTuple):
 class Blocks:
     """The block of one generator, and what it asks for. Not thread-safe; it makes no request itself."""
 
-    def __init__(self, clocks: Callable[[], tuple[float, ...]] = system_clocks) -> None:
+    def __init__(self, clocks: Callable[[], tuple[float, ...]] = system_clocks, vm: VMClock | None = None) -> None:
         self.clocks = clocks
         self.layout: Layout | None = None
         self.fetched = 0  # blocks so far
         self._pool: Any = None
-        self._vm = VMClock()
+        self._vm = vm or VMClock()
         self.forget()
 
     def forget(self) -> None:

@@ -14,15 +14,9 @@ final class Checkpoints {
                 switch (method.getName()) {
                     case "beforeCheckpoint" -> before.run();
                     case "afterRestore" -> after.run();
-                    case "equals" -> {
-                        return proxy == args[0];
-                    }
-                    case "hashCode" -> {
-                        return System.identityHashCode(proxy);
-                    }
-                    default -> {
-                        return "nodelease";
-                    }
+                    case "equals" -> { return proxy == args[0]; }
+                    case "hashCode" -> { return System.identityHashCode(proxy); }
+                    default -> { return "nodelease"; }
                 }
                 return null;
             });

@@ -5,6 +5,7 @@ import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.HexFormat;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
@@ -32,22 +33,14 @@ public final class IdGenerator implements AutoCloseable {
     private boolean closed;
     private boolean checkpoint;
     private String pool;
-    private Layout layout;
     private int want = FIRST;
-    private long requests;
-    // The block: the tickets from next up to end.
-    private long first;
-    private long next;
-    private long end;
-    private int low;
-    private int shift;
-    private long mask;
-    private long node;
-    private long left;
-    private long boot;
-    private long mono;
-    private long wall;
-    private long generation;
+    private long dropped; // IDs that were made of the blocks before
+    private volatile long issued, tries, requests;
+    private volatile Layout layout;
+    // The block: the tickets from next up to end, until one of the clocks has gone on by left.
+    private long first, next, end, mask, node, left;
+    private int low, shift;
+    private Clocks.Reading began;
 
     /** A generator on the sidecar that NODELEASE_SIDECAR names, or on port 7373 of this machine. */
     public IdGenerator() {
@@ -73,17 +66,16 @@ public final class IdGenerator implements AutoCloseable {
 
     /** Returns the next ID, from 0 to 2^63-1. */
     public long next() {
-        lock.lock();
+        long until = enter();
         try {
-            long until = 0;
             while (true) {
                 awaitRestore();
                 // The clocks are read before the ticket is taken.
-                if (next < end && !over()) {
+                if (next < end && !clocks.over(began, left)) {
                     return id(next++);
                 }
                 until = patience(until);
-                fetch(1);
+                fetch(1, until);
             }
         } finally {
             lock.unlock();
@@ -93,12 +85,11 @@ public final class IdGenerator implements AutoCloseable {
     /** Returns n IDs that grow. */
     public long[] batch(int n) {
         long[] out = new long[n];
-        lock.lock();
+        long until = enter();
         try {
-            long until = 0;
             for (int i = 0; i < n; ) {
                 awaitRestore();
-                if (next < end && !over()) {
+                if (next < end && !clocks.over(began, left)) {
                     int count = (int) Math.min(Math.min(n - i, end - next), CHUNK);
                     for (int to = i + count; i < to; i++) {
                         out[i] = id(next++);
@@ -106,7 +97,7 @@ public final class IdGenerator implements AutoCloseable {
                     until = 0;
                 } else {
                     until = patience(until);
-                    fetch(n - i);
+                    fetch(n - i, until);
                 }
             }
         } finally {
@@ -115,20 +106,28 @@ public final class IdGenerator implements AutoCloseable {
         return out;
     }
 
+    // Nothing here waits for the lock, which a thread that waits for the sidecar holds.
+
     /** The layout of the pool, or null before the first ID. */
-    public Layout layout() {
-        return locked(() -> layout);
-    }
+    public Layout layout() { return layout; }
 
     /** How many blocks were fetched so far. */
-    public long requests() {
-        return locked(() -> requests);
+    public long requests() { return requests; }
+
+    /** How many requests for a block have failed so far, those included that were sent again. */
+    public long failures() { return Math.max(tries - requests, 0); }
+
+    /** How many IDs were made so far; while another thread makes some, a number from shortly before. */
+    public long issued() {
+        if (lock.tryLock()) {
+            issued = dropped + next - first;
+            lock.unlock();
+        }
+        return issued;
     }
 
     /** How long a call may wait for a sidecar that does not answer. */
-    public void setTimeout(Duration timeout) {
-        this.timeout = timeout;
-    }
+    public void setTimeout(Duration timeout) { this.timeout = timeout; }
 
     /** Drops the block and the connection. */
     @Override
@@ -138,34 +137,48 @@ public final class IdGenerator implements AutoCloseable {
             drop();
             sidecar.close();
             clocks.close();
-            return null;
         });
     }
 
-    private <T> T locked(java.util.function.Supplier<T> f) {
+    private void locked(Runnable f) {
         lock.lock();
         try {
-            return f.get();
+            f.run();
         } finally {
             lock.unlock();
         }
     }
 
-    private long id(long ticket) {
-        return ticket >>> low << shift | node | ticket & mask;
-    }
-
-    /** Whether a clock says that the block's time is over. One that went back may hide a sleep. */
-    private boolean over() {
-        return gone(clocks.mono() - mono) || gone(clocks.wall() - wall) || gone(clocks.boot() - boot) || clocks.generation() != generation;
-    }
-
-    private boolean gone(long nanos) {
-        return nanos < 0 || nanos >= left;
-    }
+    private long id(long ticket) { return ticket >>> low << shift | node | ticket & mask; }
 
     private void drop() {
-        next = end = left = 0;
+        dropped += next - first;
+        first = next = end = left = 0;
+    }
+
+    /** Takes the lock. Returns when the call gives up, if it had to wait: that time counts. */
+    private long enter() {
+        if (lock.tryLock()) {
+            return 0;
+        }
+        long until = patience(0);
+        boolean interrupted = false;
+        try {
+            while (true) {
+                try {
+                    if (lock.tryLock(until - System.nanoTime(), TimeUnit.NANOSECONDS)) {
+                        return until;
+                    }
+                    throw late();
+                } catch (InterruptedException e) {
+                    interrupted = true;
+                }
+            }
+        } finally {
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
     }
 
     /** When a call that waits for a usable block gives up. */
@@ -175,16 +188,19 @@ public final class IdGenerator implements AutoCloseable {
             return now + timeout.toNanos();
         }
         if (now - until > 0) {
-            throw new NodeleaseException.SidecarUnavailable("the sidecar's answers take longer than blocks may be used", null);
+            throw late();
         }
         return until;
     }
 
-    private void fetch(int need) {
+    private NodeleaseException late() {
+        return new NodeleaseException.SidecarUnavailable("no block from the sidecar at " + sidecar.name + " in time: it does not answer, or its answers take longer than blocks may be used", null);
+    }
+
+    private void fetch(int need, long until) {
         if (closed) {
             throw new NodeleaseException("the generator is closed", "", null);
         }
-        long until = System.nanoTime() + timeout.toNanos();
         for (long delay = 0; ; delay = Math.min(Math.max(delay * 2, 10_000_000), 200_000_000)) {
             if (end > 0) { // used up: ask for more; too old: for what was used of it
                 want = (int) (next >= end ? Math.min(want * 2L, MOST) : Math.max(FIRST, Math.min((next - first) * 2, MOST)));
@@ -192,19 +208,13 @@ public final class IdGenerator implements AutoCloseable {
             drop();
             String nonce = token();
             // The clocks are read before sending: what is left was counted after it, so we end early, never late.
-            long boot0 = clocks.boot();
-            long mono0 = clocks.mono();
-            long wall0 = clocks.wall();
-            long generation0 = clocks.generation();
+            Clocks.Reading before = clocks.read();
             NodeleaseException error;
+            tries++;
             try {
                 Sidecar.Answer answer = sidecar.post("/v1/blocks?client=" + name + "&nonce=" + nonce + "&n=" + Math.min(Math.max(want, need), MOST), until - System.nanoTime());
-                error = accept(answer, nonce);
+                error = accept(answer, nonce, before);
                 if (error == null) {
-                    boot = boot0;
-                    mono = mono0;
-                    wall = wall0;
-                    generation = generation0;
                     return;
                 }
             } catch (IOException e) {
@@ -218,8 +228,8 @@ public final class IdGenerator implements AutoCloseable {
     }
 
     /** Takes the block of an answer. Returns an error that another try may end, throws any other. */
-    private NodeleaseException accept(Sidecar.Answer answer, String nonce) {
-        Map<String, String> f = answer.fields();
+    private NodeleaseException accept(Sidecar.Answer answer, String nonce, Clocks.Reading before) {
+        Map<String, String> f = Sidecar.fields(answer.body());
         if (answer.status() != 200) {
             String word = f.getOrDefault("error", "");
             NodeleaseException error = NodeleaseException.of(word, f.get("detail") + ": " + f.get("remedy"));
@@ -237,10 +247,8 @@ public final class IdGenerator implements AutoCloseable {
                 throw new NodeleaseException("the answer belongs to another request: is there a proxy or a cache before the sidecar?", "", null);
             }
             int bits = answer.body().indexOf("\"layout\"");
-            Map<String, String> outer = new Sidecar.Answer(200, answer.body().substring(0, bits)).fields();
-            Map<String, String> inner = new Sidecar.Answer(200, answer.body().substring(bits)).fields();
-            Layout l = new Layout(Long.parseLong(inner.get("epoch_ms")), Integer.parseInt(inner.get("tick_ms")), Integer.parseInt(inner.get("time_bits")),
-                    Integer.parseInt(inner.get("node_bits")), Integer.parseInt(inner.get("sequence_bits")), Boolean.parseBoolean(inner.get("node_last")));
+            Map<String, String> outer = Sidecar.fields(answer.body().substring(0, bits));
+            Layout l = Layout.of(Sidecar.fields(answer.body().substring(bits)));
             long nodeId = Long.parseLong(outer.get("node_id"));
             int width = Integer.parseInt(outer.get("node_bits"));
             long ticket = Long.parseLong(outer.get("first"));
@@ -255,6 +263,7 @@ public final class IdGenerator implements AutoCloseable {
             }
             pool = serves;
             layout = l;
+            began = before;
             low = l.nodeLast() ? 0 : l.sequenceBits();
             shift = low + width;
             mask = (1L << low) - 1;
@@ -277,7 +286,6 @@ public final class IdGenerator implements AutoCloseable {
             checkpoint = true;
             drop();
             sidecar.close();
-            return null;
         });
     }
 
@@ -287,7 +295,6 @@ public final class IdGenerator implements AutoCloseable {
             drop();
             name = token();
             restored.signalAll();
-            return null;
         });
     }
 

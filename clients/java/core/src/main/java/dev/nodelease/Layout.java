@@ -1,6 +1,7 @@
 package dev.nodelease;
 
 import java.time.Instant;
+import java.util.Map;
 
 /**
  * The meaning of an ID's bits, from the highest down: time, node, sequence; with nodeLast time,
@@ -16,6 +17,11 @@ public record Layout(long epochMs, int tickMs, int timeBits, int nodeBits, int s
 
     /** An ID taken apart. In a narrow pool node includes the sequence's upper end. */
     public record Parts(Instant time, int node, long sequence) {}
+
+    static Layout of(Map<String, String> f) {
+        return new Layout(Long.parseLong(f.get("epoch_ms")), Integer.parseInt(f.get("tick_ms")), Integer.parseInt(f.get("time_bits")),
+                Integer.parseInt(f.get("node_bits")), Integer.parseInt(f.get("sequence_bits")), Boolean.parseBoolean(f.get("node_last")));
+    }
 
     /** Takes an ID of this layout apart. */
     public Parts decompose(long id) {

@@ -1,8 +1,8 @@
 package dev.nodelease;
 
 /** The base of all errors of this library. */
+@SuppressWarnings("serial")
 public class NodeleaseException extends RuntimeException {
-    private static final long serialVersionUID = 1;
     private final String word;
 
     NodeleaseException(String message, String word, Throwable cause) {
@@ -11,44 +11,26 @@ public class NodeleaseException extends RuntimeException {
     }
 
     /** The sidecar's word for the error, or an empty string. */
-    public String word() {
-        return word;
-    }
+    public String word() { return word; }
 
     /** No sidecar answers at the address. */
     public static final class SidecarUnavailable extends NodeleaseException {
-        private static final long serialVersionUID = 1;
-
-        SidecarUnavailable(String message, Throwable cause) {
-            super(message, "", cause);
-        }
+        SidecarUnavailable(String message, Throwable cause) { super(message, "", cause); }
     }
 
     /** The node ID may not be used now: DynamoDB does not answer, or somebody else has it. */
     public static final class Fenced extends NodeleaseException {
-        private static final long serialVersionUID = 1;
-
-        Fenced(String message, String word) {
-            super(message, word, null);
-        }
+        Fenced(String message, String word) { super(message, word, null); }
     }
 
     /** More IDs were asked for than the layout has for one node ID. */
     public static final class Exhausted extends NodeleaseException {
-        private static final long serialVersionUID = 1;
-
-        Exhausted(String message, String word) {
-            super(message, word, null);
-        }
+        Exhausted(String message, String word) { super(message, word, null); }
     }
 
     /** The sidecar's clock was set back; it makes IDs when the clock has caught up. */
     public static final class ClockBehind extends NodeleaseException {
-        private static final long serialVersionUID = 1;
-
-        ClockBehind(String message, String word) {
-            super(message, word, null);
-        }
+        ClockBehind(String message, String word) { super(message, word, null); }
     }
 
     static NodeleaseException of(String word, String message) {

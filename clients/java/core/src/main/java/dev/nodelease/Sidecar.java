@@ -25,17 +25,18 @@ final class Sidecar implements AutoCloseable {
     /** The names and plain values of a JSON object; the names of the sidecar's nested objects are unique. */
     private static final Pattern FIELD = Pattern.compile("\"((?:[^\"\\\\]|\\\\.)*)\"(?:\\s*:\\s*(?:\"((?:[^\"\\\\]|\\\\.)*)\"|(-?\\d+|true|false)))?");
 
-    record Answer(int status, String body) {
-        Map<String, String> fields() {
-            Map<String, String> all = new HashMap<>();
-            for (Matcher m = FIELD.matcher(body); m.find(); ) {
-                String value = m.group(2) != null ? m.group(2) : m.group(3);
-                if (value != null) {
-                    all.put(m.group(1), value);
-                }
+    record Answer(int status, String body) {}
+
+    /** The fields of a JSON object that have a plain value. */
+    static Map<String, String> fields(String body) {
+        Map<String, String> all = new HashMap<>();
+        for (Matcher m = FIELD.matcher(body); m.find(); ) {
+            String value = m.group(2) != null ? m.group(2) : m.group(3);
+            if (value != null) {
+                all.put(m.group(1), value);
             }
-            return all;
         }
+        return all;
     }
 
     final String name;
@@ -107,15 +108,13 @@ final class Sidecar implements AutoCloseable {
         } finally {
             if (watch.cancel(false) && whole) {
                 channel = c;
-            } else if (c != null) {
+            } else {
                 closeQuietly(c);
             }
         }
     }
 
-    private static String text(ByteBuffer in) {
-        return new String(in.array(), 0, in.position(), StandardCharsets.ISO_8859_1);
-    }
+    private static String text(ByteBuffer in) { return new String(in.array(), 0, in.position(), StandardCharsets.ISO_8859_1); }
 
     private static ByteBuffer read(SocketChannel c, ByteBuffer in) throws IOException {
         if (!in.hasRemaining()) {
@@ -132,7 +131,9 @@ final class Sidecar implements AutoCloseable {
 
     private static void closeQuietly(SocketChannel c) {
         try {
-            c.close();
+            if (c != null) {
+                c.close();
+            }
         } catch (IOException e) {
             // Nothing is lost with it.
         }
@@ -140,9 +141,7 @@ final class Sidecar implements AutoCloseable {
 
     @Override
     public void close() {
-        if (channel != null) {
-            closeQuietly(channel);
-            channel = null;
-        }
+        closeQuietly(channel);
+        channel = null;
     }
 }

@@ -2,12 +2,14 @@ package dev.nodelease;
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -25,6 +27,12 @@ public final class Adapter {
         long boot = 1_000_000_000_000L;
         long mono = 1_000_000_000_000L;
         long wall = 1_000_000_000_000_000_000L;
+
+        Manual() {}
+
+        Manual(Path vmClock) {
+            super(vmClock);
+        }
 
         @Override
         long boot() {
@@ -44,12 +52,21 @@ public final class Adapter {
 
     private static final Manual CLOCKS = new Manual();
 
+    /** Threads of the platform; with the argument "virtual", of a newer JDK, virtual ones. */
+    private static ExecutorService threads(int n) throws ReflectiveOperationException {
+        return virtual ? (ExecutorService) Executors.class.getMethod("newVirtualThreadPerTaskExecutor").invoke(null) : Executors.newFixedThreadPool(n);
+    }
+
+    private static boolean virtual;
+    private static final List<Future<Long>> BEGUN = new ArrayList<>();
+
     public static void main(String[] args) throws Exception {
+        virtual = Arrays.asList(args).contains("virtual");
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = in.readLine()) != null; ) {
             String out;
             try {
-                out = answer(new Sidecar.Answer(200, line).fields());
+                out = answer(Sidecar.fields(line));
             } catch (NodeleaseException e) {
                 String word = e instanceof NodeleaseException.SidecarUnavailable ? "unavailable"
                         : e instanceof NodeleaseException.Fenced ? "fenced"
@@ -77,17 +94,38 @@ public final class Adapter {
             case "threads":
                 int threads = Integer.parseInt(c.get("threads"));
                 int n = Integer.parseInt(c.get("n"));
-                ExecutorService pool = Executors.newFixedThreadPool(threads);
+                ExecutorService pool = threads(threads);
                 List<Callable<long[]>> work = new ArrayList<>();
                 for (int i = 0; i < threads; i++) {
                     work.add(() -> LongStream.generate(ids::next).limit(n).toArray());
                 }
                 LongStream all = LongStream.empty();
-                for (Future<long[]> f : pool.invokeAll(work)) {
-                    all = LongStream.concat(all, Arrays.stream(f.get()));
-                }
+                List<Future<long[]>> made = pool.invokeAll(work);
                 pool.shutdown();
+                try {
+                    for (Future<long[]> f : made) {
+                        all = LongStream.concat(all, Arrays.stream(f.get()));
+                    }
+                } catch (ExecutionException e) {
+                    throw e.getCause() instanceof NodeleaseException known ? known : e;
+                }
                 return list(all);
+            case "begin":
+                // Behind those that wait for the sidecar one more thread runs: with the only carrier
+                // pinned it would have to wait until they give up.
+                ExecutorService starter = threads(64);
+                for (int i = 0; i < 64; i++) {
+                    BEGUN.add(starter.submit(ids::next));
+                }
+                starter.submit(() -> {}).get();
+                starter.shutdown();
+                return "{\"count\":" + BEGUN.stream().filter(Future::isDone).count() + "}";
+            case "end":
+                LongStream.Builder ended = LongStream.builder();
+                for (Future<Long> f : BEGUN) {
+                    ended.add(f.get());
+                }
+                return list(ended.build());
             case "step":
                 long ns = Long.parseLong(c.get("ms")) * 1_000_000;
                 switch (c.get("clock")) {

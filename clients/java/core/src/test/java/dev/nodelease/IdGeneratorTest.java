@@ -3,7 +3,6 @@ package dev.nodelease;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
-import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import com.sun.net.httpserver.HttpServer;
@@ -74,15 +73,38 @@ class IdGeneratorTest {
         }
     }
 
-    @Test
-    void vmClock(@TempDir Path dir) throws Exception {
-        Path device = dir.resolve("vmclock0");
-        assertNull(Clocks.vmClock(device));
+    /** The VMClock device is a page of memory: a magic number, a version, flags, and the generation's counter. */
+    private static void device(Path path, int magic, int flags, long generation) throws Exception {
         ByteBuffer page = ByteBuffer.allocate(4096).order(ByteOrder.LITTLE_ENDIAN);
-        Files.write(device, page.array());
-        assertNull(Clocks.vmClock(device));
-        page.putInt(0, 0x4b4c4356).putShort(8, (short) 1).putLong(24, 1 << 8).putLong(104, 7);
-        Files.write(device, page.array());
-        assertNotNull(Clocks.vmClock(device));
+        Files.write(path, page.putInt(0, magic).putShort(8, (short) 1).putLong(24, flags).putLong(104, generation).array());
+    }
+
+    @Test
+    void aRestoredMachineHasNoBlock(@TempDir Path dir) throws Exception {
+        HttpServer server = sidecar();
+        Path path = dir.resolve("vmclock0");
+        device(path, 0x4b4c4356, 1 << 8, 7);
+        try (IdGenerator ids = new IdGenerator("http://127.0.0.1:" + server.getAddress().getPort(), Duration.ofMinutes(1), new Adapter.Manual(path))) {
+            long id = ids.next();
+            assertEquals(id + 1, ids.next());
+            device(path, 0x4b4c4356, 1 << 8, 8);
+            assertEquals(id + 10, ids.next(), "an ID of a block of before the restore");
+            assertEquals(2, ids.requests());
+            assertEquals(3, ids.issued());
+        } finally {
+            server.stop(0);
+        }
+    }
+
+    @Test
+    void noVMClock(@TempDir Path dir) throws Exception {
+        Path path = dir.resolve("vmclock0");
+        assertEquals(0, new Clocks(path).generation(), "there is none");
+        device(path, 1, 1 << 8, 7);
+        assertEquals(0, new Clocks(path).generation(), "another device");
+        device(path, 0x4b4c4356, 0, 7);
+        assertEquals(0, new Clocks(path).generation(), "it has no counter");
+        device(path, 0x4b4c4356, 1 << 8, 7);
+        assertEquals(7, new Clocks(path).generation());
     }
 }

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Measures the clients beside the usual generators of their languages, in one run and on one
+# sidecar, and writes docs/benchmarks-clients.md.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. ./tools.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+(cd .. && go build -o "$work/nodelease" ./cmd/nodelease)
+mvn -q -B --no-transfer-progress "-Dmaven.repo.local=$cache/m2" -f bench/pom.xml dependency:copy-dependencies "-DoutputDirectory=$work/lib"
+javac --release 17 -d "$work/classes" -cp "$work/lib/*" java/core/src/main/java/dev/nodelease/*.java bench/Bench.java
+cp bench/bench.mjs "$work" && mkdir "$work/node_modules"
+ln -s "$PWD/javascript" "$work/node_modules/nodelease"
+ln -s "$npm/node_modules/nodejs-snowflake" "$work/node_modules/nodejs-snowflake"
+NODELEASE_BINARY=$work/nodelease PYTHONPATH=$PWD/python/src BENCH_WORK=$work ./with-sidecar.sh "$venv/bin/python" bench/run.py ../docs/benchmarks-clients.md

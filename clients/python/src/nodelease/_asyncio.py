@@ -1,0 +1,115 @@
+"""The generator for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from ._core import NodeleaseError, parse_head
+from ._generator import Common
+
+
+class AsyncIdGenerator(Common):
+    """IdGenerator for asyncio: for the tasks of one event loop at a time."""
+
+    def __init__(self, sidecar: str | None = None, *, timeout: float = 2.0) -> None:
+        super().__init__(sidecar, timeout)
+
+    def _forget(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = asyncio.Lock()
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        super()._forget()
+
+    def _here(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:  # a connection and a lock belong to their loop
+            self._loop, self._lock, self._streams = loop, asyncio.Lock(), None
+
+    async def next(self) -> int:
+        """Return the next ID: an int below 2^63."""
+        id = self._blocks.take()  # no other task runs meanwhile
+        if id is not None:
+            return id
+        return (await self.batch(1))[0]
+
+    async def batch(self, n: int) -> list[int]:
+        """Return n IDs that grow."""
+        self._here()
+        out: list[int] = []
+        end, lock = time.monotonic() + self.timeout, self._lock
+        try:
+            async with asyncio.timeout(self.timeout):  # the time that a call waits for others counts
+                await lock.acquire()
+        except TimeoutError:
+            raise self._late() from None
+        try:
+            while len(out) < n:
+                before = len(out)
+                self._blocks.take_into(out, n)
+                if len(out) > before:
+                    end = time.monotonic() + self.timeout
+                elif time.monotonic() > end:
+                    raise self._late()
+                if len(out) < n:
+                    await self._fetch(n - len(out), end)
+        finally:
+            lock.release()
+        return out
+
+    async def __aiter__(self) -> Any:
+        while True:
+            yield await self.next()
+
+    async def _fetch(self, need: int, end: float) -> None:
+        self._check()
+        delay = 0.0
+        while True:
+            request, expected = self._blocks.ask(self._host, need)
+            error: NodeleaseError | None
+            try:
+                answer = await asyncio.wait_for(self._exchange(request), max(end - time.monotonic(), 0.001))
+            except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as e:
+                error = self._unavailable(e)
+            else:
+                error = self._blocks.accept(*answer, expected)
+                if error is None:
+                    return
+            if time.monotonic() + delay >= end:
+                raise error
+            await asyncio.sleep(delay)
+            delay = min(max(delay * 2, 0.01), 0.2)
+
+    async def _exchange(self, request: bytes) -> tuple[int, bytes]:
+        streams, self._streams = self._streams, None  # ours again only after a whole answer
+        try:
+            if streams is None:
+                if self._address.path:
+                    streams = await asyncio.open_unix_connection(self._address.path)
+                else:
+                    streams = await asyncio.open_connection(self._address.host, self._address.port)
+            reader, writer = streams
+            writer.write(request)
+            status, length, keep = parse_head((await reader.readuntil(b"\r\n\r\n"))[:-4])
+            body = await reader.readexactly(length)
+            if keep:
+                self._streams, streams = streams, None
+            return status, body
+        finally:
+            if streams is not None:
+                streams[1].close()
+
+    async def close(self) -> None:
+        """Drop the block and the connection."""
+        self._closed = True
+        self._blocks.close()
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+    async def __aenter__(self) -> AsyncIdGenerator:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

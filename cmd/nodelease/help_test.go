@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// The commands, their flags and what these mean are a contract: testdata/help.txt has what --help prints.
+func TestHelpBaseline(t *testing.T) {
+	var page strings.Builder
+	var add func(cmd *cobra.Command)
+	add = func(cmd *cobra.Command) {
+		words := append(strings.Fields(cmd.CommandPath())[1:], "--help")
+		code, stdout, stderr := call(words...)
+		if code != 0 || stderr != "" {
+			t.Errorf("%v: exit code %d, %s", words, code, stderr)
+		}
+		fmt.Fprintf(&page, "=== %s --help\n%s\n", cmd.CommandPath(), stdout)
+		for _, c := range cmd.Commands() {
+			if !c.Hidden && c.Name() != "help" {
+				add(c)
+			}
+		}
+	}
+	root := newRoot()
+	root.InitDefaultCompletionCmd()
+	add(root)
+	golden(t, filepath.Join("testdata", "help.txt"), []byte(page.String()), "\x00")
+}

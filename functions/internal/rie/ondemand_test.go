@@ -1,0 +1,162 @@
+package rie_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/functions/internal/rie"
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// made is what examples/lambda answers.
+type made struct {
+	IDs     []snowflake.ID `json:"ids"`
+	NodeID  int            `json:"node_id"`
+	Version int64          `json:"version"`
+}
+
+// environment returns the process of a function: not the emulator, whose arguments name
+// the same binary.
+func environment(t *testing.T, binary string) *os.Process {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range all {
+		if exe, err := os.Readlink(link); err == nil && exe == binary {
+			pid, _ := strconv.Atoi(strings.Split(link, "/")[2])
+			p, err := os.FindProcess(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+	}
+	t.Fatalf("no process runs %s", binary)
+	return nil
+}
+
+func signal(t *testing.T, p *os.Process, s syscall.Signal) {
+	t.Helper()
+	if err := p.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runOut waits until the lease of a node ID has run out, and with it all that it has
+// reserved.
+func runOut(t *testing.T, s lease.Store, node int) {
+	t.Helper()
+	for {
+		l, err := s.Get(t.Context(), "orders", node)
+		if err != nil || l == nil {
+			t.Fatal(l, err)
+		}
+		left := time.Until(protocol.Latest(l.ExpiresAt, l.ReservedUntil).Add(protocolSlack))
+		if left <= 0 {
+			return
+		}
+		time.Sleep(left)
+	}
+}
+
+const protocolSlack = time.Second // the claimants' guard, and more
+
+// A function's process is frozen between its invocations and inside of one, for longer
+// than its lease, and makes no ID twice: it resumes if nobody took its node ID, and
+// claims another one otherwise.
+func TestFunctionThatIsFrozen(t *testing.T) {
+	w := run(t, "../examples/lambda", func(env []string) []string { return append(env, "NODELEASE_POOL=orders", "LEASE_TTL=5s") })
+	if _, err := w.send(t, `{"count":1}`); err == nil || !strings.Contains(err.Error(), "seed it") {
+		t.Errorf("without a pool: got %v, want the remedy", err)
+	}
+	if _, err := w.pool.Seed(t.Context(), leasepool.Spec{Size: 8}); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[snowflake.ID]bool{}
+	decode := func(out []byte, err error) (m made) {
+		t.Helper()
+		if err == nil {
+			err = json.Unmarshal(out, &m)
+		}
+		if err != nil {
+			t.Fatalf("%v\n%s", err, w.log)
+		}
+		for _, id := range m.IDs {
+			if seen[id] {
+				t.Errorf("ID %d was made twice", id)
+			}
+			seen[id] = true
+		}
+		return m
+	}
+	first := decode(w.send(t, `{"count":100}`)) // without a new deployment
+	function := environment(t, w.binary)
+
+	signal(t, function, syscall.SIGSTOP)
+	runOut(t, w.store, first.NodeID)
+	signal(t, function, syscall.SIGCONT)
+	again := decode(w.send(t, `{"count":100}`))
+	if again.NodeID != first.NodeID || again.Version != first.Version {
+		t.Errorf("after a freeze, with its node ID free: got node %d version %d, want %d and %d", again.NodeID, again.Version, first.NodeID, first.Version)
+	}
+
+	// Inside of an invocation, while another environment takes what has run out.
+	answer := make(chan struct {
+		out []byte
+		err error
+	}, 1)
+	go func() {
+		out, err := w.Invoke(t.Context(), []byte(`{"count":100000}`))
+		answer <- struct {
+			out []byte
+			err error
+		}{out, err}
+	}()
+	signal(t, function, syscall.SIGSTOP)
+	runOut(t, w.store, again.NodeID)
+	now := time.Now()
+	res, err := w.store.Write(t.Context(), protocol.Claim{
+		Key: protocol.Key{Pool: "orders", NodeID: again.NodeID}, Session: "another", Task: "another environment", At: now, ClaimGuard: time.Second,
+		TTL: time.Minute, ExpiresAt: now.Add(time.Minute), ReservedUntil: now.Add(time.Minute + time.Second), OnDemand: true,
+	})
+	if err != nil || !res.Applied {
+		t.Fatal(res, err)
+	}
+	taken := time.Now()
+	signal(t, function, syscall.SIGCONT)
+	a := <-answer
+	inside := decode(a.out, a.err)
+	if inside.NodeID == again.NodeID {
+		t.Errorf("after its node ID was taken: got node %d again", inside.NodeID)
+	}
+	for _, id := range inside.IDs {
+		if id.Node() == again.NodeID && id.Time().After(taken) {
+			t.Fatalf("ID %d has the node ID that was taken, and a millisecond of its next holder", id)
+		}
+	}
+
+	// A second environment beside it never shares its node ID.
+	other, err := rie.Start(t.Context(), w.emulator, w.binary, w.env, w.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	for range 20 {
+		mine, theirs := decode(w.send(t, `{"count":50}`)), decode(other.Invoke(t.Context(), []byte(`{"count":50}`)))
+		if mine.NodeID == theirs.NodeID {
+			t.Fatal(fmt.Sprintf("two environments have node %d", mine.NodeID))
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package leaselambda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// ErrNoInvocation is returned for a context that is not that of an invocation in
+// progress: it has no request ID, or has ended.
+var ErrNoInvocation = errors.New("leaselambda: outside of an invocation")
+
+// Agent leases a node ID for the environment of a function. Its methods are safe for
+// concurrent use. Wrap makes one; New is for a program that has its own way to pass it
+// on.
+type Agent struct {
+	node  *lease.OnDemand
+	wrong error // with the configuration; then there is no node
+	opts  []snowflake.Option
+	ids   atomic.Pointer[snowflake.Generator]
+}
+
+// New makes an agent, which asks for nothing before the first invocation. Config is
+// that of [lease.NewOnDemand], and so is the error. The options are those of the
+// generator.
+func New(cfg lease.Config, opts ...snowflake.Option) (*Agent, error) {
+	node, err := lease.NewOnDemand(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Agent{node: node, opts: opts}, nil
+}
+
+type agentKey struct{}
+
+// Context returns the context of an invocation with the agent in it, for [Generator]
+// and [Lease]. Call it with the context that the runtime made: its deadline, which AWS
+// sets, is evidence of how long the environment was frozen.
+func (a *Agent) Context(ctx context.Context) context.Context {
+	// A function has one time-out for the life of an environment, so that the deadlines of
+	// two invocations are as far apart as their beginnings.
+	if at, ok := ctx.Deadline(); ok && a.node != nil && invocation(ctx) == nil {
+		a.node.Witness(at)
+	}
+	return context.WithValue(ctx, agentKey{}, a)
+}
+
+// Refresh makes sure that IDs can be made in this invocation; see
+// [lease.OnDemand.Refresh]. The error is ErrNoInvocation for any other context.
+func (a *Agent) Refresh(ctx context.Context) error {
+	if a.wrong != nil {
+		return a.wrong
+	}
+	if err := invocation(ctx); err != nil {
+		return err
+	}
+	return a.node.Refresh(ctx)
+}
+
+// Generator returns the generator for one invocation.
+func (a *Agent) Generator(ctx context.Context) IDs { return IDs{ctx, a} }
+
+// Lease makes sure that the lease is held, and returns it; see [lease.OnDemand.Lease].
+func (a *Agent) Lease(ctx context.Context) (lease.Lease, error) {
+	if err := a.Refresh(ctx); err != nil {
+		return lease.Lease{}, err
+	}
+	return a.node.Lease()
+}
+
+// Close stops ID making and releases the node ID; see [lease.OnDemand.Close].
+func (a *Agent) Close() error {
+	if a.node == nil {
+		return nil
+	}
+	return a.node.Close()
+}
+
+// generator returns the generator for a call in ctx, ready to be used.
+func (a *Agent) generator(ctx context.Context) (*snowflake.Generator, error) {
+	if err := a.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	if g := a.ids.Load(); g != nil {
+		return g, nil
+	}
+	g, err := a.node.Generator(ctx, a.opts...)
+	if err != nil {
+		return nil, err
+	}
+	a.ids.CompareAndSwap(nil, g)
+	return a.ids.Load(), nil
+}
+
+// invocation returns nil for the context of an invocation in progress. Only there
+// anything is claimed, renewed or stamped: a snapshot is taken before the first
+// invocation, and a frozen environment is between two.
+func invocation(ctx context.Context) error {
+	if lc, ok := lambdacontext.FromContext(ctx); !ok || lc.AwsRequestID == "" {
+		return fmt.Errorf("%w: the context has no request ID: pass on the one that the handler is called with, and make no IDs before the first invocation", ErrNoInvocation)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: it has ended (%w): make IDs before the handler returns", ErrNoInvocation, err)
+	}
+	return nil
+}
+
+// of returns the agent of an invocation.
+func of(ctx context.Context) *Agent {
+	if a, ok := ctx.Value(agentKey{}).(*Agent); ok {
+		return a
+	}
+	return &Agent{wrong: fmt.Errorf("%w: the context has no agent: pass the handler to lambda.Start through leaselambda.Wrap, and pass its context on", ErrNoInvocation)}
+}
+
+// IDs makes the IDs of one invocation. Generators of several invocations share one
+// node ID and never make equal IDs. It is of no use once the handler has returned.
+type IDs struct {
+	ctx context.Context
+	a   *Agent
+}
+
+// Generator returns the generator of an invocation whose handler went through [Wrap].
+// It asks for nothing: its first ID does.
+func Generator(ctx context.Context) IDs { return of(ctx).Generator(ctx) }
+
+// Lease is [Agent.Lease] for the agent of an invocation: the node ID and its fencing
+// token.
+func Lease(ctx context.Context) (lease.Lease, error) { return of(ctx).Lease(ctx) }
+
+// Next returns the next ID. It claims a node ID or renews the lease before, if that is
+// due. Errors are those of [Agent.Refresh] and of [snowflake.Generator.Next].
+func (g IDs) Next() (snowflake.ID, error) {
+	ids, err := g.a.generator(g.ctx)
+	if err != nil {
+		return 0, err
+	}
+	return ids.Next()
+}
+
+// NextN fills dst with IDs, in order, as [snowflake.Generator.NextN] does. It returns
+// how many there are, and an error if that is not all.
+func (g IDs) NextN(dst []snowflake.ID) (n int, err error) {
+	ids, err := g.a.generator(g.ctx)
+	if err != nil {
+		return 0, err
+	}
+	return ids.NextN(g.ctx, dst)
+}

@@ -1,0 +1,66 @@
+package leaselambda
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"reflect"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// Wrap makes a handler whose context has an agent, for [Generator] and [Lease]. handler
+// is what lambda.Start takes: a function whose first parameter is a context, or a
+// lambda.Handler. The options are those of the generator.
+//
+// On SIGTERM, for which it registers aws-lambda-go's internal extension, it releases the
+// node ID where the environment is given the time. What is wrong with cfg is the error
+// of each call of [Generator] and [Lease]; an invocation that makes no IDs is not
+// concerned.
+func Wrap(handler any, cfg lease.Config, opts ...snowflake.Option) lambda.Handler {
+	a, err := New(cfg, opts...)
+	if err != nil {
+		a = &Agent{wrong: err}
+	}
+	var options []lambda.Option
+	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
+		options = append(options, lambda.WithEnableSIGTERM(func() { _ = a.Close() })) // an event has its error
+	}
+	return lambda.NewHandlerWithOptions(a.around(handler), options...)
+}
+
+// around returns handler with the agent in its context, and its other types unchanged:
+// they are how aws-lambda-go decodes the event and streams the response.
+func (a *Agent) around(handler any) any {
+	if h, ok := handler.(lambda.Handler); ok {
+		return func(ctx context.Context, payload rawJSON) (rawJSON, error) { return h.Invoke(a.Context(ctx), payload) }
+	}
+	fn := reflect.ValueOf(handler)
+	takesContext := fn.IsValid() && fn.Kind() == reflect.Func && !fn.IsNil() && fn.Type().NumIn() > 0 && !fn.Type().IsVariadic() &&
+		fn.Type().In(0) == reflect.TypeFor[context.Context]()
+	if !takesContext {
+		return func(context.Context) error {
+			return fmt.Errorf("leaselambda: Wrap needs a handler whose first parameter is a context.Context, which brings the generator, and got %T", handler)
+		}
+	}
+	return reflect.MakeFunc(fn.Type(), func(args []reflect.Value) []reflect.Value {
+		ctx, _ := args[0].Interface().(context.Context)
+		args[0] = reflect.ValueOf(a.Context(ctx))
+		return fn.Call(args)
+	}).Interface()
+}
+
+// rawJSON passes an event or a response through unread.
+type rawJSON []byte
+
+// MarshalJSON implements [encoding/json.Marshaler].
+func (r rawJSON) MarshalJSON() ([]byte, error) { return r, nil }
+
+// UnmarshalJSON implements [encoding/json.Unmarshaler].
+func (r *rawJSON) UnmarshalJSON(b []byte) error {
+	*r = append((*r)[:0], b...)
+	return nil
+}

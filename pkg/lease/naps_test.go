@@ -1,0 +1,425 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// once meddles with the first write of a kind only.
+func once[W protocol.Write](s *fixture.Network, meddle func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error)) {
+	done := false
+	s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+		if _, ok := w.(W); ok && !done {
+			done = true
+			return meddle(ctx, do)
+		}
+		return do()
+	})
+}
+
+// brief is a call with a short deadline that must not succeed.
+func brief(t *testing.T, o *lease.OnDemand) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := o.Refresh(ctx); !errors.Is(err, lease.ErrSuspended) {
+		t.Fatalf("a call whose claim has no answer: got %v, want ErrSuspended", err)
+	}
+}
+
+// A claim whose answer was lost, with its caller, is settled at the next use by the same
+// session, before any other node ID is tried.
+func TestOnDemandSettlesItsClaim(t *testing.T) {
+	for name, landed := range map[string]bool{"that landed": true, "that did not": false} {
+		t.Run(name, func(t *testing.T) {
+			for _, pause := range []time.Duration{0, 10 * time.Second, time.Hour} {
+				fixture.Virtual(t, func(t *testing.T) {
+					s := fixture.NewNetwork(64)
+					once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+						if landed {
+							return fixture.Lose(ctx, do)
+						}
+						return fixture.Hang(ctx)
+					})
+					o, d := onDemand(t, s)
+					brief(t, o)
+					d.freeze(pause, true)
+					refresh(t, o)
+					claims := fixture.WritesOf[protocol.Claim](s)
+					for _, c := range claims {
+						if c.Item() != claims[0].Item() && pause < time.Minute || c.Session != claims[0].Session && pause < time.Minute {
+							t.Errorf("after %v: got a claim of %v by %s, want the one in doubt settled first: %v by %s", pause, c.Item(), c.Session, claims[0].Item(), claims[0].Session)
+						}
+					}
+					if claims[1].Item() != claims[0].Item() {
+						t.Errorf("after %v: another node ID was tried before the claim was settled", pause)
+					}
+					if _, err := o.Lease(); err != nil {
+						t.Errorf("after %v: got %v, want a lease", pause, err)
+					}
+					if n := held(t, s); n != 1 {
+						t.Errorf("after %v: %d node IDs are held, want 1", pause, n)
+					}
+				})
+			}
+		})
+	}
+}
+
+// held counts the node IDs with a holder.
+func held(t *testing.T, s lease.Store) (n int) {
+	t.Helper()
+	g, err := s.Group(t.Context(), "orders", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range g.Leases {
+		if l.Holder != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// A claim that was sent before a freeze and answered after it is as old as the freeze is
+// long, also where only the wall clock shows that: nobody believes in it.
+func TestOnDemandFrozenWhileItClaims(t *testing.T) {
+	for name, lost := range map[string]bool{"the answer comes": false, "the answer is lost": true} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := fixture.NewNetwork(1)
+				o, d := onDemand(t, s)
+				frozen, believed := false, errors.New("nobody looked")
+				s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+					if _, ok := w.(protocol.Renew); ok {
+						_, believed = o.Lease()
+					}
+					res, err := do()
+					if !frozen {
+						frozen = true
+						d.jump(299 * time.Second)
+						if lost {
+							return protocol.Result{}, errors.New("connection reset")
+						}
+					}
+					return res, err
+				})
+				refresh(t, o)
+				if !errors.Is(believed, lease.ErrSuspended) {
+					t.Errorf("a claim of 299 s ago, with a guard of 2 s in 5 min: got %v before its renewal, want ErrSuspended", believed)
+				}
+				if _, err := o.Lease(); err != nil {
+					t.Errorf("after the renewal: got %v, want nil", err)
+				}
+			})
+		})
+	}
+}
+
+// A copy of the process is made while it sleeps, or while its claim has no answer: it
+// gives up what both have, and never asks for that again.
+func TestOnDemandCopied(t *testing.T) {
+	for name, pending := range map[string]bool{"with a lease": false, "with a claim in doubt": true} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := fixture.NewNetwork(64)
+				o, d := onDemand(t, s)
+				if pending {
+					once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+						return fixture.Lose(ctx, do)
+					})
+					brief(t, o)
+				} else {
+					refresh(t, o)
+				}
+				first := fixture.WritesOf[protocol.Claim](s)[0]
+				sent := s.Writes()
+				d.generation.Add(1)
+				if _, err := o.Lease(); err == nil {
+					t.Error("Lease of a copy: got nil, want an error")
+				}
+				refresh(t, o)
+				if l, err := o.Lease(); err != nil || l.Holder == first.Session {
+					t.Errorf("after the copy was noticed: got %+v, %v, want another session", l, err)
+				}
+				for _, c := range fixture.WritesOf[protocol.Claim](s)[1:] {
+					if c.Session == first.Session {
+						t.Errorf("the session of the other copy was used again: %+v", c)
+					}
+				}
+				if got := s.Writes() - sent; got > 2 {
+					t.Errorf("%d writes, want a claim or two", got)
+				}
+				if l := item(t, s, first.NodeID); l.Holder != first.Session {
+					t.Errorf("the other copy's lease was touched: %+v", l)
+				}
+			})
+		})
+	}
+}
+
+// Close releases what there is, once, and nothing else is ever sent.
+func TestOnDemandClose(t *testing.T) {
+	closing := func(t *testing.T, s *fixture.Network, o *lease.OnDemand, want int) {
+		t.Helper()
+		if err := o.Close(); err != nil {
+			t.Errorf("Close: got %v, want nil", err)
+		}
+		if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrClosed) {
+			t.Errorf("Refresh after Close: got %v, want ErrClosed", err)
+		}
+		if _, err := o.Lease(); !errors.Is(err, lease.ErrClosed) {
+			t.Errorf("Lease after Close: got %v, want ErrClosed", err)
+		}
+		select {
+		case <-o.Done():
+		default:
+			t.Error("Done is open after Close")
+		}
+		if got := s.Writes(); got != want {
+			t.Errorf("writes: got %d, want %d", got, want)
+		}
+	}
+	t.Run("unused", func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(1)
+			o, _ := onDemand(t, s)
+			closing(t, s, o, 0)
+		})
+	})
+	t.Run("held", func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(1)
+			o, _ := onDemand(t, s)
+			g, err := o.Generator(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := next(t, o, g)
+			bindings := s.Writes()
+			closing(t, s, o, bindings+1)
+			if l := item(t, s, 0); l.Holder != "" || l.ReservedUntil.Before(id.Time()) {
+				t.Errorf("got %+v, want it free, and reserved to the last ID, %v", l, id.Time())
+			}
+			if id, err := g.Next(); err == nil {
+				t.Errorf("Next after Close: got %v, want an error", id)
+			}
+		})
+	})
+	t.Run("expired", func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(1)
+			o, _ := onDemand(t, s)
+			refresh(t, o)
+			fixture.Wait(time.Hour)
+			closing(t, s, o, 1)
+		})
+	})
+	t.Run("with a claim in doubt", func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(4)
+			once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+				return fixture.Lose(ctx, do)
+			})
+			o, _ := onDemand(t, s)
+			brief(t, o)
+			closing(t, s, o, 2)
+			if n := held(t, s); n != 0 {
+				t.Errorf("%d node IDs are held after Close, want 0", n)
+			}
+		})
+	})
+	// SIGTERM comes while a request is under way: the claim that landed is given back.
+	t.Run("during a call", func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(4)
+			once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+				return fixture.Lose(ctx, do)
+			})
+			o, _ := onDemand(t, s)
+			waiting := make(chan error)
+			go func() { waiting <- o.Refresh(t.Context()) }()
+			synctest.Wait()
+			began := time.Now()
+			go func() { _ = o.Close() }()
+			if err := <-waiting; !errors.Is(err, lease.ErrClosed) {
+				t.Errorf("the call that waits: got %v, want ErrClosed", err)
+			}
+			closing(t, s, o, 2)
+			if took := time.Since(began); took > 200*time.Millisecond {
+				t.Errorf("it took %v, want it within the time that Lambda leaves", took)
+			}
+			if n := held(t, s); n != 0 {
+				t.Errorf("%d node IDs are held after Close, want 0", n)
+			}
+		})
+	})
+	// A store that does not end its request gets no release after it: order is lost.
+	t.Run("a request that does not end", func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(4)
+			end := make(chan struct{})
+			once[protocol.Claim](s, func(context.Context, func() (protocol.Result, error)) (protocol.Result, error) {
+				<-end
+				return protocol.Result{}, errors.New("late")
+			})
+			o, _ := onDemand(t, s)
+			go func() { _ = o.Refresh(t.Context()) }()
+			synctest.Wait()
+			if err := o.Close(); err == nil {
+				t.Error("Close: got nil, want that nothing was released")
+			}
+			if got := s.Writes(); got != 1 {
+				t.Errorf("writes: got %d, want 1", got)
+			}
+			close(end)
+		})
+	})
+}
+
+// A renewal whose answer was lost and a thief who came after the expiry: each time the
+// table decides.
+func TestOnDemandRenewalInDoubt(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(2)
+		o, d := onDemand(t, s)
+		refresh(t, o)
+		node := o.NodeID()
+		d.freeze(time.Hour, true)
+		once[protocol.Renew](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+			return fixture.Lose(ctx, do)
+		})
+		brief(t, o)
+		if _, err := o.Lease(); !errors.Is(err, lease.ErrSuspended) {
+			t.Errorf("a renewal without an answer: got %v, want ErrSuspended", err)
+		}
+		d.freeze(time.Minute, true)
+		refresh(t, o)
+		if l, err := o.Lease(); err != nil || l.NodeID != node || l.Renewal != 2 {
+			t.Errorf("got %+v, %v, want node %d at renewal 2", l, err, node)
+		}
+		if got, want := counts(s), [2]int{1, 2}; got != want {
+			t.Errorf("claims and renewals: got %v, want %v", got, want)
+		}
+	})
+}
+
+// A renewal that was sent before a freeze is as old as the freeze is long: another one
+// follows before the use goes on.
+func TestOnDemandFrozenWhileItRenews(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		o, d := onDemand(t, s)
+		refresh(t, o)
+		fixture.Wait(4 * time.Minute)
+		once[protocol.Renew](s, func(_ context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+			res, err := do()
+			d.jump(299 * time.Second)
+			return res, err
+		})
+		refresh(t, o)
+		if got, want := counts(s), [2]int{1, 2}; got != want {
+			t.Errorf("claims and renewals: got %v, want %v", got, want)
+		}
+		if _, err := o.Lease(); err != nil {
+			t.Errorf("got %v, want a lease", err)
+		}
+	})
+}
+
+// A wall clock that was set back hides no time that the monotonic clock has counted.
+func TestOnDemandWallClockSetBack(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		o, d := onDemand(t, s)
+		refresh(t, o)
+		fixture.Wait(4 * time.Minute)
+		d.jump(-time.Hour)
+		refresh(t, o)
+		if got, want := counts(s), [2]int{1, 1}; got != want {
+			t.Errorf("claims and renewals: got %v, want %v", got, want)
+		}
+	})
+}
+
+// timeless is a store that does not tell its time, with which nobody's clock is compared.
+type timeless struct{ *fixture.Network }
+
+func (s timeless) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	p, err := s.Network.PoolItem(ctx, pool)
+	p.ServerTime = time.Time{}
+	return p, err
+}
+
+// A claim that landed without an answer is as old as its session's first attempt, also
+// where the wall clock was set back since.
+func TestOnDemandClaimInDoubtIsOld(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+			return fixture.Lose(ctx, do)
+		})
+		o, d := onDemand(t, timeless{s})
+		brief(t, o)
+		fixture.Wait(250 * time.Second)
+		d.jump(-250 * time.Second)
+		refresh(t, o)
+		refresh(t, o)
+		if got, want := counts(s), [2]int{2, 1}; got != want {
+			t.Errorf("claims and renewals: got %v, want %v: less than a third is left of a lease of 250 s ago", got, want)
+		}
+	})
+}
+
+// A claim is answered when its lease is over, and its release is delayed: the session
+// never claims again, for the late release would free milliseconds that it has stamped.
+func TestOnDemandLateAbandon(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		var late func() (protocol.Result, error)
+		claimed := false
+		s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			switch w.(type) {
+			case protocol.Claim:
+				if !claimed {
+					claimed = true
+					res, err := do()
+					time.Sleep(310 * time.Second) // virtual
+					return res, err
+				}
+			case protocol.Abandon:
+				if late == nil {
+					late = do
+					return protocol.Result{}, errors.New("connection reset")
+				}
+			}
+			return do()
+		})
+		o, _ := onDemand(t, s)
+		if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrSuspended) || late == nil {
+			t.Fatalf("a claim whose answer came after its lease: got %v, want ErrSuspended, and a release sent", err)
+		}
+		g, err := o.Generator(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := next(t, o, g)
+		if _, err := late(); err != nil {
+			t.Fatal(err)
+		}
+		l, err := o.Lease()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := item(t, s, l.NodeID); got.Holder != l.Holder || got.ReservedUntil.Before(id.Time()) {
+			t.Errorf("after the late release: got %+v, want it to be held, and reserved beyond the ID of %v", got, id.Time())
+		}
+	})
+}

@@ -1,0 +1,281 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// defaultOnDemandTTL is the length of an on-demand lease whose Config names none.
+const defaultOnDemandTTL = 5 * time.Minute
+
+// OnDemand leases a node ID for a process that sleeps between its uses, or lives for
+// seconds: an AWS Lambda function (package leaselambda), a batch job, a step of a
+// pipeline. It has no goroutine and no timer while nobody calls it. Refresh claims a
+// node ID at the first use, and renews the lease when it is used and less than a third
+// of it is left. Nothing renews an idle process, so its node ID becomes free by itself.
+//
+// All methods are safe for concurrent use. It is a [Provider].
+//
+// The promises are those of [Agent]. IDs are unique whatever freezes, clocks and lost
+// answers do. Lease, the exclusive right, counts the time since the confirmed attempt
+// by the boot clock, the monotonic clock and the wall clock, and believes the one that
+// says most: a paused machine may count a pause by none but the last.
+type OnDemand struct {
+	cfg      Config
+	timeline *snowflake.Timeline
+
+	mu       sync.Mutex
+	agent    *Agent // nil before the first use; its loop never runs
+	flight   *flight
+	outside  reading         // the last Witness: wall is the reading of the outside clock
+	deciding context.Context // of the call of Generator in progress
+	closed   bool
+
+	making chan struct{} // held by the call of Generator in progress
+	done   chan struct{}
+	close  func() error // once
+}
+
+var _ Provider = (*OnDemand)(nil)
+
+// NewOnDemand makes an on-demand agent. It asks for nothing: the first Refresh does.
+//
+// Config.TTL defaults to 5 min. RenewEvery, OnExpiry and OnLost are left out: the agent
+// renews when it is used, resumes after a freeze if nobody took its node ID, and
+// otherwise claims another one. With Config.Wait a Refresh waits that long for a free
+// node ID. The error names everything that is wrong with cfg.
+func NewOnDemand(cfg Config) (*OnDemand, error) {
+	var errs []error
+	if cfg.RenewEvery != 0 {
+		errs = append(errs, fmt.Errorf("lease: Config: RenewEvery %v: an on-demand agent renews when it is used: leave it out", cfg.RenewEvery))
+	}
+	if cfg.OnExpiry != Resume || cfg.OnLost != StopOnLoss {
+		errs = append(errs, errors.New("lease: Config: OnExpiry or OnLost: an on-demand agent resumes, or claims another node ID: leave them out"))
+	}
+	if cfg.TTL == 0 {
+		cfg.TTL = defaultOnDemandTTL
+	}
+	full, err := cfg.withDefaults()
+	if errs = append(errs, err); errors.Join(errs...) != nil {
+		return nil, errors.Join(errs...)
+	}
+	full.OnLost = Reacquire // a loss ends the term, not the agent
+	if full.Clock == nil {
+		full.Clock = snowflake.SystemClock()
+	}
+	o := &OnDemand{cfg: full, timeline: snowflake.NewTimeline(full.Clock), making: make(chan struct{}, 1), done: make(chan struct{})}
+	o.timeline.DecideLayout(o.decideLayout)
+	o.close = sync.OnceValue(o.shutdown)
+	return o, nil
+}
+
+// Refresh makes sure that the node ID can be used: it claims one, or renews the lease
+// if less than a third of it is left, and returns at once otherwise. Calls at the same
+// time share one round of requests.
+//
+// It returns before ctx's deadline, and without one after Config.Wait and 30 s at most.
+// A ctx that ends ends the wait of its caller; the attempts that were sent stay on
+// record, and the next call settles them before it tries another node ID. While the
+// lease is good, a renewal that has no answer is no error.
+//
+// Errors name the remedy: ErrPoolExhausted, ErrPoolNotSeeded, ErrAccess, ErrTable,
+// ErrClockSkew and the others of [Start], ErrSuspended where no answer came in time, and
+// ErrClosed. None of them is final, except the last: the next call tries again.
+func (o *OnDemand) Refresh(ctx context.Context) error {
+	for {
+		if ctx.Err() != nil {
+			return o.late(context.Cause(ctx))
+		}
+		f, mine, err := o.board(ctx)
+		switch {
+		case f == nil:
+			return err
+		case mine:
+			return o.ride(ctx, f)
+		}
+		select { // it was given up, and ends soon
+		case <-f.done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// flight is one round of requests, for all who wait for it.
+type flight struct {
+	done    chan struct{}
+	err     error // once done is closed
+	riders  int   // callers that wait; the flight ends with the last of them
+	givenUp bool
+	cancel  context.CancelCauseFunc
+}
+
+// board returns the flight in progress, or begins one; none if the lease is fresh.
+// mine reports whether the caller is a rider of it.
+func (o *OnDemand) board(ctx context.Context) (f *flight, mine bool, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.closed:
+		return nil, false, o.closedError()
+	case o.agent != nil && o.agent.rested():
+		return nil, false, nil
+	case o.flight == nil:
+		o.takeOff(ctx)
+	case o.flight.givenUp:
+		return o.flight, false, nil
+	}
+	o.flight.riders++
+	return o.flight, true, nil
+}
+
+// takeOff begins a flight; the caller holds mu. It is cut off from the caller's
+// cancellation, since others may ride along.
+func (o *OnDemand) takeOff(ctx context.Context) {
+	limit := max(o.cfg.Wait, o.cfg.Wait+startLimit) // the sum may overflow
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer from the store within %v", limit))
+	f := &flight{done: make(chan struct{}), cancel: cancel, err: ErrSuspended}
+	o.flight = f
+	go func() {
+		defer func() { // also if a hook ends this goroutine
+			stop()
+			cancel(nil)
+			o.mu.Lock()
+			o.flight = nil
+			o.mu.Unlock()
+			close(f.done)
+		}()
+		f.err = o.fly(ctx)
+		switch cause := context.Cause(ctx); {
+		case f.err == nil || cause == nil:
+		case errors.Is(cause, ErrClosed):
+			f.err = cause
+		case !errors.Is(f.err, ErrPoolExhausted): // which says more
+			f.err = o.late(f.err)
+		}
+	}()
+}
+
+// ride waits for a flight, until a little before ctx's deadline: whoever has a deadline
+// needs time to act on the error.
+func (o *OnDemand) ride(ctx context.Context, f *flight) error {
+	wait := ctx
+	if at, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithDeadline(ctx, at.Add(-min(time.Until(at)/10, time.Second/2)))
+		defer cancel()
+	}
+	select {
+	case <-f.done:
+		return f.err
+	case <-wait.Done():
+	}
+	o.mu.Lock()
+	f.riders--
+	last := f.riders == 0
+	f.givenUp = f.givenUp || last
+	o.mu.Unlock()
+	if !last {
+		return o.late(context.Cause(wait))
+	}
+	// Nothing is sent for nobody. What the store said last is worth the rest of the time.
+	f.cancel(context.Cause(wait))
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return o.late(context.Cause(wait))
+	}
+}
+
+// late is the error of a call that had no answer in time.
+func (o *OnDemand) late(err error) error {
+	return fmt.Errorf("%w: pool %q was not answered in time; the next call goes on where this one stopped. If it goes on: is the table throttled, can this process reach DynamoDB, has the call more than a second? %w",
+		ErrSuspended, o.cfg.Pool, err)
+}
+
+// fly claims or renews. Only one runs at a time, and only it writes.
+func (o *OnDemand) fly(ctx context.Context) error {
+	a, err := o.open(ctx)
+	if err != nil {
+		return err
+	}
+	a.hangUp() // connections that a freeze has killed would cost a time-out
+	a.wakeUp()
+	for {
+		if a.bound() && a.current() == nil {
+			if kept, err := a.keep(ctx); kept || err != nil {
+				return err
+			}
+		}
+		if err := a.join(ctx); err != nil {
+			return err
+		}
+		// The span begins behind the last millisecond of the holder before.
+		for left := a.early(); left > 0; left = a.early() {
+			if err := protocol.Pause(ctx, left); err != nil {
+				return err
+			}
+		}
+		if a.left() > 0 {
+			return nil
+		} // else it was frozen meanwhile
+	}
+}
+
+// open makes the agent at the first use: a configuration that is repaired is read again.
+func (o *OnDemand) open(ctx context.Context) (*Agent, error) {
+	o.mu.Lock()
+	a := o.agent
+	o.mu.Unlock()
+	if a != nil {
+		return a, nil
+	}
+	cfg, hangUp := o.cfg, func() {}
+	if cfg.Store == nil {
+		client, closeIdle, err := openClient(ctx, "", napConnections)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Store, hangUp = NewDynamoDB(client, cfg.Table), closeIdle
+	}
+	me := identify(ctx)
+	cfg = me.introduce(cfg)
+	if err := me.checkClock(cfg.Clock.Wall(), cfg.timings().MaxSkew()); err != nil {
+		return nil, err
+	}
+	a = newAgent(cfg, me, o.cfg.Task, o.timeline, hangUp)
+	a.napping = &naps{}
+	a.life, a.stop = context.WithCancel(context.Background())
+	if me.warning != nil && !errors.Is(me.warning, errSleeps) {
+		a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: me.warning})
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	a.napping.outside = o.outside
+	o.agent = a
+	return a, nil
+}
+
+// napConnections is how long an on-demand agent's connections stay open without a
+// request: long enough for one use, and gone before the process sleeps.
+const napConnections = time.Second
+
+// Witness reports the reading of a clock outside this machine, such as the deadline
+// that AWS Lambda sets for an invocation, less a constant. Only the difference of two
+// readings counts: the time between them was at least that long, whatever this
+// machine's clocks say.
+func (o *OnDemand) Witness(at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.outside = reading{mono: o.cfg.Clock.Monotonic(), wall: at}
+	if o.agent != nil {
+		o.agent.witness(o.outside)
+	}
+}

@@ -1,0 +1,197 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// held returns the agent if it ever had a node ID, else nil.
+func (o *OnDemand) held() *Agent {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.agent != nil && o.agent.bound() {
+		return o.agent
+	}
+	return nil
+}
+
+// NodeID returns the node ID, from 0; -1 before the first claim. It changes when
+// somebody took the node ID while the process slept.
+func (o *OnDemand) NodeID() int {
+	if a := o.held(); a != nil {
+		return a.NodeID()
+	}
+	return wholePool
+}
+
+// Pool returns the name of the pool.
+func (o *OnDemand) Pool() string { return o.cfg.Pool }
+
+// Lease returns the lease if it may be relied on at this moment, by each of the clocks.
+// It asks nobody: where the error is ErrSuspended or ErrLost, call Refresh. After Close
+// it is ErrClosed. Any time may pass between the check and an effect elsewhere: the
+// resource should compare Version.
+func (o *OnDemand) Lease() (Lease, error) {
+	if err := o.Err(); err != nil {
+		return Lease{}, err
+	}
+	a := o.held()
+	if a == nil {
+		return Lease{}, fmt.Errorf("%w: no node ID of pool %q is held yet: call Refresh", ErrSuspended, o.cfg.Pool)
+	}
+	return a.Lease()
+}
+
+// Timeline returns the timeline that generators stamp from; it makes the agent a
+// [snowflake.Node].
+func (o *OnDemand) Timeline() *snowflake.Timeline { return o.timeline }
+
+// Generator calls Refresh and makes a generator of the pool's IDs, whose layout it
+// reads within ctx. Keep the generator, and call Refresh before each use.
+func (o *OnDemand) Generator(ctx context.Context, opts ...snowflake.Option) (*snowflake.Generator, error) {
+	if err := o.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	select {
+	case o.making <- struct{}{}:
+	case <-ctx.Done():
+		return nil, o.late(context.Cause(ctx))
+	}
+	defer func() { <-o.making }()
+	o.decideIn(ctx)
+	defer o.decideIn(nil)
+	return snowflake.New(o, opts...)
+}
+
+func (o *OnDemand) decideIn(ctx context.Context) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.deciding = ctx
+}
+
+// decideLayout is for generators on the timeline; see Agent.decideLayout.
+func (o *OnDemand) decideLayout(want *snowflake.Layout) (snowflake.Layout, error) {
+	o.mu.Lock()
+	a, ctx := o.agent, o.deciding
+	o.mu.Unlock()
+	switch {
+	case a == nil:
+		return snowflake.Layout{}, fmt.Errorf("%w: no node ID of pool %q is held yet: make the generator with OnDemand.Generator, or call Refresh before", ErrSuspended, o.cfg.Pool)
+	case ctx == nil:
+		ctx = a.life
+	}
+	return a.decideLayoutIn(ctx, want)
+}
+
+// Done is closed by Close. A loss ends nothing: Refresh claims another node ID.
+func (o *OnDemand) Done() <-chan struct{} { return o.done }
+
+// Err returns nil until Close, and then ErrClosed.
+func (o *OnDemand) Err() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return o.closedError()
+	}
+	return nil
+}
+
+func (o *OnDemand) closedError() error {
+	return fmt.Errorf("%w: the on-demand agent of pool %q", ErrClosed, o.cfg.Pool)
+}
+
+// ServeHTTP answers whether the process should live on: 200 until Close, with the state
+// of the lease in JSON: idle before the first use.
+func (o *OnDemand) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	h, _, _ := o.health()
+	h.write(w, o.Err() == nil)
+}
+
+// Ready returns a handler that answers whether IDs can be made now without a Refresh.
+// With ?need=lease in the URL it answers whether the lease may be relied on.
+func (o *OnDemand) Ready() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, ready, ids := o.health()
+		if r == nil || r.URL == nil || r.URL.Query().Get("need") != "lease" {
+			ready = ids
+		}
+		h.write(w, ready)
+	})
+}
+
+func (o *OnDemand) health() (h health, held, ids bool) {
+	h = health{Status: "idle", Pool: o.cfg.Pool, NodeID: wholePool}
+	if a := o.held(); a != nil {
+		h, _, held, ids = a.health()
+	}
+	if err := o.Err(); err != nil {
+		h.Status, h.Error = "closed", err.Error()
+	}
+	return h, held, ids
+}
+
+// Close stops ID making, ends the calls of Refresh, and releases the node ID if it is
+// held, within 3 s. An error means that the release was not confirmed: the node ID then
+// stays taken until the lease expires. It may be called again.
+func (o *OnDemand) Close() error { return o.close() }
+
+func (o *OnDemand) shutdown() error {
+	// Fence before anything is sent, as Agent.shutdown does.
+	copied := o.timeline.Copied()
+	last := o.timeline.Close()
+	o.mu.Lock()
+	o.closed = true
+	f := o.flight
+	close(o.done)
+	o.mu.Unlock()
+	if f != nil { // no renewal and no claim is sent after the release
+		f.cancel(o.closedError())
+		limit := time.NewTimer(releaseBudget)
+		defer limit.Stop()
+		select {
+		case <-f.done:
+		case <-limit.C:
+			return fmt.Errorf("lease: pool %q: a request to the store does not end, so that the node ID is not released and rests until its lease expires", o.cfg.Pool)
+		}
+	}
+	o.mu.Lock()
+	a := o.agent
+	o.mu.Unlock()
+	if a == nil {
+		return nil
+	}
+	err := a.putDown(last, copied)
+	a.stop()
+	a.background.Wait()
+	a.events.drain()
+	a.hangUp()
+	return err
+}
+
+// putDown releases whatever an on-demand agent may hold, for its last time.
+func (a *Agent) putDown(last time.Time, copied bool) (err error) {
+	a.mu.Lock()
+	a.closing = true
+	t := a.term
+	if copied && t != nil { // a release would free milliseconds that the original may stamp
+		a.loseNow(t, a.copied())
+	}
+	over := a.over
+	a.mu.Unlock()
+	if u := a.pending(); u != nil && !copied { // it was never bound, so nothing was stamped
+		ctx, cancel := context.WithTimeout(context.Background(), renewLimit)
+		defer cancel()
+		err = a.abandon(ctx, u.node, u.session)
+	}
+	// What has run out needs no release: anyone may claim it.
+	if t != nil && over == nil && protocol.Latest(t.Expires(), t.Lease.ReservedUntil).After(a.clock.Wall()) {
+		err = errors.Join(err, a.release(t, last))
+	}
+	return err
+}

@@ -1,0 +1,421 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// dozy is the clock of a machine that may be paused so that one of its clocks, or both,
+// do not count the pause.
+type dozy struct {
+	lease.Clock
+	monoLag, wallLag atomic.Int64
+	generation       atomic.Uint64
+}
+
+func newDozy() *dozy { return &dozy{Clock: snowflake.SystemClock()} }
+
+func (d *dozy) Wall() time.Time { return d.Clock.Wall().Add(-time.Duration(d.wallLag.Load())) }
+func (d *dozy) Monotonic() time.Duration {
+	return d.Clock.Monotonic() - time.Duration(d.monoLag.Load())
+}
+func (d *dozy) Generation() uint64 { return d.generation.Load() }
+
+// freeze pauses the machine; the wall clock shows it, or nothing does.
+func (d *dozy) freeze(t time.Duration, wallShows bool) {
+	d.monoLag.Add(int64(t))
+	if !wallShows {
+		d.wallLag.Add(int64(t))
+	}
+	fixture.Wait(t)
+}
+
+// jump is a freeze that only the wall clock shows, while no timer goes on.
+func (d *dozy) jump(t time.Duration) { d.wallLag.Add(-int64(t)) }
+
+// onDemand makes an agent on the pool of s, with a dozy clock.
+func onDemand(t *testing.T, s lease.Store, change ...func(*lease.Config)) (*lease.OnDemand, *dozy) {
+	t.Helper()
+	d := newDozy()
+	cfg := fixture.Config(s)
+	cfg.Clock = d
+	for _, c := range change {
+		c(&cfg)
+	}
+	o, err := lease.NewOnDemand(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = o.Close() })
+	return o, d
+}
+
+func refresh(t *testing.T, o *lease.OnDemand) {
+	t.Helper()
+	if err := o.Refresh(t.Context()); err != nil {
+		t.Fatalf("Refresh: got %v, want nil", err)
+	}
+}
+
+// next refreshes and makes an ID.
+func next(t *testing.T, o *lease.OnDemand, g *snowflake.Generator) snowflake.ID {
+	t.Helper()
+	refresh(t, o)
+	id, err := g.Next()
+	if err != nil {
+		t.Fatalf("Next after Refresh: got %v, want an ID", err)
+	}
+	return id
+}
+
+// steal lets somebody else claim a node ID whose lease has run out.
+func steal(t *testing.T, s *fixture.Network, node int) {
+	t.Helper()
+	now := time.Now()
+	res, err := s.Memory.Write(t.Context(), protocol.Claim{
+		Key: protocol.Key{Pool: "orders", NodeID: node}, Session: "thief", Task: "another task", At: now, ClaimGuard: time.Second,
+		ExpiresAt: now.Add(time.Hour), ReservedUntil: now.Add(time.Hour + time.Second),
+	})
+	if err != nil || !res.Applied {
+		t.Fatal(res, err)
+	}
+}
+
+// counts is how many claims and renewals were sent.
+func counts(s *fixture.Network) [2]int {
+	return [2]int{len(fixture.WritesOf[protocol.Claim](s)), len(fixture.WritesOf[protocol.Renew](s))}
+}
+
+// Nothing is sent before the first use, a use with enough of the lease left costs
+// nothing, a process that sleeps sends nothing, and continuous use costs a renewal per
+// two thirds of the lease.
+func TestOnDemandSendsWhenUsed(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(4)
+		var e events
+		o, _ := onDemand(t, s, func(c *lease.Config) { c.OnEvent = e.add })
+		if _, err := o.Lease(); !errors.Is(err, lease.ErrSuspended) || o.NodeID() != -1 {
+			t.Errorf("before the first use: got %v and node ID %d, want ErrSuspended and -1", err, o.NodeID())
+		}
+		fixture.Wait(time.Hour)
+		if got := s.Writes(); got != 0 {
+			t.Fatalf("writes before the first use: got %d, want 0", got)
+		}
+		refresh(t, o)
+		if got := item(t, s, o.NodeID()); !got.OnDemand || got.TTL != 5*time.Minute {
+			t.Errorf("the item: got on_demand %v and TTL %v, want true and 5m", got.OnDemand, got.TTL)
+		}
+		for range 199 {
+			fixture.Wait(time.Second)
+			refresh(t, o)
+		}
+		if got, want := counts(s), [2]int{1, 0}; got != want {
+			t.Errorf("claims and renewals in 199 s of use: got %v, want %v", got, want)
+		}
+		for range 2000 {
+			fixture.Wait(time.Second)
+			refresh(t, o)
+		}
+		if got, want := counts(s), [2]int{1, 10}; got != want {
+			t.Errorf("claims and renewals in 2,199 s of use: got %v, want %v", got, want)
+		}
+		fixture.Wait(time.Hour)
+		if got, want := counts(s), [2]int{1, 10}; got != want {
+			t.Errorf("claims and renewals after an hour without use: got %v, want %v", got, want)
+		}
+		if got := e.kinds(lease.EventSuspended, lease.EventLost); got != nil {
+			t.Errorf("events of a process that sleeps: got %v, want none", got)
+		}
+	})
+}
+
+// A process that slept goes on with its node ID if nobody took it, and with another one
+// otherwise. Its IDs grow all the same.
+func TestOnDemandAfterASleep(t *testing.T) {
+	for name, wallOnly := range map[string]bool{"that each clock shows": false, "that only the wall clock shows": true} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := fixture.NewNetwork(2)
+				o, d := onDemand(t, s)
+				g, err := o.Generator(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				sleep := func() {
+					if wallOnly {
+						d.freeze(time.Hour, true)
+						fixture.Wait(20 * time.Millisecond) // a generator that catches up does not look before
+					} else {
+						fixture.Wait(time.Hour)
+					}
+				}
+				before := next(t, o, g)
+				first := o.NodeID()
+				sleep()
+				if _, err := o.Lease(); !errors.Is(err, lease.ErrSuspended) {
+					t.Errorf("Lease after a sleep: got %v, want ErrSuspended", err)
+				}
+				if id, err := g.Next(); err == nil { // a courtesy: the stamp would be in its span
+					t.Errorf("Next after a sleep, without Refresh: got %v, want an error", id)
+				}
+				after := next(t, o, g)
+				if l, err := o.Lease(); err != nil || l.NodeID != first || l.Version != 1 {
+					t.Errorf("nobody took node %d: got %+v, %v", first, l, err)
+				}
+				if got, want := counts(s), [2]int{1, 1}; got != want {
+					t.Errorf("claims and renewals: got %v, want %v", got, want)
+				}
+				sleep()
+				steal(t, s, first)
+				last := next(t, o, g)
+				if l, err := o.Lease(); err != nil || l.NodeID == first {
+					t.Errorf("somebody took node %d: got %+v, %v", first, l, err)
+				}
+				if got, want := counts(s), [2]int{2, 2}; got[1] != want[1] || got[0] > 3 {
+					t.Errorf("claims and renewals: got %v, want %v", got, want)
+				}
+				if !(before < after && after < last) {
+					t.Errorf("IDs do not grow: %v, %v, %v", before, after, last)
+				}
+				if err := o.Err(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A pause that an outside clock alone shows counts, and so does a step of the wall clock
+// back during it: the largest of the clocks counts.
+func TestOnDemandWitness(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		o, d := onDemand(t, s)
+		o.Witness(time.Now().Add(time.Minute))
+		refresh(t, o)
+		d.freeze(4*time.Minute, false)
+		o.Witness(time.Now().Add(time.Minute))
+		if _, err := o.Lease(); err != nil {
+			t.Errorf("Lease after 4 min of 5: got %v, want nil", err)
+		}
+		refresh(t, o)
+		if got, want := counts(s), [2]int{1, 1}; got != want {
+			t.Errorf("claims and renewals: got %v, want %v", got, want)
+		}
+		d.freeze(time.Hour, false)
+		o.Witness(time.Now().Add(time.Minute))
+		if _, err := o.Lease(); !errors.Is(err, lease.ErrSuspended) {
+			t.Errorf("Lease after an hour that only the outside clock shows: got %v, want ErrSuspended", err)
+		}
+	})
+}
+
+// Many callers at once are one flight.
+func TestOnDemandSingleFlight(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(256)
+		s.On(func(ctx context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			time.Sleep(20 * time.Millisecond) // virtual: the way to the store
+			return do()
+		})
+		o, _ := onDemand(t, s)
+		for round, want := range [][2]int{{1, 0}, {1, 1}} {
+			fixture.Together(50, func(int) {
+				if err := o.Refresh(t.Context()); err != nil {
+					t.Errorf("Refresh: got %v, want nil", err)
+				}
+			})
+			if got := counts(s); got != want {
+				t.Errorf("round %d: claims and renewals of 50 callers: got %v, want %v", round, got, want)
+			}
+			fixture.Wait(4 * time.Minute)
+		}
+	})
+}
+
+// A caller that gives up ends its own wait and nobody else's.
+func TestOnDemandCancelIsTheCallersOwn(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		s.On(func(ctx context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			select {
+			case <-time.After(time.Second): // virtual
+				return do()
+			case <-ctx.Done():
+				return protocol.Result{}, ctx.Err()
+			}
+		})
+		o, _ := onDemand(t, s)
+		hasty, giveUp := context.WithCancel(t.Context())
+		gaveUp, stayed := make(chan error), make(chan error)
+		go func() { gaveUp <- o.Refresh(hasty) }()
+		synctest.Wait()
+		go func() { stayed <- o.Refresh(t.Context()) }()
+		synctest.Wait()
+		giveUp()
+		if err := <-gaveUp; !errors.Is(err, context.Canceled) || !errors.Is(err, lease.ErrSuspended) {
+			t.Errorf("the caller that gave up: got %v, want Canceled", err)
+		}
+		if err := <-stayed; err != nil {
+			t.Errorf("the caller that stayed: got %v, want nil", err)
+		}
+		if got, want := counts(s), [2]int{1, 0}; got != want {
+			t.Errorf("claims and renewals: got %v, want %v", got, want)
+		}
+	})
+}
+
+// A caller with a deadline is back before it, with time to act on the error, whatever
+// the store does, and nothing is sent after that.
+func TestOnDemandDeadline(t *testing.T) {
+	for name, meddle := range map[string]func(context.Context) (protocol.Result, error){
+		"no answer": fixture.Hang,
+		"throttled": func(context.Context) (protocol.Result, error) {
+			return protocol.Result{}, errors.New("ThrottlingException: slow down")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := fixture.NewNetwork(8)
+				s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
+					return meddle(ctx)
+				})
+				o, _ := onDemand(t, s)
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				err := o.Refresh(ctx)
+				if took := time.Since(began); took > 2800*time.Millisecond || took < 2*time.Second {
+					t.Errorf("a call with 3 s took %v", took)
+				}
+				if !errors.Is(err, lease.ErrSuspended) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "throttled") {
+					t.Errorf("got %v, want ErrSuspended with the deadline and a remedy", err)
+				}
+				if name == "throttled" && !strings.Contains(err.Error(), "slow down") {
+					t.Errorf("got %v, want what the store said", err)
+				}
+				sent := s.Writes()
+				fixture.Wait(time.Hour)
+				if got := s.Writes(); got != sent {
+					t.Errorf("writes after the call had returned: got %d, want 0", got-sent)
+				}
+				s.On(nil)
+				refresh(t, o)
+			})
+		})
+	}
+}
+
+// Without a deadline a call ends too.
+func TestOnDemandWithoutADeadline(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(8)
+		s.SetOutage(errors.New("away"))
+		o, _ := onDemand(t, s)
+		began := time.Now()
+		if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrSuspended) {
+			t.Errorf("got %v, want ErrSuspended", err)
+		}
+		if took := time.Since(began); took > 31*time.Second {
+			t.Errorf("it took %v, want 30 s at most", took)
+		}
+		s.SetOutage(nil)
+		refresh(t, o)
+	})
+}
+
+// What is wrong comes back as an error of each call, with its remedy, and the next call
+// works when it is repaired.
+func TestOnDemandErrors(t *testing.T) {
+	t.Run("exhausted", func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(1)
+			steal(t, s, 0)
+			o, _ := onDemand(t, s)
+			for range 2 {
+				if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrPoolExhausted) || !strings.Contains(err.Error(), "resize the pool") {
+					t.Errorf("got %v, want ErrPoolExhausted with a remedy", err)
+				}
+			}
+			fixture.Wait(2 * time.Hour)
+			refresh(t, o)
+		})
+	})
+	t.Run("not seeded, then denied", func(t *testing.T) {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := fixture.NewNetwork(0)
+			o, _ := onDemand(t, s)
+			if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrPoolNotSeeded) {
+				t.Errorf("got %v, want ErrPoolNotSeeded", err)
+			}
+			s.Memory = leasetest.NewMemory("orders", 1)
+			s.SetOutage(lease.ErrAccess)
+			if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrAccess) {
+				t.Errorf("got %v, want ErrAccess", err)
+			}
+			s.SetOutage(nil)
+			refresh(t, o)
+			fixture.Wait(time.Hour)
+			s.SetOutage(lease.ErrAccess)
+			began := time.Now()
+			if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrAccess) || time.Since(began) > time.Second {
+				t.Errorf("a renewal that is denied: got %v after %v, want ErrAccess at once", err, time.Since(began))
+			}
+			s.SetOutage(nil)
+			refresh(t, o)
+		})
+	})
+	t.Run("configuration", func(t *testing.T) {
+		t.Setenv("NODELEASE_POOL", "")
+		t.Setenv("NODELEASE_TABLE", "")
+		_, err := lease.NewOnDemand(lease.Config{RenewEvery: time.Second, OnLost: lease.Reacquire})
+		for _, want := range []string{"NODELEASE_POOL", "NODELEASE_TABLE", "RenewEvery", "OnLost"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want it to name %s", err, want)
+			}
+		}
+	})
+}
+
+// While the lease is good a renewal without an answer is no error, and the calls that
+// follow do not wait for the store each.
+func TestOnDemandRenewsInTime(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		o, _ := onDemand(t, s)
+		refresh(t, o)
+		fixture.Wait(4 * time.Minute)
+		s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
+			return fixture.Hang(ctx)
+		})
+		began := time.Now()
+		for range 100 {
+			refresh(t, o)
+		}
+		if got, took := counts(s), time.Since(began); got != [2]int{1, 1} || took > 2*time.Second {
+			t.Errorf("100 calls: got claims and renewals %v in %v, want [1 1] in about a second", got, took)
+		}
+		fixture.Wait(11 * time.Second)
+		refresh(t, o)
+		if got := counts(s); got != [2]int{1, 2} {
+			t.Errorf("11 s later: got claims and renewals %v, want [1 2]", got)
+		}
+		s.On(nil)
+		fixture.Wait(11 * time.Second)
+		refresh(t, o)
+		if l, err := o.Lease(); err != nil || l.Renewal != 3 {
+			t.Errorf("the store is back: got %+v, %v, want renewal 3", l, err)
+		}
+	})
+}

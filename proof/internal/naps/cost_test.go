@@ -1,0 +1,87 @@
+package naps_test
+
+import (
+	"context"
+	"math"
+	"os"
+	"regexp"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// meter counts what reads cost: an item is one unit, a group of 256 leases 25.
+type meter struct {
+	*fixture.Network
+	units atomic.Int64
+}
+
+func (m *meter) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	m.units.Add(1)
+	return m.Network.PoolItem(ctx, pool)
+}
+
+func (m *meter) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
+	m.units.Add(25)
+	return m.Network.Group(ctx, pool, n)
+}
+
+// A million short workers a day cost what docs/cost.md says: the page's figures are
+// those of this run, to a tenth.
+func TestShortWorkersCost(t *testing.T) {
+	const (
+		perSecond = 1e6 / 86400
+		month     = 730 * 3600 * perSecond // workers
+	)
+	page, err := os.ReadFile("../../../docs/cost.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, release := range map[string]bool{"no": false, "yes": true} {
+		t.Run("release "+name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := &meter{Network: fixture.NewNetwork(32768)}
+				workers, writes, units := 0, 0, int64(0)
+				begun := time.Now()
+				for n := 0; time.Since(begun) < 20*time.Minute; n++ {
+					if workers == 0 && time.Since(begun) > 10*time.Minute { // as many leases as there will be
+						writes, units = s.Writes(), s.units.Load()
+						workers = 1
+					}
+					o := agentOn(t, s)
+					g, err := o.Generator(t.Context(), snowflake.WithLayout(snowflake.Wide16()))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := g.Next(); err != nil {
+						t.Fatal(err)
+					}
+					if release {
+						time.AfterFunc(10*time.Second, func() { _ = o.Close() }) // virtual
+					}
+					time.Sleep(time.Duration(float64(time.Second) / perSecond)) // virtual
+					if workers > 0 {
+						workers++
+					}
+				}
+				fixture.Wait(0)
+				w, r := float64(s.Writes()-writes)/float64(workers), float64(s.units.Load()-units)/float64(workers)
+				dollars := month * (w*0.625 + r*0.125) / 1e6
+				t.Logf("%d workers: %.2f writes and %.2f read units each: %.2f dollars a month for a million a day", workers, w, r, dollars)
+				fixture.Wait(11 * time.Second)
+				row := regexp.MustCompile(`(?m)^\| ` + name + ` \|.* ([0-9.]+) \|$`).FindSubmatch(page)
+				if row == nil {
+					t.Fatalf("docs/cost.md has no row %q of short workers", name)
+				}
+				if said, _ := strconv.ParseFloat(string(row[1]), 64); math.Abs(said-dollars) > dollars/10 {
+					t.Errorf("docs/cost.md: got %s dollars a month, want %.2f", row[1], dollars)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,350 @@
+package naps_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+var (
+	environments = flag.Int("environments", 400, "environments in all")
+	firstSeed    = flag.Uint64("seed", 1, "of the world")
+)
+
+// clock is the clocks of an environment, which may miss a freeze, and step.
+type clock struct {
+	lease.Clock
+	mono, wall atomic.Int64
+}
+
+func (c *clock) Wall() time.Time          { return c.Clock.Wall().Add(time.Duration(c.wall.Load())) }
+func (c *clock) Monotonic() time.Duration { return c.Clock.Monotonic() - time.Duration(c.mono.Load()) }
+
+// world is the table, what is wrong with it, and what was made.
+type world struct {
+	t     *testing.T
+	table *leasetest.Memory
+	size  int
+	wild  bool // freezes that no clock shows, and clocks that step: S1 only
+
+	mu       sync.Mutex
+	made     map[snowflake.ID]int
+	believer map[int]*environment
+	first    []int // requests of each first use that found a node ID
+	counts   map[string]int
+	late     sync.WaitGroup
+}
+
+func (w *world) count(what string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[what] += n
+}
+
+// environment is one process, and its way to the table.
+type environment struct {
+	*leasetest.Memory
+	w        *world
+	number   int
+	dice     *rand.Rand
+	clock    *clock
+	node     *lease.OnDemand
+	requests atomic.Int64
+}
+
+// freeze pauses the environment; d is how long.
+func (e *environment) freeze(d time.Duration) {
+	shown := e.dice.IntN(3) // by all clocks, by the wall clock, by none
+	if shown > 0 {
+		e.clock.mono.Add(int64(d))
+	}
+	if shown == 2 && e.w.wild {
+		e.clock.wall.Add(-int64(d))
+	}
+	time.Sleep(d)
+	if e.w.wild && e.dice.IntN(4) == 0 { // the clock jumps at the thaw
+		e.clock.wall.Add(int64(time.Hour) - e.dice.Int64N(int64(2*time.Hour)))
+	}
+	e.w.count("freezes", 1)
+}
+
+// pause is a freeze of seconds to hours, now and then.
+func (e *environment) pause() {
+	if e.dice.IntN(25) == 0 {
+		e.freeze(time.Second << e.dice.IntN(13))
+	}
+}
+
+// Write sends a write as bad networks do.
+func (e *environment) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
+	e.requests.Add(1)
+	e.w.count(fmt.Sprintf("%T", w), 1)
+	e.pause()
+	if fate := e.dice.IntN(100); fate < 3 { // it arrives after its sender has given up, or never
+		e.later(time.Duration(e.dice.Int64N(int64(20*time.Minute))), w)
+		<-ctx.Done()
+		return protocol.Result{}, ctx.Err()
+	} else if fate < 5 {
+		return protocol.Result{}, errors.New("ThrottlingException: rate exceeded")
+	} else if fate < 10 { // and it arrives again
+		e.later(time.Duration(e.dice.Int64N(int64(time.Hour))), w)
+	}
+	time.Sleep(time.Millisecond + time.Duration(e.dice.Int64N(int64(20*time.Millisecond))))
+	res, err := e.Memory.Write(context.Background(), w)
+	e.pause()
+	if e.dice.IntN(30) == 0 || ctx.Err() != nil {
+		return protocol.Result{}, errors.New("connection reset by peer")
+	}
+	return res, err
+}
+
+func (e *environment) later(d time.Duration, w protocol.Write) {
+	e.w.late.Go(func() {
+		time.Sleep(d)
+		_, _ = e.Memory.Write(context.Background(), w)
+	})
+}
+
+// PoolItem counts.
+func (e *environment) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	e.requests.Add(1)
+	p, err := e.Memory.PoolItem(ctx, pool)
+	if e.w.wild { // whose skewed clocks would be refused
+		p.ServerTime = time.Time{}
+	}
+	return p, err
+}
+
+// Group counts.
+func (e *environment) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
+	e.requests.Add(1)
+	return e.Memory.Group(ctx, pool, n)
+}
+
+// Check counts.
+func (e *environment) Check(ctx context.Context) error {
+	e.requests.Add(1)
+	return e.Memory.Check(ctx)
+}
+
+// live invokes the environment until it dies, mostly without notice.
+func (w *world) live(number int, seed uint64) {
+	e := &environment{Memory: w.table, w: w, number: number, dice: rand.New(rand.NewPCG(seed, uint64(number))), clock: &clock{Clock: snowflake.SystemClock()}}
+	cfg := fixture.Config(e)
+	cfg.Clock = e.clock
+	var err error
+	if e.node, err = lease.NewOnDemand(cfg); err != nil {
+		w.t.Error(err)
+		return
+	}
+	var ids *snowflake.Generator
+	used := false
+	for range 1 + e.dice.IntN(60) {
+		e.node.Witness(time.Now()) // the deadline that AWS sets, less a constant
+		ctx, end := context.WithTimeout(context.Background(), 3*time.Second)
+		if g, err := e.use(ctx, ids); err == nil {
+			ids = g
+			if !used {
+				used = true
+				w.mu.Lock()
+				w.first = append(w.first, int(e.requests.Load()))
+				w.mu.Unlock()
+			}
+		}
+		end()
+		if e.dice.IntN(5) > 0 {
+			time.Sleep(time.Duration(e.dice.Int64N(int64(30 * time.Second))))
+		} else {
+			e.freeze(time.Duration(e.dice.Int64N(int64(20 * time.Minute))))
+		}
+	}
+	if e.dice.IntN(4) == 0 { // SIGTERM
+		_ = e.node.Close()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for n, other := range w.believer {
+		if other == e {
+			delete(w.believer, n)
+		}
+	}
+}
+
+// use is an invocation: it makes IDs, and looks at its lease.
+func (e *environment) use(ctx context.Context, ids *snowflake.Generator) (*snowflake.Generator, error) {
+	e.w.count("uses", 1)
+	if err := e.node.Refresh(ctx); err != nil {
+		e.w.count("failed", 1)
+		return ids, err
+	}
+	var err error
+	if ids == nil {
+		if ids, err = e.node.Generator(ctx, snowflake.WithLayout(layoutFor(e.w.size))); err != nil {
+			return nil, err
+		}
+	}
+	for range 1 + e.dice.IntN(20) {
+		if e.dice.IntN(200) == 0 {
+			e.freeze(time.Second << e.dice.IntN(13)) // between the check and the stamp
+		}
+		id, err := ids.Next()
+		if err != nil {
+			break
+		}
+		e.w.mu.Lock()
+		if by, ok := e.w.made[id]; ok {
+			e.w.t.Errorf("S1: ID %d was made by environments %d and %d", id, by, e.number)
+		}
+		e.w.made[id] = e.number
+		e.w.mu.Unlock()
+	}
+	if l, err := e.node.Lease(); err == nil {
+		e.w.mu.Lock()
+		defer e.w.mu.Unlock()
+		if other := e.w.believer[l.NodeID]; other != nil && other != e && !e.w.wild {
+			if o, err := other.node.Lease(); err == nil && o.NodeID == l.NodeID {
+				e.w.t.Errorf("S2: environments %d and %d both believe in node %d", other.number, e.number, l.NodeID)
+			}
+		}
+		e.w.believer[l.NodeID] = e
+	}
+	return ids, nil
+}
+
+func layoutFor(size int) snowflake.Layout {
+	if l := snowflake.Default(); size <= l.Nodes() {
+		return l
+	}
+	return snowflake.Wide16()
+}
+
+// operate runs the reaper, and frees leases by force.
+func (w *world) operate(ctx context.Context, seed uint64) {
+	dice, pool := rand.New(rand.NewPCG(seed, 1<<40)), leasepool.Open(w.table, "orders")
+	for ctx.Err() == nil {
+		time.Sleep(time.Duration(dice.Int64N(int64(2 * time.Minute))))
+		if _, err := pool.Reap(context.Background()); err != nil {
+			w.t.Error(err)
+		}
+		n := dice.IntN(w.size)
+		if l, err := w.table.Get(context.Background(), "orders", n); err == nil && l != nil && l.Holder != "" {
+			_, _ = w.table.Write(context.Background(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: n}, Version: l.Version, Holder: l.Holder})
+			w.count("freed by force", 1)
+		}
+	}
+}
+
+// Environments sleep, wake, die and lie about the time, and no ID is made twice.
+func TestWorldOfNaps(t *testing.T) {
+	for name, wild := range map[string]bool{"some clock shows each freeze": false, "freezes that no clock shows, and clocks that jump": true} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				size := 256
+				for 4*size < *environments {
+					size *= 2
+				}
+				w := &world{t: t, table: leasetest.NewMemory("orders", size), size: size, wild: wild, made: map[snowflake.ID]int{}, believer: map[int]*environment{}, counts: map[string]int{}}
+				ctx, stop := context.WithCancel(context.Background())
+				w.late.Go(func() { w.operate(ctx, *firstSeed) })
+				dice := rand.New(rand.NewPCG(*firstSeed, 0))
+				var all sync.WaitGroup
+				for number := 0; number < *environments; {
+					// Up by a factor of 100 within a minute, and down again.
+					herd := 1
+					if dice.IntN(20) == 0 {
+						herd = min(100, size/8)
+					}
+					for range min(herd, *environments-number) {
+						all.Go(func() { w.live(number, *firstSeed) })
+						number++
+						time.Sleep(time.Duration(dice.Int64N(int64(time.Minute) / int64(herd))))
+					}
+				}
+				all.Wait()
+				stop()
+				fixture.Wait(6 * time.Hour) // requests of the dead come to their ends
+				w.late.Wait()
+				slices.Sort(w.first)
+				t.Logf("%d environments on %d node IDs, %d IDs; requests of a first use: median %d, p99 %d; %v",
+					*environments, size, len(w.made), w.first[len(w.first)/2], w.first[len(w.first)*99/100], w.counts)
+				if len(w.made) < *environments || 2*w.counts["failed"] > w.counts["uses"] {
+					t.Errorf("%d IDs, and %d of %d uses failed: the world shows nothing", len(w.made), w.counts["failed"], w.counts["uses"])
+				}
+			})
+		})
+	}
+}
+
+// What continuous use and short lives cost, on a network without faults: at most 1.6
+// writes in each TTL of use, and 1.5 for each claim up to nearly half occupancy.
+func TestWritesOfNaps(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		o := agentOn(t, s)
+		const ttls = 100
+		for range ttls * 300 {
+			if err := o.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second) // virtual
+		}
+		perTTL := float64(s.Writes()-1) / ttls
+		t.Logf("continuous use: %.2f writes in each TTL", perTTL)
+		if perTTL > 1.6 {
+			t.Errorf("continuous use: got %.2f writes in each TTL, want 1.6 at most", perTTL)
+		}
+	})
+	for name, release := range map[string]bool{"without release": false, "with release": true} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				const size, workers = 1024, 4096
+				s := fixture.NewNetwork(size)
+				// Workers of 10 s; those that do not release hold their node ID for 301 s.
+				hold := 301 * time.Second
+				if release {
+					hold = 10 * time.Second
+				}
+				every := hold / (size * 9 / 20) // so that 45 % of the node IDs are held
+				for range workers {
+					o := agentOn(t, s)
+					if err := o.Refresh(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if release {
+						time.AfterFunc(10*time.Second, func() { _ = o.Close() })
+					}
+					time.Sleep(every) // virtual
+				}
+				fixture.Wait(11 * time.Second)
+				claims := len(fixture.WritesOf[protocol.Claim](s))
+				t.Logf("%s, at 45 %% occupancy: %.2f claims, %.2f writes per worker", name, float64(claims)/workers, float64(s.Writes())/workers)
+				if got := float64(claims) / workers; got > 1.5 {
+					t.Errorf("got %.2f claims per worker, want 1.5 at most", got)
+				}
+			})
+		})
+	}
+}
+
+func agentOn(t *testing.T, s lease.Store) *lease.OnDemand {
+	t.Helper()
+	o, err := lease.NewOnDemand(fixture.Config(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}

@@ -1,0 +1,26 @@
+# Sourced by scripts/test.sh and .ci/run: a step's time, and its budget of scripts/budgets.txt.
+
+# busy sets BUSY to the CPU seconds that this machine, and then this shell's children, have used so far; to nothing where there is no
+# /proc/stat. A subshell would see no children, so it prints nothing.
+busy() {
+	local own
+	BUSY=
+	[ -r /proc/stat ] || return 0
+	own=$(mktemp)
+	times >"$own"
+	BUSY="$(awk -v hz="$(getconf CLK_TCK)" '/^cpu / { print int(($2 + $3 + $4 + $7 + $8 + $9) / hz) }' /proc/stat) $(awk 'NR == 2 { gsub(/[ms]/, " "); print int($1 * 60 + $2 + $3 * 60 + $4) }' "$own")"
+	rm -f "$own"
+}
+
+# judge STEP SECONDS BEFORE AFTER says whether a step was above its budget; the last two are what busy found. Only .ci/run
+# (STEP_BUDGETS=1) fails by it, and not where other programs had more than a quarter of the machine: that is no fault of the step's.
+judge() {
+	local budget others
+	budget=$(awk -v step="$1" '$1 == step { print $2 }' scripts/budgets.txt)
+	[ -n "$budget" ] || { echo "$1 has no budget in scripts/budgets.txt: add one" >&2; return 1; }
+	[ "$2" -gt "$budget" ] || return 0
+	others=$(echo $3 $4 | awk -v wall="$2" -v cores="$(getconf _NPROCESSORS_ONLN)" 'NF == 4 { print int(100 * ($3 - $1 - ($4 - $2)) / (wall * cores)) }')
+	echo "== $1 took $2 s, above its budget of $budget s; other programs had ${others:-an unknown part}% of the machine's CPU meanwhile" >&2
+	[ "${STEP_BUDGETS:-}" = 1 ] && [ "${others:-0}" -le 25 ] && return 1
+	return 0
+}

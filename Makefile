@@ -81,7 +81,11 @@ localstack: ## start LocalStack without Docker, with DynamoDB Local and the func
 	localstack/install.sh && localstack/start.sh $(or $(PORT),4566)
 
 localstack-test: ## deploy the real stack to a LocalStack of its own, run a fleet on it, take it away
-	localstack/test.sh
+	localstack/test.sh stack
+
+aws-verify: ## the first run on AWS: says what it costs, asks, deploys a throw-away stack, checks it, takes it away (LEFT=1, CLEAN=RUN)
+	$(if $(CLEAN)$(LEFT),,scripts/template.sh dist/template)
+	cd proof/awsverify && go run . $(if $(LEFT),-left) $(if $(CLEAN),-clean $(CLEAN))
 
 ui: ## the tests of the page, in a real Chromium
 	cmd/nodelease/internal/ui/e2e/test.sh
@@ -98,4 +102,4 @@ trace: ## measure the page in a DevTools trace of Chromium: 65,536 node IDs unde
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')
 
-.PHONY: help demo test unit proof ci release-snapshot release lint bench bench-lease bench-clients bench-postgres vuln sim fuzz spec mutants functions invoke synth template diff deploy deploy-sample destroy localstack localstack-test ui picture layouts trace fmt
+.PHONY: help demo test unit proof ci release-snapshot release lint bench bench-lease bench-clients bench-postgres vuln sim fuzz spec mutants functions invoke synth template diff deploy deploy-sample destroy localstack localstack-test aws-verify ui picture layouts trace fmt

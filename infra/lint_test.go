@@ -69,8 +69,9 @@ func TestLint(t *testing.T) {
 	files = append(files, file)
 
 	for name, command := range map[string][]string{
-		// W3005 says that a DependsOn is not needed; CDK writes more of them than are.
-		"cfn-lint":   append([]string{filepath.Join(tools, "cfn-lint"), "--ignore-checks", "W3005", "--"}, files...),
+		// W3005 says that a DependsOn is not needed; CDK writes more of them than are. pip wrote an absolute path into the command
+		// cfn-lint, and .cache may be moved or shared: so Python reads it.
+		"cfn-lint":   append([]string{filepath.Join(tools, "python"), filepath.Join(tools, "cfn-lint"), "--ignore-checks", "W3005", "--"}, files...),
 		"parliament": append([]string{filepath.Join(tools, "python"), "lint/policies.py"}, files...),
 	} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {

@@ -1,56 +1,71 @@
 #!/usr/bin/env bash
-# test.sh deploys the real stack to a LocalStack of its own, without Docker, and runs localstack/e2e on it. It installs what it needs into
-# .cache (install.sh), takes a free port, and stops everything that it has started when it ends or is interrupted. About four minutes once installed.
-# STACK=short leaves out that the pool grows. FUNCTIONS names a directory with zips for this machine's architecture; without it they are built.
+# test.sh [STEP…] runs what needs AWS on an emulator of its own (run.sh), which it stops when it ends or is interrupted:
+#
+#	stack     deploys the stack as the page README.md says, runs a fleet on it, takes it away: one deployment
+#	changes   deploys it and changes it: another pool, a rename, other sizes, a second stack
+#	page      runs every shell block of docs/deploy.md as it is printed, with the AWS CLI alone where the page has no CDK
+#	verify    runs proof/awsverify, kills it at each step, and cleans up after it
+#
+# Without a STEP it is stack. It installs what it needs into .cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || set -- stack
+for s; do
+  case $s in
+  stack | changes | page | verify) ;;
+  *) echo "localstack/test.sh: no step '$s'; there are: stack, changes, page, verify" >&2; exit 2 ;;
+  esac
+done
+if [ -z "${NODELEASE_LOCALSTACK_PORT:-}" ]; then
+  exec localstack/run.sh localstack/test.sh "$@"
+fi
 logs=$PWD/.cache/localstack/logs
-mkdir -p "$logs"
 step() { echo "localstack-test: ${SECONDS}s: $*" >&2; }
-
-localstack/install.sh
-port=$(.cache/localstack/venv/bin/python -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-
-localstack/start.sh "$port" >"$logs/localstack.log" 2>&1 &
-server=$!
-# start.sh ends LocalStack and what that has started; a second signal would only interrupt it at that.
-trap 'kill -TERM "$server" 2>/dev/null; wait "$server" 2>/dev/null || true' EXIT
-
-fail() {
-  echo "localstack-test: $1 failed; the end of its log:" >&2
-  tail -40 "$2" >&2
+quietly() {
+  local log=$logs/$1-$NODELEASE_LOCALSTACK_PORT.log
+  shift
+  "$@" >"$log" 2>&1 && return
+  echo "localstack-test: $* failed; the end of its log:" >&2
+  tail -40 "$log" >&2
   exit 1
 }
-quietly() {
-  local log=$logs/$1.log
-  shift
-  "$@" >"$log" 2>&1 || fail "$*" "$log"
+# block prints the shell block under a heading of the page.
+block() { sed -n "/^## $1\$/,/^\`\`\`\$/p" localstack/README.md | sed -n '/^```sh$/,/^```$/{/^```/!p}'; }
+run() { bash -euxo pipefail -c "$1"; }
+build() {
+  export FUNCTIONS=$PWD/.cache/localstack/functions
+  step "building the functions for this machine"
+  quietly functions env GOARCH="$(go env GOHOSTARCH)" OUT="$FUNCTIONS" scripts/build-functions.sh
 }
 
-if [ -z "${FUNCTIONS:-}" ]; then
-  step "building the functions for this machine"
-  export FUNCTIONS=$PWD/.cache/localstack/functions
-  quietly functions env GOARCH="$(go env GOHOSTARCH)" OUT="$FUNCTIONS" scripts/build-functions.sh
-fi
-step "cdk synth"
-app=.cache/localstack/assembly
-quietly synth localstack/cdk.sh "$port" synth --quiet -c size=6
-rm -rf "$app" && mv .cache/localstack/cdk.out "$app"
-
-step "waiting for LocalStack on 127.0.0.1:$port"
-until grep -q '^Ready\.' "$logs/localstack.log"; do
-  kill -0 "$server" 2>/dev/null && [ "$SECONDS" -lt 300 ] || fail "LocalStack" "$logs/localstack.log"
-  sleep 0.2
+stack() {
+  build
+  step "the emulator alone"
+  quietly start run "$(block 'Start one')"
+  step "cdk bootstrap, cdk deploy"
+  quietly deploy run "$(block 'Deploy to it')"
+  step "a fleet on the deployed table"
+  (cd localstack/e2e && go test -count=1 -timeout 15m -v -run TestStack .)
+  step "cdk destroy"
+  quietly destroy run "$(block 'Take it away')"
+}
+changes() {
+  build
+  step "cdk bootstrap, cdk deploy"
+  quietly deploy run "$(block 'Deploy to it')"
+  step "its changes"
+  (cd localstack/e2e && go test -count=1 -timeout 30m -v -run TestChanges .)
+}
+page() {
+  step "the page docs/deploy.md"
+  (cd localstack/e2e && go test -count=1 -timeout 30m -v -run 'TestDeployPage|TestLocalStackPage|TestTerraformExample' .)
+}
+verify() {
+  step "the first run on AWS, on an emulator"
+  scripts/template.sh dist/template
+  (cd proof/awsverify && go test -count=1 -timeout 60m -v .)
+}
+for s; do
+  "$s"
 done
-
-step "cdk bootstrap"
-quietly bootstrap env CDK_APP="$app" localstack/cdk.sh "$port" bootstrap aws://000000000000/us-east-1
-step "cdk deploy"
-quietly deploy env CDK_APP="$app" localstack/cdk.sh "$port" deploy Nodelease --require-approval never
-
-step "a fleet on the deployed table"
-(cd localstack/e2e && NODELEASE_LOCALSTACK_PORT=$port go test ${STACK:+"-$STACK"} -count=1 -timeout 9m -v .)
-
-step "cdk destroy"
-quietly destroy env CDK_APP="$app" localstack/cdk.sh "$port" destroy Nodelease --force
 step "done"

@@ -43,7 +43,7 @@ if [ ! -x "$lint" ]; then
 	GOBIN=$bin go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$GOLANGCI"
 	mv "$bin/golangci-lint" "$lint"
 fi
-for module in . bench bench/lease proof/faults localstack/e2e release; do
+for module in . bench bench/lease proof/faults proof/awsverify localstack/e2e release; do
 	if [ -f "$module/go.mod" ]; then
 		(cd "$module" && go vet ./... && "$lint" run --allow-parallel-runners --config "$config" ./...)
 	fi

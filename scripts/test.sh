@@ -25,7 +25,7 @@ faults() { # modules of their own; the benchmarks' tests too
 }
 functions() { scripts/build-functions.sh; }
 ui() { cmd/nodelease/internal/ui/e2e/test.sh; }
-localstack() { STACK=short localstack/test.sh; } # one deployment: seed, claim, exhaust, reap, destroy
+localstack() { localstack/test.sh stack; } # one deployment: seed, claim, exhaust, reap, destroy
 tests=(readme suite faults functions ui localstack)
 
 # The proofs. The embedded server beside DynamoDB Local, beside dynoxide (Rust), and
@@ -33,7 +33,7 @@ tests=(readme suite faults functions ui localstack)
 # the specification, ten configurations of 10 to 30 s each, on a slow machine as
 # far as that goes; ten million steps of the model, and sixty hours of real
 # agents; the same bytes of the functions from two directories with empty caches;
-# other platforms; the stack while it grows; what a release has.
+# other platforms; the stack while it changes, and the page Deploy; what a release has.
 race() { scripts/postgres.sh && scripts/dynamodb-local.sh run -- go test -race -timeout 30m ./pkg/... ./internal/... ./functions/...; }
 differential() {
 	local dynoxide
@@ -53,14 +53,15 @@ platforms() {
 	GOARCH=386 go test -short ./pkg/snowflake/...
 	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
 }
-stack() { localstack/test.sh; } # the same stack, which grows, too
+deployed() { localstack/test.sh changes page; } # the stack's changes, and every block of the page Deploy
+awsverify() { localstack/test.sh verify; } # the first run on AWS, on LocalStack, and killed at each step
 release() { # and each way of installing, as a stranger
 	scripts/release.sh snapshot
 	(cd release && go test -count=1 -timeout 15m ./... -args -dist "$PWD/../dist")
 	go test -count=1 -timeout 15m -run 'TestConsumers|TestGoInstall' ./internal/docs -args -strangers
 }
 clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar
-proofs=(race differential heavy spec sim reproducible platforms clients stack release)
+proofs=(race differential heavy spec sim reproducible platforms clients deployed awsverify release)
 
 # What steps download. Each is done once; where another step has done it, it takes no time.
 fetch_suite() { scripts/postgres.sh; scripts/rie.sh >/dev/null; infra/lint/install.sh; scripts/dynamodb-local.sh run -- true; }
@@ -70,8 +71,9 @@ fetch_localstack() { localstack/install.sh; }
 fetch_race() { scripts/postgres.sh; scripts/dynamodb-local.sh run -- true; }
 fetch_differential() { scripts/dynoxide.sh >/dev/null; scripts/dynamodb-local.sh run -- true; }
 fetch_release() { scripts/release.sh tools; }
-fetch_stack() { localstack/install.sh; }
-fetching=(suite faults ui localstack race differential stack release)
+fetch_deployed() { localstack/install.sh; }
+fetch_awsverify() { localstack/install.sh; }
+fetching=(suite faults ui localstack race differential deployed awsverify release)
 
 case "$*" in
 "") steps=("${tests[@]}") ;;

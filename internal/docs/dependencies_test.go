@@ -65,7 +65,7 @@ func npm(t *testing.T) (versions map[string]string) {
 // Each direct dependency has one row in docs/dependencies.md with every cell filled in, and each row a dependency.
 func TestDependenciesListed(t *testing.T) {
 	wanted := map[string]bool{}
-	for _, goMod := range []string{"go.mod", "bench/go.mod", "bench/lease/go.mod", "proof/faults/go.mod", "localstack/e2e/go.mod", "release/go.mod"} {
+	for _, goMod := range []string{"go.mod", "bench/go.mod", "bench/lease/go.mod", "proof/faults/go.mod", "proof/awsverify/go.mod", "localstack/e2e/go.mod", "release/go.mod"} {
 		for _, m := range direct(t, goMod) {
 			wanted[m] = true
 		}

@@ -1,0 +1,321 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cfntypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// program is the built command, and the emulator that it runs on.
+type program struct {
+	binary  string
+	account *account
+}
+
+func openEmulator(t *testing.T) *program {
+	t.Helper()
+	if os.Getenv("NODELEASE_LOCALSTACK_PORT") == "" {
+		t.Skip("NOT TESTED on LocalStack: NODELEASE_LOCALSTACK_PORT is not set. To run this test: localstack/test.sh verify")
+	}
+	a, err := openAccount(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !a.emulator {
+		t.Fatalf("the account is %s: this test is for an emulator", a.id)
+	}
+	p := &program{binary: filepath.Join(t.TempDir(), "awsverify"), account: a}
+	if out, err := exec.Command("go", "build", "-o", p.binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return p
+}
+
+// command is the program with the given answer to its question.
+func (p *program) command(t *testing.T, answer string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(t.Context(), p.binary, args...)
+	c.Stdin = strings.NewReader(answer)
+	return c
+}
+
+func (p *program) run(t *testing.T, answer string, args ...string) (string, error) {
+	t.Helper()
+	out, err := p.command(t, answer, args...).CombinedOutput()
+	return string(out), err
+}
+
+// The whole run on an emulator: no check fails, and what the emulator cannot show is what the committed list says.
+func TestVerify(t *testing.T) {
+	p := openEmulator(t)
+	out, err := p.run(t, "no\n", "-run", "whole")
+	if err == nil || !strings.Contains(out, "nothing was created") || !strings.Contains(out, "AWS::DynamoDB::GlobalTable") || !strings.Contains(out, "a month") {
+		t.Fatalf("the answer no: %v\n%s", err, out)
+	}
+	p.wantStacks(t, "whole", 0)
+
+	report := filepath.Join(t.TempDir(), "report.md")
+	out, err = p.run(t, "yes\n", "-run", "whole", "-report", report)
+	t.Log(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.wantStacks(t, "whole", 0)
+	text, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var missing []string
+	for _, c := range checks {
+		switch {
+		case strings.Contains(string(text), fmt.Sprintf("| %s | %s | %s |", c.name, c.what, notHere)):
+			missing = append(missing, c.name)
+		case !strings.Contains(string(text), fmt.Sprintf("| %s | %s | %s |", c.name, c.what, seenCheck)):
+			t.Errorf("the report does not say that %s was seen:\n%s", c.name, text)
+		}
+	}
+	list, err := os.ReadFile("testdata/localstack.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Fields(string(list)); !slices.Equal(missing, want) {
+		t.Errorf("not possible here: %q; testdata/localstack.txt has %q", missing, want)
+	}
+}
+
+// Killed at any step, a run is found again by its tag, and what has not its tag stays.
+func TestKilledAtEachStep(t *testing.T) {
+	p := openEmulator(t)
+	b := p.bystanders(t)
+	type moment struct {
+		line   string // at which the run is killed
+		during string // or, when the pool's stack is seen in this state after the line; the next line is late enough
+		skip   string
+	}
+	var moments []moment
+	for _, s := range allSteps {
+		m := moment{line: "step: " + s.name, skip: "watch,kill"} // they wait for schedules
+		switch s.name {
+		case "watch":
+			m.skip = "kill"
+		case "kill":
+			m.skip = "watch"
+		}
+		moments = append(moments, m)
+	}
+	moments = append(moments,
+		moment{"step: deploy", "CREATE_IN_PROGRESS", ""},
+		moment{"step: grow", "UPDATE_IN_PROGRESS", "watch,kill"},
+		moment{"step: delete ", "", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
+		moment{"step: delete ", "DELETE_IN_PROGRESS", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
+		moment{"step: empty ", "", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
+		moment{"check: gone", "", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
+	)
+	for i, m := range moments {
+		t.Run(strings.TrimSpace(m.line+" "+m.during), func(t *testing.T) {
+			run := fmt.Sprintf("killed-%d", i)
+			began := time.Now()
+			p.killAt(t, run, m.line, m.during, m.skip)
+			out, err := p.run(t, "", "-clean", run)
+			if err != nil {
+				t.Fatalf("-clean: %v\n%s", err, out)
+			}
+			p.wantStacks(t, run, 0)
+			p.wantNothingBut(t, b)
+			t.Logf("%v: %s", time.Since(began).Round(time.Second), lastLine(out))
+		})
+	}
+	out, err := p.run(t, "", "-left")
+	if err != nil || !strings.Contains(out, "CLEAN="+b.otherRun) || strings.Count(out, "CLEAN=") != 1 {
+		t.Errorf("-left: %v\n%s\nwant the run %s alone", err, out, b.otherRun)
+	}
+}
+
+// One interrupt ends the checks, and everything goes.
+func TestInterrupted(t *testing.T) {
+	p := openEmulator(t)
+	c := p.command(t, "", "-yes", "-run", "interrupted", "-report", filepath.Join(t.TempDir(), "report.md"))
+	lines := p.start(t, c)
+	for line := range lines {
+		if strings.HasPrefix(line, "step: inspect") {
+			if err := c.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := c.Wait(); err == nil {
+		t.Error("an interrupted run ends without an error")
+	}
+	p.wantStacks(t, "interrupted", 0)
+}
+
+// killAt runs the program until it prints the line, and kills it.
+func (p *program) killAt(t *testing.T, run, line, during, skip string) {
+	t.Helper()
+	c := p.command(t, "", "-yes", "-run", run, "-skip", skip, "-report", filepath.Join(t.TempDir(), "report.md"))
+	var seen []string
+	lines := p.start(t, c)
+	for l := range lines {
+		seen = append(seen, l)
+		if strings.HasPrefix(l, line) {
+			if during != "" {
+				p.awaitState(t, run, during, lines)
+			}
+			if err := c.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	_ = c.Wait()
+	if c.ProcessState.Success() || !strings.HasPrefix(seen[len(seen)-1], line) {
+		t.Fatalf("the run was not killed at %q but printed\n%s", line, strings.Join(seen, "\n"))
+	}
+	if status := c.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGKILL {
+		t.Fatalf("the run ended as %v, want killed", c.ProcessState)
+	}
+}
+
+// awaitState returns when the pool's stack is in the state, or when the run has printed another line: too late to be in the middle, and as good a
+// moment as any.
+func (p *program) awaitState(t *testing.T, run, state string, lines <-chan string) {
+	t.Helper()
+	for {
+		select {
+		case <-lines:
+			t.Logf("killed after %s: it was over before it was seen", state)
+			return
+		case <-time.After(20 * time.Millisecond): // CloudFormation tells nobody
+		}
+		got, err := p.account.cfn.DescribeStacks(t.Context(), &cloudformation.DescribeStacksInput{StackName: aws.String(stackPrefix + run)})
+		if err == nil && len(got.Stacks) == 1 && string(got.Stacks[0].StackStatus) == state {
+			return
+		}
+	}
+}
+
+// start runs the program, and returns its lines as they come.
+func (p *program) start(t *testing.T, c *exec.Cmd) <-chan string {
+	t.Helper()
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var complaints bytes.Buffer
+	c.Stderr = &complaints
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan string, 1000)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(complaints.String())
+		}
+	})
+	return lines
+}
+
+func (p *program) wantStacks(t *testing.T, run string, want int) {
+	t.Helper()
+	found, err := p.account.stacks(t.Context(), run)
+	if err != nil || len(found) != want {
+		t.Errorf("the run %s has %d stacks (%v), want %d", run, len(found), err, want)
+	}
+}
+
+// bystanders are what no clean may touch.
+type bystanders struct {
+	otherRun        string
+	stacks          []string
+	buckets, tables []string
+}
+
+// bystanders makes a stack without a tag whose name is that of a run's, one of another run, a bucket and a table with names of the same kind.
+func (p *program) bystanders(t *testing.T) bystanders {
+	t.Helper()
+	b := bystanders{otherRun: "of-somebody-else"}
+	wait := func(name string, tags []cfntypes.Tag) {
+		body := zipsStack("not-a-run")
+		made, err := p.account.cfn.CreateStack(t.Context(), &cloudformation.CreateStackInput{StackName: &name, TemplateBody: &body, Tags: tags})
+		if err == nil {
+			_, err = p.account.wantStatus(t.Context(), aws.ToString(made.StackId), cfntypes.StackStatusCreateComplete)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_, _ = p.account.cfn.DeleteStack(context.Background(), &cloudformation.DeleteStackInput{StackName: &name})
+			_, _ = p.account.settled(context.Background(), aws.ToString(made.StackId))
+		})
+	}
+	wait(stackPrefix+"killed-1-without-a-tag", nil)
+	wait(stackPrefix+b.otherRun, []cfntypes.Tag{{Key: aws.String(tag), Value: &b.otherRun}})
+	b.stacks, b.buckets, b.tables = p.present(t)
+	return b
+}
+
+// present lists what exists.
+func (p *program) present(t *testing.T) (stacks, buckets, tables []string) {
+	t.Helper()
+	pages := cloudformation.NewDescribeStacksPaginator(p.account.cfn, &cloudformation.DescribeStacksInput{})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range page.Stacks {
+			if s.StackStatus != cfntypes.StackStatusDeleteComplete {
+				stacks = append(stacks, aws.ToString(s.StackId))
+			}
+		}
+	}
+	all, err := p.account.s3.ListBuckets(t.Context(), &s3.ListBucketsInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range all.Buckets {
+		buckets = append(buckets, aws.ToString(b.Name))
+	}
+	got, err := p.account.dynamo.ListTables(t.Context(), &dynamodb.ListTablesInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(stacks)
+	slices.Sort(buckets)
+	slices.Sort(got.TableNames)
+	return stacks, buckets, got.TableNames
+}
+
+// wantNothingBut wants the bystanders, all of them and nothing else.
+func (p *program) wantNothingBut(t *testing.T, b bystanders) {
+	t.Helper()
+	stacks, buckets, tables := p.present(t)
+	if !slices.Equal(stacks, b.stacks) || !slices.Equal(buckets, b.buckets) || !slices.Equal(tables, b.tables) {
+		t.Errorf("there are the stacks %q, buckets %q and tables %q,\nwant %q, %q and %q", stacks, buckets, tables, b.stacks, b.buckets, b.tables)
+	}
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}

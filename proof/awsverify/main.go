@@ -1,0 +1,119 @@
+// Command awsverify is the first run on AWS, for whoever has an account (make aws-verify). It prints what it will create and what that
+// costs, asks, deploys the plain template as a throw-away stack, and goes through the checks that a laptop cannot make: the bootstrap function's
+// seed, a claim with the real task role, a killed task and the reaper's schedule, an alarm that reaches a queue, a refused rename and its
+// roll-back. Then it takes everything away and writes a dated report. Each check ends as seen, failed or not possible here.
+//
+// Everything that it creates belongs to two CloudFormation stacks, which carry the tag nodelease-verify=RUN from the request that creates them. So a run
+// that is interrupted anywhere, even by SIGKILL, is found again:
+//
+//	go run . -left         lists the runs of this account and Region that have left something behind
+//	go run . -clean RUN    deletes what carries the tag of that run, and nothing else
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	template string // directory that make template wrote
+	report   string
+	arch     string
+	run      string
+	clean    string
+	skip     string
+	left     bool
+	yes      bool
+}
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == taskArgument {
+		os.Exit(taskMain())
+	}
+	var o options
+	flag.StringVar(&o.template, "template", "../../dist/template", "`directory` that make template wrote")
+	flag.StringVar(&o.report, "report", "", "`file` for the report (docs/verified/DATE-REGION.md; on an emulator dist/aws-verify/RUN.md)")
+	flag.StringVar(&o.arch, "arch", "", "of the functions: arm64 or x86_64 (arm64; on an emulator this machine's)")
+	flag.StringVar(&o.run, "run", "", "`name` of the run (the time)")
+	flag.StringVar(&o.clean, "clean", "", "delete what the `run` left behind, and nothing else")
+	flag.StringVar(&o.skip, "skip", "", "`steps` to leave out, with commas between them; their checks are reported as failed")
+	flag.BoolVar(&o.left, "left", false, "list the runs that left something behind")
+	flag.BoolVar(&o.yes, "yes", false, "do not ask")
+	flag.Parse()
+
+	// The first interrupt ends the checks and takes everything away; the second ends that, too.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := verify(ctx, o, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "aws-verify:", err)
+		os.Exit(1)
+	}
+}
+
+func verify(ctx context.Context, o options, in io.Reader, out io.Writer) error {
+	if flag.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: see -h", flag.Arg(0))
+	}
+	a, err := openAccount(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "account %s, Region %s, as %s%s\n", a.id, a.region, a.caller, a.emulatorNote())
+	switch {
+	case o.left:
+		return a.printLeft(ctx, out)
+	case o.clean != "":
+		return a.clean(ctx, o.clean, out)
+	}
+
+	if o.run == "" {
+		o.run = newRunName(time.Now())
+	}
+	if err := checkRunName(o.run); err != nil {
+		return err
+	}
+	steps, err := without(o.skip)
+	if err != nil {
+		return err
+	}
+	t, err := readTemplate(o.template, o.run)
+	if err != nil {
+		return err
+	}
+	if left, err := a.stacks(ctx, o.run); err != nil || len(left) > 0 {
+		return errors.Join(err, fmt.Errorf("the run %s has %d stacks already: clean it (-clean %s), or take another name", o.run, len(left), o.run))
+	}
+	fmt.Fprint(out, t.plan(o.run))
+	if !o.yes && !confirmed(in, out) {
+		return errors.New("nothing was created")
+	}
+	fmt.Fprintf(out, "If this is interrupted: make aws-verify CLEAN=%s\n", o.run)
+
+	r := newRun(a, t, o, out)
+	failed := r.do(ctx, steps)
+	r.takeAway(context.WithoutCancel(ctx)) // what was created goes, whatever the checks say, and after an interrupt, too
+	path, err := r.writeReport(o.report)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "report:", path)
+	if n := r.count(failedCheck); n > 0 || failed != nil {
+		return errors.Join(failed, fmt.Errorf("%d of %d checks failed: see %s", n, len(checks), path))
+	}
+	return nil
+}
+
+func confirmed(in io.Reader, out io.Writer) bool {
+	fmt.Fprint(out, "Create this? Type yes: ")
+	answer, _ := bufio.NewReader(in).ReadString('\n') // without an answer it is no yes
+	return strings.TrimSpace(answer) == "yes"
+}

@@ -60,6 +60,16 @@ func (w *World) vandalize(node int, breakage string) bool {
 		return false
 	}
 	w.count(func(c *Counts) { c.Corrupted++ })
+	w.mu.Lock()
+	w.broken[node] = true
+	w.mu.Unlock()
 	w.note(history.Event{Kind: history.Corrupt, Node: node, Text: breakage})
 	return true
+}
+
+// isBroken reports whether somebody broke a node ID's item.
+func (w *World) isBroken(node int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.broken[node]
 }

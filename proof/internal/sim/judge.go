@@ -36,7 +36,9 @@ func (p *process) patience() time.Duration { return 2*p.Plan.TTL() + 20*time.Sec
 // judge judges a process that runs.
 func (p *process) judge() error {
 	_, err := p.agent.Lease()
-	if errors.Is(err, lease.ErrSuspended) && !strings.Contains(err.Error(), "is reserved for") && p.calmFor() > p.patience() {
+	// A holder whose item was freed and then broken stays suspended: the item says nothing.
+	node, _ := p.holding()
+	if errors.Is(err, lease.ErrSuspended) && !p.isBroken(node) && !strings.Contains(err.Error(), "is reserved for") && p.calmFor() > p.patience() {
 		return fmt.Errorf("it is suspended though nothing has been wrong for %v: %w", p.calmFor(), err)
 	}
 	// The events of one agent arrive in the order in which they happened.

@@ -42,6 +42,7 @@ type World struct {
 	mu        sync.Mutex
 	machines  int
 	functions map[string]bool // the machines of functions
+	broken    map[int]bool    // node IDs whose items somebody broke
 	numbers   int             // of processes
 	tasks     map[*task]bool
 	running   map[*process]bool
@@ -72,7 +73,7 @@ type World struct {
 // The error is the first promise that was broken.
 func Run(p Plan) (*World, Counts, error) {
 	w := &World{
-		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{}, made: map[snowflake.ID]int{}, items: map[int]history.Event{}, raw: map[int]map[string]json.RawMessage{}, sessions: map[string]session{}, done: map[string]bool{}, functions: map[string]bool{},
+		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{}, made: map[snowflake.ID]int{}, items: map[int]history.Event{}, raw: map[int]map[string]json.RawMessage{}, sessions: map[string]session{}, done: map[string]bool{}, functions: map[string]bool{}, broken: map[int]bool{},
 		pipes: newPipes(), counts: newCounts(), layout: snowflake.Default(),
 	}
 	if p.Narrow {
@@ -207,7 +208,7 @@ func (w *World) liveness(o *operator) error {
 			waiting++
 		} else if _, err := p.agent.Lease(); errors.Is(err, lease.ErrLost) && p.release.OnLost == lease.Reacquire {
 			waiting++
-		} else if err != nil {
+		} else if node, _ := p.holding(); err != nil && !w.isBroken(node) {
 			return fmt.Errorf("liveness: process %d has a number and may not use it %v after the faults: %w", p.number, w.settling(), err)
 		}
 	}

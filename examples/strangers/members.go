@@ -154,7 +154,7 @@ func readiness(w *world) error {
 	if err != nil {
 		return err
 	}
-	requests, took, err := ready(node)
+	requests, _, err := ready(node)
 	w.check("Zeebe", "a node with an ID that nobody had is ready at once", err == nil && requests == 0, "%d requests, %v", requests, err)
 	node.leave()
 
@@ -169,7 +169,7 @@ func readiness(w *world) error {
 	if node, err = w.join(pool, 2, "node", true); err != nil {
 		return err
 	}
-	_, took, err = ready(node)
+	_, took, err := ready(node)
 	known, kerr := cluster.NewTable(peer.client, w.table).Known(w.ctx, pool)
 	v := known[peer.Self().Key()][node.Self().Key()]
 	w.check("Zeebe", "if it timed out, the node waits until all others have its version in their mappings", err == nil && kerr == nil && v == node.Self().Version && took < 3*ttl,

@@ -74,7 +74,7 @@ func Trimmed(item map[string]types.AttributeValue) error {
 var errOversized = errors.New("it is larger than any item of Nodelease")
 
 // Pages bounds what a Query may return in all its pages. Whoever answers cannot make a
-// reader go on for ever, and whoever writes cannot make it keep more than its partition
+// reader go on forever, and whoever writes cannot make it keep more than its partition
 // honestly has.
 type Pages struct {
 	Most int // items

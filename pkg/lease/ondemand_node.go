@@ -64,15 +64,15 @@ func (o *OnDemand) Generator(ctx context.Context, opts ...snowflake.Option) (*sn
 		return nil, o.late(context.Cause(ctx))
 	}
 	defer func() { <-o.making }()
-	o.decideIn(ctx)
-	defer o.decideIn(nil)
-	return snowflake.New(o, opts...)
-}
-
-func (o *OnDemand) decideIn(ctx context.Context) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.deciding = ctx
+	o.mu.Unlock()
+	defer func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.deciding = nil
+	}()
+	return snowflake.New(o, opts...)
 }
 
 // decideLayout is for generators on the timeline; see Agent.decideLayout.

@@ -2,7 +2,6 @@ package rie_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -156,7 +155,7 @@ func TestFunctionThatIsFrozen(t *testing.T) {
 	for range 20 {
 		mine, theirs := decode(w.send(t, `{"count":50}`)), decode(other.Invoke(t.Context(), []byte(`{"count":50}`)))
 		if mine.NodeID == theirs.NodeID {
-			t.Fatal(fmt.Sprintf("two environments have node %d", mine.NodeID))
+			t.Fatalf("two environments have node %d", mine.NodeID)
 		}
 	}
 }

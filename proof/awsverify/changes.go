@@ -114,15 +114,15 @@ func (r *run) rename(ctx context.Context) error {
 	}
 	r.judge("rename", err, string(s.StackStatus))
 
-	err = nil
+	var back error
 	if !slices.Contains([]cfntypes.StackStatus{cfntypes.StackStatusUpdateRollbackComplete}, s.StackStatus) {
-		err = fmt.Errorf("the stack is %s, want UPDATE_ROLLBACK_COMPLETE", s.StackStatus)
+		back = fmt.Errorf("the stack is %s, want UPDATE_ROLLBACK_COMPLETE", s.StackStatus)
 	} else if t, startErr := r.startTask(ctx); startErr != nil {
-		err = startErr
+		back = startErr
 	} else {
-		err = r.makeIDs(t)
+		back = r.makeIDs(t)
 	}
-	r.judge("rollback", err, "UPDATE_ROLLBACK_COMPLETE, and a task holds a node ID of the old pool")
+	r.judge("rollback", back, "UPDATE_ROLLBACK_COMPLETE, and a task holds a node ID of the old pool")
 	return nil
 }
 

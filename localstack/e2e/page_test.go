@@ -33,7 +33,7 @@ func TestDeployPage(t *testing.T) {
 			blocks = append(blocks, fmt.Sprintf("echo '== block %d' >&2\n%s", len(blocks)+1, b[3]))
 		}
 	}
-	if regexp.MustCompile("(?m)^    \\S").Match(page) {
+	if regexp.MustCompile(`(?m)^    \S`).Match(page) {
 		t.Error("the page has an indented block, which this test does not see: fence it with sh")
 	}
 	if strings.Join(skipped, "\n") != strings.Join(notRun, "\n") {
@@ -73,7 +73,7 @@ func TestLocalStackPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if regexp.MustCompile("(?m)^    \\S").Match(page) {
+	if regexp.MustCompile(`(?m)^    \S`).Match(page) {
 		t.Error("the page has an indented block, which this test does not see: fence it with sh")
 	}
 	found := 0

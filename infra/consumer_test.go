@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Who imports pkg/lease downloads what pkg/lease needs. The CDK's modules are in this go.mod too, and are several hundred megabytes; the
+// A program that imports pkg/lease downloads what pkg/lease needs. The CDK's modules are in this go.mod too, and are several hundred megabytes; the
 // pruned module graph keeps them away from everyone else.
 func TestConsumerDownloadsNoCDK(t *testing.T) {
 	root, err := filepath.Abs("..")

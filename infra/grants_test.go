@@ -56,7 +56,7 @@ func TestGrantToAnImportedRole(t *testing.T) {
 	t.Error("the role has no policy")
 }
 
-// What commands and policies need is in the outputs.
+// The outputs have what commands and policies need.
 func TestOutputs(t *testing.T) {
 	stack := newStack(t, "")
 	twoPools(stack, nil)

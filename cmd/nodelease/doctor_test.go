@@ -271,7 +271,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// What is well is said to be, and nothing else is.
+// The doctor calls well what is well, and nothing else.
 func TestDoctorWell(t *testing.T) {
 	onEach(t, "well", func(t *testing.T, w *ward) {
 		w.seed("orders", 4)

@@ -466,7 +466,7 @@ func TestExecKilled(t *testing.T) {
 	}
 }
 
-// What a child leaves behind is told to end, and the number is given back only when
+// Processes that a child leaves behind are told to end, and the number is given back only when
 // it has ended.
 func TestExecLeftBehind(t *testing.T) {
 	t.Parallel()

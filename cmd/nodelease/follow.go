@@ -25,7 +25,7 @@ func (f filter) follow(cmd *cobra.Command, g *globals, pool *leasepool.Pool, as 
 	}
 	before := ""
 	return w.lines(cmd.Context(), func(l *listed, _ []change) error {
-		// What only counts down is no change.
+		// A countdown is no change.
 		if now := f.essence(l); now == before {
 			return nil
 		} else {

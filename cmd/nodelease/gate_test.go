@@ -32,7 +32,7 @@ func TestNothingAroundTheGate(t *testing.T) {
 		"charm.land/bubbletea/v2":    {"Println", "Printf"},
 		"github.com/spf13/cobra/doc": {},
 	}
-	// What they print has passed the gate, or is the streams' own plumbing.
+	// Their output has passed the gate, or is the streams' own plumbing.
 	allowed := []string{
 		"say charm.land/lipgloss/v2.Fprint",
 		"main os.Stdout", "main os.Stderr",

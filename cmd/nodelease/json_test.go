@@ -77,7 +77,7 @@ func TestJSONContract(t *testing.T) {
 	}
 }
 
-// What runs until it is stopped prints its object when it is ready, the demo when
+// A command that runs until it is stopped prints its object when it is ready, the demo when
 // it is over.
 func TestJSONContractOfWhatRunsOn(t *testing.T) {
 	page, err := os.ReadFile("../../docs/cli.md")

@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// What an agent logs names flags, and no option of a program.
+// An agent's log names flags, and no option of a program.
 func TestLogIsForShells(t *testing.T) {
 	for name, attr := range map[string]slog.Attr{
 		"error": slog.Any("error", &lease.ExhaustedError{Pool: "orders", Size: 3}),

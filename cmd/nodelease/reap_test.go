@@ -17,7 +17,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// What a process that is gone had registered is cleared, as by the function; a
+// The entries of a process that is gone are cleared, as by the function; a
 // dry run changes nothing.
 func TestReapClearsEntries(t *testing.T) {
 	client := dynamotest.Embedded(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// What processes registered is listed and resolved from a shell.
+// Registered services are listed and resolved from a shell.
 func TestServicesAndResolve(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	w := &ward{Client: client, t: t, table: dynamotest.CreateTable(t, client)}

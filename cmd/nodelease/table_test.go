@@ -35,7 +35,7 @@ func TestTableARN(t *testing.T) {
 	}
 }
 
-// What a container's health check runs.
+// The command of a container's health check.
 func TestServeHealthcheck(t *testing.T) {
 	t.Parallel()
 	for _, listen := range []string{"127.0.0.1:0", "unix:" + t.TempDir() + "/s"} {

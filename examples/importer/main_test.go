@@ -46,7 +46,7 @@ func TestEachRowHasItsID(t *testing.T) {
 	}
 }
 
-// What cannot be written or read ends the import.
+// A line that cannot be written or read ends the import.
 func TestFailures(t *testing.T) {
 	full := errors.New("disk full")
 	ids, err := lease.Fixed(1, snowflake.Default())

@@ -13,7 +13,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// What each function may do with the items of its pools. All changes are conditional UpdateItem calls: PutItem and DeleteItem could make a lease
+// The rights of each function on the items of its pools. All changes are conditional UpdateItem calls: PutItem and DeleteItem could make a lease
 // forget how far its IDs went, and are given to nobody.
 var tableActions = map[string][]string{
 	bootstrap:  {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"},

@@ -15,7 +15,7 @@ import (
 
 const module = "github.com/nodelease/nodelease/"
 
-// What people run and copy. The last is what cmd and the proof share.
+// Packages that people run and copy. The last is what cmd and the proof share.
 var users = []string{"examples/", "cmd/", "functions/", "infra/", "internal/app/"}
 
 // Exported names that stay although nobody above uses them, and why.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What is implausible is left out, the rest is used.
+// Implausible values are left out, the rest is used.
 func TestLies(t *testing.T) {
 	const arn = "arn:aws:ecs:eu-west-1:123456789012:task/prod/0123456789abcdef0123456789abcdef"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -22,7 +22,7 @@ var (
 // decode reads a JSON document. It is stricter than encoding/json, which matches names in any case, keeps the last of two
 // equal members and turns broken text into U+FFFD: each of these would make one request of two.
 //
-// What nobody here knows is refused by name, before anything else is judged: members, and what know finds in their values. To
+// Unknown members and values are refused by name, before anything else is judged: members, and what know finds in their values. To
 // serve a request without one of its conditions would be to lie.
 func decode[T any](data []byte) *T {
 	if !utf8.Valid(data) || surrogate.Match(escapes.ReplaceAll(data, nil)) {

@@ -131,7 +131,7 @@ func decodeMemory(pool string, av attributes) (ReaperMemory, error) {
 	if err := errors.Join(Trimmed(av), attributevalue.UnmarshalMap(av, &it)); err != nil {
 		return corrupt(err)
 	}
-	// What no condition can name would keep every reaper from writing.
+	// A value that no condition can name would keep every reaper from writing.
 	if _, isText := av["revision"].(*types.AttributeValueMemberS); !isText || *it.Revision == "" {
 		return corrupt(errors.New("revision is missing or not a text"))
 	}

@@ -13,7 +13,7 @@ import (
 
 // The second simulation: the protocol in one goroutine, repeatable bit for bit.
 //
-// What decides is the code itself: the writes' Apply, Term, Timings,
+// The code itself decides: the writes' Apply, Term, Timings,
 // snowflake.Timeline and its generators. What the model has of its
 // own is the order of things: which request is delivered when, twice or never,
 // which answer is heard, who runs next, and what a clock says.

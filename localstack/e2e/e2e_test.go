@@ -18,7 +18,7 @@ const (
 	size     = 6 // as the page README.md deploys it
 )
 
-// What waits for a schedule waits for at most two of its minutes, on top of the minute for which the reaper leaves an expired lease alone.
+// A test that waits for a schedule waits for at most two of its minutes, on top of the minute for which the reaper leaves an expired lease alone.
 const patience = 4 * time.Minute
 
 func TestStack(t *testing.T) {

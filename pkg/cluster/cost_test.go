@@ -24,7 +24,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// What members cost, as DynamoDB Local says, and as docs/cluster.md says. A round is one heartbeat of
+// The cost of members, as DynamoDB Local says, and as docs/cluster.md says. A round is one heartbeat of
 // every member, and there are twelve in a minute.
 func TestCost(t *testing.T) {
 	client := dynamotest.Local(t)

@@ -212,7 +212,7 @@ func TestFailedNodeIsGoneWhateverItsMetadata(t *testing.T) {
 		tab := newTable(t, 8)
 		_, a := tab.leased(t, "a")
 		client := tab.client("b")
-		// What the node adds: its name and session, and their names.
+		// The node adds its name and session, and their names.
 		room := 512 - len("task") - len("node"+"b"+"session_id") - 36
 		agent, err := lease.Start(t.Context(), lease.Config{
 			Store: lease.NewDynamoDB(client, tab.name), Pool: "orders", Task: "task", Logger: silent,
@@ -330,7 +330,7 @@ func TestRetriesBackOff(t *testing.T) {
 	})
 }
 
-// What a node says of itself can be changed, with a lease and without.
+// A node's metadata can be changed, with a lease and without.
 func TestSetMetadata(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)

@@ -166,7 +166,7 @@ func TestKnownVersionsNeverGoBack(t *testing.T) {
 	})
 }
 
-// What the earlier holder of a member's node ID knew says nothing about the member.
+// The knowledge of an earlier holder of a member's node ID says nothing about the member.
 func TestWaitKnownAsksThePresentHolder(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)

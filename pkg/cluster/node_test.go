@@ -38,7 +38,7 @@ func TestMembersSeeEachOther(t *testing.T) {
 	})
 }
 
-// Who stops heartbeating is dropped after the time-out, and no earlier.
+// A member that stops heartbeating is dropped after the time-out, and no earlier.
 func TestTimeout(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		c := clustertest.NewMemory()

@@ -71,7 +71,7 @@ func TestInstancesAreBackAfterAnOutage(t *testing.T) {
 	})
 }
 
-// What a reader left says when a lease ended at that time. It has been renewed since: a
+// A reader's findings say when a lease ended at that time. It has been renewed since: a
 // lookup that goes by it asks again once that time has come, and misses nobody.
 func TestAnswerOfAnotherReaderRunsOut(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {

@@ -78,7 +78,7 @@ func FuzzPlaces(f *testing.F) {
 	})
 }
 
-// What a list says is taken only if Register can have written it.
+// An entry of a list is taken only if Register can have written it.
 func FuzzParsePlace(f *testing.F) {
 	for _, seed := range []string{"svc#orders", "ep#shard#7", "ep#shard#_", "0", "", "svc#", "ep#a", "svc#a#b", "ep#a#b#c", "registered", "#0"} {
 		f.Add(seed)

@@ -66,7 +66,7 @@ func TestDeregisterWhatIsInDoubt(t *testing.T) {
 	})
 }
 
-// What was read before an entry's lease was claimed says nothing of it.
+// Leases that were read before an entry's lease was claimed say nothing of it.
 func TestLeasesReadTooEarly(t *testing.T) {
 	h := holders{1: {"one", 5, time.Now().Add(time.Minute)}, 2: {"", 5, time.Time{}}}
 	for _, c := range []struct {

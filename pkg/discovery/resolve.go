@@ -121,7 +121,7 @@ func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
 		if !v.leases.ended(v.entries, v.at) {
 			return age < v.counts(a.dir.cfg.MaxAge)
 		}
-		// What another reader left may be much older than this answer, and the lease
+		// Findings that another reader left may be much older than this answer, and the lease
 		// renewed since: only what was just read tells that it has ended.
 		soon := min(againAfter, a.dir.cfg.MaxAge)
 		return age < soon && time.Since(v.at) < soon

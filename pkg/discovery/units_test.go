@@ -51,7 +51,7 @@ func (m *metered) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, 
 	return out, err
 }
 
-// What docs/discovery.md says that calls cost, as DynamoDB Local reports it.
+// The costs of calls in docs/discovery.md, as DynamoDB Local reports them.
 func TestUnits(t *testing.T) {
 	client := dynamotest.Local(t)
 	table := dynamotest.CreateTable(t, client)

@@ -87,7 +87,7 @@ func TestCopyRenewsWhileItIsFreed(t *testing.T) {
 	})
 }
 
-// What a holder reserved and a copy's renewal lowered, it may have stamped.
+// Milliseconds that a holder reserved and a copy's renewal lowered may have been stamped.
 func TestCopyThatReservedLess(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

@@ -21,7 +21,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// What a start makes of the table that it finds, and of what DynamoDB answers.
+// A start judges the table that it finds, and the answers of DynamoDB.
 
 func TestMissingTable(t *testing.T) {
 	dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, _ string) {

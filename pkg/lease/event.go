@@ -15,7 +15,7 @@ import (
 // EventKind names what happened. The values are the "event" key of the logs.
 type EventKind string
 
-// What can happen to a lease.
+// The events of a lease.
 const (
 	EventClaimed     EventKind = "claimed"      // a node ID is held
 	EventTaken       EventKind = "taken"        // a node ID that was tried is someone else's

@@ -41,7 +41,7 @@ func TestSlowHookDelaysNoRenewal(t *testing.T) {
 	})
 }
 
-// What generators did is in the events, up to the last one.
+// The generators' statistics are in the events, up to the last one.
 func TestEventsCountIDs(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		var ev events

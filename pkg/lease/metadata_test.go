@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// What the holder says of itself changes with the next renewal, and with no
+// A holder's metadata changes with the next renewal, and with no
 // other write.
 func TestSetMetadata(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {

@@ -170,7 +170,7 @@ func TestIdentifyBroken(t *testing.T) {
 	}
 }
 
-// What is known of this process goes into a lease's metadata where there is room
+// The facts about this process go into a lease's metadata where there is room
 // for it, and the user's own map stays as it is.
 func TestWithFacts(t *testing.T) {
 	facts := [][2]string{{"zone", "eu-west-1b"}, {"cluster", "prod"}, {"lib", "v1.2.3"}, {"region", ""}}

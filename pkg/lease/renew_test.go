@@ -13,7 +13,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// What the network may do to a holder's renewals, and what the holder makes of it.
+// Faults of the network in a holder's renewals, and the holder's answers to them.
 
 // Answers of renewals are lost for longer than the lease, though the writes are
 // done: the refusal of a repeat, or the next answer, confirms; no loss, no read.

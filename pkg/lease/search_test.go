@@ -20,7 +20,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// What a start costs, in conditional writes and in Query pages, by how full the
+// The cost of a start, in conditional writes and in Query pages, by how full the
 // pool is.
 
 // occupied is a pool of size numbers, the lowest low of them reserved and every
@@ -166,7 +166,7 @@ func TestGroupsFillUp(t *testing.T) {
 		if writes > 2 || pages > 2 {
 			t.Errorf("%.2f writes and %.2f pages a task", writes, pages)
 		}
-		// What looks after the pool reads those groups and no others.
+		// The functions of the pool read those groups and no others.
 		c.queries.Store(0)
 		stats, err := leasepool.Open(c, "orders").Stats(t.Context())
 		if err != nil || stats.Held != tasks || stats.Capacity != 65528 || c.queries.Load() != int64(p.OpenGroups) {

@@ -108,7 +108,7 @@ func TestStartContextEndsNothing(t *testing.T) {
 	})
 }
 
-// What may pass while a deployment goes on is given Config.Wait to do so; what cannot
+// Errors that may pass while a deployment goes on are given Config.Wait to do so; what cannot
 // pass, and everything without a Wait, fails at once.
 func TestStartRidesErrorsOut(t *testing.T) {
 	for _, c := range []struct {

@@ -286,7 +286,7 @@ func TestRestoredMachineWhoseClockIsSet(t *testing.T) {
 	}
 }
 
-// What the counter costs, beside BenchmarkNext.
+// The cost of the counter, beside BenchmarkNext.
 func BenchmarkNextWithVMClock(b *testing.B) {
 	path, _ := device(b, nil)
 	for name, machine := range map[string]*uint64{"without": nil, "with": mapGeneration(path)} {

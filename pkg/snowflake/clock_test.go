@@ -21,7 +21,7 @@ type frozen struct {
 
 	asleep func(d time.Duration)
 	sleeps int
-	// What happens just before and just after a monotonic reading.
+	// Events just before and just after a monotonic reading.
 	beforeRead, read func()
 }
 

@@ -291,7 +291,7 @@ func TestErasSleeper(t *testing.T) {
 	if p := widening(1000).Decompose(snowflake.Default(), id); id <= before || p.Node != 1 || p.Sequence != 0 || !p.Time.Equal(noon.Add(2*time.Second)) {
 		t.Errorf("%d after %d is %+v", id, before, p)
 	}
-	// What is confirmed may have been stamped: no era can begin there any more.
+	// Confirmed milliseconds may have been stamped: no era can begin there any more.
 	err := tl.Widen(snowflake.Era{From: noon.Add(30 * time.Second), NodeBits: 4})
 	if err == nil || !strings.Contains(err.Error(), "cannot be added") {
 		t.Error(err)
@@ -301,7 +301,7 @@ func TestErasSleeper(t *testing.T) {
 	}
 }
 
-// What was never widened is taken apart as its layout says.
+// IDs of a pool that was never widened are taken apart as its layout says.
 func TestErasDecompose(t *testing.T) {
 	for name, l := range layouts {
 		id, err := l.Compose(noon, l.Nodes()-1, 5)

@@ -111,7 +111,7 @@ func TestDrawLeft(t *testing.T) {
 	}
 }
 
-// What was drawn before the term was sealed, or while its deadline passed, is no run.
+// Tickets that were drawn before the term was sealed, or while its deadline passed, are no run.
 func TestDrawAcrossAFence(t *testing.T) {
 	clock := newFrozen()
 	s := free()

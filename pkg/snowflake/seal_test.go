@@ -135,7 +135,7 @@ func TestCallDuringSeal(t *testing.T) {
 	}
 }
 
-// What a block has left when the seal comes stays void, whatever comes later.
+// The rest of a block when the seal comes stays void, whatever comes later.
 func TestLateRenewalAfterSeal(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())

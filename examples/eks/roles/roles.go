@@ -12,7 +12,7 @@ import (
 	"github.com/nodelease/nodelease/infra/nodepool"
 )
 
-// What another team's stacks made: the output NodesTableArn of Nodelease, and the cluster.
+// Made by another team's stacks: the output NodesTableArn of Nodelease, and the cluster.
 const (
 	tableARN  = "arn:aws:dynamodb:us-east-1:111111111111:table/leases"
 	keyARN    = "arn:aws:kms:us-east-1:111111111111:key/1c3f8a52-0000-4000-8000-000000000001"

@@ -50,7 +50,7 @@ func New(app awscdk.App, functions string) awscdk.Stack {
 	})
 	nodes.AlarmTopic().AddSubscription(awssnssubscriptions.NewEmailSubscription(jsii.String("on-call@example.org"), nil))
 
-	// What runs on EC2 leases with its instance's role, as a task does with its own.
+	// A process on EC2 leases with its instance's role, as a task does with its own.
 	workers := awsiam.NewRole(stack, jsii.String("Workers"), &awsiam.RoleProps{
 		AssumedBy: awsiam.NewServicePrincipal(jsii.String("ec2.amazonaws.com"), nil),
 	})
@@ -66,7 +66,7 @@ func New(app awscdk.App, functions string) awscdk.Stack {
 
 	python(stack, nodes.Pool("orders"))
 
-	// What nodelease list, stats and doctor need.
+	// The rights that nodelease list, stats and doctor need.
 	people := awsiam.NewRole(stack, jsii.String("People"), &awsiam.RoleProps{AssumedBy: awsiam.NewAccountRootPrincipal()})
 	nodes.Table().GrantReadData(people)
 	return stack

@@ -269,7 +269,7 @@ func TestPoolmetricContract(t *testing.T) {
 	}
 }
 
-// What is not configured does not start, and says why.
+// A function that is not configured does not start, and says why.
 func TestScheduledContractWithoutPools(t *testing.T) {
 	w := run(t, "reaper", func(env []string) []string {
 		return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "NODELEASE_POOLS=") })

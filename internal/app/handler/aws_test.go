@@ -74,7 +74,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// What the Lambda runtime reports through package log is an error.
+// A report of the Lambda runtime through package log is an error.
 func TestRuntimeErrorsAreErrors(t *testing.T) {
 	old, stdout := slog.Default(), os.Stdout
 	r, w, err := os.Pipe()

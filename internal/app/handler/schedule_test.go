@@ -126,7 +126,7 @@ func TestReaperFails(t *testing.T) {
 	}
 }
 
-// What a process that is gone had registered is cleared once its lease is
+// The entries of a process that is gone are cleared once its lease is
 // given back or reaped.
 func TestReaperClearsEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestPoolmetric(t *testing.T) {
 	}
 }
 
-// What could be measured is published, what could not is an error.
+// Measured pools are published; one that could not be measured is an error.
 func TestPoolmetricFails(t *testing.T) {
 	logs(t)
 	cw := &cloudWatch{err: errors.New("denied")}

@@ -175,7 +175,7 @@ func TestRestartKeepsOrder(t *testing.T) {
 	})
 }
 
-// What is left counts from before the client asked: an answer that took its time makes
+// The remaining time counts from before the client asked: an answer that took its time makes
 // the block shorter, and a lease that ends ends it.
 func TestDeadlineIsFromBeforeAsking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

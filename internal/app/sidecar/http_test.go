@@ -68,7 +68,7 @@ func raw(t *testing.T, address, text string) (status []int, body string) {
 	}
 }
 
-// What a browser can be made to send is refused, what a program sends is not.
+// Requests that a browser can be made to send are refused, those of a program are not.
 func TestOrigin(t *testing.T) {
 	address := listening(t, snowflake.Default())
 	_, port, _ := net.SplitHostPort(address)

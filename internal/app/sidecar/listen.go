@@ -46,7 +46,7 @@ func Listen(address string, remote bool, mode os.FileMode) (net.Listener, error)
 	if err != nil {
 		return nil, fmt.Errorf("--listen %s: %w: choose another port (0 takes a free one)", address, err)
 	}
-	// What counts is where it listens, not what the name was taken for.
+	// The address that it listens on counts, not what the name was taken for.
 	if a, ok := l.Addr().(*net.TCPAddr); !remote && (!ok || !a.IP.IsLoopback()) {
 		return nil, errors.Join(fmt.Errorf("--listen %s is %v, which is not the loopback interface", address, l.Addr()), l.Close())
 	}

@@ -178,7 +178,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 			}
 		})
 	}
-	// What is in the file happens. 403 needs a connection for its Host, 404 a fixed node
+	// Every answer of the file happens. 403 needs a connection for its Host, 404 a fixed node
 	// ID, and 500 the end of the layout's time: TestOrigin, TestOpenAPIInternal.
 	for path, methods := range o.Paths {
 		for _, op := range methods {

@@ -124,7 +124,7 @@ func TestLeavingTheQueue(t *testing.T) {
 	})
 }
 
-// What docs/sidecar.md says of overload: 64 clients over HTTP, each on a connection of
+// The figures of docs/sidecar.md on overload: 64 clients over HTTP, each on a connection of
 // its own, that ask for 10,000 IDs each for ten seconds and do as Retry-After says.
 func BenchmarkOverload(b *testing.B) {
 	address := listening(b, snowflake.JS53())

@@ -142,7 +142,7 @@ func TestDocumentedByIAM(t *testing.T) {
 	}
 }
 
-// What is not known is refused, so that no part of a policy is ignored.
+// Unknown elements are refused, so that no part of a policy is ignored.
 func TestUnknownIsRefused(t *testing.T) {
 	for _, statement := range []string{
 		`{"Effect":"Allow","NotAction":"dynamodb:*","Resource":"*"}`,

@@ -173,7 +173,7 @@ func olderLease(t *testing.T, b Backend) {
 	}
 }
 
-// What was published late replaces nothing that is newer.
+// A late publication replaces nothing that is newer.
 func latePublication(t *testing.T, b Backend) {
 	m := node("c", "a")
 	for _, p := range []struct{ version, revision int64 }{{2, 5}, {2, 4}, {2, 5}, {1, 9}, {3, 1}, {2, 6}} {
@@ -188,7 +188,7 @@ func latePublication(t *testing.T, b Backend) {
 	}
 }
 
-// What a member knew is forgotten with the member, and what one that lives knows is
+// A member's knowledge is forgotten with the member, and what one that lives knows is
 // not, however long ago it said so.
 func forgetKnown(t *testing.T, b Backend) {
 	gone, here := node("c", "gone"), node("c", "here")

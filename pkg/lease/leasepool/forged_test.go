@@ -81,7 +81,7 @@ func reapQuietly(t *testing.T, p *leasepool.Pool) {
 	}
 }
 
-// What no write of ours makes is noticed, by the reaper, by the measurement and by
+// Changes that no write of ours makes are noticed, by the reaper, by the measurement and by
 // whoever asks what is due.
 func TestForged(t *testing.T) {
 	for _, test := range []struct {

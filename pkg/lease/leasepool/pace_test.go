@@ -46,7 +46,7 @@ func (p *partitioned) Write(ctx context.Context, w protocol.Write) (protocol.Res
 
 // The largest pool is seeded in little more than a minute, also if all of it lies in
 // one partition, and almost without a throttle: the function has ten minutes.
-// What is cut off goes on where it stopped.
+// A sweep that is cut off goes on where it stopped.
 func TestSeedKeepsToThePace(t *testing.T) {
 	for _, partitions := range []int{1, 4} {
 		fixture.Virtual(t, func(t *testing.T) {

@@ -134,7 +134,7 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// What writes goes by this machine's clock, so a wrong one is refused, also before
+// A verb that writes goes by this machine's clock, so a wrong one is refused, also before
 // there is a pool. What reads is not.
 func TestPoolClock(t *testing.T) {
 	for _, off := range []time.Duration{-10 * time.Second, 10 * time.Second} {

@@ -223,7 +223,7 @@ func TestReapBrake(t *testing.T) {
 				}
 				fixture.Wait(10 * time.Second)
 				written = s.Writes()
-				// What has changed, and what is not due, costs no write.
+				// A candidate that has changed, or is not due, costs no write.
 				if r, _ = reap(t, t.Context(), s); len(r.Freed) != c.due-1 || slices.Contains(r.Freed, 0) || slices.Contains(r.Freed, 299) || s.Writes()-written != c.due-1 {
 					t.Errorf("the third look: %+v with %d writes, want all freed but node ID 0, and 299, which two looks have not seen before", r, s.Writes()-written)
 				}

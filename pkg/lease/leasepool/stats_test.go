@@ -136,7 +136,7 @@ func TestStatsStuckAndBraked(t *testing.T) {
 	}
 }
 
-// What is not between the reserved numbers and the size is out of use, also where
+// Node IDs that are not between the excluded ones and the size are out of use, also where
 // a resize has not come to it yet.
 func TestStatsOutside(t *testing.T) {
 	s := leasetest.NewMemory("orders", 10)

@@ -170,7 +170,7 @@ func TestWidenTogether(t *testing.T) {
 	})
 }
 
-// What is reserved far ahead puts the new width off: it begins behind it. That is
+// A reservation far ahead puts the new width off: it begins behind it. That is
 // found when the numbers are looked at, or, where a holder reserves it later, when
 // they are marked: then another try begins.
 func TestWidenBehindWhatIsReserved(t *testing.T) {

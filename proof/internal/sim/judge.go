@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// What package history cannot judge, since it needs to know how the processes are.
+// This file judges what package history cannot, since it needs to know how the processes are.
 
 // watch judges every second what each process believes and says, beside the
 // moments at which that changes.

@@ -47,7 +47,7 @@ type taskState struct {
 	rate     meter
 }
 
-// What a task is at; also what its number is shown as.
+// The states of a task; also what its number is shown as.
 const (
 	taskStarting  = "starting"
 	taskHolding   = "held"

@@ -96,7 +96,7 @@ func TestBoardFollowsEvents(t *testing.T) {
 	}
 }
 
-// What the table says of a number and what is known of its holder's process.
+// The table's word on a number, and what is known of its holder's process.
 func TestSnapshotStates(t *testing.T) {
 	b, _ := testBoard(t)
 	b.event("task-1", taskEvent{Kind: lease.EventClaimed, Node: 0, Version: 4})

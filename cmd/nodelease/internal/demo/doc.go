@@ -16,7 +16,7 @@
 // and AWS client; nothing in it is made for the demo but its clock, which can be
 // set, and the pipe into which its IDs go.
 //
-// What is promised: the comparison is exact and over all IDs that reached a
+// Promised: the comparison is exact and over all IDs that reached a
 // pipe, also those of tasks that were killed; when Run returns, no process is
 // left. What is not: that two runs with one seed do the same to the
 // millisecond. The plan of what is done to whom repeats, the machine's own

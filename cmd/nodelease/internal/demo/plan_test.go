@@ -25,7 +25,7 @@ func TestPlanRepeatsWithItsSeed(t *testing.T) {
 	}
 }
 
-// What a plan promises, for many seeds: what is done to one slot does not
+// The promises of a plan, for many seeds: what is done to one slot does not
 // overlap, all is over before the end, nothing else happens in an outage, and
 // the short demo has something of everything.
 func TestPlan(t *testing.T) {

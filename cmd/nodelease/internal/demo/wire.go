@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// What goes to a task, as JSON on its stdin: a taskSpec, then orders. When its
+// The messages to a task, as JSON on its stdin: a taskSpec, then orders. When its
 // stdin ends, the task ends.
 
 // taskSpec is what a task is started with. The durations are those of
@@ -32,14 +32,14 @@ type order struct {
 	ClockStep time.Duration // move the wall clock
 }
 
-// What comes from a task, on its stdout, are frames: a kind, the length of the
+// The messages of a task, on its stdout, are frames: a kind, the length of the
 // payload (4 bytes, little-endian), the payload.
 const (
 	frameIDs   = 'i' // 8 bytes each, little-endian
 	frameEvent = 'e' // a taskEvent as JSON
 )
 
-// What a task says besides what its lease agent says.
+// The words of a task besides those of its lease agent.
 const (
 	eventBehind   lease.EventKind = "behind"    // the clock stepped back: no IDs for now
 	eventCaughtUp lease.EventKind = "caught_up" // there are IDs again

@@ -36,7 +36,7 @@ const wake = 5 * time.Millisecond
 func Guard(path string, args []string) (code int, err error) {
 	// The kernel kills the child with the thread that started it.
 	runtime.LockOSThread()
-	// What is sent to the whole program, or to all of a service, is the owner's to
+	// A signal that is sent to the whole program, or to all of a service, is the owner's to
 	// send on. A signal that nobody reads is dropped; it is the default of the
 	// child again, but for one that was ignored from the start.
 	signal.Notify(make(chan os.Signal, 1), catchable()...)

@@ -32,7 +32,7 @@ const patience = time.Second
 
 // Start starts the program. It may be called once in a process.
 func Start(path string, spec Spec) (*Child, error) {
-	// What the guardian leaves if it is killed comes to us, not to init.
+	// Children that the guardian leaves if it is killed come to us, not to init.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, os.NewSyscallError("prctl", err)
 	}

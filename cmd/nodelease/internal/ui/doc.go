@@ -6,7 +6,7 @@
 //	   groups, once an         what        └───▶ a page
 //	   interval in all         changed
 //
-// What is promised: the page changes nothing, in the table or elsewhere. It has
+// Promised: the page changes nothing, in the table or elsewhere. It has
 // no request that could, listens on the loopback interface alone, answers only
 // hosts that are this machine (a name that was rebound to it is refused) and no
 // other web page, and loads nothing from anywhere else. No session leaves it, and
@@ -14,7 +14,7 @@
 // read once an interval, at most readsPerTurn groups at a time, and not at all
 // while nobody looks.
 //
-// What is not: that the page knows more than the table. A task that was killed
+// Not promised: that the page knows more than the table. A task that was killed
 // still holds its node ID there until its lease ends, and what is shown is as old
 // as the last read of its group.
 package ui

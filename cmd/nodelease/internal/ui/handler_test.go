@@ -262,7 +262,7 @@ func ended() context.Context {
 	return ctx
 }
 
-// What a holder writes into its lease is cut and escaped before it is shown, and
+// A holder's texts are cut and escaped before they are shown, and
 // its session cannot be guessed by searching for parts of it.
 func TestForeignText(t *testing.T) {
 	m := model{pool: protocol.PoolItem{Size: 1}}

@@ -51,7 +51,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 			t.Errorf("%+v", turn)
 		}
 
-		// What a holder says of itself may change with a renewal.
+		// A holder's metadata may change with a renewal.
 		res, err = store.Write(t.Context(), protocol.Renew{
 			Key: protocol.Key{Pool: "orders", NodeID: 7}, Session: first, Version: 1, Renewal: 2, ExpiresAt: now.Add(2 * time.Minute), ReservedUntil: now.Add(2 * time.Minute), Confirmed: now.Add(time.Minute),
 			Metadata: map[string]string{"zone": "b"},
@@ -146,7 +146,7 @@ func TestALargePoolIsShownByGroup(t *testing.T) {
 			t.Errorf("groups %v were read", got)
 		}
 
-		// What happens in other groups is told by their counts.
+		// Changes in other groups are told by their counts.
 		store.claim(t, 5, "near/1", time.Hour)
 		turn := next[turnMessage](t, p, "turn")
 		if len(turn.Numbers) != 0 || len(turn.Groups) != 1 || turn.Groups[0].of(lease.Held) != 1 || turn.Total.of(lease.Held) != 2 {

@@ -70,7 +70,7 @@ func TestServices(t *testing.T) {
 	if m := asked[servicesMessage](t, New(Options{Pool: "orders"}), "/services"); m.Problem == "" {
 		t.Error("without a directory: no problem")
 	}
-	// What is remembered is bounded.
+	// The memory of answers is bounded.
 	for i := range 3 * mostLookups {
 		asked[servicesMessage](t, s, fmt.Sprintf("/services?endpoint=shard&key=%d", i))
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The commands, their flags and what these mean are a contract: testdata/help.txt has what --help prints.
+// The commands, their flags and what these mean are a contract: testdata/help.golden has what --help prints.
 func TestHelpBaseline(t *testing.T) {
 	var page strings.Builder
 	var add func(cmd *cobra.Command)
@@ -29,5 +29,5 @@ func TestHelpBaseline(t *testing.T) {
 	root := newRoot()
 	root.InitDefaultCompletionCmd()
 	add(root)
-	golden(t, filepath.Join("testdata", "help.txt"), []byte(page.String()), "\x00")
+	golden(t, filepath.Join("testdata", "help.golden"), []byte(page.String()), "\x00")
 }

@@ -15,7 +15,7 @@ import (
 var baselines = map[string]string{
 	"Go API":      "api/go.txt",
 	"sidecar":     "api/openapi.yaml",
-	"--help":      "cmd/nodelease/testdata/help.txt",
+	"--help":      "cmd/nodelease/testdata/help.golden",
 	"--json":      "cmd/nodelease/testdata/json/*.json",
 	"item format": "internal/protocol/testdata/format-*/*.json",
 }

@@ -95,7 +95,7 @@ export class Lists {
   // news shows what happened last, or what a filter finds in the history.
   async news(pool, past) {
     this.#past = past
-    let news = pool.news.slice(-60).reverse()
+    let news = pool.news.slice(-40).reverse()
     this.#get('told').hidden = !past.trim()
     if (past.trim()) {
       try {

@@ -10,7 +10,6 @@ export class Charts {
   #span = 60 // minutes
   #turn = false
   #colours
-  #summed = 0 // when the labels were made
   #data = { at: [], used: [], claimed: [], ended: [] }
   #usedAt = document.getElementById('used-chart')
   #churnAt = document.getElementById('churn-chart')
@@ -104,9 +103,6 @@ export class Charts {
     if (all || this.#turn) used.setData([at, history.used])
     if (all || !this.#turn) churn.setData([at, history.claimed, history.ended.map((n) => (n === null ? null : -n))])
     this.#read(used)
-    // A summary of all points; every ten seconds is often enough for a reader of it.
-    if (!all && Date.now() - this.#summed < 10_000) return
-    this.#summed = Date.now()
     const known = history.used.filter((v) => v !== null)
     if (known.length) {
       label(this.#usedAt, `Utilisation: ${percent(known.at(-1))} now, between ${percent(Math.min(...known))} and ${percent(Math.max(...known))} since the history begins; warning at ${pool.threshold} %${this.#end()}`)

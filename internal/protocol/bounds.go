@@ -51,7 +51,7 @@ func (it poolItem) checkBounds() error {
 	switch v, m := it.Verdict, it.Measured; {
 	case it.OpenGroups > MaxPoolSize/GroupSize:
 		return fmt.Errorf("open_groups is %d, at most %d", it.OpenGroups, MaxPoolSize/GroupSize)
-	case it.Expect < 0 || it.Expect > mostEver:
+	case it.Expect < 0 || int64(it.Expect) > mostEver:
 		return fmt.Errorf("expect is %d", it.Expect)
 	case len(it.Eras) > maxEras:
 		return fmt.Errorf("it has %d eras, at most %d", len(it.Eras), maxEras)

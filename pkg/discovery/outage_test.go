@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -213,7 +214,7 @@ func TestAddressesAreCheckedWhenRead(t *testing.T) {
 		"a forged header":        func(r *record) { r.Address.Host = "evil\r\nX: y@169.254.169.254" },
 		"a port below 0":         func(r *record) { r.Address.Port = -7 },
 		"a port above 65535":     func(r *record) { r.Address.Port = 65536 },
-		"a weight of 9e18":       func(r *record) { r.Address.Weight = 9e18 },
+		"a weight of 2^31-1":     func(r *record) { r.Address.Weight = math.MaxInt32 },
 		"a zone with an escape":  func(r *record) { r.Address.Zone = "\x1b[2J" },
 		"a label of 390 KB":      func(r *record) { r.Address.Labels = map[string]string{"x": strings.Repeat("y", 390_000)} },
 		"a label with a newline": func(r *record) { r.Address.Labels = map[string]string{"x": "a\nb"} },

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,23 +71,23 @@ func TestBeforeResume(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
 		a := fixture.Start(t, fixture.Config(s))
-		called := 0
+		var called atomic.Int32
 		a.BeforeResume(func() {
-			called++
+			called.Add(1)
 			if err := a.SetMetadata(map[string]string{"session_id": "two"}); err != nil {
 				t.Error(err)
 			}
 		})
 		fixture.Wait(time.Minute)
-		if called > 0 {
+		if called.Load() > 0 {
 			t.Error("called though nothing was suspended")
 		}
 		s.SetOutage(errors.New("away"))
 		fixture.Wait(time.Minute)
 		s.SetOutage(nil)
 		<-a.Renewed()
-		if l := item(t, s, 0); called == 0 || l.Metadata["session_id"] != "two" || l.Version != 1 {
-			t.Errorf("called %d times, left %+v", called, l)
+		if l := item(t, s, 0); called.Load() == 0 || l.Metadata["session_id"] != "two" || l.Version != 1 {
+			t.Errorf("called %d times, left %+v", called.Load(), l)
 		}
 		a.BeforeResume(nil)
 	})

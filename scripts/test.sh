@@ -5,7 +5,8 @@
 #   scripts/test.sh              # the tests
 #   scripts/test.sh proof        # what takes longer and changes less: CI runs it too
 #   scripts/test.sh suite race   # two of the steps
-#   scripts/test.sh awsverify    # make aws-verify on LocalStack, killed at each step: no part of the others
+#   scripts/test.sh deployed     # the stack on LocalStack while it changes, and every block of docs/deploy.md: no part of the others
+#   scripts/test.sh awsverify    # make aws-verify on LocalStack, killed at each step: neither
 #
 # STEP_TIMES names a file to which the length of each step is added; with STEP_BUDGETS=1 a step above its budget (scripts/budgets.txt) fails.
 set -euo pipefail
@@ -34,7 +35,7 @@ tests=(readme suite faults functions ui localstack)
 # the specification, ten configurations of 10 to 30 s each, on a slow machine as
 # far as that goes; ten million steps of the model, and sixty hours of real
 # agents; the same bytes of the functions from two directories with empty caches;
-# other platforms; the stack while it changes, and the page Deploy; what a release has.
+# other platforms; what a release has.
 race() { scripts/postgres.sh && scripts/dynamodb-local.sh run -- go test -race -timeout 30m ./pkg/... ./internal/... ./functions/...; }
 differential() {
 	local dynoxide
@@ -62,10 +63,10 @@ release() { # and each way of installing, as a stranger
 	go test -count=1 -timeout 15m -run 'TestConsumers|TestGoInstall' ./internal/docs -args -strangers
 }
 clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar
-proofs=(race differential heavy spec sim reproducible platforms clients deployed release)
+proofs=(race differential heavy spec sim reproducible platforms clients release)
 
 # What takes too long for each run of CI: by its name only.
-long=(awsverify)
+long=(deployed awsverify)
 
 # What steps download. Each is done once; where another step has done it, it takes no time.
 fetch_suite() { scripts/postgres.sh; scripts/rie.sh >/dev/null; infra/lint/install.sh; scripts/dynamodb-local.sh run -- true; }

@@ -27,7 +27,7 @@ var worldMutants = []mutant{
 		last = &protocol.ReaperLook{Count: 2, Candidates: d.due.encode()}
 	}
 	if last != nil {
-		held := max(`, "world:outages,reaper:2,4:10"},
+		held := max(`, "world:outages,reaper,deploys:2:20"},
 	{"world: a close before the epoch underflows", fence, `max(limit, 1)-1`, `limit-1`, "world:epoch,deploys:2,3:10"},
 	{"world: an empty answer is a refusal", store, `case err == nil && !hasKey(out.Attributes, key), `, `case err == nil && len(out.Attributes) > 0 && !hasKey(out.Attributes, key), `, "world:garbage,weather:3,2:10"},
 	{"world: what others reserve is a clock behind", claim, `if p.ServerTime.Sub(at) > c.timings().MaxSkew() {`, `if o.Next.After(at.Add(c.Reserve + c.ClaimGuard)) {`, "world:weather,pauses,steps,deploys:2:10"},
@@ -43,7 +43,7 @@ var worldMutants = []mutant{
 	}
 `, ``, "world:cluster,deploys:4,5,6:20"},
 	{"world: listeners outlive the node", clusterNode, `	close(n.done)
-	n.cancel()`, `	close(n.done)`, "world:cluster,discovery,deploys:3,4,5,6:20"},
+	n.cancel()`, `	close(n.done)`, "world:cluster,operators,deploys:4:20"},
 	{"world: what a clock ahead left is never replaced", sharedFile, `Version: found.Version + 1, ReadAt`, `Version: at.UnixMilli(), ReadAt`, "world:discovery,glitch:3:10"},
 	{"world: a later node ID begins before the floor", widener, `return Latest(Latest(at, p.Floor), p.Changed())`, `return Latest(at, p.Changed())`, "world:operators,raises,deploys:6:20"},
 	{"world: a registration that somebody else answered counts", "pkg/discovery/table.go", `FailureAllOld,

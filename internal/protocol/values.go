@@ -1,0 +1,58 @@
+package protocol
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// The values of an item, as the SDK has them.
+
+func num[T int | int64](n T) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(int64(n), 10)}
+}
+
+func millis(t time.Time) types.AttributeValue { return num(t.UnixMilli()) }
+
+func str(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+func boolean(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: b} }
+
+func stringMap(m map[string]string) types.AttributeValue {
+	av := attributes{}
+	for k, v := range m {
+		av[k] = str(v)
+	}
+	return &types.AttributeValueMemberM{Value: av}
+}
+
+func layoutMap(l IDLayout) types.AttributeValue {
+	return &types.AttributeValueMemberM{Value: attributes{
+		"epoch_ms": num(l.EpochMS), "tick_ms": num(l.TickMS), "time_bits": num(int(l.TimeBits)), "node_bits": num(int(l.NodeBits)),
+		"sequence_bits": num(int(l.SequenceBits)), "node_last": boolean(l.NodeLast),
+	}}
+}
+
+// item is m as the pool's item has it.
+func (m *Measured) item() types.AttributeValue {
+	s := m.stored()
+	av := attributes{"held": num(s.Held), "cooling": num(s.Cooling), "at": num(s.At)}
+	if s.ValidMS > 0 {
+		av["valid_ms"] = num(s.ValidMS)
+	}
+	return &types.AttributeValueMemberM{Value: av}
+}
+
+func previous(session string, version int64, how Ending) types.AttributeValue {
+	return &types.AttributeValueMemberM{Value: attributes{"session": str(session), "version": num(version), "ended": str(string(how))}}
+}
+
+// eraList is a list of one entry of the pool's history.
+func eraList(e snowflake.Era) types.AttributeValue {
+	return &types.AttributeValueMemberL{Value: []types.AttributeValue{
+		&types.AttributeValueMemberM{Value: attributes{"from": millis(e.From), "node_bits": num(e.NodeBits)}},
+	}}
+}

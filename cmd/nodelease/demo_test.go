@@ -165,9 +165,9 @@ func TestDemoOutage(t *testing.T) {
 	if code != 0 || s.Duplicates != 0 || s.Suspended < 3 {
 		t.Errorf("exit code %d, %+v\n%s", code, s, p.stderr)
 	}
-	_, during, _ := strings.Cut(p.stderr.String(), "outage ")
-	during, after, _ := strings.Cut(during, " back ")
-	if strings.Count(during, "suspended") < 3 || strings.Count(after, "resumed") < 3 || strings.Contains(during+after, " lost ") {
+	// A task may notice that the DynamoDB is away, or back, before the demo has told it.
+	told := p.stderr.String()
+	if strings.Count(told, "suspended ") < 3 || strings.Count(told, "resumed ") < 3 || !strings.Contains(told, " back ") || strings.Contains(told, " lost ") {
 		t.Errorf("the fleet did not come back as it was:\n%s", p.stderr)
 	}
 	if left, _ := filepath.Glob(filepath.Join(tmp, "*")); len(left) > 0 {

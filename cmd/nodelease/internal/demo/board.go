@@ -213,6 +213,18 @@ func (b *Board) holds(name string) bool {
 	return b.tasks[name].status == taskHolding
 }
 
+// anySuspended reports whether a task waits to hear that its node ID is still its own.
+func (b *Board) anySuspended() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, t := range b.tasks {
+		if t.status == taskSuspended {
+			return true
+		}
+	}
+	return false
+}
+
 // nodeOf names the number of a task.
 func (b *Board) nodeOf(name string) string {
 	b.mu.Lock()

@@ -51,7 +51,7 @@ func (d *director) run(ctx context.Context, quit <-chan struct{}) error {
 	if !slices.ContainsFunc(plan, func(s step) bool { return s.act == actFreeze }) {
 		d.board.Tell("plan", "nobody is frozen: a lease of %v is too long for that", d.TTL)
 	}
-	end := time.NewTimer(d.Duration)
+	began, end := time.Now(), time.NewTimer(d.Duration)
 	defer end.Stop()
 	for {
 		wait := time.Hour
@@ -65,7 +65,11 @@ func (d *director) run(ctx context.Context, quit <-chan struct{}) error {
 		case <-quit:
 			return nil
 		case <-end.C:
-			return nil
+			// Whoever has watched an outage wants to see that all come back.
+			if !d.Outage || time.Since(began) > d.Duration+d.comeBack() || !d.board.anySuspended() {
+				return nil
+			}
+			end.Reset(100 * time.Millisecond)
 		case err := <-d.server.ended:
 			d.down = true
 			return fmt.Errorf("the DynamoDB of the demo ended by itself: %w", err)

@@ -75,3 +75,7 @@ const reapAfter = time.Second
 // outage is how long the DynamoDB process stays dead: until every lease has
 // passed its deadline and its expiry.
 func (o Options) outage() time.Duration { return o.TTL + o.claimGuard() + time.Second }
+
+// comeBack is how long the demo lets tasks resume, on a slow machine, before it
+// goes on without them.
+func (o Options) comeBack() time.Duration { return 5 * o.TTL }

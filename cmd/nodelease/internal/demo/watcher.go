@@ -24,15 +24,16 @@ const (
 func (w *watcher) run(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	var quietUntil time.Time
+	var failed time.Time
 	for ctx.Err() == nil {
 		leases, err := w.look(ctx)
 		if err != nil {
-			// After an outage every lease looks dead; the fleet gets time to come back.
-			quietUntil = time.Now().Add(w.TTL)
+			failed = time.Now()
 		} else {
 			w.board.table(leases)
-			if time.Now().After(quietUntil) {
+			// After an outage every lease looks dead; the fleet gets time to come back.
+			since := time.Since(failed)
+			if since > w.TTL && (since > w.comeBack() || !w.board.anySuspended()) {
 				w.reap(ctx, leases)
 			}
 		}

@@ -63,10 +63,10 @@ type previous struct {
 // shown is as much of a session as may be shown: enough to compare it with
 // another, too little to act in its name.
 func shown(session string) string {
-	if len(session) < 32 {
-		return "…"
+	if short := text.Session(session); short != session {
+		return text.Line(short)
 	}
-	return "…" + text.Line(session[len(session)-8:])
+	return "…"
 }
 
 // mostMetadata is how many entries of a holder's metadata are shown.
@@ -80,7 +80,11 @@ func lines(metadata map[string]string) map[string]string {
 		if len(shown) == mostMetadata {
 			break
 		}
-		shown[text.Line(k)] = text.Line(metadata[k])
+		value := metadata[k]
+		if k == "session_id" { // of a cluster's node
+			value = text.Session(value)
+		}
+		shown[text.Line(k)] = text.Line(value)
 	}
 	return shown
 }

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"encoding/json"
 	"net/http"
 
 	gate "github.com/nodelease/nodelease/internal/text"
@@ -28,5 +27,5 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(h) // the client may be gone
+	_ = gate.WriteJSON(w, h) // the client may be gone
 }

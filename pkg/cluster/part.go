@@ -105,7 +105,7 @@ func listed(content []byte) (members []Member, err error) {
 		if err := in.Decode(&m); err != nil {
 			return nil, err
 		}
-		// What others have written costs a reader no more than what they read.
+		// Content of 1 MB costs a reader no more than a few.
 		if members = append(members, m); len(members) > maxListed {
 			return nil, errLong
 		}

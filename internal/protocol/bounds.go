@@ -71,7 +71,7 @@ func Trimmed(item map[string]types.AttributeValue) error {
 	return nil
 }
 
-var errOversized = errors.New("it is larger than any item of Nodelease")
+var errOversized = errors.New("it is larger than any item of Nodelease: find out who wrote to it, and remove the attributes that docs/items.md does not have")
 
 // Pages bounds what a Query may return in all its pages. Whoever answers cannot make a
 // reader go on forever, and whoever writes cannot make it keep more than its partition

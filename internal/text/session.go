@@ -1,5 +1,7 @@
 package text
 
+import "unicode/utf8"
+
 // sessionLength is how long the UUID of a session is as text, at least.
 const sessionLength = 32
 
@@ -12,5 +14,9 @@ func Session(s string) string {
 	if len(s) < sessionLength {
 		return s
 	}
-	return "…" + s[len(s)-8:]
+	end := s[len(s)-8:]
+	for end != "" && !utf8.RuneStart(end[0]) { // of a text that is none of ours
+		end = end[1:]
+	}
+	return "…" + end
 }

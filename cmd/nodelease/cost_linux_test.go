@@ -270,7 +270,7 @@ func keeps(limit int64, read func() any) (least int64) {
 		kept := read()
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		least = min(least, int64(after.HeapAlloc)-int64(before.HeapAlloc)) //nolint:gosec // no heap is that large
+		least = min(least, int64(after.HeapAlloc)-int64(before.HeapAlloc))
 		runtime.KeepAlive(kept)
 	}
 	return least

@@ -220,3 +220,31 @@ func (s capped) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, e
 	p.Widening.State, p.Widening.Try, p.Widening.From = protocol.WidenOpen, 1, s.from
 	return p, err
 }
+
+// A copy of the process was made while its claim was in doubt. The original has settled
+// the claim and renewed since: the copy that ends gives none of that back.
+func TestOnDemandCopyOfAClaimInDoubtEnds(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+			return fixture.Lose(ctx, do)
+		})
+		o, _ := onDemand(t, s)
+		brief(t, o)
+		l := item(t, s, 0)
+		until := l.ReservedUntil.Add(4 * time.Minute) // by the original, which stamps that
+		res, err := s.Memory.Write(t.Context(), protocol.Renew{
+			Key: protocol.Key{Pool: "orders"}, Session: l.Holder, Version: l.Version, Renewal: 1,
+			ExpiresAt: until, ReservedUntil: until, Confirmed: l.ReservedUntil,
+		})
+		if err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+		if got := item(t, s, 0); got.Holder != l.Holder || !got.ReservedUntil.Equal(until) {
+			t.Errorf("got %+v, want it held by the original, and reserved until %v", got, until)
+		}
+	})
+}

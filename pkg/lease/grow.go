@@ -46,6 +46,10 @@ func (a *Agent) KeepShort() (until time.Time) {
 	return until
 }
 
+// TTL returns the length of a lease that has not grown, Config.TTL: that of every renewal
+// after KeepShort. The TTL of Lease is that of the last renewal, which may be longer.
+func (a *Agent) TTL() time.Duration { return a.cfg.TTL }
+
 // expires returns the latest expiry that was asked for.
 func (a *Agent) expires() time.Time {
 	a.mu.Lock()

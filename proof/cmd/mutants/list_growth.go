@@ -33,5 +33,6 @@ var growthMutants = []mutant{
 	{"a read of the measurement costs the lease", grow, `min(renewLimit, left/4)`, `renewLimit`, growProof},
 	{"growth is stuck in a widening", leasePool, `if !t.Stuck(a.pool) ||`, `if true || !t.Stuck(a.pool) ||`, growProof},
 	{"growth voids a live widening", leasePool, ` || !t.AtRisk(a.clock.Monotonic()) {`, ` {`, growProof},
+	{"a cluster node takes a grown lease for its time-out", "pkg/cluster/config.go", `ttl := c.Agent.TTL()`, `ttl := l.TTL`, "./pkg/cluster"},
 	{"growth of others is wrong for an on-demand agent", "pkg/lease/ondemand.go", `if cfg.MaxReserve == 0 && cfg.TTL > 0 {`, `if false {`, growProof},
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -59,6 +60,13 @@ func NewOnDemand(cfg Config) (*OnDemand, error) {
 	}
 	if cfg.TTL == 0 {
 		cfg.TTL = defaultOnDemandTTL
+	}
+	// It never grows: what the environment says of those that do cannot be wrong for it.
+	if cfg.MaxTTL == 0 && cfg.TTL > 0 {
+		cfg.MaxTTL = cfg.TTL
+	}
+	if cfg.MaxReserve == 0 && cfg.TTL > 0 {
+		cfg.MaxReserve = protocol.MaxTTL + cfg.TTL
 	}
 	full, err := cfg.withDefaults()
 	if errs = append(errs, err); errors.Join(errs...) != nil {

@@ -55,7 +55,29 @@ func (a *Agent) learn(p protocol.PoolItem) {
 // stops nobody, and a live one begins again later.
 func (a *Agent) uncap(ctx context.Context, now time.Time) {
 	bites := func() bool { return a.cfg.timings().Capped(a.pool, now) }
-	if !bites() || !a.reread(ctx) || !bites() || a.denied {
+	if !bites() || !a.reread(ctx) || !bites() {
+		return
+	}
+	a.voidWiden(ctx)
+}
+
+// unstick reads the pool again when this holder has asked for more than an open widening
+// allows, as one does whose lease grew before it knew of the widening. Long before the
+// cap bites others the holder can ask for nothing. A live widener is done soon, so it is
+// waited for; the holder voids the widening only to keep its lease.
+func (a *Agent) unstick(ctx context.Context) {
+	a.mu.Lock()
+	t := a.term
+	a.mu.Unlock()
+	if !t.Stuck(a.pool) || !a.reread(ctx) || !t.Stuck(a.pool) || !t.AtRisk(a.clock.Monotonic()) {
+		return
+	}
+	a.voidWiden(ctx)
+}
+
+// voidWiden ends the widening that is open in the pool as last read.
+func (a *Agent) voidWiden(ctx context.Context) {
+	if a.denied {
 		return
 	}
 	one, cancel := context.WithTimeout(ctx, renewLimit)

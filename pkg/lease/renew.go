@@ -48,7 +48,7 @@ func (a *Agent) rest(ctx context.Context, failures int) error {
 		return protocol.Pause(ctx, a.askAgainIn(failures-1))
 	}
 	a.mu.Lock()
-	due := a.cfg.timings().RenewIn(a.term.Length)
+	due := a.cfg.timings().Pause(a.term, a.clock.Monotonic())
 	a.mu.Unlock()
 	if nudged, err := a.sleep(ctx, jitter(due)); nudged || err != nil {
 		return err
@@ -140,6 +140,7 @@ const renewLimit = time.Second
 // renew sends one renewal and reports whether it was confirmed.
 func (a *Agent) renew(ctx context.Context) bool {
 	a.uncap(ctx, a.timeline.Now())
+	a.unstick(ctx)
 	a.announce(ctx)
 	a.mu.Lock()
 	a.attemptNow()

@@ -82,7 +82,9 @@ var clusterMutants = []mutant{
 	{"digest: content is unpacked without a limit", "pkg/cluster/part.go", `io.LimitReader(z, maxPart+1)`, `z`, clusterOwn},
 	{"digest: members are not checked", "pkg/cluster/changes.go", `m.Cluster+"#digest" != d.partition || m.check() != nil`, `m.Cluster+"#digest" != d.partition`, clusterOwn},
 	{"digest: each change has all read a part", "pkg/cluster/digest.go", `fresh := advanced[name]`, `fresh := part{members: advanced[name].members}`, clusterOwn},
-	{"digest: changes count without their hash", "pkg/cluster/digest.go", `			if fresh.hash != h {`, `			if fresh.members == nil {`, clusterOwn},
+	{"digest: changes count without their hash", "pkg/cluster/digest.go", `			fresh := advanced[name]
+			if fresh.hash != h {`, `			fresh := advanced[name]
+			if fresh.members == nil {`, clusterOwn},
 	{"digest: changes have no bound", "pkg/cluster/changes.go", `len(packed) <= maxChanges {`, `len(packed) > 0 {`, clusterOwn},
 	{"digest: a newcomer reads all parts", "pkg/cluster/table.go", `			d.seed(members)`, ``, clusterOwn},
 	{"cluster: a look lacks a group", "pkg/cluster/table.go", `	if err := context.Cause(ctx); err != nil {`, `	if err := context.Cause(ctx); err != nil && open == 0 {`, clusterOwn},

@@ -27,6 +27,9 @@ func position(name string) int64 {
 	return n + 1
 }
 
+// partName is a part's name in a list.
+func partName(n int) string { return strconv.Itoa(n) }
+
 // formatParts lists parts and their hashes, in an order.
 func formatParts(hash map[string]string) string {
 	var b strings.Builder

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 import time
 from typing import Any, Callable
 
@@ -36,7 +37,13 @@ elif sys.argv[1] == "together":
 else:
     from snowflake import SnowflakeGenerator
 
-    ids, peer = IdGenerator(), SnowflakeGenerator(1)
+    ids, peer, lock = IdGenerator(), SnowflakeGenerator(1), threading.Lock()
+
+    def locked() -> int | None:
+        """The peer as threads must use it: without a lock two of them make the same ID."""
+        with lock:
+            return peer.__next__()
+
     for turn in range(-1, 5):
         one = rate(ids.next, 1)
         before, n = ids.requests, 0
@@ -47,6 +54,6 @@ else:
             return ids.batch(10_000)
 
         many = rate(batch, 10_000)
-        line = {"next": one, "batch": many, "per_request": n / max(ids.requests - before, 1), "snowflake-id": rate(peer.__next__, 1)}
+        line = {"next": one, "batch": many, "per_request": n / max(ids.requests - before, 1), "snowflake-id": rate(peer.__next__, 1), "snowflake-id behind a lock": rate(locked, 1)}
         if turn >= 0:
             print(json.dumps(line))

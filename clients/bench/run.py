@@ -22,7 +22,7 @@ programs = {
     "Python": [sys.executable, str(here / "bench.py")],
     "Node": ["node", str(work / "bench.mjs")],
 }
-peers = {"Java": ["hutool", "TSID Creator"], "Python": ["snowflake-id"], "Node": ["nodejs-snowflake"]}
+peers = {"Java": ["hutool", "TSID Creator"], "Python": ["snowflake-id", "snowflake-id behind a lock"], "Node": ["nodejs-snowflake"]}
 CAP = 4096 * 1000  # IDs per second of a node ID in the default layout
 # The peer that waits when a millisecond is used up; TSID Creator makes IDs of a time to come.
 honest = {"Java": "hutool", "Python": "snowflake-id", "Node": "nodejs-snowflake"}
@@ -116,7 +116,7 @@ which nobody used: with turns of half a second up to 6.1 M IDs/s. For the ratios
 {lines}
 
 TSID Creator does not wait when a millisecond is used up: it goes on with the next one, and was up to {ahead:,.0f} ms ahead of the clock after its turn. After a restart it would make some of these IDs again.
-hutool waits for the clock; snowflake-id returns `None`, which is not counted. None of them has a lease: two processes with one node ID make the same IDs.
+hutool waits for the clock; snowflake-id returns `None`, which is not counted, and is not safe for threads: behind a lock it is what ours is. None of them has a lease: two processes with one node ID make the same IDs.
 
 A request for a block, of sixteen clients that never have enough (`n=1048576`), {s['requests']:,} requests in 5 s, at least {s['least']} per client: p50 {s['p50']:.1f} ms, p99 {s['p99']:.1f} ms, p99.9 {s['p999']:.1f} ms, slowest {s['max']:.1f} ms.
 """)

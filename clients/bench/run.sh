@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 (cd .. && go build -o "$work/nodelease" ./cmd/nodelease)
 mvn -q -B --no-transfer-progress "-Dmaven.repo.local=$cache/m2" -f bench/pom.xml dependency:copy-dependencies "-DoutputDirectory=$work/lib"
-javac --release 17 -d "$work/classes" -cp "$work/lib/*" java/core/src/main/java/dev/nodelease/*.java bench/Bench.java
+javac --release 17 -XDstringConcat=inline -d "$work/classes" -cp "$work/lib/*" java/core/src/main/java/dev/nodelease/*.java bench/Bench.java
 cp bench/bench.mjs "$work" && mkdir "$work/node_modules"
 ln -s "$PWD/javascript" "$work/node_modules/nodelease"
 ln -s "$npm/node_modules/nodejs-snowflake" "$work/node_modules/nodejs-snowflake"

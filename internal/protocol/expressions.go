@@ -124,12 +124,14 @@ func (w FreeCopy) update() update {
 	}
 }
 
-// A session that never learned of its claim stamped nothing.
+// A session that never learned of its claim stamped nothing, and renewed nothing: a
+// renewal in the item is that of a copy of the process, made while the claim was in
+// doubt, which stamps what it has reserved.
 func (w Abandon) update() update {
 	return update{
 		set:    "SET reserved_until = not_before REMOVE holder, expires_at",
-		onlyIf: "holder = :session",
-		values: attributes{":session": str(w.Session)},
+		onlyIf: "holder = :session AND renewal = :zero",
+		values: attributes{":session": str(w.Session), ":zero": num(0)},
 	}
 }
 

@@ -11,11 +11,11 @@ from typing import Any
 import nodelease
 from nodelease import AsyncIdGenerator, IdGenerator, Layout
 
-clocks = {"boot": 1000.0, "mono": 1000.0, "wall": 1e9}
+clocks = {"boot": 1000.0, "mono": -1e6, "wall": 1e9}  # a monotonic clock that is over: each ID looks at all clocks
 
 
-def read_clocks() -> tuple[float, ...]:
-    return tuple(clocks.values())
+def read_clocks() -> tuple[float, float, float]:
+    return clocks["boot"], clocks["mono"], clocks["wall"]
 
 
 def word(e: nodelease.NodeleaseError) -> str:

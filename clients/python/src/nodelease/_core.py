@@ -9,15 +9,19 @@ import json
 import os
 import secrets
 import struct
+import sys
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import Any, Callable, NamedTuple
 from urllib.parse import urlsplit
 
 DEFAULT_SIDECAR = "http://127.0.0.1:7373"
 _FIRST, _MOST = 256, 1 << 20  # IDs that a block is asked for
 _CHUNK = 4096  # IDs of a batch between two looks at the clocks
+_LOOK = 0.001  # seconds of the monotonic clock between two looks at the others
+Clocks = tuple[float, float, float]
 
 
 class NodeleaseError(Exception):
@@ -107,17 +111,21 @@ class Address(NamedTuple):
         raise ValueError(f"the sidecar's address {text!r} (NODELEASE_SIDECAR): use http://127.0.0.1:7373 or unix:/path/to/socket")
 
 
-def system_clocks() -> tuple[float, ...]:
+# The boot clock counts the time that the machine slept. Linux only.
+_boot = partial(time.clock_gettime, time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic
+_mono, _wall = time.monotonic, time.time
+
+
+def system_clocks() -> Clocks:
     """The boot clock, the monotonic clock and the wall clock, in seconds."""
-    boot = getattr(time, "CLOCK_BOOTTIME", None)  # counts the time that the machine slept; Linux only
-    return (time.monotonic() if boot is None else time.clock_gettime(boot), time.monotonic(), time.time())
+    return (_boot(), _mono(), _wall())
 
 
 class VMClock:
     """The generation counter of a VMClock device, which changes when the machine is restored from a snapshot."""
 
     def __init__(self, path: str = "/dev/vmclock0") -> None:
-        self._fd = -1
+        self._fd, self.present = -1, True
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             magic, version, flags = struct.unpack("<I4xH14xQ", os.pread(self._fd, 32, 0))
@@ -134,21 +142,21 @@ class VMClock:
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
-        self._fd = -1
+        self._fd, self.present = -1, False
 
 
 class Expected(NamedTuple):
     """What the answer to a request is compared with, and what its time counts from."""
 
     nonce: str
-    began: tuple[float, ...]
+    began: Clocks
     generation: bytes
 
 
 class Blocks:
     """The block of one generator, and what it asks for. Not thread-safe; it makes no request itself."""
 
-    def __init__(self, clocks: Callable[[], tuple[float, ...]] = system_clocks, vm: VMClock | None = None) -> None:
+    def __init__(self, clocks: Callable[[], Clocks] = system_clocks, vm: VMClock | None = None) -> None:
         self.clocks = clocks
         self.layout: Layout | None = None
         self.fetched = 0  # blocks so far
@@ -164,6 +172,8 @@ class Blocks:
     def drop(self) -> None:
         self._next = self._end = self._used = 0
         self._left, self._began, self._generation = 0.0, self.clocks(), b""
+        self._looked = self._look = 0.0  # the first ID of a block looks
+        self._carry = self._delta = 0
 
     def close(self) -> None:
         self.drop()
@@ -171,20 +181,30 @@ class Blocks:
 
     def _over(self) -> bool:
         # The first clock that says so ends the block. One that went back may hide a sleep.
-        left = self._left
-        for now, then in zip(self.clocks(), self._began):
-            if not 0 <= now - then < left:
-                return True
-        return self._vm.generation() != self._generation
+        boot, mono, wall = self.clocks()
+        (boot0, mono0, wall0), left = self._began, self._left
+        if 0 <= boot - boot0 < left and 0 <= mono - mono0 < left and 0 <= wall - wall0 < left:
+            return self._vm.present and self._vm.generation() != self._generation
+        return True
 
     def take(self) -> int | None:
         """An ID of the block, or None when another block is needed."""
         ticket = self._next
-        # The clocks are read before the ticket is taken.
+        # The clocks are read before the ticket is taken: the monotonic clock for each ID, all of them once
+        # it has gone on by _LOOK.
+        now = _mono()
+        if ticket < self._carry and self._looked <= now < self._look:
+            self._next = ticket + 1
+            return ticket + self._delta
         if ticket >= self._end or self._over():
             return None
         self._next = ticket + 1
-        return ticket >> self._low << self._shift | self._node | ticket & self._mask
+        id = ticket >> self._low << self._shift | self._node | ticket & self._mask
+        if self._low:  # IDs are consecutive up to a carry beyond the node ID
+            self._delta, self._carry = id - ticket, min(self._end, (ticket | self._mask) + 1)
+        if not self._vm.present:  # its counter is read for each ID
+            self._looked, self._look = now, min(now + _LOOK, self._began[1] + self._left)
+        return id
 
     def take_into(self, out: list[int], n: int) -> None:
         """Append IDs of the block to out until it has n, or another block is needed."""

@@ -38,6 +38,7 @@ type number struct {
 	// Held reports that it has a holder, expired or not. Of its session only the
 	// end leaves the program: who knows a session can release its lease.
 	Held     bool              `json:"held,omitempty"`
+	OnDemand bool              `json:"on_demand,omitempty"` // it renews only when it uses the node ID
 	Session  string            `json:"session,omitempty"`
 	holder   string            // the whole session
 	Previous *previous         `json:"previous,omitempty"`
@@ -99,7 +100,7 @@ func show(l lease.Lease, pool protocol.PoolItem, at time.Time) number {
 		n.Previous = &previous{shown(p.Session), p.Version, p.Ended, began(p.Session)}
 	}
 	if l.Holder != "" {
-		n.Held, n.holder, n.Session = true, l.Holder, shown(l.Holder)
+		n.Held, n.OnDemand, n.holder, n.Session = true, l.OnDemand, l.Holder, shown(l.Holder)
 		n.Task, n.Renewal, n.TTL, n.Metadata = text.Line(l.Task), l.Renewal, l.TTL.Milliseconds(), lines(l.Metadata)
 		n.Expires, n.Since = millis(l.ExpiresAt), began(l.Holder)
 		if m, ok := cluster.MemberOf(l); ok {
@@ -133,7 +134,7 @@ func millis(t time.Time) int64 {
 }
 
 // low reports whether a holder is late: a healthy one renews while more than two
-// fifths of its lease are left.
+// fifths of its lease are left. One on demand that sleeps lets its lease run out.
 func (n *number) low(at time.Time) bool {
-	return n.Held && n.TTL > 0 && n.Expires-at.UnixMilli() < n.TTL*2/5
+	return n.Held && !n.OnDemand && n.TTL > 0 && n.Expires-at.UnixMilli() < n.TTL*2/5
 }

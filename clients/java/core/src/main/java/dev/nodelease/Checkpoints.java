@@ -7,13 +7,13 @@ final class Checkpoints {
     private Checkpoints() {}
 
     /** Returns what must be kept as long as the two are to be called; null on another JDK. */
-    static Object register(Runnable before, Runnable after) {
+    static Object register(IdGenerator ids) {
         try {
             Class<?> resource = Class.forName("jdk.crac.Resource");
             Object heard = Proxy.newProxyInstance(Checkpoints.class.getClassLoader(), new Class<?>[] {resource}, (proxy, method, args) -> {
                 switch (method.getName()) {
-                    case "beforeCheckpoint" -> before.run();
-                    case "afterRestore" -> after.run();
+                    case "beforeCheckpoint" -> ids.beforeCheckpoint();
+                    case "afterRestore" -> ids.afterRestore();
                     case "equals" -> { return proxy == args[0]; }
                     case "hashCode" -> { return System.identityHashCode(proxy); }
                     default -> { return "nodelease"; }

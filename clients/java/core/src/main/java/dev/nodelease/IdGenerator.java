@@ -1,9 +1,11 @@
 package dev.nodelease;
 
+import java.io.FileInputStream;
 import java.io.IOException;
+import java.io.InputStream;
+import java.nio.ByteBuffer;
 import java.security.SecureRandom;
 import java.time.Duration;
-import java.util.HexFormat;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
@@ -19,7 +21,6 @@ public final class IdGenerator implements AutoCloseable {
     private static final int FIRST = 256; // IDs that a block is asked for: at first, and at most
     private static final int MOST = 1 << 20;
     private static final int CHUNK = 4096; // IDs of a batch between two looks at the clocks
-    private static final SecureRandom RANDOM = new SecureRandom();
 
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition restored = lock.newCondition();
@@ -61,7 +62,7 @@ public final class IdGenerator implements AutoCloseable {
         this.sidecar = new Sidecar(sidecar);
         this.timeout = timeout;
         this.clocks = clocks;
-        this.checkpoints = Checkpoints.register(this::beforeCheckpoint, this::afterRestore);
+        this.checkpoints = Checkpoints.register(this);
     }
 
     /** Returns the next ID, from 0 to 2^63-1. */
@@ -228,7 +229,7 @@ public final class IdGenerator implements AutoCloseable {
     }
 
     /** Takes the block of an answer. Returns an error that another try may end, throws any other. */
-    private NodeleaseException accept(Sidecar.Answer answer, String nonce, Clocks.Reading before) {
+    private NodeleaseException accept(Sidecar.Answer answer, String nonce, Clocks.Reading before) throws IOException {
         Map<String, String> f = Sidecar.fields(answer.body());
         if (answer.status() != 200) {
             String word = f.getOrDefault("error", "");
@@ -257,11 +258,11 @@ public final class IdGenerator implements AutoCloseable {
             if (width < 0 || width > l.nodeBits() || nodeId < 0 || nodeId >= 1L << width || count < 1 || ticket < 0) {
                 throw new IllegalArgumentException("a node ID or a count that is out of range");
             }
-            String serves = outer.get("pool") + " " + l;
-            if (pool != null && !pool.equals(serves)) {
-                throw new NodeleaseException("the sidecar now serves pool " + serves + ", before it was " + pool + ": IDs of two pools may be equal; start the program anew", "", null);
+            String serves = outer.get("pool");
+            if (pool != null && !(pool.equals(serves) && layout.equals(l))) {
+                throw new NodeleaseException("the sidecar now serves pool " + serves + " " + l + ", before it was " + pool + " " + layout + ": IDs of two pools may be equal; start the program anew", "", null);
             }
-            pool = serves;
+            pool = String.valueOf(serves);
             layout = l;
             began = before;
             low = l.nodeLast() ? 0 : l.sequenceBits();
@@ -304,9 +305,12 @@ public final class IdGenerator implements AutoCloseable {
         }
     }
 
+    /** 64 bits that no other process and no copy of this one has: from the system, which is loaded sooner than the JDK's providers. */
     private static String token() {
-        byte[] b = new byte[8];
-        RANDOM.nextBytes(b);
-        return HexFormat.of().formatHex(b);
+        try (InputStream in = new FileInputStream("/dev/urandom")) {
+            return Long.toHexString(ByteBuffer.wrap(in.readNBytes(8)).getLong());
+        } catch (IOException e) { // Windows
+            return Long.toHexString(new SecureRandom().nextLong());
+        }
     }
 }

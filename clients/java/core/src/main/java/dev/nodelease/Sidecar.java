@@ -2,6 +2,8 @@ package dev.nodelease;
 
 import java.io.EOFException;
 import java.io.IOException;
+import java.io.StreamTokenizer;
+import java.io.StringReader;
 import java.net.InetSocketAddress;
 import java.net.SocketAddress;
 import java.net.StandardProtocolFamily;
@@ -14,27 +16,43 @@ import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
-import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
-/** A connection to the sidecar, on a Unix socket or TCP. Not thread-safe. */
+/**
+ * A connection to the sidecar, on a Unix socket or TCP. Not thread-safe. The way to the first ID has
+ * no patterns and few lambdas: in a new process they cost more than the request.
+ */
 final class Sidecar implements AutoCloseable {
     private static final int MOST = 1 << 20; // bytes of an answer
-    /** The names and plain values of a JSON object; the names of the sidecar's nested objects are unique. */
-    private static final Pattern FIELD = Pattern.compile("\"((?:[^\"\\\\]|\\\\.)*)\"(?:\\s*:\\s*(?:\"((?:[^\"\\\\]|\\\\.)*)\"|(-?\\d+|true|false)))?");
+    private static final ScheduledThreadPoolExecutor WATCH = new ScheduledThreadPoolExecutor(1, r -> {
+        Thread t = new Thread(r, "nodelease");
+        t.setDaemon(true);
+        return t;
+    });
+
+    static {
+        WATCH.setRemoveOnCancelPolicy(true);
+    }
 
     record Answer(int status, String body) {}
 
-    /** The fields of a JSON object that have a plain value. */
-    static Map<String, String> fields(String body) {
+    /** The names and plain values of a JSON object; the names of the sidecar's nested objects are unique. */
+    static Map<String, String> fields(String body) throws IOException {
+        StreamTokenizer in = new StreamTokenizer(new StringReader(body));
+        in.resetSyntax();
+        in.whitespaceChars(0, ' ');
+        in.quoteChar('"');
+        in.wordChars('-', '9'); // not the colon behind
+        in.wordChars('a', 'z');
         Map<String, String> all = new HashMap<>();
-        for (Matcher m = FIELD.matcher(body); m.find(); ) {
-            String value = m.group(2) != null ? m.group(2) : m.group(3);
-            if (value != null) {
-                all.put(m.group(1), value);
+        String name = null, last = null;
+        for (int token; (token = in.nextToken()) != StreamTokenizer.TT_EOF; last = in.sval) {
+            if (name != null && in.sval != null && !(token != '"' && in.sval.equals("null"))) {
+                all.put(name, in.sval);
             }
+            name = token == ':' ? last : null;
         }
         return all;
     }
@@ -47,9 +65,9 @@ final class Sidecar implements AutoCloseable {
     Sidecar(String address) {
         String text = address != null ? address : System.getenv("NODELEASE_SIDECAR");
         name = text == null || text.isEmpty() ? "http://127.0.0.1:7373" : text;
-        unix = name.startsWith("unix:") ? name.substring(5).replaceFirst("^//", "") : null;
+        unix = name.startsWith("unix:") ? name.substring(name.startsWith("unix://") ? 7 : 5) : null;
         url = unix == null ? URI.create(name) : null;
-        if (unix != null ? unix.isEmpty() : !"http".equals(url.getScheme()) || url.getHost() == null || !url.getPath().matches("/?")) {
+        if (unix != null ? unix.isEmpty() : !"http".equals(url.getScheme()) || url.getHost() == null || url.getPath().length() > 1) {
             throw new IllegalArgumentException("the sidecar's address " + name + " (NODELEASE_SIDECAR): use http://127.0.0.1:7373 or unix:/path/to/socket");
         }
     }
@@ -60,15 +78,15 @@ final class Sidecar implements AutoCloseable {
         channel = null; // ours again only after a whole answer
         boolean whole = false;
         // A channel has no time-outs: it is closed when the time is over.
-        CompletableFuture<Void> watch = new CompletableFuture<>();
+        ScheduledFuture<?> watch = null;
         try {
             if (c == null) {
                 c = unix != null ? SocketChannel.open(StandardProtocolFamily.UNIX) : SocketChannel.open();
             }
             SocketChannel mine = c;
-            watch.completeOnTimeout(null, Math.max(nanos, 1_000_000), TimeUnit.NANOSECONDS).thenRun(() -> closeQuietly(mine));
+            watch = WATCH.schedule(() -> closeQuietly(mine), Math.max(nanos, 1_000_000), TimeUnit.NANOSECONDS);
             if (!c.isConnected()) {
-                SocketAddress to = unix != null ? UnixDomainSocketAddress.of(unix) : new InetSocketAddress(url.getHost().replaceAll("[\\[\\]]", ""), url.getPort() < 0 ? 80 : url.getPort());
+                SocketAddress to = unix != null ? UnixDomainSocketAddress.of(unix) : new InetSocketAddress(url.getHost().replace("[", "").replace("]", ""), url.getPort() < 0 ? 80 : url.getPort());
                 c.connect(to);
                 if (unix == null) {
                     c.setOption(StandardSocketOptions.TCP_NODELAY, true);
@@ -84,29 +102,30 @@ final class Sidecar implements AutoCloseable {
             while ((end = text(in).indexOf("\r\n\r\n")) < 0) {
                 in = read(c, in);
             }
-            String[] head = text(in).substring(0, end).split("\r\n");
+            String head = text(in).substring(0, end + 2);
             int length = -1;
-            boolean keep = head[0].startsWith("HTTP/1.1 ");
-            for (String line : head) {
-                String lower = line.toLowerCase(Locale.ROOT);
-                if (lower.startsWith("content-length:")) {
-                    length = Integer.parseInt(lower.substring(15).trim());
+            boolean keep = head.startsWith("HTTP/1.1 ");
+            for (int at = 0, to; at < end; at = to + 2) {
+                to = head.indexOf("\r\n", at);
+                String line = head.substring(at, to).toLowerCase(Locale.ROOT);
+                if (line.startsWith("content-length:")) {
+                    length = Integer.parseInt(line.substring(15).trim());
                 }
-                keep &= !lower.replace(" ", "").equals("connection:close");
+                keep &= !line.replace(" ", "").equals("connection:close");
             }
-            if (!head[0].matches("HTTP/1\\.[01] \\d{3}.*") || length < 0 || length > MOST) {
-                throw new IOException("an answer that is not the sidecar's: " + head[0]);
+            if (!keep && !head.startsWith("HTTP/1.") || end < 12 || length < 0 || length > MOST) {
+                throw new IOException("an answer that is not the sidecar's: " + head.lines().findFirst().orElse(""));
             }
             while (in.position() < end + 4 + length) {
                 in = read(c, in);
             }
-            String body = new String(in.array(), end + 4, length, StandardCharsets.UTF_8);
+            Answer answer = new Answer(Integer.parseInt(head.substring(9, 12)), new String(in.array(), end + 4, length, StandardCharsets.UTF_8));
             whole = keep && in.position() == end + 4 + length;
-            return new Answer(Integer.parseInt(head[0].substring(9, 12)), body);
+            return answer;
         } catch (NumberFormatException e) {
             throw new IOException("an answer that is not the sidecar's", e);
         } finally {
-            if (watch.cancel(false) && whole) {
+            if (watch != null && watch.cancel(false) && whole) {
                 channel = c;
             } else {
                 closeQuietly(c);

@@ -206,6 +206,10 @@ func (w CreatePool) update() update {
 		u.set += ", layout = :layout"
 		u.values[":layout"] = layoutMap(*w.Layout)
 	}
+	if w.Expect > 0 {
+		u.set += ", expect = :expect"
+		u.values[":expect"] = num(w.Expect)
+	}
 	if w.NodeBits > 0 {
 		u.set += ", eras = :eras, widen_try = :zero, widen_from = :zero, widen_bits = :bits, widen_state = :done, widen_numbers = :numbers"
 		maps.Copy(u.values, attributes{
@@ -223,6 +227,16 @@ func (w OpenGroups) update() update {
 		set:    "SET open_groups = :to",
 		onlyIf: "open_groups = :from",
 		values: attributes{":from": num(w.From), ":to": num(w.To)},
+	})
+}
+
+// Pinned on the revision, as it is an operator's: a late one would close groups that
+// were opened since, with leases in them.
+func (w ExpectHolders) update() update {
+	return revised(update{
+		set:    "SET expect = :expect, open_groups = :to",
+		onlyIf: "revision = :revision",
+		values: attributes{":revision": num(w.Revision), ":expect": num(w.Expect), ":to": num(w.OpenGroups)},
 	})
 }
 

@@ -93,9 +93,8 @@ func (a *Agent) voidWiden(ctx context.Context) {
 	}
 }
 
-// openGroups opens the next group, unless someone else just did. A claimant that
-// returns here is one of a herd, and opens twice as many each time: a fleet of any
-// size has room after a few rounds, and a single task opens one.
+// openGroups opens as many groups again as are open, unless someone else just did:
+// see [protocol.OpenNext].
 //
 // In a narrow pool the width follows the open groups in the background, as long as
 // there is headroom. Without headroom, a claimant that finds no node ID at all widens
@@ -141,7 +140,7 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 		}
 	}
 	if _, last := a.pool.GroupsOpen(); last == before {
-		w := protocol.OpenGroups{Pool: a.cfg.Pool, From: a.pool.OpenGroups, To: min(last+1+s.Step(), a.pool.UsableGroups())}
+		w := protocol.OpenGroups{Pool: a.cfg.Pool, From: a.pool.OpenGroups, To: protocol.OpenNext(a.pool)}
 		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolResult, error) { return a.cfg.Store.WritePool(ctx, w) })
 		if err != nil {
 			return err

@@ -27,8 +27,13 @@ if [ -z "${NODELEASE_BINARY:-}" ]; then
 	export NODELEASE_BINARY=$work/nodelease
 fi
 
-# Java: the jars, and the tests on Hibernate and Spring Boot with H2.
-maven() { logged ./with-sidecar.sh mvn -B --no-transfer-progress "-Dmaven.repo.local=$cache/m2" -f "$@"; }
+# Java: the jars, and the tests on Hibernate and Spring Boot with H2. What Maven runs, plugins too, has the recorded checksums:
+# those of the jars from before, and, after it, those of the jars that it has fetched.
+maven() {
+	[ ! -d "$cache/m2" ] || ../scripts/checksums.sh maven.SHA256SUMS "$cache/m2" .jar
+	logged ./with-sidecar.sh mvn -B --no-transfer-progress --strict-checksums "-Dmaven.repo.local=$cache/m2" -f "$@"
+	../scripts/checksums.sh maven.SHA256SUMS "$cache/m2" .jar
+}
 maven java clean verify
 if grep -l 'skipped="[1-9]' java/*/target/surefire-reports/*.xml; then
 	echo "these tests of Java were skipped" >&2

@@ -65,12 +65,12 @@ func TestSeeding(t *testing.T) {
 	floor := time.Date(2030, 1, 2, 3, 4, 5, 6_000_000, time.UTC)
 	stack := newStack(t, "")
 	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {
-		p.Pools = append(p.Pools, nodepool.PoolProps{Name: "mail", Size: 300, ExcludeBelow: 16, Floor: floor, Narrow: true})
+		p.Pools = append(p.Pools, nodepool.PoolProps{Name: "mail", Size: 300, ExcludeBelow: 16, Floor: floor, Narrow: true, Expect: 200})
 	}))
 	seeds := template(t, stack).all("Custom::NodeleasePool")
 	want := map[string]map[string]any{
 		"orders": {"Pool": "orders", "Size": "1024", "ExcludeBelow": "0"},
-		"mail":   {"Pool": "mail", "Size": "300", "ExcludeBelow": "16", "Floor": fmt.Sprint(floor.UnixMilli()), "Narrow": "true"},
+		"mail":   {"Pool": "mail", "Size": "300", "ExcludeBelow": "16", "Floor": fmt.Sprint(floor.UnixMilli()), "Narrow": "true", "Expect": "200"},
 	}
 	if len(seeds) != len(want) {
 		t.Fatalf("%d pools are seeded", len(seeds))

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# checksums.sh LIST DIR fails unless DIR has only files that LIST names, each with the checksum in it: the checksums of
-# downloads are kept in the repository, and a file that changed, wherever it comes from, is not run.
+# checksums.sh LIST DIR [SUFFIX] fails unless DIR has only files that LIST names, each with the checksum in it: the checksums of
+# downloads are kept in the repository, and a file that changed, wherever it comes from, is not run. With a suffix it looks at the
+# files of a tree that end in it.
 #
 # A new version gets a new list: (cd DIR && sha256sum *) >LIST, after a look at where the files came from.
 set -euo pipefail
@@ -8,11 +9,13 @@ list=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 cd "$2"
 shopt -s nullglob
 files=(*)
+if [ $# -gt 2 ]; then
+	files=()
+	while IFS= read -r -d '' file; do files+=("${file#./}"); done < <(find . -type f -name "*$3" -print0)
+fi
 [ ${#files[@]} -gt 0 ] || { echo "checksums: $PWD is empty" >&2; exit 1; }
-for file in "${files[@]}"; do
-	sum=$(sha256sum <"$file" | cut -d' ' -f1)
-	grep -qxF "$sum  $file" "$list" || {
-		echo "checksums: $PWD/$file has the checksum $sum, which is not in $list: remove the directory and fetch it again" >&2
-		exit 1
-	}
-done
+foreign=$(sha256sum -- "${files[@]}" | grep -vxF -f "$list" | head -n 1) || true
+[ -z "$foreign" ] || {
+	echo "checksums: $PWD/${foreign#*  } has the checksum ${foreign%%  *}, which is not in $list: remove the directory and fetch it again" >&2
+	exit 1
+}

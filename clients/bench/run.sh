@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 (cd .. && go build -o "$work/nodelease" ./cmd/nodelease)
-mvn -q -B --no-transfer-progress "-Dmaven.repo.local=$cache/m2" -f bench/pom.xml dependency:copy-dependencies "-DoutputDirectory=$work/lib"
+mvn -q -B --no-transfer-progress --strict-checksums "-Dmaven.repo.local=$cache/m2" -f bench/pom.xml dependency:copy-dependencies "-DoutputDirectory=$work/lib"
+../scripts/checksums.sh maven.SHA256SUMS "$cache/m2" .jar
 javac --release 17 -XDstringConcat=inline -d "$work/classes" -cp "$work/lib/*" java/core/src/main/java/dev/nodelease/*.java bench/Bench.java
 cp bench/bench.mjs "$work" && mkdir "$work/node_modules"
 ln -s "$PWD/javascript" "$work/node_modules/nodelease"

@@ -65,8 +65,8 @@ func (l *listed) csv(out io.Writer) error {
 	}
 	for _, n := range l.Nodes {
 		row := []string{
-			itoa(n.NodeID), string(n.State), itoa(n.Version), n.Task, n.Holder, itoa(n.TTL.Milliseconds()),
-			stamp(n.ExpiresAt), stamp(n.NotBefore), stamp(n.ReservedUntil), strconv.FormatBool(n.Retired), pairs(n.Metadata),
+			itoa(n.NodeID), string(n.State), itoa(n.Version), n.Task, text.Session(n.Holder), itoa(n.TTL.Milliseconds()),
+			stamp(n.ExpiresAt), stamp(n.NotBefore), stamp(n.ReservedUntil), strconv.FormatBool(n.Retired), pairs(withheld(n.Metadata)),
 		}
 		for i, cell := range row {
 			row[i] = text.Cell(cell)

@@ -84,7 +84,7 @@ func TestHostileHolders(t *testing.T) {
 			}
 		}
 		for _, width := range []int{40} {
-			for _, line := range []string{"list -o wide", "inspect 1", "inspect 3", "doctor", "release 1 --version 3"} {
+			for _, line := range []string{"list -o wide", "inspect 1", "inspect 3", "doctor", "release 1 --version 3", "services", "resolve api", "resolve shard --keys"} {
 				output := onTerminal(t, width, append(words(line), flags...)...)
 				if err := texttest.Check(output, true, 0); err != nil {
 					t.Errorf("%s, %s at %d: %v", name, line, width, err)
@@ -127,7 +127,7 @@ var aNumber = regexp.MustCompile(`\d+`)
 // facts are the lines of an output without what the value says, what differs from
 // moment to moment, and how wide the columns are.
 func facts(output, value string) string {
-	for _, as := range []string{text.Line(cutTo(value, 100) + "x"), text.Line(metadataName(value)), text.Quote(value).String(), text.Cell(value), text.Line(value), text.Line(cutTo(value, 64))} {
+	for _, as := range []string{text.Line(cutTo(value, 100) + "x"), text.Line(metadataName(value)), text.Quote(value).String(), text.Cell(value), text.Line(value), text.Line(cutTo(value, 64)), text.Line(text.Session(cutTo(value, 64)))} {
 		output = strings.ReplaceAll(output, as, "VALUE")
 	}
 	var b strings.Builder

@@ -54,7 +54,7 @@ func inspected(out io.Writer, l lease.Lease, now time.Time) text.Safe {
 		line("last task", text.Sprintf("%s", l.Task))
 	default:
 		line("task", text.Sprintf("%s", l.Task))
-		line("session", text.Sprintf("%s", l.Holder))
+		line("session", text.Sprintf("%s", text.Session(l.Holder)))
 		if at, ok := began(l.Holder); ok {
 			line("held since", text.Sprintf("%s", moment(at, now)))
 		}
@@ -74,8 +74,9 @@ func inspected(out io.Writer, l lease.Lease, now time.Time) text.Safe {
 	if p := l.Predecessor(); p != nil {
 		line("holder before", before(p))
 	}
-	for _, k := range slices.Sorted(maps.Keys(l.Metadata)) {
-		line("metadata", text.Sprintf("%s=%s", k, l.Metadata[k]))
+	metadata := withheld(l.Metadata)
+	for _, k := range slices.Sorted(maps.Keys(metadata)) {
+		line("metadata", text.Sprintf("%s=%s", k, metadata[k]))
 	}
 	return b.Safe()
 }
@@ -105,7 +106,7 @@ func before(p *protocol.Previous) text.Safe {
 	if !known {
 		how = string(p.Ended)
 	}
-	return text.Sprintf("session %s, version %d%s; %s", p.Session, p.Version, since, how)
+	return text.Sprintf("session %s, version %d%s; %s", text.Session(p.Session), p.Version, since, how)
 }
 
 // nextStep says what one can do about a node ID in this state.

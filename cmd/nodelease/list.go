@@ -173,7 +173,7 @@ func (l *listed) sheet(wide bool) sheet {
 		}
 		row := []string{itoa(n.NodeID), string(n.State), itoa(n.Version), task, distance(n.ExpiresAt, l.at), distance(n.ReservedUntil, l.at)}
 		if wide {
-			row = append(row, n.TTL.String(), n.Holder, pairs(n.Metadata))
+			row = append(row, n.TTL.String(), text.Session(n.Holder), pairs(withheld(n.Metadata)))
 		}
 		s.rows = append(s.rows, row)
 	}

@@ -109,6 +109,13 @@ var procedures = map[string]struct {
 		p.makeMore()
 		p.start("orders", 2)
 	}},
+	"a large fleet": {[]string{
+		"nodelease seed --table TABLE --pool orders --size 16384 --expect 10000",
+	}, func(p *procedure) {
+		p.command(0, 0, "16384", "300", "10000", "200")
+		p.command(0, 0, "16384", "300", "10000", "300") // and more later
+		p.start("orders", 8)
+	}},
 	"all at once, with a floor": {[]string{
 		"nodelease seed --table TABLE --pool orders --size 1024 --layout twitter --floor 2026-11-21T12:00:00Z",
 	}, func(p *procedure) {

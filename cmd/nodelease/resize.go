@@ -37,6 +37,9 @@ func newResize(g *globals) *cobra.Command {
 				spec.ExcludeBelow = item.ExcludeBelow
 			}
 			spec.Narrow = narrow(item)
+			if most := spec.Size - spec.ExcludeBelow; most > 0 && spec.Expect > most {
+				return usagef("--expect %d: use 0, which is unknown, to %d, the node IDs that can be leased", spec.Expect, most)
+			}
 			if spec.ExcludeBelow >= spec.Size {
 				return usagef("--size %d: pool %s never leases node IDs below %d (--exclude-below); use a larger size", spec.Size, item.Pool, spec.ExcludeBelow)
 			}

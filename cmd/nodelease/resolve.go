@@ -52,6 +52,9 @@ func newResolve(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			for i := range instances {
+				instances[i].Holder = text.Session(instances[i].Holder)
+			}
 			if g.json {
 				return writeJSON(cmd.OutOrStdout(), map[string]any{"instances": append([]discovery.Instance{}, instances...)})
 			}

@@ -14,6 +14,7 @@ import (
 // sizes are the flags of what makes numbers.
 type sizes struct {
 	size, low int
+	expect    int
 	floor     string
 	layout    string
 	narrow    bool
@@ -24,6 +25,7 @@ func (s *sizes) flags(cmd *cobra.Command, size string) {
 	f.IntVar(&s.low, "exclude-below", 0, "how many of the lowest node IDs are never leased, for what is not managed; it stays so")
 	f.StringVar(&s.floor, "floor", "", "no ID with a new node ID is from before this `time`, now or later: where node IDs were fixed by hand until then (default: now)")
 	f.IntVar(&s.size, "size", 0, size)
+	f.IntVar(&s.expect, "expect", 0, "how many node IDs will be held at once: groups are opened for half as many again, so that a large fleet starts at once (default: as they fill)")
 }
 
 func (s *sizes) spec() (spec leasepool.Spec, err error) {
@@ -32,8 +34,10 @@ func (s *sizes) spec() (spec leasepool.Spec, err error) {
 		return spec, usagef("--size %d: use 1 to %d, what 16 bits can name", s.size, leasepool.MaxSize)
 	case s.low < 0 || s.low >= s.size:
 		return spec, usagef("--exclude-below %d: use 0 to %d", s.low, s.size-1)
+	case s.expect < 0 || s.expect > s.size-s.low:
+		return spec, usagef("--expect %d: use 0, which is unknown, to %d, the node IDs that can be leased", s.expect, s.size-s.low)
 	}
-	spec = leasepool.Spec{Size: s.size, ExcludeBelow: s.low, Narrow: s.narrow}
+	spec = leasepool.Spec{Size: s.size, ExcludeBelow: s.low, Narrow: s.narrow, Expect: s.expect}
 	if s.layout != "" {
 		if spec.Layout, err = parseLayout(s.layout); err != nil {
 			return spec, err
@@ -51,10 +55,11 @@ func newSeed(g *globals) *cobra.Command {
 		Use:   "seed",
 		Short: "Make a pool and its node IDs, where they do not exist",
 		Long: "Make a pool and its node IDs 0 to size-1, where they do not exist. It may be run again, and by several at once;\n" +
-			"what exists is never changed.",
+			"node IDs that exist are never changed. Run again with a larger --expect, it opens more groups.",
 		Example: "  nodelease seed --table leases --pool orders --size 1024\n" +
 			"  nodelease seed --table leases --pool orders --size 1024 --exclude-below 32    0 to 31 stay hand-made\n" +
 			"  nodelease seed --table leases --pool orders --size 4096 --layout wide16\n" +
+			"  nodelease seed --table leases --pool orders --size 16384 --expect 10000 --layout wide16\n" +
 			"  nodelease seed --table leases --pool orders --size 1024 --floor 2026-12-01T00:00:00Z",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

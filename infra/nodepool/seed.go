@@ -27,6 +27,9 @@ func (n *NodePool) seed(p PoolProps) awscdk.CustomResource {
 	if p.Layout != "" {
 		properties["Layout"] = p.Layout
 	}
+	if p.Expect > 0 {
+		properties["Expect"] = strconv.Itoa(p.Expect)
+	}
 	if p.Narrow {
 		properties["Narrow"] = "true"
 	}

@@ -18,9 +18,10 @@ func TestChecksums(t *testing.T) {
 		}
 	}
 	write(list, "0000000000000000000000000000000000000000000000000000000000000000  other.jar\nSUM  one.jar\n")
+	var suffix []string
 	check := func(want string) {
 		t.Helper()
-		out, err := exec.Command("bash", filepath.Join(root, "scripts/checksums.sh"), list, dir).CombinedOutput()
+		out, err := exec.Command("bash", append([]string{filepath.Join(root, "scripts/checksums.sh"), list, dir}, suffix...)...).CombinedOutput()
 		if (err == nil) != (want == "") || !strings.Contains(string(out), want) {
 			t.Errorf("got %v, %s, want %q", err, out, want)
 		}
@@ -39,7 +40,18 @@ func TestChecksums(t *testing.T) {
 	write(filepath.Join(dir, "one.jar"), "a jar")
 	write(filepath.Join(dir, "two.jar"), "")
 	check("two.jar has the checksum")
-	for _, script := range []string{"scripts/dynamodb-local.sh", "scripts/postgres.sh", "localstack/install.sh"} {
+	// In a tree, the files with a suffix.
+	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	suffix = []string{".jar"}
+	write(filepath.Join(dir, "two.jar"), "a jar")
+	write(filepath.Join(dir, "notes.txt"), "whatever")
+	write(list, strings.Fields(string(sum))[0]+"  one.jar\n"+strings.Fields(string(sum))[0]+"  two.jar\n")
+	check("")
+	write(filepath.Join(dir, "a", "b", "three.jar"), "a jar")
+	check("a/b/three.jar has the checksum")
+	for _, script := range []string{"scripts/dynamodb-local.sh", "scripts/postgres.sh", "localstack/install.sh", "clients/test.sh", "clients/bench/run.sh"} {
 		if !strings.Contains(read(t, script), "checksums.sh") {
 			t.Errorf("%s fetches and does not check", script)
 		}

@@ -160,6 +160,9 @@ func story() []storyStep {
 		poolStep("commit the second try", protocol.CommitWiden{Pool: "narrow", Try: 2, From: when(80000), Bits: 10}),
 		poolStep("add node IDs by an older view", protocol.AddNumbers{Pool: "narrow", From: 256, To: 512, Try: 1}),
 		poolStep("add node IDs", protocol.AddNumbers{Pool: "narrow", From: 256, To: 512, Try: 2}),
+		poolStep("create a pool for many", protocol.CreatePool{Pool: "many", Size: 4096, OpenGroups: 6, At: when(0), Expect: 1000}),
+		poolStep("expect more", protocol.ExpectHolders{Pool: "many", Revision: 1, Expect: 2000, OpenGroups: 12}),
+		poolStep("expect more by an older view", protocol.ExpectHolders{Pool: "many", Revision: 1, Expect: 1500, OpenGroups: 9}),
 	)
 }
 

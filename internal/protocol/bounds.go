@@ -27,14 +27,14 @@ func (it leaseItem) checkText() error {
 	}
 	switch before := it.Previous; {
 	case it.Holder != nil && len(*it.Holder) > maxSession, len(it.TakenFrom) > maxSession:
-		return fmt.Errorf("holder or taken_from has more than %d bytes: %.80q, %.80q", maxSession, show(it.Holder), it.TakenFrom)
+		return fmt.Errorf("holder or taken_from has more than %d bytes", maxSession)
 	case len(it.Task) > maxTask:
 		return fmt.Errorf("task has %d bytes, at most %d: %.80q", len(it.Task), maxTask, it.Task)
 	case text > maxMetadata:
 		return fmt.Errorf("metadata has %d bytes, at most %d", text, maxMetadata)
 	case before == nil:
 	case len(before.Session) > maxSession, before.Version < 0, before.Version > mostEver:
-		return fmt.Errorf("previous is session %.80q with version %d", before.Session, before.Version)
+		return fmt.Errorf("previous is of version %d, with a session of %d bytes", before.Version, len(before.Session))
 	case before.Ended != EndReleased && before.Ended != EndExpired && before.Ended != EndFreed:
 		return fmt.Errorf("previous ended as %.80q, want %s, %s or %s", before.Ended, EndReleased, EndExpired, EndFreed)
 	}
@@ -71,7 +71,7 @@ func Trimmed(item map[string]types.AttributeValue) error {
 	return nil
 }
 
-var errOversized = errors.New("it is larger than any item of Nodelease")
+var errOversized = errors.New("it is larger than any item of Nodelease: find out who wrote to it, and remove the attributes that docs/items.md does not have")
 
 // Pages bounds what a Query may return in all its pages. Whoever answers cannot make a
 // reader go on forever, and whoever writes cannot make it keep more than its partition

@@ -122,6 +122,32 @@ func TestPagesEnd(t *testing.T) {
 	}
 }
 
+// An item of which parts were left out is corrupt, also if what is left would be a good
+// one: nobody knows what was left out. The pool's own item, too, with what to do.
+func TestTrimmedIsCorrupt(t *testing.T) {
+	client, store := newTable(t)
+	lease, pool := itemKey(Key{"orders", 7}), poolKey("orders")
+	maps.Copy(lease, attributes{"version": num(3), "reserved_until": num(1)})
+	maps.Copy(pool, attributes{"item_format": num(2), "pool_size": num(8), "open_groups": num(1), "exclude_below": num(0), "revision": num(1), "floor": num(0)})
+	for _, unknown := range []types.AttributeValue{str("x"), str(strings.Repeat("\x01", 380_000))} {
+		for _, item := range []attributes{lease, pool} {
+			item["unknown"] = unknown
+			if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("leases"), Item: item}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, leased := store.Get(t.Context(), "orders", 7)
+		_, seeded := store.PoolItem(t.Context(), "orders")
+		small := unknown.(*types.AttributeValueMemberS).Value == "x"
+		for name, err := range map[string]error{"the lease": leased, "the pool": seeded} {
+			var corrupt *CorruptError
+			if small && err != nil || !small && (!errors.As(err, &corrupt) || !strings.Contains(err.Error(), "larger than any item of Nodelease: find out who wrote to it")) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
 // One item, as large as DynamoDB keeps it and as long as JSON can make it, costs its
 // reader less than 1 MB that stays, and less than 50 ms.
 func TestWhatOneItemCosts(t *testing.T) {

@@ -124,12 +124,14 @@ func (w FreeCopy) update() update {
 	}
 }
 
-// A session that never learned of its claim stamped nothing.
+// A session that never learned of its claim stamped nothing, and renewed nothing: a
+// renewal in the item is that of a copy of the process, made while the claim was in
+// doubt, which stamps what it has reserved.
 func (w Abandon) update() update {
 	return update{
 		set:    "SET reserved_until = not_before REMOVE holder, expires_at",
-		onlyIf: "holder = :session",
-		values: attributes{":session": str(w.Session)},
+		onlyIf: "holder = :session AND renewal = :zero",
+		values: attributes{":session": str(w.Session), ":zero": num(0)},
 	}
 }
 
@@ -204,6 +206,10 @@ func (w CreatePool) update() update {
 		u.set += ", layout = :layout"
 		u.values[":layout"] = layoutMap(*w.Layout)
 	}
+	if w.Expect > 0 {
+		u.set += ", expect = :expect"
+		u.values[":expect"] = num(w.Expect)
+	}
 	if w.NodeBits > 0 {
 		u.set += ", eras = :eras, widen_try = :zero, widen_from = :zero, widen_bits = :bits, widen_state = :done, widen_numbers = :numbers"
 		maps.Copy(u.values, attributes{
@@ -221,6 +227,16 @@ func (w OpenGroups) update() update {
 		set:    "SET open_groups = :to",
 		onlyIf: "open_groups = :from",
 		values: attributes{":from": num(w.From), ":to": num(w.To)},
+	})
+}
+
+// Pinned on the revision, as it is an operator's: a late one would close groups that
+// were opened since, with leases in them.
+func (w ExpectHolders) update() update {
+	return revised(update{
+		set:    "SET expect = :expect, open_groups = :to",
+		onlyIf: "revision = :revision",
+		values: attributes{":revision": num(w.Revision), ":expect": num(w.Expect), ":to": num(w.OpenGroups)},
 	})
 }
 

@@ -118,7 +118,7 @@ func decodeLease(k Key, av attributes) (*Lease, error) {
 	case it.Holder != nil && (*it.Holder == "" || *it.Version == 0 || it.NotBefore == nil || av["renewal"] == nil):
 		return corrupt(errors.New("it has a holder without a name, a version, a renewal or not_before"))
 	case (it.Holder != nil) != (it.ExpiresAt != nil) || it.ExpiresAt != nil && !plausible(*it.ExpiresAt):
-		return corrupt(fmt.Errorf("holder is %s, expires_at is %s", show(it.Holder), show(it.ExpiresAt)))
+		return corrupt(fmt.Errorf("it has a holder: %t; expires_at is %s", it.Holder != nil, show(it.ExpiresAt)))
 	}
 	l := &Lease{
 		Pool: k.Pool, NodeID: k.NodeID, Task: it.Task, Version: *it.Version, Renewal: it.Renewal,

@@ -47,7 +47,7 @@ type PoolItem struct {
 	// LayoutBefore is the layout that an operator is about to replace: nobody makes
 	// IDs until that is done.
 	LayoutBefore *IDLayout `json:"layout_before,omitempty"`
-	// Expect is how many holders are expected; 0 is unknown.
+	// Expect is how many holders are expected; 0 is unknown. It never goes back.
 	Expect   int       `json:"expect,omitempty"`
 	Verdict  *Verdict  `json:"verdict,omitempty"`
 	Measured *Measured `json:"measured,omitempty"`
@@ -149,6 +149,32 @@ func (p PoolItem) UsableGroups() int { return (p.Limit() + GroupSize - 1) / Grou
 func (p PoolItem) GroupsOpen() (first, last int) {
 	first = p.ExcludeBelow / GroupSize
 	return first, max(first, min(p.OpenGroups, p.UsableGroups())-1)
+}
+
+// GroupsFor is how many groups are to be open for so many holders: half as many node
+// IDs again, so that two in three are held and nobody finds the newest group crowded.
+func GroupsFor(p PoolItem, expect int) int {
+	return min((p.ExcludeBelow+expect+(expect+1)/2+GroupSize-1)/GroupSize, p.Groups())
+}
+
+// OpenNext is how many groups are to be open when those that are have filled up: twice
+// as many, so that a fleet of any size has room after a few rounds. It needs one that
+// is not open yet. A narrow pool opens no more than fit the width that its next group
+// needs: the second half of a doubling would cost all IDs a bit for nobody.
+//
+// How many groups are open is part of no promise. Exclusivity, and what is reserved,
+// are conditions on each node ID's own item, wherever it lies; a width changes only by
+// a try that marks every node ID. Open groups decide where agents look, and which
+// groups the reaper, the counts and clusters read: so groups are opened and never
+// closed while leases may be in them, and more of them cost reads and nothing else.
+func OpenNext(p PoolItem) int {
+	first, last := p.GroupsOpen()
+	next := last + 2
+	to := max(next, min(2*(last+1)-first, p.UsableGroups()))
+	for p.Narrow() && to > next && BitsFor(to) > BitsFor(next) {
+		to--
+	}
+	return to
 }
 
 // Open is the range [low, high) of node IDs that a first guess falls into. It is

@@ -21,6 +21,7 @@ type CreatePool struct {
 	// NodeBits is the first width of a narrow pool; else 0. Numbers are those that
 	// it can hold, or fewer.
 	NodeBits, Numbers int
+	Expect            int // holders; 0: unknown
 }
 
 // PoolName implements [PoolWrite].
@@ -31,7 +32,7 @@ func (w CreatePool) Apply(old *PoolItem) (PoolItem, bool) {
 	if old != nil {
 		return PoolItem{}, false
 	}
-	p := PoolItem{Pool: w.Pool, Format: ItemFormat, Size: w.Size, OpenGroups: w.OpenGroups, ExcludeBelow: w.ExcludeBelow, CreatedAt: Trunc(w.At), Revision: 1, Floor: Trunc(Latest(w.Floor, time.UnixMilli(0))), Layout: w.Layout}
+	p := PoolItem{Pool: w.Pool, Format: ItemFormat, Size: w.Size, OpenGroups: w.OpenGroups, ExcludeBelow: w.ExcludeBelow, CreatedAt: Trunc(w.At), Revision: 1, Floor: Trunc(Latest(w.Floor, time.UnixMilli(0))), Layout: w.Layout, Expect: w.Expect}
 	if w.NodeBits > 0 {
 		ever := time.UnixMilli(0).UTC()
 		p.Eras = snowflake.Eras{{From: ever, NodeBits: w.NodeBits}}
@@ -57,6 +58,28 @@ func (w OpenGroups) Apply(old *PoolItem) (PoolItem, bool) {
 	}
 	p := *old
 	p.OpenGroups = w.To
+	p.Revision++
+	return p, true
+}
+
+// ExpectHolders says for how many holders the pool is to have room, and opens the groups
+// for them.
+type ExpectHolders struct {
+	Pool               string
+	Revision           int64 // as seen
+	Expect, OpenGroups int
+}
+
+// PoolName implements [PoolWrite].
+func (w ExpectHolders) PoolName() string { return w.Pool }
+
+// Apply implements [PoolWrite].
+func (w ExpectHolders) Apply(old *PoolItem) (PoolItem, bool) {
+	if old == nil || old.Revision != w.Revision {
+		return PoolItem{}, false
+	}
+	p := *old
+	p.Expect, p.OpenGroups = w.Expect, w.OpenGroups
 	p.Revision++
 	return p, true
 }

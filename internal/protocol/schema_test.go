@@ -70,7 +70,7 @@ func TestItemsPage(t *testing.T) {
 		namesOnly(t, w, page["Lease"])
 	}
 	for _, w := range []interface{ update() update }{
-		CreatePool{NodeBits: 9, Layout: &IDLayout{}}, RaiseFloor{}, BindLayout{}, SuspendLayout{}, ReplaceLayout{}, OpenGroups{}, ResizePool{}, BeginWiden{}, VoidWiden{}, CommitWiden{}, AddNumbers{}, Measure{}, Measure{Seen: &Measured{}},
+		CreatePool{NodeBits: 9, Layout: &IDLayout{}, Expect: 1}, ExpectHolders{}, RaiseFloor{}, BindLayout{}, SuspendLayout{}, ReplaceLayout{}, OpenGroups{}, ResizePool{}, BeginWiden{}, VoidWiden{}, CommitWiden{}, AddNumbers{}, Measure{}, Measure{Seen: &Measured{}},
 	} {
 		namesOnly(t, w, page["Pool"])
 	}
@@ -155,7 +155,7 @@ func TestUnknownAttributes(t *testing.T) {
 		}
 		kept(itemKey(k), w)
 	}
-	for _, w := range []PoolWrite{OpenGroups{Pool: "p", From: 1, To: 2}, ResizePool{Pool: "p", Revision: 2, To: 8, At: now}} {
+	for _, w := range []PoolWrite{OpenGroups{Pool: "p", From: 1, To: 2}, ResizePool{Pool: "p", Revision: 2, To: 8, At: now}, ExpectHolders{Pool: "p", Revision: 3, Expect: 4, OpenGroups: 2}} {
 		if res, err := s.WritePool(t.Context(), w); err != nil || !res.Applied {
 			t.Fatalf("%+v: got %+v, %v, want it applied", w, res, err)
 		}

@@ -170,11 +170,24 @@ func TestTrimEnds(t *testing.T) {
 			t.Errorf("%s: %d MB were allocated", name, n>>20)
 		}
 	}
+	// A part of an answer that is no item ends earlier than items do.
+	for _, begin := range []string{`{"message":"`, `{"Table":{"x":"`} {
+		var read counted
+		_, err := trim(io.TeeReader(io.MultiReader(strings.NewReader(begin), &endless{text: "x"}), &read))
+		if !errors.Is(err, ErrNotDynamoDB) || read > 2*maxEnvelope {
+			t.Errorf("%s…: %d KB were read, %v, want about %d KB and ErrNotDynamoDB", begin, read>>10, err, maxEnvelope>>10)
+		}
+	}
 	broken := errors.New("broken")
 	if _, err := trim(io.MultiReader(strings.NewReader(`{"Item`), iotest.ErrReader(broken))); !errors.Is(err, broken) {
 		t.Errorf("got %v, want what broke the connection", err)
 	}
 }
+
+// counted is how many bytes were written.
+type counted int
+
+func (c *counted) Write(p []byte) (int, error) { *c += counted(len(p)); return len(p), nil }
 
 // Whatever comes: what was JSON stays JSON, nothing is left out of a short answer, and
 // how it is cut into packets makes no difference.

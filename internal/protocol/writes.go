@@ -191,7 +191,7 @@ type Abandon struct {
 
 // Apply implements [Write].
 func (w Abandon) Apply(old *Lease) (Lease, bool) {
-	if old == nil || old.Holder != w.Session {
+	if old == nil || old.Holder != w.Session || old.Renewal != 0 {
 		return Lease{}, false
 	}
 	l := freed(old)

@@ -60,6 +60,27 @@ func (t Timings) RenewIn(l Length) time.Duration {
 	return time.Duration(float64(t.RenewEvery) * (float64(max(l.Lease, t.TTL)) / float64(t.TTL)))
 }
 
+// Pause returns the pause before the next renewal at now: RenewIn of the last one, but
+// after an answer that came late, because the process was frozen or its machine slept,
+// no longer than leaves as much of the lease as usual, or than after a short one.
+func (t Timings) Pause(of *Term, now time.Duration) time.Duration {
+	in := t.RenewIn(of.Length)
+	usual := max(of.Length.Lease, t.TTL) - t.Guard - in // what is left when the pause is over
+	return min(in, max(t.RenewEvery, of.Deadline-now-usual))
+}
+
+// FirstIn returns the pause before the first renewal after a claim, or after requests
+// without an answer: one and a half of RenewIn at most and half of it at least, by a
+// share from 0 up to 1. A fleet that starts at once, or comes back at once, is out of
+// step from then on: renewals fill their interval evenly. It is never later than two
+// thirds of the time that the lease is still trusted for.
+func (t Timings) FirstIn(l Length, trust time.Duration, share float64) time.Duration {
+	every := t.RenewIn(l)
+	most := max(min(every+every/2, trust*2/3), 0)
+	least := min(every/2, most)
+	return least + time.Duration(share*float64(most-least))
+}
+
 // Postponed returns how long a holder that may no longer grow sends nothing, at now: it
 // still trusts a longer lease than the renewal would bring, so the renewal waits until
 // two thirds of TTL are left. A fleet whose pool fills up sends no more for it.

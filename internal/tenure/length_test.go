@@ -179,6 +179,30 @@ func TestPostponed(t *testing.T) {
 	}
 }
 
+// The first renewal comes at any time of an interval, and no later than two thirds of
+// what the lease is still trusted for.
+func TestFirstIn(t *testing.T) {
+	c := complete(t, Timings{})
+	for _, one := range []struct {
+		lease, trust time.Duration
+		share        float64
+		want         time.Duration
+	}{
+		{15 * time.Second, 13 * time.Second, 0, 2500 * time.Millisecond},
+		{15 * time.Second, 13 * time.Second, 0.5, 5 * time.Second},
+		{15 * time.Second, 13 * time.Second, 1, 7500 * time.Millisecond},
+		{15 * time.Minute, 14 * time.Minute, 1, 450 * time.Second},
+		{15 * time.Second, 9 * time.Second, 1, 6 * time.Second},
+		{15 * time.Second, 9 * time.Second, 0.5, 4250 * time.Millisecond},
+		{15 * time.Second, 3 * time.Second, 0, 2 * time.Second},
+		{15 * time.Second, -time.Second, 1, 0},
+	} {
+		if got := c.FirstIn(Length{Lease: one.lease}, one.trust, one.share); got != one.want {
+			t.Errorf("%+v: %v", one, got)
+		}
+	}
+}
+
 func TestRenewIn(t *testing.T) {
 	c := complete(t, Timings{})
 	for lease, want := range map[time.Duration]time.Duration{15 * time.Second: 5 * time.Second, 15 * time.Minute: 5 * time.Minute, 0: 5 * time.Second} {

@@ -25,6 +25,7 @@ type paperAgent struct {
 	begun  int64 // when it started, ms
 	took   int64 // until it had a number
 	away   bool  // counted as one that wants a number or its confirmation
+	inStep bool  // after its claim, or after requests without an answer
 	search *Search
 	term   *Term
 	known  protocol.PoolItem
@@ -106,7 +107,7 @@ func (a *paperAgent) act(w *paper, i int32) {
 			return
 		}
 		_, before := a.known.GroupsOpen()
-		open := protocol.OpenGroups{Pool: paperPool, From: a.known.OpenGroups, To: min(before+1+a.search.Step(), w.pool.Groups())}
+		open := protocol.OpenGroups{Pool: paperPool, From: a.known.OpenGroups, To: protocol.OpenNext(a.known)}
 		if p, ok := open.Apply(&w.pool); ok {
 			w.pool = p
 		} else {
@@ -158,7 +159,18 @@ func (a *paperAgent) claim(w *paper, i int32) {
 	a.term = NewTerm(w.config, l, w.monotonic())
 	a.search, a.state, a.tries, a.took = nil, paperHolds, 0, w.now-a.begun
 	w.unmet--
-	w.after(i, w.policy.jitter(w.dice, w.config.RenewEvery))
+	a.inStep = true
+	w.after(i, a.rest(w))
+}
+
+// rest is the pause before the next renewal; see Agent.rest.
+func (a *paperAgent) rest(w *paper) time.Duration {
+	inStep := a.inStep
+	a.inStep = false
+	if inStep && !w.policy.together {
+		return w.config.FirstIn(w.config.Short(), a.term.Deadline-w.monotonic(), w.dice.Float64())
+	}
+	return w.policy.jitter(w.dice, w.config.RenewEvery)
 }
 
 // begin begins a look.
@@ -255,6 +267,11 @@ func (a *paperAgent) renew(w *paper, i int32) {
 		a.away = false
 		w.unmet--
 	}
+	a.inStep = a.inStep || a.tries > 0
 	a.tries = 0
-	w.after(i, w.latency()+w.policy.jitter(w.dice, w.config.RenewEvery))
+	if at.Again { // after a long outage: it reserves too little, see Agent.renew
+		w.after(i, w.latency())
+		return
+	}
+	w.after(i, w.latency()+a.rest(w))
 }

@@ -18,10 +18,10 @@ func backoffs() []policy {
 	}
 	return []policy{
 		ours,
-		{"full jitter, 50 ms to 5 s", full(5 * time.Second), spread(10)},
-		{"full jitter, 50 ms to 20 s (the SDK's)", full(20 * time.Second), spread(10)},
-		{"no jitter, 50 ms doubling to 1 s", func(_ *rand.Rand, n int) time.Duration { return protocol.LongestBackoff(n) }, spread(10)},
-		{"no jitter, always 50 ms", func(*rand.Rand, int) time.Duration { return 50 * time.Millisecond }, spread(10)},
+		{name: "full jitter, 50 ms to 5 s", backoff: full(5 * time.Second), jitter: spread(10)},
+		{name: "full jitter, 50 ms to 20 s (the SDK's)", backoff: full(20 * time.Second), jitter: spread(10)},
+		{name: "no jitter, 50 ms doubling to 1 s", backoff: func(_ *rand.Rand, n int) time.Duration { return protocol.LongestBackoff(n) }, jitter: spread(10)},
+		{name: "no jitter, always 50 ms", backoff: func(*rand.Rand, int) time.Duration { return 50 * time.Millisecond }, jitter: spread(10)},
 	}
 }
 
@@ -29,7 +29,7 @@ func backoffs() []policy {
 func jitters() (all []policy) {
 	for _, percent := range []int64{0, 10, 50} {
 		p := ours
-		p.name, p.jitter = fmt.Sprintf("%d %%", percent), spread(percent)
+		p.name, p.jitter, p.together = fmt.Sprintf("%d %%", percent), spread(percent), true
 		all = append(all, p)
 	}
 	return all
@@ -98,15 +98,35 @@ func (b *paperWriter) fleets() {
 		}
 		b.p("")
 	}
-	b.p("In the last two the pool was in use before, so its groups are open. On a pool of 65,528 that never was, one group is open, into which all guess, and the first start of a fleet that large would crawl:\n")
-	b.head("")
-	_, r := coldStart(paperCase{agents: 65528, partitions: 32, fresh: true, policy: ours, seed: 1})
-	b.row("first start ever", r)
-	b.p("")
+	b.firstStarts()
 	b.p("*Not all*: there are exactly as many numbers as agents, and the last claimants of a pool of 256 groups look for the last free numbers for minutes, since a look reads 16 groups and then 4 a second. Make a pool larger than its fleet.\n")
 	b.p("A fleet needs agents ÷ seconds between renewals write units every second: 65,528 agents that renew every 5 s need 13,106, which is more than the 4,000 of a new table. Give the table the")
 	b.p("[warm throughput](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput.html) for it before the fleet starts (as in the second table), or longer leases (as in the third).\n")
 
+}
+
+// firstStarts are those on a pool that was never used.
+func (b *paperWriter) firstStarts() {
+	b.p("In the last two the pool was in use before, so its groups are open. A pool that never was has one open group, into which all guess, and open groups double as they fill; with `Expect` those for the fleet are open:\n")
+	b.head("first start ever, leases of 15 s")
+	for _, c := range []paperCase{
+		{agents: 8192, size: 8192, partitions: 4},
+		{agents: 8192, size: 8192, partitions: 4, expect: 8192},
+		{agents: 8192, size: 12288, partitions: 4},
+		{agents: 8192, size: 12288, partitions: 4, expect: 8192},
+		{agents: 49152, size: 65536, partitions: 32},
+		{agents: 49152, size: 65536, partitions: 32, expect: 49152},
+		{agents: 65528, partitions: 32},
+	} {
+		c.fresh, c.policy, c.seed = true, ours, 1
+		w, r := coldStart(c)
+		what := fmt.Sprintf("%d on a pool of %d, %s", c.agents, w.pool.Size, plural(c.partitions, "partition"))
+		if c.expect > 0 {
+			what += ", with `Expect`"
+		}
+		b.row(what, r)
+	}
+	b.p("")
 }
 
 func (b *paperWriter) retries() {
@@ -132,13 +152,15 @@ func (b *paperWriter) spread() {
 	b.p("## The default for the spread of renewals\n")
 	b.p("1,024 agents renew every 5 s, which is 205 writes a second if they are spread well. The most writes in any second of the minute after a cold start within one second, on a table of one partition:\n")
 	b.p("| each renewal is early or late by | most writes in a second | most throttled in a second |\n|---|---|---|")
-	for _, policy := range jitters() {
+	first := ours
+	first.name = "10 %, the first after a start or an outage 50 %"
+	for _, policy := range append(jitters(), first) {
 		_, r := coldStart(paperCase{agents: 1024, partitions: 1, policy: policy, seed: 1})
 		b.logf("jitter %s: %d %d", policy.name, r.steady, r.throttles)
 		b.p("| %s | %d | %d |", policy.name, r.steady, r.throttles)
 	}
-	b.p("\nWithout jitter the fleet stays in step forever. 10 %% more or less takes it out of step within minutes, 50 %% within one, but of the 8 s that a renewal has for retries a late one would use up 2.5. A fleet")
-	b.p("in step sends no more in a second than it did when it started, which its table has borne: so it stays at 10 %%.")
+	b.p("\nWithout jitter the fleet stays in step forever. 10 %% more or less takes it out of step within minutes, 50 %% within one, but of the 8 s that a renewal has for retries each late one would use up 2.5. So only the")
+	b.p("first renewal after a start or an outage comes at any time of an interval, which takes the fleet out of step at once, and the others are early or late by 10 %%.")
 }
 
 func plural(n int, what string) string {

@@ -42,6 +42,8 @@ type paperCase struct {
 	agents, partitions int
 	ttl                time.Duration // 0: the default
 	fresh              bool          // the pool was never used: it has opened few groups
+	expect             int           // or those for so many holders
+	size               int           // of the pool; 0: as many as there are agents
 	policy             policy
 	seed               uint64
 }
@@ -51,6 +53,8 @@ type policy struct {
 	name    string
 	backoff func(r *rand.Rand, n int) time.Duration
 	jitter  func(r *rand.Rand, d time.Duration) time.Duration
+	// together: no first renewal comes at any time of an interval.
+	together bool
 }
 
 // paperCount is what happened so far.
@@ -81,13 +85,18 @@ func newPaper(c paperCase) *paper {
 	if errs := w.config.Complete(); errs != nil {
 		panic(errors.Join(errs...))
 	}
-	size := c.agents
-	if size > 1024 {
-		size += 8 // as many as there are agents; the lowest are reserved
+	size, low := c.size, 0
+	if size == 0 {
+		size = c.agents
+		if size > 1024 {
+			size, low = size+8, 8 // as many as there are agents; the lowest are reserved
+		}
 	}
-	w.pool = protocol.PoolItem{Pool: paperPool, Format: protocol.ItemFormat, Size: size, ExcludeBelow: size - c.agents, OpenGroups: 1}
+	w.pool = protocol.PoolItem{Pool: paperPool, Format: protocol.ItemFormat, Size: size, ExcludeBelow: low, OpenGroups: 1}
 	if !c.fresh || size <= 1024 {
 		w.pool.OpenGroups = w.pool.Groups()
+	} else if c.expect > 0 {
+		w.pool.OpenGroups = protocol.GroupsFor(w.pool, c.expect)
 	}
 	w.leases = make([]protocol.Lease, size)
 	for n := range w.leases {

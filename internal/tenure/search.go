@@ -38,7 +38,6 @@ type Search struct {
 	seen    map[int]bool      // in this search
 	Waiting bool              // an earlier search found nothing
 	fresh   int               // groups from here on were opened since; 0 = none were
-	grown   int               // how often groups were opened
 	Dice    *rand.Rand        // of a simulation; nil = the process's
 }
 
@@ -98,11 +97,5 @@ func (s *Search) FoundFull(n int, next time.Time) {
 	s.full[n] = next
 }
 
-// Step returns how many groups to open.
-func (s *Search) Step() int { return 1 << min(s.grown, 7) }
-
 // Opened remembers that groups from first on are new.
-func (s *Search) Opened(first int) {
-	s.fresh = first
-	s.grown++
-}
+func (s *Search) Opened(first int) { s.fresh = first }

@@ -132,7 +132,7 @@ func (t *Term) saw(expires, until time.Time) {
 // values without an answer the last one is asked for again, until one is confirmed.
 func (t *Term) Attempt(m0 time.Duration, w0 time.Time, known protocol.PoolItem, want Length) (Attempt, bool) {
 	until := known.Capped(protocol.Trunc(w0.Add(want.Reserve)))
-	if known.Capped(t.askedUntil) != t.askedUntil {
+	if t.Stuck(known) {
 		return Attempt{}, false
 	}
 	full := len(t.stored) > mostAsked

@@ -14,6 +14,14 @@ func (t Timings) Capped(p protocol.PoolItem, now time.Time) bool {
 	return !p.Capped(until).Equal(until)
 }
 
+// Stuck reports whether the holder has asked for more than an open try of p allows: it
+// did not know of the try, and can ask for nothing until that is settled.
+func (t *Term) Stuck(p protocol.PoolItem) bool { return !p.Capped(t.askedUntil).Equal(t.askedUntil) }
+
+// AtRisk reports whether a holder that waits for others must act at now to keep its
+// lease: a third of a short one is left, or less.
+func (t *Term) AtRisk(now time.Duration) bool { return t.Deadline-now <= t.ttl/3 }
+
 // Learn passes the widths that p has beyond known on to the generators, before
 // anything is reserved that needs them. It returns how many it passed on; an error is
 // of a lease that contradicts the pool's history.

@@ -104,6 +104,17 @@ func TestSprintf(t *testing.T) {
 	}
 }
 
+func TestSession(t *testing.T) {
+	for s, want := range map[string]string{
+		"": "", "session1": "session1", "0198f3f2-7a5c-7d60-8c0a-1f2e3d4c5b6a": "…3d4c5b6a", "0198f3f27a5c7d608c0a1f2e3d4c5b6a": "…3d4c5b6a", "…3d4c5b6a": "…3d4c5b6a",
+		strings.Repeat("字", 12): "…字字",
+	} {
+		if got := text.Session(s); got != want {
+			t.Errorf("%q is shown as %q, want %q", s, got, want)
+		}
+	}
+}
+
 func TestCell(t *testing.T) {
 	for s, want := range map[string]string{"": "", "a": "a", "=1": "'=1", "-x": "'-x", "+1": "'+1", "@a": "'@a", "\t=1": `\t=1`} {
 		if got := text.Cell(s); got != want {

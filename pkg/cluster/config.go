@@ -62,11 +62,13 @@ func (c Config) withDefaults() (Config, error) {
 		if c.Cluster == "" {
 			c.Cluster = l.Pool
 		}
+		// Not how long the lease has grown: Start keeps it short from now on.
+		ttl := c.Agent.TTL()
 		if c.Timeout == 0 {
-			c.Timeout = l.TTL
+			c.Timeout = ttl
 		}
-		if c.Timeout < l.TTL {
-			bad("Timeout %v is below the lease's length %v, in which two renewals come", c.Timeout, l.TTL)
+		if c.Timeout < ttl {
+			bad("Timeout %v is below the lease's length %v, in which two renewals come", c.Timeout, ttl)
 		}
 	}
 	if c.Timeout == 0 {

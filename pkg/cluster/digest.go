@@ -17,8 +17,9 @@ import (
 // read N items each. Its item 0 has the time of writing and a hash of each part's
 // content: it costs half a read unit for each reader and heartbeat, in a large cluster
 // from one of several copies. There is one part for each 256 node IDs, and one for
-// about 128 members without a lease. A part is written and read when its hash changes,
-// that is, when members come or go.
+// about 128 members without a lease. A part is written when its hash changes, that is,
+// when members come or go. Item 0 has the latest of these changes, too: a reader that
+// cannot make the new part of them, with the hash that item 0 says, reads it.
 //
 // A reader believes a part only if its content has the hash in item 0, and a digest
 // only if it has the reader itself, their clocks agree, and the leader's own item
@@ -41,6 +42,8 @@ type digest struct {
 	believed  string    // the session of the leader that was confirmed
 	confirmed time.Time // when that was
 	slots     int       // parts for members without a lease
+
+	kept kept // of the keeper
 }
 
 // part is a part of the digest as read.
@@ -56,6 +59,9 @@ const (
 	maxParts = 4 * firstSlot
 	// maxPart is how long a part may be that is unpacked, or is written.
 	maxPart = 1 << 20
+	// maxListed is how many members a part may have that is read: sixteen times what
+	// it has on average. Empty ones would be 350,000, and 100 bytes of memory each.
+	maxListed = 4096
 	// maxItem is the longest attribute that fits an item of DynamoDB beside the rest.
 	maxItem = 390_000
 	// clockLimit is how far apart the keeper's clock and a reader's may be.
@@ -102,7 +108,7 @@ func (d *digest) read(ctx context.Context, b Beat) (snap Snapshot, ok bool, err 
 	if began == 0 || d.beat == 0 || !agrees || time.Since(d.since) > b.Timeout {
 		return Snapshot{}, false, nil
 	}
-	if fits, err := d.take(ctx, text(item["parts"])); !fits || err != nil {
+	if fits, err := d.take(ctx, text(item["parts"]), text(item["changes"])); !fits || err != nil {
 		return Snapshot{}, false, err
 	}
 	if !d.has(b.Self) {
@@ -127,9 +133,9 @@ func (d *digest) copyAt(i int64) string {
 	return d.partition + "#" + strconv.FormatInt(i, 10)
 }
 
-// take reads the parts whose hash has changed. It takes time in proportion to the
-// members that have.
-func (d *digest) take(ctx context.Context, list string) (fits bool, err error) {
+// take makes the parts whose hash has changed of the changes, or reads them. It takes
+// time in proportion to the parts that have.
+func (d *digest) take(ctx context.Context, list, changes string) (fits bool, err error) {
 	if list == d.listed && d.parts != nil {
 		return true, nil
 	}
@@ -137,14 +143,16 @@ func (d *digest) take(ctx context.Context, list string) (fits bool, err error) {
 	if !ok {
 		return false, nil
 	}
-	parts := make(map[string]part, len(hash))
+	parts, advanced := make(map[string]part, len(hash)), d.advance(changes)
 	var edits []edit
 	for name, h := range hash {
 		p, known := d.parts[name]
 		if !known || p.hash != h {
-			fresh, err := d.part(ctx, name, h)
-			if err != nil {
-				return false, err
+			fresh := advanced[name]
+			if fresh.hash != h {
+				if fresh, err = d.part(ctx, name, h); err != nil {
+					return false, err
+				}
 			}
 			if fresh.hash != h { // torn, corrupt, or not what its list says
 				return false, nil
@@ -158,7 +166,7 @@ func (d *digest) take(ctx context.Context, list string) (fits bool, err error) {
 			edits = append(edits, diff(p.members, nil)...)
 		}
 	}
-	d.parts, d.hash, d.listed = parts, hash, list
+	d.parts, d.hash, d.listed, d.kept = parts, hash, list, kept{} // what it kept itself is older
 	d.all = patch(d.all, edits)
 	return true, nil
 }
@@ -204,7 +212,7 @@ func (d *digest) confirm(ctx context.Context, b Beat) (bool, error) {
 func (d *digest) write(ctx context.Context, b Beat, members []Member, now time.Time) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	contents, err := d.split(members)
+	split, contents, err := d.split(members)
 	if err != nil {
 		return err
 	}
@@ -216,6 +224,9 @@ func (d *digest) write(ctx context.Context, b Beat, members []Member, now time.T
 		d.beat, d.hash = number(item["beat"]), map[string]string{}
 	}
 	all := len(d.hash) == 0
+	if all {
+		d.kept = kept{}
+	}
 	hash := map[string]string{}
 	var changed []string
 	for _, name := range slices.Sorted(maps.Keys(contents)) {
@@ -245,11 +256,16 @@ func (d *digest) write(ctx context.Context, b Beat, members []Member, now time.T
 	values := attributes{
 		":now": num(now.UnixMilli()), ":session": str(b.Self.SessionID), ":parts": str(formatParts(hash)), ":copies": num(copies),
 	}
-	const set = "SET beat = :beat, written_at = :now, session_id = :session, parts = :parts, copies = :copies REMOVE claimed_by"
+	next := d.kept.then(formatParts(hash), split, changed)
+	set := "SET beat = :beat, written_at = :now, session_id = :session, parts = :parts, copies = :copies REMOVE claimed_by, changes"
+	if changes := next.changes(); changes != "" {
+		set = "SET beat = :beat, written_at = :now, session_id = :session, parts = :parts, copies = :copies, changes = :changes REMOVE claimed_by"
+		values[":changes"] = str(changes)
+	}
 	if ok, err := d.head(ctx, set, values, all); !ok || err != nil {
 		return err
 	}
-	d.since, d.hash = time.Now(), hash
+	d.since, d.hash, d.kept = time.Now(), hash, next
 	for i := int64(1); i < copies; i++ {
 		values[":beat"] = num(d.beat)
 		if _, err := d.update(ctx, d.copyAt(i), 0, set, "attribute_not_exists(beat) OR beat < :beat", values); err != nil {
@@ -276,9 +292,8 @@ func (d *digest) head(ctx context.Context, set string, values attributes, all bo
 	return d.beat != 0, err
 }
 
-// split returns what the parts hold, the same for the same members: heartbeats,
-// which change all the time, are left out.
-func (d *digest) split(members []Member) (contents map[string][]byte, err error) {
+// split returns what the parts hold, the same for the same members.
+func (d *digest) split(members []Member) (parts map[string][]Member, contents map[string][]byte, err error) {
 	leaseless := 0
 	for _, m := range members {
 		if m.NodeID == NoNodeID {
@@ -292,20 +307,13 @@ func (d *digest) split(members []Member) (contents map[string][]byte, err error)
 	for d.slots > 1 && leaseless < 64*d.slots {
 		d.slots /= 2
 	}
-	byPart := map[string][]Member{}
-	for _, m := range members {
-		m.Heartbeat = time.Time{}
-		name := strconv.Itoa(d.partOf(m))
-		byPart[name] = append(byPart[name], m)
-	}
-	contents = map[string][]byte{}
-	for name, all := range byPart {
-		slices.SortFunc(all, bySession)
+	parts, contents = d.byPart(members), map[string][]byte{}
+	for name, all := range parts {
 		if contents[name], err = json.Marshal(all); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return contents, nil
+	return parts, contents, nil
 }
 
 // part reads one. What is not what its list says has another hash.
@@ -319,10 +327,10 @@ func (d *digest) part(ctx context.Context, name, hash string) (part, error) {
 		return part{}, nil
 	}
 	p := part{hash: hash}
-	if err := json.Unmarshal(content, &p.members); err != nil {
+	if p.members, err = listed(content); err != nil {
 		return part{}, nil
 	}
-	p.members = slices.DeleteFunc(p.members, func(m Member) bool { return m.Cluster+"#digest" != d.partition || m.check() != nil })
+	p.members = d.valid(p.members)
 	slices.SortFunc(p.members, bySession)
 	return p, nil
 }

@@ -1,14 +1,15 @@
 package cluster
 
 import (
-	"encoding/json"
 	"net/http"
+
+	gate "github.com/nodelease/nodelease/internal/text"
 )
 
 // ServeHTTP answers 200 and UP while the node takes part, 503 and DOWN, with the
 // reason, once it has stopped: after a fatal listener, the loss of its lease, or
 // Close. An outage of the backend leaves it UP. It covers the membership only;
-// the lease has a check of its own.
+// the lease has a check of its own. Of the session it has the last eight characters.
 func (n *Node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	v, _ := n.view()
 	h := struct {
@@ -18,7 +19,7 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		SessionID string `json:"session_id"`
 		Members   int    `json:"members"`
 		Error     string `json:"error,omitempty"`
-	}{"UP", v.self.Cluster, v.self.Name, v.self.SessionID, v.state.Len(), ""}
+	}{"UP", v.self.Cluster, v.self.Name, gate.Session(v.self.SessionID), v.state.Len(), ""}
 	code := http.StatusOK
 	if err := n.Err(); err != nil {
 		h.Status, h.Error, code = "DOWN", err.Error(), http.StatusServiceUnavailable
@@ -26,5 +27,5 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(h) // the client may be gone
+	_ = gate.WriteJSON(w, h) // the client may be gone
 }

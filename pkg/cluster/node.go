@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/snowflake"
+
+	gate "github.com/nodelease/nodelease/internal/text"
 )
 
 var (
@@ -249,7 +251,7 @@ func (n *Node) lookForNamesake(s State) {
 		if n.namesake == 0 {
 			n.namesake = now
 		} else if now-n.namesake > 2*n.cfg.Timeout {
-			n.cfg.Logger.Warn("two live processes have one name: give each a name of its own", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "other_session", m.SessionID)
+			n.cfg.Logger.Warn("two live processes have one name: give each a name of its own", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "other_session", gate.Session(m.SessionID))
 			n.namesake = now
 		}
 		return
@@ -348,7 +350,7 @@ func (n *Node) end(err error) {
 		n.cfg.Logger.Warn("cluster mark not set", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "error", unmarked)
 	}
 	if !errors.Is(err, ErrClosed) {
-		n.cfg.Logger.Error("cluster node is down", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "session_id", session, "error", err)
+		n.cfg.Logger.Error("cluster node is down", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "session_id", gate.Session(session), "error", err)
 	}
 }
 

@@ -228,10 +228,14 @@ func health(t *testing.T, n *cluster.Node, code int, texts ...string) {
 	t.Helper()
 	w := httptest.NewRecorder()
 	n.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
-	for _, text := range append(texts, n.Self().SessionID) {
+	session := n.Self().SessionID
+	for _, text := range append(texts, `"…`+session[len(session)-8:]+`"`) {
 		if w.Code != code || !strings.Contains(w.Body.String(), text) {
 			t.Errorf("%d %s, want %d with %q", w.Code, w.Body, code, text)
 		}
+	}
+	if strings.Contains(w.Body.String(), session) {
+		t.Errorf("a check shows the session: %s", w.Body)
 	}
 }
 

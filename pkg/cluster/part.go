@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,9 @@ func position(name string) int64 {
 	n, _ := strconv.ParseInt(name, 10, 64)
 	return n + 1
 }
+
+// partName is a part's name in a list.
+func partName(n int) string { return strconv.Itoa(n) }
 
 // formatParts lists parts and their hashes, in an order.
 func formatParts(hash map[string]string) string {
@@ -68,7 +72,10 @@ func pack(content []byte) (string, error) {
 	return packed, nil
 }
 
-var errLong = errors.New("cluster: a part of the digest is too long")
+var (
+	errLong   = errors.New("cluster: a part of the digest is too long")
+	errNoList = errors.New("cluster: a part of the digest is no list")
+)
 
 // unpack undoes pack, within its limits: a few bytes can unpack to any number.
 func unpack(packed string) ([]byte, error) {
@@ -88,4 +95,24 @@ func unpack(packed string) ([]byte, error) {
 		err = errLong
 	}
 	return content, err
+}
+
+// listed returns the members that the content of a part lists.
+func listed(content []byte) (members []Member, err error) {
+	in := json.NewDecoder(bytes.NewReader(content))
+	if start, err := in.Token(); err != nil || start != json.Delim('[') {
+		return nil, errNoList
+	}
+	for in.More() {
+		var m Member
+		if err := in.Decode(&m); err != nil {
+			return nil, err
+		}
+		// Content of 1 MB costs a reader no more than a few.
+		if members = append(members, m); len(members) > maxListed {
+			return nil, errLong
+		}
+	}
+	_, err = in.Token() // the end of the list
+	return members, err
 }

@@ -147,6 +147,11 @@ func BenchmarkHeartbeat(b *testing.B) {
 		before := l.heartbeat(b, true)
 		self := l.reader
 		state := newState(&self, before)
+		b.Run(fmt.Sprint("keeper, unchanged/", n), func(b *testing.B) {
+			for b.Loop() {
+				l.keep(b)
+			}
+		})
 		b.Run(fmt.Sprint("one change/", n), func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -55,6 +57,9 @@ func (t *Table) Heartbeat(ctx context.Context, b Beat) (Snapshot, error) {
 	now := time.Now()
 	members, err := t.all(ctx, b.Self.Cluster, now, b.Timeout)
 	if err != nil || !b.Oldest {
+		if err == nil {
+			d.seed(members)
+		}
 		return Snapshot{Members: members}, err
 	}
 	return Snapshot{Members: members, Warning: d.write(ctx, b, members, now)}, nil
@@ -86,18 +91,46 @@ func (t *Table) all(ctx context.Context, cluster string, now time.Time, timeout 
 		return nil, err
 	}
 	// Numbers are leased in the open groups only.
-	for group := range max(pool.OpenGroups, pool.ExcludeBelow/protocol.GroupSize+1) {
-		g, err := t.store.Group(ctx, cluster, group)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range g.Leases {
-			if m, ok := MemberOf(l); ok && !m.Heartbeat.Before(oldest) {
-				members = append(members, m)
-			}
-		}
+	groups, err := t.groups(ctx, cluster, max(pool.OpenGroups, pool.ExcludeBelow/protocol.GroupSize+1), oldest)
+	if err != nil {
+		return nil, err
 	}
-	return members, nil
+	return slices.Concat(append(groups, members)...), nil
+}
+
+// readers is how many groups a look reads at a time: a heartbeat has a third of the
+// time-out for 256 of them.
+const readers = 8
+
+// groups reads the members with leases, by group.
+func (t *Table) groups(ctx context.Context, cluster string, open int, oldest time.Time) ([][]Member, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	all := make([][]Member, open)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(readers, open) {
+		wg.Go(func() {
+			for group := int(next.Add(1)) - 1; group < open && ctx.Err() == nil; group = int(next.Add(1)) - 1 {
+				g, err := t.store.Group(ctx, cluster, group)
+				if err != nil {
+					cancel(err) // the first one counts
+					return
+				}
+				for _, l := range g.Leases {
+					if m, ok := MemberOf(l); ok && !m.Heartbeat.Before(oldest) {
+						all[group] = append(all[group], m)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	// A look that lacks a group is no look: its members would seem dead.
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 // MemberOf returns the member that holds a lease, if the holder takes part in a

@@ -36,6 +36,7 @@ type Agent struct {
 	term      *tenure.Term // nil before the first claim
 	begun     bool         // not_before has passed
 	suspended bool         // announced
+	stepped   bool         // perhaps in step with a fleet: see inStep
 	over      error        // why this term ended; nil while it may be renewed
 	closing   bool
 	metadata  description

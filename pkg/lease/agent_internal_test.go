@@ -1,10 +1,13 @@
 package lease
 
 import (
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/tenure"
+	"github.com/nodelease/nodelease/internal/text/texttest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -35,5 +38,18 @@ func TestLateNewsOfATermThatIsOver(t *testing.T) {
 	a.events.drain()
 	if !a.suspended || a.over == nil || len(heard) != 2 || heard[0] != EventSuspended || heard[1] != EventLost {
 		t.Errorf("got suspended %v, over %v, events %v; want it suspended and then lost", a.suspended, a.over, heard)
+	}
+}
+
+// A check's answer may have what the new holder of a lost node ID says of itself: it is one
+// line of printable characters.
+func TestHealthIsPlain(t *testing.T) {
+	for name, value := range texttest.Hostile {
+		w := httptest.NewRecorder()
+		health{Status: "lost", Error: "lease: lost: node 0 is held by " + value}.write(w, false)
+		body, ended := strings.CutSuffix(w.Body.String(), "\n")
+		if err := texttest.Check(body, false, 0); err != nil || !ended || strings.Contains(body, "\n") || w.Code != 503 {
+			t.Errorf("%s: %d, %v", name, w.Code, err)
+		}
 	}
 }

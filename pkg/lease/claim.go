@@ -184,6 +184,9 @@ func (a *Agent) claim(ctx context.Context, node int, session string) (*tenure.Te
 // returns the new term, or nil and no error when the node ID is someone else's or
 // corrupt.
 func (a *Agent) tryClaim(ctx context.Context, node int, session string, first time.Duration) (*tenure.Term, error) {
+	a.mu.Lock()
+	a.attemptNow()
+	a.mu.Unlock()
 	m0 := a.clock.Monotonic()
 	w := a.claimOf(node, session)
 	// An answer is of no use when the lease that it confirms is over.

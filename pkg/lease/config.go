@@ -53,7 +53,10 @@ type Config struct {
 	// Defaults to 15 s. Below 5 s, Guard and ClaimGuard must be given.
 	TTL time.Duration
 	// RenewEvery is the time between renewals, up to half of TTL; each waits 10 %
-	// more or less at random. Each costs one write unit. Defaults to TTL / 3.
+	// more or less at random. The first one after a start or an outage comes after half
+	// of it to one and a half of it, so that a fleet is out of step at once, and no later
+	// than two thirds of what the lease is still trusted for. Each costs one write unit.
+	// Defaults to TTL / 3.
 	RenewEvery time.Duration
 	// Guard is how long before the possible expiry the holder stops relying on the
 	// lease, at most TTL less 1.2 times RenewEvery. Guard and ClaimGuard together

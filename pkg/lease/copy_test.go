@@ -48,7 +48,7 @@ func TestCopyInStep(t *testing.T) {
 			a := fixture.Start(t, fixture.Config(s))
 			twin := copied(t, a, renewal)
 			write(t, s, twin, true)
-			fixture.Wait(6 * time.Second)
+			fixture.Wait(8 * time.Second)
 			if !errors.Is(a.Err(), lease.ErrLost) {
 				t.Fatalf("got %v, want lost", a.Err())
 			}

@@ -1,13 +1,13 @@
 package lease
 
 import (
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math"
 	"net/http"
 	"sync"
 
+	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -139,5 +139,5 @@ func (f *FixedNode) answer(w http.ResponseWriter, err error) {
 		h.Error = err.Error()
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(h) // the client may be gone
+	_ = text.WriteJSON(w, h) // the client may be gone
 }

@@ -32,9 +32,12 @@ func (a *Agent) KeepShort() (until time.Time) {
 		return a.expires()
 	}
 	a.mu.Lock()
-	l, grown := a.term.Lease, a.term.Length.Lease > a.cfg.TTL
+	l := a.term.Lease
+	// By what was asked for, not by the last answer: a long renewal may be under way, and
+	// a short one that came after it leaves the long expiry as it is.
+	until = a.term.Expires()
+	grown := until.Sub(a.timeline.Now()) > a.cfg.TTL
 	a.mu.Unlock()
-	until = a.expires()
 	if grown {
 		a.emit(Event{Kind: EventWarning, Lease: l, Err: fmt.Errorf(
 			"others watch this lease from now on, so it is as short as TTL again; if this process dies before %s, they see it until then", protocol.Stamp(until))})
@@ -42,6 +45,10 @@ func (a *Agent) KeepShort() (until time.Time) {
 	}
 	return until
 }
+
+// TTL returns the length of a lease that has not grown, Config.TTL: that of every renewal
+// after KeepShort. The TTL of Lease is that of the last renewal, which may be longer.
+func (a *Agent) TTL() time.Duration { return a.cfg.TTL }
 
 // expires returns the latest expiry that was asked for.
 func (a *Agent) expires() time.Time {
@@ -129,17 +136,18 @@ func (a *Agent) measure(ctx context.Context) {
 	t := a.grownTimings()
 	now := a.clock.Monotonic()
 	a.mu.Lock()
-	age := now - a.term.Began
+	age, left := now-a.term.Began, a.term.Deadline-now
 	a.mu.Unlock()
 	r := &a.growing.room
 	if a.growing.counted.Swap(false) {
-		*r = tenure.Room{} // read it at once
+		r.Again()
 	}
-	if !a.growable() || !r.Due(t, age, now) {
+	if left <= 0 || !a.growable() || !r.Due(t, age, now) {
 		return
 	}
 	r.Asked(now)
-	one, cancel := context.WithTimeout(ctx, renewLimit)
+	// Without an answer, most of what is left of the lease is left for its renewal.
+	one, cancel := context.WithTimeout(ctx, min(renewLimit, left/4))
 	defer cancel()
 	p, err := a.glance(one)
 	if err != nil {

@@ -1,8 +1,9 @@
 package lease
 
 import (
-	"encoding/json"
 	"net/http"
+
+	"github.com/nodelease/nodelease/internal/text"
 )
 
 // health is the body of both checks.
@@ -73,5 +74,5 @@ func (h health) write(w http.ResponseWriter, ok bool) {
 	if !ok {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(h) // the client may be gone
+	_ = text.WriteJSON(w, h) // the client may be gone
 }

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
@@ -17,8 +18,10 @@ type naps struct {
 
 	// Guarded by Agent.mu.
 	sending, sent reading // before the last renewal was sent; before the confirmed attempt was
-	outside       reading // of the last Witness
-	patience      time.Duration
+	seen          reading // when the clocks were last looked at, and passed is from sent on
+	passed        time.Duration
+	outside       reading       // of the last Witness
+	patience      time.Duration // no request until this is left of the lease; 0 after a confirmation
 }
 
 // unsettled is a claim whose outcome may be unknown. It is recorded before it is sent,
@@ -27,6 +30,7 @@ type unsettled struct {
 	node    int
 	session string
 	first   time.Duration // when the session sent its first, on the monotonic clock
+	outside time.Time     // likewise; see reading
 	givenUp bool          // a release was sent, and may arrive at any time
 }
 
@@ -55,7 +59,9 @@ func (a *Agent) record(node int, session string, now time.Duration) (first time.
 	if u := n.unsettled; u != nil && u.session == session {
 		return u.first, true
 	}
-	n.unsettled = &unsettled{node: node, session: session, first: now}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n.unsettled = &unsettled{node: node, session: session, first: now, outside: a.outsideAt(reading{mono: now}).outside}
 	return now, false
 }
 
@@ -71,16 +77,25 @@ func (a *Agent) boundNow(t *tenure.Term) {
 	if a.napping == nil {
 		return
 	}
-	a.settled()
 	// The clocks as that claim read them: it asked for an expiry of its wall clock and
 	// TTL. Where it was the one before an answer that was lost, so is its expiry.
 	short := max(t.Lease.ExpiresAt.Add(a.cfg.ClaimGuard).Sub(t.Lease.ReservedUntil), 0)
 	mono := t.Deadline + a.cfg.Guard - a.cfg.TTL + short
-	a.napping.sent = a.outsideAt(reading{mono: mono, wall: t.Lease.ExpiresAt.Add(-a.cfg.TTL)})
-	a.napping.patience = 0
+	// The outside clock has no reading of then but those that were kept.
+	outside := a.napping.sending.outside
+	if u := a.pending(); u != nil && mono < u.first+time.Millisecond {
+		outside = u.outside
+	}
+	a.settled()
+	a.sentAt(reading{mono: mono, wall: t.Lease.ExpiresAt.Add(-a.cfg.TTL), outside: outside})
 }
 
-// attemptNow reads the clocks before a renewal is sent; the caller holds mu.
+// sentAt notes when the confirmed attempt was sent; the caller holds mu.
+func (a *Agent) sentAt(r reading) {
+	a.napping.sent, a.napping.seen, a.napping.passed, a.napping.patience = r, r, 0, 0
+}
+
+// attemptNow reads the clocks before a claim or a renewal is sent; the caller holds mu.
 func (a *Agent) attemptNow() {
 	if a.napping != nil {
 		wall := a.clock.Wall()
@@ -92,7 +107,7 @@ func (a *Agent) attemptNow() {
 // its own, not one before it; the caller holds mu.
 func (a *Agent) confirmedNow(own bool) {
 	if a.napping != nil && own {
-		a.napping.sent, a.napping.patience = a.napping.sending, 0
+		a.sentAt(a.napping.sending)
 	}
 }
 
@@ -108,6 +123,9 @@ func (a *Agent) witness(r reading) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.napping.outside = r
+	if a.term != nil {
+		a.leftNow() // counts what has passed
+	}
 }
 
 // outsideAt adds what the outside clock said at least at a reading; the caller holds mu.
@@ -118,16 +136,33 @@ func (a *Agent) outsideAt(r reading) reading {
 	return r
 }
 
+// lookEvery is how often the clocks are compared. Each comparison counts the small
+// errors of their readings as time passed.
+const lookEvery = time.Second
+
 // leftNow returns the time until the deadline of an on-demand agent; the caller holds
 // mu. Time has passed since the confirmed attempt was sent as the clock says that says
-// most (S2): a paused machine may count the pause by one of them only.
+// most (S2): a paused machine may count the pause by one of them only. The next pause
+// may be counted by another one, or a clock be set back, so what has passed is added up
+// from look to look.
 func (a *Agent) leftNow() time.Duration {
-	sent, now := a.napping.sent, a.outsideAt(reading{mono: a.clock.Monotonic(), wall: a.clock.Wall()})
-	passed := max(now.mono-sent.mono, now.wall.Sub(sent.wall))
-	if !sent.outside.IsZero() && !now.outside.IsZero() {
-		passed = max(passed, now.outside.Sub(sent.outside))
+	n, now := a.napping, a.outsideAt(reading{mono: a.clock.Monotonic(), wall: a.clock.Wall()})
+	since := min(now.since(n.seen), 2*a.cfg.TTL) // the sums do not overflow
+	left := a.term.Deadline - n.sent.mono - n.passed - since
+	if since >= lookEvery || now.wall.Sub(n.seen.wall) <= -lookEvery { // set back: what it shows next counts from there
+		n.passed, n.seen = min(n.passed+since, 2*a.cfg.TTL), now
 	}
-	return a.term.Deadline - sent.mono - passed
+	return left
+}
+
+// since returns how much time has passed since an earlier reading, by the clock that
+// says most.
+func (r reading) since(seen reading) time.Duration {
+	passed := max(r.mono-seen.mono, r.wall.Sub(seen.wall))
+	if !seen.outside.IsZero() && !r.outside.IsZero() {
+		passed = max(passed, r.outside.Sub(seen.outside))
+	}
+	return passed
 }
 
 // bound reports whether the agent ever had a node ID.
@@ -142,12 +177,35 @@ func (a *Agent) bound() bool {
 func (a *Agent) rested() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.term == nil || a.over != nil || a.timeline.Copied() || a.earlyBy() > 0 {
+	if !a.usable() {
 		return false
 	}
-	left := a.leftNow()
-	return left > 0 && (left+a.cfg.Guard >= a.cfg.TTL/3 || a.clock.Monotonic() < a.napping.patience)
+	left, patience := a.leftNow(), a.napping.patience
+	return left > 0 && (a.isFresh(left) || patience > 0 && left > patience)
 }
+
+// good reports whether the node ID may be used: the lease is good.
+func (a *Agent) good() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.usable() && a.leftNow() > 0
+}
+
+// usable reports whether only the time could keep the lease from being good; the caller
+// holds mu.
+func (a *Agent) usable() bool {
+	return a.term != nil && a.over == nil && !a.timeline.Copied() && a.earlyBy() <= 0
+}
+
+// fresh reports whether at least a third of the lease is left.
+func (a *Agent) fresh() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.isFresh(a.leftNow())
+}
+
+// isFresh reports whether left is at least a third of a lease.
+func (a *Agent) isFresh(left time.Duration) bool { return left > 0 && left+a.cfg.Guard >= a.cfg.TTL/3 }
 
 // left is leftNow for a caller that does not hold mu.
 func (a *Agent) left() time.Duration {
@@ -159,7 +217,6 @@ func (a *Agent) left() time.Duration {
 // wakeUp finds out whether the machine was copied in its sleep. What was leased then is
 // the other copy's as well, also a claim that was sent and never answered.
 func (a *Agent) wakeUp() {
-	a.denied = false // permissions may have been repaired
 	if !a.timeline.Copied() {
 		return
 	}
@@ -170,15 +227,15 @@ func (a *Agent) wakeUp() {
 	a.settled()
 }
 
-// keep renews until it is confirmed. It returns false and no error when the node ID is
-// lost, and an error when nothing was confirmed before ctx ended. A lease that is still
-// good is kept without an answer: the next use asks again.
-func (a *Agent) keep(ctx context.Context) (kept bool, err error) {
+// keep renews until it is confirmed, or the node ID is lost. The error says that nothing
+// was confirmed before ctx ended. A lease that is still good is kept without an answer:
+// a later use asks again.
+func (a *Agent) keep(ctx context.Context) error {
 	for n := 0; ; n++ {
 		a.napping.trouble = nil
 		confirmed := a.renew(ctx)
 		if a.current() != nil {
-			return false, nil
+			return nil
 		}
 		again := false
 		select {
@@ -186,24 +243,37 @@ func (a *Agent) keep(ctx context.Context) (kept bool, err error) {
 			again = true
 		default:
 		}
-		if left := a.left(); left > 0 && !(confirmed && again) {
-			if !confirmed {
-				a.beRested(min(left/2, a.cfg.TTL/30))
-			}
-			return true, nil
+		if a.left() > 0 && !(confirmed && again) {
+			return nil
 		}
 		if err := a.napping.trouble; err != nil && permanent(err) {
-			return false, err
+			return err
 		}
 		if cause := protocol.Pause(ctx, protocol.Backoff(n)); cause != nil {
-			return false, errors.Join(a.napping.trouble, cause)
+			return errors.Join(a.napping.trouble, cause)
 		}
 	}
 }
 
-// beRested lets uses go on without a renewal for a while, after one without an answer.
-func (a *Agent) beRested(d time.Duration) {
+// begin waits until the last holder's span has passed: the new one begins behind it.
+func (a *Agent) begin(ctx context.Context) error {
+	for left := a.early(); left > 0; left = a.early() {
+		if left > a.cfg.ClaimGuard { // which the claim did not take over: the clock was set back
+			return fmt.Errorf("%w: by this machine's clock, which says %s, node %d of pool %q belongs to its last holder for another %v: repair the clock",
+				ErrClockBehind, protocol.Stamp(a.clock.Wall()), a.NodeID(), a.cfg.Pool, left.Round(time.Millisecond))
+		}
+		if err := protocol.Pause(ctx, left); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beRested lets uses go on without a request for a while, after a renewal without an
+// answer, or one that an open widening kept short.
+func (a *Agent) beRested() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.napping.patience = a.clock.Monotonic() + d
+	left := a.leftNow()
+	a.napping.patience = left - min(left/2, a.cfg.TTL/30)
 }

@@ -24,8 +24,8 @@ const defaultOnDemandTTL = 5 * time.Minute
 //
 // The promises are those of [Agent]. IDs are unique whatever freezes, clocks and lost
 // answers do. Lease, the exclusive right, counts the time since the confirmed attempt
-// by the boot clock, the monotonic clock and the wall clock, and believes the one that
-// says most: a paused machine may count a pause by none but the last.
+// by the boot clock, the monotonic clock and the wall clock, and from use to use believes
+// the one that says most: a paused machine may count a pause by none but the last.
 type OnDemand struct {
 	cfg      Config
 	timeline *snowflake.Timeline
@@ -61,6 +61,13 @@ func NewOnDemand(cfg Config) (*OnDemand, error) {
 	if cfg.TTL == 0 {
 		cfg.TTL = defaultOnDemandTTL
 	}
+	// It never grows: what the environment says of those that do cannot be wrong for it.
+	if cfg.MaxTTL == 0 && cfg.TTL > 0 {
+		cfg.MaxTTL = cfg.TTL
+	}
+	if cfg.MaxReserve == 0 && cfg.TTL > 0 {
+		cfg.MaxReserve = protocol.MaxTTL + cfg.TTL
+	}
 	full, err := cfg.withDefaults()
 	if errs = append(errs, err); errors.Join(errs...) != nil {
 		return nil, errors.Join(errs...)
@@ -88,22 +95,36 @@ func NewOnDemand(cfg Config) (*OnDemand, error) {
 // ErrClockSkew and the others of [Start], ErrSuspended where no answer came in time, and
 // ErrClosed. None of them is final, except the last: the next call tries again.
 func (o *OnDemand) Refresh(ctx context.Context) error {
-	for {
-		if ctx.Err() != nil {
-			return o.late(context.Cause(ctx))
-		}
-		f, mine, err := o.board(ctx)
-		switch {
-		case f == nil:
-			return err
-		case mine:
-			return o.ride(ctx, f)
-		}
+	if ctx.Err() != nil {
+		return o.late(context.Cause(ctx))
+	}
+	f, mine, err := o.board(ctx)
+	if f == nil {
+		return err
+	}
+	wait, stop := inTime(ctx)
+	defer stop()
+	for !mine {
 		select { // it was given up, and ends soon
 		case <-f.done:
-		case <-ctx.Done():
+		case <-wait.Done():
+			return o.late(context.Cause(wait))
+		}
+		if f, mine, err = o.board(ctx); f == nil {
+			return err
 		}
 	}
+	return o.ride(ctx, wait, f)
+}
+
+// inTime returns a context that ends a little before ctx: whoever has a deadline needs
+// time to act on the error.
+func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	at, ok := ctx.Deadline()
+	if !ok {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, at.Add(-min(time.Until(at)/10, time.Second/2)))
 }
 
 // flight is one round of requests, for all who wait for it.
@@ -162,15 +183,8 @@ func (o *OnDemand) takeOff(ctx context.Context) {
 	}()
 }
 
-// ride waits for a flight, until a little before ctx's deadline: whoever has a deadline
-// needs time to act on the error.
-func (o *OnDemand) ride(ctx context.Context, f *flight) error {
-	wait := ctx
-	if at, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		wait, cancel = context.WithDeadline(ctx, at.Add(-min(time.Until(at)/10, time.Second/2)))
-		defer cancel()
-	}
+// ride waits for a flight until wait ends, which is inTime of ctx.
+func (o *OnDemand) ride(ctx, wait context.Context, f *flight) error {
 	select {
 	case <-f.done:
 		return f.err
@@ -180,8 +194,13 @@ func (o *OnDemand) ride(ctx context.Context, f *flight) error {
 	f.riders--
 	last := f.riders == 0
 	f.givenUp = f.givenUp || last
+	good := o.agent != nil && o.agent.good()
 	o.mu.Unlock()
-	if !last {
+	switch {
+	case last:
+	case good && ctx.Err() == nil: // a renewal without an answer is no error, for anyone
+		return nil
+	default:
 		return o.late(context.Cause(wait))
 	}
 	// Nothing is sent for nobody. What the store said last is worth the rest of the time.
@@ -206,26 +225,30 @@ func (o *OnDemand) fly(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.hangUp() // connections that a freeze has killed would cost a time-out
-	a.wakeUp()
-	for {
-		if a.bound() && a.current() == nil {
-			if kept, err := a.keep(ctx); kept || err != nil {
+	a.hangUp()       // connections that a freeze has killed would cost a time-out
+	a.denied = false // permissions may have been repaired
+	for kept := false; ; {
+		a.wakeUp()
+		switch held := a.bound() && a.current() == nil; {
+		case !held:
+			if err := a.join(ctx); err != nil {
 				return err
 			}
-		}
-		if err := a.join(ctx); err != nil {
-			return err
-		}
-		// The span begins behind the last millisecond of the holder before.
-		for left := a.early(); left > 0; left = a.early() {
-			if err := protocol.Pause(ctx, left); err != nil {
+			kept = false
+		case !a.fresh() && !(kept && a.left() > 0): // also a claim in doubt that has landed long ago
+			if err := a.keep(ctx); err != nil {
 				return err
 			}
+			kept = true
+		default:
+			if err := a.begin(ctx); err != nil {
+				return err
+			}
+			if a.good() { // else it was frozen or copied meanwhile
+				a.beRested()
+				return nil
+			}
 		}
-		if a.left() > 0 {
-			return nil
-		} // else it was frozen meanwhile
 	}
 }
 

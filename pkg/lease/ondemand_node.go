@@ -58,21 +58,27 @@ func (o *OnDemand) Generator(ctx context.Context, opts ...snowflake.Option) (*sn
 	if err := o.Refresh(ctx); err != nil {
 		return nil, err
 	}
+	wait, stop := inTime(ctx)
+	defer stop()
 	select {
 	case o.making <- struct{}{}:
-	case <-ctx.Done():
-		return nil, o.late(context.Cause(ctx))
+	case <-wait.Done():
+		return nil, o.late(context.Cause(wait))
 	}
 	defer func() { <-o.making }()
 	o.mu.Lock()
-	o.deciding = ctx
+	o.deciding = wait
 	o.mu.Unlock()
 	defer func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.deciding = nil
 	}()
-	return snowflake.New(o, opts...)
+	g, err := snowflake.New(o, opts...)
+	if err != nil && wait.Err() != nil {
+		return nil, o.late(err)
+	}
+	return g, err
 }
 
 // decideLayout is for generators on the timeline; see Agent.decideLayout.

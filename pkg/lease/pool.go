@@ -55,7 +55,29 @@ func (a *Agent) learn(p protocol.PoolItem) {
 // stops nobody, and a live one begins again later.
 func (a *Agent) uncap(ctx context.Context, now time.Time) {
 	bites := func() bool { return a.cfg.timings().Capped(a.pool, now) }
-	if !bites() || !a.reread(ctx) || !bites() || a.denied {
+	if !bites() || !a.reread(ctx) || !bites() {
+		return
+	}
+	a.voidWiden(ctx)
+}
+
+// unstick reads the pool again when this holder has asked for more than an open widening
+// allows, as one does whose lease grew before it knew of the widening. Long before the
+// cap bites others the holder can ask for nothing. A live widener is done soon, so it is
+// waited for; the holder voids the widening only to keep its lease.
+func (a *Agent) unstick(ctx context.Context) {
+	a.mu.Lock()
+	t := a.term
+	a.mu.Unlock()
+	if !t.Stuck(a.pool) || !a.reread(ctx) || !t.Stuck(a.pool) || !t.AtRisk(a.clock.Monotonic()) {
+		return
+	}
+	a.voidWiden(ctx)
+}
+
+// voidWiden ends the widening that is open in the pool as last read.
+func (a *Agent) voidWiden(ctx context.Context) {
+	if a.denied {
 		return
 	}
 	one, cancel := context.WithTimeout(ctx, renewLimit)
@@ -71,9 +93,8 @@ func (a *Agent) uncap(ctx context.Context, now time.Time) {
 	}
 }
 
-// openGroups opens the next group, unless someone else just did. A claimant that
-// returns here is one of a herd, and opens twice as many each time: a fleet of any
-// size has room after a few rounds, and a single task opens one.
+// openGroups opens as many groups again as are open, unless someone else just did:
+// see [protocol.OpenNext].
 //
 // In a narrow pool the width follows the open groups in the background, as long as
 // there is headroom. Without headroom, a claimant that finds no node ID at all widens
@@ -119,7 +140,7 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 		}
 	}
 	if _, last := a.pool.GroupsOpen(); last == before {
-		w := protocol.OpenGroups{Pool: a.cfg.Pool, From: a.pool.OpenGroups, To: min(last+1+s.Step(), a.pool.UsableGroups())}
+		w := protocol.OpenGroups{Pool: a.cfg.Pool, From: a.pool.OpenGroups, To: protocol.OpenNext(a.pool)}
 		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolResult, error) { return a.cfg.Store.WritePool(ctx, w) })
 		if err != nil {
 			return err

@@ -28,6 +28,9 @@ func (a *Agent) loop(ctx context.Context) {
 		if err := a.current(); err == nil {
 			failures++
 			if a.renew(ctx) {
+				if failures > 1 { // as for the whole fleet, if the table was away
+					a.inStep()
+				}
 				failures = 0
 				a.askECSAgain(ctx)
 			}
@@ -48,12 +51,27 @@ func (a *Agent) rest(ctx context.Context, failures int) error {
 		return protocol.Pause(ctx, a.askAgainIn(failures-1))
 	}
 	a.mu.Lock()
-	due := a.cfg.timings().RenewIn(a.term.Length)
-	a.mu.Unlock()
-	if nudged, err := a.sleep(ctx, jitter(due)); nudged || err != nil {
-		return err
+	t, now := a.cfg.timings(), a.clock.Monotonic()
+	due := jitter(t.Pause(a.term, now))
+	if a.stepped {
+		due = t.FirstIn(a.term.Length, a.term.Deadline-now, rand.Float64())
 	}
+	a.mu.Unlock()
+	if nudged, err := a.sleep(ctx, due); nudged || err != nil {
+		return err // a fleet that is nudged as it starts is in step still
+	}
+	a.mu.Lock()
+	a.stepped = false
+	a.mu.Unlock()
 	return a.postpone(ctx)
+}
+
+// inStep notes that others of the fleet were confirmed in the same second as this
+// agent, as far as it can tell: once, its next renewal comes at any time of an interval.
+func (a *Agent) inStep() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stepped = true
 }
 
 // askAgainIn returns the pause after the nth renewal without an answer, from 0.
@@ -140,6 +158,7 @@ const renewLimit = time.Second
 // renew sends one renewal and reports whether it was confirmed.
 func (a *Agent) renew(ctx context.Context) bool {
 	a.uncap(ctx, a.timeline.Now())
+	a.unstick(ctx)
 	a.announce(ctx)
 	a.mu.Lock()
 	a.attemptNow()
@@ -245,7 +264,7 @@ func (a *Agent) confirm(t *tenure.Term, l Lease, at tenure.Attempt, c snowflake.
 	e.Kind, e.Lease, e.Err = EventRenewed, l, nil
 	a.tellNow(e)
 	if a.suspended && t.Held(a.clock.Monotonic()) {
-		a.suspended = false
+		a.suspended, a.stepped = false, true
 		e.Kind = EventResumed
 		a.tellNow(e)
 	}

@@ -165,7 +165,7 @@ func (a *Agent) bind(t *tenure.Term, began time.Duration) error {
 	if err := a.timeline.Bind(t.Span(a.pool)); err != nil {
 		return err
 	}
-	a.term, a.over, a.suspended, a.begun = t, nil, false, false
+	a.term, a.over, a.suspended, a.begun, a.stepped = t, nil, false, false, true
 	a.boundNow(t)
 	a.metadata.tell()
 	a.watch(t)

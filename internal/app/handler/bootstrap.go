@@ -215,7 +215,7 @@ func (b *Bootstrap) change(ctx context.Context, r request) (leasepool.Changes, e
 			logger(ctx).Info("progress", "pool", r.Pool, "groups_done", done, "groups", total)
 		}
 	}
-	spec := leasepool.Spec{Size: int(r.Size), ExcludeBelow: int(r.ExcludeBelow), Floor: time.Time(r.Floor), Layout: r.Layout.Layout, Narrow: bool(r.Narrow)}
+	spec := leasepool.Spec{Size: int(r.Size), ExcludeBelow: int(r.ExcludeBelow), Floor: time.Time(r.Floor), Layout: r.Layout.Layout, Narrow: bool(r.Narrow), Expect: int(r.Expect)}
 	return riding(ctx, func(ctx context.Context) (leasepool.Changes, error) {
 		c, err := pool.Resize(ctx, spec)
 		if errors.Is(err, lease.ErrPoolNotSeeded) {
@@ -251,6 +251,7 @@ func riding[T any](ctx context.Context, fn func(context.Context) (T, error)) (T,
 type request struct {
 	Pool               string
 	Size, ExcludeBelow whole
+	Expect             whole
 	Floor              moment
 	Layout             layout
 	Narrow             flag

@@ -221,6 +221,25 @@ func TestBootstrapNarrow(t *testing.T) {
 	errorHas(t, err, "Narrow")
 }
 
+// As many as are expected have room from the seed on, and more than that from the next
+// deployment on.
+func TestBootstrapExpect(t *testing.T) {
+	logs(t)
+	b := &Bootstrap{Table: "nodelease", Store: leasetest.NewMemory("", 0)}
+	for request, want := range map[string]int{`{"Pool":"orders","Size":1500,"Expect":400}`: 3, `{"Pool":"mail","Size":"1500","Expect":"1500"}`: 6} {
+		got, err := b.Handle(t.Context(), json.RawMessage(request))
+		if c, ok := got.(leasepool.Changes); err != nil || !ok || c.Pool.OpenGroups != want {
+			t.Errorf("%s: %+v, %v", request, got, err)
+		}
+	}
+	got, err := b.Handle(t.Context(), json.RawMessage(`{"Pool":"orders","Size":1500,"Expect":800}`))
+	if c, ok := got.(leasepool.Changes); err != nil || !ok || c.Pool.OpenGroups != 5 || c.Pool.Expect != 800 {
+		t.Errorf("got %+v, %v, want 5 groups open", got, err)
+	}
+	_, err = b.Handle(t.Context(), json.RawMessage(`{"Pool":"orders","Size":1500,"Expect":1501}`))
+	errorHas(t, err, "1501 holders expected")
+}
+
 func TestBootstrapFloor(t *testing.T) {
 	logs(t)
 	store := leasetest.NewMemory("", 0)

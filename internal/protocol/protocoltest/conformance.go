@@ -186,6 +186,7 @@ func cases() []conformanceCase {
 		{"abandon undoes a claim", held, func(k protocol.Key) protocol.Write { return protocol.Abandon{Key: k, Session: "a"} }, true, func(l protocol.Lease) bool {
 			return l.Holder == "" && l.Version == 1 && l.ReservedUntil.Equal(at(-1))
 		}},
+		{"abandon of what a copy has renewed is refused", renewed, func(k protocol.Key) protocol.Write { return protocol.Abandon{Key: k, Session: "a"} }, false, nil},
 		{"abandon by another session is refused", held, func(k protocol.Key) protocol.Write { return protocol.Abandon{Key: k, Session: "b"} }, false, nil},
 		{"reap frees what was seen", renewed, func(k protocol.Key) protocol.Write { return protocol.Reap{Key: k, Holder: "a", Version: 1, Renewal: 3} }, true, func(l protocol.Lease) bool {
 			return l.Holder == "" && l.Version == 1 && l.ReservedUntil.Equal(at(21000)) && l.ExpiresAt.IsZero()

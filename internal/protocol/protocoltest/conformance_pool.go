@@ -47,6 +47,9 @@ func poolWrites(t *testing.T, s protocol.Store) {
 		protocol.ReplaceLayout{Pool: "p", Revision: 7, Layout: protocol.LayoutOf(snowflake.JS53())},   // too small
 		protocol.ReplaceLayout{Pool: "p", Revision: 7, Layout: protocol.LayoutOf(snowflake.Sonyflake())},
 		protocol.SuspendLayout{Pool: "p", Revision: 7},
+		protocol.ExpectHolders{Pool: "p", Revision: 7, Expect: 9, OpenGroups: 1}, // a late one
+		protocol.ExpectHolders{Pool: "p", Revision: 8, Expect: 150, OpenGroups: 2},
+		protocol.ExpectHolders{Pool: "p", Revision: 8, Expect: 200, OpenGroups: 1}, // someone was first
 	} {
 		want, applied := w.Apply(cur)
 		res, err := s.WritePool(t.Context(), w)
@@ -131,7 +134,7 @@ func widenings(t *testing.T, s protocol.Store) {
 	}
 	// A pool of one width has no tries.
 	for i, w := range []protocol.PoolWrite{
-		protocol.CreatePool{Pool: "q", Size: 2, OpenGroups: 1, At: at(0)},
+		protocol.CreatePool{Pool: "q", Size: 2, OpenGroups: 1, At: at(0), Expect: 2},
 		protocol.BeginWiden{Pool: "q", Try: 1, From: at(100), Bits: 10},
 		protocol.AddNumbers{Pool: "q", To: 2},
 		protocol.VoidWiden{Pool: "q"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
@@ -106,7 +107,8 @@ func invocation(ctx context.Context) error {
 		return fmt.Errorf("%w: the context has no request ID: pass on the one that the handler is called with, and make no IDs before the first invocation", ErrNoInvocation)
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: it has ended (%w): make IDs before the handler returns", ErrNoInvocation, err)
+		return fmt.Errorf("%w: it has ended (%w): make IDs before the handler returns. If it goes on: this machine's clock, which says %s, is ahead of the deadline that AWS has set",
+			ErrNoInvocation, err, time.Now().UTC().Format(time.RFC3339))
 	}
 	return nil
 }
@@ -141,15 +143,47 @@ func (g IDs) Next() (snowflake.ID, error) {
 	if err != nil {
 		return 0, err
 	}
-	return ids.Next()
+	if at, ok := g.ctx.Deadline(); !ok || time.Until(at) > enough {
+		return ids.Next()
+	}
+	if id, err := ids.TryNext(); !errors.Is(err, snowflake.ErrBusy) {
+		return id, err
+	}
+	if err := g.a.node.Timeline().Check(); err != nil { // it would wait for longer than WithMaxWait
+		return 0, err
+	}
+	ctx, cancel := inTime(g.ctx)
+	defer cancel()
+	return ids.NextContext(ctx)
+}
+
+// enough is left of an invocation in which an ID may wait as long as the generator lets
+// it; see snowflake.WithMaxWait.
+const enough = 3 * time.Second
+
+// inTime returns a context that ends a little before the invocation, which needs time to
+// act on the error.
+func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	at, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, at.Add(-min(time.Until(at)/10, time.Second/2)))
 }
 
 // NextN fills dst with IDs, in order, as [snowflake.Generator.NextN] does. It returns
 // how many there are, and an error if that is not all.
 func (g IDs) NextN(dst []snowflake.ID) (n int, err error) {
-	ids, err := g.a.generator(g.ctx)
-	if err != nil {
+	if len(dst) == 0 {
+		return 0, g.a.Refresh(g.ctx)
+	}
+	// The first one fails at once where the clock was set back: the others would wait
+	// until the invocation ends.
+	if dst[0], err = g.Next(); err != nil {
 		return 0, err
 	}
-	return ids.NextN(g.ctx, dst)
+	ctx, cancel := inTime(g.ctx)
+	defer cancel()
+	n, err = g.a.ids.Load().NextN(ctx, dst[1:])
+	return n + 1, err
 }

@@ -36,7 +36,7 @@ func Wrap(handler any, cfg lease.Config, opts ...snowflake.Option) lambda.Handle
 // they are how aws-lambda-go decodes the event and streams the response.
 func (a *Agent) around(handler any) any {
 	if h, ok := handler.(lambda.Handler); ok {
-		return func(ctx context.Context, payload rawJSON) (rawJSON, error) { return h.Invoke(a.Context(ctx), payload) }
+		return within{h, a}
 	}
 	fn := reflect.ValueOf(handler)
 	takesContext := fn.IsValid() && fn.Kind() == reflect.Func && !fn.IsNil() && fn.Type().NumIn() > 0 && !fn.Type().IsVariadic() &&
@@ -53,14 +53,14 @@ func (a *Agent) around(handler any) any {
 	}).Interface()
 }
 
-// rawJSON passes an event or a response through unread.
-type rawJSON []byte
+// within is a handler with the agent in its context. It passes events and responses
+// through unread: they need not be JSON.
+type within struct {
+	lambda.Handler
+	a *Agent
+}
 
-// MarshalJSON implements [encoding/json.Marshaler].
-func (r rawJSON) MarshalJSON() ([]byte, error) { return r, nil }
-
-// UnmarshalJSON implements [encoding/json.Unmarshaler].
-func (r *rawJSON) UnmarshalJSON(b []byte) error {
-	*r = append((*r)[:0], b...)
-	return nil
+// Invoke implements [lambda.Handler].
+func (w within) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
+	return w.Handler.Invoke(w.a.Context(ctx), payload)
 }

@@ -205,3 +205,69 @@ func TestWrongConfiguration(t *testing.T) {
 }
 
 func contains(err error, text string) bool { return strings.Contains(err.Error(), text) }
+
+// raw is a handler whose responses are not JSON.
+type raw struct{ out []byte }
+
+func (r raw) Invoke(ctx context.Context, _ []byte) ([]byte, error) {
+	_, err := leaselambda.Generator(ctx).Next()
+	return r.out, err
+}
+
+// What a handler answers is passed on as it is.
+func TestWrapPassesResponsesThrough(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		for _, want := range []string{"", "no JSON", `{"a": "<b>"}`} {
+			out, err := invoke(t, leaselambda.Wrap(raw{[]byte(want)}, config(fixture.NewNetwork(1))), "{}")
+			if err != nil || out != want {
+				t.Errorf("got %q, %v, want %q", out, err, want)
+			}
+		}
+	})
+}
+
+// With a clock that was set back IDs fail in time before the invocation ends.
+func TestClockSetBackEndsInTime(t *testing.T) {
+	one := func(g leaselambda.IDs) error { _, err := g.Next(); return err }
+	many := func(g leaselambda.IDs) error { _, err := g.NextN(make([]snowflake.ID, 100)); return err }
+	for name, back := range map[string]time.Duration{"by an hour": time.Hour, "by less than the generator waits": 1800 * time.Millisecond} {
+		for call, use := range map[string]func(leaselambda.IDs) error{"Next": one, "NextN": many} {
+			t.Run(call+" "+name, func(t *testing.T) {
+				fixture.Virtual(t, func(t *testing.T) {
+					clock := &frozen{Clock: snowflake.SystemClock()}
+					cfg := config(fixture.NewNetwork(1))
+					cfg.Clock = steady{clock}
+					a, err := leaselambda.New(cfg)
+					if err != nil {
+						t.Fatal(err)
+					}
+					invoke := func(use func(leaselambda.IDs) error) (took time.Duration, err error) {
+						ctx, end := context.WithTimeout(t.Context(), time.Second)
+						defer end()
+						ctx = lambdacontext.NewContext(ctx, &lambdacontext.LambdaContext{AwsRequestID: "b5a1e0c4"})
+						began := time.Now()
+						err = use(a.Generator(ctx))
+						return time.Since(began), err
+					}
+					if _, err := invoke(one); err != nil {
+						t.Fatal(err)
+					}
+					clock.lag.Add(int64(back))
+					fixture.Wait(20 * time.Millisecond) // a generator looks at the wall clock once per tick
+					if took, err := invoke(use); err == nil || took > 950*time.Millisecond {
+						t.Errorf("in an invocation of 1 s: got %v after %v, want an error before", err, took)
+					}
+					fixture.Wait(back)
+					if _, err := invoke(use); err != nil {
+						t.Errorf("when the clock has caught up: got %v, want nil", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// steady is a clock of which only the wall clock is set back.
+type steady struct{ *frozen }
+
+func (s steady) Monotonic() time.Duration { return s.Clock.Monotonic() }

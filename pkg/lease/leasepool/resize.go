@@ -72,21 +72,7 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if c.Pool.Size != s.Size {
 		return c, fmt.Errorf("lease: pool %q was resized to %d by someone else at the same time: run it again if %d is right", p.Name, c.Pool.Size, s.Size)
 	}
-	err = p.openAll(ctx, &c)
-	return c, err
-}
-
-// openAll opens the groups that a new pool of this size would have open. Its agents
-// may not be permitted to.
-func (p *Pool) openAll(ctx context.Context, c *Changes) error {
-	for want := openAtFirst(c.Pool.Size); !c.Pool.Narrow() && c.Pool.OpenGroups < want; {
-		item, err := p.change(ctx, protocol.OpenGroups{Pool: p.Name, From: c.Pool.OpenGroups, To: want})
-		if err != nil {
-			return err
-		}
-		c.Pool = item
-	}
-	return nil
+	return c, p.makeRoom(ctx, &c, s.Expect)
 }
 
 // setSize writes the size, unless someone else has resized the pool since it was

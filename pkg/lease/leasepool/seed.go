@@ -12,7 +12,8 @@ import (
 // Seed creates the pool and its node IDs where they do not exist. The pool's own item
 // comes last: while it is missing, agents get ErrPoolNotSeeded, and any of them may
 // seed too, all at once. Seed leaves a pool of another size as it is and returns an
-// error: see [Pool.Resize].
+// error: see [Pool.Resize]. In one that exists it opens the groups for Spec.Expect, if
+// that is more than was expected.
 func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	if s, err = s.check(p.Name); err != nil {
 		return c, err
@@ -35,8 +36,11 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	if err != nil {
 		return c, err
 	}
-	if err := p.recordIfPermitted(ctx); err != nil || !fresh {
+	if err := p.recordIfPermitted(ctx); err != nil {
 		return c, err
+	}
+	if !fresh {
+		return c, p.makeRoom(ctx, &c, s.Expect)
 	}
 	res, err := p.writePool(ctx, s.create(p.Name))
 	if err != nil {
@@ -48,8 +52,8 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	if err := s.fits(c.Pool); err != nil {
 		return c, err
 	}
-	// Another seed may have been first, of another floor or without a layout.
-	return c, errors.Join(p.raiseFloor(ctx, &c, s.kept), p.bindLayout(ctx, &c, s.Layout))
+	// Another seed may have been first, of another floor, without a layout, or for fewer.
+	return c, errors.Join(p.raiseFloor(ctx, &c, s.kept), p.bindLayout(ctx, &c, s.Layout), p.makeRoom(ctx, &c, s.Expect))
 }
 
 // create makes the missing node IDs of a larger pool while nobody looks for them.

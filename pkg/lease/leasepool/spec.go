@@ -22,6 +22,14 @@ type Spec struct {
 	// that are created later begin after it too. Defaults to now, as does any
 	// earlier time.
 	Floor time.Time
+	// Expect is how many node IDs will be held at once, 0 to Size less ExcludeBelow.
+	// The groups of 256 for half as many again are opened, and a narrow pool is made
+	// with the width for them, so that a fleet that starts at once need not open them
+	// one after the other. It can be raised by Seed and Resize; a lower one changes
+	// nothing, since groups with leases in them stay open. Defaults to 0, unknown: the
+	// pool starts with one group (with all of up to four), and its open groups double as
+	// they fill.
+	Expect int
 	// Layout is the layout of all IDs of the pool. The zero value leaves it to the
 	// first agent that is about to make IDs. It can be changed only while no node ID
 	// of the pool has been claimed: see [Pool.SetLayout].
@@ -30,8 +38,8 @@ type Spec struct {
 	// the length of their number, 9 for up to 256 nodes, 11 for 1,000. The other node
 	// bits of the layout make IDs: a node makes twice as many in a millisecond for
 	// each. Whoever makes IDs must know the width, as generators on an agent do. A
-	// fleet that is larger than what is open waits some 20 s at its first start for
-	// each doubling beyond 512. It cannot be changed later.
+	// fleet that is larger than what is open, without Expect, waits some 20 s at its
+	// first start for each doubling beyond 512. It cannot be changed later.
 	Narrow bool
 
 	kept time.Time // the floor that the pool keeps
@@ -44,6 +52,8 @@ func (s Spec) check(pool string) (Spec, error) {
 		errs = append(errs, fmt.Errorf("pool size %d: use 1 to %d, what 16 bits can name", s.Size, protocol.MaxPoolSize))
 	} else if s.ExcludeBelow < 0 || s.ExcludeBelow >= s.Size {
 		errs = append(errs, fmt.Errorf("%d reserved of %d node IDs: use 0 to %d", s.ExcludeBelow, s.Size, s.Size-1))
+	} else if most := s.Size - s.ExcludeBelow; s.Expect < 0 || s.Expect > most {
+		errs = append(errs, fmt.Errorf("%d holders expected of %d usable node IDs: use 0, which is unknown, to %d, or a larger size", s.Expect, most, most))
 	}
 	if s.Layout != (snowflake.Layout{}) {
 		if err := s.Layout.Validate(); err != nil {
@@ -63,13 +73,16 @@ func (s Spec) check(pool string) (Spec, error) {
 
 // create makes the pool's item, as of now.
 func (s Spec) create(pool string) protocol.CreatePool {
-	w := protocol.CreatePool{Pool: pool, Size: s.Size, OpenGroups: openAtFirst(s.Size), ExcludeBelow: s.ExcludeBelow, At: time.Now(), Floor: s.kept}
+	room := protocol.GroupsFor(protocol.PoolItem{Size: s.Size, ExcludeBelow: s.ExcludeBelow}, s.Expect)
+	w := protocol.CreatePool{
+		Pool: pool, Size: s.Size, OpenGroups: max(openAtFirst(s.Size), room), ExcludeBelow: s.ExcludeBelow, At: time.Now(), Floor: s.kept, Expect: s.Expect,
+	}
 	if s.Layout != (snowflake.Layout{}) {
 		l := protocol.LayoutOf(s.Layout)
 		w.Layout = &l
 	}
 	if s.Narrow {
-		w.OpenGroups = s.ExcludeBelow/protocol.GroupSize + 1
+		w.OpenGroups = max(s.ExcludeBelow/protocol.GroupSize+1, room)
 		w.NodeBits = protocol.BitsFor(w.OpenGroups)
 		w.Numbers = min(s.Size, 1<<w.NodeBits)
 	}

@@ -94,6 +94,24 @@ func TestGrownLeasesAreNotStuck(t *testing.T) {
 	}
 }
 
+// What an expired lease still reserves rests: it is not a lease that nobody cleared away.
+func TestGrownLeasesThatExpired(t *testing.T) {
+	s := leasetest.NewMemory("", 0)
+	p := seeded(t, s, 10, 0, 3)
+	began := time.Now().Add(-90 * time.Second)
+	w := renew(fixture.Hold(t, s, 3, began, 15*time.Second), began)
+	w.ReservedUntil = time.Now().Add(time.Hour)
+	if res, err := s.Write(t.Context(), w); err != nil || !res.Applied {
+		t.Fatal(res, err)
+	}
+	if got, err := p.Stats(t.Context()); err != nil || got.Cooling != 1 || got.Expired != 0 || got.Held != 0 {
+		t.Errorf("%+v, %v, want one cooling", got, err)
+	}
+	if r, err := p.Due(t.Context()); err != nil || len(r.Due) != 0 {
+		t.Errorf("%+v, %v, want nothing due", r, err)
+	}
+}
+
 // A count is stored beside the pool's item, counts for twice the time since the one before,
 // and replaces no other one.
 func TestMeasure(t *testing.T) {

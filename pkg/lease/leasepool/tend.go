@@ -6,8 +6,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Tend does for a pool what agents do that may write its item: it opens the next
-// group when the newest one is at least three quarters held, and lets the width of a
+// Tend does for a pool what agents do that may write its item: it opens as many
+// groups again when the newest one is at least three quarters held, and lets the width of a
 // narrow pool follow its open groups. The reaper function calls it at each run, so
 // that a pool grows whose agents have no such permission. A pool that has all of its
 // groups open, and its width, costs one read.
@@ -34,7 +34,7 @@ func (p *Pool) Tend(ctx context.Context) (Changes, error) {
 		}
 		if 4*held >= 3*usable && usable > 0 {
 			// Pinned on the groups that were seen: an agent that is faster has done it.
-			if c.Pool, err = p.change(ctx, protocol.OpenGroups{Pool: p.Name, From: item.OpenGroups, To: last + 2}); err != nil {
+			if c.Pool, err = p.change(ctx, protocol.OpenGroups{Pool: p.Name, From: item.OpenGroups, To: protocol.OpenNext(item)}); err != nil {
 				return c, err
 			}
 		}

@@ -80,7 +80,13 @@ var clusterMutants = []mutant{
 	{"cluster: metadata without a lease have no bound", "pkg/cluster/member.go", `	case text > most:`, `	case text < 0:`, clusterOwn},
 	{"digest: content is not hashed", "pkg/cluster/digest.go", `err != nil || sum(content) != hash`, `err != nil`, clusterOwn},
 	{"digest: content is unpacked without a limit", "pkg/cluster/part.go", `io.LimitReader(z, maxPart+1)`, `z`, clusterOwn},
-	{"digest: members are not checked", "pkg/cluster/digest.go", `m.Cluster+"#digest" != d.partition || m.check() != nil`, `m.Cluster+"#digest" != d.partition`, clusterOwn},
+	{"digest: members are not checked", "pkg/cluster/changes.go", `m.Cluster+"#digest" != d.partition || m.check() != nil`, `m.Cluster+"#digest" != d.partition`, clusterOwn},
+	{"digest: each change has all read a part", "pkg/cluster/digest.go", `fresh := advanced[name]`, `fresh := part{members: advanced[name].members}`, clusterOwn},
+	{"digest: changes count without their hash", "pkg/cluster/digest.go", `			fresh := advanced[name]
+			if fresh.hash != h {`, `			fresh := advanced[name]
+			if fresh.members == nil {`, clusterOwn},
+	{"digest: a newcomer reads all parts", "pkg/cluster/table.go", `			d.seed(members)`, ``, clusterOwn},
+	{"cluster: a look lacks a group", "pkg/cluster/table.go", `	if err := context.Cause(ctx); err != nil {`, `	if err := context.Cause(ctx); err != nil && open == 0 {`, clusterOwn},
 	{"digest: a reader that is missing believes it", "pkg/cluster/digest.go", `	if !d.has(b.Self) {`, `	if false {`, clusterOwn},
 	{"digest: the leader is not confirmed", "pkg/cluster/digest.go", `!ok || !m.Same(leader) || m.Heartbeat.Before(now.Add(-b.Timeout))`, `now.IsZero() || m.NodeID < NoNodeID`, clusterOwn},
 	{"digest: a reader that would lead believes it", "pkg/cluster/digest.go", `	if !ok || leader.Same(b.Self) {

@@ -4,6 +4,7 @@ const (
 	length    = "internal/tenure/length.go"
 	room      = "internal/tenure/room.go"
 	grow      = "pkg/lease/grow.go"
+	leasePool = "pkg/lease/pool.go"
 	growProof = "./internal/tenure ./pkg/lease"
 )
 
@@ -26,4 +27,13 @@ var growthMutants = []mutant{
 	{"an agent without a generator grows", grow, `(a.cfg.Grow || a.growing.generates.Load()) &&`, `true &&`, growProof},
 	{"a watched lease grows", grow, ` && !a.growing.short.Load() && a.grownTimings().Grows()`, ` && a.grownTimings().Grows()`, growProof},
 	{"a pool that fills up costs more writes", grow, `if left <= 0 || grows ||`, `if true || left <= 0 || grows ||`, growProof},
+	{"a long renewal under way is not shortened", grow, `grown := until.Sub(a.timeline.Now()) > a.cfg.TTL`, `grown := a.term.Length.Lease > a.cfg.TTL`, growProof},
+	{"an answer after a freeze counts as fresh", length, `return min(in, max(t.RenewEvery, of.Deadline-now-usual))`, `return min(in, max(in, of.Deadline-now-usual))`, growProof},
+	{"whoever counts stops growing", room, `{ r.read = false }`, `{ *r = Room{} }`, growProof},
+	{"a read of the measurement costs the lease", grow, `min(renewLimit, left/4)`, `renewLimit`, growProof},
+	{"growth is stuck in a widening", leasePool, `if !t.Stuck(a.pool) ||`, `if true || !t.Stuck(a.pool) ||`, growProof},
+	{"growth voids a live widening", leasePool, ` || !t.AtRisk(a.clock.Monotonic()) {`, ` {`, growProof},
+	{"what a grown lease reserves is an alarm", "pkg/lease/leasepool/stats.go", `if l.ReservedUntil.After(now) {`, `if false {`, "./pkg/lease/leasepool"},
+	{"a cluster node takes a grown lease for its time-out", "pkg/cluster/config.go", `ttl := c.Agent.TTL()`, `ttl := l.TTL`, "./pkg/cluster"},
+	{"growth of others is wrong for an on-demand agent", "pkg/lease/ondemand.go", `if cfg.MaxReserve == 0 && cfg.TTL > 0 {`, `if false {`, growProof},
 }

@@ -9,13 +9,13 @@ const (
 
 // The mutants of agents that renew when they are used.
 var onDemandMutants = []mutant{
-	{"a sleep counts by the monotonic clock only", naps, `max(now.mono-sent.mono, now.wall.Sub(sent.wall))`, `now.mono - sent.mono`, leaseOwn},
-	{"a sleep counts by the wall clock only", naps, `max(now.mono-sent.mono, now.wall.Sub(sent.wall))`, `now.wall.Sub(sent.wall)`, leaseOwn},
-	{"an outside clock does not count", naps, `passed = max(passed, now.outside.Sub(sent.outside))`, `_ = passed`, leaseOwn},
-	{"a claim is as old as its answer", naps, `reading{mono: mono, wall: t.Lease.ExpiresAt.Add(-a.cfg.TTL)}`, `reading{mono: mono, wall: a.clock.Wall()}`, leaseOwn},
-	{"a renewal is as old as its answer", naps, `a.napping.sent, a.napping.patience = a.napping.sending, 0`, `a.attemptNow()
-		a.napping.sent, a.napping.patience = a.napping.sending, 0`, leaseOwn},
-	{"an attempt is not recorded before it is sent", naps, `n.unsettled = &unsettled{node: node, session: session, first: now}`, `_ = unsettled{}`, leaseOwn},
+	{"a sleep counts by the monotonic clock only", naps, `max(r.mono-seen.mono, r.wall.Sub(seen.wall))`, `r.mono - seen.mono`, leaseOwn},
+	{"a sleep counts by the wall clock only", naps, `max(r.mono-seen.mono, r.wall.Sub(seen.wall))`, `r.wall.Sub(seen.wall)`, leaseOwn},
+	{"an outside clock does not count", naps, `passed = max(passed, r.outside.Sub(seen.outside))`, `_ = passed`, leaseOwn},
+	{"a claim is as old as its answer", naps, `wall: t.Lease.ExpiresAt.Add(-a.cfg.TTL), outside`, `wall: a.clock.Wall(), outside`, leaseOwn},
+	{"a renewal is as old as its answer", naps, `a.sentAt(a.napping.sending)`, `a.attemptNow()
+		a.sentAt(a.napping.sending)`, leaseOwn},
+	{"an attempt is not recorded before it is sent", naps, `n.unsettled = &unsettled{node: node, session: session, first: now, outside: a.outsideAt(reading{mono: now}).outside}`, `_ = unsettled{}`, leaseOwn},
 	{"another node ID before the claim in doubt is settled", claim, `if u := a.pending(); u != nil { // settled`, `if u := a.pending(); false { // settled`, leaseOwn},
 	{"a session claims again although its release may arrive", claim, `if u.givenUp {`, `if false {`, leaseOwn},
 	{"a claim in doubt counts from its last attempt", naps, `return u.first, true`, `return now, true`, leaseOwn},
@@ -34,7 +34,7 @@ var onDemandMutants = []mutant{
 `, ``, leaseOwn},
 	{"a call waits until its deadline", onDemand, `at.Add(-min(time.Until(at)/10, time.Second/2))`, `at`, leaseOwn},
 	{"every use renews", naps, `left+a.cfg.Guard >= a.cfg.TTL/3`, `left+a.cfg.Guard >= a.cfg.TTL`, leaseOwn},
-	{"each use waits for a store that is away", naps, `a.beRested(min(left/2, a.cfg.TTL/30))`, `a.beRested(0)`, leaseOwn},
+	{"each use waits for a store that is away", naps, `left - min(left/2, a.cfg.TTL/30)`, `left`, leaseOwn},
 	{"Close releases before its requests have ended", "pkg/lease/ondemand_node.go", `			return fmt.Errorf("lease: pool %q: a request`, `			_ = fmt.Errorf("lease: pool %q: a request`, leaseOwn},
 	{"Close leaves a claim in doubt", "pkg/lease/ondemand_node.go", `if u := a.pending(); u != nil && !copied {`, `if u := a.pending(); false {`, leaseOwn},
 	{"what has run out is released", "pkg/lease/ondemand_node.go", `protocol.Latest(t.Expires(), t.Lease.ReservedUntil).After(a.clock.Wall())`, `!protocol.Latest(t.Expires(), t.Lease.ReservedUntil).IsZero()`, leaseOwn},
@@ -43,4 +43,26 @@ var onDemandMutants = []mutant{
 	{"an ID outside of an invocation", inLambda, `if lc, ok := lambdacontext.FromContext(ctx); !ok || lc.AwsRequestID == "" {`, `if lc, ok := lambdacontext.FromContext(ctx); false && (!ok || lc.AwsRequestID == "") {`, lambdaOwn},
 	{"an ID after its invocation", inLambda, `if err := ctx.Err(); err != nil {`, `if err := ctx.Err(); false {`, lambdaOwn},
 	{"an invocation's deadline is no evidence", inLambda, `a.node.Witness(at)`, `_ = at`, lambdaOwn},
+	{"what each clock has shown is not added up", naps, `if since >= lookEvery || now.wall.Sub(n.seen.wall) <= -lookEvery {`, `if false {`, leaseOwn},
+	{"a clock that was set back hides what it shows next", naps, `since >= lookEvery || now.wall.Sub(n.seen.wall) <= -lookEvery`, `since >= lookEvery`, leaseOwn},
+	{"a claim in doubt is as old as the last deadline", naps, `if u := a.pending(); u != nil && mono`, `if u := a.pending(); false && mono`, leaseOwn},
+	{"a renewal without an answer fails those who wait", onDemand, `case good && ctx.Err() == nil:`, `case false && good:`, leaseOwn},
+	{"renewals while the last holder's span goes on", onDemand, `case !a.fresh() &&`, `case !a.good() &&`, leaseOwn},
+	{"a call waits for a clock that was set back", naps, `if left > a.cfg.ClaimGuard {`, `if false {`, leaseOwn},
+	{"a generator is made until the deadline", "pkg/lease/ondemand_node.go", `o.deciding = wait`, `o.deciding = ctx`, leaseOwn},
+	{"a call waits for a request that was given up", onDemand, `		case <-wait.Done():
+			return o.late(context.Cause(wait))
+		}
+		if f,`, `		case <-ctx.Done():
+			return o.late(context.Cause(ctx))
+		}
+		if f,`, leaseOwn},
+	{"each use asks beside an open widening", onDemand, `				a.beRested()
+`, ``, leaseOwn},
+	{"an ID waits beyond its invocation", inLambda, `	ctx, cancel := inTime(g.ctx)
+	defer cancel()
+	return ids.NextContext(ctx)`, `	return ids.Next()`, lambdaOwn},
+	{"many IDs wait for a clock that was set back", inLambda, `if dst[0], err = g.Next(); err != nil {`, `if dst[0], err = g.a.ids.Load().NextContext(g.ctx); err != nil {`, lambdaOwn},
+	{"a holder that sleeps is late", "cmd/nodelease/internal/ui/state.go", `n.Held && !n.OnDemand && n.TTL`, `n.Held && n.TTL`, "./cmd/nodelease/internal/ui"},
+	{"a handler of bytes has no agent", "pkg/lease/leaselambda/leaselambda.go", `return within{h, a}`, `return h`, lambdaOwn},
 }

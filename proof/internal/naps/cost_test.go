@@ -42,10 +42,20 @@ func TestShortWorkersCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, release := range map[string]bool{"no": false, "yes": true} {
+	for _, c := range []struct {
+		name    string
+		release bool
+		expect  int
+	}{{"no", false, 0}, {"yes", true, 0}, {"no, `Expect` 21,845", false, 21845}, {"yes, `Expect` 21,845", true, 21845}} {
+		name, release := c.name, c.release
 		t.Run("release "+name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				s := &meter{Network: fixture.NewNetwork(32768)}
+				if c.expect > 0 { // which opens all groups
+					if res, err := s.Network.WritePool(t.Context(), protocol.ExpectHolders{Pool: "orders", Revision: 1, Expect: c.expect, OpenGroups: 128}); err != nil || !res.Applied {
+						t.Fatal(res, err)
+					}
+				}
 				workers, writes, units := 0, 0, int64(0)
 				begun := time.Now()
 				for n := 0; time.Since(begun) < 20*time.Minute; n++ {
@@ -74,7 +84,7 @@ func TestShortWorkersCost(t *testing.T) {
 				dollars := month * (w*0.625 + r*0.125) / 1e6
 				t.Logf("%d workers: %.2f writes and %.2f read units each: %.2f dollars a month for a million a day", workers, w, r, dollars)
 				fixture.Wait(11 * time.Second)
-				row := regexp.MustCompile(`(?m)^\| ` + name + ` \|.* ([0-9.]+) \|$`).FindSubmatch(page)
+				row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(name) + ` \|.* ([0-9.]+) \|$`).FindSubmatch(page)
 				if row == nil {
 					t.Fatalf("docs/cost.md has no row %q of short workers", name)
 				}

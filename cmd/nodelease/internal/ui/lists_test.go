@@ -4,10 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -21,6 +25,35 @@ func asked[T any](t *testing.T, s *Server, path string) (m T) {
 		t.Fatalf("%s: status %d, %v", path, res.StatusCode, err)
 	}
 	return m
+}
+
+// Of each session that is in an item, the page gets the end.
+func TestSessionsAreWithheld(t *testing.T) {
+	sessions := []string{uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()}
+	now := time.Now()
+	for name, l := range map[string]lease.Lease{
+		"held":     {Holder: sessions[0], ExpiresAt: now.Add(time.Hour), Previous: &lease.Previous{Session: sessions[1]}, Metadata: map[string]string{"node": "a", "session_id": sessions[2]}},
+		"taken":    {Holder: sessions[0], ExpiresAt: now.Add(time.Hour), TakenFrom: sessions[1], Metadata: map[string]string{"session_id": sessions[2]}},
+		"released": {Previous: &lease.Previous{Session: sessions[1]}, TakenFrom: sessions[0]},
+	} {
+		n := show(l, protocol.PoolItem{Size: 8}, now)
+		sent := []any{n, &n}
+		if n.member != nil {
+			sent = append(sent, shownMember(&n, *n.member))
+		}
+		body, err := json.Marshal(sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, session := range sessions {
+			if strings.Contains(string(body), session) {
+				t.Errorf("%s: session %d is in %s", name, i, body)
+			}
+		}
+		if name == "held" && (!strings.Contains(string(body), sessions[0][28:]) || !strings.Contains(string(body), sessions[2][28:])) {
+			t.Errorf("%s: the ends of the sessions are not in %s", name, body)
+		}
+	}
 }
 
 // Services, keys and instances are those that live processes have registered, and no

@@ -38,6 +38,7 @@ type number struct {
 	// Held reports that it has a holder, expired or not. Of its session only the
 	// end leaves the program: who knows a session can release its lease.
 	Held     bool              `json:"held,omitempty"`
+	OnDemand bool              `json:"on_demand,omitempty"` // it renews only when it uses the node ID
 	Session  string            `json:"session,omitempty"`
 	holder   string            // the whole session
 	Previous *previous         `json:"previous,omitempty"`
@@ -63,10 +64,10 @@ type previous struct {
 // shown is as much of a session as may be shown: enough to compare it with
 // another, too little to act in its name.
 func shown(session string) string {
-	if len(session) < 32 {
-		return "…"
+	if short := text.Session(session); short != session {
+		return text.Line(short)
 	}
-	return "…" + text.Line(session[len(session)-8:])
+	return "…"
 }
 
 // mostMetadata is how many entries of a holder's metadata are shown.
@@ -80,7 +81,11 @@ func lines(metadata map[string]string) map[string]string {
 		if len(shown) == mostMetadata {
 			break
 		}
-		shown[text.Line(k)] = text.Line(metadata[k])
+		value := metadata[k]
+		if k == "session_id" { // of a cluster's node
+			value = text.Session(value)
+		}
+		shown[text.Line(k)] = text.Line(value)
 	}
 	return shown
 }
@@ -99,7 +104,7 @@ func show(l lease.Lease, pool protocol.PoolItem, at time.Time) number {
 		n.Previous = &previous{shown(p.Session), p.Version, p.Ended, began(p.Session)}
 	}
 	if l.Holder != "" {
-		n.Held, n.holder, n.Session = true, l.Holder, shown(l.Holder)
+		n.Held, n.OnDemand, n.holder, n.Session = true, l.OnDemand, l.Holder, shown(l.Holder)
 		n.Task, n.Renewal, n.TTL, n.Metadata = text.Line(l.Task), l.Renewal, l.TTL.Milliseconds(), lines(l.Metadata)
 		n.Expires, n.Since = millis(l.ExpiresAt), began(l.Holder)
 		if m, ok := cluster.MemberOf(l); ok {
@@ -133,7 +138,7 @@ func millis(t time.Time) int64 {
 }
 
 // low reports whether a holder is late: a healthy one renews while more than two
-// fifths of its lease are left.
+// fifths of its lease are left. One on demand that sleeps lets its lease run out.
 func (n *number) low(at time.Time) bool {
-	return n.Held && n.TTL > 0 && n.Expires-at.UnixMilli() < n.TTL*2/5
+	return n.Held && !n.OnDemand && n.TTL > 0 && n.Expires-at.UnixMilli() < n.TTL*2/5
 }

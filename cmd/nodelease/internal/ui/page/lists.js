@@ -36,6 +36,7 @@ export class Lists {
     if (mark) pairs.push(['Process', `${signs[mark]} ${mark}`])
     if (n.held) {
       pairs.push(['Task', n.task, `task=${quoted(n.task ?? '')}`])
+      if (n.on_demand) pairs.push(['Renews', 'on demand: only when it uses the node ID'])
       if (n.since) pairs.push(['Held since', `${moment(n.since, pool.now)}, for ${span(pool.now - n.since)}`])
       pairs.push(['Expires', `${until(n.expires, pool.now)}, of ${span(n.ttl)}`], ['Renewals', count(n.renewal ?? 0)], ['Session', n.session])
     } else if (n.reserved > pool.now) pairs.push(['Rests', span(n.reserved - pool.now)])

@@ -77,8 +77,8 @@ export class Pool {
   }
 
   // late reports whether a holder should have renewed by now: healthy ones do so
-  // while more than two fifths are left.
-  late(n) { return this.left(n) < 0.4 }
+  // while more than two fifths are left. One on demand that sleeps lets its lease run out.
+  late(n) { return !n.on_demand && this.left(n) < 0.4 }
 
   // mark is what is known of a number's process, if that says more than the table.
   mark(n) {

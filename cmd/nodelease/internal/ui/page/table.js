@@ -51,7 +51,7 @@ export class Table {
     const task = n.task ?? ''
     row.append(number,
       cell('State', swatch, el('span', mark ?? n.state, { 'data-filter': `state=${n.state}`, title: `only ${n.state} ones` })),
-      cell('Task', el('span', brief(task), { class: 'cut', title: task, 'data-filter': `task=${quoted(task)}` })),
+      cell('Task', el('span', (n.on_demand ? 'on demand: ' : '') + brief(task), { class: 'cut', title: task, 'data-filter': `task=${quoted(task)}` })),
       cell('Held since', n.since ? moment(n.since, pool.now) : ''), cell('Expires'), cell('Version', n.version ? count(n.version) : ''),
       cell('Metadata', ...Object.entries(n.meta ?? {}).map(([k, v]) => el('span', `${k}=${v}`, { class: 'cut tag', title: `${k}=${v}`, 'data-filter': quoted(`${k}=${v}`) }))))
     return row

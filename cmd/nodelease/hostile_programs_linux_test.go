@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/text/texttest"
+)
+
+// hostilePool is a pool in which every node ID but the last is held by somebody hostile
+// or corrupt.
+func hostilePool(t *testing.T) (w *ward, free int, flags []string) {
+	t.Helper()
+	client := dynamotest.Embedded(t)
+	w = &ward{Client: client, t: t, table: dynamotest.CreateTable(t, client)}
+	free = 2 * len(texttest.Hostile)
+	w.seed("orders", free+1)
+	for i, name := range slices.Sorted(maps.Keys(texttest.Hostile)) {
+		value := hostileText(name)
+		w.put(number(2*i, time.Now().Add(time.Hour), map[string]any{"task": value, "holder": cutTo(value, 64), "metadata": map[string]any{"key": value}}))
+		w.put(map[string]any{"pool_group": "orders#0", "node_id": 2*i + 1, "version": value, "previous": map[string]any{"session": value, "version": 1, "ended": value}})
+	}
+	return w, free, []string{"--endpoint", *client.Options().BaseEndpoint, "--table", w.table, "--pool", "orders", "--ttl", "5s"}
+}
+
+// hostileText is a text of the corpus as DynamoDB takes it, and as a lease may have it.
+func hostileText(name string) string {
+	return cutTo(strings.ToValidUTF8(texttest.Hostile[name], "\ufffd"), 300)
+}
+
+// take gives a node ID to somebody hostile, so that its holder loses it.
+func (w *ward) take(node int, name string) {
+	value := hostileText(name)
+	w.put(number(node, time.Now().Add(time.Hour), map[string]any{"version": 9, "task": value, "holder": cutTo(value+strings.Repeat("x", 64), 64), "metadata": map[string]any{"key": value}}))
+}
+
+// losses are texts of which each does something else to a terminal.
+var losses = []string{"csi clear", "newline", "bidi override", "c1 csi", "remedy"}
+
+// The logs of exec and serve, and the answers of serve, are plain beside hostile holders,
+// also when one of them takes the node ID.
+func TestHostileNeighbours(t *testing.T) {
+	if testing.Short() {
+		t.Skip("programs that lose their leases")
+	}
+	plain := func(t *testing.T, what, output string) {
+		t.Helper()
+		if err := texttest.Check(output, false, 0); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		for line := range strings.Lines(output) {
+			if strings.HasPrefix(line, "✓") || strings.HasPrefix(line, "nodelease: done") {
+				t.Errorf("%s: a line that nobody wrote: %q", what, line)
+			}
+		}
+	}
+	for _, name := range losses {
+		t.Run("exec, "+name, func(t *testing.T) {
+			t.Parallel()
+			w, free, flags := hostilePool(t)
+			p := start(t, self(append(append([]string{"exec"}, flags...), "--", "sh", "-c", "echo started $NODELEASE_NODE_ID; exec sleep 600")...))
+			if line := p.until(t, "started"); line != fmt.Sprint("started ", free) {
+				t.Errorf("%q, want node %d", line, free)
+			}
+			w.take(free, name)
+			out, code := p.end(t)
+			plain(t, "exec", out+p.stderr.String())
+			if code == 0 || !strings.Contains(p.stderr.String(), "lost") {
+				t.Errorf("exit code %d, %s", code, p.stderr)
+			}
+		})
+		t.Run("serve, "+name, func(t *testing.T) {
+			t.Parallel()
+			w, free, flags := hostilePool(t)
+			p := start(t, self(append([]string{"serve", "--json", "--listen", "127.0.0.1:0"}, flags...)...))
+			listens := p.until(t, "listen")
+			plain(t, "serve", listens)
+			_, at, _ := strings.Cut(listens, `"listen":"`)
+			at, _, _ = strings.Cut(at, `"`)
+			w.take(free, name)
+			// It ends when it notices the loss; until then it answers.
+			for asked := 0; ; asked++ {
+				path := []string{"/readyz", "/readyz?need=lease", "/livez", "/v1/lease", "/v1/node", "/metrics"}[asked%6]
+				res, err := http.Get(at + path)
+				if err != nil {
+					break
+				}
+				body, err := io.ReadAll(res.Body)
+				res.Body.Close()
+				if err != nil {
+					break
+				}
+				plain(t, path, string(body))
+			}
+			out, _ := p.end(t)
+			plain(t, "serve", out+p.stderr.String())
+			if !strings.Contains(p.stderr.String(), "lost") {
+				t.Errorf("the loss is not in the log: %s", p.stderr)
+			}
+		})
+	}
+}

@@ -1,0 +1,228 @@
+package lease_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+// A lease that others watch is renewed at once also when a long renewal is under way
+// whose answer nobody has seen yet.
+func TestKeepShortBesideALongRenewal(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(64)
+		a := fixture.Start(t, growing(s))
+		ids(t, a)
+		s.Denied(true) // nobody counts, so nothing grows
+		fixture.Wait(9 * time.Hour)
+		measuring(t, s, one)
+		var kept, next time.Time
+		s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			res, err := do()
+			r, ok := w.(protocol.Renew)
+			switch {
+			case ok && !kept.IsZero() && next.IsZero():
+				next = time.Now()
+			case ok && r.TTL > time.Minute && kept.IsZero():
+				kept = time.Now()
+				if until := a.KeepShort(); !until.Equal(r.ExpiresAt) {
+					t.Errorf("until %v, want %v", until, r.ExpiresAt)
+				}
+			}
+			return res, err
+		})
+		fixture.Wait(15 * time.Minute)
+		if kept.IsZero() || next.Sub(kept) > time.Second {
+			t.Errorf("kept short at %v, and renewed at %v, want at once", kept, next)
+		}
+	})
+}
+
+// So it is where a short renewal has come on top of a long one, which goes on counting.
+func TestKeepShortAfterAShortRenewal(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(64)
+		full := false
+		measuring(t, s, func() int {
+			if full {
+				return 60
+			}
+			return 1
+		})
+		a := fixture.Start(t, growing(s))
+		ids(t, a)
+		fixture.Wait(9 * time.Hour)
+		full = true
+		before := 0
+		for item(t, s, a.NodeID()).TTL > 15*time.Second { // until a short one was asked for
+			if renewals(s, &before); a.Left() < 9*time.Minute {
+				a.RenewNow()
+			}
+			fixture.Wait(time.Second)
+		}
+		fixture.Wait(10 * time.Second) // the next one waits
+		sent := 0
+		renewals(s, &sent)
+		until := a.KeepShort()
+		fixture.Wait(time.Second)
+		if n := renewals(s, &sent); n != 1 || time.Until(until) < time.Minute {
+			t.Errorf("%d renewals in the second after it, want one; the old expiry counts for %v", n, time.Until(until))
+		}
+	})
+}
+
+// A holder whose answer comes after its deadline, since it was frozen in between, asks
+// again as soon as with a short lease.
+func TestAnswerAfterAFreeze(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(64)
+		measuring(t, s, one)
+		a := fixture.Start(t, growing(s))
+		ids(t, a)
+		fixture.Wait(9 * time.Hour)
+		frozen, thawed := false, make(chan struct{})
+		s.On(func(_ context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			res, err := do()
+			if !frozen {
+				frozen = true
+				fixture.Wait(20 * time.Minute)
+				close(thawed)
+			}
+			return res, err
+		})
+		<-thawed
+		fixture.Wait(6 * time.Second)
+		if err := heldThroughout(a, 6*time.Minute); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A read of the measurement that has no answer does not cost the lease.
+func TestMeasurementWithoutAnAnswer(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := &silentPool{Network: fixture.NewNetwork(64)}
+		cfg := growing(s)
+		cfg.TTL, cfg.Guard, cfg.ClaimGuard = time.Second, 200*time.Millisecond, 100*time.Millisecond
+		a := fixture.Start(t, cfg)
+		ids(t, a)
+		s.silent = true
+		for range 4 * 60 * 20 {
+			if _, err := a.Lease(); err != nil {
+				t.Fatal(err)
+			}
+			fixture.Wait(50 * time.Millisecond)
+		}
+	})
+}
+
+// silentPool does not answer reads of the pool's item.
+type silentPool struct {
+	*fixture.Network
+	silent bool
+}
+
+func (s *silentPool) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	if s.silent {
+		<-ctx.Done()
+		return protocol.PoolItem{}, ctx.Err()
+	}
+	return s.Network.PoolItem(ctx, pool)
+}
+
+func (s *silentPool) EventualPoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	return s.PoolItem(ctx, pool)
+}
+
+// A renewal that grew may have asked for more than an open widening allows, before its
+// holder knew of that: the lease is kept, whether the widener goes on or died.
+func TestGrowthMeetsAWidening(t *testing.T) {
+	for name, dead := range map[string]bool{"the widener goes on": false, "the widener is dead": true} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := &fixture.Network{Memory: leasetest.NewMemory("orders", 0)}
+				if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 700, ExcludeBelow: 8, Narrow: true}); err != nil {
+					t.Fatal(err)
+				}
+				measuring(t, s, one)
+				a := fixture.Start(t, growing(s))
+				ids(t, a)
+				var widener *protocol.Widener
+				s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+					if r, ok := w.(protocol.Renew); ok && r.TTL > 15*time.Second && widener == nil {
+						widener = marked(t, s, item(t, s, a.NodeID()))
+					}
+					return do()
+				})
+				fixture.Wait(150 * time.Second)
+				for widener == nil {
+					fixture.Wait(time.Second)
+				}
+				if err := heldThroughout(a, 2*time.Second); err != nil {
+					t.Fatal(err)
+				}
+				if commit, ok := widener.Commit(); !ok {
+					t.Fatal("a node ID is left")
+				} else if !dead {
+					poolWrite(t, s, commit)
+				}
+				if err := heldThroughout(a, 5*time.Minute); err != nil {
+					t.Error(err)
+				}
+				p, err := s.PoolItem(t.Context(), "orders")
+				if want := map[bool]protocol.WidenState{false: protocol.WidenDone, true: protocol.WidenVoid}[dead]; err != nil || p.Widening.State != want {
+					t.Errorf("the widening is %+v, %v, want %s", p.Widening, err, want)
+				}
+				if l := item(t, s, a.NodeID()); l.TTL == 15*time.Second {
+					t.Errorf("it did not grow: %+v", l)
+				}
+			})
+		})
+	}
+}
+
+// marked begins a widening, and marks all node IDs. Of a pool of 16,384 that takes half a
+// minute, and so much later the new width begins.
+func marked(t *testing.T, s *fixture.Network, held lease.Lease) *protocol.Widener {
+	poolWrite(t, s, protocol.OpenGroups{Pool: "orders", From: 1, To: 2})
+	p, err := s.PoolItem(t.Context(), "orders")
+	if err != nil {
+		t.Error(err)
+	}
+	p = poolWrite(t, s, p.Begin([]lease.Lease{held}, time.Now(), 33*time.Second))
+	w := protocol.NewWidener(p)
+	for n := p.ExcludeBelow; n < p.Numbers; n++ {
+		m := w.Mark(n, time.Now())
+		if res, err := s.Memory.Write(t.Context(), m); err != nil || w.Heard(m, res) != nil {
+			t.Error(res, err)
+		}
+	}
+	return w
+}
+
+func poolWrite(t *testing.T, s *fixture.Network, w protocol.PoolWrite) protocol.PoolItem {
+	res, err := s.Memory.WritePool(t.Context(), w)
+	if err != nil || !res.Applied {
+		t.Error(res, err)
+		return protocol.PoolItem{}
+	}
+	return *res.Pool
+}
+
+// An on-demand agent never grows, so how far others of its container grow is no concern
+// of its configuration.
+func TestOnDemandBesideGrowth(t *testing.T) {
+	t.Setenv("NODELEASE_MAX_TTL", "1m")
+	t.Setenv("NODELEASE_MAX_RESERVE", "2m")
+	o, err := lease.NewOnDemand(lease.Config{Store: fixture.NewNetwork(8), Pool: "orders"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = o.Close()
+}

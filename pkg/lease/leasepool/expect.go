@@ -1,0 +1,46 @@
+package leasepool
+
+import (
+	"context"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// makeRoom opens the groups that a new pool of this size, and for so many holders,
+// would have open; its agents may not be permitted to. A narrow pool then gets the
+// width for them, in one change.
+//
+// Neither goes back: a smaller number closes no groups, since leases may be in them.
+func (p *Pool) makeRoom(ctx context.Context, c *Changes, expect int) error {
+	before := c.Pool.OpenGroups
+	for {
+		expect = max(expect, c.Pool.Expect)
+		open := max(c.Pool.OpenGroups, protocol.GroupsFor(c.Pool, expect))
+		if !c.Pool.Narrow() {
+			open = max(open, openAtFirst(c.Pool.Size))
+		}
+		if expect == c.Pool.Expect && open == c.Pool.OpenGroups {
+			break
+		}
+		item, err := p.change(ctx, protocol.ExpectHolders{Pool: p.Name, Revision: c.Pool.Revision, Expect: expect, OpenGroups: open})
+		if err != nil {
+			return err
+		}
+		c.Pool = item
+	}
+	if _, wider := c.Pool.NextBits(); !wider || c.Pool.OpenGroups == before {
+		return nil
+	}
+	w, err := p.Widen(ctx)
+	c.Seeded, c.Marked = c.Seeded+w.Seeded, c.Marked+w.Marked
+	for n, defect := range w.Corrupt {
+		if c.Corrupt == nil {
+			c.Corrupt = Corrupt{}
+		}
+		c.Corrupt[n] = defect
+	}
+	if err == nil {
+		c.Pool = w.Pool
+	}
+	return err
+}

@@ -1,0 +1,250 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// Each of two pauses is shown by another clock, and together they are longer than the
+// lease: nobody believes in it.
+func TestOnDemandEachPauseByAnotherClock(t *testing.T) {
+	const pause = 200 * time.Second
+	byMono := func(d *dozy) { d.wallLag.Add(int64(pause)) }
+	byWall := func(d *dozy) { d.monoLag.Add(int64(pause)) }
+	setBack := func(d *dozy) { d.jump(-2 * pause) }
+	for name, changes := range map[string][]func(*dozy){
+		"the monotonic clock, then the wall clock":              {byMono, byWall},
+		"the wall clock, then the monotonic clock":              {byWall, byMono},
+		"the wall clock, also after it was set back":            {setBack, byWall, byWall},
+		"the wall clock, which is set back, then the monotonic": {byWall, setBack, byMono},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				o, d := onDemand(t, fixture.NewNetwork(1))
+				refresh(t, o)
+				for _, change := range changes {
+					lags := d.monoLag.Load() + d.wallLag.Load()
+					change(d)
+					if d.monoLag.Load()+d.wallLag.Load() == lags+int64(pause) {
+						fixture.Wait(pause)
+					}
+					_, _ = o.Lease() // each use looks at the clocks
+				}
+				if _, err := o.Lease(); !errors.Is(err, lease.ErrSuspended) {
+					t.Errorf("Lease of 5 min after two pauses of %v: got %v, want ErrSuspended", pause, err)
+				}
+			})
+		})
+	}
+}
+
+// A claim that is settled after a pause is as old as the outside clock says, although
+// that was read after it.
+func TestOnDemandClaimInDoubtByTheOutsideClock(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		claimed, believed := false, errors.New("nobody looked")
+		var o *lease.OnDemand
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			if _, ok := w.(protocol.Renew); ok {
+				_, believed = o.Lease()
+			} else if !claimed {
+				claimed = true
+				return fixture.Lose(ctx, do)
+			}
+			return do()
+		})
+		o, d := onDemand(t, timeless{s})
+		o.Witness(time.Now())
+		brief(t, o)
+		d.freeze(10*time.Minute, false)
+		o.Witness(time.Now())
+		refresh(t, o)
+		if !errors.Is(believed, lease.ErrSuspended) {
+			t.Errorf("a claim of 10 min ago: got %v before its renewal, want ErrSuspended", believed)
+		}
+		if _, err := o.Lease(); err != nil {
+			t.Errorf("after the renewal: got %v, want nil", err)
+		}
+	})
+}
+
+// While the lease is good, a renewal without an answer fails none of those who wait.
+func TestOnDemandRenewalWithoutAnAnswerFailsNobody(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		o, _ := onDemand(t, s)
+		refresh(t, o)
+		fixture.Wait(4 * time.Minute)
+		s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
+			return fixture.Hang(ctx)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		fixture.Together(5, func(int) {
+			if err := o.Refresh(ctx); err != nil {
+				t.Errorf("with a minute left: got %v, want nil", err)
+			}
+		})
+	})
+}
+
+// The wait for the end of the last holder's reservation is neither cut short nor filled
+// with renewals.
+func TestOnDemandEarly(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		if _, err := s.Memory.Write(t.Context(), protocol.Raise{Key: protocol.Key{Pool: "orders"}, To: time.Now().Add(900 * time.Millisecond)}); err != nil {
+			t.Fatal(err)
+		}
+		o, d := onDemand(t, s)
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			if err := o.Refresh(ctx); !errors.Is(err, lease.ErrSuspended) {
+				t.Errorf("a node ID that is reserved for its last holder: got %v, want ErrSuspended", err)
+			}
+			cancel()
+		}
+		d.jump(-time.Hour)
+		if err := o.Refresh(t.Context()); !errors.Is(err, lease.ErrClockBehind) {
+			t.Errorf("with a clock that was set back: got %v, want ErrClockBehind", err)
+		}
+		d.jump(time.Hour)
+		refresh(t, o)
+		if _, err := o.Lease(); err != nil {
+			t.Errorf("after the wait: got %v, want a lease", err)
+		}
+		if got := counts(s); got[0] != 1 || got[1] > 1 { // a clock that went back and forth may cost one
+			t.Errorf("claims and renewals: got %v, want 1 and 1 at most", got)
+		}
+	})
+}
+
+// The layout is read in time too.
+func TestOnDemandGeneratorDeadline(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := mute{Network: fixture.NewNetwork(1)}
+		o, _ := onDemand(t, &s)
+		refresh(t, o)
+		s.muted = true
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if _, err := o.Generator(ctx); !errors.Is(err, lease.ErrSuspended) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want ErrSuspended and the deadline", err)
+		}
+		if took := time.Since(began); took > 2800*time.Millisecond {
+			t.Errorf("a call with 3 s took %v", took)
+		}
+		s.muted = false
+		if _, err := o.Generator(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// mute never answers for the pool's item.
+type mute struct {
+	*fixture.Network
+	muted bool
+}
+
+func (s *mute) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	if s.muted {
+		<-ctx.Done()
+		return protocol.PoolItem{}, ctx.Err()
+	}
+	return s.Network.PoolItem(ctx, pool)
+}
+
+// A store that does not end a request which was given up makes no later call late.
+func TestOnDemandBehindARequestThatDoesNotEnd(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(4)
+		end := make(chan struct{})
+		once[protocol.Claim](s, func(context.Context, func() (protocol.Result, error)) (protocol.Result, error) {
+			<-end
+			return protocol.Result{}, errors.New("late")
+		})
+		o, _ := onDemand(t, s)
+		brief(t, o)
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if err := o.Refresh(ctx); !errors.Is(err, lease.ErrSuspended) {
+			t.Errorf("got %v, want ErrSuspended", err)
+		}
+		if took := time.Since(began); took > 2800*time.Millisecond {
+			t.Errorf("a call with 3 s took %v", took)
+		}
+		close(end)
+		synctest.Wait()
+		refresh(t, o)
+	})
+}
+
+// A widening that stays open keeps leases short, and this role may not end it: uses do
+// not ask each time.
+func TestOnDemandBesideAnOpenWidening(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := capped{fixture.NewNetwork(4), time.Now().Add(time.Minute)}
+		s.Denied(true)
+		o, _ := onDemand(t, s)
+		refresh(t, o)
+		before := s.Writes()
+		for range 50 {
+			refresh(t, o)
+			fixture.Wait(100 * time.Millisecond)
+		}
+		if got := s.Writes() - before; got > 2 {
+			t.Errorf("writes in 5 s of use: got %d, want 2 at most", got)
+		}
+	})
+}
+
+// capped is the table of a pool with an open widening, from a time on.
+type capped struct {
+	*fixture.Network
+	from time.Time
+}
+
+func (s capped) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	p, err := s.Network.PoolItem(ctx, pool)
+	p.Widening.State, p.Widening.Try, p.Widening.From = protocol.WidenOpen, 1, s.from
+	return p, err
+}
+
+// A copy of the process was made while its claim was in doubt. The original has settled
+// the claim and renewed since: the copy that ends gives none of that back.
+func TestOnDemandCopyOfAClaimInDoubtEnds(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(1)
+		once[protocol.Claim](s, func(ctx context.Context, do func() (protocol.Result, error)) (protocol.Result, error) {
+			return fixture.Lose(ctx, do)
+		})
+		o, _ := onDemand(t, s)
+		brief(t, o)
+		l := item(t, s, 0)
+		until := l.ReservedUntil.Add(4 * time.Minute) // by the original, which stamps that
+		res, err := s.Memory.Write(t.Context(), protocol.Renew{
+			Key: protocol.Key{Pool: "orders"}, Session: l.Holder, Version: l.Version, Renewal: 1,
+			ExpiresAt: until, ReservedUntil: until, Confirmed: l.ReservedUntil,
+		})
+		if err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+		if got := item(t, s, 0); got.Holder != l.Holder || !got.ReservedUntil.Equal(until) {
+			t.Errorf("got %+v, want it held by the original, and reserved until %v", got, until)
+		}
+	})
+}

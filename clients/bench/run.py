@@ -77,9 +77,10 @@ for language in programs:
     bars.append((f"{language}: IDs/s of four processes on one sidecar, with batches", "≥ 1 M", f"{every / 1e6:.2f} M", every >= 1e6))
     # The peer is held to the cap that the format has: what is above it is of a time to come.
     single = max(column["next"], column.get("tryNext", column["next"]), key=median)
-    for what, mine in (("one at a time", single), ("with batches", column["batch"])):
-        ratio = median(min(m, CAP) / min(p, CAP) for m, p in zip(mine, column[honest[language]]))
-        bars.append((f"{language}: {what}, over {honest[language]}, both at most the cap", "≥ 0.8", f"{ratio:.2f}", ratio >= 0.8))
+    # Ours is safe for threads; the peer in Python is so only behind a lock: both ratios.
+    for what, mine, peer in [(w, m, p) for w, m in (("one at a time", single), ("with batches", column["batch"])) for p in (honest[language], honest[language] + " behind a lock") if p in column]:
+        ratio = median(min(m, CAP) / min(p, CAP) for m, p in zip(mine, column[peer]))
+        bars.append((f"{language}: {what}, over {peer}, both at most the cap", "≥ 0.8", f"{ratio:.2f}", ratio >= 0.8))
     bars.append((f"{language}: first ID after construction, of a new process", "≤ 50 ms", f"{median(first):.1f} ms <sub>{min(first):.1f}–{max(first):.1f}</sub>", median(first) <= 50))
     rows.append(f"| {language} | IDs per block, with batches | {median(column['per_request']):,.0f} |")
     if language == "Java":

@@ -11,11 +11,13 @@ from typing import Any
 import nodelease
 from nodelease import AsyncIdGenerator, IdGenerator, Layout
 
-clocks = {"boot": 1000.0, "mono": -1e6, "wall": 1e9}  # a monotonic clock that is over: each ID looks at all clocks
+clocks = {"boot": 1000.0, "mono": 1000.0, "wall": 1e9}
 
 
-def read_clocks() -> tuple[float, float, float]:
-    return clocks["boot"], clocks["mono"], clocks["wall"]
+# The ones that the client reads for each ID, and for a block.
+nodelease._core._boot = lambda: clocks["boot"]
+nodelease._core._mono = lambda: clocks["mono"]
+nodelease._core._wall = lambda: clocks["wall"]
 
 
 def word(e: nodelease.NodeleaseError) -> str:
@@ -64,8 +66,6 @@ async def serve(make: Any) -> None:
             match c["op"]:
                 case "new":
                     ids = make(c["sidecar"], timeout=60.0)
-                    ids._blocks.clocks = read_clocks
-                    ids._blocks.drop()
                 case "timeout":
                     ids.timeout = c["ms"] / 1000
                 case "next":

@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 DEFAULT_SIDECAR = "http://127.0.0.1:7373"
 _FIRST, _MOST = 256, 1 << 20  # IDs that a block is asked for
 _CHUNK = 4096  # IDs of a batch between two looks at the clocks
-_LOOK = 0.001  # seconds of the monotonic clock between two looks at the others
 Clocks = tuple[float, float, float]
 
 
@@ -172,8 +171,8 @@ class Blocks:
     def drop(self) -> None:
         self._next = self._end = self._used = 0
         self._left, self._began, self._generation = 0.0, self.clocks(), b""
-        self._looked = self._look = 0.0  # the first ID of a block looks
         self._carry = self._delta = 0
+        self._bounds = (0.0,) * 6
 
     def close(self) -> None:
         self.drop()
@@ -190,20 +189,20 @@ class Blocks:
     def take(self) -> int | None:
         """An ID of the block, or None when another block is needed."""
         ticket = self._next
-        # The clocks are read before the ticket is taken: the monotonic clock for each ID, all of them once
-        # it has gone on by _LOOK.
-        now = _mono()
-        if ticket < self._carry and self._looked <= now < self._look:
-            self._next = ticket + 1
-            return ticket + self._delta
+        # The clocks are read before the ticket is taken, each of them for each ID.
+        if ticket < self._carry:
+            boot, boot_end, mono, mono_end, wall, wall_end = self._bounds
+            if boot <= _boot() < boot_end and mono <= _mono() < mono_end and wall <= _wall() < wall_end:
+                self._next = ticket + 1
+                return ticket + self._delta
         if ticket >= self._end or self._over():
             return None
         self._next = ticket + 1
         id = ticket >> self._low << self._shift | self._node | ticket & self._mask
-        if self._low:  # IDs are consecutive up to a carry beyond the node ID
+        if self._low and not self._vm.present:  # IDs are consecutive up to a carry beyond the node ID
             self._delta, self._carry = id - ticket, min(self._end, (ticket | self._mask) + 1)
-        if not self._vm.present:  # its counter is read for each ID
-            self._looked, self._look = now, min(now + _LOOK, self._began[1] + self._left)
+            boot, mono, wall = self._began
+            self._bounds = boot, boot + self._left, mono, mono + self._left, wall, wall + self._left
         return id
 
     def take_into(self, out: list[int], n: int) -> None:

@@ -18,18 +18,21 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.TimeUnit;
 
 /**
  * A connection to the sidecar, on a Unix socket or TCP. Not thread-safe. The way to the first ID has
- * no patterns and few lambdas: in a new process they cost more than the request.
+ * no patterns and no lambdas of ours: in a new process they cost more than the request.
  */
 final class Sidecar implements AutoCloseable {
     private static final int MOST = 1 << 20; // bytes of an answer
-    private static final ScheduledThreadPoolExecutor WATCH = new ScheduledThreadPoolExecutor(1, r -> {
-        Thread t = new Thread(r, "nodelease");
-        t.setDaemon(true);
-        return t;
+    private static final ScheduledThreadPoolExecutor WATCH = new ScheduledThreadPoolExecutor(1, new ThreadFactory() {
+        @Override public Thread newThread(Runnable r) {
+            Thread t = new Thread(r, "nodelease");
+            t.setDaemon(true);
+            return t;
+        }
     });
 
     static {
@@ -84,7 +87,7 @@ final class Sidecar implements AutoCloseable {
                 c = unix != null ? SocketChannel.open(StandardProtocolFamily.UNIX) : SocketChannel.open();
             }
             SocketChannel mine = c;
-            watch = WATCH.schedule(() -> closeQuietly(mine), Math.max(nanos, 1_000_000), TimeUnit.NANOSECONDS);
+            watch = WATCH.schedule(new Runnable() { @Override public void run() { closeQuietly(mine); } }, Math.max(nanos, 1_000_000), TimeUnit.NANOSECONDS);
             if (!c.isConnected()) {
                 SocketAddress to = unix != null ? UnixDomainSocketAddress.of(unix) : new InetSocketAddress(url.getHost().replace("[", "").replace("]", ""), url.getPort() < 0 ? 80 : url.getPort());
                 c.connect(to);
@@ -92,8 +95,7 @@ final class Sidecar implements AutoCloseable {
                     c.setOption(StandardSocketOptions.TCP_NODELAY, true);
                 }
             }
-            String host = unix != null ? "localhost" : url.getAuthority();
-            ByteBuffer request = ByteBuffer.wrap(("POST " + target + " HTTP/1.1\r\nHost: " + host + "\r\nContent-Length: 0\r\n\r\n").getBytes(StandardCharsets.US_ASCII));
+            ByteBuffer request = ByteBuffer.wrap(("POST " + target + " HTTP/1.1\r\nHost: " + (unix != null ? "localhost" : url.getAuthority()) + "\r\nContent-Length: 0\r\n\r\n").getBytes(StandardCharsets.US_ASCII));
             while (request.hasRemaining()) {
                 c.write(request);
             }

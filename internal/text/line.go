@@ -90,7 +90,7 @@ func Plain(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r >= ' ' && r < 0x7f
 	}
-	return unicode.IsPrint(r) && r != utf8.RuneError && r != '\u2800' && // the braille pattern without dots
+	return unicode.IsPrint(r) && r != utf8.RuneError && r != '\u2800' && r != '\ufffc' && // the braille pattern without dots, an object's place
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, rightToLeft)
 }
 

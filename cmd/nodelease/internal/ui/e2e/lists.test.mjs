@@ -67,6 +67,66 @@ test('members: the oldest leads, and one that is gone is not shown', async (t) =
   assert.equal(await page.locator('#tabs [tabindex="0"]').count(), 1)
 })
 
+// No text brings these to the page: control and format characters, blanks that are none.
+const notPlain = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u0590-\u08ff\u115f\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ue000-\uf8ff\ufe00-\ufe0f\ufeff\ufff9-\uffff]/
+
+test('hostile text changes nothing but itself, in holders, members, history and services', async (t) => {
+  const page = await open(t, path, { size: 64, open: 1, put: [{ from: 0, state: 'held', task: 'plain', metadata: { node: 'plain', session_id: '01900000-0000-7000-8000-000000000000', zone: 'a' } }] }, light)
+  await page.is(0, 'held')
+  const foreign = 'img, iframe, script:not([src]), a[href^="http"]:not([rel])'
+  const own = await page.locator(foreign).count()
+  const said = []
+  page.on('dialog', (d) => { said.push(d.message()); d.dismiss() })
+  page.on('pageerror', (e) => said.push(String(e)))
+  page.on('request', (r) => { if (!r.url().startsWith(page.fixture.url)) said.push(r.url()) })
+  await page.fixture.tell({ hostile: true })
+  await page.is(48, 'held')
+  const sound = async (where) => {
+    const [body, widths, elements, polluted] = await page.evaluate((foreign) => [document.body.innerText, [document.documentElement.scrollWidth, innerWidth],
+      document.querySelectorAll(foreign).length, ({}).v !== undefined || ({}).label !== undefined], foreign)
+    const bad = notPlain.exec(body)
+    assert.equal(bad, null, `${where}: U+${bad?.[0].charCodeAt(0).toString(16)} in ${JSON.stringify(body.slice(bad?.index - 40, bad?.index + 40))}`)
+    assert.ok(widths[0] <= widths[1], `${where}: the page is as wide as its window, got ${widths}`)
+    assert.equal(elements, own, `${where}: elements that no script of ours makes`)
+    assert.equal(polluted, false, where)
+    assert.deepEqual(said, [], where)
+  }
+  // Each holder is one row, with the cells of the plain one, and no lower or higher line.
+  let plain
+  const seen = new Set()
+  for (const [order, first] of [['n', 0], ['-n', 48]]) {
+    await page.goto(page.fixture.url + `#sort=${order}`)
+    await page.locator(`#rows tr[data-n="${first}"]`).waitFor()
+    const rows = await page.locator('#rows tr[data-n]').evaluateAll((all) => all.map((r) => [Number(r.dataset.n), r.cells.length, Math.round(r.getBoundingClientRect().height)]))
+    plain ??= rows.find((r) => r[0] === 0)
+    for (const row of rows) {
+      assert.deepEqual(row.slice(1), plain.slice(1), `node ID ${row[0]}`)
+      seen.add(row[0])
+    }
+  }
+  assert.ok(seen.size > 20, `${seen.size} rows`)
+  await sound('holders')
+  for (const n of [1, 10, 20, 30, 40]) {
+    await page.goto(page.fixture.url + `#n=${n}`)
+    await page.locator('#chosen-title', { hasText: new RegExp(`^Node ID ${n}$`) }).waitFor()
+    await sound(`node ID ${n}`)
+  }
+  await page.goto(page.fixture.url + '#view=members')
+  await shown(page, 'members')
+  assert.equal(await page.locator('#members tbody tr').filter({ hasText: 'oldest: leads' }).count(), 1)
+  assert.match(await page.locator('#members tbody tr').first().innerText(), /^plain/)
+  await sound('members')
+  await page.goto(page.fixture.url + '#view=services&endpoint=evil')
+  await shown(page, 'keys')
+  const keys = await page.locator('#services tbody button').allInnerTexts()
+  assert.ok(keys.length > 3, `${keys.length} keys`)
+  for (const key of keys) {
+    await page.goto(page.fixture.url + `#view=services&endpoint=evil&key=${key}`)
+    await shown(page, '1 live instance')
+    await sound(`instances at key ${key}`)
+  }
+})
+
 test('what happens while no page is open is in the history', async (t) => {
   const page = await open(t, path, { size: 64, open: 1 }, light)
   await page.is(7, 'free')

@@ -9,7 +9,7 @@ import { Table } from './table.js'
 import { Tabs } from './tabs.js'
 import { Verdict } from './verdict.js'
 import { View } from './view.js'
-import { count, percent } from './words.js'
+import { count, percent, write } from './words.js'
 
 const $ = (id) => document.getElementById(id)
 const pool = new Pool()
@@ -93,9 +93,9 @@ function where() {
 let shown = 0 // when it did
 function show() {
   shown = Date.now()
-  $('used').textContent = percent(pool.status.used)
+  write($('used'), percent(pool.status.used))
   legend($('legend'), pool, filter)
-  $('line').textContent = pool.status.line ?? ''
+  write($('line'), pool.status.line ?? '')
   charts.show(pool)
   lists.late(pool)
   lists.news(pool, view.past)

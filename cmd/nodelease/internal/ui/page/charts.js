@@ -1,5 +1,5 @@
 // Utilisation and churn over time.
-import { about, el, percent } from './words.js'
+import { about, el, percent, write } from './words.js'
 
 const { uPlot } = window
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
@@ -121,9 +121,11 @@ export class Charts {
     const h = this.#data
     const i = u.cursor.idx ?? h.at.length - 1
     const has = h.used[i] !== null && h.used[i] !== undefined
-    document.getElementById('used-now').textContent = has ? percent(h.used[i]) + (u.cursor.idx == null ? this.#end() : '') : ''
-    document.getElementById('churn-now').replaceChildren(...(has ? [
-      el('span', '▲ ' + h.claimed[i] + ' claimed', { class: 'up' }), ' ', el('span', '▼ ' + h.ended[i] + ' ended', { class: 'down' })] : []))
+    write(document.getElementById('used-now'), has ? percent(h.used[i]) + (u.cursor.idx == null ? this.#end() : '') : '')
+    const churn = document.getElementById('churn-now')
+    if (!churn.firstElementChild) churn.append(el('span', '', { class: 'up' }), ' ', el('span', '', { class: 'down' }))
+    write(churn.firstElementChild, has ? `▲ ${h.claimed[i]} claimed` : '')
+    write(churn.lastElementChild, has ? `▼ ${h.ended[i]} ended` : '')
   }
 }
 

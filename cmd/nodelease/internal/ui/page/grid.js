@@ -1,6 +1,6 @@
 // The grid: numbers, or the groups of a large pool. One element a cell; only
 // those that changed are touched.
-import { brief, count, el, meanings, signs, states } from './words.js'
+import { brief, count, el, meanings, signs, states, write } from './words.js'
 
 const groupSize = 256
 
@@ -233,10 +233,6 @@ export function legend(list, pool, filter) {
     write(list.children[i].querySelector('strong'), count(n))
     set(list.children[i], 'none', n ? undefined : 'none')
   })
-}
-
-function write(e, text) {
-  if (e.textContent !== String(text)) e.textContent = text
 }
 
 function set(e, key, value) {

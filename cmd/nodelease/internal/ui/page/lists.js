@@ -1,7 +1,7 @@
 // What is told in words: the selected node ID, leases near expiry, what just
 // happened.
 import { roving } from './roving.js'
-import { brief, count, el, meanings, moment, quoted, signs, span, time, until } from './words.js'
+import { brief, count, el, meanings, moment, quoted, signs, span, time, until, write } from './words.js'
 
 export class Lists {
   #get = (id) => document.getElementById(id)
@@ -22,12 +22,12 @@ export class Lists {
 
   // chosen tells all about a node ID.
   chosen(pool, n) {
-    this.#get('chosen-title').textContent = n ? `Node ID ${n.n}` : 'No node ID selected'
+    write(this.#get('chosen-title'), n ? `Node ID ${n.n}` : 'No node ID selected')
     const facts = this.#get('facts'), none = this.#get('none')
     facts.hidden = !n
     none.hidden = !!n
     if (!n) {
-      none.textContent = pool.whole || pool.group >= 0 ? 'Choose one in the grid, or search.' : 'Choose a group, then a node ID, or search.'
+      write(none, pool.whole || pool.group >= 0 ? 'Choose one in the grid, or search.' : 'Choose a group, then a node ID, or search.')
       return
     }
     const mark = pool.mark(n)
@@ -56,7 +56,7 @@ export class Lists {
     pairs.forEach(([, v], i) => {
       const dd = facts.children[2 * i + 1]
       const at = dd.firstElementChild ?? dd
-      if (at.textContent !== v) at.textContent = v
+      write(at, v ?? '')
     })
   }
 
@@ -74,7 +74,7 @@ export class Lists {
       tick(li) {
         const gauge = li.querySelector('meter'), time = li.querySelector('time'), text = until(n.expires, pool.now), left = Math.round(pool.left(n) * 100) / 100
         if (gauge.value !== left) gauge.value = left
-        if (time.textContent !== text) time.textContent = text
+        write(time, text)
       },
     })
     const line = (text, word) => ({
@@ -89,7 +89,7 @@ export class Lists {
     const next = late.slice(0, 6)
     this.#lists.late.fill(next.length ? [...next.map(row), ...more(next.length, all, 'state=late')] : [line(gone ? 'None of those that still hold theirs.' : 'None: every holder renewed in time.')])
     this.#get('gone-title').hidden = !gone
-    this.#get('gone-title').textContent = `Expired: ${count(gone)}`
+    write(this.#get('gone-title'), `Expired: ${count(gone)}`)
     this.#lists.gone.fill([...expired.map(row), ...more(expired.length, gone, 'state=expired')])
   }
 

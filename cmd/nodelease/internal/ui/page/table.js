@@ -1,7 +1,7 @@
 // Who holds what: a page at a time of all that a search finds. The server
 // searches and sorts, so that it is the same for 3 node IDs and for 65,536.
 import { roving } from './roving.js'
-import { brief, cells, count, el, moment, quoted, signs, until } from './words.js'
+import { brief, cells, count, el, moment, quoted, signs, until, write } from './words.js'
 
 export class Table {
   #get = (id) => document.getElementById(id)
@@ -30,8 +30,10 @@ export class Table {
     const { sort } = this.#view
     for (const button of document.querySelectorAll('[data-sort]')) {
       const up = sort === button.dataset.sort, down = sort === '-' + button.dataset.sort
-      if (up || down) button.parentElement.setAttribute('aria-sort', up ? 'ascending' : 'descending')
-      else button.parentElement.removeAttribute('aria-sort')
+      const head = button.parentElement, order = up ? 'ascending' : down ? 'descending' : null
+      if (head.getAttribute('aria-sort') === order) continue
+      if (order) head.setAttribute('aria-sort', order)
+      else head.removeAttribute('aria-sort')
     }
     this.#rows = found.first
     this.#rove.fill(found.first.map((n) => ({
@@ -64,7 +66,7 @@ export class Table {
       const n = pool.numbers.get(row.n) ?? row
       const text = n.held ? until(n.expires, pool.now) : ''
       const cell = rows[i]?.children[4]
-      if (cell && cell.textContent !== text) cell.textContent = text
+      if (cell) write(cell, text)
     })
   }
 }

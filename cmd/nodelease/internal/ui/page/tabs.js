@@ -1,7 +1,7 @@
 // The lists below the grid: who holds what, the services that live processes have
 // registered, and the members of the cluster. The server searches and pages.
 import { roving } from './roving.js'
-import { cells, count, el, moment, until } from './words.js'
+import { cells, count, el, moment, until, write } from './words.js'
 
 const $ = (id) => document.getElementById(id)
 const many = (n, one, more) => `${count(n)} ${n === 1 ? one : more}`
@@ -54,10 +54,10 @@ export class Tabs {
     if (found.page !== this.#view.page) this.#view.go({ page: found.page }) // there are fewer by now
     const from = found.page * found.rows, to = Math.min(found.total, from + found.rows)
     const text = found.pages > 1 ? `${count(from + 1)} to ${count(to)} of ${what}` : what
-    if ($('shown').textContent !== text) $('shown').textContent = text
+    write($('shown'), text)
     this.#pages = found.pages
     $('pages').hidden = found.pages < 2
-    $('page').textContent = `page ${count(found.page + 1)} of ${count(found.pages)}`
+    write($('page'), `page ${count(found.page + 1)} of ${count(found.pages)}`)
     for (const b of $('pages').querySelectorAll('button')) {
       b.disabled = ['first', 'back'].includes(b.dataset.to) ? found.page === 0 : found.page === found.pages - 1
     }
@@ -85,7 +85,7 @@ export class Tabs {
       key: m.session + m.n, hash: JSON.stringify([m.name, m.since, m.leads, m.meta]),
       make: () => row([cells('Name', el('span', m.name, { class: 'cut', title: m.name }), ...(m.leads ? [' ', el('em', 'oldest: leads', { title: 'elected by LowestSession, the default' })] : [])),
         cells('Node ID', go(m.n, m.n)), cells('Member since', m.since ? moment(m.since, pool.now) : ''), cells('Expires', until(m.expires, pool.now)), cells('Session', m.session), cells('Metadata', ...tags(m.meta))]),
-      tick(tr) { tr.children[3].textContent = until(m.expires, pool.now) },
+      tick(tr) { write(tr.children[3], until(m.expires, pool.now)) },
     })))
   }
 

@@ -1,6 +1,6 @@
 // The first thing that the page says: how the pool is, since when, what to do,
 // and how old that is. The title and the icon of the tab say it too.
-import { capital, moment, span, time } from './words.js'
+import { capital, moment, span, time, write } from './words.js'
 
 const $ = (id) => document.getElementById(id)
 const unread = new Set(['unreadable', 'denied', 'unseeded'])
@@ -65,8 +65,6 @@ function put(e, text) {
 }
 
 function hide(e, hidden) { if (e.hidden !== hidden) e.hidden = hidden }
-
-function write(e, text) { if (e.textContent !== text) e.textContent = text }
 
 function set(e, key, value) {
   if (e.dataset[key] === value) return

@@ -60,6 +60,11 @@ const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', h
 export const time = (ms) => clock.format(ms)
 export const moment = (ms, now) => (now - ms < 20 * 3600e3 ? clock : day).format(ms)
 
+// write says a text, if it is another one: what is written lays the page out anew.
+export function write(e, text) {
+  if (e.textContent !== String(text)) e.textContent = text
+}
+
 // el makes an element with text; text is never HTML.
 export function el(name, text, attributes = {}) {
   const e = document.createElement(name)

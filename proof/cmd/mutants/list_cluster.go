@@ -85,6 +85,7 @@ var clusterMutants = []mutant{
 	{"digest: changes count without their hash", "pkg/cluster/digest.go", `			fresh := advanced[name]
 			if fresh.hash != h {`, `			fresh := advanced[name]
 			if fresh.members == nil {`, clusterOwn},
+	{"digest: changes have no bound", "pkg/cluster/changes.go", `err == nil && len(packed) <= maxChanges {`, `err == nil && len(packed) > 0 {`, clusterOwn},
 	{"digest: a newcomer reads all parts", "pkg/cluster/table.go", `			d.seed(members)`, ``, clusterOwn},
 	{"cluster: a look lacks a group", "pkg/cluster/table.go", `	if err := context.Cause(ctx); err != nil {`, `	if err := context.Cause(ctx); err != nil && open == 0 {`, clusterOwn},
 	{"digest: a reader that is missing believes it", "pkg/cluster/digest.go", `	if !d.has(b.Self) {`, `	if false {`, clusterOwn},

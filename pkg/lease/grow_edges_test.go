@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -153,17 +154,18 @@ func TestGrowthMeetsAWidening(t *testing.T) {
 				measuring(t, s, one)
 				a := fixture.Start(t, growing(s))
 				ids(t, a)
-				var widener *protocol.Widener
+				var begun atomic.Pointer[protocol.Widener]
 				s.On(func(_ context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
-					if r, ok := w.(protocol.Renew); ok && r.TTL > 15*time.Second && widener == nil {
-						widener = marked(t, s, item(t, s, a.NodeID()))
+					if r, ok := w.(protocol.Renew); ok && r.TTL > 15*time.Second && begun.Load() == nil {
+						begun.Store(marked(t, s, item(t, s, a.NodeID())))
 					}
 					return do()
 				})
 				fixture.Wait(150 * time.Second)
-				for widener == nil {
+				for begun.Load() == nil {
 					fixture.Wait(time.Second)
 				}
+				widener := begun.Load()
 				if err := heldThroughout(a, 2*time.Second); err != nil {
 					t.Fatal(err)
 				}

@@ -166,7 +166,7 @@ func TestGrowthMeetsAWidening(t *testing.T) {
 					fixture.Wait(time.Second)
 				}
 				widener := begun.Load()
-				if err := heldThroughout(a, 2*time.Second); err != nil {
+				if err := heldThroughout(a, time.Second); err != nil {
 					t.Fatal(err)
 				}
 				if commit, ok := widener.Commit(); !ok {

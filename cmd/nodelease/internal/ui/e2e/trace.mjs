@@ -67,13 +67,16 @@ while (Date.now() < end) {
   tasks.push(...t.tasks.map((e) => cpu(e) / 1000))
   // An update is all work from one message of the server to the next, the clock's ticks
   // included; what is before the first and after the last is none.
-  let sum = -1
+  let sum = -1, parts = []
   for (const e of outermost(t.work)) {
     if (e.turn) {
       if (sum >= 0) updates.push(sum / 1000)
+      if (process.env.VERBOSE && sum > 6000) console.log(`an update of ${(sum / 1000).toFixed(1)} ms: ${parts.join(', ')}`)
       sum = 0
+      parts = []
     }
     if (sum >= 0) sum += cpu(e)
+    if (cpu(e) > 300) parts.push(`${e.name} ${e.args?.data?.functionName ?? ''} ${(cpu(e) / 1000).toFixed(1)}`)
   }
 }
 over = true

@@ -84,7 +84,7 @@ func (s *scales) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*
 	return s.Client.Query(ctx, in, o...)
 }
 
-// What one partition bears in a second, and how often members heartbeat.
+// The limits of one partition in a second, and how often members heartbeat.
 const (
 	mostReads, mostWrites = 3000, 1000
 	every                 = 5 // seconds

@@ -214,7 +214,7 @@ func (r raw) Invoke(ctx context.Context, _ []byte) ([]byte, error) {
 	return r.out, err
 }
 
-// What a handler answers is passed on as it is.
+// The answers of a handler are passed on as they are.
 func TestWrapPassesResponsesThrough(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		for _, want := range []string{"", "no JSON", `{"a": "<b>"}`} {

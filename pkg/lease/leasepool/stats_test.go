@@ -94,7 +94,7 @@ func TestGrownLeasesAreNotStuck(t *testing.T) {
 	}
 }
 
-// What an expired lease still reserves rests: it is not a lease that nobody cleared away.
+// The milliseconds that an expired lease still reserves rest: it is not a lease that nobody cleared away.
 func TestGrownLeasesThatExpired(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	p := seeded(t, s, 10, 0, 3)

@@ -251,6 +251,7 @@ func (a *paperAgent) renew(w *paper, i int32) {
 		a.again(w, i)
 		return
 	}
+	w.spent.renewals++
 	l, ok := at.Write.Apply(&w.leases[n])
 	if !ok { // someone else's: this is the end of it, and the service starts another task
 		w.spent.refused++

@@ -61,6 +61,7 @@ type policy struct {
 type paperCount struct {
 	requests, throttled, failed int
 	writes, refused             int
+	renewals                    int     // of the writes
 	reads                       float64 // units
 	lost                        int
 }
@@ -69,7 +70,7 @@ type paperCount struct {
 func (c paperCount) dollars() float64 { return (float64(c.writes)*0.625 + c.reads*0.125) / 1e6 }
 
 func (c paperCount) minus(o paperCount) paperCount {
-	return paperCount{c.requests - o.requests, c.throttled - o.throttled, c.failed - o.failed, c.writes - o.writes, c.refused - o.refused, c.reads - o.reads, c.lost - o.lost}
+	return paperCount{c.requests - o.requests, c.throttled - o.throttled, c.failed - o.failed, c.writes - o.writes, c.refused - o.refused, c.renewals - o.renewals, c.reads - o.reads, c.lost - o.lost}
 }
 
 const (

@@ -24,15 +24,18 @@ func Guess(session string, p protocol.PoolItem) (node int, ok bool) {
 //
 // A page of a large pool is a group of 256, so reading all of it for one node ID
 // would be 256 pages. The first page is of a random open group, to spread a herd.
-// If that is full, the second is of the newest group: the older ones have had more
-// time to fill, and only the newest shows whether it is time to open the next. Random
-// ones follow. Groups that were full and have no lease that expires by now come last:
-// only a release makes room in them.
+// If that is full, the second is of the newest group while there are more to open: the
+// older ones have had more time to fill, and only the newest shows whether it is time
+// to open the next. Random ones follow: first those that no search of this claimant has
+// read, so that it has seen every group once before it reads any again. Groups that
+// were full and have no lease that expires by now come last: only a release makes room
+// in them.
 //
 // The pool counts as exhausted when a search finds nothing on firstPages, which cover
 // pools of up to 4,096 node IDs. In larger, nearly full pools it may miss a free node
 // ID: with 1 % free in any 256 groups a search of 16 pages fails once in 10^17. A
-// waiting claimant reads laterPages per second.
+// waiting claimant reads up to firstPages per second of groups that it has not read yet,
+// and laterPages when it has read them all.
 type Search struct {
 	full    map[int]time.Time // when the next lease of a full group expires
 	seen    map[int]bool      // in this search
@@ -52,25 +55,32 @@ func (s *Search) Begin() { s.seen = map[int]bool{} }
 // Group returns the next group to look at, if there is to be another page.
 func (s *Search) Group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
 	first, last := p.GroupsOpen()
-	var fresh, due, full []int
+	var fresh, unread, due, full []int
 	for n := first; n <= last; n++ {
 		switch at, known := s.full[n]; {
 		case s.seen[n]:
 		case s.fresh > 0 && n >= s.fresh:
 			fresh = append(fresh, n)
-		case known && (at.IsZero() || at.After(now)):
+		case !known:
+			unread = append(unread, n)
+		case at.IsZero() || at.After(now):
 			full = append(full, n)
 		default:
 			due = append(due, n)
 		}
 	}
-	if pages := len(s.seen); pages >= firstPages || s.Waiting && pages >= laterPages {
-		fresh, due, full = fresh[:min(len(fresh), max(2*firstPages-pages, 0))], nil, nil
+	switch pages := len(s.seen); {
+	case pages >= firstPages:
+		fresh, unread, due, full = fresh[:min(len(fresh), max(2*firstPages-pages, 0))], nil, nil, nil
+	case s.Waiting && pages >= laterPages:
+		due, full = nil, nil
 	}
-	for _, some := range [][]int{fresh, due, full} {
+	for _, some := range [][]int{fresh, unread, due, full} {
 		if len(some) > 0 {
 			n = some[s.random(len(some))]
-			if len(fresh) == 0 && len(s.seen) == 1 && some[len(some)-1] == last {
+			// Only while it may be time to open the next group: else the newest would be
+			// everybody's second page, and its partition the first to throttle.
+			if len(fresh) == 0 && len(s.seen) == 1 && some[len(some)-1] == last && last+1 < p.Groups() {
 				n = last
 			}
 			s.seen[n] = true

@@ -37,6 +37,7 @@ type crew struct {
 	made     [][]ID
 	count    atomic.Int64
 	refused  atomic.Int64
+	gaveUp   atomic.Int64 // calls that had a place in the queue, perhaps, and left it
 }
 
 func newCrew(t *testing.T, clock snowflake.Clock, l snowflake.Layout) *crew {
@@ -115,6 +116,9 @@ func (c *crew) work(me int, rng *rand.Rand) {
 				return
 			}
 			c.refused.Add(1)
+			if err == snowflake.ErrBusy {
+				c.gaveUp.Add(1)
+			}
 			runtime.Gosched()
 			if !batch {
 				ids = nil
@@ -218,7 +222,8 @@ func fenced(err error) bool { return err == snowflake.ErrFenced }
 // Numbers come and go under a crew that never waits for them: no duplicate, no
 // order break, no stamp ahead of the clock or outside of the span, and each seal
 // yields the last millisecond of its number: exactly, unless a block has drawn
-// numbers that it does not hand out.
+// numbers that it does not hand out, or a call on a busy machine has waited for
+// longer than it may.
 func TestStressSealAndBind(t *testing.T) {
 	for name, l := range stressLayouts {
 		for _, blocks := range []bool{false, true} {
@@ -253,7 +258,7 @@ func TestStressSealAndBind(t *testing.T) {
 						}
 						found = p.Time
 					}
-					if !found.Equal(at) && !blocks {
+					if !found.Equal(at) && !blocks && c.gaveUp.Load() == 0 {
 						t.Fatalf("round %d was sealed at %v; its last ID is of %v", round, at, found)
 					}
 				}

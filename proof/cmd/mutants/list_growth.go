@@ -42,8 +42,8 @@ var growthMutants = []mutant{
 	{"every long lease may be late", "cmd/nodelease/internal/ui/state.go", `if n.Grown && waits > 0 {`, `if waits > 0 {`, "./cmd/nodelease/internal/ui"},
 	{"holders on demand outlast an outage", "pkg/lease/leasepool/outage.go", ` && !l.OnDemand && `, ` && `, "./pkg/lease/leasepool"},
 	{"dead holders outlast an outage", "pkg/lease/leasepool/outage.go", ` && !l.ExpiresAt.Before(now)`, ``, "./pkg/lease/leasepool"},
-	{"an address is remembered without TLS", addressBook, `r.URL.Scheme != "https" || `, ``, growProof},
-	{"the last addresses cannot be turned off", addressBook, `if os.Getenv(lastAddresses) == "off" {`, `if false {`, growProof},
+	{"an address is remembered without TLS", addressBook, `r.URL.Scheme != "https" || `, ``, "./pkg/lease"},
+	{"the last addresses cannot be turned off", addressBook, `if os.Getenv(lastAddresses) == "off" {`, `if os.Getenv(lastAddresses) == "never" {`, "./pkg/lease"},
 	{"a cluster node takes a grown lease for its time-out", "pkg/cluster/config.go", `ttl := c.Agent.TTL()`, `ttl := l.TTL`, "./pkg/cluster"},
 	{"growth of others is wrong for an on-demand agent", "pkg/lease/ondemand.go", `if cfg.MaxReserve == 0 && cfg.TTL > 0 {`, `if false {`, growProof},
 }

@@ -30,7 +30,7 @@ type program struct {
 func openEmulator(t *testing.T) *program {
 	t.Helper()
 	if os.Getenv("NODELEASE_LOCALSTACK_PORT") == "" {
-		t.Skip("NOT TESTED on LocalStack: NODELEASE_LOCALSTACK_PORT is not set. To run this test: localstack/test.sh verify")
+		t.Skip("NOT TESTED on LocalStack: NODELEASE_LOCALSTACK_PORT is not set. To run this test: localstack/test.sh verify kills")
 	}
 	a, err := openAccount(t.Context())
 	if err != nil {
@@ -97,15 +97,15 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// moment is one at which a run is killed.
+type moment struct {
+	line   string // at which the run is killed
+	during string // or, when the pool's stack is seen in this state after the line; the next line is late enough
+	skip   string
+}
+
 // Killed at any step, a run is found again by its tag, and what has not its tag stays.
 func TestKilledAtEachStep(t *testing.T) {
-	p := openEmulator(t)
-	b := p.bystanders(t)
-	type moment struct {
-		line   string // at which the run is killed
-		during string // or, when the pool's stack is seen in this state after the line; the next line is late enough
-		skip   string
-	}
 	var moments []moment
 	for _, s := range allSteps {
 		m := moment{line: "step: " + s.name, skip: "watch,kill"} // they wait for schedules
@@ -121,10 +121,23 @@ func TestKilledAtEachStep(t *testing.T) {
 		moment{"step: deploy", "CREATE_IN_PROGRESS", ""},
 		moment{"step: grow", "UPDATE_IN_PROGRESS", "watch,kill"},
 		moment{"step: delete ", "", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
-		moment{"step: delete ", "DELETE_IN_PROGRESS", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
+		whileDeleting,
 		moment{"step: empty ", "", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
 		moment{"check: gone", "", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
 	)
+	killedAt(t, moments)
+}
+
+// whileDeleting is the moment at which a deletion goes on that -clean has not asked for.
+var whileDeleting = moment{"step: delete ", "DELETE_IN_PROGRESS", "inspect,role,claim,keys,watch,kill,grow,release,rename"}
+
+// The moment of TestKilledAtEachStep at which the most can go wrong; the others take half an hour.
+func TestKilledWhileDeleting(t *testing.T) { killedAt(t, []moment{whileDeleting}) }
+
+func killedAt(t *testing.T, moments []moment) {
+	t.Helper()
+	p := openEmulator(t)
+	b := p.bystanders(t)
 	for i, m := range moments {
 		t.Run(strings.TrimSpace(m.line+" "+m.during), func(t *testing.T) {
 			run := fmt.Sprintf("killed-%d", i)

@@ -19,7 +19,7 @@ for s; do
 done
 if [ -z "${NODELEASE_LOCALSTACK_PORT:-}" ]; then
   # The run waits for schedules and alarms, five minutes for the slowest: plugin/nodelease_localstack/minute.py.
-  case $* in verify | kills) export NODELEASE_LOCALSTACK_MINUTE=10 ;; esac
+  case $* in verify | kills | "verify kills") export NODELEASE_LOCALSTACK_MINUTE=10 ;; esac
   exec localstack/run.sh localstack/test.sh "$@"
 fi
 logs=$PWD/.cache/localstack/logs

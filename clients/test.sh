@@ -48,14 +48,14 @@ for jar in java/*/target/*.jar; do
 done
 
 # Python: types, the databases, the wheel and the archive, and an install in an empty environment.
-(cd python && "$venv/bin/mypy" --cache-dir "$cache/mypy" src)
+(cd python && "$venv/bin/python" -m mypy --cache-dir "$cache/mypy" src)
 (cd python && PYTHONPATH=src logged ../with-sidecar.sh "$venv/bin/python" -W error -m unittest discover -s tests)
 for copy in 1 2; do
 	cp -R python "$work/python$copy"
 	(cd "$work/python$copy" && SOURCE_DATE_EPOCH=1767225600 logged "$venv/bin/python" -m build --no-isolation --outdir "$work/dist$copy")
 done
 diff -r "$work/dist1" "$work/dist2"
-"$venv/bin/twine" check --strict "$work"/dist1/*
+"$venv/bin/python" -m twine check --strict "$work"/dist1/*
 python3 -m venv "$work/empty"
 "$work/empty/bin/pip" -q --disable-pip-version-check install --no-index "$work"/dist1/*.whl
 "$work/empty/bin/python" -c 'import nodelease; print("python package", nodelease.SONYFLAKE.decompose(1 << 24).time)'

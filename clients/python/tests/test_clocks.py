@@ -3,7 +3,7 @@
 import unittest
 from unittest import mock
 
-from nodelease import _core
+from nodelease import IdGenerator, SidecarUnavailable, _core, _generator
 
 from test_vmclock import BODY
 
@@ -53,6 +53,49 @@ class Looks(unittest.TestCase):
         tickets = [id >> 22 << 12 | id & 4095 for id in made]
         self.assertTrue(tickets == list(range((1 << 22) + 4000, (1 << 22) + 13000)), "a ticket twice, or left out")
         self.assertEqual({id >> 12 & 1023 for id in made}, {3})
+
+
+class QuickLooks(Looks):
+    """The same for IdGenerator.next, which takes most IDs without the lock."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for clock in "boot", "wall":
+            patch = mock.patch.object(_generator, clock + "_clock", lambda clock=clock: self.read(clock))
+            patch.start()
+            self.addCleanup(patch.stop)
+        self.during = lambda: None
+        self.generator = IdGenerator("unix:/nowhere", timeout=0)
+        self.generator._blocks = self.blocks
+        blocks, self.blocks = self.blocks, mock.Mock(wraps=self.blocks)
+        self.blocks.take.side_effect = self.take
+        self.slow = mock.patch.object(blocks, "take", wraps=blocks.take)
+        self.counted = self.slow.start()
+        self.addCleanup(self.slow.stop)
+
+    def read(self, clock: str) -> float:
+        self.during()
+        return self.now[clock]
+
+    def take(self) -> int | None:
+        # On Linux the boot clock never stands still while the monotonic clock goes on.
+        self.now["boot"] += self.now["mono"] - 5.0
+        self.now["mono"] = 5.0
+        try:
+            return self.generator.next()
+        except SidecarUnavailable:
+            return None
+
+    def test_most_ids_are_taken_without_the_lock(self) -> None:
+        if not _core.ONE_AT_A_TIME:
+            self.skipTest("threads of this Python share no lock")
+        for _ in range(50):
+            self.generator.next()
+        self.assertEqual(self.counted.call_count, 0)
+
+    def test_a_fork_within_a_call_takes_its_id_away(self) -> None:
+        self.during = self.generator._forget  # by a signal's handler, in the child
+        self.assertIsNone(self.take())
 
 
 if __name__ == "__main__":

@@ -14,13 +14,19 @@ import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import partial
-from typing import Any, Callable, NamedTuple
+from itertools import islice
+from operator import length_hint
+from typing import Any, Callable, Iterator, NamedTuple
 from urllib.parse import urlsplit
 
 DEFAULT_SIDECAR = "http://127.0.0.1:7373"
 _FIRST, _MOST = 256, 1 << 20  # IDs that a block is asked for
 _CHUNK = 4096  # IDs of a batch between two looks at the clocks
 Clocks = tuple[float, float, float]
+# What take compares and takes from: an ID of the iterator is good while the boot clock and the wall clock are within their bounds.
+Fast = tuple[float, float, float, float, Iterator[int]]
+# Python's own lock makes each step of an iterator over a range one step for all threads.
+ONE_AT_A_TIME = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 class NodeleaseError(Exception):
@@ -110,9 +116,11 @@ class Address(NamedTuple):
         raise ValueError(f"the sidecar's address {text!r} (NODELEASE_SIDECAR): use http://127.0.0.1:7373 or unix:/path/to/socket")
 
 
-# The boot clock counts the time that the machine slept. Linux only.
+# The boot clock counts the time that the machine slept. Linux only; elsewhere the monotonic clock stands for it. On Linux the
+# boot clock is the monotonic clock and the time slept so far, which never shrinks: where both would be asked at each ID, it is enough.
 _boot = partial(time.clock_gettime, time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic
 _mono, _wall = time.monotonic, time.time
+boot_clock, wall_clock = _boot, _wall
 
 
 def system_clocks() -> Clocks:
@@ -165,14 +173,16 @@ class Blocks:
 
     def forget(self) -> None:
         """Drop the block and take a new name: after a fork two processes have the old ones."""
+        for _ in getattr(self, "_ids", ()):  # a signal's handler may have forked inside of a call that goes on with them
+            pass
         self._name, self._want = secrets.token_hex(8), _FIRST
         self.drop()
 
     def drop(self) -> None:
-        self._next = self._end = self._used = 0
+        self._next = self._end = self._first = 0
         self._left, self._began, self._generation = 0.0, self.clocks(), b""
-        self._carry = self._delta = 0
-        self._bounds = (0.0,) * 6
+        self._ids = iter(range(0))
+        self.fast: Fast = 0.0, 0.0, 0.0, 0.0, self._ids
 
     def close(self) -> None:
         self.drop()
@@ -188,40 +198,40 @@ class Blocks:
 
     def take(self) -> int | None:
         """An ID of the block, or None when another block is needed."""
-        ticket = self._next
-        # The clocks are read before the ticket is taken, each of them for each ID.
-        if ticket < self._carry:
-            boot, boot_end, mono, mono_end, wall, wall_end = self._bounds
-            if boot <= _boot() < boot_end and mono <= _mono() < mono_end and wall <= _wall() < wall_end:
-                self._next = ticket + 1
-                return ticket + self._delta
-        if ticket >= self._end or self._over():
+        if self._over():
             return None
-        self._next = ticket + 1
-        id = ticket >> self._low << self._shift | self._node | ticket & self._mask
-        if self._low and not self._vm.present:  # IDs are consecutive up to a carry beyond the node ID
-            self._delta, self._carry = id - ticket, min(self._end, (ticket | self._mask) + 1)
-            boot, mono, wall = self._began
-            self._bounds = boot, boot + self._left, mono, mono + self._left, wall, wall + self._left
-        return id
+        for id in self._ids:
+            return id
+        return next(self._ids) if self._run() else None
 
     def take_into(self, out: list[int], n: int) -> None:
         """Append IDs of the block to out until it has n, or another block is needed."""
-        while len(out) < n and self._next < self._end and not self._over():
-            ticket, first = self._next, self._next >> self._low << self._shift | self._node | self._next & self._mask
-            count = min(n - len(out), self._end - ticket, _CHUNK)
-            if self._low:  # IDs are consecutive up to a carry beyond the node ID
-                count = min(count, self._mask + 1 - (ticket & self._mask))
-                out.extend(range(first, first + count))
-            else:
-                out.extend(range(first, first + (count << self._shift), 1 << self._shift))
-            self._next = ticket + count
+        while len(out) < n and not self._over():
+            before = len(out)
+            out.extend(islice(self._ids, min(n - before, _CHUNK)))
+            if len(out) == before and not self._run():
+                return
+
+    def _run(self) -> bool:
+        # The next IDs of the block that have the same distance, once there are none of the last ones: up to a carry
+        # beyond the node ID. From here on they are in the iterator alone, so that each is taken once.
+        ticket = self._next
+        count = min(self._end - ticket, self._mask + 1 - (ticket & self._mask)) if self._low else self._end - ticket
+        if count <= 0:
+            return False
+        first, step = ticket >> self._low << self._shift | self._node | ticket & self._mask, 1 if self._low else 1 << self._shift
+        self._next = ticket + count
+        self._ids = iter(range(first, first + count * step, step))
+        if ONE_AT_A_TIME and not self._vm.present:
+            boot, _, wall = self._began
+            self.fast = boot, boot + self._left, wall, wall + self._left, self._ids
+        return True
 
     def ask(self, host: str, need: int) -> tuple[bytes, Expected]:
         """Drop the block and return a request for another one, and what to expect of its answer."""
-        used, self._used = self._next - self._first if self._end else 0, 0
+        used = self._next - self._first - length_hint(self._ids)
         if self._end:  # used up: ask for more; too old: for what was used of it
-            self._want = min(self._want * 2, _MOST) if self._next >= self._end else max(_FIRST, min(used * 2, _MOST))
+            self._want = min(self._want * 2, _MOST) if self._first + used >= self._end else max(_FIRST, min(used * 2, _MOST))
         self.drop()
         nonce = secrets.token_hex(8)
         target = f"/v1/blocks?client={self._name}&nonce={nonce}&n={min(max(self._want, need), _MOST)}"

@@ -1,24 +1,21 @@
 package dev.nodelease;
 
+import java.io.FileInputStream;
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.channels.FileChannel;
-import java.nio.file.Files;
-import java.nio.file.Path;
+import java.nio.charset.StandardCharsets;
 
 /** The clocks of the machine, in nanoseconds, and its generation. Not thread-safe. */
 class Clocks implements AutoCloseable {
-    private static final Path UPTIME = Path.of("/proc/uptime");
-    private static final int GENERATION = 104; // offset in the page of a VMClock device
-    private final FileChannel vm;
-    private long boot, bootRead;
-    private boolean read;
+    private final RandomAccessFile vm; // plain files: what channels load in a new process takes longer
+    private long boot, bootRead = System.nanoTime() - 5_000_000;
 
-    Clocks() { this(Path.of("/dev/vmclock0")); }
+    Clocks() { this("/dev/vmclock0"); }
 
-    Clocks(Path vmClock) { vm = open(vmClock); }
+    Clocks(String vmClock) { vm = open(vmClock); }
 
     /** What all clocks say at one moment. */
     record Reading(long boot, long mono, long wall, long generation) {}
@@ -35,15 +32,15 @@ class Clocks implements AutoCloseable {
     /** The boot clock, which counts the time that the machine slept; 0 where there is none. */
     long boot() {
         long now = System.nanoTime();
-        if (!read || now - bootRead >= 5_000_000) {
-            try {
-                String text = Files.readString(UPTIME);
-                boot = (long) (Double.parseDouble(text.substring(0, text.indexOf(' '))) * 1e9);
+        if (now - bootRead >= 5_000_000) {
+            try (FileInputStream in = new FileInputStream("/proc/uptime")) {
+                String text = new String(in.readNBytes(64), StandardCharsets.ISO_8859_1); // seconds with two decimals
+                int dot = text.indexOf('.');
+                boot = Long.parseLong(text.substring(0, dot) + text.substring(dot + 1, dot + 3)) * 10_000_000;
             } catch (Exception e) {
                 boot = 0;
             }
             bootRead = now;
-            read = true;
         }
         return boot;
     }
@@ -54,31 +51,30 @@ class Clocks implements AutoCloseable {
 
     /** Changes when the machine is restored from a snapshot; 0 where there is no VMClock device. */
     long generation() {
+        if (vm == null) {
+            return 0;
+        }
         try {
-            return vm == null ? 0 : at(vm, GENERATION, 8).getLong(0);
+            vm.seek(104); // its place in the device's page
+            return Long.reverseBytes(vm.readLong()); // little endian
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }
     }
 
-    private static FileChannel open(Path path) {
+    private static RandomAccessFile open(String path) {
         try {
-            FileChannel c = FileChannel.open(path);
-            ByteBuffer head = at(c, 0, 32); // little endian
+            RandomAccessFile f = new RandomAccessFile(path, "r");
+            ByteBuffer head = ByteBuffer.allocate(32).order(ByteOrder.LITTLE_ENDIAN);
+            f.read(head.array());
             if (head.getInt(0) == 0x4b4c4356 && head.getShort(8) == 1 && (head.get(25) & 1) == 1) {
-                return c;
+                return f;
             }
-            c.close();
+            f.close();
         } catch (IOException e) {
-            return null; // there is none, or it cannot be read
+            // There is none, or it cannot be read.
         }
-        return null; // it has no counter
-    }
-
-    private static ByteBuffer at(FileChannel c, long offset, int length) throws IOException {
-        ByteBuffer b = ByteBuffer.allocate(length).order(ByteOrder.LITTLE_ENDIAN);
-        c.read(b, offset);
-        return b;
+        return null;
     }
 
     @Override

@@ -13,6 +13,7 @@ import java.net.UnixDomainSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
+import java.security.SecureRandom;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
@@ -37,6 +38,11 @@ final class Sidecar implements AutoCloseable {
 
     static {
         WATCH.setRemoveOnCancelPolicy(true);
+    }
+
+    /** In a new process most of the time to the first ID goes into what a Unix socket loads of the JDK. A third of it, its random numbers, is loaded beside. */
+    private static final class Loading implements Runnable {
+        @Override public void run() { new SecureRandom(); }
     }
 
     record Answer(int status, String body) {}
@@ -70,6 +76,9 @@ final class Sidecar implements AutoCloseable {
         name = text == null || text.isEmpty() ? "http://127.0.0.1:7373" : text;
         unix = name.startsWith("unix:") ? name.substring(name.startsWith("unix://") ? 7 : 5) : null;
         url = unix == null ? URI.create(name) : null;
+        if (unix != null) {
+            WATCH.execute(new Loading());
+        }
         if (unix != null ? unix.isEmpty() : !"http".equals(url.getScheme()) || url.getHost() == null || url.getPath().length() > 1) {
             throw new IllegalArgumentException("the sidecar's address " + name + " (NODELEASE_SIDECAR): use http://127.0.0.1:7373 or unix:/path/to/socket");
         }

@@ -31,7 +31,7 @@ public final class Adapter {
         Manual() {}
 
         Manual(Path vmClock) {
-            super(vmClock);
+            super(vmClock.toString());
         }
 
         @Override

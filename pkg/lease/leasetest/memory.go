@@ -1,5 +1,7 @@
 // Package leasetest has what tests of programs that use leases need: a
-// [lease.Store] in memory, which can be away, and a clock that can be set.
+// [lease.Store] in memory, which can be away, and a clock that can be set. A holder dies
+// without a word if its agent is closed during an outage: [Memory.SetOutage], Close, and
+// SetOutage(nil).
 package leasetest
 
 import (

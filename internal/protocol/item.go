@@ -81,6 +81,7 @@ type poolItem struct {
 // verdict and measured are maps of the pool's item, in milliseconds.
 type verdict struct {
 	Region string `dynamodbav:"region"`
+	Table  string `dynamodbav:"table"`
 	At     int64  `dynamodbav:"at"`
 	By     string `dynamodbav:"by"`
 	Safe   bool   `dynamodbav:"safe"`
@@ -165,7 +166,7 @@ func decodePool(pool string, av attributes) (*PoolItem, error) {
 		CreatedAt: fromMS(it.CreatedAt), ResizedAt: fromMS(it.ResizedAt), Revision: *it.Revision, Floor: floorOf(*it.Floor), Layout: it.Layout, LayoutBefore: it.LayoutBefore, Expect: it.Expect,
 	}
 	if v := it.Verdict; v != nil {
-		p.Verdict = &Verdict{Region: v.Region, At: time.UnixMilli(v.At).UTC(), By: v.By, Safe: v.Safe}
+		p.Verdict = &Verdict{Region: v.Region, Table: v.Table, At: time.UnixMilli(v.At).UTC(), By: v.By, Safe: v.Safe}
 	}
 	if m := it.Measured; m != nil {
 		// Nobody's life depends on it: what is out of range is not believed, see Fresh.

@@ -71,14 +71,6 @@ type PoolItem struct {
 // every item and attribute.
 const ItemFormat = 2
 
-// Verdict is the last answer to whether the table is safe for leases.
-type Verdict struct {
-	Region string    `json:"region"`
-	At     time.Time `json:"at"`
-	By     string    `json:"by"`
-	Safe   bool      `json:"safe"`
-}
-
 // Measured is the last count of the pool's node IDs.
 type Measured struct {
 	Held    int       `json:"held"`

@@ -96,6 +96,7 @@ function show(busy) {
   write($('used'), percent(pool.status.used))
   legend($('legend'), pool, filter)
   write($('line'), pool.status.line ?? '')
+  write($('outage'), pool.status.outage ?? '')
   charts.show(pool, undefined, busy)
   lists.late(pool)
   lists.news(pool, view.past)

@@ -38,7 +38,7 @@ export class Lists {
       pairs.push(['Task', n.task, `task=${quoted(n.task ?? '')}`])
       if (n.on_demand) pairs.push(['Renews', 'on demand: only when it uses the node ID'])
       if (n.since) pairs.push(['Held since', `${moment(n.since, pool.now)}, for ${span(pool.now - n.since)}`])
-      pairs.push(['Expires', `${until(n.expires, pool.now)}, of ${span(n.ttl)}`], ['Renewals', count(n.renewal ?? 0)], ['Session', n.session])
+      pairs.push(['Expires', `${until(n.expires, pool.now)}, of ${span(n.ttl)}`], ['IDs until', until(n.ids, pool.now) + ', if DynamoDB went away now'], ['Renewals', count(n.renewal ?? 0)], ['Session', n.session])
     } else if (n.reserved > pool.now) pairs.push(['Rests', span(n.reserved - pool.now)])
     pairs.push(['Version', n.version ? count(n.version) : 'never held'])
     if (n.previous) pairs.push(['Before', `session ${n.previous.session}, v${count(n.previous.version)}${n.previous.since ? ', since ' + moment(n.previous.since, pool.now) : ''}: ${n.previous.ended}`])

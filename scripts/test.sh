@@ -6,7 +6,7 @@
 #   scripts/test.sh proof        # what takes longer and changes less: CI runs it too
 #   scripts/test.sh suite race   # two of the steps
 #   scripts/test.sh deployed     # the stack on LocalStack while it changes, and every block of docs/deploy.md: no part of the others
-#   scripts/test.sh awsverify    # make aws-verify on LocalStack: neither; nor kills, the same, killed at each step
+#   scripts/test.sh kills        # make aws-verify on LocalStack, killed at each step: neither
 #
 # STEP_TIMES names a file to which the length of each step is added; with STEP_BUDGETS=1 a step above its budget (scripts/budgets.txt) fails.
 set -euo pipefail
@@ -64,10 +64,10 @@ release() { # and each way of installing, as a stranger
 	go test -count=1 -timeout 15m -run 'TestConsumers|TestGoInstall' ./internal/docs -args -strangers
 }
 clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar
-proofs=(race differential heavy spec sim reproducible platforms clients release)
+proofs=(race differential heavy spec sim reproducible platforms clients awsverify release)
 
 # What takes too long for each run of CI: by its name only.
-long=(deployed awsverify kills)
+long=(deployed kills)
 
 # What steps download. Each is done once; where another step has done it, it takes no time.
 fetch_suite() { scripts/postgres.sh; scripts/rie.sh >/dev/null; infra/lint/install.sh; scripts/dynamodb-local.sh run -- true; }

@@ -14,7 +14,7 @@ test: ## install what the tests need, and run them (Go, a JDK 17, Maven, Python 
 unit: ## the packages' own tests without whole fleets and simulations: they need nothing but Go, and some seconds
 	go test -short -p 4 -skip 'World|ManyAgents|Replays|OnPaper|LoneTask|Fleet|Herd|Model' ./pkg/... ./internal/... ./functions/...
 
-proof: ## what takes longer: the race detector, the simulations, the specification, DynamoDB Local beside the embedded server, a growing stack, other platforms, clients, a release
+proof: ## what takes longer: the race detector, the simulations, the specification, DynamoDB Local beside the embedded server, a growing stack, other platforms, clients, aws-verify on LocalStack, a release
 	scripts/test.sh proof
 
 ci: ## what CI runs: test, proof and lint, each step within its budget

@@ -36,6 +36,7 @@ var roles = map[string][]string{
 		"logs:PutLogEvents on Nodesbootstraplog",
 	},
 	"reaper": {
+		"dynamodb:DescribeTable on NodesTable",
 		"dynamodb:GetItem on NodesTable" + onBoth,
 		"dynamodb:Query on NodesTable" + onBoth,
 		"dynamodb:UpdateItem on NodesTable" + onBoth,

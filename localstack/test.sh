@@ -4,7 +4,8 @@
 #	stack     deploys the stack as the page README.md says, runs a fleet on it, takes it away: one deployment
 #	changes   deploys it and changes it: another pool, a rename, other sizes, a second stack
 #	page      runs every shell block of docs/deploy.md as it is printed, with the AWS CLI alone where the page has no CDK
-#	verify    runs proof/awsverify, kills it at each step, and cleans up after it
+#	verify    runs proof/awsverify, on an emulator whose minute has ten seconds
+#	kills     kills and interrupts proof/awsverify at each step, and cleans up after it: half an hour
 #
 # Without a STEP it is stack. It installs what it needs into .cache.
 set -euo pipefail
@@ -12,11 +13,13 @@ cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- stack
 for s; do
   case $s in
-  stack | changes | page | verify) ;;
-  *) echo "localstack/test.sh: no step '$s'; there are: stack, changes, page, verify" >&2; exit 2 ;;
+  stack | changes | page | verify | kills) ;;
+  *) echo "localstack/test.sh: no step '$s'; there are: stack, changes, page, verify, kills" >&2; exit 2 ;;
   esac
 done
 if [ -z "${NODELEASE_LOCALSTACK_PORT:-}" ]; then
+  # The run waits for schedules and alarms, five minutes for the slowest: plugin/nodelease_localstack/minute.py.
+  case $* in verify | kills | "verify kills") export NODELEASE_LOCALSTACK_MINUTE=10 ;; esac
   exec localstack/run.sh localstack/test.sh "$@"
 fi
 logs=$PWD/.cache/localstack/logs
@@ -63,7 +66,12 @@ page() {
 verify() {
   step "the first run on AWS, on an emulator"
   scripts/template.sh dist/template
-  (cd proof/awsverify && go test -count=1 -timeout 60m -v .)
+  (cd proof/awsverify && go test -count=1 -timeout 15m -v -run 'TestVerify$' .)
+}
+kills() {
+  step "proof/awsverify, killed at each step"
+  scripts/template.sh dist/template
+  (cd proof/awsverify && go test -count=1 -timeout 60m -v -run 'TestKilledAtEachStep|TestDeletionGoesOn|TestInterrupted' .)
 }
 for s; do
   "$s"

@@ -6,7 +6,7 @@
 #   scripts/test.sh proof        # what takes longer and changes less: CI runs it too
 #   scripts/test.sh suite race   # two of the steps
 #   scripts/test.sh deployed     # the stack on LocalStack while it changes, and every block of docs/deploy.md: no part of the others
-#   scripts/test.sh awsverify    # make aws-verify on LocalStack, killed at each step: neither
+#   scripts/test.sh kills        # make aws-verify on LocalStack, killed at each step: neither
 #
 # STEP_TIMES names a file to which the length of each step is added; with STEP_BUDGETS=1 a step above its budget (scripts/budgets.txt) fails.
 set -euo pipefail
@@ -56,17 +56,18 @@ platforms() {
 	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
 }
 deployed() { localstack/test.sh changes page; } # the stack's changes, and every block of the page Deploy
-awsverify() { localstack/test.sh verify; } # the first run on AWS, on LocalStack, and killed at each step
+awsverify() { localstack/test.sh verify; } # the first run on AWS, on LocalStack: what that cannot show is the committed list
+kills() { localstack/test.sh kills; } # that run, killed at each step
 release() { # and each way of installing, as a stranger
 	scripts/release.sh snapshot
 	(cd release && go test -count=1 -timeout 15m ./... -args -dist "$PWD/../dist")
 	go test -count=1 -timeout 15m -run 'TestConsumers|TestGoInstall' ./internal/docs -args -strangers
 }
 clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar
-proofs=(race differential heavy spec sim reproducible platforms clients release)
+proofs=(race differential heavy spec sim reproducible platforms clients awsverify release)
 
 # What takes too long for each run of CI: by its name only.
-long=(deployed awsverify)
+long=(deployed kills)
 
 # What steps download. Each is done once; where another step has done it, it takes no time.
 fetch_suite() { scripts/postgres.sh; scripts/rie.sh >/dev/null; infra/lint/install.sh; scripts/dynamodb-local.sh run -- true; }
@@ -78,7 +79,8 @@ fetch_differential() { scripts/dynoxide.sh >/dev/null; scripts/dynamodb-local.sh
 fetch_release() { scripts/release.sh tools; }
 fetch_deployed() { localstack/install.sh; }
 fetch_awsverify() { localstack/install.sh; }
-fetching=(suite faults ui localstack race differential deployed awsverify release)
+fetch_kills() { localstack/install.sh; }
+fetching=(suite faults ui localstack race differential deployed awsverify kills release)
 
 case "$*" in
 "") steps=("${tests[@]}") ;;

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -134,6 +136,7 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 	})
 	_, describe := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
 	var missing, others []string
+	slow := map[string][]string{} // the calls that were throttled, by the limit
 	for _, tried := range []struct {
 		action string
 		err    error
@@ -144,16 +147,22 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 		switch {
 		case hasCode(tried.err, "AccessDeniedException"):
 			missing = append(missing, tried.action)
+		case protocol.Reason(tried.err) == "throttled" && tried.err != nil:
+			limit := protocol.Limit(tried.err)
+			slow[limit] = append(slow[limit], tried.action)
 		case tried.err != nil:
 			others = append(others, tried.action+": "+brief(tried.err))
 		}
 	}
+	d.checkThrottles(slow)
 	switch {
 	case len(missing) > 0:
 		d.add("permissions", problem, "these credentials lack "+strings.Join(missing, ", "),
 			"aws iam put-role-policy --role-name ROLE --policy-name nodelease --policy-document "+"'"+d.policy(missing)+"'")
 	case len(others) > 0:
 		d.add("permissions", problem, strings.Join(others, "; "), "")
+	case len(slow) > 0:
+		d.add("permissions", skipped, "some calls were throttled before their permissions were checked", "")
 	default:
 		d.add("permissions", fine, "these credentials may do what an agent does", "")
 	}
@@ -161,6 +170,19 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 		d.add("permissions", fine, "they may not open groups of the pool: agents with them go on with those that are open, and the reaper opens more", "")
 	}
 	return get == nil && query == nil
+}
+
+// checkThrottles reports the calls that were throttled, by limit. The fix shows the limit:
+// whether to raise it is for a person to decide.
+func (d *doctor) checkThrottles(slow map[string][]string) {
+	fixes := map[string]string{
+		protocol.LimitHotKey:  d.again("resize --size N --expect HOLDERS"),
+		protocol.LimitTable:   d.aws("describe-table", "--query 'Table.[BillingModeSummary,ProvisionedThroughput,OnDemandThroughput]'"),
+		protocol.LimitAccount: "aws service-quotas list-service-quotas --service-code dynamodb",
+	}
+	for _, limit := range slices.Sorted(maps.Keys(slow)) {
+		d.add("throttling", problem, strings.Join(slow[limit], ", ")+" was throttled: "+protocol.ThrottleRemedy(limit), fixes[limit])
+	}
 }
 
 // policy grants actions on the pool's items, and no others.

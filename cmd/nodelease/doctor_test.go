@@ -26,6 +26,7 @@ type ward struct {
 	t        *testing.T
 	table    string
 	denied   string // the calls that are denied
+	slow     string // why DynamoDB throttles writes, as it says; empty if it does not
 	ttl      *types.TimeToLiveDescription
 	replicas []types.ReplicaDescription
 	strong   bool
@@ -81,6 +82,9 @@ func (w *ward) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dy
 func (w *ward) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
 	if err := w.deny("UpdateItem"); err != nil {
 		return nil, err
+	}
+	if w.slow != "" {
+		return nil, &types.ThrottlingException{Message: aws.String("slow down"), ThrottlingReasons: []types.ThrottlingReason{{Reason: &w.slow, Resource: &w.table}}}
 	}
 	out, err := w.Client.UpdateItem(ctx, in, o...)
 	if err == nil {
@@ -166,6 +170,10 @@ func TestDoctor(t *testing.T) {
 		{"no write", func(w *ward) { w.denied = "UpdateItem" }, "permissions", problem, "lack dynamodb:UpdateItem", `"dynamodb:LeadingKeys":["orders#reaper"]`},
 		{"no read", func(w *ward) { w.denied = "GetItem Query" }, "permissions", problem, "lack dynamodb:GetItem, dynamodb:Query", "put-role-policy"},
 		{"no describe", func(w *ward) { w.denied = "DescribeTable DescribeTimeToLive" }, "permissions", problem, "lack dynamodb:DescribeTable", `{"Action":["dynamodb:DescribeTable"],"Effect":"Allow"`},
+		{"hot key", func(w *ward) { w.slow = "TableWriteKeyRangeThroughputExceeded" }, "throttling", problem, "dynamodb:UpdateItem was throttled: one partition", "nodelease resize --size N --expect HOLDERS"},
+		{"throttled table", func(w *ward) { w.slow = "TableWriteMaxOnDemandThroughputExceeded" }, "throttling", problem, "the table is at the throughput that it was given", "aws dynamodb describe-table"},
+		{"throttled account", func(w *ward) { w.slow = "TableWriteAccountLimitExceeded" }, "throttling", problem, "the account is at its quota", "aws service-quotas list-service-quotas --service-code dynamodb"},
+		{"throttled, and no reason", func(w *ward) { w.slow = "other" }, "throttling", problem, "does not say which limit", ""},
 		{"TTL denied", func(w *ward) { w.denied = "DescribeTimeToLive" }, "ttl", skipped, "AccessDeniedException", ""},
 		{"clock ahead", func(w *ward) { w.clock = time.Minute }, "clock", problem, "ahead of DynamoDB's", "chronyc makestep"},
 		{"clock behind", func(w *ward) { w.clock = -time.Minute }, "clock", problem, "behind DynamoDB's", "chronyc makestep"},

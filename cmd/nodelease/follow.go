@@ -42,7 +42,7 @@ func (f filter) essence(l *listed) string {
 	for i := range shown.Nodes {
 		n := &shown.Nodes[i]
 		if n.Holder != "" { // each renewal moves these
-			n.Renewal, n.ExpiresAt, n.ReservedUntil = 0, time.Time{}, time.Time{}
+			n.Renewal, n.ExpiresAt, n.ReservedUntil, n.IDsUntil = 0, time.Time{}, time.Time{}, time.Time{}
 		}
 	}
 	_ = text.WriteJSON(&b, shown)

@@ -31,7 +31,7 @@ func newInspect(g *globals) *cobra.Command {
 			}
 			now := time.Now()
 			if g.json {
-				return writeJSON(cmd.OutOrStdout(), listedNode{l, l.State(now)})
+				return writeJSON(cmd.OutOrStdout(), listedAs(l, now))
 			}
 			return say(cmd.OutOrStdout(), text.Sprintf("%s%s", inspected(cmd.OutOrStdout(), l, now), nextStep(g, l, now)))
 		},
@@ -68,6 +68,9 @@ func inspected(out io.Writer, l lease.Lease, now time.Time) text.Safe {
 		line("IDs after", text.Sprintf("%s", moment(l.NotBefore, now)))
 	}
 	line("reserved until", text.Sprintf("%s", moment(l.ReservedUntil, now)))
+	if until := l.IDsUntil(); !until.IsZero() {
+		line("IDs until", text.Sprintf("%s, if DynamoDB went away now", moment(until, now)))
+	}
 	if l.WidenTry > 0 {
 		line("widening", text.Sprintf("%d (the latest try that it was marked with)", l.WidenTry))
 	}

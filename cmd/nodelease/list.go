@@ -24,10 +24,17 @@ type listed struct {
 	at      time.Time
 }
 
+// listedAs returns a node ID as it is at now.
+func listedAs(l lease.Lease, now time.Time) listedNode {
+	return listedNode{Lease: l, State: l.State(now), IDsUntil: l.IDsUntil()}
+}
+
 // listedNode is a node ID with its state as of now.
 type listedNode struct {
 	lease.Lease
 	State lease.State `json:"state"`
+	// IDsUntil is until when the holder can make IDs without DynamoDB.
+	IDsUntil time.Time `json:"ids_until,omitzero"`
 }
 
 var states = []lease.State{lease.Held, lease.Free, lease.Expired, lease.Cooling, lease.Retired}
@@ -58,6 +65,8 @@ func newList(g *globals) *cobra.Command {
 			"  expired   its holder has not renewed in time; may be claimed once its reserved time has passed\n" +
 			"  cooling   nobody holds it, but milliseconds ahead of now are still reserved for its last holder\n" +
 			"  retired   out of use, since the pool was made smaller\n\n" +
+			"-o wide adds each lease's length, and until when its holder can make IDs without DynamoDB: what is reserved, less the\n" +
+			"default guards.\n\n" +
 			"Text written by holders is shown with control characters escaped and cut after 256 characters; --json has all of it.",
 		Example: "  nodelease list --table leases --pool orders\n" +
 			"  nodelease list --table leases --pool orders --state held,expired --sort expires\n" +
@@ -123,7 +132,7 @@ func look(ctx context.Context, pool *leasepool.Pool, item leasepool.Item) (*list
 	}
 	l.at = time.Now()
 	for i, n := range l.Nodes {
-		l.Nodes[i].State = n.Lease.State(l.at)
+		l.Nodes[i] = listedAs(n.Lease, l.at)
 	}
 	return l, nil
 }
@@ -162,7 +171,7 @@ func (l *listed) sheet(wide bool) sheet {
 		},
 	}
 	if wide {
-		s.headers = append(s.headers, "LEASE", "SESSION", "METADATA")
+		s.headers = append(s.headers, "LEASE", "IDS UNTIL", "SESSION", "METADATA")
 	}
 	for _, n := range l.Nodes {
 		task := n.Task
@@ -173,7 +182,7 @@ func (l *listed) sheet(wide bool) sheet {
 		}
 		row := []string{itoa(n.NodeID), string(n.State), itoa(n.Version), task, distance(n.ExpiresAt, l.at), distance(n.ReservedUntil, l.at)}
 		if wide {
-			row = append(row, n.TTL.String(), text.Session(n.Holder), pairs(withheld(n.Metadata)))
+			row = append(row, n.TTL.String(), distance(n.IDsUntil, l.at), text.Session(n.Holder), pairs(withheld(n.Metadata)))
 		}
 		s.rows = append(s.rows, row)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +20,9 @@ func newStats(g *globals) *cobra.Command {
 		Use:   "stats",
 		Short: "Count the node IDs of a pool by state: is it nearly exhausted?",
 		Long: "Count the node IDs of a pool by state. Utilization is what is held, in percent of what can be leased (held, free, expired\n" +
-			"and cooling). It reads every node ID of the pool once.",
+			"and cooling). It reads every node ID of the pool once.\n\n" +
+			"It also says how many holders would make IDs for how long if DynamoDB went away now: by what each has reserved ahead, less\n" +
+			"the default guards. Leases that grow (--max-ttl) reserve hours; a short lease lasts for seconds.",
 		Example: "  nodelease stats --table leases --pool orders\n  nodelease stats --table leases --pool orders --json | jq .utilization",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,6 +63,9 @@ func counted(out io.Writer, g *globals, s leasepool.Stats) text.Safe {
 		{lease.Retired, s.Retired, "out of use"},
 	} {
 		b.Printf("%s\n", folded(out, text.Sprintf("  %s %6d  %s", stateInk(c.state).of("%-8s", c.state), c.n, faint.of("%s", c.means)), 19))
+	}
+	if says := s.Outage.Text(time.Now()); says != "" {
+		b.Printf("%s\n", folded(out, text.Sprintf("%s", says), 2))
 	}
 	for _, n := range slices.Sorted(maps.Keys(s.Corrupt)) {
 		b.Printf("%s\n", folded(out, bad.of("  node %d is corrupt: %s", n, s.Corrupt[n]), 4))

@@ -20,8 +20,8 @@ func TestSheetFits(t *testing.T) {
 	const arn = "arn:aws:ecs:eu-central-1:123456789012:task/cluster/0123456789abcdef0123456789abcdef"
 	now := time.Now()
 	l := &listed{at: now, Nodes: []listedNode{
-		{lease.Lease{NodeID: 65535, Holder: "h", Task: arn, Version: 123456, ExpiresAt: now.Add(12 * time.Second), ReservedUntil: now.Add(13 * time.Second)}, lease.Held},
-		{lease.Lease{NodeID: 3, ReservedUntil: now.Add(-time.Hour)}, lease.Free},
+		{Lease: lease.Lease{NodeID: 65535, Holder: "h", Task: arn, Version: 123456, ExpiresAt: now.Add(12 * time.Second), ReservedUntil: now.Add(13 * time.Second)}, State: lease.Held},
+		{Lease: lease.Lease{NodeID: 3, ReservedUntil: now.Add(-time.Hour)}, State: lease.Free},
 	}}
 	if text := l.sheet(false).text(0).String(); !strings.Contains(text, arn) {
 		t.Errorf("cut in a pipe:\n%s", text)
@@ -58,7 +58,7 @@ func TestDistance(t *testing.T) {
 func TestChanges(t *testing.T) {
 	now := time.Now()
 	node := func(version int64, holder string, state lease.State) listedNode {
-		return listedNode{lease.Lease{NodeID: 1, Version: version, Holder: holder, Task: "task-" + holder, Retired: state == lease.Retired}, state}
+		return listedNode{Lease: lease.Lease{NodeID: 1, Version: version, Holder: holder, Task: "task-" + holder, Retired: state == lease.Retired}, State: state}
 	}
 	for _, test := range []struct {
 		was, is listedNode
@@ -98,7 +98,7 @@ func TestChanges(t *testing.T) {
 func TestWatchFits(t *testing.T) {
 	l := &listed{at: time.Now()}
 	for n := range 300 {
-		l.Nodes = append(l.Nodes, listedNode{lease.Lease{NodeID: n, Holder: "h", Task: strings.Repeat("task", 20), Version: 1, ExpiresAt: l.at}, lease.Held})
+		l.Nodes = append(l.Nodes, listedNode{Lease: lease.Lease{NodeID: n, Holder: "h", Task: strings.Repeat("task", 20), Version: 1, ExpiresAt: l.at}, State: lease.Held})
 	}
 	s := screen{frame: frame{title: text.Sprintf("nodelease watch %s", "orders")}}
 	for width := 0; width < 130; width += 10 {

@@ -33,6 +33,10 @@ func main() {
 func notice(out io.Writer, e lease.Event) {
 	switch e.Kind {
 	case lease.EventSuspended:
+		if e.IDsLeft > 0 { // a lease that has grown
+			fmt.Fprintf(out, "DynamoDB does not answer: jobs go on for %v\n", e.IDsLeft.Round(time.Second))
+			break
+		}
 		fmt.Fprintln(out, "jobs wait: DynamoDB does not answer")
 	case lease.EventResumed:
 		fmt.Fprintln(out, "jobs go on")

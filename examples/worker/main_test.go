@@ -110,10 +110,10 @@ func TestExplain(t *testing.T) {
 // Operators see the events that stop jobs, and how many were dropped.
 func TestNotice(t *testing.T) {
 	var out strings.Builder
-	for _, e := range []lease.Event{{Kind: lease.EventSuspended}, {Kind: lease.EventRenewed}, {Kind: lease.EventResumed}, {Kind: lease.EventDropped, Dropped: 3}} {
+	for _, e := range []lease.Event{{Kind: lease.EventSuspended, IDsLeft: time.Hour}, {Kind: lease.EventSuspended}, {Kind: lease.EventRenewed}, {Kind: lease.EventResumed}, {Kind: lease.EventDropped, Dropped: 3}} {
 		notice(&out, e)
 	}
-	if want := "jobs wait: DynamoDB does not answer\njobs go on\n3 events were not printed: this program was too slow\n"; out.String() != want {
+	if want := "DynamoDB does not answer: jobs go on for 1h0m0s\njobs wait: DynamoDB does not answer\njobs go on\n3 events were not printed: this program was too slow\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }

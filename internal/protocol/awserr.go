@@ -94,6 +94,12 @@ func explain(err error, call, table string) error {
 		if answer := interface{ ServiceRequestID() string }(nil); errors.As(err, &answer) && answer.ServiceRequestID() != "" {
 			request = " (request " + answer.ServiceRequestID() + ")"
 		}
+		if reasons, is := throttled(err); is {
+			if why := throttleReasons(reasons); why != "" {
+				request = " (" + why + ")" + request
+			}
+			return fmt.Errorf("lease: %s on table %q was throttled: %w%s: %s", call, table, api, request, ThrottleRemedy(Limit(err)))
+		}
 		return fmt.Errorf("lease: %s on table %q: %w%s", call, table, api, request)
 	}
 	var dial *net.OpError
@@ -146,12 +152,10 @@ func Reason(err error) string {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &neterr) && neterr.Timeout():
 		return "timeout"
 	case errors.As(err, &api):
-		switch code := api.ErrorCode(); code {
-		case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "LimitExceededException":
-			return "throttled"
-		default:
+		if code := api.ErrorCode(); !isThrottle(code) {
 			return code
 		}
+		return "throttled"
 	case errors.Is(err, context.Canceled):
 		return "canceled"
 	}

@@ -17,6 +17,7 @@ const (
 	maxMetadata = 1024 // bytes of names and values: the holder's 512, and what a cluster's node adds
 	maxEras     = 64   // widths of a pool: each has more bits than the one before, except after a repair
 	maxRegion   = 64   // bytes of a Region's name
+	maxTable    = 255  // bytes of a table's name
 )
 
 // checkText returns an error for texts of a lease that no agent writes.
@@ -55,8 +56,8 @@ func (it poolItem) checkBounds() error {
 		return fmt.Errorf("expect is %d", it.Expect)
 	case len(it.Eras) > maxEras:
 		return fmt.Errorf("it has %d eras, at most %d", len(it.Eras), maxEras)
-	case v != nil && (!plausible(v.At) || len(v.Region) > maxRegion || len(v.By) > maxSession):
-		return fmt.Errorf("verdict is of %d by %.80q in %.80q", v.At, v.By, v.Region)
+	case v != nil && (!plausible(v.At) || len(v.Region) > maxRegion || len(v.By) > maxSession || len(v.Table) > maxTable):
+		return fmt.Errorf("verdict is of %d by %.80q on %.80q in %.80q", v.At, v.By, v.Table, v.Region)
 	case m != nil && (!plausible(m.At) || m.Held < 0 || m.Held > MaxPoolSize || m.Cooling < 0 || m.Cooling > MaxPoolSize):
 		return fmt.Errorf("measured is %d held and %d cooling at %d", m.Held, m.Cooling, m.At)
 	}

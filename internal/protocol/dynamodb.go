@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/middleware"
@@ -217,18 +218,31 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group int, consistent
 // Check implements [Store] with one DescribeTable. Where that call is denied it
 // returns ErrUnchecked, which a start reports as a warning.
 func (d *DynamoDB) Check(ctx context.Context) error {
+	_, err := d.Judge(ctx)
+	return err
+}
+
+// Judge implements [Judge] with one DescribeTable. An answer that does not come, or not
+// whole, makes no verdict.
+func (d *DynamoDB) Judge(ctx context.Context) (*Verdict, error) {
 	if err := d.checkRegion(); err != nil {
-		return err
+		return nil, err
 	}
+	at := time.Now()
 	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table}, once)
 	if denied(err) {
-		return fmt.Errorf("%w: DescribeTable on %q is not permitted, so its keys and replication were not looked at", ErrUnchecked, d.table)
+		return nil, fmt.Errorf("%w: DescribeTable on %q is not permitted, so its keys and replication were not looked at", ErrUnchecked, d.table)
 	}
 	if err == nil && (out.Table == nil || len(out.Table.KeySchema) == 0) {
 		err = notDynamoDB("there is no table in it")
 	}
 	if err != nil {
-		return explain(err, "DescribeTable", d.table)
+		return nil, explain(err, "DescribeTable", d.table)
+	}
+	region, table := d.Place()
+	v := &Verdict{Region: region, Table: table, At: at}
+	if !d.complete(out.Table) {
+		v = nil
 	}
 	keys := map[string]types.ScalarAttributeType{}
 	for _, def := range out.Table.AttributeDefinitions {
@@ -240,12 +254,15 @@ func (d *DynamoDB) Check(ctx context.Context) error {
 		schema += fmt.Sprintf("%s %s %s, ", name, keys[name], k.KeyType)
 	}
 	if want := "pool_group S HASH, node_id N RANGE, "; schema != want {
-		return fmt.Errorf("%w: table %q has the keys %q, needed are %q: make a table of its own for Nodelease", ErrTable, d.table, schema, want)
+		return v, fmt.Errorf("%w: table %q has the keys %q, needed are %q: make a table of its own for Nodelease", ErrTable, d.table, schema, want)
 	}
 	if replicated(out.Table) && out.Table.MultiRegionConsistency != types.MultiRegionConsistencyStrong {
-		return fmt.Errorf("%w: table %q is a global table with eventual consistency (MREC), where two Regions can lease one node ID at the same time: use a table in one Region, or multi-Region strong consistency (MRSC)", ErrUnsafeReplication, d.table)
+		return v, fmt.Errorf("%w: table %q is a global table with eventual consistency (MREC), where two Regions can lease one node ID at the same time: use a table in one Region, or multi-Region strong consistency (MRSC)", ErrUnsafeReplication, d.table)
 	}
-	return nil
+	if v != nil {
+		v.Safe = true
+	}
+	return v, nil
 }
 
 // replicated reports whether the table has a replica in a Region other than its own.

@@ -81,6 +81,7 @@ type poolItem struct {
 // verdict and measured are maps of the pool's item, in milliseconds.
 type verdict struct {
 	Region string `dynamodbav:"region"`
+	Table  string `dynamodbav:"table"`
 	At     int64  `dynamodbav:"at"`
 	By     string `dynamodbav:"by"`
 	Safe   bool   `dynamodbav:"safe"`
@@ -162,10 +163,10 @@ func decodePool(pool string, av attributes) (*PoolItem, error) {
 	}
 	p := &PoolItem{
 		Pool: pool, Format: *it.Format, Size: *it.Size, OpenGroups: it.OpenGroups, ExcludeBelow: it.ExcludeBelow,
-		CreatedAt: fromMS(it.CreatedAt), ResizedAt: fromMS(it.ResizedAt), Revision: *it.Revision, Floor: fromMS(it.Floor), Layout: it.Layout, LayoutBefore: it.LayoutBefore, Expect: it.Expect,
+		CreatedAt: fromMS(it.CreatedAt), ResizedAt: fromMS(it.ResizedAt), Revision: *it.Revision, Floor: floorOf(*it.Floor), Layout: it.Layout, LayoutBefore: it.LayoutBefore, Expect: it.Expect,
 	}
 	if v := it.Verdict; v != nil {
-		p.Verdict = &Verdict{Region: v.Region, At: time.UnixMilli(v.At).UTC(), By: v.By, Safe: v.Safe}
+		p.Verdict = &Verdict{Region: v.Region, Table: v.Table, At: time.UnixMilli(v.At).UTC(), By: v.By, Safe: v.Safe}
 	}
 	if m := it.Measured; m != nil {
 		// Nobody's life depends on it: what is out of range is not believed, see Fresh.
@@ -231,6 +232,14 @@ const mostEver = 1<<53 - 1
 
 // plausible bounds the milliseconds that an item may hold: from 1970 to 9999.
 func plausible(ms int64) bool { return ms >= 0 && ms < 253402300800000 }
+
+// floorOf is the floor of a pool; 0 stands for a pool that was given none.
+func floorOf(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
 
 func fromMS(ms *int64) time.Time {
 	if ms == nil {

@@ -83,6 +83,23 @@ func (l Lease) Predecessor() *Previous {
 	return l.Previous
 }
 
+// IDsUntil returns until when the holder can make IDs if it hears nothing from the table
+// from now on, by the table and with the default guards; the zero time if there is no
+// holder. A holder with more than a minimal reserve makes IDs for longer than its lease.
+// Shorter guards than the defaults add to it; longer ones, up to a few seconds, take away.
+func (l Lease) IDsUntil() time.Time {
+	if l.Holder == "" || l.ReservedUntil.IsZero() {
+		return time.Time{}
+	}
+	guard, claimGuard := DefaultGuards(l.TTL)
+	return l.ReservedUntil.Add(-guard - claimGuard)
+}
+
+// DefaultGuards returns the guard and the claim guard of a lease that says nothing else.
+func DefaultGuards(ttl time.Duration) (guard, claimGuard time.Duration) {
+	return min(2*time.Second, ttl/5).Truncate(time.Millisecond), min(time.Second, ttl/10).Truncate(time.Millisecond)
+}
+
 // Fenced reports whether Version is a fencing token: it is none where the node ID is
 // fixed and nobody leases it.
 func (l Lease) Fenced() bool { return l.Version > 0 }

@@ -40,7 +40,8 @@ type PoolItem struct {
 	// Revision grows by one with every change of the pool, except of Verdict and
 	// Measured. Each write of an operator is conditioned on the revision it has seen.
 	Revision int64 `json:"revision"`
-	// Floor never goes back. Every node ID that is created later begins after it.
+	// Floor never goes back. Every node ID that is created later begins after it. It is
+	// zero where none was given: each node ID then begins when it is created.
 	Floor time.Time `json:"floor,omitzero"`
 	// Layout is the layout of the pool's IDs; nil until one is seeded or bound.
 	Layout *IDLayout `json:"layout,omitempty"`
@@ -69,14 +70,6 @@ type PoolItem struct {
 // grows only when an older release must not ignore a change; docs/items.md lists
 // every item and attribute.
 const ItemFormat = 2
-
-// Verdict is the last answer to whether the table is safe for leases.
-type Verdict struct {
-	Region string    `json:"region"`
-	At     time.Time `json:"at"`
-	By     string    `json:"by"`
-	Safe   bool      `json:"safe"`
-}
 
 // Measured is the last count of the pool's node IDs.
 type Measured struct {

@@ -32,7 +32,7 @@ func (w CreatePool) Apply(old *PoolItem) (PoolItem, bool) {
 	if old != nil {
 		return PoolItem{}, false
 	}
-	p := PoolItem{Pool: w.Pool, Format: ItemFormat, Size: w.Size, OpenGroups: w.OpenGroups, ExcludeBelow: w.ExcludeBelow, CreatedAt: Trunc(w.At), Revision: 1, Floor: Trunc(Latest(w.Floor, time.UnixMilli(0))), Layout: w.Layout, Expect: w.Expect}
+	p := PoolItem{Pool: w.Pool, Format: ItemFormat, Size: w.Size, OpenGroups: w.OpenGroups, ExcludeBelow: w.ExcludeBelow, CreatedAt: Trunc(w.At), Revision: 1, Floor: floorOf(max(w.Floor.UnixMilli(), 0)), Layout: w.Layout, Expect: w.Expect}
 	if w.NodeBits > 0 {
 		ever := time.UnixMilli(0).UTC()
 		p.Eras = snowflake.Eras{{From: ever, NodeBits: w.NodeBits}}

@@ -58,7 +58,7 @@ type PoolWatermark struct {
 
 // PoolWatermarkOf returns the watermark of a pool as it is.
 func PoolWatermarkOf(p PoolItem) PoolWatermark {
-	w := PoolWatermark{Revision: p.Revision, Floor: p.Floor.UnixMilli(), Try: p.Widening.Try}
+	w := PoolWatermark{Revision: p.Revision, Floor: max(p.Floor.UnixMilli(), 0), Try: p.Widening.Try}
 	for _, e := range p.Eras {
 		w.Eras += fmt.Sprintf("%d/%d,", e.From.UnixMilli(), e.NodeBits)
 	}

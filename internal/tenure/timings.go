@@ -51,9 +51,10 @@ func (t *Timings) Complete() (errs []error) {
 			*d = def.Truncate(time.Millisecond)
 		}
 	}
+	guard, claimGuard := protocol.DefaultGuards(t.TTL)
 	fill(&t.RenewEvery, t.TTL/3)
-	fill(&t.Guard, min(2*time.Second, t.TTL/5))
-	fill(&t.ClaimGuard, min(time.Second, t.TTL/10))
+	fill(&t.Guard, guard)
+	fill(&t.ClaimGuard, claimGuard)
 	fill(&t.Reserve, t.TTL+t.ClaimGuard)
 	if t.RenewEvery > t.TTL/2 {
 		bad("RenewEvery %v is more than half of TTL %v: one lost answer would end the lease", t.RenewEvery, t.TTL)

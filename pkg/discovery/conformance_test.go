@@ -102,10 +102,10 @@ func comeBackWhole(t *testing.T, s Store, here Address) {
 		}
 	}
 	list := record{NodeID: 3, Holder: "h3", Version: 3, Revision: 1, Places: []string{"svc#orders", "ep#shard#_"}}
-	if _, applied, err := s.write(t.Context(), registered("orders"), list); err != nil || !applied {
+	if _, applied, err := s.write(t.Context(), listsOf("orders", 3), list); err != nil || !applied {
 		t.Fatal(applied, err)
 	}
-	for partition, want := range map[string][]record{"orders#svc#orders": want, registered("orders"): {list}, "orders#svc#order": nil} {
+	for partition, want := range map[string][]record{"orders#svc#orders": want, listsOf("orders", 3): {list}, "orders#svc#order": nil} {
 		got, err := s.query(t.Context(), partition)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %d records, %v, want %d", partition, len(got), err, len(want))
@@ -178,7 +178,7 @@ func fromEntryToSweep(t *testing.T, s Store) {
 			t.Errorf("sweep %d cleared %d, %v, want %d", round, cleared, err, want)
 		}
 	}
-	for _, partition := range []string{"orders#svc#orders", "orders#ep#shard#1", registered("orders")} {
+	for _, partition := range []string{"orders#svc#orders", "orders#ep#shard#1", listsOf("orders", 3)} {
 		all, err := s.query(t.Context(), partition)
 		if err != nil || slices.ContainsFunc(all, func(r record) bool { return r.NodeID == gone && r.Holder != "" }) {
 			t.Errorf("%s: %+v, %v", partition, all, err)

@@ -30,9 +30,10 @@
 //	<pool>#ep#<endpoint>#<key>    node ID    an endpoint's; without a key "_"
 //	either of them                -1         a reader's findings about their leases
 //	<pool>#registered             node ID    the list of the holder's entries
+//	<pool>#registered#<n>         node ID    the same, for each 4,096 node IDs
 //
 // Every item carries version and revision, and every write is one conditional
 // UpdateItem of the form "if what is stored is older". Nothing is deleted: a
 // deregistered entry keeps its key, version and revision, so that a late write cannot
-// restore it. [Sweep] reads the last partition. See docs/discovery.md.
+// restore it. [Sweep] reads the lists. See docs/discovery.md.
 package discovery

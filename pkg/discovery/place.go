@@ -154,9 +154,3 @@ func parsePlace(text string) (place, bool) {
 
 // in returns the partition of a pool's entries at this place.
 func (p place) in(pool string) string { return pool + "#" + string(p) }
-
-// registered returns the partition with the lists of entries, one for each node ID.
-func registered(pool string) string { return listsPlace.in(pool) }
-
-// listsPlace has the lists of processes' entries instead of entries.
-const listsPlace place = "registered"

@@ -151,7 +151,7 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 		}
 	}
 	if len(wanted) == 0 && len(r.listed) > 0 { // nothing is left to sweep
-		if err := r.put(registered(r.dir.cfg.Pool), record{}); err != nil {
+		if err := r.put(listsOf(r.dir.cfg.Pool, r.session.nodeID), record{}); err != nil {
 			return err
 		}
 		r.listed = map[place]bool{}
@@ -164,7 +164,7 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 func (r *registrar) begin(now session) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
-	old, err := r.dir.cfg.Store.get(ctx, registered(r.dir.cfg.Pool), now.nodeID)
+	old, err := r.dir.cfg.Store.get(ctx, listsOf(r.dir.cfg.Pool, now.nodeID), now.nodeID)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,12 @@ func (r *registrar) list(wanted map[place]*Address) error {
 	for _, p := range slices.Sorted(maps.Keys(all)) {
 		rec.Places = append(rec.Places, string(p))
 	}
-	if err := r.put(registered(r.dir.cfg.Pool), rec); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
+	defer cancel()
+	if err := point(ctx, r.dir.cfg.Store, r.dir.cfg.Pool, r.session.nodeID); err != nil {
+		return err
+	}
+	if err := r.put(listsOf(r.dir.cfg.Pool, r.session.nodeID), rec); err != nil {
 		return err
 	}
 	r.listed = all

@@ -101,7 +101,7 @@ func (h holders) doubted(entries []record, now time.Time, before doubt) doubt {
 // look reads a place with one Query, and, where nobody has done that lately, the
 // leases of its entries. It goes on from the answer before.
 func (d *Directory) look(ctx context.Context, p place, before view) (view, error) {
-	all, err := d.cfg.Store.query(ctx, p.in(d.cfg.Pool))
+	all, err := queryAll(ctx, d.cfg.Store, d.cfg.Pool, p)
 	if err != nil {
 		return view{}, err
 	}

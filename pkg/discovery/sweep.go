@@ -14,7 +14,7 @@ import (
 // entries do not count. It reads no clock, and writes only what is older than a
 // next holder's first entry.
 func Sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
-	lists, err := s.query(ctx, registered(pool))
+	lists, err := queryAll(ctx, s, pool, listsPlace)
 	if err != nil {
 		return 0, err
 	}
@@ -63,7 +63,7 @@ func bury(ctx context.Context, s Store, pool string, list record, version int64)
 			cleared++
 		}
 	}
-	_, err = clearRecord(ctx, s, registered(pool), buried(list.NodeID, version))
+	_, err = clearRecord(ctx, s, listsOf(pool, list.NodeID), buried(list.NodeID, version))
 	return cleared, err
 }
 

@@ -107,6 +107,16 @@ func (a *Agent) Left() time.Duration {
 	return a.term.Deadline - a.clock.Monotonic()
 }
 
+// IDsLeft returns the time until generators on this agent can make no more IDs unless
+// another renewal is confirmed: how long they would outlast an outage of the table that
+// began now. It is not positive once they have stopped. It is at least Left, and hours
+// for a lease that has grown.
+func (a *Agent) IDsLeft() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.term.IDDeadline - a.clock.Monotonic()
+}
+
 // early returns how long the node ID still belongs to its last holder by this
 // machine's clock; not positive once it does not.
 func (a *Agent) early() time.Duration {

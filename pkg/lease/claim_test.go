@@ -32,7 +32,7 @@ func TestPoolExhausted(t *testing.T) {
 		if left := time.Until(full.NextFree); full.Size != 3 || left != 16*time.Second {
 			t.Errorf("%d numbers, the next in %v: %v", full.Size, left, err)
 		}
-		if !strings.Contains(err.Error(), "all 3 node IDs") || !strings.Contains(err.Error(), "2040-01-02T") {
+		if !strings.Contains(err.Error(), "none of the 3 node IDs") || !strings.Contains(err.Error(), "2040-01-02T") {
 			t.Error(err)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
@@ -156,16 +157,26 @@ func (c Config) withDefaults() (Config, error) {
 	} else if err := protocol.CheckPoolName(c.Pool); err != nil {
 		errs = append(errs, err)
 	}
-	for name, d := range map[string]*time.Duration{"NODELEASE_MAX_TTL": &c.MaxTTL, "NODELEASE_MAX_RESERVE": &c.MaxReserve} {
+	given := map[string]string{} // option: the variable that it comes from
+	for option, d := range map[string]*time.Duration{"MaxTTL": &c.MaxTTL, "MaxReserve": &c.MaxReserve} {
+		name := map[string]string{"MaxTTL": "NODELEASE_MAX_TTL", "MaxReserve": "NODELEASE_MAX_RESERVE"}[option]
 		if v := os.Getenv(name); *d == 0 && v != "" {
 			var err error
 			if *d, err = time.ParseDuration(v); err != nil {
 				bad("%s is %q: give a duration such as 10m", name, v)
+				*d = 0
 			}
+			given[option] = name
 		}
 	}
 	t := c.timings()
-	errs = append(errs, t.Complete()...)
+	for _, err := range t.Complete() {
+		option, rest, _ := strings.Cut(err.Error(), " ")
+		if name := given[option]; name != "" { // nobody has set an option of that name
+			err = fmt.Errorf("the environment variable %s=%s; or unset it for this process", name, rest)
+		}
+		errs = append(errs, err)
+	}
 	c.TTL, c.RenewEvery, c.Guard, c.ClaimGuard, c.Reserve, c.MaxTTL, c.MaxReserve = t.TTL, t.RenewEvery, t.Guard, t.ClaimGuard, t.Reserve, t.MaxTTL, t.MaxReserve
 
 	if c.Wait < 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -184,4 +185,70 @@ func forward(t *testing.T, client *dynamodb.Client, w http.ResponseWriter, r *ht
 	}
 	w.WriteHeader(res.StatusCode)
 	_, _ = io.Copy(w, res.Body)
+}
+
+// What DynamoDB says about a throttle reaches events and logs as it came over the wire:
+// the limit in a word, the reason and the remedy in the error.
+func TestThrottlesSayWhichLimit(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	if _, err := leasepool.Open(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
+		t.Fatal(err)
+	}
+	answers := []string{
+		`{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow","ThrottlingReasons":[{"reason":"TableWriteKeyRangeThroughputExceeded","resource":"arn:aws:dynamodb:eu-west-1:1:table/leases"}]}`,
+		`{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException","message":"slow","throttlingReasons":[{"reason":"TableWriteMaxOnDemandThroughputExceeded","resource":"arn:aws:dynamodb:eu-west-1:1:table/leases"}]}`,
+		`{"__type":"com.amazonaws.dynamodb.v20120810#RequestLimitExceeded","message":"slow","ThrottlingReasons":[{"reason":"TableWriteAccountLimitExceeded","resource":"arn:aws:dynamodb:eu-west-1:1:table/leases"}]}`,
+		`{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException","message":"slow"}`,
+	}
+	var given atomic.Int64
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".UpdateItem") {
+			if n := int(given.Add(1)); n <= len(answers) {
+				w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte(answers[n-1]))
+				return
+			}
+		}
+		forward(t, client, w, r)
+	}))
+	defer proxy.Close()
+	lines, events := make(lineWriter, 100), make(chan lease.Event, 100)
+	cfg := fixture.Config(lease.NewDynamoDB(dynamotest.Client(t, proxy.URL), table))
+	cfg.Logger = slog.New(slog.NewTextHandler(lines, nil))
+	cfg.OnEvent = func(e lease.Event) {
+		if e.Kind == lease.EventUnanswered {
+			events <- e
+		}
+	}
+	a, err := lease.Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	for i, want := range []string{"hot_key", "table", "account", ""} {
+		e := <-events
+		if e.Throttled != want || e.Reason != "throttled" {
+			t.Errorf("event %d: %q, %q, want throttled, %q: %v", i, e.Reason, e.Throttled, want, e.Err)
+		}
+		if i == 0 && !strings.Contains(e.Err.Error(), "TableWriteKeyRangeThroughputExceeded arn:aws:dynamodb:eu-west-1:1:table/leases") {
+			t.Errorf("%v does not name the reason", e.Err)
+		}
+		line := <-lines
+		for !strings.Contains(line, "event=unanswered") {
+			line = <-lines
+		}
+		if strings.Contains(line, " throttled=") != (want != "") || !strings.Contains(line, "throttled="+want) && want != "" {
+			t.Errorf("the log says %s, want the limit %q", line, want)
+		}
+	}
+}
+
+// lineWriter takes the lines of a log.
+type lineWriter chan string
+
+func (w lineWriter) Write(p []byte) (int, error) {
+	w <- string(p)
+	return len(p), nil
 }

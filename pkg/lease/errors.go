@@ -25,7 +25,9 @@ var (
 	// by more than the guards tolerate.
 	ErrClockSkew = protocol.ErrClockSkew
 	// ErrClockBehind is returned when no node ID was found and this machine's clock is
-	// behind the store's by more than the guards tolerate.
+	// behind the store's by more than the guards tolerate. One that is behind by less
+	// makes a pool that was seeded just now look exhausted until it has reached that
+	// moment: give Config.Wait a few seconds.
 	ErrClockBehind = errors.New("lease: clock behind")
 	// ErrPoolExhausted is returned when every node ID is held; an *ExhaustedError
 	// (errors.As) has their count and the time when the next one expires.
@@ -65,14 +67,16 @@ func (e *ExhaustedError) Error() string {
 	if !e.NextFree.IsZero() {
 		next = "the next one is free at " + protocol.Stamp(e.NextFree) + " at the earliest, unless renewed"
 	}
-	of := fmt.Sprintf("all %d node IDs of pool %q are taken", e.Size, e.Pool)
+	// Free is what nobody holds and nobody has reserved, nor a floor: node IDs without a
+	// holder are not free then either.
+	of := fmt.Sprintf("none of the %d node IDs of pool %q is free", e.Size, e.Pool)
 	switch {
 	case e.Size == 1:
-		of = fmt.Sprintf("the only node ID of pool %q is taken", e.Pool)
+		of = fmt.Sprintf("the only node ID of pool %q is not free", e.Pool)
 	case e.unseen > 0:
-		of = fmt.Sprintf("all %d node IDs of pool %q that were looked at are taken (%d groups of %d were not)", e.Size, e.Pool, e.unseen, protocol.GroupSize)
+		of = fmt.Sprintf("none of the %d node IDs of pool %q that were looked at is free (%d groups of %d were not)", e.Size, e.Pool, e.unseen, protocol.GroupSize)
 	}
-	return fmt.Sprintf("%v: %s; %s; resize the pool, or wait for it (Config.Wait, --wait)", ErrPoolExhausted, of, next)
+	return fmt.Sprintf("%v: %s; %s; wait for it (Config.Wait, --wait), or resize the pool", ErrPoolExhausted, of, next)
 }
 
 // Is makes the error an ErrPoolExhausted.

@@ -43,6 +43,9 @@ type Event struct {
 	Took time.Duration
 	// Left is the time until the deadline; negative when it has passed.
 	Left time.Duration
+	// IDsLeft is the time until generators can make no more IDs unless another renewal
+	// is confirmed. It is more than Left where more is reserved than the lease needs.
+	IDsLeft time.Duration
 	// IDs counts what the generators on this agent did since it was started:
 	// issued, waits, refusals, steps of the clock.
 	IDs snowflake.Stats
@@ -51,7 +54,10 @@ type Event struct {
 	ClockError time.Duration
 	// Reason is one word for metrics: timeout, throttled, connection, or AWS's code.
 	Reason string
-	Err    error
+	// Throttled is which limit a throttled request ran into, as DynamoDB says: hot_key,
+	// table or account. It is empty where DynamoDB does not say, or nothing was throttled.
+	Throttled string
+	Err       error
 	// Dropped counts the events that are missing before this one (EventDropped).
 	Dropped int
 
@@ -78,7 +84,8 @@ func (e Event) log(l *slog.Logger) {
 	}
 	attrs := []slog.Attr{slog.String("event", string(e.Kind)), slog.String("pool", e.Lease.Pool), slog.Int("node_id", e.Lease.NodeID)}
 	if e.Lease.Version != 0 {
-		attrs = append(attrs, slog.Int64("version", e.Lease.Version), slog.Duration("left", e.Left.Round(time.Millisecond)))
+		attrs = append(attrs, slog.Int64("version", e.Lease.Version), slog.Duration("left", e.Left.Round(time.Millisecond)),
+			slog.Duration("ids_left", e.IDsLeft.Round(time.Millisecond)), slog.Duration("lease", e.Lease.TTL))
 	}
 	if e.Took != 0 {
 		attrs = append(attrs, slog.Duration("took", e.Took.Round(time.Microsecond)))
@@ -88,6 +95,9 @@ func (e Event) log(l *slog.Logger) {
 	}
 	if e.Reason != "" {
 		attrs = append(attrs, slog.String("reason", e.Reason))
+	}
+	if e.Throttled != "" {
+		attrs = append(attrs, slog.String("throttled", e.Throttled))
 	}
 	if e.Err != nil {
 		attrs = append(attrs, slog.String("error", e.Err.Error()))
@@ -115,6 +125,7 @@ func (a *Agent) emit(e Event) {
 // under the same lock, so that events arrive in order.
 func (a *Agent) tell(e Event) {
 	e.Time = a.clock.Wall()
+	e.Throttled = protocol.Limit(e.Err)
 	a.events.tell(e)
 }
 
@@ -128,7 +139,8 @@ func (a *Agent) emitNow(e Event) {
 // tellNow is emitNow for a caller that holds mu.
 func (a *Agent) tellNow(e Event) {
 	e.IDs = a.timeline.Stats()
-	e.Left = a.term.Deadline - a.clock.Monotonic()
+	now := a.clock.Monotonic()
+	e.Left, e.IDsLeft = a.term.Deadline-now, a.term.IDDeadline-now
 	e.ClockError = a.ecs.clockError
 	a.tell(e)
 }

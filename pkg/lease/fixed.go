@@ -33,7 +33,8 @@ type FixedNode struct {
 // To keep the second one simple, no ID is ahead of the wall clock:
 // snowflake.WithMaxBackward counts as 0. The layout is required, since there is no pool
 // that has one; every process whose IDs meet must have the same. The error says that
-// the layout is not valid, or that n does not fit it.
+// the layout is not valid, or that n does not fit it. That nothing keeps the node ID is
+// logged once, as a warning to slog.Default.
 func Fixed(n int, layout snowflake.Layout) (*FixedNode, error) { return fixedOn(nil, n, layout) }
 
 func fixedOn(c Clock, n int, layout snowflake.Layout) (*FixedNode, error) {

@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -215,6 +216,23 @@ func poolWrite(t *testing.T, s *fixture.Network, w protocol.PoolWrite) protocol.
 		return protocol.PoolItem{}
 	}
 	return *res.Pool
+}
+
+// Who reads that a MaxTTL is wrong looks for an option of that name: what came from the
+// environment is named as it is there.
+func TestGrowthFromTheEnvironmentIsNamed(t *testing.T) {
+	t.Setenv("NODELEASE_MAX_TTL", "15m")
+	t.Setenv("NODELEASE_MAX_RESERVE", "10s")
+	_, err := lease.Start(t.Context(), lease.Config{Store: fixture.NewNetwork(8), Pool: "orders", TTL: 20 * time.Minute})
+	for _, want := range []string{"NODELEASE_MAX_TTL=15m0s: use TTL = 20m0s", "NODELEASE_MAX_RESERVE=10s is below", "or unset it for this process"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+	_, err = lease.Start(t.Context(), lease.Config{Store: fixture.NewNetwork(8), Pool: "orders", TTL: 20 * time.Minute, MaxTTL: time.Minute, MaxReserve: time.Hour})
+	if err == nil || !strings.Contains(err.Error(), "MaxTTL 1m0s: use TTL") || strings.Contains(err.Error(), "NODELEASE") {
+		t.Errorf("got %v, want the option's own name", err)
+	}
 }
 
 // An on-demand agent never grows, so how far others of its container grow is no concern

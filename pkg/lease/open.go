@@ -34,6 +34,10 @@ func Open(ctx context.Context, table, endpoint string) (*DynamoDB, error) {
 // role. An endpoint of "" is the one of the environment
 // (AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL), else AWS's own. An endpoint on
 // the loopback interface (an emulator) needs neither Region nor credentials.
+//
+// When the name of an https endpoint cannot be resolved, or has no address any more, the
+// client connects to the addresses that answered it last; TLS checks the name as always.
+// NODELEASE_LAST_ADDRESSES=off turns that off.
 func OpenClient(ctx context.Context, endpoint string) (*dynamodb.Client, error) {
 	client, _, err := openClient(ctx, endpoint, awshttp.DefaultHTTPTransportIdleConnTimeout)
 	return client, err
@@ -89,7 +93,7 @@ func ownConnections(cfg aws.Config, idle time.Duration) (*http.Client, func()) {
 	transport := sdk.GetTransport()
 	transport.IdleConnTimeout = idle
 	return &http.Client{
-		Transport:     plainBodies{transport},
+		Transport:     plainBodies{remembered(transport)},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, transport.CloseIdleConnections
 }

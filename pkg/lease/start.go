@@ -87,16 +87,13 @@ func newAgent(cfg Config, me owner, givenTask string, on *snowflake.Timeline, ha
 	return a
 }
 
-// join checks the table and claims a node ID. It retries errors that may pass for
+// join claims a node ID. It retries errors that may pass for
 // Config.Wait.
 func (a *Agent) join(ctx context.Context) error {
 	began := a.clock.Monotonic()
 	for n := 0; ; n++ {
 		left := a.cfg.Wait - (a.clock.Monotonic() - began)
-		err := a.check(ctx)
-		if err == nil {
-			err = a.take(ctx, left)
-		}
+		err := a.take(ctx, left)
 		if err == nil || left <= 0 || !protocol.Passing(err) {
 			return err
 		}
@@ -107,9 +104,13 @@ func (a *Agent) join(ctx context.Context) error {
 	}
 }
 
-// check asks the store, once, whether it can keep leases.
-func (a *Agent) check(ctx context.Context) error {
-	if a.checked {
+// check makes sure, once, that the table can keep leases: by the verdict in the pool's
+// item, and where none counts, by asking.
+//
+// Invariant: no agent seeds or claims before this. Reading the pool's item is safe in
+// any table.
+func (a *Agent) check(ctx context.Context, known *protocol.Verdict) error {
+	if a.checked = a.checked || known.Counts(a.cfg.Store, a.clock.Wall()); a.checked {
 		return nil
 	}
 	_, err := protocol.Retry(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, a.cfg.Store.Check(ctx) })
@@ -121,7 +122,7 @@ func (a *Agent) check(ctx context.Context) error {
 	return err
 }
 
-// take acquires a node ID and begins to use it.
+// take checks the table, acquires a node ID and begins to use it.
 func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	began := a.clock.Monotonic()
 	var before time.Time
@@ -130,6 +131,11 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 		return a.cfg.Store.PoolItem(ctx, a.cfg.Pool)
 	}
 	pool, err := protocol.Retry(ctx, read)
+	if err == nil || ctx.Err() == nil { // also without an answer: what is wrong with the table says more
+		if wrong := a.check(ctx, pool.Verdict); wrong != nil {
+			return wrong
+		}
+	}
 	if errors.Is(err, ErrPoolNotSeeded) && a.cfg.SeedIfMissing != nil {
 		if _, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).Seed(ctx, *a.cfg.SeedIfMissing); err != nil {
 			return err

@@ -9,7 +9,8 @@ import (
 // Sleep(time.Duration) is asked to wait when a call has to; otherwise the wait is
 // a time.Sleep. One that has the method Generation() uint64 is asked at each call
 // whether its machine was restored from a snapshot; see Timeline.Copied. Any other
-// Clock than SystemClock is read through this interface on each call, so it may skew,
+// Clock than SystemClock is read through this interface, Monotonic on each call and Wall
+// once per tick and where a call waits, on each call with [WithStrictWall]: it may skew,
 // step, drift or stand still.
 type Clock interface {
 	// Wall is the civil time. It may step either way.

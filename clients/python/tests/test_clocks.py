@@ -93,6 +93,21 @@ class QuickLooks(Looks):
             self.generator.next()
         self.assertEqual(self.counted.call_count, 0)
 
+    def test_a_fork_behind_the_lock_takes_ids_away(self) -> None:
+        for call in "take", "take_into":
+            with self.subTest(call):
+                self.setUp()
+                real = self.generator._blocks
+
+                def forked(*a: object, real: _core.Blocks = real, call: str = call) -> object:
+                    made = getattr(type(real), call)(real, *a)
+                    self.generator._forget()  # the child, in the handler of a signal
+                    return made
+
+                real.fast = 0.0, 0.0, 0.0, 0.0, iter(())
+                with mock.patch.object(real, call, forked), self.assertRaises(SidecarUnavailable):
+                    self.generator.next() if call == "take" else self.generator.batch(3)
+
     def test_a_fork_within_a_call_takes_its_id_away(self) -> None:
         self.during = self.generator._forget  # by a signal's handler, in the child
         self.assertIsNone(self.take())

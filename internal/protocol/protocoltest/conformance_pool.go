@@ -15,6 +15,8 @@ func poolWrites(t *testing.T, s protocol.Store) {
 		t.Fatal("a pool that was never made has an item")
 	}
 	var cur *protocol.PoolItem
+	verdict := protocol.Verdict{Region: "us-east-1", Table: "leases", At: at(3), By: "reaper", Safe: true}
+	later := protocol.Verdict{Region: "us-east-1", At: at(4), By: "reaper"}
 	for i, w := range []protocol.PoolWrite{
 		protocol.OpenGroups{Pool: "p", From: 1, To: 2}, // there is no pool
 		protocol.ResizePool{Pool: "p", Revision: 1, To: 20, At: at(1)},
@@ -35,6 +37,15 @@ func poolWrites(t *testing.T, s protocol.Store) {
 		protocol.Measure{Pool: "p", Measured: protocol.Measured{Held: 9, At: at(2)}}, // someone was first
 		protocol.Measure{Pool: "p", Seen: &protocol.Measured{Held: 1, Cooling: 2, At: at(1), Valid: time.Second}, Measured: protocol.Measured{Held: 9, At: at(2)}},
 		protocol.Measure{Pool: "p", Seen: &protocol.Measured{Held: 1, Cooling: 2, At: at(1), Valid: time.Minute}, Measured: protocol.Measured{Held: 3, At: at(2)}},
+		protocol.ForgetVerdict{Pool: "p"},                           // there is none
+		protocol.Vouch{Pool: "p", Seen: &verdict, Verdict: verdict}, // there is none
+		protocol.Vouch{Pool: "p", Verdict: verdict},
+		protocol.Vouch{Pool: "p", Verdict: protocol.Verdict{Region: "eu-west-1", Table: "leases", At: at(9)}}, // someone was first
+		protocol.Vouch{Pool: "p", Seen: &later, Verdict: later},                                               // that is not what it was
+		protocol.Vouch{Pool: "p", Seen: &verdict, Verdict: later},
+		protocol.ForgetVerdict{Pool: "p"},
+		protocol.Vouch{Pool: "p", Seen: &later, Verdict: later}, // a late one brings nothing back
+		protocol.Vouch{Pool: "p", Verdict: later},
 		protocol.SuspendLayout{Pool: "p", Revision: 5},                              // there is none
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.JS53())}, // too small
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Default())},

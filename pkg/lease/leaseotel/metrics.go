@@ -1,6 +1,7 @@
 package leaseotel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -16,12 +17,14 @@ import (
 type Metrics struct {
 	meter                    metric.Meter
 	events, claims, renewals metric.Int64Counter
+	throttled                metric.Int64Counter
 	renewalTime              metric.Float64Histogram
 
 	mu             sync.Mutex
 	suspendedSince time.Time // zero while it is not
 	suspendedFor   time.Duration
 	lastClockError time.Duration
+	lastLength     time.Duration
 }
 
 // New makes the instruments. The error is the provider's.
@@ -30,7 +33,7 @@ func New(p metric.MeterProvider) (*Metrics, error) {
 		return nil, errors.New("leaseotel: New without a meter provider")
 	}
 	m := &Metrics{meter: p.Meter("github.com/nodelease/nodelease/pkg/lease")}
-	var errs [4]error
+	var errs [5]error
 	m.events, errs[0] = m.meter.Int64Counter("nodelease.lease.events",
 		metric.WithDescription("What happened to the lease, by event."))
 	m.claims, errs[1] = m.meter.Int64Counter("nodelease.claims",
@@ -40,6 +43,8 @@ func New(p metric.MeterProvider) (*Metrics, error) {
 	m.renewalTime, errs[3] = m.meter.Float64Histogram("nodelease.renewal.duration", metric.WithUnit("s"),
 		metric.WithDescription("How long confirmed renewals took."),
 		metric.WithExplicitBucketBoundaries(.002, .005, .01, .02, .05, .1, .2, .5, 1))
+	m.throttled, errs[4] = m.meter.Int64Counter("nodelease.requests.throttled",
+		metric.WithDescription("Requests that DynamoDB throttled, by the limit that it named: hot_key, table, account; else unknown."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -55,6 +60,9 @@ func (m *Metrics) Event(e lease.Event) {
 		c.Add(ctx, 1, metric.WithAttributes(pool, attribute.String(name, value)))
 	}
 	add(m.events, "event", string(e.Kind))
+	if limit := e.Throttled; limit != "" || e.Reason == "throttled" {
+		add(m.throttled, "limit", cmp.Or(limit, "unknown"))
+	}
 	holding := e.Lease.Holder != "" // an answer is missing: to a renewal, or to a claim?
 	switch {
 	case e.Kind == lease.EventRenewed:
@@ -75,6 +83,9 @@ func (m *Metrics) note(e lease.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lastClockError = e.ClockError
+	if e.Kind == lease.EventClaimed || e.Kind == lease.EventRenewed {
+		m.lastLength = e.Lease.TTL
+	}
 	switch e.Kind {
 	case lease.EventSuspended:
 		m.suspendedSince = time.Now()

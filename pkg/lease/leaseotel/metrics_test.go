@@ -98,7 +98,7 @@ func TestLifeOfALease(t *testing.T) {
 		}
 		expect("at the start", map[string]float64{
 			"nodelease_lease_held{}": 1, "nodelease_node_id{}": 0, "nodelease_ids_issued_total{}": 7, "nodelease_lease_suspended_seconds_total{}": 0,
-			"nodelease_claims_total{outcome=claimed}": 1, "nodelease_lease_events_total{event=lost}": 0, "nodelease_lease_left_seconds{}": 13, "nodelease_clock_error_seconds{}": 0,
+			"nodelease_claims_total{outcome=claimed}": 1, "nodelease_lease_events_total{event=lost}": 0, "nodelease_lease_left_seconds{}": 13, "nodelease_ids_left_seconds{}": 13, "nodelease_lease_length_seconds{}": 15, "nodelease_clock_error_seconds{}": 0,
 		})
 		time.Sleep(time.Minute)
 		store.SetOutage(context.DeadlineExceeded)
@@ -153,6 +153,21 @@ func TestSuspensionWhoseEndWasDropped(t *testing.T) {
 			t.Errorf("got %v s suspended, want 3", got)
 		}
 	})
+}
+
+// Each throttle counts by the limit that it names.
+func TestThrottles(t *testing.T) {
+	m, collect := instruments(t)
+	for _, limit := range []string{"hot_key", "table", "hot_key", "account", ""} {
+		m.Event(lease.Event{Kind: lease.EventUnanswered, Lease: lease.Lease{Pool: "orders"}, Reason: "throttled", Throttled: limit})
+	}
+	m.Event(lease.Event{Kind: lease.EventUnanswered, Lease: lease.Lease{Pool: "orders"}, Reason: "timeout"})
+	found := collect()
+	for limit, want := range map[string]float64{"hot_key": 2, "table": 1, "account": 1, "unknown": 1} {
+		if got := found["nodelease_requests_throttled_total{limit="+limit+"}"]; got != want {
+			t.Errorf("%s: %v, want %v", limit, got, want)
+		}
+	}
 }
 
 // No number is free.

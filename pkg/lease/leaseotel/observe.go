@@ -38,6 +38,12 @@ func (m *Metrics) Observe(agent *lease.Agent) error {
 		return 1
 	})
 	gauge("nodelease.lease.left", "s", "Time until the deadline; negative when it has passed.", func() float64 { return agent.Left().Seconds() })
+	gauge("nodelease.lease.length", "s", "Length of the lease that was confirmed last.", func() float64 {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.lastLength.Seconds()
+	})
+	gauge("nodelease.ids.left", "s", "How long IDs can be made without DynamoDB; negative when they no longer can.", func() float64 { return agent.IDsLeft().Seconds() })
 	gauge("nodelease.clock.error", "s", "How far the clock may be off, as ECS says; 0 where nobody does.", func() float64 {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -61,6 +67,9 @@ func (m *Metrics) Observe(agent *lease.Agent) error {
 	// There from the start, so that the first one is a rise.
 	for _, kind := range []lease.EventKind{lease.EventUnanswered, lease.EventSuspended, lease.EventResumed, lease.EventLost} {
 		m.events.Add(context.Background(), 0, metric.WithAttributes(attribute.String("pool", agent.Pool()), attribute.String("event", string(kind))))
+	}
+	for _, limit := range []string{"hot_key", "table", "account", "unknown"} {
+		m.throttled.Add(context.Background(), 0, metric.WithAttributes(attribute.String("pool", agent.Pool()), attribute.String("limit", limit)))
 	}
 	pool := metric.WithAttributes(attribute.String("pool", agent.Pool()))
 	r, err := m.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {

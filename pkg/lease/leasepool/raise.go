@@ -9,7 +9,7 @@ import (
 )
 
 // Raise reserves every millisecond up to a time, by default and at least now, and
-// ends all leases, also those that have reserved more. It is for a table that was restored from a
+// ends all leases, also those that have reserved more. It removes the verdict on the table. It is for a table that was restored from a
 // backup, which has lost the reservations made since: stop the whole fleet, restore,
 // raise to a time after the last ID, start the fleet. Node IDs that the backup lacks
 // begin after that time too: it becomes the floor of the pool.
@@ -22,6 +22,16 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	}
 	if err := p.raiseFloor(ctx, &c, to); err != nil {
 		return c, err
+	}
+	// It is of the table before the restore.
+	if c.Pool.Verdict != nil {
+		res, err := p.writePool(ctx, protocol.ForgetVerdict{Pool: p.Name})
+		if err != nil {
+			return c, err
+		}
+		if res.Pool != nil {
+			c.Pool = *res.Pool
+		}
 	}
 	err = p.sweep(ctx, maxGroups, &c.Corrupt, func(ctx context.Context, s *sweep, _ int, g protocol.Group) error {
 		for _, l := range g.Leases {

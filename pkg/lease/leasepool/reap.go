@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/tenure"
 )
@@ -268,8 +270,35 @@ func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*audit
 // stuck reports whether a node ID is reserved or held for hours beyond what its
 // lease may have reserved. The length alone says little about that: a lease that had
 // grown and is short again has reserved as much as before.
+//
+// An item does not say how far its holder may reserve. Up to the default of MaxReserve
+// and stuckAfter nothing is stuck. Beyond that, the clock of a holder is what was wrong
+// or not: its last renewal was sent a lease's length before the expiry. Once the holder
+// is gone, its node ID may rest for half of the time that it lived.
 func stuck(l protocol.Lease, now time.Time) bool {
-	return protocol.Latest(l.ExpiresAt, l.ReservedUntil).After(now.Add(max(l.TTL, tenure.DefaultMaxReserve) + stuckAfter))
+	last := protocol.Latest(l.ExpiresAt, l.ReservedUntil)
+	if !last.After(now.Add(max(l.TTL, tenure.DefaultMaxReserve) + stuckAfter)) {
+		return false
+	}
+	if l.Holder != "" {
+		return l.ExpiresAt.Add(-l.TTL).After(now.Add(stuckAfter))
+	}
+	began, ok := beganAt(l.Predecessor())
+	return !ok || last.After(now.Add(min(now.Sub(began)/2, protocol.MaxTTL)+stuckAfter))
+}
+
+// beganAt returns when a holder's session began, by the clock of its machine: the name
+// of a session is a UUIDv7.
+func beganAt(p *protocol.Previous) (time.Time, bool) {
+	if p == nil {
+		return time.Time{}, false
+	}
+	id, err := uuid.Parse(p.Session)
+	if err != nil || id.Version() != 7 {
+		return time.Time{}, false
+	}
+	s, ns := id.Time().UnixTime()
+	return time.Unix(s, ns), true
 }
 
 func (p *Pool) logger() *slog.Logger {

@@ -12,7 +12,8 @@ import (
 // before the pool's item has the new size, and then takes retired ones back into
 // use. Shrinking retires the highest, after the item has the new size; their holders
 // may finish (Changes.Finishing), and nothing is ever deleted. A size that the
-// pool's layout cannot hold is refused.
+// pool's layout cannot hold is refused. ExcludeBelow and Narrow must be those of the
+// pool, which never change; without a Floor, Expect or Layout those of the pool stay.
 func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if s, err = s.check(p.Name); err != nil {
 		return c, err
@@ -20,7 +21,11 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if c.Pool, err = p.itemInTime(ctx); err != nil {
 		return c, err
 	}
-	if s.ExcludeBelow != c.Pool.ExcludeBelow || s.Narrow != c.Pool.Narrow() || s.otherLayout(c.Pool) {
+	if s.ExcludeBelow != c.Pool.ExcludeBelow || s.Narrow != c.Pool.Narrow() {
+		return c, fmt.Errorf("lease: pool %q has the lowest %d node IDs reserved and a width that follows its groups: %v; a resize asked for %d and %v: these stay as they are: ask for the same, or name another pool",
+			p.Name, c.Pool.ExcludeBelow, c.Pool.Narrow(), s.ExcludeBelow, s.Narrow)
+	}
+	if s.otherLayout(c.Pool) {
 		return c, s.fits(c.Pool)
 	}
 	// A pool without a layout gets the one that is asked for before it grows: nobody

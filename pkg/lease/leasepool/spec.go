@@ -20,7 +20,7 @@ type Spec struct {
 	// new: later than now where node IDs were fixed by hand until then, or where
 	// clocks were ahead when a lost table was in use. The pool keeps it: node IDs
 	// that are created later begin after it too. Defaults to now, as does any
-	// earlier time.
+	// earlier time; the pool keeps none then.
 	Floor time.Time
 	// Expect is how many node IDs will be held at once, 0 to Size less ExcludeBelow.
 	// The groups of 256 for half as many again are opened, and a narrow pool is made

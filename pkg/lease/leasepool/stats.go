@@ -21,6 +21,8 @@ type Stats struct {
 	Cooling     int               `json:"cooling"`             // nobody's, or a dead holder's, resting until what is reserved has passed
 	Retired     int               `json:"retired"`             // out of use, held or not
 	Utilization float64           `json:"utilization"`         // percent of Capacity held; 100 where there is none
+	// Outage is what an outage of DynamoDB would do to the holders now.
+	Outage Outage `json:"outage"`
 	// Stuck node IDs are reserved or held for hours beyond their lease's length.
 	Stuck int `json:"stuck,omitempty"`
 	// Braked reports that the reaper frees no leases, because implausibly many were
@@ -114,6 +116,7 @@ func (s *Stats) add(l protocol.Lease, now time.Time) {
 	if stuck(l, now) {
 		s.Stuck++
 	}
+	s.Outage.withstands(l, now)
 	state := l.State(now)
 	if l.Holder != "" && !l.ExpiresAt.Before(now) { // a retired node ID may have a holder
 		s.alive = append(s.alive, l.Metadata[releaseKey])

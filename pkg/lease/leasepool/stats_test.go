@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -39,6 +41,7 @@ func TestStats(t *testing.T) {
 		}
 		bad := got.Corrupt
 		want.Pool, got.Corrupt = got.Pool, nil
+		want.Outage = leasepool.Outage{Holders: 3, FiveMinutes: 3, FirstStops: got.Outage.FirstStops} // TestOutageInStats has the rest
 		if g, w := asJSON(t, got), asJSON(t, want); g != w {
 			t.Errorf("stats\n%s, want\n%s", g, w)
 		}
@@ -91,6 +94,62 @@ func TestGrownLeasesAreNotStuck(t *testing.T) {
 	fixture.Hold(t, s, 3, time.Now().Add(4*time.Hour), 15*time.Second)
 	if got, err := leasepool.Open(s, "orders").Stats(t.Context()); err != nil || got.Stuck != 0 {
 		t.Errorf("%+v, %v, want none stuck", got, err)
+	}
+}
+
+// With a MaxReserve of more than the default a holder reserves half a day ahead: that is
+// no fault of its clock, neither while it lives nor while its node ID rests after it. A
+// clock that is hours ahead is one, as is a rest longer than half of a life.
+func TestLongReservesAreNotStuck(t *testing.T) {
+	now := time.Now()
+	session := func(age time.Duration) string {
+		id := uuid.Must(uuid.NewV7())
+		at := now.Add(-age).UnixMilli()
+		for i := range 6 {
+			id[i] = byte(at >> (8 * (5 - i)))
+		}
+		return id.String()
+	}
+	for name, c := range map[string]struct {
+		ahead    time.Duration // the holder's clock
+		reserve  time.Duration
+		age      time.Duration
+		freed    bool
+		stuck    int
+		stranger bool // the session is no UUIDv7
+	}{
+		"held":                               {reserve: 12 * time.Hour, age: 24 * time.Hour},
+		"held by a clock that is ahead":      {ahead: 6 * time.Hour, reserve: 12 * time.Hour, age: 24 * time.Hour, stuck: 1},
+		"freed":                              {reserve: 12 * time.Hour, age: 24 * time.Hour, freed: true},
+		"freed, young":                       {reserve: 12 * time.Hour, age: 10 * time.Hour, freed: true, stuck: 1},
+		"freed, of a clock that was ahead":   {ahead: 12 * time.Hour, reserve: 15 * time.Second, age: -12 * time.Hour, freed: true, stuck: 1},
+		"freed, of a session without a date": {reserve: 12 * time.Hour, freed: true, stranger: true, stuck: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := leasetest.NewMemory("orders", 10)
+			p := leasepool.Open(s, "orders")
+			holder := session(c.age)
+			if c.stranger {
+				holder = "a session"
+			}
+			at := now.Add(c.ahead)
+			res, err := s.Write(t.Context(), protocol.Claim{
+				Key: protocol.Key{Pool: "orders", NodeID: 3}, Session: holder, At: at, ClaimGuard: time.Second, TTL: 15 * time.Minute,
+				ExpiresAt: at.Add(15 * time.Minute), ReservedUntil: at.Add(max(c.reserve, 16*time.Minute)),
+			})
+			if err != nil || !res.Applied {
+				t.Fatal(res, err)
+			}
+			if c.freed {
+				if _, err := p.ForceRelease(t.Context(), 3, res.Lease.Version); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := p.Stats(t.Context())
+			if err != nil || got.Stuck != c.stuck {
+				t.Errorf("%d stuck, %v, want %d", got.Stuck, err, c.stuck)
+			}
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package leasepool
 
 import (
 	"context"
+	"errors"
 
 	"github.com/nodelease/nodelease/internal/protocol"
 )
@@ -11,7 +12,50 @@ import (
 // narrow pool follow its open groups. The reaper function calls it at each run, so
 // that a pool grows whose agents have no such permission. A pool that has all of its
 // groups open, and its width, costs one read.
+//
+// It also stores a verdict on the table, which spares each start the same question.
 func (p *Pool) Tend(ctx context.Context) (Changes, error) {
+	c, err := p.tend(ctx)
+	if c.Pool.Size == 0 { // it was not read
+		return c, err
+	}
+	return c, errors.Join(err, p.vouch(ctx, &c))
+}
+
+// vouchAge is from when on a verdict is made anew: early enough for some runs to fail.
+const vouchAge = protocol.VerdictAge / 3
+
+// vouch asks whether the table can keep leases, and stores the verdict where it says
+// something new. One writer is enough: starts that find none ask for themselves and
+// leave the item, into which a herd would write all at once, alone.
+func (p *Pool) vouch(ctx context.Context, c *Changes) error {
+	judge, ok := p.store.(protocol.Judge)
+	if !ok {
+		return nil
+	}
+	v, err := judge.Judge(ctx)
+	if errors.Is(err, protocol.ErrUnchecked) {
+		err = nil // as it is for a start
+	}
+	if v == nil {
+		return err
+	}
+	v.By = "reaper"
+	// Whatever else changed is said at once, and above all that the table is unsafe.
+	if old := c.Pool.Verdict; old != nil {
+		age := v.At.Sub(old.At)
+		if old.Safe == v.Safe && old.Region == v.Region && old.Table == v.Table && age >= 0 && age < vouchAge {
+			return err
+		}
+	}
+	res, failed := p.writePool(ctx, protocol.Vouch{Pool: p.Name, Seen: c.Pool.Verdict, Verdict: *v})
+	if failed == nil && res.Pool != nil {
+		c.Pool = *res.Pool
+	}
+	return errors.Join(err, failed)
+}
+
+func (p *Pool) tend(ctx context.Context) (Changes, error) {
 	item, err := p.itemInTime(ctx)
 	c := Changes{Pool: item}
 	if err != nil {

@@ -1,5 +1,7 @@
 // Package leasetest has what tests of programs that use leases need: a
-// [lease.Store] in memory, which can be away, and a clock that can be set.
+// [lease.Store] in memory, which can be away, and a clock that can be set. A holder dies
+// without a word if its agent is closed during an outage: [Memory.SetOutage], Close, and
+// SetOutage(nil).
 package leasetest
 
 import (
@@ -73,6 +75,19 @@ func (m *Memory) Check(ctx context.Context) error {
 	}
 	return err
 }
+
+// Judge implements the verdicts of a store, all of which are of one Region.
+func (m *Memory) Judge(ctx context.Context) (*protocol.Verdict, error) {
+	at := time.Now()
+	if err := m.Check(ctx); err != nil {
+		return nil, err
+	}
+	region, table := m.Place()
+	return &protocol.Verdict{Region: region, Table: table, At: at, Safe: true}, nil
+}
+
+// Place returns the Region and the table that verdicts are of.
+func (m *Memory) Place() (region, table string) { return "memory", "memory" }
 
 // PoolItem implements [lease.Store].
 func (m *Memory) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {

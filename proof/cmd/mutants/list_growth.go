@@ -1,11 +1,13 @@
 package main
 
 const (
-	length    = "internal/tenure/length.go"
-	room      = "internal/tenure/room.go"
-	grow      = "pkg/lease/grow.go"
-	leasePool = "pkg/lease/pool.go"
-	growProof = "./internal/tenure ./pkg/lease"
+	length = "internal/tenure/length.go"
+	room   = "internal/tenure/room.go"
+	grow   = "pkg/lease/grow.go"
+	// addressBook is the memory of the client's transport.
+	addressBook = "pkg/lease/addresses.go"
+	leasePool   = "pkg/lease/pool.go"
+	growProof   = "./internal/tenure ./pkg/lease"
 )
 
 // The mutants of leases that grow.
@@ -34,6 +36,14 @@ var growthMutants = []mutant{
 	{"growth is stuck in a widening", leasePool, `if !t.Stuck(a.pool) ||`, `if true || !t.Stuck(a.pool) ||`, growProof},
 	{"growth voids a live widening", leasePool, ` || !t.AtRisk(a.clock.Monotonic()) {`, ` {`, growProof},
 	{"what a grown lease reserves is an alarm", "pkg/lease/leasepool/stats.go", `if l.ReservedUntil.After(now) {`, `if false {`, "./pkg/lease/leasepool"},
+	{"a long MaxReserve is an alarm", "pkg/lease/leasepool/reap.go", `return l.ExpiresAt.Add(-l.TTL).After(now.Add(stuckAfter))`, `return true`, "./pkg/lease/leasepool"},
+	{"a clock that is ahead is no alarm", "pkg/lease/leasepool/reap.go", `return l.ExpiresAt.Add(-l.TTL).After(now.Add(stuckAfter))`, `return false`, "./pkg/lease/leasepool"},
+	{"a grown lease that waits is late", "cmd/nodelease/internal/ui/state.go", `if n.Grown && waits > 0 {`, `if false {`, "./cmd/nodelease/internal/ui"},
+	{"every long lease may be late", "cmd/nodelease/internal/ui/state.go", `if n.Grown && waits > 0 {`, `if waits > 0 {`, "./cmd/nodelease/internal/ui"},
+	{"holders on demand outlast an outage", "pkg/lease/leasepool/outage.go", ` && !l.OnDemand && `, ` && `, "./pkg/lease/leasepool"},
+	{"dead holders outlast an outage", "pkg/lease/leasepool/outage.go", ` && !l.ExpiresAt.Before(now)`, ``, "./pkg/lease/leasepool"},
+	{"an address is remembered without TLS", addressBook, `r.URL.Scheme != "https" || `, ``, "./pkg/lease"},
+	{"the last addresses cannot be turned off", addressBook, `if os.Getenv(lastAddresses) == "off" {`, `if os.Getenv(lastAddresses) == "never" {`, "./pkg/lease"},
 	{"a cluster node takes a grown lease for its time-out", "pkg/cluster/config.go", `ttl := c.Agent.TTL()`, `ttl := l.TTL`, "./pkg/cluster"},
 	{"growth of others is wrong for an on-demand agent", "pkg/lease/ondemand.go", `if cfg.MaxReserve == 0 && cfg.TTL > 0 {`, `if false {`, growProof},
 }

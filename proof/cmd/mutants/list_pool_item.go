@@ -3,6 +3,7 @@ package main
 const (
 	poolWrites = "internal/protocol/poolwrites.go"
 	poolLayout = "pkg/lease/leasepool/layout.go"
+	verdicts   = "internal/protocol/verdict.go"
 	overlap    = "pkg/lease/leasepool/overlap.go"
 	resizing   = "pkg/lease/leasepool/resize.go"
 	doctors    = "./cmd/nodelease"
@@ -11,6 +12,14 @@ const (
 // The mutants of what the pool's item keeps for everybody: its layout, its floor, its
 // revision.
 var poolItemMutants = []mutant{
+	{"a verdict of another Region counts", verdicts, `v.Region == region && v.Table`, `v.Table`, "./internal/protocol"},
+	{"a verdict of another table counts", verdicts, `&& v.Table == table &&`, `&& table != "" &&`, "./internal/protocol"},
+	{"a verdict from the future counts", verdicts, `age >= 0 && age <= VerdictAge`, `age <= VerdictAge`, "./internal/protocol"},
+	{"a verdict counts for ever", verdicts, `age >= 0 && age <= VerdictAge`, `age >= 0`, "./internal/protocol"},
+	{"an incomplete answer makes a verdict", "internal/protocol/dynamodb.go", `if !d.complete(out.Table) {`, `if out.Table == nil {`, "./internal/protocol"},
+	{"an unsafe verdict counts", verdicts, `|| !ok || !v.Safe {`, `|| !ok {`, "./internal/protocol ./pkg/lease"},
+	{"a late verdict undoes a raise", verdicts, `u.onlyIf = "verdict = :seen"`, `u.onlyIf = "(attribute_not_exists(verdict) OR verdict <> :format OR verdict = :seen)"`, "./internal/protocol"},
+	{"a raise leaves the verdict of another table", "pkg/lease/leasepool/raise.go", `if c.Pool.Verdict != nil {`, `if false {`, leaseOwn},
 	{"begin is not pinned on widen_numbers", dynamo, `AND widen_numbers = :numbers",`, `AND :numbers = :numbers",`, stores},
 	{"a try is marked on what was read before it", widen, `	if c.Pool, err = p.change(ctx, begin); err != nil {
 		return false, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -240,6 +241,9 @@ func (w *world) operate(ctx context.Context, seed uint64) {
 		if _, err := pool.Reap(context.Background()); err != nil {
 			w.t.Error(err)
 		}
+		if _, err := pool.Tend(context.Background()); err != nil { // with the verdict on the table
+			w.t.Error(err)
+		}
 		n := dice.IntN(w.size)
 		if l, err := w.table.Get(context.Background(), "orders", n); err == nil && l != nil && l.Holder != "" {
 			_, _ = w.table.Write(context.Background(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: n}, Version: l.Version, Holder: l.Holder})
@@ -338,6 +342,58 @@ func TestWritesOfNaps(t *testing.T) {
 			})
 		})
 	}
+}
+
+// requests counts all that is sent.
+type requests struct {
+	*leasetest.Memory
+	sent []string
+}
+
+func (r *requests) Check(ctx context.Context) error {
+	r.sent = append(r.sent, "DescribeTable")
+	return r.Memory.Check(ctx)
+}
+
+func (r *requests) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	r.sent = append(r.sent, "pool")
+	return r.Memory.PoolItem(ctx, pool)
+}
+
+func (r *requests) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
+	r.sent = append(r.sent, "claim")
+	return r.Memory.Write(ctx, w)
+}
+
+// What the first ID asks of a table without faults: with the reaper's verdict in the
+// pool's item nobody asks about the table.
+func TestRequestsOfAFirstUse(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		table := leasetest.NewMemory("orders", 256)
+		if _, err := leasepool.BindLayout(t.Context(), table, protocol.PoolItem{Pool: "orders", Size: 256}, nil); err != nil {
+			t.Fatal(err)
+		}
+		first := func(want string) {
+			t.Helper()
+			r := &requests{Memory: table}
+			g, err := agentOn(t, r).Generator(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := g.Next(); err != nil {
+				t.Fatal(err)
+			}
+			// A guess that is taken asks for one claim more: not here, where a claim is one.
+			if got := strings.Join(slices.Compact(r.sent), ", "); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+		first("pool, DescribeTable, claim, pool")
+		if _, err := leasepool.Open(table, "orders").Tend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first("pool, claim, pool")
+	})
 }
 
 func agentOn(t *testing.T, s lease.Store) *lease.OnDemand {

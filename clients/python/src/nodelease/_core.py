@@ -10,6 +10,7 @@ import os
 import secrets
 import struct
 import sys
+import sysconfig
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -26,7 +27,7 @@ Clocks = tuple[float, float, float]
 # What take compares and takes from: an ID of the iterator is good while the boot clock and the wall clock are within their bounds.
 Fast = tuple[float, float, float, float, Iterator[int]]
 # Python's own lock makes each step of an iterator over a range one step for all threads.
-ONE_AT_A_TIME = sys.implementation.name == "cpython" and getattr(sys, "_is_gil_enabled", lambda: True)()
+ONE_AT_A_TIME = sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
 class NodeleaseError(Exception):
@@ -202,7 +203,7 @@ class Blocks:
             return None
         for id in self._ids:
             return id
-        return next(self._ids) if self._run() else None
+        return next(self._ids, None) if self._run() else None
 
     def take_into(self, out: list[int], n: int) -> None:
         """Append IDs of the block to out until it has n, or another block is needed."""

@@ -105,7 +105,7 @@ class IdGenerator(Common):
                 taken = self._blocks.take()
             finally:
                 lock.release()
-            if taken is not None:
+            if taken is not None and self._lock is lock:  # else a signal's handler has forked, and the parent has this ID
                 return taken
         return self.batch(1)[0]
 
@@ -114,6 +114,7 @@ class IdGenerator(Common):
     def batch(self, n: int) -> list[int]:
         """Return n IDs that grow."""
         out: list[int] = []
+        lock = self._lock
         with self._locked() as end:
             while len(out) < n:
                 before = len(out)
@@ -124,7 +125,7 @@ class IdGenerator(Common):
                     raise self._late()
                 if len(out) < n:
                     self._fetch(n - len(out), end)
-        return out
+        return out if self._lock is lock else self.batch(n)
 
     def __iter__(self) -> Iterator[int]:
         while True:

@@ -21,6 +21,7 @@ type word struct {
 	text  string // in lower case
 	key   string // empty without "="
 	value string
+	waits int64 // see [model.waits]
 }
 
 // parse reads a search such as: state=held zone=eu-west-1a "two words".
@@ -74,7 +75,7 @@ func (w word) matches(n *number) bool {
 	switch w.key {
 	case "state":
 		if w.value == "late" {
-			return n.State == lease.Held && n.low(time.Now())
+			return n.State == lease.Held && n.low(time.Now(), w.waits)
 		}
 		return strings.HasPrefix(string(n.State), w.value)
 	case "task":
@@ -111,6 +112,10 @@ func (n *number) metadata(text string) bool {
 func (m *model) find(query string) (found []*number) {
 	found = []*number{} // never null in JSON
 	f := parse(query)
+	waits := m.waits(time.Now())
+	for i := range f {
+		f[i].waits = waits
+	}
 	for g := range m.groups {
 		for i := range m.groups[g].numbers {
 			n := &m.groups[g].numbers[i]

@@ -47,7 +47,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 			t.Fatal(res, err)
 		}
 		turn = next[turnMessage](t, p, "turn")
-		if len(turn.Numbers) != 0 || len(turn.Beats) != 1 || turn.Beats[0] != (beat{7, now.Add(time.Minute).UnixMilli(), now.Add(time.Minute).UnixMilli(), 1}) {
+		if len(turn.Numbers) != 0 || len(turn.Beats) != 1 || turn.Beats[0] != (beat{7, now.Add(time.Minute).UnixMilli(), now.Add(time.Minute).UnixMilli(), 1, now.Add(time.Minute - 3*time.Second).UnixMilli()}) {
 			t.Errorf("%+v", turn)
 		}
 

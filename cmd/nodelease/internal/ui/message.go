@@ -19,14 +19,17 @@ type status struct {
 	Used  float64 `json:"used"`
 	// Late are the next to expire, Expired the latest that have; the counts are of
 	// all of them.
-	Late         []*number      `json:"late"`
-	LateCount    int            `json:"late_count"`
-	Expired      []*number      `json:"expired"`
-	ExpiredCount int            `json:"expired_count"`
-	Marks        map[int]string `json:"marks"` // null where nothing is known beside the table
-	Line         string         `json:"line,omitempty"`
-	Reads        int            `json:"reads"`
-	Verdict      verdict        `json:"verdict"`
+	Late         []*number `json:"late"`
+	LateCount    int       `json:"late_count"`
+	Expired      []*number `json:"expired"`
+	ExpiredCount int       `json:"expired_count"`
+	// Waits is [model.waits]. Outage says what an outage of DynamoDB would do now.
+	Waits   int64          `json:"waits,omitempty"`
+	Outage  string         `json:"outage,omitempty"`
+	Marks   map[int]string `json:"marks"` // null where nothing is known beside the table
+	Line    string         `json:"line,omitempty"`
+	Reads   int            `json:"reads"`
+	Verdict verdict        `json:"verdict"`
 	// ReadAt is when the last turn ended well, AsOf the oldest reading shown.
 	ReadAt int64 `json:"read_at"`
 	AsOf   int64 `json:"as_of"`
@@ -70,10 +73,11 @@ type turnMessage struct {
 }
 
 func (s *Server) status() status {
+	now := time.Now()
 	next, expired := s.model.late()
 	first := func(all []*number, most int) []*number { return append([]*number{}, all[:min(len(all), most)]...) } // never null in JSON
 	return status{
-		Now: time.Now().UnixMilli(), Size: s.model.pool.Size, Open: s.model.pool.OpenGroups, Total: s.model.total, Used: used(s.model.total),
+		Now: now.UnixMilli(), Waits: s.model.waits(now), Outage: s.model.outage(now).Text(now), Size: s.model.pool.Size, Open: s.model.pool.OpenGroups, Total: s.model.total, Used: used(s.model.total),
 		Late: first(next, mostLate), LateCount: len(next), Expired: first(expired, mostExpired), ExpiredCount: len(expired),
 		Marks: s.marked, Line: s.said, Reads: s.reads, Verdict: s.verdict,
 		ReadAt: millis(s.lastGood), AsOf: millis(s.model.asOf()), FullIn: s.history.fullIn().Milliseconds(), Slope: s.history.slope(),

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/tenure"
 	"github.com/nodelease/nodelease/internal/text"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // model is what was read last of every group, and what that means.
@@ -106,7 +108,7 @@ func (m *model) show(index int, got protocol.Group, at time.Time) []number {
 
 // same reports whether two readings of a node ID differ by a renewal at most.
 func same(a, b *number) bool {
-	return a.State == b.State && a.holder == b.holder && a.Version == b.Version && a.Task == b.Task && a.Note == b.Note && a.TTL == b.TTL && maps.Equal(a.Metadata, b.Metadata)
+	return a.State == b.State && a.holder == b.holder && a.Version == b.Version && a.Task == b.Task && a.Note == b.Note && a.TTL == b.TTL && a.Grown == b.Grown && maps.Equal(a.Metadata, b.Metadata)
 }
 
 // compare tells what happened to a number between two readings.
@@ -146,12 +148,13 @@ func (m *model) compare(old, n *number, c *change) {
 // apart from them the expired ones, the latest first. What was not read again
 // since may have been renewed: each as of its reading.
 func (m *model) late() (next, expired []*number) {
+	waits := m.waits(time.Now())
 	for _, g := range m.groups {
 		for i := range g.numbers {
 			switch n := &g.numbers[i]; {
 			case n.State == lease.Expired:
 				expired = append(expired, n)
-			case n.low(g.readAt):
+			case n.low(g.readAt, waits):
 				next = append(next, n)
 			}
 		}
@@ -163,6 +166,37 @@ func (m *model) late() (next, expired []*number) {
 		return cmp.Or(cmp.Compare(b.Expires, a.Expires), cmp.Compare(a.ID, b.ID))
 	})
 	return next, expired
+}
+
+// machineSkew is how far the clocks of this machine and of the one that has measured
+// the pool may differ.
+const machineSkew = 3 * time.Second
+
+// waits returns the length in ms that a grown lease is renewed with once most of it has
+// passed, as [number.low] explains; 0 where every lease grows. It judges as an agent
+// does whose lease does not grow yet, the first to stop.
+func (m *model) waits(now time.Time) int64 {
+	if m.pool.Measured == nil {
+		return 0 // no lease has ever grown here
+	}
+	var room tenure.Room
+	room.Learn(m.pool)
+	if room.Grows(now, machineSkew) {
+		return 0
+	}
+	return lease.DefaultTTL.Milliseconds()
+}
+
+// outage returns what an outage of DynamoDB would do to the holders now.
+func (m *model) outage(now time.Time) (o leasepool.Outage) {
+	for _, g := range m.groups {
+		for i := range g.numbers {
+			if n := &g.numbers[i]; n.Held && !n.OnDemand && n.IDs > 0 && n.Expires >= now.UnixMilli() {
+				o.Add(time.UnixMilli(n.IDs), now)
+			}
+		}
+	}
+	return o
 }
 
 const (

@@ -17,7 +17,7 @@ func TestOnDemandHoldersAreNeverLate(t *testing.T) {
 		for _, onDemand := range []bool{false, true} {
 			l := lease.Lease{Holder: "session", Task: "lambda:orders", OnDemand: onDemand, TTL: 5 * time.Minute, ExpiresAt: at.Add(left), ReservedUntil: at.Add(left)}
 			n := show(l, protocol.PoolItem{Size: 1}, at)
-			if got := n.low(at); got == onDemand {
+			if got := n.low(at, 0); got == onDemand {
 				t.Errorf("on demand %v, %v left of 5 min: got late %v, want %v", onDemand, left, got, !onDemand)
 			}
 			b, err := json.Marshal(&n)

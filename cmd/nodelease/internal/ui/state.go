@@ -48,6 +48,8 @@ type number struct {
 	TTL      int64             `json:"ttl,omitempty"`
 	Expires  int64             `json:"expires,omitempty"`
 	Reserved int64             `json:"reserved,omitempty"`
+	IDs      int64             `json:"ids,omitempty"`   // until when its holder can make IDs without DynamoDB
+	Grown    bool              `json:"grown,omitempty"` // its lease is longer than a new one's, and may be renewed late
 	Metadata map[string]string `json:"meta,omitempty"`
 	Note     string            `json:"note,omitempty"`
 	member   *cluster.Member   // nil: the holder takes part in no cluster
@@ -91,9 +93,9 @@ func lines(metadata map[string]string) map[string]string {
 }
 
 // beat is a renewal: all that changes about a number most of the time.
-type beat [4]int64
+type beat [5]int64
 
-func (n *number) beat() beat { return beat{int64(n.ID), n.Expires, n.Reserved, n.Renewal} }
+func (n *number) beat() beat { return beat{int64(n.ID), n.Expires, n.Reserved, n.Renewal, n.IDs} }
 
 // show makes a number of an item, as of when it was read.
 func show(l lease.Lease, pool protocol.PoolItem, at time.Time) number {
@@ -106,7 +108,7 @@ func show(l lease.Lease, pool protocol.PoolItem, at time.Time) number {
 	if l.Holder != "" {
 		n.Held, n.OnDemand, n.holder, n.Session = true, l.OnDemand, l.Holder, shown(l.Holder)
 		n.Task, n.Renewal, n.TTL, n.Metadata = text.Line(l.Task), l.Renewal, l.TTL.Milliseconds(), lines(l.Metadata)
-		n.Expires, n.Since = millis(l.ExpiresAt), began(l.Holder)
+		n.Expires, n.Since, n.IDs, n.Grown = millis(l.ExpiresAt), began(l.Holder), millis(l.IDsUntil()), grown(l, pool)
 		if m, ok := cluster.MemberOf(l); ok {
 			n.member = &m
 		}
@@ -137,8 +139,21 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
+// grown reports whether a lease looks like one that has grown: much more is reserved
+// than it needs itself, which in a narrow pool is never so.
+func grown(l lease.Lease, pool protocol.PoolItem) bool {
+	return l.TTL > lease.DefaultTTL && (l.ReservedUntil.Sub(l.ExpiresAt) > l.TTL/2 || pool.Narrow())
+}
+
 // low reports whether a holder is late: a healthy one renews while more than two
 // fifths of its lease are left. One on demand that sleeps lets its lease run out.
-func (n *number) low(at time.Time) bool {
-	return n.Held && !n.OnDemand && n.TTL > 0 && n.Expires-at.UnixMilli() < n.TTL*2/5
+// Where leases may no longer grow, waits is the length that a grown one is renewed
+// with: its holder sends nothing before only that is left, and is not late. Else
+// waits is 0.
+func (n *number) low(at time.Time, waits int64) bool {
+	length := n.TTL
+	if n.Grown && waits > 0 {
+		length = min(length, waits)
+	}
+	return n.Held && !n.OnDemand && n.TTL > 0 && n.Expires-at.UnixMilli() < length*2/5
 }

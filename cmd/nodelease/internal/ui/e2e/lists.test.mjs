@@ -157,3 +157,15 @@ test('a row that does not change stays, so that a click hits it', async (t) => {
   await page.locator('#rows tr[data-n="5"]').waitFor({ state: 'detached' })
   assert.ok(await page.evaluate(() => window.kept.isConnected))
 })
+
+test('an outage: what it would do now, and grown leases that wait in a full pool are not near expiry', async (t) => {
+  const old = { state: 'held', left: 300_000, ttl: 900_000 }
+  const page = await open(t, path, { size: 64, open: 1, measured: 1, put: [{ ...old, from: 3, reserve: 7_200_000 }, { ...old, from: 4 }] }, light)
+  await page.locator('#late button[data-n="4"]').waitFor()
+  assert.equal(await page.locator('#late button').count(), 1)
+  assert.match(await page.locator('#outage').innerText(), /^If DynamoDB went away now: 1 holder makes IDs for at least 1 h, \d for at least 5 min, the first stops in 4 min \d+ s\.$/)
+  await page.cell(3).click()
+  await page.locator('#facts dd', { hasText: /^in 2 h, if DynamoDB went away now$/ }).waitFor()
+  await page.locator('#facts dd', { hasText: /^a process holds it, and renews in time$/ }).waitFor()
+  await accessible(page, 'an outage')
+})

@@ -38,7 +38,7 @@ const stream = new Stream({
       const change = event === 'all' ? pool.all(data) : pool.turn(data)
       if (event === 'all') begin()
       else draw(change)
-      show()
+      show(event === 'turn' && change.numbers.length + change.groups.length > 0)
     }
     verdict.show(pool, link)
   },
@@ -89,14 +89,15 @@ function where() {
   }
 }
 
-// show shows what changes from turn to turn.
+// show shows what changes from turn to turn; busy: much else does, too.
 let shown = 0 // when it did
-function show() {
+function show(busy) {
   shown = Date.now()
   write($('used'), percent(pool.status.used))
   legend($('legend'), pool, filter)
   write($('line'), pool.status.line ?? '')
-  charts.show(pool)
+  write($('outage'), pool.status.outage ?? '')
+  charts.show(pool, undefined, busy)
   lists.late(pool)
   lists.news(pool, view.past)
   lists.chosen(pool, pool.numbers.get(view.n))

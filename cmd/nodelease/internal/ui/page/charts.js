@@ -9,6 +9,7 @@ export class Charts {
   #pool
   #span = 60 // minutes
   #turn = false
+  #late = false // the last update drew nothing
   #colours
   #data = { at: [], used: [], claimed: [], ended: [] }
   #usedAt = document.getElementById('used-chart')
@@ -92,22 +93,27 @@ export class Charts {
   }
 
   // show takes in the newest points. Drawing is what an update costs most, so each
-  // draws one of the two charts, in turn; all draws both.
-  show(pool, all = pool.history.at.length < 3) {
+  // draws one of the two charts, in turn, and one that changes much else (busy) leaves
+  // that to the next; all draws both.
+  show(pool, all = pool.history.at.length < 3, busy = false) {
     const history = pool.history
     this.#pool = pool
     this.#data = history
-    const at = history.at.map((t) => t / 1000)
     const [used, churn] = this.#plots
-    this.#turn = !this.#turn
-    if (all || this.#turn) used.setData([at, history.used])
-    if (all || !this.#turn) churn.setData([at, history.claimed, history.ended.map((n) => (n === null ? null : -n))])
     this.#read(used)
-    const known = history.used.filter((v) => v !== null)
-    if (known.length) {
-      label(this.#usedAt, `Utilisation: ${percent(known.at(-1))} now, between ${percent(Math.min(...known))} and ${percent(Math.max(...known))} since the history begins; warning at ${pool.threshold} %${this.#end()}`)
+    this.#late = busy && !all && !this.#late
+    if (this.#late) return
+    const at = history.at.map((t) => t / 1000)
+    this.#turn = !this.#turn
+    if (all || this.#turn) {
+      used.setData([at, history.used])
+      const known = history.used.filter((v) => v !== null)
+      if (known.length) label(this.#usedAt, `Utilisation: ${percent(known.at(-1))} now, between ${percent(Math.min(...known))} and ${percent(Math.max(...known))} since the history begins; warning at ${pool.threshold} %${this.#end()}`)
+    }
+    if (all || !this.#turn) {
+      churn.setData([at, history.claimed, history.ended.map((n) => (n === null ? null : -n))])
       const sum = (v) => v.reduce((a, b) => a + (b ?? 0), 0)
-      label(this.#churnAt, `Churn: ${sum(history.claimed)} claimed and ${sum(history.ended)} ended since the history begins`)
+      if (history.claimed.some((v) => v !== null)) label(this.#churnAt, `Churn: ${sum(history.claimed)} claimed and ${sum(history.ended)} ended since the history begins`)
     }
   }
 

@@ -1,7 +1,7 @@
 // What is told in words: the selected node ID, leases near expiry, what just
 // happened.
 import { roving } from './roving.js'
-import { brief, count, el, meanings, moment, quoted, signs, span, time, until, write } from './words.js'
+import { brief, count, el, hide, meanings, moment, quoted, signs, span, time, until, write } from './words.js'
 
 export class Lists {
   #get = (id) => document.getElementById(id)
@@ -24,8 +24,8 @@ export class Lists {
   chosen(pool, n) {
     write(this.#get('chosen-title'), n ? `Node ID ${n.n}` : 'No node ID selected')
     const facts = this.#get('facts'), none = this.#get('none')
-    facts.hidden = !n
-    none.hidden = !!n
+    hide(facts, !n)
+    hide(none, !!n)
     if (!n) {
       write(none, pool.whole || pool.group >= 0 ? 'Choose one in the grid, or search.' : 'Choose a group, then a node ID, or search.')
       return
@@ -38,7 +38,7 @@ export class Lists {
       pairs.push(['Task', n.task, `task=${quoted(n.task ?? '')}`])
       if (n.on_demand) pairs.push(['Renews', 'on demand: only when it uses the node ID'])
       if (n.since) pairs.push(['Held since', `${moment(n.since, pool.now)}, for ${span(pool.now - n.since)}`])
-      pairs.push(['Expires', `${until(n.expires, pool.now)}, of ${span(n.ttl)}`], ['Renewals', count(n.renewal ?? 0)], ['Session', n.session])
+      pairs.push(['Expires', `${until(n.expires, pool.now)}, of ${span(n.ttl)}`], ['IDs until', until(n.ids, pool.now) + ', if DynamoDB went away now'], ['Renewals', count(n.renewal ?? 0)], ['Session', n.session])
     } else if (n.reserved > pool.now) pairs.push(['Rests', span(n.reserved - pool.now)])
     pairs.push(['Version', n.version ? count(n.version) : 'never held'])
     if (n.previous) pairs.push(['Before', `session ${n.previous.session}, v${count(n.previous.version)}${n.previous.since ? ', since ' + moment(n.previous.since, pool.now) : ''}: ${n.previous.ended}`])
@@ -88,7 +88,7 @@ export class Lists {
     const more = (shown, total, word) => (total > shown ? [line(`and ${count(total - shown)} more`, word)] : [])
     const next = late.slice(0, 6)
     this.#lists.late.fill(next.length ? [...next.map(row), ...more(next.length, all, 'state=late')] : [line(gone ? 'None of those that still hold theirs.' : 'None: every holder renewed in time.')])
-    this.#get('gone-title').hidden = !gone
+    hide(this.#get('gone-title'), !gone)
     write(this.#get('gone-title'), `Expired: ${count(gone)}`)
     this.#lists.gone.fill([...expired.map(row), ...more(expired.length, gone, 'state=expired')])
   }
@@ -97,7 +97,7 @@ export class Lists {
   async news(pool, past) {
     this.#past = past
     let news = pool.news.slice(-40).reverse()
-    this.#get('told').hidden = !past.trim()
+    hide(this.#get('told'), !past.trim())
     if (past.trim()) {
       try {
         const answer = await (await fetch(`history?${new URLSearchParams({ q: past })}`)).json()

@@ -44,10 +44,10 @@ export class Pool {
       this.numbers.set(n.n, n)
       numbers.add(n.n)
     }
-    for (const [id, expires, reserved, renewal] of m.beats ?? []) {
+    for (const [id, expires, reserved, renewal, ids] of m.beats ?? []) {
       const n = this.numbers.get(id)
       if (!n) continue
-      Object.assign(n, { expires, reserved, renewal })
+      Object.assign(n, { expires, reserved, renewal, ids })
       numbers.add(id)
     }
     for (const n of Object.keys({ ...before, ...this.marks }).map(Number)) {
@@ -78,7 +78,11 @@ export class Pool {
 
   // late reports whether a holder should have renewed by now: healthy ones do so
   // while more than two fifths are left. One on demand that sleeps lets its lease run out.
-  late(n) { return !n.on_demand && this.left(n) < 0.4 }
+  // A grown lease that may not grow on is renewed when only a short one is left of it.
+  late(n) {
+    const length = n.grown && this.status.waits ? Math.min(n.ttl, this.status.waits) : n.ttl
+    return !n.on_demand && n.expires - this.now < 0.4 * length
+  }
 
   // mark is what is known of a number's process, if that says more than the table.
   mark(n) {

@@ -1,7 +1,7 @@
 // The lists below the grid: who holds what, the services that live processes have
 // registered, and the members of the cluster. The server searches and pages.
 import { roving } from './roving.js'
-import { cells, count, el, moment, until, write } from './words.js'
+import { cells, count, el, hide, moment, until, write } from './words.js'
 
 const $ = (id) => document.getElementById(id)
 const many = (n, one, more) => `${count(n)} ${n === 1 ? one : more}`
@@ -45,7 +45,7 @@ export class Tabs {
       const on = tab.dataset.view === this.#view.view
       tab.setAttribute('aria-selected', on)
       tab.tabIndex = on ? 0 : -1
-      $(tab.getAttribute('aria-controls')).hidden = !on
+      hide($(tab.getAttribute('aria-controls')), !on)
     }
   }
 
@@ -56,10 +56,11 @@ export class Tabs {
     const text = found.pages > 1 ? `${count(from + 1)} to ${count(to)} of ${what}` : what
     write($('shown'), text)
     this.#pages = found.pages
-    $('pages').hidden = found.pages < 2
+    hide($('pages'), found.pages < 2)
     write($('page'), `page ${count(found.page + 1)} of ${count(found.pages)}`)
     for (const b of $('pages').querySelectorAll('button')) {
-      b.disabled = ['first', 'back'].includes(b.dataset.to) ? found.page === 0 : found.page === found.pages - 1
+      const end = ['first', 'back'].includes(b.dataset.to) ? found.page === 0 : found.page === found.pages - 1
+      if (b.disabled !== end) b.disabled = end
     }
   }
 
@@ -120,7 +121,7 @@ export class Tabs {
       tr.append(...headers.map((h) => el('th', h, { role: 'columnheader', scope: 'col' })))
       head.replaceChildren(tr)
     }
-    $(name).querySelector('table').hidden = !rows.length
+    hide($(name).querySelector('table'), !rows.length)
     this.#rove[name].fill(rows)
   }
 }

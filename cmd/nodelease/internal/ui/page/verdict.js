@@ -1,6 +1,6 @@
 // The first thing that the page says: how the pool is, since when, what to do,
 // and how old that is. The title and the icon of the tab say it too.
-import { capital, moment, span, time, write } from './words.js'
+import { capital, hide, moment, span, time, write } from './words.js'
 
 const $ = (id) => document.getElementById(id)
 const unread = new Set(['unreadable', 'denied', 'unseeded'])
@@ -63,8 +63,6 @@ function put(e, text) {
   hide(e, !text)
   write(e, text ?? '')
 }
-
-function hide(e, hidden) { if (e.hidden !== hidden) e.hidden = hidden }
 
 function set(e, key, value) {
   if (e.dataset[key] === value) return

@@ -61,9 +61,16 @@ export const time = (ms) => clock.format(ms)
 export const moment = (ms, now) => (now - ms < 20 * 3600e3 ? clock : day).format(ms)
 
 // write says a text, if it is another one: what is written lays the page out anew.
+// A text that is there already changes in its place, which costs less than another.
 export function write(e, text) {
-  if (e.textContent !== String(text)) e.textContent = text
+  const is = e.firstChild, to = String(text)
+  if (e.textContent === to) return
+  if (is && is === e.lastChild && is.nodeType === Node.TEXT_NODE && to) is.data = to
+  else e.textContent = to
 }
+
+// hide hides an element or shows it, if it is not so already.
+export function hide(e, hidden) { if (e.hidden !== hidden) e.hidden = hidden }
 
 // el makes an element with text; text is never HTML.
 export function el(name, text, attributes = {}) {

@@ -34,9 +34,8 @@ class Clocks implements AutoCloseable {
         long now = System.nanoTime();
         if (now - bootRead >= 5_000_000) {
             try (FileInputStream in = new FileInputStream("/proc/uptime")) {
-                String text = new String(in.readNBytes(64), StandardCharsets.ISO_8859_1); // seconds with two decimals
-                int dot = text.indexOf('.');
-                boot = Long.parseLong(text.substring(0, dot) + text.substring(dot + 1, dot + 3)) * 10_000_000;
+                String text = new String(in.readNBytes(64), StandardCharsets.ISO_8859_1);
+                boot = (long) (Double.parseDouble(text.substring(0, text.indexOf(' '))) * 1e9);
             } catch (Exception e) {
                 boot = 0;
             }
@@ -55,8 +54,9 @@ class Clocks implements AutoCloseable {
             return 0;
         }
         try {
-            vm.seek(104); // its place in the device's page
-            return Long.reverseBytes(vm.readLong()); // little endian
+            ByteBuffer b = ByteBuffer.allocate(8).order(ByteOrder.LITTLE_ENDIAN);
+            vm.getChannel().read(b, 104); // its place in the device's page; the device knows pread, but no seek
+            return b.getLong(0);
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         }

@@ -1,0 +1,98 @@
+package protocol
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+)
+
+// The limits that DynamoDB throttles requests at.
+const (
+	LimitHotKey  = "hot_key" // one partition's
+	LimitTable   = "table"   // what the table was given
+	LimitAccount = "account" // the account's, in the Region
+)
+
+// throttled reports whether AWS turned a request away as one too many, and the reasons
+// that it gave.
+func throttled(err error) (reasons []types.ThrottlingReason, is bool) {
+	var provisioned *types.ProvisionedThroughputExceededException
+	var throttling *types.ThrottlingException
+	var account *types.RequestLimitExceeded
+	switch {
+	case errors.As(err, &provisioned):
+		return provisioned.ThrottlingReasons, true
+	case errors.As(err, &throttling):
+		return throttling.ThrottlingReasons, true
+	case errors.As(err, &account):
+		return account.ThrottlingReasons, true
+	}
+	var api smithy.APIError
+	return nil, errors.As(err, &api) && isThrottle(api.ErrorCode())
+}
+
+// isThrottle reports whether a code of AWS means one request too many.
+func isThrottle(code string) bool {
+	switch code {
+	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "LimitExceededException":
+		return true
+	}
+	return false
+}
+
+// Limit returns the limit that a request was throttled at: LimitHotKey, LimitTable or
+// LimitAccount; empty if it was not throttled, or DynamoDB does not say at which. Of
+// several, the narrowest one counts: it is the one to look at first.
+func Limit(err error) string {
+	reasons, is := throttled(err)
+	if !is {
+		return ""
+	}
+	found := map[string]bool{}
+	for _, r := range reasons {
+		switch reason := aws.ToString(r.Reason); {
+		case strings.HasSuffix(reason, "KeyRangeThroughputExceeded"):
+			found[LimitHotKey] = true
+		case strings.HasSuffix(reason, "ProvisionedThroughputExceeded"), strings.HasSuffix(reason, "MaxOnDemandThroughputExceeded"):
+			found[LimitTable] = true
+		case strings.HasSuffix(reason, "AccountLimitExceeded"):
+			found[LimitAccount] = true
+		}
+	}
+	for _, limit := range []string{LimitHotKey, LimitTable, LimitAccount} {
+		if found[limit] {
+			return limit
+		}
+	}
+	var account *types.RequestLimitExceeded
+	if len(reasons) == 0 && errors.As(err, &account) {
+		return LimitAccount
+	}
+	return ""
+}
+
+// ThrottleRemedy says what is at its limit and what helps, by the limit that Limit
+// returned.
+func ThrottleRemedy(limit string) string {
+	switch limit {
+	case LimitHotKey:
+		return "one partition is at its limit of 1,000 writes or 3,000 reads a second: start large fleets in waves, and set Expect, which opens more groups and warms the table"
+	case LimitTable:
+		return "the table is at the throughput that it was given: raise its provisioned capacity or its maximum on-demand throughput, or make it on demand"
+	case LimitAccount:
+		return "the account is at its quota for this Region: ask Service Quotas for a higher table-level throughput, and see what else uses it"
+	}
+	return "DynamoDB does not say which limit was reached: see the table's throttles in CloudWatch, and start large fleets in waves"
+}
+
+// throttleReasons lists what DynamoDB says about a throttle; empty if it says nothing.
+func throttleReasons(reasons []types.ThrottlingReason) string {
+	var all []string
+	for _, r := range reasons {
+		all = append(all, strings.TrimSpace(aws.ToString(r.Reason)+" "+aws.ToString(r.Resource)))
+	}
+	return strings.Join(all, ", ")
+}

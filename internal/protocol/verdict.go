@@ -1,0 +1,147 @@
+package protocol
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// VerdictAge is how long a verdict counts.
+const VerdictAge = time.Hour
+
+// Judge is a [Store] that makes verdicts on its table, and knows which ones are of it. A
+// store that is none is asked by [Store.Check] at each start.
+type Judge interface {
+	// Judge is [Store.Check] with a verdict on the answer. It is nil unless the answer
+	// was complete: an answer that leaves something open may be checked by, but vouches
+	// for nobody else. An unsafe table has a verdict and an error.
+	Judge(ctx context.Context) (*Verdict, error)
+	// Place returns the Region that requests go to and the name of the table; "" for a
+	// Region that is not known.
+	Place() (region, table string)
+}
+
+// Verdict is the last answer to whether the table is safe for leases.
+type Verdict struct {
+	Region string    `json:"region"`
+	Table  string    `json:"table"` // its name: a restored table has another one
+	At     time.Time `json:"at"`    // before it was asked
+	By     string    `json:"by"`
+	Safe   bool      `json:"safe"`
+}
+
+// Counts reports whether the verdict spares a client of a store the question at now, by
+// the client's clock. Each doubt costs one DescribeTable, and no more.
+//
+// Invariant: a verdict counts only where it was made, in one Region, on one table: a
+// replica in another Region is seen by who asks there. It counts for an hour, and not
+// before it was made: that clock was wrong, or this one is. An unsafe one never counts.
+func (v *Verdict) Counts(s Store, now time.Time) bool {
+	judge, ok := s.(Judge)
+	if v == nil || !ok || !v.Safe {
+		return false
+	}
+	region, table := judge.Place()
+	age := now.Sub(v.At)
+	return region != "" && v.Region == region && v.Table == table && age >= 0 && age <= VerdictAge
+}
+
+// stored is v as the item has it.
+func (v *Verdict) stored() verdict {
+	return verdict{Region: v.Region, Table: v.Table, At: v.At.UnixMilli(), By: v.By, Safe: v.Safe}
+}
+
+// item is v as the pool's item has it.
+func (v *Verdict) item() types.AttributeValue {
+	av := attributes{"region": str(v.Region), "at": num(v.At.UnixMilli()), "by": str(v.By), "safe": boolean(v.Safe)}
+	if v.Table != "" {
+		av["table"] = str(v.Table)
+	}
+	return &types.AttributeValueMemberM{Value: av}
+}
+
+// Vouch stores a verdict. Seen is what its writer read: of those who write at once, one
+// is heard. It is no change of the pool, so the revision stays.
+type Vouch struct {
+	Pool    string
+	Seen    *Verdict // nil: there was none
+	Verdict Verdict
+}
+
+// PoolName implements [PoolWrite].
+func (w Vouch) PoolName() string { return w.Pool }
+
+// Apply implements [PoolWrite].
+func (w Vouch) Apply(old *PoolItem) (PoolItem, bool) {
+	if old == nil || (old.Verdict == nil) != (w.Seen == nil) || w.Seen != nil && w.Seen.stored() != old.Verdict.stored() {
+		return PoolItem{}, false
+	}
+	p, v := *old, w.Verdict
+	v.At = Trunc(v.At)
+	p.Verdict = &v
+	return p, true
+}
+
+// A late one must not bring back what a raise has removed, so it is pinned on the verdict
+// that was seen, as Measure is.
+func (w Vouch) update() update {
+	u := update{
+		set:    "SET verdict = :verdict",
+		onlyIf: "attribute_not_exists(verdict)",
+		values: attributes{":format": num(ItemFormat), ":verdict": w.Verdict.item()},
+	}
+	if w.Seen != nil {
+		u.onlyIf = "verdict = :seen"
+		u.values[":seen"] = w.Seen.item()
+	}
+	u.onlyIf = "item_format = :format AND " + u.onlyIf
+	return u
+}
+
+// ForgetVerdict removes the verdict, whichever there is: one too few costs questions.
+type ForgetVerdict struct{ Pool string }
+
+// PoolName implements [PoolWrite].
+func (w ForgetVerdict) PoolName() string { return w.Pool }
+
+// Apply implements [PoolWrite].
+func (w ForgetVerdict) Apply(old *PoolItem) (PoolItem, bool) {
+	if old == nil || old.Verdict == nil {
+		return PoolItem{}, false
+	}
+	p := *old
+	p.Verdict = nil
+	return p, true
+}
+
+func (w ForgetVerdict) update() update {
+	return update{
+		set:    "REMOVE verdict",
+		onlyIf: "item_format = :format AND attribute_exists(verdict)",
+		values: attributes{":format": num(ItemFormat)},
+	}
+}
+
+// Place implements [Judge].
+func (d *DynamoDB) Place() (region, table string) {
+	if client, ok := d.client.(interface{ Options() dynamodb.Options }); ok {
+		region = client.Options().Region
+	}
+	return region, TableName(d.table)
+}
+
+// noAccount stands in the ARNs of emulators, some of which name no Region there.
+const noAccount = "000000000000"
+
+// complete reports whether a description leaves nothing open: it is of the table that
+// was asked for, in the Region that was asked, and nobody is changing the table.
+func (d *DynamoDB) complete(t *types.TableDescription) bool {
+	region, table := d.Place()
+	arn := tableARNs.FindStringSubmatch(aws.ToString(t.TableArn))
+	return region != "" && arn != nil && arn[2] == table && (arn[1] == region || strings.Contains(*t.TableArn, ":"+noAccount+":")) &&
+		t.TableStatus == types.TableStatusActive && len(t.AttributeDefinitions) > 0
+}

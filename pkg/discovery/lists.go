@@ -1,0 +1,72 @@
+package discovery
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// listsPlace has the lists of processes' entries instead of entries, one for each node
+// ID: those of the first listsSpan node IDs, and for each further partition that is in
+// use a pointer, so that a small pool's readers ask for no other.
+const listsPlace place = "registered"
+
+// listsSpan is how many node IDs have their lists in one partition: a fleet that
+// starts writes twice for each, and one partition takes 1,000 writes a second.
+const listsSpan = 4096
+
+// mostLists is how many partitions the lists of the largest pool have.
+const mostLists = protocol.MaxPoolSize / listsSpan
+
+// listsOf returns the partition that has a node ID's list.
+func listsOf(pool string, nodeID int) string {
+	if part := nodeID / listsSpan; part > 0 {
+		return listsPlace.in(pool) + "#" + strconv.Itoa(part)
+	}
+	return listsPlace.in(pool)
+}
+
+// pointer is the record that leads from the first partition of the lists to another
+// one. It has no holder, and stays.
+func pointer(part int) record { return record{NodeID: sharedNode - part, Version: 1} }
+
+// point writes the pointer to the partition of a node ID's list, unless it is there.
+// No list is written without it: a reader would not find it.
+func point(ctx context.Context, s Store, pool string, nodeID int) error {
+	part := nodeID / listsSpan
+	if part == 0 {
+		return nil
+	}
+	first := listsOf(pool, 0)
+	if now, err := s.get(ctx, first, pointer(part).NodeID); err != nil || now.Version > 0 {
+		return err
+	}
+	return put(ctx, s, first, pointer(part))
+}
+
+// queryAll reads the records of a place: of the lists those of all partitions.
+func queryAll(ctx context.Context, s Store, pool string, p place) ([]record, error) {
+	first, err := s.query(ctx, p.in(pool))
+	if err != nil || p != listsPlace {
+		return first, err
+	}
+	var all []record
+	for _, r := range first {
+		part := sharedNode - r.NodeID
+		if part < 1 || part >= mostLists {
+			all = append(all, r)
+			continue
+		}
+		more, err := s.query(ctx, listsOf(pool, part*listsSpan))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range more {
+			if r.NodeID/listsSpan == part { // another one stands where nobody writes it
+				all = append(all, r)
+			}
+		}
+	}
+	return all, nil
+}

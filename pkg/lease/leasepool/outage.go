@@ -1,0 +1,71 @@
+package leasepool
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// Outage is what an outage of DynamoDB would do to the holders of a pool if it began
+// now. It counts the holders whose lease has not expired, and none of those on demand,
+// which make IDs only now and then. It goes by the default guards: see
+// [protocol.Lease.IDsUntil].
+type Outage struct {
+	Holders     int `json:"holders"`
+	Hour        int `json:"hour"`         // of them, that make IDs for at least an hour
+	FiveMinutes int `json:"five_minutes"` // that make IDs for at least five minutes; Hour is among them
+	// FirstStops is when the first of them can make no more IDs; zero without a holder.
+	FirstStops time.Time `json:"first_stops_at,omitzero"`
+}
+
+// Add counts a holder that can make IDs until a moment.
+func (o *Outage) Add(until, now time.Time) {
+	o.Holders++
+	left := until.Sub(now)
+	if left >= time.Hour {
+		o.Hour++
+	}
+	if left >= 5*time.Minute {
+		o.FiveMinutes++
+	}
+	if o.FirstStops.IsZero() || until.Before(o.FirstStops) {
+		o.FirstStops = until
+	}
+}
+
+// Text says it in a sentence, as of now; it is empty without a holder.
+func (o Outage) Text(now time.Time) string {
+	if o.Holders == 0 {
+		return ""
+	}
+	first := "the first stops now"
+	if left := o.FirstStops.Sub(now); left >= time.Second {
+		first = "the first stops in " + roughly(left)
+	}
+	holders := func(n int) string {
+		if n == 1 {
+			return "1 holder makes IDs"
+		}
+		return fmt.Sprintf("%d holders make IDs", n)
+	}
+	return fmt.Sprintf("If DynamoDB went away now: %s for at least 1 h, %d for at least 5 min, %s.", holders(o.Hour), o.FiveMinutes, first)
+}
+
+// roughly is a duration in the one or two units that matter, rounded down.
+func roughly(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+	}
+	return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+}
+
+// withstands counts a lease, if its holder makes IDs now as far as the table knows.
+func (o *Outage) withstands(l protocol.Lease, now time.Time) {
+	if l.Holder != "" && !l.OnDemand && !l.ExpiresAt.Before(now) {
+		o.Add(l.IDsUntil(), now)
+	}
+}

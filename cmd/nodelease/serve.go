@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -143,7 +144,7 @@ func answer(cmd *cobra.Command, g *globals, node lease.Provider, opts []snowflak
 	if err != nil {
 		return errors.Join(err, node.Close())
 	}
-	l, err := node.Lease()
+	l, err := reliable(cmd.Context(), node)
 	if err != nil {
 		return errors.Join(err, node.Close())
 	}
@@ -174,6 +175,23 @@ func answer(cmd *cobra.Command, g *globals, node lease.Provider, opts []snowflak
 		err = errors.Join(lost, err)
 	}
 	return errors.Join(err, node.Close()) // last: nobody is being answered any more
+}
+
+// reliable returns the lease once it may be relied on. An outage that began after the
+// claim suspends it, as it would later, and ends nothing.
+func reliable(ctx context.Context, node lease.Provider) (lease.Lease, error) {
+	for {
+		l, err := node.Lease()
+		if !errors.Is(err, lease.ErrSuspended) {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return l, errors.Join(err, context.Cause(ctx))
+		case <-node.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // urlOf is how a client names where the sidecar listens.

@@ -57,6 +57,8 @@ type Node struct {
 	renewed   <-chan struct{} // of the agent, asked for before the lease was read
 	failures  int             // heartbeats in a row
 	namesake  time.Duration   // since when another session has had this name; 0: none has
+	met       time.Duration   // when it was last noticed
+	record    Member          // its own, as the last heartbeat left it
 	highest   highest         // the latest versions that it has seen
 
 	ctx     context.Context // of heartbeats and listeners; ends with the node
@@ -125,13 +127,27 @@ func (n *Node) watchLease() {
 
 // loop heartbeats until the node ends.
 func (n *Node) loop() {
+	var told time.Duration // when a failure was last told
+	failed := 0
 	for n.Err() == nil && n.pause(n.ctx) == nil {
 		err := n.turn(n.ctx)
-		if err != nil && !errors.Is(err, errUnrecorded) && n.ctx.Err() == nil && n.Err() == nil {
-			n.cfg.Logger.Warn("cluster heartbeat failed", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "error", err)
+		switch now := n.clock.Monotonic(); {
+		case n.ctx.Err() != nil || n.Err() != nil:
+		case err != nil && !errors.Is(err, errUnrecorded):
+			if failed++; failed == 1 || now-told >= tellEvery {
+				n.cfg.Logger.Warn("cluster heartbeat failed", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "failed", failed, "error", err)
+				told = now
+			}
+		case err == nil && failed > 0:
+			n.cfg.Logger.Info("cluster heartbeat succeeds again", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "failed", failed)
+			failed = 0
 		}
 	}
 }
+
+// tellEvery is how often a failure that goes on is told: a fleet in an outage would
+// write a line for each attempt otherwise.
+const tellEvery = time.Minute
 
 // pause waits for the next heartbeat: the agent's next renewal, or a while. After
 // failures the next attempt comes sooner, and then less and less often, so that a
@@ -243,11 +259,20 @@ func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State,
 // a predecessor could.
 func (n *Node) lookForNamesake(s State) {
 	self := n.Self()
-	for _, m := range s.members {
+	before := n.record
+	n.record = self
+	others := s.members
+	// Without leases there is one record for a name, and its version says that another
+	// session had it since the last heartbeat.
+	if n.cfg.Agent == nil && before.Same(self) && before.Version != 0 && before.Version != self.Version {
+		others = []Member{{Name: self.Name, SessionID: "unknown"}}
+	}
+	for _, m := range others {
 		if m.Name != self.Name || m.Same(self) {
 			continue
 		}
 		now := n.clock.Monotonic()
+		n.met = now
 		if n.namesake == 0 {
 			n.namesake = now
 		} else if now-n.namesake > 2*n.cfg.Timeout {
@@ -256,7 +281,10 @@ func (n *Node) lookForNamesake(s State) {
 		}
 		return
 	}
-	n.namesake = 0
+	// It may not have had its turn between two of ours.
+	if n.clock.Monotonic()-n.met > n.cfg.Timeout {
+		n.namesake = 0
+	}
 }
 
 // expire lets the backend forget old records, now and then, by one member.

@@ -1,0 +1,77 @@
+package cluster_test
+
+import (
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
+)
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+func (l *lines) to(c *cluster.Config) { c.Logger = slog.New(slog.NewTextHandler(l, nil)) }
+
+// Two live processes of one name and without leases take the record from each other:
+// both are warned, and a single one that was started anew is not.
+func TestNamesakesWithoutLeases(t *testing.T) {
+	for _, namesakes := range []bool{true, false} {
+		fixture.Virtual(t, func(t *testing.T) {
+			c := clustertest.NewMemory()
+			var a, b lines
+			first := join(t, c, "same", a.to)
+			if !namesakes {
+				if err := first.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			join(t, c, "same", b.to)
+			fixture.Wait(6 * timeout)
+			want := 0
+			if namesakes {
+				want = 1
+			}
+			for name, l := range map[string]*lines{"first": &a, "second": &b} {
+				if got := l.count("two live processes have one name"); min(got, 1) != want {
+					t.Errorf("namesakes %v: the %s was warned %d times, want %d or more", namesakes, name, got, want)
+				}
+			}
+		})
+	}
+}
+
+// An outage is a line when it begins, one for each minute, and one when it is over.
+func TestAnOutageIsFewLines(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		var log lines
+		net := &network{Coordinator: clustertest.NewMemory()}
+		join(t, net, "a", log.to)
+		net.set(true, nil)
+		fixture.Wait(5 * time.Minute)
+		net.set(false, nil)
+		fixture.Wait(settled)
+		if failed, again := log.count("cluster heartbeat failed"), log.count("cluster heartbeat succeeds again"); failed < 5 || failed > 6 || again != 1 {
+			t.Errorf("got %d lines of failures and %d of success, want 5 or 6 and 1: %s", failed, again, log.text.String())
+		}
+	})
+}

@@ -143,7 +143,7 @@ func zeebeTimedOut(ctx context.Context, w *world) error {
 	return nil
 }
 
-// zeebeLongExpired gives the next holder a clock that is 10 minutes ahead, so that by it the lease has been expired
+// zeebeLongExpired returns the next holder a clock that is 10 minutes ahead, so that by it the lease has been expired
 // for that long.
 func zeebeLongExpired(ctx context.Context, w *world) error {
 	memory := leasetest.NewMemory("m", 1)

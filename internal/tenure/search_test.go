@@ -67,7 +67,7 @@ func TestWaitingReadsEveryGroup(t *testing.T) {
 	}
 }
 
-// The second page is the newest group while that tells whether to open the next. When
+// The second page is the newest group while that reports whether to open the next. When
 // all groups are open it is any of them: the newest would be everybody's.
 func TestSecondPage(t *testing.T) {
 	for seed := range uint64(20) {

@@ -85,7 +85,7 @@ func clusterMembers(ctx context.Context, w *world) error {
 		want(m.Same(second.Self()), "it is not the same as %+v", second.Self()))
 
 	closed := time.Now()
-	second.Close()
+	_ = second.Close()
 	_, err = until(ctx, a, "b is gone", size(2))
 	took := time.Since(closed)
 	w.judge("C2", err, want(took > timeout-2*every && took < timeout+4*every, "gone %v after it was closed, with a time-out of %v", took, timeout),
@@ -203,7 +203,7 @@ func clusterSilence(ctx context.Context, w *world) error {
 	w.judge("C11", err, want(s.Self().SessionID == session, "another session"), want(l.fail.Load() == 0, "no heartbeat failed"))
 
 	l.fail.Store(1 << 40)
-	c.Close()
+	_ = c.Close()
 	_, err = until(ctx, a, "it is alone", size(1))
 	w.judge("C13", err, want(s.State().Len() == 3, "the silent node sees %d members", s.State().Len()))
 	l.fail.Store(0)
@@ -227,13 +227,13 @@ func clusterLeader(ctx context.Context, w *world) error {
 		problems = errors.Join(problems, err, want(e.Leader.Same(lowest), "%s sees that %+v leads", n.Self().Name, e.Leader))
 	}
 	took := time.Since(began)
-	nodes[0].Close()
+	_ = nodes[0].Close()
 	e, err := until(ctx, nodes[2], "the next one leads", func(e cluster.Event) bool { return e.Leader.Name == "y" })
 	w.differs("C14", "the lowest session, once it was recorded for one time-out", problems, err, want(took > timeout-every, "a leader after %v", took), want(e.State.Len() == 2, "it sees %d members", e.State.Len()))
 
 	chosen, ok := cluster.LowestSession(e.State)
 	empty, none := cluster.LowestSession(cluster.State{})
 	w.judge("C15", want(ok && chosen.Same(e.Leader), "%+v", chosen), want(!none, "a leader of nobody: %+v", empty))
-	nodes[1].Close()
+	_ = nodes[1].Close()
 	return nodes[2].Close()
 }

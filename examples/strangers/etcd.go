@@ -119,7 +119,7 @@ func etcdReuse(ctx context.Context, w *world) error {
 	w.judge("S5", want(b.NodeID() == a.NodeID(), "node ID %d", b.NodeID()))
 	w.judge("S6", err, want(first.Time().After(last.Time()) && first > last, "%v after %v", first.Time(), last.Time()))
 	w.judge("S7", want(waited > 5*time.Second && waited < 15*time.Second, "taken %v after the crash", waited))
-	go a.Close()
+	go func() { _ = a.Close() }()
 	return nil
 }
 
@@ -133,7 +133,7 @@ func etcdClockBehind(ctx context.Context, w *world) error {
 	p, err := w.start(ctx, cfg)
 	w.judge("S8", want(errors.Is(err, lease.ErrClockSkew) || errors.Is(err, lease.ErrClockBehind), "a start with a clock that is a minute behind: %v", err))
 	if err == nil {
-		p.Close()
+		_ = p.Close()
 	}
 	return nil
 }
@@ -252,6 +252,6 @@ func etcdOutage(ctx context.Context, w *world) error {
 	defer cancel()
 	_, err = w.start(brief, cfg)
 	w.judge("S15", want(err != nil, "it started"))
-	go a.Close()
+	go func() { _ = a.Close() }()
 	return nil
 }

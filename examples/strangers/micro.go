@@ -245,6 +245,6 @@ func microServices(ctx context.Context, w *world) error {
 	rest, err := next(1)
 	w.judge("M10", err, want(rest[0].NodeID == b.NodeID(), "%+v", rest), want(time.Since(held.ExpiresAt) < 6*time.Second, "gone %v after the lease", time.Since(held.ExpiresAt)))
 	err = db.Leave(ctx, b.Agent)
-	b.Close()
+	_ = b.Close()
 	return err
 }

@@ -78,7 +78,7 @@ type kid struct {
 }
 
 func (w *world) spawn(kind, pool string, attr *syscall.SysProcAttr) (*kid, error) {
-	cmd := exec.Command("/proc/self/exe", kind, w.endpoint, w.table, pool)
+	cmd := exec.Command("/proc/self/exe", kind, w.endpoint, w.table, pool) //nolint:gosec // itself, as another process
 	cmd.Stderr, cmd.SysProcAttr = os.Stderr, attr
 	r, in, err := os.Pipe()
 	if err != nil {
@@ -103,9 +103,9 @@ func (k *kid) ask() string {
 }
 
 func (k *kid) end() {
-	k.Process.Kill()
-	k.in.Close()
-	k.Wait()
+	_ = k.Process.Kill()
+	_ = k.in.Close()
+	_ = k.Wait()
 }
 
 // child is what the processes do that spawn starts.
@@ -179,7 +179,7 @@ func practicePause(ctx context.Context, w *world) error {
 	w.judge("P4", want(strings.HasSuffix(s, "false false"), "old-7 made an ID, or relied on its lease: %q", s))
 
 	// And one that is killed.
-	next.Close()
+	_ = next.Close()
 	killed, err := w.spawn("child-agent", name, nil)
 	if err != nil {
 		return err

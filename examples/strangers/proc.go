@@ -108,7 +108,7 @@ func (p *proc) wait(ctx context.Context, after int, kind lease.EventKind) (lease
 // crash ends a process without a release: nothing that it sends arrives any more.
 func (p *proc) crash() {
 	p.cable.cut.Store(true)
-	go p.Close()
+	go func() { _ = p.Close() }()
 }
 
 // short is a lease that tests need not wait long for.

@@ -62,7 +62,7 @@ func zeebeBootstrap(ctx context.Context, w *world) error {
 	w.differs("Z5", "a random free node ID, claimed by one conditional write", want(len(holders) == 6, "6 agents hold %v", holders), want(highest > 6, "they hold the first ones"))
 
 	herd := leasepool.Open(lease.NewDynamoDB(w.client, w.table), cfg.Pool)
-	procs[0].Close()
+	_ = procs[0].Close()
 	cfg.SeedIfMissing = &leasepool.Spec{Size: 300}
 	again, err := w.start(ctx, cfg)
 	if err != nil {
@@ -143,7 +143,7 @@ func zeebeTimedOut(ctx context.Context, w *world) error {
 	return nil
 }
 
-// zeebeLongExpired returns the next holder a clock that is 10 minutes ahead, so that by it the lease has been expired
+// zeebeLongExpired hands the next holder a clock that is 10 minutes ahead, so that by it the lease has been expired
 // for that long.
 func zeebeLongExpired(ctx context.Context, w *world) error {
 	memory := leasetest.NewMemory("m", 1)
@@ -154,7 +154,7 @@ func zeebeLongExpired(ctx context.Context, w *world) error {
 		return err
 	}
 	memory.SetOutage(errors.New("away"))
-	a.Close()
+	_ = a.Close()
 	memory.SetOutage(nil)
 	cfg.Clock = leasetest.NewClock(10 * time.Minute)
 	b, err := w.start(ctx, cfg)
@@ -241,14 +241,14 @@ func (w *world) join(ctx context.Context, name string, lc lease.Config, cfg clus
 	}
 	node, err := cluster.Start(ctx, cfg)
 	if err != nil {
-		p.Close()
+		_ = p.Close()
 	}
 	return &peer{p, node, g}, err
 }
 
 func (p *peer) leave() {
-	p.node.Close()
-	p.proc.Close()
+	_ = p.node.Close()
+	_ = p.proc.Close()
 }
 
 func zeebeReadiness(ctx context.Context, w *world) error {
@@ -421,7 +421,7 @@ func zeebeRenewalFails(ctx context.Context, w *world) error {
 	w.judge("Z26", err2, want(a.cable.tries.Load() == tries, "Close sent %d requests", a.cable.tries.Load()-tries),
 		want(list[0].Holder == next.Holder, "the holder is %+v", list[0]), want(errors.Is(a.Err(), lease.ErrLost), "ended with %v, closed with %v", a.Err(), err))
 
-	b.Close()
+	_ = b.Close()
 	cfg.OnExpiry = lease.Stop
 	c, err := w.start(ctx, cfg)
 	if err != nil {
@@ -433,7 +433,7 @@ func zeebeRenewalFails(ctx context.Context, w *world) error {
 	case <-time.After(8 * time.Second):
 	}
 	w.differs("Z22", "suspended, not restarted; with OnExpiry: Stop it ends as there", want(errors.Is(c.Err(), lease.ErrLost), "with OnExpiry: Stop it ended with %v", c.Err()))
-	go c.Close()
+	go func() { _ = c.Close() }()
 	return nil
 }
 
@@ -483,7 +483,7 @@ func zeebeCorrupt(ctx context.Context, w *world) error {
 	w.judge("Z28", err, err2, want(corrupt == 2, "%d corrupt items", corrupt))
 	if err == nil {
 		w.judge("Z28", want(p.NodeID() == 1, "node ID %d", p.NodeID()))
-		p.Close()
+		_ = p.Close()
 	}
 	return nil
 }

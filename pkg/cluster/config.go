@@ -13,7 +13,7 @@ import (
 // Config configures a node: its cluster, its name and its backend.
 type Config struct {
 	// Cluster is the namespace, 1 to 64 of A-Z a-z 0-9 . _ -. Defaults to the
-	// agent's pool.
+	// agent's pool, and is nothing else on the lease table with an agent.
 	Cluster string
 	// Name is the stable name of this node, which no other node has: 1 to 128
 	// printable bytes. With an agent it is part of the lease's metadata.
@@ -61,6 +61,10 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		if c.Cluster == "" {
 			c.Cluster = l.Pool
+		}
+		// Others read the members with leases from the leases of the pool of that name.
+		if _, onTable := c.Coordinator.(*Table); onTable && c.Cluster != l.Pool {
+			bad("Cluster %.80q with an agent of the pool %q: on the lease table nobody would see this node; leave Cluster out, or use an agent of that pool", c.Cluster, l.Pool)
 		}
 		// Not how long the lease has grown: Start keeps it short from now on.
 		ttl := c.Agent.TTL()

@@ -18,8 +18,9 @@ func LowestSession(s State) (Member, bool) {
 // node that would elect itself leads only while it may believe so: its
 // session has been recorded for one time-out, and its last heartbeat and its last
 // look at the others are no older than one. By then every other session has seen
-// it, or has ended. So after the first start of a fleet there is no leader for one
-// time-out.
+// it, or has ended. So for one time-out after the first start of a fleet nobody
+// leads, though the others name the lowest session at once: ask the process that
+// work is sent to.
 func (n *Node) Leader() (Member, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

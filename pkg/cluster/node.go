@@ -322,7 +322,8 @@ func (n *Node) Self() Member {
 
 // SetMetadata changes the node's metadata, name by name: an empty value removes a
 // name, and names that are not given stay. The next heartbeat carries the change; with
-// an agent that is a renewal, which is sent at once. On an error nothing changes.
+// an agent that is a renewal, which is sent at once. Others have it in State after
+// their next look; no event tells them. On an error nothing changes.
 func (n *Node) SetMetadata(changes map[string]string) error {
 	for name := range changes {
 		if name == "" || n.cfg.Agent != nil && (name == metaNode || name == metaSession) {
@@ -407,7 +408,8 @@ func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 
 // Close stops taking part and waits until heartbeats and listeners have ended,
 // for listeners up to 1 s. It may be called again, and from a listener. The lease
-// goes on: close the agent after it. It returns nil.
+// goes on: close the agent after it. Others see the end at their next heartbeats
+// where there is a lease, and after the time-out where there is none. It returns nil.
 func (n *Node) Close() error {
 	n.end(ErrClosed)
 	ended := make(chan struct{})

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
+	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 // lines is a log.
@@ -72,6 +74,29 @@ func TestAnOutageIsFewLines(t *testing.T) {
 		fixture.Wait(settled)
 		if failed, again := log.count("cluster heartbeat failed"), log.count("cluster heartbeat succeeds again"); failed < 5 || failed > 6 || again != 1 {
 			t.Errorf("got %d lines of failures and %d of success, want 5 or 6 and 1: %s", failed, again, log.text.String())
+		}
+	})
+}
+
+// What a node with a lease cannot be is an error of Start that says so: a member of
+// another cluster than its pool's, where nobody would see it, or one whose name does not
+// fit beside the agent's metadata. Neither says that the lease is lost.
+func TestStartBesideALease(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		tab := newTable(t, 4)
+		client := tab.client("a")
+		a := fixture.Start(t, lease.Config{
+			Store: lease.NewDynamoDB(client, tab.name), Pool: "orders", Logger: silent, Metadata: map[string]string{"x": strings.Repeat("x", 440)},
+		})
+		for want, cfg := range map[string]cluster.Config{
+			`Cluster "stock" with an agent of the pool "orders"`: {Cluster: "stock", Name: "a"},
+			"do not fit beside the agent's":                      {Name: strings.Repeat("n", 100)},
+		} {
+			cfg.Agent, cfg.Coordinator, cfg.Logger = a, cluster.NewTable(client, tab.name), silent
+			_, err := cluster.Start(t.Context(), cfg)
+			if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, cluster.ErrLease) {
+				t.Errorf("got %v, want %q", err, want)
+			}
 		}
 	})
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
 // off is a member's backend whose heartbeats have the time of a clock that is off.
@@ -90,4 +92,54 @@ func TestSuspendedForTenMinutes(t *testing.T) {
 			t.Errorf("a is %+v and sees %q led by %s; b sees %q", a.Self(), names(a.State()), leader(a), names(b.State()))
 		}
 	})
+}
+
+// The same with leases, whose holders' clocks differ by nearly the limit of the
+// guards, 1.5 s: a member that is behind is not dropped while it renews, and one that
+// is ahead does not lead beside its successor when nothing is heard of it.
+func TestLeasesWithClocksOffByTheLimit(t *testing.T) {
+	for name, by := range map[string]time.Duration{"the leader is behind": -1400 * time.Millisecond, "the leader is ahead": 1400 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				tab := newTable(t, 8)
+				start := func(name string, clock lease.Clock) *cluster.Node {
+					client := tab.client(name)
+					agent := fixture.Start(t, lease.Config{Store: lease.NewDynamoDB(client, tab.name), Pool: "orders", Task: name, Logger: silent, Clock: clock})
+					return join(t, cluster.NewTable(client, tab.name), name, func(c *cluster.Config) { c.Agent, c.Cluster = agent, "" })
+				}
+				fixture.Wait(2 * time.Second) // by a clock that is behind, the pool is of this moment
+				a := start("a", leasetest.NewClock(by))
+				fixture.Wait(time.Second)
+				b := start("b", nil)
+				watch := func(during time.Duration, alive bool) {
+					t.Helper()
+					for range during / (100 * time.Millisecond) {
+						if leader(a) == "a" && leader(b) == "b" {
+							t.Fatal("both believe that they lead")
+						}
+						if alive && (a.State().Len() != 2 || b.State().Len() != 2) {
+							t.Fatalf("a sees %q, b sees %q", names(a.State()), names(b.State()))
+						}
+						fixture.Wait(100 * time.Millisecond)
+					}
+				}
+				watch(3*settled, false)
+				watch(time.Minute, true)
+				if leader(a) != "a" || leader(b) != "a" {
+					t.Fatalf("a says that %s leads, b that %s does", leader(a), leader(b))
+				}
+				tab.setAway("a", true)
+				watch(4*timeout, false)
+				if leader(b) != "b" {
+					t.Fatalf("b says that %s leads, want b", leader(b))
+				}
+				tab.setAway("a", false)
+				watch(4*settled, false)
+				watch(time.Minute, true)
+				if leader(a) != "b" || leader(b) != "b" {
+					t.Errorf("a says that %s leads, b that %s does", leader(a), leader(b))
+				}
+			})
+		})
+	}
 }

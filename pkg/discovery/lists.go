@@ -55,7 +55,9 @@ func queryAll(ctx context.Context, s Store, pool string, p place) ([]record, err
 	for _, r := range first {
 		part := sharedNode - r.NodeID
 		if part < 1 || part >= mostLists {
-			all = append(all, r)
+			if r.NodeID < listsSpan {
+				all = append(all, r)
+			}
 			continue
 		}
 		more, err := s.query(ctx, listsOf(pool, part*listsSpan))

@@ -103,6 +103,7 @@ func TestForgedPointers(t *testing.T) {
 		put(first, record{NodeID: n, Version: 1})
 	}
 	put(first, record{NodeID: 7, Version: 1, Holder: "a"})
+	put(first, record{NodeID: listsSpan + 1, Version: 1, Holder: "d"})
 	put(listsOf("orders", listsSpan), record{NodeID: 7, Version: 2, Holder: "b"})
 	put(listsOf("orders", listsSpan), record{NodeID: listsSpan, Version: 2, Holder: "c"})
 	put(listsOf("orders", listsSpan), record{NodeID: -3, Version: 1})

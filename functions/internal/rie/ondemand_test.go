@@ -136,6 +136,9 @@ func TestFunctionThatIsFrozen(t *testing.T) {
 	taken := time.Now()
 	signal(t, function, syscall.SIGCONT)
 	a := <-answer
+	if a.err != nil && strings.Contains(a.err.Error(), "fenced") {
+		a.out, a.err = w.send(t, `{"count":100}`) // frozen twice between the lease and an ID: the next invocation renews
+	}
 	inside := decode(a.out, a.err)
 	if inside.NodeID == again.NodeID {
 		t.Errorf("after its node ID was taken: got node %d again", inside.NodeID)

@@ -137,8 +137,17 @@ func Generator(ctx context.Context) IDs { return of(ctx).Generator(ctx) }
 func Lease(ctx context.Context) (lease.Lease, error) { return of(ctx).Lease(ctx) }
 
 // Next returns the next ID. It claims a node ID or renews the lease before, if that is
-// due. Errors are those of [Agent.Refresh] and of [snowflake.Generator.Next].
+// due, and once more where the environment was frozen in between. Errors are those of
+// [Agent.Refresh] and of [snowflake.Generator.Next].
 func (g IDs) Next() (snowflake.ID, error) {
+	id, err := g.next()
+	if errors.Is(err, snowflake.ErrFenced) {
+		return g.next()
+	}
+	return id, err
+}
+
+func (g IDs) next() (snowflake.ID, error) {
 	ids, err := g.a.generator(g.ctx)
 	if err != nil {
 		return 0, err

@@ -25,7 +25,8 @@ var clusterMutants = []mutant{
 	{"discovery: a list without its pointer", "pkg/discovery/registrar.go", `	if err := point(ctx, r.dir.cfg.Store, r.dir.cfg.Pool, r.session.nodeID); err != nil {
 		return err
 	}
-`, ``, discoveryOwn},
+`, `	_ = ctx
+`, discoveryOwn},
 	{"discovery: a list in another's partition counts", "pkg/discovery/lists.go", `if r.NodeID/listsSpan == part {`, `if true || part == 0 {`, discoveryOwn},
 	{"discovery: an empty list of somebody else is believed", "pkg/discovery/table.go", `":partition": str(partition)},
 		}, protocol.Genuine)`, `":partition": str(partition)},

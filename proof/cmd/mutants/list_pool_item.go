@@ -15,7 +15,7 @@ var poolItemMutants = []mutant{
 	{"a verdict of another Region counts", verdicts, `v.Region == region && v.Table`, `v.Table`, "./internal/protocol"},
 	{"a verdict of another table counts", verdicts, `&& v.Table == table &&`, `&& table != "" &&`, "./internal/protocol"},
 	{"a verdict from the future counts", verdicts, `age >= 0 && age <= VerdictAge`, `age <= VerdictAge`, "./internal/protocol"},
-	{"a verdict counts for ever", verdicts, `age >= 0 && age <= VerdictAge`, `age >= 0`, "./internal/protocol"},
+	{"a verdict counts forever", verdicts, `age >= 0 && age <= VerdictAge`, `age >= 0`, "./internal/protocol"},
 	{"an incomplete answer makes a verdict", "internal/protocol/dynamodb.go", `if !d.complete(out.Table) {`, `if out.Table == nil {`, "./internal/protocol"},
 	{"an unsafe verdict counts", verdicts, `|| !ok || !v.Safe {`, `|| !ok {`, "./internal/protocol ./pkg/lease"},
 	{"a late verdict undoes a raise", verdicts, `u.onlyIf = "verdict = :seen"`, `u.onlyIf = "(attribute_not_exists(verdict) OR verdict <> :format OR verdict = :seen)"`, "./internal/protocol"},

@@ -4,6 +4,8 @@ import cn.hutool.core.lang.Snowflake;
 import com.github.f4b6a3.tsid.TsidFactory;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.concurrent.BrokenBarrierException;
+import java.util.concurrent.CyclicBarrier;
 import java.util.function.LongSupplier;
 import java.util.stream.LongStream;
 
@@ -78,11 +80,14 @@ public final class Bench {
     private static void served(double seconds) throws Exception {
         long[][] took = new long[16][];
         Thread[] threads = new Thread[16];
+        CyclicBarrier connected = new CyclicBarrier(threads.length);
         for (int c = 0; c < threads.length; c++) {
             int client = c;
             threads[c] = new Thread(() -> {
                 LongStream.Builder all = LongStream.builder();
                 try (Sidecar sidecar = new Sidecar(null)) {
+                    sidecar.post("/v1/blocks?client=bench" + client + "&nonce=bench" + client + "&n=1", Duration.ofSeconds(5).toNanos());
+                    connected.await(); // what a new process takes is measured as its first ID
                     long until = System.nanoTime() + (long) (seconds * 1e9);
                     for (long i = 0, now; (now = System.nanoTime()) < until; i++) {
                         Sidecar.Answer answer = sidecar.post("/v1/blocks?client=bench" + client + "&nonce=bench" + client + "x" + i + "&n=1048576", Duration.ofSeconds(5).toNanos());
@@ -91,8 +96,8 @@ public final class Bench {
                             throw new IllegalStateException(answer.body());
                         }
                     }
-                } catch (java.io.IOException e) {
-                    throw new java.io.UncheckedIOException(e);
+                } catch (java.io.IOException | InterruptedException | BrokenBarrierException e) {
+                    throw new IllegalStateException(e);
                 }
                 took[client] = all.build().toArray();
             });

@@ -4,12 +4,15 @@ import java.lang.reflect.Proxy;
 
 /** Hears of checkpoints (CRaC), on a JDK that has them, without a dependency. */
 final class Checkpoints {
+    /** The loader of the JDK's modules. That of this class would open each jar of the program, in vain on most JDKs. */
+    static ClassLoader jdk = ClassLoader.getPlatformClassLoader();
+
     private Checkpoints() {}
 
     /** Returns what must be kept as long as the two are to be called; null on another JDK. */
     static Object register(IdGenerator ids) {
         try {
-            Class<?> resource = Class.forName("jdk.crac.Resource");
+            Class<?> resource = Class.forName("jdk.crac.Resource", true, jdk);
             Object heard = Proxy.newProxyInstance(Checkpoints.class.getClassLoader(), new Class<?>[] {resource}, (proxy, method, args) -> {
                 switch (method.getName()) {
                     case "beforeCheckpoint" -> ids.beforeCheckpoint();
@@ -20,8 +23,8 @@ final class Checkpoints {
                 }
                 return null;
             });
-            Object context = Class.forName("jdk.crac.Core").getMethod("getGlobalContext").invoke(null);
-            Class.forName("jdk.crac.Context").getMethod("register", resource).invoke(context, heard);
+            Object context = Class.forName("jdk.crac.Core", true, jdk).getMethod("getGlobalContext").invoke(null);
+            Class.forName("jdk.crac.Context", true, jdk).getMethod("register", resource).invoke(context, heard);
             return heard;
         } catch (ClassNotFoundException e) {
             return null;

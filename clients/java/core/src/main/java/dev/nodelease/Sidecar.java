@@ -17,10 +17,8 @@ import java.security.SecureRandom;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
-import java.util.concurrent.ScheduledFuture;
-import java.util.concurrent.ScheduledThreadPoolExecutor;
-import java.util.concurrent.ThreadFactory;
-import java.util.concurrent.TimeUnit;
+import java.util.Timer;
+import java.util.TimerTask;
 
 /**
  * A connection to the sidecar, on a Unix socket or TCP. Not thread-safe. The way to the first ID has
@@ -28,20 +26,10 @@ import java.util.concurrent.TimeUnit;
  */
 final class Sidecar implements AutoCloseable {
     private static final int MOST = 1 << 20; // bytes of an answer
-    private static final ScheduledThreadPoolExecutor WATCH = new ScheduledThreadPoolExecutor(1, new ThreadFactory() {
-        @Override public Thread newThread(Runnable r) {
-            Thread t = new Thread(r, "nodelease");
-            t.setDaemon(true);
-            return t;
-        }
-    });
-
-    static {
-        WATCH.setRemoveOnCancelPolicy(true);
-    }
+    private static final Timer WATCH = new Timer("nodelease", true); // in a new process it is there sooner than an executor
 
     /** In a new process most of the time to the first ID goes into what a Unix socket loads of the JDK. A third of it, its random numbers, is loaded beside. */
-    private static final class Loading implements Runnable {
+    private static final class Loading extends TimerTask {
         @Override public void run() { new SecureRandom(); }
     }
 
@@ -70,6 +58,7 @@ final class Sidecar implements AutoCloseable {
     private final String unix;
     private final URI url;
     private SocketChannel channel;
+    private int requests;
 
     Sidecar(String address) {
         String text = address != null ? address : System.getenv("NODELEASE_SIDECAR");
@@ -77,7 +66,7 @@ final class Sidecar implements AutoCloseable {
         unix = name.startsWith("unix:") ? name.substring(name.startsWith("unix://") ? 7 : 5) : null;
         url = unix == null ? URI.create(name) : null;
         if (unix != null) {
-            WATCH.execute(new Loading());
+            WATCH.schedule(new Loading(), 0);
         }
         if (unix != null ? unix.isEmpty() : !"http".equals(url.getScheme()) || url.getHost() == null || url.getPath().length() > 1) {
             throw new IllegalArgumentException("the sidecar's address " + name + " (NODELEASE_SIDECAR): use http://127.0.0.1:7373 or unix:/path/to/socket");
@@ -90,13 +79,14 @@ final class Sidecar implements AutoCloseable {
         channel = null; // ours again only after a whole answer
         boolean whole = false;
         // A channel has no time-outs: it is closed when the time is over.
-        ScheduledFuture<?> watch = null;
+        TimerTask watch = null;
         try {
             if (c == null) {
                 c = unix != null ? SocketChannel.open(StandardProtocolFamily.UNIX) : SocketChannel.open();
             }
             SocketChannel mine = c;
-            watch = WATCH.schedule(new Runnable() { @Override public void run() { closeQuietly(mine); } }, Math.max(nanos, 1_000_000), TimeUnit.NANOSECONDS);
+            watch = new TimerTask() { @Override public void run() { closeQuietly(mine); } };
+            WATCH.schedule(watch, Math.max(nanos / 1_000_000, 1));
             if (!c.isConnected()) {
                 SocketAddress to = unix != null ? UnixDomainSocketAddress.of(unix) : new InetSocketAddress(url.getHost().replace("[", "").replace("]", ""), url.getPort() < 0 ? 80 : url.getPort());
                 c.connect(to);
@@ -136,7 +126,10 @@ final class Sidecar implements AutoCloseable {
         } catch (NumberFormatException e) {
             throw new IOException("an answer that is not the sidecar's", e);
         } finally {
-            if (watch != null && watch.cancel(false) && whole) {
+            if ((++requests & 8191) == 0) {
+                WATCH.purge(); // what was canceled stays until then, or until its time is over
+            }
+            if (watch != null && watch.cancel() && whole) {
                 channel = c;
             } else {
                 closeQuietly(c);
@@ -164,7 +157,7 @@ final class Sidecar implements AutoCloseable {
             if (c != null) {
                 c.close();
             }
-        } catch (IOException e) {
+        } catch (IOException | RuntimeException e) { // the timer goes on
             // Nothing is lost with it.
         }
     }

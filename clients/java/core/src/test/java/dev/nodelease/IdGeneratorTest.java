@@ -38,10 +38,19 @@ class IdGeneratorTest {
         return server;
     }
 
+    /** The JDK's loader finds what any of its modules has, those of the program's loader included: jdk.compiler is one. */
+    @Test
+    void theLoaderOfTheJDK() throws Exception {
+        assertNotNull(Class.forName("com.sun.tools.javac.Main", false, Checkpoints.jdk));
+        assertThrows(ClassNotFoundException.class, () -> Class.forName("jdk.crac.Resource", false, Checkpoints.jdk), "this JDK has CRaC: test with it");
+    }
+
     @Test
     void aCheckpointHasNoBlock() throws Exception {
         HttpServer server = sidecar();
         Core.REGISTERED.clear();
+        ClassLoader jdk = Checkpoints.jdk;
+        Checkpoints.jdk = Core.class.getClassLoader(); // the stand-in is no part of the JDK
         try (IdGenerator ids = new IdGenerator("http://127.0.0.1:" + server.getAddress().getPort(), Duration.ofMinutes(1), new Adapter.Manual())) {
             long id = ids.next();
             assertEquals(id + 1, ids.next());
@@ -55,6 +64,7 @@ class IdGeneratorTest {
             assertEquals(id + 10, waiting.get(), "an ID of a block of before the checkpoint");
             assertEquals(2, ids.requests());
         } finally {
+            Checkpoints.jdk = jdk;
             server.stop(0);
         }
     }

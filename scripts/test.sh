@@ -5,8 +5,7 @@
 #   scripts/test.sh              # the tests
 #   scripts/test.sh proof        # what takes longer and changes less: CI runs it too
 #   scripts/test.sh suite race   # two of the steps
-#   scripts/test.sh deployed     # the stack on LocalStack while it changes, and every block of docs/deploy.md: no part of the others
-#   scripts/test.sh kills        # make aws-verify on LocalStack, killed at each step: neither
+#   scripts/test.sh kills        # make aws-verify on LocalStack, killed at each step: no part of the others
 #
 # STEP_TIMES names a file to which the length of each step is added; with STEP_BUDGETS=1 a step above its budget (scripts/budgets.txt) fails.
 set -euo pipefail
@@ -55,7 +54,10 @@ platforms() {
 	GOARCH=386 go test -short ./pkg/snowflake/...
 	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
 }
-deployed() { localstack/test.sh changes page; } # the stack's changes, and every block of the page Deploy
+deployed() { # the stack's changes, and every block of the page Deploy, each on an emulator of its own
+	localstack/test.sh changes
+	localstack/test.sh page
+}
 awsverify() { localstack/test.sh verify; } # the first run on AWS, on LocalStack: what that cannot show is the committed list
 kills() { localstack/test.sh kills; } # that run, killed at each step
 release() { # and each way of installing, as a stranger
@@ -64,10 +66,10 @@ release() { # and each way of installing, as a stranger
 	go test -count=1 -timeout 15m -run 'TestConsumers|TestGoInstall' ./internal/docs -args -strangers
 }
 clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar
-proofs=(race differential heavy spec sim reproducible platforms clients awsverify release)
+proofs=(race differential heavy spec sim reproducible platforms clients deployed awsverify release)
 
 # What takes too long for each run of CI: by its name only.
-long=(deployed kills)
+long=(kills)
 
 # What steps download. Each is done once; where another step has done it, it takes no time.
 fetch_suite() { scripts/postgres.sh; scripts/rie.sh >/dev/null; infra/lint/install.sh; scripts/dynamodb-local.sh run -- true; }

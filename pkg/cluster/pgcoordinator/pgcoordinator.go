@@ -2,14 +2,16 @@
 // have one and no lease table, or who want the server's clock to decide: all times
 // are compared by it, and no machine's clock matters.
 //
-// A heartbeat is one statement, which records it and reads the members. Members
-// may have leases all the same; the heartbeat is then a write beside the renewal.
+// A heartbeat is one statement, which records it and reads which members have come,
+// changed or fallen silent since the one before: its cost grows with these, not with
+// the cluster. Members may have leases all the same; the heartbeat is then a write
+// beside the renewal.
 package pgcoordinator
 
 import (
 	"context"
 	"fmt"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,7 +27,12 @@ type DB interface {
 }
 
 // Coordinator is a [cluster.Coordinator] on PostgreSQL 12 or newer.
-type Coordinator struct{ db DB }
+type Coordinator struct {
+	db DB
+
+	mu    sync.Mutex
+	views map[string]*view // by cluster and cluster.Member.Key of the member that looks
+}
 
 var _ cluster.Coordinator = (*Coordinator)(nil)
 
@@ -33,21 +40,24 @@ var _ cluster.Coordinator = (*Coordinator)(nil)
 // They go into the first schema of the connection's search path. A whole fleet may
 // run it at once, in one Exec without arguments: they take turns.
 //
-// Every heartbeat is an update of its row in place, for which half of each page is
-// left free.
+// A row's revision is the transaction that changed it last, other than by a
+// heartbeat. Who edits rows by hand sets it, too: revision = txid_current().
 const Schema = `
 SELECT pg_advisory_xact_lock(5278920123347); -- for the rest of this one transaction
 CREATE TABLE IF NOT EXISTS nodelease_members (
 	cluster    text        NOT NULL,
 	key        text        NOT NULL, -- cluster.Member.Key
-	name    text        NOT NULL,
-	node_id     integer     NOT NULL,
+	name       text        NOT NULL,
+	node_id    integer     NOT NULL,
 	session_id text        NOT NULL,
 	version    bigint      NOT NULL,
 	heartbeat  timestamptz NOT NULL,
 	metadata   jsonb       NOT NULL,
 	PRIMARY KEY (cluster, key)
-) WITH (fillfactor = 50);
+);
+ALTER TABLE nodelease_members ADD COLUMN IF NOT EXISTS revision bigint NOT NULL DEFAULT txid_current();
+CREATE INDEX IF NOT EXISTS nodelease_members_changed ON nodelease_members (cluster, revision);
+CREATE INDEX IF NOT EXISTS nodelease_members_silent ON nodelease_members (cluster, heartbeat);
 CREATE TABLE IF NOT EXISTS nodelease_known (
 	cluster      text        NOT NULL,
 	key          text        NOT NULL,
@@ -60,59 +70,7 @@ CREATE TABLE IF NOT EXISTS nodelease_known (
 
 // New uses a pool, or any other connection that may be used concurrently, in which
 // someone has run Schema.
-func New(db DB) *Coordinator { return &Coordinator{db: db} }
-
-// The statement's own row comes from the first part, since the second sees the
-// table as it was before. A session that replaces another one has the next version,
-// unless a lease gives it. A session that was silent for longer than the time-out
-// is not recorded again, and neither is an older lease: then no own row comes back.
-const heartbeat = `
-WITH beat AS (
-	INSERT INTO nodelease_members AS m (cluster, key, name, node_id, session_id, version, heartbeat, metadata)
-	VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp(), $7)
-	ON CONFLICT (cluster, key) DO UPDATE SET
-		name = excluded.name, node_id = excluded.node_id, session_id = excluded.session_id,
-		heartbeat = excluded.heartbeat, metadata = excluded.metadata,
-		version = CASE
-			WHEN excluded.node_id >= 0 THEN excluded.version
-			WHEN m.session_id = excluded.session_id THEN m.version
-			ELSE m.version + 1
-		END
-	WHERE NOT (m.session_id = excluded.session_id AND m.heartbeat < clock_timestamp() - $8::interval)
-		AND NOT (excluded.node_id >= 0 AND excluded.version < m.version)
-	RETURNING m.name, m.node_id, m.session_id, m.version, m.heartbeat, m.metadata
-)
-SELECT * FROM beat
-UNION ALL
-SELECT name, node_id, session_id, version, heartbeat, metadata FROM nodelease_members
-WHERE cluster = $1 AND key <> $2 AND heartbeat >= clock_timestamp() - $8::interval`
-
-// Heartbeat implements [cluster.Coordinator].
-func (c *Coordinator) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
-	m := b.Self
-	if m.NodeID == cluster.NoNodeID {
-		m.Version = 1
-	}
-	if m.Metadata == nil {
-		m.Metadata = map[string]string{}
-	}
-	rows, err := c.db.Query(ctx, heartbeat, m.Cluster, m.Key(), m.Name, m.NodeID, m.SessionID, m.Version, m.Metadata, b.Timeout)
-	if err != nil {
-		return cluster.Snapshot{}, fmt.Errorf("pgcoordinator: heartbeat: %w", err)
-	}
-	members, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Member, error) {
-		o := cluster.Member{Cluster: m.Cluster}
-		err := row.Scan(&o.Name, &o.NodeID, &o.SessionID, &o.Version, &o.Heartbeat, &o.Metadata)
-		return o, err
-	})
-	if err != nil {
-		return cluster.Snapshot{}, fmt.Errorf("pgcoordinator: heartbeat: %w", err)
-	}
-	if !slices.ContainsFunc(members, m.Same) {
-		return cluster.Snapshot{}, fmt.Errorf("pgcoordinator: %w: %q was silent for longer than %v, or its lease is older than the one recorded", cluster.ErrDropped, m.Name, b.Timeout)
-	}
-	return cluster.Snapshot{Members: members}, nil
-}
+func New(db DB) *Coordinator { return &Coordinator{db: db, views: map[string]*view{}} }
 
 // Expire implements [cluster.Coordinator].
 func (c *Coordinator) Expire(ctx context.Context, clusterName string, age time.Duration) error {

@@ -38,7 +38,7 @@ func TestPostgreSQL(t *testing.T) {
 		clustertest.Conformance(t, func(t *testing.T) clustertest.Backend {
 			exec(t, "TRUNCATE nodelease_members, nodelease_known")
 			return clustertest.Backend{Coordinator: pgcoordinator.New(db), Age: func(t *testing.T, by time.Duration) {
-				exec(t, "UPDATE nodelease_members SET heartbeat = heartbeat - $1::interval", by)
+				exec(t, "UPDATE nodelease_members SET heartbeat = heartbeat - $1::interval, revision = txid_current()", by)
 				exec(t, "UPDATE nodelease_known SET published_at = published_at - $1::interval", by)
 			}}
 		})

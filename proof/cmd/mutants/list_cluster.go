@@ -3,6 +3,7 @@ package main
 const (
 	clusterOwn = "./pkg/cluster"
 	pgFile     = "pkg/cluster/pgcoordinator/pgcoordinator.go"
+	pgBeat     = "pkg/cluster/pgcoordinator/heartbeat.go"
 	pgOwn      = "./pkg/cluster/pgcoordinator"
 )
 
@@ -109,8 +110,13 @@ var clusterMutants = []mutant{
 	{"cluster: known versions are never forgotten", "pkg/cluster/nodes.go", `	return t.forgetKnown(ctx, cluster, oldest)`, `	return nil`, clusterOwn},
 	{"cluster: what the living know is forgotten", "pkg/cluster/knowntable.go", `		if alive[text(item["member_key"])] {`, `		if false {`, clusterOwn},
 	{"postgres: a fleet runs Schema at once", pgFile, `SELECT pg_advisory_xact_lock(5278920123347); -- for`, `-- for`, pgOwn},
-	{"postgres: a dropped session is recorded", pgFile, `WHERE NOT (m.session_id = excluded.session_id AND m.heartbeat < clock_timestamp() - $8::interval)`, `WHERE true`, pgOwn},
-	{"postgres: an older lease's heartbeat is recorded", pgFile, `AND NOT (excluded.node_id >= 0 AND excluded.version < m.version)`, ``, pgOwn},
+	{"postgres: a dropped session is recorded", pgBeat, `WHERE NOT (m.session_id = excluded.session_id AND m.heartbeat < clock_timestamp() - $8::interval)`, `WHERE true`, pgOwn},
+	{"postgres: an older lease's heartbeat is recorded", pgBeat, `AND NOT (excluded.node_id >= 0 AND excluded.version < m.version)`, ``, pgOwn},
+	{"postgres: changes are read from the latest transaction on", pgBeat, `txid_snapshot_xmin(`, `txid_snapshot_xmax(`, pgOwn},
+	{"postgres: nobody falls silent", pgBeat, `AND (SELECT since FROM now) > 0`, `AND false`, pgOwn},
+	{"postgres: another session is no change", pgBeat, `WHEN (m.name, m.node_id, m.session_id, m.metadata) = (excluded.name, excluded.node_id, excluded.session_id, excluded.metadata)`, `WHEN (m.name, m.node_id, m.metadata) = (excluded.name, excluded.node_id, excluded.metadata)`, pgOwn},
+	{"postgres: a member that was suspended reads changes alone", pgBeat, `AND $10 > horizon - $8::interval THEN`, `THEN`, pgOwn},
+	{"postgres: another server's transactions are newer", pgBeat, `CASE WHEN $9 <= cursor AND`, `CASE WHEN`, pgOwn},
 	{"postgres: a late publication replaces a newer one", pgFile, `WHERE (k.version, k.revision) < (excluded.version, excluded.revision)`, ``, pgOwn},
 	{"lease: RenewNow waits for the next renewal", "pkg/lease/grow.go", `	case <-a.nudged:
 `, ``, leaseOwn},

@@ -1,0 +1,169 @@
+package pgcoordinator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
+)
+
+// view is what a member has read so far. A heartbeat brings it up to date with two
+// ranges of rows:
+//
+//   - those that another transaction may have changed since: their revision is at or
+//     behind the oldest transaction that was not over at the heartbeat before. A
+//     revision is a transaction, and one with a lower revision may be committed
+//     later, so what follows the highest one that was seen would not be enough.
+//   - those whose heartbeat has become older than the time-out since.
+//
+// All rows are read at first, when the time-out is another one, when no heartbeat has
+// succeeded for a time-out (a row may have been forgotten since), when transactions
+// count from anew (another server), and every ten minutes.
+type view struct {
+	mu      sync.Mutex
+	timeout time.Duration
+	cursor  int64     // the oldest transaction that was not over
+	silent  time.Time // heartbeats before this one were too old, by the server's clock
+	read    time.Time // when all rows were read
+	alive   map[string]cluster.Member
+	members []cluster.Member // alive, in the order of their sessions; never changed
+}
+
+// readAll is after which time all rows are read again, should somebody have edited
+// them without a new revision.
+const readAll = 10 * time.Minute
+
+// The statement's own row comes from its first part, since the others see the table as
+// it was before. A session that replaces another one has the next version, unless a
+// lease gives it. A session that was silent for longer than the time-out is not
+// recorded again, and neither is an older lease: then no own row comes back.
+//
+// Each part reads a range of an index: since is 0 to read all that are alive.
+const heartbeat = `
+WITH beat AS (
+	INSERT INTO nodelease_members AS m (cluster, key, name, node_id, session_id, version, heartbeat, metadata, revision)
+	VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp(), $7, txid_current())
+	ON CONFLICT (cluster, key) DO UPDATE SET
+		name = excluded.name, node_id = excluded.node_id, session_id = excluded.session_id,
+		heartbeat = excluded.heartbeat, metadata = excluded.metadata,
+		version = CASE
+			WHEN excluded.node_id >= 0 THEN excluded.version
+			WHEN m.session_id = excluded.session_id THEN m.version
+			ELSE m.version + 1
+		END,
+		revision = CASE
+			WHEN (m.name, m.node_id, m.session_id, m.metadata) = (excluded.name, excluded.node_id, excluded.session_id, excluded.metadata)
+				AND (excluded.node_id < 0 OR m.version = excluded.version)
+				AND m.heartbeat > excluded.heartbeat - $8::interval / 2 -- nobody with half of the time-out has seen it fall silent
+			THEN m.revision
+			ELSE excluded.revision
+		END
+	WHERE NOT (m.session_id = excluded.session_id AND m.heartbeat < clock_timestamp() - $8::interval)
+		AND NOT (excluded.node_id >= 0 AND excluded.version < m.version)
+	RETURNING m.key, m.name, m.node_id, m.session_id, m.version, m.metadata
+), now AS MATERIALIZED (
+	SELECT horizon, cursor, CASE WHEN $9 <= cursor AND $10 > horizon - $8::interval THEN $9 ELSE 0 END AS since FROM (
+		SELECT clock_timestamp() - $8::interval AS horizon, txid_snapshot_xmin(txid_current_snapshot()) AS cursor
+	) AS now
+)
+SELECT key, name, node_id, session_id, version, metadata, true, horizon, cursor, since FROM beat, now
+UNION ALL
+SELECT key, name, node_id, session_id, version, metadata, m.heartbeat >= (SELECT horizon FROM now), NULL, 0, 0 FROM nodelease_members AS m
+WHERE cluster = $1 AND key <> $2 AND revision >= (SELECT since FROM now)
+	AND ((SELECT since FROM now) > 0 OR m.heartbeat >= (SELECT horizon FROM now))
+UNION ALL
+SELECT key, '', 0, '', 0, NULL, false, NULL, 0, 0 FROM nodelease_members AS m
+WHERE cluster = $1 AND key <> $2 AND m.heartbeat >= $10 AND m.heartbeat < (SELECT horizon FROM now) AND (SELECT since FROM now) > 0`
+
+// Heartbeat implements [cluster.Coordinator]. The Heartbeat of all members is a lower
+// bound: the server's time less the time-out.
+func (c *Coordinator) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
+	v := c.viewOf(b.Self)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.heartbeat(ctx, c.db, b)
+}
+
+// viewOf is a member's view. A process has few members.
+func (c *Coordinator) viewOf(m cluster.Member) *view {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := m.Cluster + "#" + m.Key()
+	if c.views[key] == nil {
+		c.views[key] = &view{}
+	}
+	return c.views[key]
+}
+
+func (v *view) heartbeat(ctx context.Context, db DB, b cluster.Beat) (cluster.Snapshot, error) {
+	m := b.Self
+	if m.NodeID == cluster.NoNodeID {
+		m.Version = 1
+	}
+	if m.Metadata == nil {
+		m.Metadata = map[string]string{}
+	}
+	if v.alive == nil || v.timeout != b.Timeout || time.Since(v.read) > readAll {
+		v.cursor, v.timeout = 0, b.Timeout
+	}
+	rows, err := db.Query(ctx, heartbeat, m.Cluster, m.Key(), m.Name, m.NodeID, m.SessionID, m.Version, m.Metadata, b.Timeout, v.cursor, v.silent)
+	if err != nil {
+		return cluster.Snapshot{}, fmt.Errorf("pgcoordinator: heartbeat: %w", err)
+	}
+	changes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (change, error) {
+		o := change{Member: cluster.Member{Cluster: m.Cluster}}
+		err := row.Scan(&o.key, &o.Name, &o.NodeID, &o.SessionID, &o.Version, &o.Metadata, &o.alive, &o.horizon, &o.cursor, &o.since)
+		return o, err
+	})
+	if err != nil {
+		return cluster.Snapshot{}, fmt.Errorf("pgcoordinator: heartbeat: %w", err)
+	}
+	own := slices.IndexFunc(changes, func(o change) bool { return o.horizon != nil })
+	if own < 0 {
+		return cluster.Snapshot{}, fmt.Errorf("pgcoordinator: %w: %q was silent for longer than %v, or its lease is older than the one recorded", cluster.ErrDropped, m.Name, b.Timeout)
+	}
+	v.take(changes, changes[own].since == 0)
+	v.cursor, v.silent = changes[own].cursor, *changes[own].horizon
+	return cluster.Snapshot{Members: v.members, Heard: v.silent}, nil
+}
+
+// change is a row of the answer.
+type change struct {
+	cluster.Member
+	key           string
+	alive         bool
+	horizon       *time.Time // of the own row
+	cursor, since int64
+}
+
+// take brings the view up to date. The list stays the same one where nothing has
+// changed: the node then keeps its state.
+func (v *view) take(changes []change, all bool) {
+	changed := all
+	if all {
+		v.alive, v.read = map[string]cluster.Member{}, time.Now()
+	}
+	for _, o := range changes {
+		before, was := v.alive[o.key]
+		if o.alive {
+			v.alive[o.key] = o.Member
+		} else {
+			delete(v.alive, o.key)
+		}
+		changed = changed || was != o.alive || o.alive && !equal(before, o.Member)
+	}
+	if changed {
+		v.members = slices.SortedFunc(maps.Values(v.alive), func(a, b cluster.Member) int { return cmp.Compare(a.SessionID, b.SessionID) })
+	}
+}
+
+func equal(a, b cluster.Member) bool {
+	return a.Same(b) && a.Name == b.Name && a.NodeID == b.NodeID && a.Version == b.Version && maps.Equal(a.Metadata, b.Metadata)
+}

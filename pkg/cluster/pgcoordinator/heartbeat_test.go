@@ -1,0 +1,282 @@
+//go:build unix
+
+package pgcoordinator
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/nodelease/nodelease/internal/testkit/postgrestest"
+	"github.com/nodelease/nodelease/pkg/cluster"
+)
+
+// counted counts the rows of answers.
+type counted struct {
+	DB
+	rows int
+}
+
+func (c *counted) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	rows, err := c.DB.Query(ctx, sql, args...)
+	return &countedRows{rows, c}, err
+}
+
+type countedRows struct {
+	pgx.Rows
+	c *counted
+}
+
+func (r *countedRows) Next() bool {
+	next := r.Rows.Next()
+	if next {
+		r.c.rows++
+	}
+	return next
+}
+
+func open(tb testing.TB) *pgxpool.Pool {
+	tb.Helper()
+	db, err := pgxpool.New(tb.Context(), postgrestest.Start(tb)+"&pool_max_conns=16")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(db.Close)
+	exec(tb, db, Schema)
+	return db
+}
+
+func exec(tb testing.TB, db DB, sql string, args ...any) {
+	tb.Helper()
+	if _, err := db.Exec(tb.Context(), sql, args...); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+const timeout = time.Minute
+
+func node(name string) cluster.Member {
+	return cluster.Member{Cluster: "c", Name: name, NodeID: cluster.NoNodeID, SessionID: "session of " + name, Metadata: map[string]string{"zone": "a"}}
+}
+
+// look is a heartbeat, and what it returns.
+func look(tb testing.TB, c *Coordinator, m cluster.Member) []cluster.Member {
+	tb.Helper()
+	snap, err := c.Heartbeat(tb.Context(), cluster.Beat{Self: m, Timeout: timeout})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return snap.Members
+}
+
+func has(members []cluster.Member, name string) bool {
+	return slices.ContainsFunc(members, func(m cluster.Member) bool { return m.Name == name })
+}
+
+// fill records n members, in one statement.
+func fill(tb testing.TB, db DB, n int) {
+	tb.Helper()
+	exec(tb, db, `INSERT INTO nodelease_members (cluster, key, name, node_id, session_id, version, heartbeat, metadata)
+		SELECT 'c', '@node ' || i, 'node ' || i, -1, 'session of node ' || i, 1, clock_timestamp(), '{"zone": "a", "address": "10.0.0.1:8080"}' FROM generate_series(1, $1) AS i`, n)
+	exec(tb, db, "ANALYZE nodelease_members")
+}
+
+var seed = flag.Uint64("seed", rand.Uint64(), "of the random heartbeats")
+
+// A heartbeat brings a member's view up to date.
+func TestHeartbeat(t *testing.T) {
+	db := open(t)
+	for name, test := range map[string]func(*testing.T, *pgxpool.Pool){
+		"reads changes": readsChanges, "sees a late commit": seesALateCommit, "notices silence": noticesSilence, "reads all again": readsAllAgain, "is a look": isALook,
+	} {
+		t.Run(name, func(t *testing.T) {
+			exec(t, db, "TRUNCATE nodelease_members")
+			test(t, db)
+		})
+	}
+}
+
+// A member of a large cluster reads what has changed, and nothing else.
+func readsChanges(t *testing.T, db *pgxpool.Pool) {
+	rows := &counted{DB: db}
+	c, self := New(rows), node("self")
+	fill(t, db, 8192)
+	for _, step := range []struct {
+		what    string
+		do      func()
+		rows    int // the own one included
+		members int
+		same    bool // the list of before
+	}{
+		{"the first look", func() {}, 8193, 8193, false},
+		// The transaction that recorded self was not over at its own look: so they count from there, and self is left out.
+		{"nothing", func() {}, 1, 8193, true},
+		{"heartbeats of all", func() {
+			exec(t, db, "UPDATE nodelease_members SET heartbeat = clock_timestamp() WHERE key <> '@self'")
+		}, 1, 8193, true},
+		{"a new member", func() { look(t, New(db), node("new")) }, 2, 8194, false},
+		{"two are silent", func() {
+			exec(t, db, "UPDATE nodelease_members SET heartbeat = clock_timestamp() - 2 * $1::interval, revision = txid_current() WHERE key IN ('@node 1', '@node 2')", timeout)
+		}, 3, 8192, false},
+		{"another session", func() { m := node("node 3"); m.SessionID = "another"; look(t, New(db), m) }, 2, 8192, false},
+	} {
+		step.do()
+		before := c.viewOf(self).members
+		rows.rows = 0
+		began := time.Now()
+		got := look(t, c, self)
+		took := time.Since(began)
+		if same := len(before) > 0 && len(got) > 0 && &before[0] == &got[0]; len(got) != step.members || rows.rows != step.rows || same != step.same {
+			t.Errorf("%s: %d rows, %d members, the list of before: %v; want %d, %d, %v", step.what, rows.rows, len(got), same, step.rows, step.members, step.same)
+		}
+		t.Logf("%s: %d rows in %v", step.what, rows.rows, took.Round(10*time.Microsecond))
+	}
+}
+
+// A transaction that began before others, and ends after them, is not overlooked.
+func seesALateCommit(t *testing.T, db *pgxpool.Pool) {
+	c, self := New(db), node("self")
+	look(t, c, self)
+	late, err := db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	look(t, New(late), node("late"))
+	for i := range 3 {
+		look(t, New(db), node("early "+strconv.Itoa(i)))
+		if got := look(t, c, self); has(got, "late") || len(got) != i+2 {
+			t.Errorf("before it ended: %v", got)
+		}
+	}
+	if err := late.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := look(t, c, self); !has(got, "late") {
+		t.Errorf("after it ended: %v", got)
+	}
+}
+
+// What fell silent without another writing is noticed by its heartbeat alone.
+func noticesSilence(t *testing.T, db *pgxpool.Pool) {
+	c, self := New(db), node("self")
+	look(t, New(db), node("other"))
+	if got := look(t, c, self); !has(got, "other") {
+		t.Fatalf("before it was silent for long: %v", got)
+	}
+	// Its last heartbeat, and the last look, were a while ago.
+	exec(t, db, "UPDATE nodelease_members SET heartbeat = clock_timestamp() - $1::interval - '1 second'::interval WHERE key = '@other'", timeout)
+	c.viewOf(self).silent = c.viewOf(self).silent.Add(-timeout / 2)
+	if got := look(t, c, self); has(got, "other") {
+		t.Errorf("after it was silent for too long: %v", got)
+	}
+}
+
+// A member that was suspended, whose server is another one, or whose view is old reads all again.
+func readsAllAgain(t *testing.T, db *pgxpool.Pool) {
+	for what, disturb := range map[string]func(v *view){
+		"suspended":      func(v *view) { v.silent = v.silent.Add(-timeout - time.Second) },
+		"another server": func(v *view) { v.cursor += 1 << 40 },
+		"ten minutes":    func(v *view) { v.read = v.read.Add(-readAll) },
+		"a time-out":     func(v *view) { v.timeout *= 2 },
+	} {
+		t.Run(what, func(t *testing.T) {
+			exec(t, db, "TRUNCATE nodelease_members")
+			c, self := New(db), node("self")
+			look(t, New(db), node("forgotten"))
+			look(t, New(db), node("edited"))
+			if got := look(t, c, self); len(got) != 3 {
+				t.Fatal(got)
+			}
+			exec(t, db, "DELETE FROM nodelease_members WHERE key = '@forgotten'")
+			exec(t, db, "UPDATE nodelease_members SET session_id = 'by hand' WHERE key = '@edited'")
+			disturb(c.viewOf(self))
+			got := look(t, c, self)
+			if has(got, "forgotten") || !slices.ContainsFunc(got, func(m cluster.Member) bool { return m.SessionID == "by hand" }) {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// Whatever happens, a view that was brought up to date is what one look at all is.
+func isALook(t *testing.T, db *pgxpool.Pool) {
+	t.Logf("go test -run 'TestHeartbeat$' ./pkg/cluster/pgcoordinator -args -seed %d", *seed)
+	random := rand.New(rand.NewPCG(*seed, 0))
+	c, self := New(db), node("self")
+	pick := func() string { return fmt.Sprint("n", random.IntN(12)) }
+	var late []pgx.Tx // not over yet
+	for step := range 400 {
+		switch random.IntN(7) {
+		case 0, 1: // a heartbeat, perhaps of a new session
+			m := node(pick())
+			m.SessionID = fmt.Sprint(m.Name, random.IntN(2))
+			m.Metadata = map[string]string{"n": fmt.Sprint(random.IntN(2))}
+			_, _ = New(db).Heartbeat(t.Context(), cluster.Beat{Self: m, Timeout: timeout}) // may be refused
+		case 2: // silence
+			exec(t, db, "UPDATE nodelease_members SET heartbeat = heartbeat - $2::interval, revision = txid_current() WHERE key = $1", "@"+pick(), timeout*3/4)
+		case 3: // one that ends later, of names of its own
+			tx, err := db.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			look(t, New(tx), node(fmt.Sprint("late ", step)))
+			late = append(late, tx)
+		case 4:
+			if len(late) > 0 {
+				i := random.IntN(len(late))
+				if err := late[i].Commit(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				late = slices.Delete(late, i, i+1)
+			}
+		case 5:
+			if err := c.Expire(t.Context(), "c", 2*timeout); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(late) > 8 {
+			_ = late[0].Rollback(t.Context())
+			late = late[1:]
+		}
+		if random.IntN(3) > 0 {
+			continue
+		}
+		got, want := look(t, c, self), look(t, New(db), self)
+		if !slices.EqualFunc(got, want, equal) {
+			t.Fatalf("step %d: got %v\nwant %v", step, got, want)
+		}
+	}
+	for _, tx := range late {
+		_ = tx.Rollback(t.Context())
+	}
+}
+
+func BenchmarkHeartbeat(b *testing.B) {
+	for _, n := range []int{1024, 8192, 65536} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			db := open(b)
+			exec(b, db, "TRUNCATE nodelease_members")
+			fill(b, db, n)
+			c, self := New(db), node("self")
+			b.Run("first look", func(b *testing.B) {
+				for b.Loop() {
+					look(b, New(db), self)
+				}
+			})
+			look(b, c, self)
+			b.Run("nothing changed", func(b *testing.B) {
+				for b.Loop() {
+					look(b, c, self)
+				}
+			})
+		})
+	}
+}

@@ -116,7 +116,7 @@ func draw(all []moment, n int, seed uint64) []moment {
 	if n <= 0 || n >= len(all) {
 		return all
 	}
-	places := rand.New(rand.NewPCG(seed, 0)).Perm(len(all))[:n] //nolint:gosec // a draw that can be repeated
+	places := rand.New(rand.NewPCG(seed, 0)).Perm(len(all))[:n]
 	slices.Sort(places)
 	some := make([]moment, 0, n)
 	for _, i := range places {

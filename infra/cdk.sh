@@ -4,10 +4,7 @@
 #	infra/cdk.sh deploy -c size=256 Nodelease
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# npm keeps its own copy of the lock of what it has installed.
-if [ ! -x node_modules/.bin/cdk ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
-  npm ci --no-audit --no-fund --loglevel=error >&2
-fi
+scripts/npm.sh
 # jsii prints a banner on Node 20, which is past its end of life and works.
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=${JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION:-20}
 cdk=$PWD/node_modules/.bin/cdk

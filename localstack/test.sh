@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test.sh [STEP…] runs what needs AWS on an emulator of its own (run.sh), which it stops when it ends or is interrupted:
 #
-#	stack     deploys the stack as the page README.md says, runs a fleet on it, takes it away: one deployment
+#	stack     deploys the stack as the page README.md says, runs a fleet on it, takes it away: one deployment, on an emulator whose minute has ten seconds
 #	changes   deploys it and changes it: another pool, a rename, other sizes, a second stack
 #	page      runs every shell block of docs/deploy.md as it is printed, with the AWS CLI alone where the page has no CDK
 #	verify    runs proof/awsverify, on an emulator whose minute has ten seconds, kills it at three moments of its own and cleans up after it
@@ -18,8 +18,8 @@ for s; do
   esac
 done
 if [ -z "${NODELEASE_LOCALSTACK_PORT:-}" ]; then
-  # The run waits for schedules and alarms, five minutes for the slowest: plugin/nodelease_localstack/minute.py.
-  case $* in verify | kills | "verify kills") export NODELEASE_LOCALSTACK_MINUTE=10 ;; esac
+  # These wait for schedules and alarms, the verification five minutes for the slowest: plugin/nodelease_localstack/minute.py.
+  case $* in stack | verify | kills | "verify kills") export NODELEASE_LOCALSTACK_MINUTE=10 ;; esac
   exec localstack/run.sh localstack/test.sh "$@"
 fi
 logs=$PWD/.cache/localstack/logs

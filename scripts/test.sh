@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need, into .cache, and runs them. Needs Go, a JDK 17, Maven, Python 3.11 and npm, and for the proofs Rust: scripts/tools.sh
-# says what is missing. Downloads run while earlier steps run.
+# says what is missing. Downloads run while earlier steps run, and what mostly waits runs beside the others.
 #
 #   scripts/test.sh              # the tests
 #   scripts/test.sh proof        # what takes longer and changes less: CI runs it too
@@ -17,17 +17,22 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
 
 # The tests: all of the Go code with real emulators, the README's first command by
 # the letter, real processes with real faults, the functions, the
-# page in a browser, the deployed stack.
+# page in a browser, the deployed stack. The lint vets, so these two steps do not: with
+# empty caches vet reads all that we import, once for each package and beside the compiler.
 readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; }
-suite() { scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test -timeout 20m ./...; }
+suite() { scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test -vet=off -timeout 20m ./...; }
 faults() { # modules of their own; the benchmarks' tests too
 	scripts/postgres.sh
-	for module in proof/faults bench; do (cd "$module" && go test -count=1 -timeout 20m ./...); done
+	for module in proof/faults bench; do (cd "$module" && go test -vet=off -count=1 -timeout 20m ./...); done
 }
 functions() { scripts/build-functions.sh; }
 ui() { cmd/nodelease/internal/ui/e2e/test.sh; }
-localstack() { localstack/test.sh stack; } # one deployment: seed, claim, exhaust, reap, destroy
+localstack() { ${beside:+exec} localstack/test.sh stack; } # one deployment: seed, claim, exhaust, reap, destroy
 tests=(readme suite faults functions ui localstack)
+
+# This step mostly waits for schedules and alarms, so it runs beside the others where there are others. It shows what it printed when they have
+# ended, or as soon as it fails. Its function becomes its command (exec), so that it gets the signal that ends it.
+waiting=localstack
 
 # The proofs. The embedded server beside DynamoDB Local, beside dynoxide (Rust), and
 # under as many connections as a hostile machine may open; 1,024 agents in a process;
@@ -74,8 +79,8 @@ long=(kills)
 # What steps download. Each is done once; where another step has done it, it takes no time.
 fetch_suite() { scripts/postgres.sh; scripts/rie.sh >/dev/null; infra/lint/install.sh; scripts/dynamodb-local.sh run -- true; }
 fetch_faults() { scripts/postgres.sh; }
-fetch_ui() { scripts/chromium.sh >/dev/null; }
-fetch_localstack() { localstack/install.sh; }
+fetch_ui() { scripts/chromium.sh >/dev/null && scripts/npm.sh; }
+fetch_localstack() { localstack/install.sh && scripts/npm.sh; } # each before its step, so that two never install at once
 fetch_race() { scripts/postgres.sh; scripts/dynamodb-local.sh run -- true; }
 fetch_differential() { scripts/dynoxide.sh >/dev/null; scripts/dynamodb-local.sh run -- true; }
 fetch_release() { scripts/release.sh tools; }
@@ -127,22 +132,78 @@ fetched() {
 	done
 }
 
-# A step ends at its first command that fails, and so does this script: not under
-# an if or ||, where bash would go on with the step's next command.
-trap 'code=$?; kill "$fetcher" 2>/dev/null || true; rm -rf "$work"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
-done=0
-for step in "${steps[@]}"; do
-	echo "== $step ($((done += 1)) of ${#steps[@]}, ${SECONDS} s so far)"
-	fetched "$step"
+# enter STEP waits for its downloads; leave STEP SECONDS BEFORE says how long it took.
+enter() {
+	fetched "$1"
 	began=$SECONDS
 	busy
 	before=$BUSY
-	"$step"
-	took=$((SECONDS - began))
-	echo "$took s  $step" | tee -a "$work/times" >>"${STEP_TIMES:-/dev/null}"
-	echo "== $step passed in $took s"
+}
+leave() {
+	echo "$2 s  $1" | tee -a "$work/times" >>"${STEP_TIMES:-/dev/null}"
+	echo "== $1 passed in $2 s"
 	busy
-	judge "$step" "$took" "$before" "$BUSY"
+	judge "$1" "$2" "$3" "$BUSY"
+}
+
+# start STEP runs it beside the others, in a process group of its own, which halt ends.
+start() {
+	beside=$1 alone=$1
+	busy
+	beside_before=$BUSY
+	set -m
+	(
+		trap - EXIT
+		child=
+		trap '[ -z "$child" ] || kill -TERM "$child" 2>/dev/null; wait; exit 143' TERM
+		fetched "$1"
+		date +%s >"$work/began"
+		("$1") &
+		child=$!
+		code=0
+		wait "$child" || code=$?
+		date +%s >"$work/ended"
+		exit "$code"
+	) >"$work/beside.log" 2>&1 </dev/null &
+	beside_pid=$!
+	set +m
+}
+# finish waits for that step, and shows what it said.
+finish() {
+	[ -n "$beside" ] || return 0
+	local code=0
+	step=$beside
+	echo "== $step ($((done += 1)) of ${#steps[@]}, beside the others, ${SECONDS} s so far)"
+	wait "$beside_pid" || code=$?
+	beside=
+	cat "$work/beside.log"
+	[ "$code" = 0 ] || return "$code"
+	leave "$step" $(($(cat "$work/ended") - $(cat "$work/began"))) "$beside_before"
+}
+# failed ends this script when that step has failed: not in the midst of another.
+failed() { [ -z "$beside" ] || kill -0 "$beside_pid" 2>/dev/null || finish; }
+# halt ends it, and then what it has left behind of its group.
+halt() {
+	[ -n "$beside" ] || return 0
+	kill -TERM "$beside_pid" 2>/dev/null || true
+	wait "$beside_pid" 2>/dev/null || true
+	kill -TERM -- "-$beside_pid" 2>/dev/null || true
+}
+
+# A step ends at its first command that fails, and so does this script: not under
+# an if or ||, where bash would go on with the step's next command.
+beside='' alone=''
+trap 'code=$?; halt; kill "$fetcher" 2>/dev/null || true; rm -rf "$work"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
+done=0
+case " ${steps[*]} " in *" $waiting "*) [ ${#steps[@]} = 1 ] || start "$waiting" ;; esac
+for step in "${steps[@]}"; do
+	[ "$step" != "$alone" ] || continue
+	echo "== $step ($((done += 1)) of ${#steps[@]}, ${SECONDS} s so far)"
+	enter "$step"
+	"$step"
+	leave "$step" $((SECONDS - began)) "$before"
+	failed
 done
+finish
 echo "== all passed in $SECONDS s; the slowest steps:"
 sort -rn "$work/times" | head -10

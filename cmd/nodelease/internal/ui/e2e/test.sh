@@ -6,10 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../../../.."
 CHROMIUM=$(scripts/chromium.sh)
 export CHROMIUM
-# npm keeps its own copy of the lock of what it has installed.
-if [ ! -d node_modules/playwright-core ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
-	npm ci --no-audit --no-fund --loglevel=error >&2
-fi
+scripts/npm.sh
 if [ "${1:-}" = trace ]; then
 	exec node cmd/nodelease/internal/ui/e2e/trace.mjs
 fi

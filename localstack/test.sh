@@ -4,8 +4,8 @@
 #	stack     deploys the stack as the page README.md says, runs a fleet on it, takes it away: one deployment
 #	changes   deploys it and changes it: another pool, a rename, other sizes, a second stack
 #	page      runs every shell block of docs/deploy.md as it is printed, with the AWS CLI alone where the page has no CDK
-#	verify    runs proof/awsverify, on an emulator whose minute has ten seconds
-#	kills     kills and interrupts proof/awsverify at each step, and cleans up after it: half an hour
+#	verify    runs proof/awsverify, on an emulator whose minute has ten seconds, kills it at three moments of its own and cleans up after it
+#	kills     kills and interrupts proof/awsverify at each step, and cleans up after it: seven minutes, half an hour on a busy machine
 #
 # Without a STEP it is stack. It installs what it needs into .cache.
 set -euo pipefail
@@ -66,7 +66,7 @@ page() {
 verify() {
   step "the first run on AWS, on an emulator"
   scripts/template.sh dist/template
-  (cd proof/awsverify && go test -count=1 -timeout 15m -v -run 'TestVerify$' .)
+  (cd proof/awsverify && go test -count=1 -timeout 15m -v -run 'TestVerify$|TestKilledAtEachStep' . -args -moments 3)
 }
 kills() {
   step "proof/awsverify, killed at each step"

@@ -64,6 +64,8 @@ func New(scope constructs.Construct, id string, props *Props) *NodePool {
 	n.problems.add(n.setArchitecture())
 	n.problems.add(n.props.validate(n.region()))
 	n.problems.add(n.props.validateZips(n.arch))
+	n.checkNames()
+	n.problems.addLater(n.checkTable)
 	if n.problems.any() {
 		// A plain table and a topic are enough for grants, attachments and subscriptions to be made and checked; they are never synthesized.
 		n.props.Replicas, n.props.Witness, n.props.Consistency = nil, "", ""

@@ -17,7 +17,7 @@ type Props struct {
 	Pools []PoolProps
 
 	// TableName of the DynamoDB table. Another name is another table and another ID space, which the bootstrap function refuses to seed unless
-	// a new Floor is given. Defaults to a name that CloudFormation makes, so that a table that a failed first deployment leaves behind does not
+	// a new Floor is given; so does the synthesis, where the context value nodelease:names has the names that are deployed. Defaults to a name that CloudFormation makes, so that a table that a failed first deployment leaves behind does not
 	// block the next one. With a name of your own, set AllowDeletion for the first deployment (docs/deploy.md).
 	TableName string
 

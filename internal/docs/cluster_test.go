@@ -1,10 +1,42 @@
 package docs
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
+
+// docs/metrics.md lists each line that clusters and service discovery log.
+func TestLogLines(t *testing.T) {
+	page := read(t, "docs/metrics.md")
+	logged := regexp.MustCompile(`Logger\.(?:Debug|Info|Warn|Error)\("([^"]+)"`)
+	found := 0
+	for _, dir := range []string{"pkg/cluster", "pkg/cluster/pgcoordinator", "pkg/discovery"} {
+		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range logged.FindAllStringSubmatch(string(source), -1) {
+				if found++; !strings.Contains(page, "| `"+line[1]+"` |") {
+					t.Errorf("docs/metrics.md lacks the log line %q of %s", line[1], file)
+				}
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("%d log lines were found: does the pattern still fit?", found)
+	}
+}
 
 // The README's block about clusters stands, line for line, in an example that is tested.
 func TestREADMEClusterBlock(t *testing.T) {

@@ -5,17 +5,20 @@ import (
 	"time"
 )
 
-// Coordinator is a backend: where heartbeats are recorded. There are [Table],
-// pgcoordinator's and, for tests, clustertest.Memory; all pass clustertest.Conformance. A name has one
-// record: a newer session replaces the older one. It is safe for concurrent use.
+// Coordinator is a backend: where heartbeats are recorded. Run clustertest.Conformance
+// on one of your own: [Table], pgcoordinator's and, for tests, clustertest.Memory pass
+// it. A name without a lease has one record: another session of it replaces the one
+// before. A node ID has one, too, whatever the name. It is safe for concurrent use, and
+// a context that has ended is an error.
 type Coordinator interface {
 	// Heartbeat records that a session is alive and returns the sessions whose last
 	// heartbeat is inside the time-out, as seen after that, in any order. It returns
 	// ErrDropped for a session that was silent for longer than the time-out, and for
 	// one whose lease is older than the one recorded.
 	Heartbeat(ctx context.Context, b Beat) (Snapshot, error)
-	// Expire forgets records without a heartbeat for longer than age. Membership
-	// never needs it; it removes records of nodes that do not come back.
+	// Expire forgets records without a heartbeat for longer than age, and what was
+	// published under the same keys, however long ago. Membership never needs it; it
+	// removes records of nodes that do not come back.
 	Expire(ctx context.Context, cluster string, age time.Duration) error
 	// Publish replaces the versions that a member knows, unless a later revision,
 	// or a revision of a later version of that member, has been published: so one

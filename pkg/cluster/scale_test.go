@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -165,6 +166,35 @@ func BenchmarkHeartbeat(b *testing.B) {
 		b.Run(fmt.Sprint("state of a list in no order/", n), func(b *testing.B) {
 			for b.Loop() {
 				_ = newState(&self, Snapshot{Members: l.members})
+			}
+		})
+	}
+}
+
+// What the keeper reads at each heartbeat, and any member in its first look: all leases, whatever has changed.
+func BenchmarkLook(b *testing.B) {
+	for _, n := range []int{1024, 8192, protocol.MaxPoolSize} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			client := dynamotest.Embedded(b)
+			table := NewTable(client, dynamotest.CreateTable(b, client))
+			if _, err := leasepool.Open(table.store, "orders").Seed(b.Context(), leasepool.Spec{Size: n, Expect: n}); err != nil {
+				b.Fatal(err)
+			}
+			now := time.Now()
+			for _, m := range fleetOf(n) {
+				res, err := table.store.Write(b.Context(), protocol.Claim{
+					Key: protocol.Key{Pool: "orders", NodeID: m.NodeID}, Session: "session", Task: "task", At: now, TTL: time.Hour, ExpiresAt: now.Add(time.Hour),
+					ReservedUntil: now.Add(2 * time.Hour), Metadata: map[string]string{metaNode: m.Name, metaSession: m.SessionID, "zone": "a"},
+				})
+				if err != nil || !res.Applied {
+					b.Fatal(res, err)
+				}
+			}
+			for b.Loop() {
+				members, err := table.all(b.Context(), "orders", time.Now(), time.Hour)
+				if err != nil || len(members) != n {
+					b.Fatal(len(members), err)
+				}
 			}
 		})
 	}

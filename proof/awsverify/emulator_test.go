@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,11 +99,30 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+var (
+	drawn = flag.Int("moments", 0, "kill at so many moments, drawn at random; 0 is all of them")
+	seed  = flag.Uint64("seed", 0, "of the draw; 0 is a new one, which the test prints")
+)
+
 // moment is one at which a run is killed.
 type moment struct {
 	line   string // at which the run is killed
 	during string // or, when the pool's stack is seen in this state after the line; the next line is late enough
 	skip   string
+}
+
+// draw takes n of the moments, in their order: all of them where n is 0 or too many.
+func draw(all []moment, n int, seed uint64) []moment {
+	if n <= 0 || n >= len(all) {
+		return all
+	}
+	places := rand.New(rand.NewPCG(seed, 0)).Perm(len(all))[:n]
+	slices.Sort(places)
+	some := make([]moment, 0, n)
+	for _, i := range places {
+		some = append(some, all[i])
+	}
+	return some
 }
 
 // Killed at any step, a run is found again by its tag, and what has not its tag stays.
@@ -127,7 +148,13 @@ func TestKilledAtEachStep(t *testing.T) {
 		moment{"step: empty ", "", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
 		moment{"check: gone", "", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
 	)
-	for i, m := range moments {
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	if *drawn > 0 {
+		t.Logf("%d of %d moments; again with -args -moments %d -seed %d", *drawn, len(moments), *drawn, *seed)
+	}
+	for i, m := range draw(moments, *drawn, *seed) {
 		t.Run(strings.TrimSpace(m.line+" "+m.during), func(t *testing.T) {
 			run := fmt.Sprintf("killed-%d", i)
 			began := time.Now()

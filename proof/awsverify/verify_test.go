@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -113,5 +114,32 @@ func TestNames(t *testing.T) {
 	}
 	if _, err := without("wach"); err == nil || !strings.Contains(err.Error(), "watch") {
 		t.Errorf("a wrong step: %v, want the right ones in the error", err)
+	}
+}
+
+// A draw of moments is one that its seed repeats, of different moments in their order, and all draws together leave none out.
+func TestDraw(t *testing.T) {
+	all := make([]moment, 18)
+	for i := range all {
+		all[i].line = string(rune('a' + i))
+	}
+	if got := draw(all, 0, 1); len(got) != len(all) {
+		t.Errorf("%d moments without a draw, want all %d", len(got), len(all))
+	}
+	seen := map[string]bool{}
+	for seed := range uint64(100) {
+		got := draw(all, 3, seed)
+		if len(got) != 3 || got[0].line >= got[1].line || got[1].line >= got[2].line {
+			t.Fatalf("seed %d: %v, want three in their order", seed, got)
+		}
+		if !slices.Equal(got, draw(all, 3, seed)) {
+			t.Fatalf("seed %d draws two different times", seed)
+		}
+		for _, m := range got {
+			seen[m.line] = true
+		}
+	}
+	if len(seen) != len(all) {
+		t.Errorf("a hundred draws have %d moments, want all %d", len(seen), len(all))
 	}
 }

@@ -3,6 +3,7 @@ package rie_test
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -87,6 +88,8 @@ func poolsJSON(t *testing.T, n int) string {
 	return string(text)
 }
 
+var everyOrder = flag.Int("every", 6, "try one of so many orders of events, another one each time; 1 is all of them")
+
 // Whatever order CloudFormation's events arrive in, the late and the repeated ones
 // included: each has one answer, a failure changes nothing, a repeated event
 // changes nothing, nothing is ever deleted, and the next deployment makes the
@@ -96,7 +99,10 @@ func TestBootstrapInEveryOrder(t *testing.T) {
 		return append(env, "NODELEASE_POOLS="+poolsJSON(t, 721)) // the pools of the other orders were not renamed to this one's
 	})
 	// A sixth of the 720 orders, another one each time: all of them take minutes.
-	every := map[bool]int{false: 6, true: 60}[testing.Short()]
+	every := *everyOrder
+	if testing.Short() {
+		every *= 10
+	}
 	round, share := 0, rand.IntN(every)
 	t.Logf("every %dth order, from %d on", every, share)
 	inEveryOrder(6, func(order []int) {

@@ -40,9 +40,19 @@ var both = []Spec{{"orders", 20, 0}, {"users", 4, 0}}
 
 func hold(t *testing.T, s lease.Store, pool string, node int, ttl time.Duration) {
 	t.Helper()
+	holdAs(t, s, pool, node, ttl, "")
+}
+
+// holdAs is hold by an agent of that release.
+func holdAs(t *testing.T, s lease.Store, pool string, node int, ttl time.Duration, release string) {
+	t.Helper()
+	var metadata map[string]string
+	if release != "" {
+		metadata = map[string]string{lease.MetadataLibrary: release}
+	}
 	res, err := s.Write(t.Context(), protocol.Claim{
 		Key: protocol.Key{Pool: pool, NodeID: node}, Session: fmt.Sprint(node), At: time.Now().Add(time.Second), ClaimGuard: time.Second,
-		TTL: ttl, ExpiresAt: time.Now().Add(ttl), ReservedUntil: time.Now().Add(ttl + time.Second),
+		TTL: ttl, ExpiresAt: time.Now().Add(ttl), ReservedUntil: time.Now().Add(ttl + time.Second), Metadata: metadata,
 	})
 	if err != nil || !res.Applied {
 		t.Fatal(res, err)
@@ -173,6 +183,9 @@ func (c *cloudWatch) PutMetricData(_ context.Context, in *cloudwatch.PutMetricDa
 func TestPoolmetric(t *testing.T) {
 	logged, s, cw := logs(t), twoPools(t), &cloudWatch{}
 	hold(t, s, "users", 1, time.Hour)
+	for node, release := range []string{"v1.10.0", "v1.9.0", "v1.10.0"} {
+		holdAs(t, s, "orders", node, time.Hour, release)
+	}
 	before := time.Now()
 	specs := []Spec{{"orders", 25, 0}, {"users", 4, 0}, {Pool: "new"}}
 	out, err := invoke(t, (&Poolmetric{Table: "nodelease", Store: s, Metrics: cw, Pools: specs}).Handle, "poolmetric")
@@ -191,7 +204,7 @@ func TestPoolmetric(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"users Capacity": "4 Count", "users Held": "1 Count", "users Free": "3 Count", "users Expired": "0 Count", "users Cooling": "0 Count",
-		"users Retired": "0 Count", "users Utilization": "25 Percent", "orders Capacity": "20 Count", "orders Utilization": "0 Percent",
+		"users Retired": "0 Count", "users Utilization": "25 Percent", "orders Capacity": "20 Count", "orders Utilization": "15 Percent",
 		"users Corrupt": "0 Count", "users Stuck": "0 Count", "users Braked": "0 Count",
 	} {
 		if got[name] != want {
@@ -200,6 +213,9 @@ func TestPoolmetric(t *testing.T) {
 	}
 	if !strings.Contains(logged(), `"level":"WARN","msg":"measured","pool":"orders"`) || !strings.Contains(logged(), `"size":20,"declared_size":25`) {
 		t.Errorf("the logs do not tell that the size differs: %s", logged())
+	}
+	if !strings.Contains(logged(), `"releases":[{"release":"v1.9.0","held":1},{"release":"v1.10.0","held":2}]`) {
+		t.Errorf("the logs do not tell which releases are alive, oldest first: %s", logged())
 	}
 }
 

@@ -61,6 +61,17 @@ func exec(tb testing.TB, db DB, sql string, args ...any) {
 	}
 }
 
+// begin is a transaction that is over when the test is: the pool's end waits for it.
+func begin(t *testing.T, db *pgxpool.Pool) pgx.Tx {
+	t.Helper()
+	tx, err := db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	return tx
+}
+
 const timeout = time.Minute
 
 func node(name string) cluster.Member {
@@ -145,10 +156,7 @@ func readsChanges(t *testing.T, db *pgxpool.Pool) {
 func seesALateCommit(t *testing.T, db *pgxpool.Pool) {
 	c, self := New(db), node("self")
 	look(t, c, self)
-	late, err := db.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	late := begin(t, db)
 	look(t, New(late), node("late"))
 	for i := range 3 {
 		look(t, New(db), node("early "+strconv.Itoa(i)))
@@ -223,10 +231,7 @@ func isALook(t *testing.T, db *pgxpool.Pool) {
 		case 2: // silence
 			exec(t, db, "UPDATE nodelease_members SET heartbeat = heartbeat - $2::interval, revision = txid_current() WHERE key = $1", "@"+pick(), timeout*3/4)
 		case 3: // one that ends later, of names of its own
-			tx, err := db.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			tx := begin(t, db)
 			look(t, New(tx), node(fmt.Sprint("late ", step)))
 			late = append(late, tx)
 		case 4:
@@ -253,9 +258,6 @@ func isALook(t *testing.T, db *pgxpool.Pool) {
 		if !slices.EqualFunc(got, want, equal) {
 			t.Fatalf("step %d: got %v\nwant %v", step, got, want)
 		}
-	}
-	for _, tx := range late {
-		_ = tx.Rollback(t.Context())
 	}
 }
 

@@ -9,5 +9,7 @@ var infraMutants = []mutant{
 	{"a grant that CDK dropped passes", "infra/nodepool/grants.go", `if p.granted[principal] || isRole && hasPolicy(role) {`, `if p.granted[principal] || isRole && (hasPolicy(role) || isRole) {`, infraOwn},
 	{"zips of another architecture pass", "infra/nodepool/zips.go", `if program.Machine != machine {`, `if false {`, infraOwn},
 	{"a protected table is to be destroyed", "infra/nodepool/validate.go", `if p.AllowDeletion || p.RemovalPolicy == awscdk.RemovalPolicy_RETAIN {`, `if p.AllowDeletion || p.RemovalPolicy != "" || p.RemovalPolicy == awscdk.RemovalPolicy_RETAIN {`, infraOwn},
+	{"another table's name passes at synth", "infra/nodepool/names.go", `slices.Contains(was.Pools, p.Name) && was.Table == n.props.TableName`, `slices.Contains(was.Pools, p.Name)`, infraOwn},
+	{"two tables of one name pass", "infra/nodepool/names.go", `*s.Account() == *stack.Account() && *s.Region() == *stack.Region()`, `*s.Account() != *stack.Account()`, infraOwn},
 	{"Regions of one continent pass", "infra/nodepool/validate.go", `if set != nil && !slices.Contains(set, r) {`, `if set != nil && set[0][:2] != r[:2] {`, infraOwn},
 }

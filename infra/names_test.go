@@ -1,0 +1,97 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/nodelease/nodelease/infra/nodepool"
+)
+
+// With the names that are deployed in the context, the synthesis refuses every other name without a Floor, whatever moved: a pool, the table, the
+// construct, or all of them at once.
+func TestRenamedAtSynth(t *testing.T) {
+	floor := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	pools := func(names ...string) (all []nodepool.PoolProps) {
+		for _, name := range names {
+			all = append(all, nodepool.PoolProps{Name: name, Size: 16})
+		}
+		return all
+	}
+	deployed := func(path, table string, names ...any) map[string]any {
+		return map[string]any{path: map[string]any{"table": table, "pools": names}}
+	}
+	later := pools("orders", "mail")
+	later[1].Floor = floor
+	for name, tt := range map[string]struct {
+		context any
+		table   string
+		pools   []nodepool.PoolProps
+		want    []string // in the refusal; without any there is none
+	}{
+		"nothing is known":   {nil, "", pools("orders"), nil},
+		"the same":           {deployed("Test/Nodes", "", "orders"), "", pools("orders"), nil},
+		"the same, named":    {deployed("Test/Nodes", "ids", "orders"), "ids", pools("orders"), nil},
+		"one removed":        {deployed("Test/Nodes", "", "orders", "mail"), "", pools("orders"), nil},
+		"added with a Floor": {deployed("Test/Nodes", "", "orders"), "", later, nil},
+		"added": {deployed("Test/Nodes", "", "orders"), "", pools("orders", "mail"),
+			[]string{`pool "mail" of Test/Nodes`, `make the context value {"Test/Nodes":{"pools":["orders","mail"]}}`}},
+		"renamed": {deployed("Test/Nodes", "", "orders"), "", pools("invoices"), []string{`pool "invoices"`, `with the pools ["orders"]`, "set Floor", "equal IDs"}},
+		"another table": {deployed("Test/Nodes", "ids", "orders", "mail"), "ids2", pools("orders", "mail"),
+			[]string{`pool "orders" of Test/Nodes, in the table "ids2"`, `pool "mail" of Test/Nodes`, `table "ids" with`}},
+		"a name at last":    {deployed("Test/Nodes", "", "orders"), "ids", pools("orders"), []string{`in the table "ids"`, `table that CloudFormation names with`}},
+		"all at once":       {deployed("Test/Nodes", "ids", "orders"), "ids2", pools("invoices"), []string{`pool "invoices"`}},
+		"a construct moved": {deployed("Test/Old", "", "orders"), "", pools("orders"), []string{`pool "orders" of Test/Nodes`}},
+		"not an object":     {"orders", "", pools("orders"), []string{`nodelease:names is orders: give an object, here {"Test/Nodes":{"pools":["orders"]}}`}},
+		"pools as text":     {map[string]any{"Test/Nodes": map[string]any{"pools": "orders"}}, "", pools("orders"), []string{"give an object"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			context := map[string]any{}
+			if tt.context != nil {
+				context["nodelease:names"] = tt.context
+			}
+			stack := awscdk.NewStack(newApp(t, context), jsii.String("Test"), &awscdk.StackProps{})
+			nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Pools, p.TableName = tt.pools, tt.table }))
+			if len(tt.want) > 0 {
+				wantRefused(t, stack, tt.want...)
+				return
+			}
+			if seeds := template(t, stack).all("Custom::NodeleasePool"); len(seeds) != len(tt.pools) {
+				t.Errorf("%d pools are seeded, want %d", len(seeds), len(tt.pools))
+			}
+		})
+	}
+}
+
+// Two tables of one name clash, and so would their metrics; in another Region, or without a name of their own, they do not.
+func TestTablesOfOneName(t *testing.T) {
+	named := orders(func(p *nodepool.Props) { p.TableName = "ids" })
+	at := func(app awscdk.App, id, region string) awscdk.Stack {
+		return awscdk.NewStack(app, jsii.String(id), &awscdk.StackProps{Env: &awscdk.Environment{Region: jsii.String(region), Account: jsii.String("111111111111")}})
+	}
+	for name, tt := range map[string]struct {
+		region string
+		other  *nodepool.Props
+		want   string
+	}{
+		"one name":       {"us-east-1", named, `TableName is "ids" in A/Nodes and in B/Nodes`},
+		"another Region": {"us-east-2", named, ""},
+		"another name":   {"us-east-1", orders(nil), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := newApp(t, nil)
+			a, b := at(app, "A", "us-east-1"), at(app, "B", tt.region)
+			nodepool.New(a, "Nodes", named)
+			nodepool.New(b, "Nodes", tt.other)
+			if tt.want != "" {
+				wantRefused(t, a, tt.want)
+				return
+			}
+			if got := refusal(a); got != "" {
+				t.Errorf("refused: %s", got)
+			}
+		})
+	}
+}

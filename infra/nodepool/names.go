@@ -1,0 +1,77 @@
+package nodepool
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// namesContext is the context value with the names that are deployed, by the path of the NodePool: {"Nodelease/Nodes": {"pools": ["orders"]}}.
+const namesContext = "nodelease:names"
+
+// deployed are the names that one NodePool has been deployed with.
+type deployed struct {
+	Table string   `json:"table,omitempty"`
+	Pools []string `json:"pools"`
+}
+
+// checkNames refuses, when the app is synthesized, names that are not among those that the context says are deployed: another table or pool is
+// another ID space, and seeded at the present moment it would give out again the milliseconds that processes of the old one still have. A pool
+// with a Floor begins after them. A template knows nothing of the one before it, so without that context value only the bootstrap function sees a
+// rename, and nothing sees one of the table and all of its pools at once.
+func (n *NodePool) checkNames() {
+	value := n.Node().TryGetContext(jsii.String(namesContext))
+	if value == nil {
+		return
+	}
+	path, all := *n.Node().Path(), map[string]deployed{}
+	want := text(map[string]deployed{path: {Table: n.props.TableName, Pools: n.names()}})
+	if raw, err := json.Marshal(value); err != nil || json.Unmarshal(raw, &all) != nil {
+		n.problems.addf("the context value %s is %v: give an object, here %s", namesContext, value, want)
+		return
+	}
+	was := all[path]
+	for _, p := range n.props.Pools {
+		known := slices.Contains(was.Pools, p.Name) && was.Table == n.props.TableName
+		if known || !p.Floor.IsZero() {
+			continue
+		}
+		n.problems.addf("pool %q of %s, in the table %s, is not among the names that are deployed, which the context value %s has: table %s with the pools %q. "+
+			"In the place of another pool or table it is a new ID space: processes of the old one go on for as long as they have milliseconds reserved, and a pool seeded now would give those out again, "+
+			"as equal IDs. Keep the names; or stop the old fleet and set Floor to a time after its last ID. If it takes no other's place, make the context value %s",
+			p.Name, path, quoted(n.props.TableName), namesContext, quoted(was.Table), was.Pools, want)
+	}
+}
+
+// quoted names a table in a message.
+func quoted(table string) string {
+	if table == "" {
+		return "that CloudFormation names"
+	}
+	return strconv.Quote(table)
+}
+
+// checkTable refuses a second table of the same name in one account and Region, as far as those are known when the app is synthesized: the tables
+// would clash in the middle of a deployment, and the metrics and alarms of both would be the same.
+func (n *NodePool) checkTable() error {
+	name, stack := n.props.TableName, awscdk.Stack_Of(n)
+	if name == "" {
+		return nil
+	}
+	for _, c := range *n.Node().Root().Node().FindAll(constructs.ConstructOrder_PREORDER) {
+		other, ok := c.(*NodePool)
+		if !ok || other == n || other.imported != nil || other.props.TableName != name {
+			continue
+		}
+		if s := awscdk.Stack_Of(other); *s.Account() == *stack.Account() && *s.Region() == *stack.Region() {
+			return fmt.Errorf("TableName is %q in %s and in %s, of one account and Region, where metrics and alarms would be those of both: give each a name of its own, or leave it out",
+				name, *n.Node().Path(), *other.Node().Path())
+		}
+	}
+	return nil
+}

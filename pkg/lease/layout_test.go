@@ -25,9 +25,9 @@ type turns struct {
 	first   string // the actor whose turn it mostly is
 	waiting chan turn
 
-	mu      sync.Mutex
-	sent    []protocol.PoolWrite
-	reads   map[string]int // of the pool's item
+	mu    sync.Mutex
+	sent  []protocol.PoolWrite
+	reads map[string]int // of the pool's item
 }
 
 type turn struct {

@@ -279,8 +279,20 @@ func (w SuspendLayout) update() update {
 	return revised(update{
 		set:    "SET layout_before = layout",
 		remove: " REMOVE layout",
-		onlyIf: "revision = :revision AND attribute_exists(layout)",
+		onlyIf: "revision = :revision AND attribute_exists(layout) AND attribute_not_exists(layout_final)",
 		values: attributes{":revision": num(w.Revision)},
+	})
+}
+
+// A layout that is marked stays: SuspendLayout, the only write that removes one, refuses
+// it. While an operator replaces a layout there is none to mark. It counts the revision,
+// so a SuspendLayout of an older release, which does not know the mark, is refused if its
+// operator looked for claims before; afterwards that operator finds the claim.
+func (w FinalizeLayout) update() update {
+	return revised(update{
+		set:    "SET layout_final = :true",
+		onlyIf: "revision = :revision AND attribute_exists(layout) AND attribute_not_exists(layout_final)",
+		values: attributes{":revision": num(w.Revision), ":true": boolean(true)},
 	})
 }
 

@@ -63,6 +63,7 @@ type poolItem struct {
 
 	Layout       *IDLayout `dynamodbav:"layout"`
 	LayoutBefore *IDLayout `dynamodbav:"layout_before"`
+	LayoutFinal  *bool     `dynamodbav:"layout_final"`
 	Expect       int       `dynamodbav:"expect"`
 	Verdict      *verdict  `dynamodbav:"verdict"`
 	Measured     *measured `dynamodbav:"measured"`
@@ -165,6 +166,7 @@ func decodePool(pool string, av attributes) (*PoolItem, error) {
 		Pool: pool, Format: *it.Format, Size: *it.Size, OpenGroups: it.OpenGroups, ExcludeBelow: it.ExcludeBelow,
 		CreatedAt: fromMS(it.CreatedAt), ResizedAt: fromMS(it.ResizedAt), Revision: *it.Revision, Floor: floorOf(*it.Floor), Layout: it.Layout, LayoutBefore: it.LayoutBefore, Expect: it.Expect,
 	}
+	p.LayoutFinal = it.LayoutFinal != nil && *it.LayoutFinal
 	if v := it.Verdict; v != nil {
 		p.Verdict = &Verdict{Region: v.Region, Table: v.Table, At: time.UnixMilli(v.At).UTC(), By: v.By, Safe: v.Safe}
 	}

@@ -48,6 +48,9 @@ type PoolItem struct {
 	// LayoutBefore is the layout that an operator is about to replace: nobody makes
 	// IDs until that is done.
 	LayoutBefore *IDLayout `json:"layout_before,omitempty"`
+	// LayoutFinal reports that no operator corrects the layout any longer; see
+	// [PoolItem.FinalLayout].
+	LayoutFinal bool `json:"layout_final,omitempty"`
 	// Expect is how many holders are expected; 0 is unknown. It never goes back.
 	Expect   int       `json:"expect,omitempty"`
 	Verdict  *Verdict  `json:"verdict,omitempty"`
@@ -102,6 +105,18 @@ type IDLayout struct {
 	NodeBits     uint8 `json:"node_bits" dynamodbav:"node_bits"`
 	SequenceBits uint8 `json:"sequence_bits" dynamodbav:"sequence_bits"`
 	NodeLast     bool  `json:"node_last" dynamodbav:"node_last"`
+}
+
+// FinalLayout returns the layout of the pool's IDs if it will never be another one, or
+// nil.
+//
+// Invariant: once an item has a layout and the mark, no write of this package changes
+// either. So who read both, at any time before, need not read them again.
+func (p PoolItem) FinalLayout() *IDLayout {
+	if !p.LayoutFinal || p.LayoutBefore != nil {
+		return nil
+	}
+	return p.Layout
 }
 
 // nodes is how many node IDs the layout has room for.

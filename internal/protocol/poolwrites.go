@@ -159,7 +159,7 @@ func (w SuspendLayout) PoolName() string { return w.Pool }
 
 // Apply implements [PoolWrite].
 func (w SuspendLayout) Apply(old *PoolItem) (PoolItem, bool) {
-	if old == nil || old.Revision != w.Revision || old.Layout == nil {
+	if old == nil || old.Revision != w.Revision || old.Layout == nil || old.LayoutFinal {
 		return PoolItem{}, false
 	}
 	p := *old
@@ -186,6 +186,27 @@ func (w ReplaceLayout) Apply(old *PoolItem) (PoolItem, bool) {
 	}
 	p := *old
 	p.Layout, p.LayoutBefore = &w.Layout, nil
+	p.Revision++
+	return p, true
+}
+
+// FinalizeLayout marks the layout of a pool as one that no operator corrects any longer.
+// Its writer has seen, after it read the pool's item, that a node ID was claimed.
+type FinalizeLayout struct {
+	Pool     string
+	Revision int64 // as seen
+}
+
+// PoolName implements [PoolWrite].
+func (w FinalizeLayout) PoolName() string { return w.Pool }
+
+// Apply implements [PoolWrite].
+func (w FinalizeLayout) Apply(old *PoolItem) (PoolItem, bool) {
+	if old == nil || old.Revision != w.Revision || old.Layout == nil || old.LayoutFinal {
+		return PoolItem{}, false
+	}
+	p := *old
+	p.LayoutFinal = true
 	p.Revision++
 	return p, true
 }

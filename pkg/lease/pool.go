@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
@@ -18,7 +19,11 @@ import (
 
 // readPool reads the pool's item, with retries, for an agent without a node ID.
 func (a *Agent) readPool(ctx context.Context) (protocol.PoolItem, error) {
-	return protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
+	p, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
+	if err == nil {
+		a.layout.learn(p)
+	}
+	return p, err
 }
 
 // reread reads the pool's item again, and reports whether it was answered.
@@ -174,15 +179,28 @@ func (a *Agent) widen() {
 type poolLayout struct {
 	mu    sync.Mutex
 	known *snowflake.Layout
+
+	final atomic.Pointer[protocol.PoolItem] // as read when its layout was final; nil: none was
+}
+
+// learn keeps an item whose layout will never be another one.
+func (l *poolLayout) learn(p protocol.PoolItem) {
+	if p.FinalLayout() != nil {
+		l.final.Store(&p)
+	}
 }
 
 // decideLayout returns the layout of the pool's IDs for a generator on this agent.
 // Where the pool has none, the first agent that makes IDs binds the one asked for;
 // asking for another than the pool's is an error that names both.
 //
-// It reads the pool's item again after the claim: an operator may correct the layout
-// until a node ID has been claimed, and removes the layout before looking for claims.
-// So a claimant that reads after its claim is either found or finds no layout.
+// An operator may correct the layout until a node ID has been claimed, and removes the
+// layout before looking for claims. So a claimant that reads after its claim is either
+// found or finds no layout.
+//
+// Invariant: the layout was read after the claim, or was marked as final when it was
+// read. A mark is never taken back, so the read before the claim, which every start makes,
+// does for a pool that was used before.
 func (a *Agent) decideLayout(want *snowflake.Layout) (snowflake.Layout, error) {
 	return a.decideLayoutIn(a.life, want)
 }
@@ -201,7 +219,13 @@ func (a *Agent) decideLayoutIn(ctx context.Context, want *snowflake.Layout) (sno
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("no answer from the store within %v", startLimit))
 	defer cancel()
-	item, err := a.readPool(ctx)
+	var item protocol.PoolItem
+	var err error
+	if final := a.layout.final.Load(); final != nil {
+		item = *final
+	} else {
+		item, err = a.readPool(ctx)
+	}
 	if err == nil {
 		item, err = leasepool.BindLayout(ctx, a.cfg.Store, item, want)
 	}

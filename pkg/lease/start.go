@@ -149,6 +149,7 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 		return err
 	}
 	a.pool = pool
+	a.layout.learn(pool)
 	t, err := a.acquire(ctx, wait)
 	if err != nil {
 		return err

@@ -53,14 +53,20 @@ func poolWrites(t *testing.T, s protocol.Store) {
 		protocol.ReplaceLayout{Pool: "p", Revision: 6, Layout: protocol.LayoutOf(snowflake.Wide16())}, // it was not suspended
 		protocol.SuspendLayout{Pool: "p", Revision: 5},
 		protocol.SuspendLayout{Pool: "p", Revision: 6},
+		protocol.FinalizeLayout{Pool: "p", Revision: 7},                                               // an operator is at it
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Default())},                // an operator is at it
 		protocol.ReplaceLayout{Pool: "p", Revision: 6, Layout: protocol.LayoutOf(snowflake.Wide16())}, // a late one
 		protocol.ReplaceLayout{Pool: "p", Revision: 7, Layout: protocol.LayoutOf(snowflake.JS53())},   // too small
 		protocol.ReplaceLayout{Pool: "p", Revision: 7, Layout: protocol.LayoutOf(snowflake.Sonyflake())},
+		protocol.FinalizeLayout{Pool: "p", Revision: 7}, // a late one: an operator was at it since
 		protocol.SuspendLayout{Pool: "p", Revision: 7},
 		protocol.ExpectHolders{Pool: "p", Revision: 7, Expect: 9, OpenGroups: 1}, // a late one
 		protocol.ExpectHolders{Pool: "p", Revision: 8, Expect: 150, OpenGroups: 2},
 		protocol.ExpectHolders{Pool: "p", Revision: 8, Expect: 200, OpenGroups: 1}, // someone was first
+		protocol.FinalizeLayout{Pool: "p", Revision: 9},
+		protocol.FinalizeLayout{Pool: "p", Revision: 10}, // it is final
+		protocol.SuspendLayout{Pool: "p", Revision: 10},
+		protocol.ReplaceLayout{Pool: "p", Revision: 10, Layout: protocol.LayoutOf(snowflake.Default())},
 	} {
 		want, applied := w.Apply(cur)
 		res, err := s.WritePool(t.Context(), w)

@@ -163,6 +163,9 @@ func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (item Item, er
 		if *item.Layout == protocol.LayoutOf(l) {
 			return item, nil
 		}
+		if item.LayoutFinal {
+			return item, fmt.Errorf("lease: node IDs of pool %q were claimed with the layout %s: %w", p.Name, LayoutName(item.Layout.Snowflake()), errClaimed)
+		}
 		if err := p.unclaimed(ctx, *item.Layout); err != nil { // before it keeps anyone waiting
 			return item, err
 		}
@@ -188,6 +191,27 @@ func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (item Item, er
 	}
 	return item, errors.Join(err, claimed)
 }
+
+// finalizeLayout marks the layout of a pool, of whose node IDs one was claimed since item
+// was read, or before. SetLayout would refuse to change it anyway; with the mark an agent
+// knows that before its own claim, and reads the pool's item once. Nothing else hangs on
+// it, so it is tried once, and the next run tries again.
+//
+// Invariant: nobody marks a layout that an operator may still correct. The claim was seen
+// after the revision on which the mark is pinned.
+func (p *Pool) finalizeLayout(ctx context.Context, item Item) {
+	if item.Layout == nil || item.LayoutFinal {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, finalizeLimit)
+	defer cancel()
+	if _, err := p.store.WritePool(ctx, protocol.FinalizeLayout{Pool: p.Name, Revision: item.Revision}); err != nil {
+		p.logger().Warn("the layout of the pool's IDs was not marked as final, so each start reads the pool's item twice; the next run tries again", "pool", p.Name, "error", err)
+	}
+}
+
+// finalizeLimit is how long the mark on a layout is waited for.
+const finalizeLimit = 2 * time.Second
 
 func errOvertaken(pool string) error {
 	return fmt.Errorf("lease: pool %q was changed by someone else at the same time: run it again", pool)

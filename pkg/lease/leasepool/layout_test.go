@@ -138,6 +138,39 @@ func TestSetLayoutBesideAClaim(t *testing.T) {
 	}
 }
 
+// The reaper marks a layout as final once it has seen a claim, and never before; then
+// no operator corrects it, whatever becomes of the lease.
+func TestFinalLayout(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
+		p := leasepool.Open(s, "orders")
+		if _, err := p.Seed(t.Context(), leasepool.Spec{Size: 8, Layout: snowflake.JS53()}); err != nil {
+			t.Fatal(err)
+		}
+		reap := func(want bool, why string) {
+			t.Helper()
+			if _, err := p.Reap(t.Context()); err != nil || item(t, s).LayoutFinal != want {
+				t.Fatalf("%s: the layout is final: %t, %v, want %t", why, item(t, s).LayoutFinal, err, want)
+			}
+		}
+		reap(false, "before any claim")
+		if _, err := p.SetLayout(t.Context(), snowflake.Wide16()); err != nil {
+			t.Fatal(err)
+		}
+		claimOn(t, s, 3)
+		if _, err := p.Due(t.Context()); err != nil || item(t, s).LayoutFinal {
+			t.Errorf("Due has marked the layout, or failed: %v", err)
+		}
+		revision := item(t, s).Revision
+		reap(true, "after a claim")
+		reap(true, "once more")
+		if got := item(t, s); got.Revision != revision+1 || *got.FinalLayout() != protocol.LayoutOf(snowflake.Wide16()) {
+			t.Errorf("got revision %d and layout %+v, want %d and wide16", got.Revision, got.FinalLayout(), revision+1)
+		}
+		_, err := p.SetLayout(t.Context(), snowflake.JS53())
+		errorHas(t, err, "wide16", "use another pool")
+	})
+}
+
 // moments calls a function before one read of a group or write of the pool's item.
 type moments struct {
 	protocol.Store

@@ -127,6 +127,9 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 	}
 	d, err := p.due(ctx, item, (*auditor).keep)
 	r := d.ReapReport
+	if err == nil && d.claimed {
+		p.finalizeLayout(ctx, item)
+	}
 	switch {
 	case err != nil:
 		return r, err
@@ -188,9 +191,10 @@ func (d dues) believe(r *ReapReport, looks int, unchanged candidates) bool {
 // dues is the result of a look.
 type dues struct {
 	ReapReport
-	alive int // leases that have not expired
-	due   candidates
-	seen  map[int]protocol.Lease // the leases that are due
+	alive   int  // leases that have not expired
+	claimed bool // a node ID was ever claimed
+	due     candidates
+	seen    map[int]protocol.Lease // the leases that are due
 }
 
 func newReport(pool string) ReapReport {
@@ -229,6 +233,7 @@ func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*audit
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, l := range g.Leases {
+			d.claimed = d.claimed || l.Version > 0
 			if stuck(l, now) {
 				d.Stuck = append(d.Stuck, l.NodeID)
 			}

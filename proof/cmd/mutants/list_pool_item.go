@@ -40,6 +40,11 @@ var poolItemMutants = []mutant{
 	{"generators ask nobody for the layout", "pkg/lease/start.go", `	a.timeline.DecideLayout(a.decideLayout)
 `, ``, leaseOwn},
 	{"the layout is that of the start, before the claim", poolLayout, `if item, err = p.change(ctx, protocol.SuspendLayout{Pool: p.Name, Revision: item.Revision}); err != nil {`, `if item.LayoutBefore = item.Layout; false {`, poolOwn},
+	{"a layout counts before the claim without the mark", "internal/protocol/pool.go", `if !p.LayoutFinal || p.LayoutBefore != nil {`, `if p.LayoutBefore != nil {`, leaseOwn},
+	{"a layout is marked before any claim", "pkg/lease/leasepool/reap.go", `if err == nil && d.claimed {`, `if err == nil {`, poolOwn},
+	{"a final layout is suspended", dynamo, `attribute_exists(layout) AND attribute_not_exists(layout_final)",
+		values: attributes{":revision": num(w.Revision)},`, `attribute_exists(layout)",
+		values: attributes{":revision": num(w.Revision)},`, stores},
 	{"the layout changes although a node ID was claimed", poolLayout, `if n.Version > 0 {`, `if n.Version > 1 {`, poolOwn},
 	{"a resize beyond the layout", resizing, `		if err := fitsLayout(c.Pool, size); err != nil {
 			return err

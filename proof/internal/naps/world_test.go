@@ -365,8 +365,8 @@ func (r *requests) Write(ctx context.Context, w protocol.Write) (protocol.Result
 	return r.Memory.Write(ctx, w)
 }
 
-// What the first ID asks of a table without faults: with the reaper's verdict in the
-// pool's item nobody asks about the table.
+// What the first ID asks of a table without faults: with the reaper's verdict and its
+// mark on the layout in the pool's item, one read and one claim.
 func TestRequestsOfAFirstUse(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		table := leasetest.NewMemory("orders", 256)
@@ -393,6 +393,10 @@ func TestRequestsOfAFirstUse(t *testing.T) {
 			t.Fatal(err)
 		}
 		first("pool, claim, pool")
+		if _, err := leasepool.Open(table, "orders").Reap(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first("pool, claim")
 	})
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -46,7 +48,12 @@ func TestShortWorkersCost(t *testing.T) {
 		name    string
 		release bool
 		expect  int
-	}{{"no", false, 0}, {"yes", true, 0}, {"no, `Expect` 21,845", false, 21845}, {"yes, `Expect` 21,845", true, 21845}} {
+		ttl     time.Duration
+		most    float64 // dollars a month
+	}{
+		{"no", false, 0, 0, 100}, {"yes", true, 0, 0, 100}, {"no, `Expect` 21,845", false, 21845, 0, 45}, {"yes, `Expect` 21,845", true, 21845, 0, 45},
+		{"no, `Expect` 21,845, leases of 30 s", false, 21845, 30 * time.Second, 25},
+	} {
 		name, release := c.name, c.release
 		t.Run("release "+name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
@@ -56,6 +63,24 @@ func TestShortWorkersCost(t *testing.T) {
 						t.Fatal(res, err)
 					}
 				}
+				agent := func() *lease.OnDemand {
+					cfg := fixture.Config(s)
+					cfg.TTL = c.ttl
+					o, err := lease.NewOnDemand(cfg)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return o
+				}
+				// The reaper function has seen a claim: starts read the pool's item once.
+				if g, err := agent().Generator(t.Context(), snowflake.WithLayout(snowflake.Wide16())); err != nil {
+					t.Fatal(err)
+				} else if _, err := g.Next(); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := leasepool.Open(s.Network, "orders").Reap(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 				workers, writes, units := 0, 0, int64(0)
 				begun := time.Now()
 				for n := 0; time.Since(begun) < 20*time.Minute; n++ {
@@ -63,7 +88,7 @@ func TestShortWorkersCost(t *testing.T) {
 						writes, units = s.Writes(), s.units.Load()
 						workers = 1
 					}
-					o := agentOn(t, s)
+					o := agent()
 					g, err := o.Generator(t.Context(), snowflake.WithLayout(snowflake.Wide16()))
 					if err != nil {
 						t.Fatal(err)
@@ -83,6 +108,9 @@ func TestShortWorkersCost(t *testing.T) {
 				w, r := float64(s.Writes()-writes)/float64(workers), float64(s.units.Load()-units)/float64(workers)
 				dollars := month * (w*0.625 + r*0.125) / 1e6
 				t.Logf("%d workers: %.2f writes and %.2f read units each: %.2f dollars a month for a million a day", workers, w, r, dollars)
+				if dollars > c.most {
+					t.Errorf("got %.2f dollars a month, want %g at most", dollars, c.most)
+				}
 				fixture.Wait(11 * time.Second)
 				row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(name) + ` \|.* ([0-9.]+) \|$`).FindSubmatch(page)
 				if row == nil {

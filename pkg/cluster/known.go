@@ -28,7 +28,7 @@ func (n *Node) tellKnown(ctx context.Context, s State) {
 		return
 	}
 	now := n.clock.Monotonic()
-	if spread := knownSpread(s.Len()); n.due == 0 && spread > n.cfg.Every/2 {
+	if spread := n.knownSpread(s.Len()); n.due == 0 && spread > 0 {
 		n.due = now + rand.N(spread)
 	}
 	if now < n.due {
@@ -42,11 +42,15 @@ func (n *Node) tellKnown(ctx context.Context, s State) {
 }
 
 // knownSpread is how long members take to publish what they know, at 500 write
-// units a second: half of what one partition takes.
-func knownSpread(members int) time.Duration {
+// units a second: half of what one partition takes. It is 0 where that is less than
+// half of the time between two heartbeats.
+func (n *Node) knownSpread(members int) time.Duration {
 	const perMember = 7 // bytes, about
 	units := members * (members*perMember/1024 + 1)
-	return time.Duration(units) * time.Second / 500
+	if spread := time.Duration(units) * time.Second / 500; spread > n.cfg.Every/2 {
+		return spread
+	}
+	return 0
 }
 
 // Publish publishes the versions that this node knows, for an application with a
@@ -68,28 +72,39 @@ func (n *Node) Publish(ctx context.Context, known Versions) error {
 //
 // A member that does not publish (an older release of the program, without
 // PublishKnown) delays it for three time-outs. It then logs the members that have not
-// confirmed, and returns nil. The error is the context's, with their names, or the
-// node's.
+// confirmed, and returns nil. So it does in a cluster of more than 1,024 members, where
+// nothing is published. The error is the context's, with their names, or the node's.
 func (n *Node) WaitKnown(ctx context.Context) error {
 	began := n.clock.Monotonic()
-	for {
+	look, err := began, errNotAsked
+	for first := true; ; first = false {
 		n.mu.Lock()
 		v, next, clean := n.now, n.turned, n.clean || n.now.self.Version <= 1
 		n.mu.Unlock()
 		if clean {
 			return nil // there was no predecessor, or it ended cleanly
 		}
+		now := n.clock.Monotonic()
+		// What all know is as large as the square of the cluster: in a large one, waiters
+		// look as seldom as members publish, and at random times.
+		spread := min(n.knownSpread(v.state.Len()), n.cfg.Timeout)
+		if first && spread > 0 {
+			look += rand.N(spread)
+		}
 		if v.state.Len() > maxKnown {
-			return fmt.Errorf("cluster: %d members: known versions are published in clusters of up to %d", v.state.Len(), maxKnown)
+			err = fmt.Errorf("%d members: known versions are published in clusters of up to %d", v.state.Len(), maxKnown)
+		} else if now >= look {
+			var missing []string
+			missing, err = n.unaware(ctx, v)
+			if err == nil && len(missing) == 0 {
+				return nil
+			}
+			if err == nil {
+				err = fmt.Errorf("version %d is not known to %s", v.self.Version, strings.Join(missing, ", "))
+			}
+			look = now + spread
 		}
-		missing, err := n.unaware(ctx, v)
-		if err == nil && len(missing) == 0 {
-			return nil
-		}
-		if err == nil {
-			err = fmt.Errorf("version %d is not known to %s", v.self.Version, strings.Join(missing, ", "))
-		}
-		if n.clock.Monotonic()-began > giveUpAfter*n.cfg.Timeout {
+		if now-began > giveUpAfter*n.cfg.Timeout {
 			n.cfg.Logger.Warn("cluster: ready without being known to all", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "error", err)
 			return nil
 		}
@@ -102,6 +117,8 @@ func (n *Node) WaitKnown(ctx context.Context) error {
 		}
 	}
 }
+
+var errNotAsked = errors.New("the members were not asked yet")
 
 // giveUpAfter is for how many time-outs WaitKnown waits. In a whole network all
 // members know a version after two and a heartbeat.

@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -198,4 +200,53 @@ func TestWaitKnownAsksThePresentHolder(t *testing.T) {
 			t.Errorf("only the earlier holder has published: got %v, want a deadline that names a", err)
 		}
 	})
+}
+
+// crowd is a backend with many members more, none of which publishes.
+type crowd struct {
+	*clustertest.Memory
+	members int
+	asked   atomic.Int64 // for what all know
+}
+
+func (c *crowd) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
+	snap, err := c.Memory.Heartbeat(ctx, b)
+	for i := range c.members {
+		name := fmt.Sprint("other ", i)
+		snap.Members = append(snap.Members, cluster.Member{Cluster: b.Self.Cluster, Name: name, NodeID: cluster.NoNodeID, SessionID: "session of " + name, Version: 1})
+	}
+	return snap, err
+}
+
+func (c *crowd) Known(ctx context.Context, name string) (map[string]cluster.Versions, error) {
+	c.asked.Add(1)
+	return c.Memory.Known(ctx, name)
+}
+
+// In a large cluster a waiter asks seldom, and beyond the limit not at all; it is ready after three time-outs all the same.
+func TestWaitKnownInALargeCluster(t *testing.T) {
+	for members, most := range map[int]int64{1000: 4, 1024: 0} {
+		t.Run(fmt.Sprint(members), func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				c := &crowd{Memory: clustertest.NewMemory(), members: members}
+				_ = join(t, c, "b", publish).Close()
+				var log buffer
+				n := join(t, c, "b", publish, func(c *cluster.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+				if n.Self().Version != 2 {
+					t.Fatalf("%+v", n.Self())
+				}
+				began := time.Now()
+				if err := n.WaitKnown(t.Context()); err != nil {
+					t.Error(err)
+				}
+				want := "other 999"
+				if most == 0 {
+					want = "in clusters of up to 1024"
+				}
+				if took, asked := time.Since(began), c.asked.Load(); took < 3*timeout || took > 4*timeout || asked > most || asked == 0 && most > 0 || !strings.Contains(log.String(), want) {
+					t.Errorf("ready after %v and %d questions, want after three time-outs and %d at most, with %q in the log: %.300s", took, asked, most, want, log.String())
+				}
+			})
+		})
+	}
 }

@@ -109,6 +109,10 @@ var clusterMutants = []mutant{
 	{"cluster: a late publication replaces a newer one", "pkg/cluster/knowntable.go", `version = :version AND revision < :revision`, `version >= :version AND revision < :revision OR :revision = :revision`, clusterOwn},
 	{"cluster: known versions are never forgotten", "pkg/cluster/nodes.go", `	return t.forgetKnown(ctx, cluster, oldest)`, `	return nil`, clusterOwn},
 	{"cluster: what the living know is forgotten", "pkg/cluster/knowntable.go", `		if alive[text(item["member_key"])] {`, `		if false {`, clusterOwn},
+	{"cluster: waiters in a large cluster ask at each heartbeat", "pkg/cluster/known.go", `look = now + spread`, `look = now`, clusterOwn},
+	{"cluster: a waiter asks beyond the limit", "pkg/cluster/known.go", `if v.state.Len() > maxKnown {
+			err`, `if false {
+			err`, clusterOwn},
 	{"postgres: a fleet runs Schema at once", pgFile, `SELECT pg_advisory_xact_lock(5278920123347); -- for`, `-- for`, pgOwn},
 	{"postgres: a dropped session is recorded", pgBeat, `WHERE NOT (m.session_id = excluded.session_id AND m.heartbeat < clock_timestamp() - $8::interval)`, `WHERE true`, pgOwn},
 	{"postgres: an older lease's heartbeat is recorded", pgBeat, `AND NOT (excluded.node_id >= 0 AND excluded.version < m.version)`, ``, pgOwn},

@@ -239,7 +239,9 @@ func TestHerdOnEmbedded(t *testing.T) {
 }
 
 // counter counts the conditional writes that were sent. It waits for each answer
-// as long as it takes: how fast this machine is at the moment is not the question.
+// as long as it takes: how fast this machine is at the moment is not the question,
+// and a thousand agents in one process that give up after 5 s each keep it too busy
+// to answer any.
 type counter struct {
 	lease.Store
 	writes, queries atomic.Int64
@@ -253,6 +255,14 @@ func (c *counter) Write(ctx context.Context, w protocol.Write) (protocol.Result,
 func (c *counter) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
 	c.writes.Add(1)
 	return c.Store.WritePool(context.WithoutCancel(ctx), w)
+}
+
+func (c *counter) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	return c.Store.PoolItem(context.WithoutCancel(ctx), pool)
+}
+
+func (c *counter) Check(ctx context.Context) error {
+	return c.Store.Check(context.WithoutCancel(ctx))
 }
 
 func (c *counter) Group(ctx context.Context, pool string, group int) (protocol.Group, error) {

@@ -100,7 +100,7 @@ test('near expiry: who is next comes first, and the expired are apart', async (t
     ...[...Array(9).keys()].map((i) => ({ from: 30 + i, state: 'held', left: 4_000_000 + i, ttl: 36_000_000 })),
   ] }, light)
   await page.locator('#late [data-n]').first().waitFor()
-  assert.deepEqual(await page.locator('#late [data-n]').evaluateAll((all) => all.map((e) => e.dataset.n)), ['21', '20', '30', '31', '32', '33'])
+  assert.deepEqual(await page.evaluate(() => Array.from(document.querySelectorAll('#late [data-n]'), (e) => e.dataset.n)), ['21', '20', '30', '31', '32', '33'])
   assert.equal(await page.locator('#late .none').innerText(), 'and 5 more')
   assert.equal(await page.locator('#gone-title').innerText(), 'Expired: 10')
   await page.locator('#gone .none button').click()

@@ -51,6 +51,7 @@ type Claim struct {
 	// At is the claimant's wall clock, read before the request is sent.
 	At         time.Time
 	ClaimGuard time.Duration // σ: how long after its expiry a lease is left alone
+	Patience   time.Duration // what more after an outage, in which holders could not renew
 	TTL        time.Duration // for people and metrics; ExpiresAt counts
 	// ExpiresAt and ReservedUntil are asked for: At + TTL and At + reserve.
 	ExpiresAt, ReservedUntil time.Time
@@ -79,7 +80,10 @@ func (w Claim) Apply(old *Lease) (Lease, bool) {
 
 // expiredBefore is the time before which a lease must have expired: claimants
 // wait σ longer than the holder's own guard already makes them.
-func (w Claim) expiredBefore() time.Time { return Trunc(w.At.Add(-w.ClaimGuard)) }
+//
+// Invariant (liveness): a lease that expired in an outage that the claimant had too is
+// left to its holder for a while.
+func (w Claim) expiredBefore() time.Time { return Trunc(w.At.Add(-w.ClaimGuard - w.Patience)) }
 
 // reservedBy is the latest reserved_until that a claim takes over. It is never
 // above the one asked for, so that a claim does not lower what is reserved.

@@ -37,7 +37,8 @@ type Agent struct {
 	begun     bool         // not_before has passed
 	suspended bool         // announced
 	stepped   bool         // perhaps in step with a fleet: see inStep
-	over      error        // why this term ended; nil while it may be renewed
+	outage    tenure.Outage
+	over      error // why this term ended; nil while it may be renewed
 	closing   bool
 	metadata  description
 	ecs       ecsWord

@@ -100,7 +100,9 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search) (t
 	o := tenure.Outlook{Free: -1}
 	s.Begin()
 	for n, ok := s.Group(a.pool, c.At); ok; n, ok = s.Group(a.pool, c.At) {
-		g, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) { return a.cfg.Store.Group(ctx, a.cfg.Pool, n) })
+		g, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) {
+			return asking(a, func() (protocol.Group, error) { return a.cfg.Store.Group(ctx, a.cfg.Pool, n) })
+		})
 		if err != nil {
 			return o, err
 		}
@@ -191,7 +193,7 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 	w := a.claimOf(node, session)
 	// An answer is of no use when the lease that it confirms is over.
 	one, cancel := context.WithTimeout(ctx, min(protocol.CallLimit, (a.cfg.TTL-a.cfg.Guard)/2))
-	res, err := a.cfg.Store.Write(one, w)
+	res, err := asking(a, func() (protocol.Result, error) { return a.cfg.Store.Write(one, w) })
 	cancel()
 	e := Event{Lease: a.about(node), Took: a.clock.Monotonic() - m0, Err: err}
 	if err != nil {
@@ -222,7 +224,24 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 func (a *Agent) claimOf(node int, session string) protocol.Claim {
 	c := a.cfg.timings().Claim(protocol.Key{Pool: a.cfg.Pool, NodeID: node}, session, a.clock.Wall(), a.pool)
 	c.Task, c.Metadata, c.OnDemand = a.cfg.Task, a.metadataNow(), a.napping != nil
+	now := a.clock.Monotonic() // may take long where the machine freezes: never inside mu
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c.Patience = a.outage.Patience(now)
 	return c
+}
+
+// asking sends a request, and notes for the next claims whether there was an answer: see
+// [tenure.Outage].
+func asking[T any](a *Agent, send func() (T, error)) (T, error) {
+	sent := a.clock.Monotonic()
+	v, err := send()
+	now := a.clock.Monotonic()
+	var corrupt *CorruptError
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.outage.Asked(sent, now, err == nil || permanent(err) || errors.As(err, &corrupt))
+	return v, err
 }
 
 // abandon releases a node ID whose claim may have landed without an answer. It is a

@@ -19,7 +19,9 @@ import (
 
 // readPool reads the pool's item, with retries, for an agent without a node ID.
 func (a *Agent) readPool(ctx context.Context) (protocol.PoolItem, error) {
-	p, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
+	p, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) {
+		return asking(a, func() (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
+	})
 	if err == nil {
 		a.layout.learn(p)
 	}

@@ -184,7 +184,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 	a.mu.Unlock()
 
 	one, cancel := context.WithTimeout(ctx, limit)
-	res, err := a.cfg.Store.Write(one, at.Write)
+	res, err := asking(a, func() (protocol.Result, error) { return a.cfg.Store.Write(one, at.Write) })
 	cancel()
 	e := Event{Took: a.clock.Monotonic() - m0, Lease: t.Lease, Err: err}
 	if err != nil {

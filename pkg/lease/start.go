@@ -128,7 +128,7 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	var before time.Time
 	read := func(ctx context.Context) (protocol.PoolItem, error) {
 		before = a.clock.Wall()
-		return a.cfg.Store.PoolItem(ctx, a.cfg.Pool)
+		return asking(a, func() (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
 	}
 	pool, err := protocol.Retry(ctx, read)
 	if err == nil || ctx.Err() == nil { // also without an answer: what is wrong with the table says more

@@ -9,7 +9,7 @@
 (*     With Wild = FALSE time passes, and a reading is off by at most      *)
 (*     epsilon, by an error chosen anew at every reading.                  *)
 (*                                                                         *)
-(* The network keeps every request for ever, and delivers any of them, in  *)
+(* The network keeps every request forever, and delivers any of them, in   *)
 (* any order, as often as it likes: delay, reordering, loss and re-sending *)
 (* are one thing. An answer is lost, or waits until it is looked at.       *)
 (* Anyone may pause between any two actions; a crash is a pause without    *)

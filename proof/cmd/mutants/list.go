@@ -43,7 +43,7 @@ var mutants = slices.Concat(
 // The mutants of a lease, in the order in which it lives.
 var leaseMutants = []mutant{
 	{"claim without the expiry", dynamo, `expires_at < :expired_before`, `:expired_before = :expired_before`, stores},
-	{"claim without σ after the expiry", writes, `return Trunc(w.At.Add(-w.ClaimGuard))`, `return Trunc(w.At)`, stores},
+	{"claim without σ after the expiry", writes, `return Trunc(w.At.Add(-w.ClaimGuard - w.Patience))`, `return Trunc(w.At.Add(-w.Patience))`, stores},
 	{"claim whose task matches skips the expiry", dynamo, `(attribute_not_exists(holder) OR expires_at`, `(attribute_not_exists(holder) OR task = :task OR expires_at`, stores},
 	{"claim ignores reserved_until", dynamo, `AND reserved_until BETWEEN :zero AND :reserved_by`, `AND :zero <= :reserved_by`, stores},
 	{"claim lowers reserved_until", writes, `if until := Trunc(w.ReservedUntil); until.Before(by) {`, `if until := Trunc(w.ReservedUntil); false {`, stores},

@@ -45,6 +45,12 @@ var agentMutants = []mutant{
 	{"the store's clock does not count", claim, `if p.ServerTime.Sub(at) > c.timings().MaxSkew() {`, `if false {`, leaseOwn},
 	{"a pool without node IDs is divided by", "internal/tenure/search.go", `if high <= low {`, `if false {`, leaseOwn},
 	{"a long Wait overflows", start, `limit := max(cfg.Wait, cfg.Wait+startLimit)`, `limit := cfg.Wait + startLimit`, leaseOwn},
+	{"who waits does not leave holders time after an outage", claim, `a.outage.Patience(a.clock.Monotonic())`, `0`, leaseOwn},
+	{"who begins in an outage leaves them none", "internal/tenure/outage.go", `	if !o.heard {
+		return everyLease
+	}
+`, ``, leaseOwn},
+	{"on a bad line expired leases are left alone forever", "internal/tenure/outage.go", ` && now >= o.until {`, ` {`, "./internal/tenure"},
 	{"suspended holders ask as often as they can", renew, `	least, most := suspendedPause(`, `	least, most := 100*time.Millisecond, time.Second
 	_, _ = suspendedPause(`, leaseOwn},
 	{"stamps run ahead as far as is reserved", renew, `	a.timeline.SetCeiling(c)

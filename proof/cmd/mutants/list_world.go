@@ -49,6 +49,7 @@ var worldMutants = []mutant{
 	{"world: a registration that somebody else answered counts", "pkg/discovery/table.go", `FailureAllOld,
 	}, protocol.Genuine)`, `FailureAllOld,
 	})`, "world:deploys,discovery,garbage,releases,weather:2050:20"},
+	{"world: who waits does not leave holders time after an outage", claim, `a.outage.Patience(a.clock.Monotonic())`, `0`, "world:outages,deploys,waiting:10,4:20"},
 	{"world: nobody doubts an expired lease", sharedFile, `if ends := h.of(r); !ends.IsZero() && !ends.After(now) {`, `if ends := h.of(r); false && !ends.After(now) {`, "world:discovery,outages:2:10"},
 	{"world: silence counts from the answer", clusterNode, `n.times.heard = max(n.times.heard, sent)
 	}`, `n.times.heard = now

@@ -71,6 +71,23 @@ func (w *World) judgeReap(e history.Event, before history.Event) {
 	}
 }
 
+// judgeClaim judges that who waited through an outage leaves the leases that expired in
+// it to their holders, for as long as these may need to say that they live.
+func (w *World) judgeClaim(e, before history.Event) {
+	from, until := w.network.lastOutage()
+	sent := e.Expires - e.TTL.Milliseconds()
+	if w.Plan.Wild || !before.Held || until.Sub(from) < time.Minute || time.Since(until) > 5*time.Second ||
+		before.Expires < from.Add(15*time.Second).UnixMilli() || max(sent-time.Now().UnixMilli(), time.Now().UnixMilli()-sent) > time.Second.Milliseconds() {
+		return
+	}
+	for _, t := range w.all() {
+		p := t.present.Load() // it starts, and is none of the world's processes yet
+		if p != nil && p.number == e.Who && p.confirmed().IsZero() && p.wellSince().Before(from) && p.born.Before(until.Add(-10*time.Second)) {
+			w.fail(fmt.Errorf("process %d claimed node %d, whose lease expired in an outage that ended %v ago: its holder had no time to renew it", p.number, e.Node, time.Since(until)))
+		}
+	}
+}
+
 // judgeMarks judges that no node ID is left that has not been told of the width that is
 // committed now: its holder would go on with the old one.
 func (w *World) judgeMarks(try string) {

@@ -32,6 +32,9 @@ func (p *process) config(client lease.Client) lease.Config {
 	cfg := p.release
 	cfg.Pool, cfg.Task, cfg.Clock, cfg.Logger = poolName, p.task, &processClock{p}, p.logger()
 	cfg.Store, cfg.OnEvent, cfg.Wait = lease.NewDynamoDB(client, tableName), p.heard, p.upTo(20*time.Second)
+	if p.Plan.has("waiting") {
+		cfg.Wait *= 60
+	}
 	return cfg
 }
 

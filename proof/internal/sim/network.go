@@ -55,6 +55,7 @@ type network struct {
 	weather weather
 	since   time.Time          // when the weather was last anything but calm
 	away    bool               // for everybody, whatever the weather: see outages
+	outages [2]time.Time       // when the last one began and ended
 	local   map[string]weather // of machines that have their own, by host
 	climate []weather
 	sent    []*http.Request // some of those that were ever sent: see replays
@@ -249,6 +250,18 @@ func (n *network) outage(away bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.away, n.since = away, time.Now()
+	if away {
+		n.outages[0] = n.since
+	} else {
+		n.outages[1] = n.since
+	}
+}
+
+// lastOutage is when the last outage that has ended began and ended.
+func (n *network) lastOutage() (from, until time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.outages[0], n.outages[1]
 }
 
 func (n *network) coin() bool {

@@ -27,6 +27,7 @@ var parts = map[string]part{
 	"deploys":    {.8, "rolling deploys, and processes that are killed", (*World).deployments},
 	"releases":   {.5, "each deploy changes TTL, Reserve and policies", nil},
 	"reaper":     {.6, "the reaper on its schedule, with Lambda's time-out", (*World).reaper},
+	"waiting":    {.3, "who finds no node ID waits for up to twenty minutes", nil},
 	"poolmetric": {.3, "the pool is measured on a schedule", (*World).poolmetric},
 	"sidecar":    {.4, "IDs are also asked for over the sidecar's HTTP, in batches", nil},
 	"cluster":    {.35, "each process is a node of a cluster, with a listener that leads", nil},
@@ -50,11 +51,17 @@ var parts = map[string]part{
 // has reports whether the world has a part; TestParts checks the names.
 func (p Plan) has(name string) bool { return p.Parts[name] }
 
-// drawParts draws the parts of a world.
-func drawParts(r *rand.Rand) map[string]bool {
+// drawParts draws the parts of a world. Parts with dice of their own came later: the other
+// draws of a seed are as they were.
+func drawParts(seed uint64, r *rand.Rand) map[string]bool {
 	all := map[string]bool{}
+	own := map[string]*rand.Rand{"waiting": rand.New(rand.NewPCG(seed, 11))}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		if r.Float64() < parts[name].chance {
+		dice := r
+		if own[name] != nil {
+			dice = own[name]
+		}
+		if dice.Float64() < parts[name].chance {
 			all[name] = true
 		}
 	}

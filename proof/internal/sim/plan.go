@@ -75,7 +75,7 @@ func NewPlan(seed uint64, taskHours float64) Plan {
 	if p.Grows {
 		p.Numbers = 5 * p.Tasks
 	}
-	p.Parts = drawParts(r)
+	p.Parts = drawParts(seed, r)
 	for range 2 {
 		p.Releases = append(p.Releases, releases[r.IntN(len(releases))])
 	}

@@ -113,6 +113,11 @@ func live(t *testing.T, p Plan) (c Counts) {
 	began := time.Now()
 	var w *World
 	var err error
+	// A process that is stopped inside of a lock stops its world, whose time stands still then.
+	stuck := time.AfterFunc(5*time.Minute+time.Duration(*taskHours*float64(time.Minute)), func() {
+		panic(fmt.Sprintf("seed %d stands still: who waits for a lock below, and who holds it?", p.Seed))
+	})
+	defer stuck.Stop()
 	synctest.Test(t, func(*testing.T) { w, c, err = Run(p) })
 	if err != nil {
 		t.Errorf("after %.1f agent hours: %v\nrepeat with: go test ./proof/internal/sim -run TestWorld$ -seed %d -seeds 1 -hours %v -parts %s\n%s", c.Lived.Hours(), err, p.Seed, *taskHours, strings.Join(slices.Sorted(maps.Keys(p.Parts)), ","), w.failure())

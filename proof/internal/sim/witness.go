@@ -93,6 +93,9 @@ func (w *World) witnessWrite(request, answer []byte) {
 		if e.Op == history.Claim && before.Until-before.NotBefore >= (10*time.Minute).Milliseconds() {
 			w.count(func(c *Counts) { c.Rested++ })
 		}
+		if e.Op == history.Claim {
+			w.judgeClaim(e, before)
+		}
 		w.renewed(e)
 		if e.Op == history.Renew {
 			w.judgeExpiry(e, before)

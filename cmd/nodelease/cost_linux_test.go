@@ -301,7 +301,7 @@ func TestWhatOneItemCostsAReader(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, attribute := range place.attributes {
-			for name, value := range largest() {
+			for name, value := range quarter(largest()) {
 				item, err := attributevalue.MarshalMap(itemAt(all, place.partition, node)) // so that the other attributes are as ours
 				if err != nil {
 					t.Fatal(err)

@@ -37,7 +37,7 @@ type deadlineFile struct {
 	path  string // "": there is none
 	name  string
 	dir   *os.Root // pinned: what becomes of the path later leads nowhere else
-	agent *lease.Agent
+	agent keeper
 	log   *slog.Logger
 	lease lease.Lease
 
@@ -71,7 +71,7 @@ func newDeadlineFile(path string) (*deadlineFile, error) {
 }
 
 // follow writes the file, and from then on again at each change.
-func (f *deadlineFile) follow(agent *lease.Agent, l lease.Lease, log *slog.Logger) error {
+func (f *deadlineFile) follow(agent keeper, l lease.Lease, log *slog.Logger) error {
 	if f.path == "" {
 		return nil
 	}

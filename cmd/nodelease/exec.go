@@ -22,6 +22,7 @@ func newExec(g *globals) *cobra.Command {
 	var t terms
 	var grace time.Duration
 	var file, fixed, layout string
+	var short bool
 	cmd := &cobra.Command{
 		Use:   "exec [flags] -- program [argument]...",
 		Short: "Run a program that has a node ID for as long as it runs",
@@ -34,11 +35,15 @@ func newExec(g *globals) *cobra.Command {
 			"Signals are passed on to the program. If the lease cannot be renewed, the program is ended before anybody else may\n" +
 			"have the node ID: SIGTERM --grace before the deadline, SIGKILL at it. What the program has started and left behind\n" +
 			"is ended with it, also when this command itself is killed.\n\n" +
+			"With --on-demand, for programs that live for seconds or minutes (batch jobs, steps of a pipeline), there are no\n" +
+			"heartbeats: the lease is 5m long unless --ttl says otherwise, and is renewed when less than a third of it is left. A\n" +
+			"program that ends before costs a claim and a release.\n\n" +
 			"Exit codes: the program's own; 128+n when signal n ended it; 127 not found; 126 cannot be run; for failures of exec's\n" +
 			"own 111 any other, 112 usage, 113 pool exhausted, 114 not seeded, 115 no access, 116 no answer, 117 the lease was lost\n" +
 			"and the program ended.",
 		Example: "  nodelease exec --table leases --pool brokers -- ./broker --port 9092\n" +
 			"  nodelease exec --table leases --pool brokers --name broker-a --metadata zone=eu-west-1a --wait 5m -- ./broker\n" +
+			"  nodelease exec --table leases --pool jobs --on-demand -- ./job\n" +
 			"  nodelease exec --table leases --pool brokers -- sh -c 'exec ./broker --id $NODELEASE_NODE_ID'",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -56,13 +61,14 @@ func newExec(g *globals) *cobra.Command {
 			if file == "" {
 				file = os.Getenv(deadlineVariable)
 			}
-			return runExec(cmd, g, t, grace, file, args)
+			return runExec(cmd, g, t, short, grace, file, args)
 		},
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false) // what comes after the program's name is the program's
 	t.register(f)
-	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL (default: a fifth of what is between the last renewal and the deadline)")
+	f.BoolVar(&short, "on-demand", false, "no heartbeats: renew when less than a third of the lease is left; --ttl is 5m by default")
+	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL (default: a fifth of what is between the last renewal and the deadline; with --on-demand half of what it may be)")
 	f.StringVar(&file, "deadline-file", "", "`file` that is replaced at each change of the lease (or $NODELEASE_DEADLINE_FILE)")
 	f.StringVar(&layout, "layout", "", "with --fixed, the `layout` of the IDs that the program makes: a name or T/N/S")
 	registerFixed(cmd, &fixed)
@@ -78,17 +84,25 @@ func newExec(g *globals) *cobra.Command {
 }
 
 // runExec leases a node ID and lives as long as the program.
-func runExec(cmd *cobra.Command, g *globals, t terms, grace time.Duration, file string, args []string) error {
+func runExec(cmd *cobra.Command, g *globals, t terms, short bool, grace time.Duration, file string, args []string) error {
 	path, code, err := supervise.Look(args[0])
 	if err != nil {
 		return &exitError{code, err}
+	}
+	if short {
+		if grace, err = t.forOnDemand(cmd, grace); err != nil {
+			return err
+		}
 	}
 	cfg, err := t.config(cmd.Context(), g)
 	if err != nil {
 		return err
 	}
-	if grace, err = t.grace(grace); err != nil {
-		return err
+	if !short {
+		if grace, err = t.grace(grace); err != nil {
+			return err
+		}
+		cfg.OnExpiry = lease.Stop
 	}
 	deadline, err := newDeadlineFile(file)
 	if err != nil {
@@ -99,7 +113,6 @@ func runExec(cmd *cobra.Command, g *globals, t terms, grace time.Duration, file 
 	renewed := make(chan struct{}, 1)
 	log := newLog(cmd.ErrOrStderr(), slog.LevelWarn)
 	cfg.Logger = slog.New(log)
-	cfg.OnExpiry = lease.Stop
 	cfg.OnEvent = func(e lease.Event) {
 		log.heard(e.Kind)
 		if e.Kind == lease.EventRenewed {
@@ -112,7 +125,7 @@ func runExec(cmd *cobra.Command, g *globals, t terms, grace time.Duration, file 
 	}
 	starting, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
-	agent, err := lease.Start(starting, cfg)
+	agent, err := startKeeper(starting, cfg, short)
 	if err != nil {
 		if n, ok := interrupted(cmd.Context(), signals); ok {
 			return &exitError{code: 128 + n, err: err}
@@ -141,7 +154,7 @@ func runExec(cmd *cobra.Command, g *globals, t terms, grace time.Duration, file 
 		defer close(ended)
 		code, stopped, err = child.Wait()
 	}()
-	follow(child, agent.Done(), signals, renewed, ended)
+	follow(child, agent, signals, renewed, ended)
 	if stopped {
 		code = codeExec + codeLost
 		err = fmt.Errorf("%s was ended, since node %d of pool %s could not be kept", args[0], l.NodeID, l.Pool)
@@ -158,8 +171,17 @@ func runExec(cmd *cobra.Command, g *globals, t terms, grace time.Duration, file 
 	return &exitError{code, err}
 }
 
+// startKeeper leases a node ID.
+func startKeeper(ctx context.Context, cfg lease.Config, short bool) (keeper, error) {
+	if short {
+		return startOnDemand(ctx, cfg)
+	}
+	return lease.Start(ctx, cfg)
+}
+
 // follow passes on what happens until the child has ended.
-func follow(child *supervise.Child, lost <-chan struct{}, signals <-chan os.Signal, renewed, ended <-chan struct{}) {
+func follow(child *supervise.Child, node interface{ Done() <-chan struct{} }, signals <-chan os.Signal, renewed, ended <-chan struct{}) {
+	lost := node.Done()
 	for {
 		select {
 		case <-ended:
@@ -172,6 +194,10 @@ func follow(child *supervise.Child, lost <-chan struct{}, signals <-chan os.Sign
 			}
 		case <-lost:
 			lost = nil
+			if o, ok := node.(*onDemand); ok && o.overdue() { // there is no time for a grace
+				child.End()
+				continue
+			}
 			child.Stop()
 		}
 	}

@@ -25,7 +25,7 @@ func registerFixed(cmd *cobra.Command, value *string) {
 func fixedNode(cmd *cobra.Command, g *globals, value, layout string, log slog.Handler) (*lease.FixedNode, error) {
 	var wrong string
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if slices.Contains([]string{"table", "pool", "endpoint", "ttl", "guard", "claim-guard", "wait", "name", "metadata", "grace", "deadline-file"}, f.Name) {
+		if slices.Contains([]string{"table", "pool", "endpoint", "ttl", "guard", "claim-guard", "wait", "name", "metadata", "grace", "deadline-file", "on-demand"}, f.Name) {
 			wrong = f.Name
 		}
 	})
@@ -82,7 +82,7 @@ func execFixed(cmd *cobra.Command, g *globals, value, layout string, args []stri
 		defer close(ended)
 		code, _, err = child.Wait()
 	}()
-	follow(child, node.Done(), signals, nil, ended)
+	follow(child, node, signals, nil, ended)
 	if code == 0 && err == nil {
 		return nil
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -267,6 +269,8 @@ func (o *OnDemand) open(ctx context.Context) (*Agent, error) {
 			return nil, err
 		}
 		cfg.Store, hangUp = NewDynamoDB(client, cfg.Table), closeIdle
+	} else if d, ok := cfg.Store.(*DynamoDB); ok {
+		hangUp = idleOf(d)
 	}
 	me := identify(ctx)
 	cfg = me.introduce(cfg)
@@ -284,6 +288,18 @@ func (o *OnDemand) open(ctx context.Context) (*Agent, error) {
 	a.napping.outside = o.outside
 	o.agent = a
 	return a, nil
+}
+
+// idleOf returns what closes the idle connections of the user's own client, if its HTTP
+// client can: a freeze may have killed many, and each would cost a request its retry.
+func idleOf(d *DynamoDB) func() {
+	client, _ := d.Table()
+	if c, ok := client.(*dynamodb.Client); ok {
+		if h, ok := c.Options().HTTPClient.(interface{ CloseIdleConnections() }); ok {
+			return h.CloseIdleConnections
+		}
+	}
+	return func() {}
 }
 
 // napConnections is how long an on-demand agent's connections stay open without a

@@ -48,6 +48,16 @@ func (o *OnDemand) Lease() (Lease, error) {
 	return a.Lease()
 }
 
+// Left returns the time until the deadline by the clock that says least; see [OnDemand].
+// It is not positive once the deadline has passed, and before the first claim. It asks
+// nobody; call Lease to learn whether the lease may be relied on.
+func (o *OnDemand) Left() time.Duration {
+	if a := o.held(); a != nil {
+		return a.left()
+	}
+	return 0
+}
+
 // Timeline returns the timeline that generators stamp from; it makes the agent a
 // [snowflake.Node].
 func (o *OnDemand) Timeline() *snowflake.Timeline { return o.timeline }

@@ -68,5 +68,7 @@ var onDemandMutants = []mutant{
 		return g.next()
 	}
 `, ``, lambdaOwn},
+	{"connections that a freeze has killed are used again", "pkg/lease/ondemand.go", `	a.hangUp()       // connections`, `	// connections`, leaseOwn},
+	{"dead connections of the user's client are used", onDemand, `hangUp = idleOf(d)`, `_ = idleOf(d)`, leaseOwn},
 	{"a handler of bytes has no agent", "pkg/lease/leaselambda/leaselambda.go", `return within{h, a}`, `return h`, lambdaOwn},
 }

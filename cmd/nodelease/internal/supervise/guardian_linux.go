@@ -152,6 +152,9 @@ func (g *guardian) obey(o order, gone bool) {
 	case o.Stop:
 		g.stopped = g.stopped || !g.ended
 		g.stop()
+		if o.Now {
+			g.limit = min(g.limit, g.now())
+		}
 	case o.Signal != 0:
 		_ = g.child.Signal(o.Signal) // it may have ended
 	case !g.stopping:

@@ -30,6 +30,7 @@ type order struct {
 	Deadline boot           `json:"deadline,omitempty"` // the newest; never before an earlier one
 	Signal   syscall.Signal `json:"signal,omitempty"`   // to be sent on to the child
 	Stop     bool           `json:"stop,omitempty"`     // end the child: the lease is lost
+	Now      bool           `json:"now,omitempty"`      // with Stop: without a grace
 }
 
 // report is what the guardian says at its end.

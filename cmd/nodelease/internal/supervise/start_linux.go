@@ -130,6 +130,9 @@ func (c *Child) Signal(s os.Signal) {
 // Stop ends the child: SIGTERM now, SIGKILL a grace later or at the deadline.
 func (c *Child) Stop() { c.tell(order{Stop: true}) }
 
+// End kills the child: its lease has run out by a clock that the deadline does not know.
+func (c *Child) End() { c.tell(order{Stop: true, Now: true}) }
+
 // Wait waits until the child and all that it started have ended, and returns its
 // exit code, and whether it was ended because the lease was over. The error is that
 // the guardian was killed; why a program could not be run it has printed itself.

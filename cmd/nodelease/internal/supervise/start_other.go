@@ -78,6 +78,12 @@ func (c *Child) Stop() {
 	time.AfterFunc(min(c.spec.Grace, time.Until(c.deadline)), func() { kill(c.cmd) })
 }
 
+// End kills the child: its lease has run out by a clock that the deadline does not know.
+func (c *Child) End() {
+	c.Stop()
+	kill(c.cmd)
+}
+
 // Wait waits until the child has ended, and returns its exit code, and whether it was
 // ended because the lease was over.
 func (c *Child) Wait() (code int, stopped bool, err error) {

@@ -3,6 +3,7 @@
 #
 #	stack     deploys the stack as the page README.md says, runs a fleet on it, takes it away: one deployment, on an emulator whose minute has ten seconds
 #	changes   deploys it and changes it: another pool, a rename, other sizes, a second stack
+#	lambda    deploys examples/lambda and invokes its function a thousand times
 #	page      runs every shell block of docs/deploy.md as it is printed, with the AWS CLI alone where the page has no CDK
 #	verify    runs proof/awsverify, on an emulator whose minute has ten seconds, kills it at three moments of its own and cleans up after it
 #	kills     kills and interrupts proof/awsverify at each step, and cleans up after it: seven minutes, half an hour on a busy machine
@@ -13,8 +14,8 @@ cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- stack
 for s; do
   case $s in
-  stack | changes | page | verify | kills) ;;
-  *) echo "localstack/test.sh: no step '$s'; there are: stack, changes, page, verify, kills" >&2; exit 2 ;;
+  stack | changes | lambda | page | verify | kills) ;;
+  *) echo "localstack/test.sh: no step '$s'; there are: stack, changes, lambda, page, verify, kills" >&2; exit 2 ;;
   esac
 done
 if [ -z "${NODELEASE_LOCALSTACK_PORT:-}" ]; then
@@ -58,6 +59,15 @@ changes() {
   quietly deploy run "$(block 'Deploy to it')"
   step "its changes"
   (cd localstack/e2e && go test -count=1 -timeout 30m -v -run TestChanges .)
+}
+lambda() {
+  build
+  quietly functions env GOARCH="$(go env GOHOSTARCH)" OUT="$FUNCTIONS" scripts/build-functions.sh examples/lambda
+  step "cdk bootstrap, cdk deploy of examples/lambda"
+  quietly deploy run 'localstack/cdk.sh "$NODELEASE_LOCALSTACK_PORT" bootstrap aws://000000000000/us-east-1
+localstack/cdk.sh "$NODELEASE_LOCALSTACK_PORT" --app "go run ./examples/lambda/stack" deploy NodeleaseLambda --require-approval never'
+  step "invocations"
+  (cd localstack/e2e && go test -count=1 -timeout 15m -v -run TestLambda .)
 }
 page() {
   step "the page docs/deploy.md"

@@ -17,7 +17,7 @@ import (
 // second stack. A fleet goes on through all of it.
 func TestChanges(t *testing.T) {
 	port := emulator(t, "changes")
-	s := openStack(t, "http://127.0.0.1:"+port)
+	s := openStack(t, "http://127.0.0.1:"+port, "Nodelease")
 	f := newFleet(t, s)
 	for range size {
 		f.start(t)

@@ -22,7 +22,7 @@ const (
 const patience = 4 * time.Minute
 
 func TestStack(t *testing.T) {
-	s := openStack(t, "http://127.0.0.1:"+emulator(t, "stack"))
+	s := openStack(t, "http://127.0.0.1:"+emulator(t, "stack"), "Nodelease")
 	f := newFleet(t, s)
 
 	// CloudFormation had the bootstrap function seed the pool. Asking again, by hand, changes nothing.

@@ -31,13 +31,13 @@ type stack struct {
 	store    *lease.DynamoDB
 }
 
-func openStack(t *testing.T, endpoint string) *stack {
+func openStack(t *testing.T, endpoint, name string) *stack {
 	t.Helper()
 	s := &stack{endpoint: endpoint, physical: map[string]string{}, config: aws.Config{
 		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
 	}}
 	out, err := cloudformation.NewFromConfig(s.config).DescribeStackResources(t.Context(), &cloudformation.DescribeStackResourcesInput{
-		StackName: aws.String("Nodelease"),
+		StackName: &name,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -160,5 +161,43 @@ func TestFunctionThatIsFrozen(t *testing.T) {
 		if mine.NodeID == theirs.NodeID {
 			t.Fatalf("two environments have node %d", mine.NodeID)
 		}
+	}
+}
+
+// What a node ID adds to a cold start on this machine, where a request takes next to no
+// time: an environment that leases one beside one that answers without.
+func TestColdStartOnDemand(t *testing.T) {
+	const starts = 9
+	w := run(t, "../examples/lambda", func(env []string) []string { return append(env, "NODELEASE_POOL=orders") })
+	if _, err := w.pool.Seed(t.Context(), leasepool.Spec{Size: 64}); err != nil {
+		t.Fatal(err)
+	}
+	median := map[bool]time.Duration{}
+	for _, leases := range []bool{false, true} {
+		event := map[bool]string{false: `{"count":0}`, true: `{"count":1}`}[leases] // 0 is refused before it asks for an ID
+		var took []time.Duration
+		for range starts {
+			began := time.Now()
+			f, err := rie.Start(t.Context(), w.emulator, w.binary, w.env, w.log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := w.Function
+			w.Function = f
+			if _, err := w.send(t, event); (err == nil) != leases {
+				t.Errorf("%s: got the error %v\n%s", event, err, w.log)
+			}
+			took = append(took, time.Since(began))
+			w.Function = first
+			f.Close()
+		}
+		slices.Sort(took)
+		median[leases] = took[starts/2]
+		t.Logf("leases %v: %v from its start to its first answer, the median of %d (%v to %v)", leases, took[starts/2].Round(time.Millisecond), starts,
+			took[0].Round(time.Millisecond), took[starts-1].Round(time.Millisecond))
+	}
+	t.Logf("a node ID adds %v", (median[true] - median[false]).Round(time.Millisecond))
+	if median[true] > 10*time.Second {
+		t.Errorf("a start takes %v, limit 10 s", median[true])
 	}
 }

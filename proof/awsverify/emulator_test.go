@@ -143,10 +143,10 @@ func TestKilledAtEachStep(t *testing.T) {
 	moments = append(moments,
 		moment{"step: deploy", "CREATE_IN_PROGRESS", ""},
 		moment{"step: grow", "UPDATE_IN_PROGRESS", "watch,kill"},
-		moment{"step: delete ", "", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
-		moment{"step: delete ", "DELETE_IN_PROGRESS", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
-		moment{"step: empty ", "", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
-		moment{"check: gone", "", "inspect,role,claim,keys,watch,kill,grow,release,rename"},
+		moment{"step: delete ", "", "inspect,role,claim,keys,watch,kill,grow,freezes,release,rename"},
+		moment{"step: delete ", "DELETE_IN_PROGRESS", "inspect,role,claim,keys,watch,kill,grow,freezes,release,rename"},
+		moment{"step: empty ", "", "inspect,role,claim,keys,watch,kill,grow,freezes,release,rename"},
+		moment{"check: gone", "", "inspect,role,claim,keys,watch,kill,grow,freezes,release,rename"},
 	)
 	if *seed == 0 {
 		*seed = rand.Uint64()

@@ -49,6 +49,7 @@ var checks = []check{
 	{"metric-math", "the alarms running-out and table-throttled are evaluated", "alarms on metric math are never evaluated"},
 	{"reaper", "a killed task's node ID is freed by the reaper's schedule alone, with its version kept", ""},
 	{"grow", "an update of the stack grows the pool, and a task gets the new node ID", ""},
+	{"freezes", "of the clocks of a frozen Lambda environment, the one that says most shows each pause (an emulator freezes none)", ""},
 	{"rename", "another pool name is refused by the bootstrap function, with the reason in the stack's events",
 		"a failed update makes LocalStack forget what the stack has, so that it could not be taken away (localstack/test.sh changes shows the refusal)"},
 	{"rollback", "the refused update is rolled back, and the old pool still works", "a failed update restores nothing"},

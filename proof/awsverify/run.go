@@ -67,6 +67,7 @@ var allSteps = []step{
 	{"watch", (*run).watchAlarms},
 	{"kill", (*run).killOne},
 	{"grow", (*run).grow},
+	{"freezes", (*run).measureFreezes},
 	{"release", (*run).release},
 	{"rename", (*run).rename},
 }
@@ -133,7 +134,7 @@ func (r *run) upload(ctx context.Context) error {
 			return fmt.Errorf("uploading %s: %w", name, err)
 		}
 	}
-	return nil
+	return r.uploadClocks(ctx)
 }
 
 func (r *run) uploadFile(ctx context.Context, name string) error {

@@ -17,9 +17,11 @@ const (
 	zipsSuffix  = "-zips"
 	taskRole    = "VerifyTask"
 	queue       = "VerifyQueue"
-	poolName    = "verify"
-	poolSize    = 2
-	grownSize   = 3
+
+	clocksFunction = "VerifyClocks"
+	poolName       = "verify"
+	poolSize       = 2
+	grownSize      = 3
 )
 
 // functions are the zips that the template wants.
@@ -96,6 +98,7 @@ func readTemplate(dir, run string) (*template, error) {
 	outputs := doc["Outputs"].(object)
 	outputs["VerifyRole"] = object{"Value": object{"Fn::GetAtt": []any{taskRole, "Arn"}}}
 	outputs["VerifyQueue"] = object{"Value": object{"Ref": queue}}
+	outputs[clocksFunction] = object{"Value": object{"Ref": clocksFunction}}
 	body, err := json.Marshal(doc)
 	if err != nil {
 		return nil, err
@@ -128,7 +131,17 @@ func (t *template) add(resources object, policy, topic string) {
 	resources[queue+"Subscription"] = object{"Type": "AWS::SNS::Subscription", "Properties": object{
 		"TopicArn": ref(topic), "Protocol": "sqs", "Endpoint": arn(queue),
 	}}
-	for _, kind := range []string{"AWS::IAM::Role", "AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::SNS::Subscription"} {
+	// The function that reads its clocks. Its role permits nothing, so that it leaves no log behind.
+	byLambda := statement(object{"Service": "lambda.amazonaws.com"}, object{"Action": "sts:AssumeRole"}, nil)
+	trusted = byLambda["Statement"].([]any)[0].(object)
+	delete(trusted, "Resource")
+	delete(trusted, "Condition")
+	resources[clocksFunction+"Role"] = object{"Type": "AWS::IAM::Role", "Properties": object{"AssumeRolePolicyDocument": byLambda}}
+	resources[clocksFunction] = object{"Type": "AWS::Lambda::Function", "Properties": object{
+		"Code": object{"S3Bucket": ref("ZipBucket"), "S3Key": clocksZip}, "Handler": "bootstrap", "Runtime": "provided.al2023", "Role": arn(clocksFunction + "Role"),
+		"Architectures": []any{ref("Architecture")}, "MemorySize": 256, "Timeout": 10,
+	}}
+	for _, kind := range []string{"AWS::IAM::Role", "AWS::IAM::Role", "AWS::Lambda::Function", "AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::SNS::Subscription"} {
 		t.counts[kind]++
 	}
 	t.counts["AWS::S3::Bucket"]++ // the other stack's

@@ -1,0 +1,53 @@
+//go:build linux
+
+// Command clocks is a Lambda function that reads its environment's clocks as its
+// invocation begins and as it ends. It is deployed by awsverify, to learn which of them
+// show that the environment was frozen in between.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"golang.org/x/sys/unix"
+)
+
+// Reading is one look at the clocks, in nanoseconds.
+type Reading struct {
+	Boot      int64 `json:"boot"`
+	Monotonic int64 `json:"monotonic"`
+	Wall      int64 `json:"wall"`
+}
+
+// Answer has the readings of this invocation, and what tells environments apart.
+type Answer struct {
+	Environment string  `json:"environment"`
+	Begin       Reading `json:"begin"`
+	End         Reading `json:"end"`
+}
+
+func read() (r Reading, err error) {
+	for clock, into := range map[int32]*int64{unix.CLOCK_BOOTTIME: &r.Boot, unix.CLOCK_MONOTONIC: &r.Monotonic} {
+		var ts unix.Timespec
+		if err := unix.ClockGettime(clock, &ts); err != nil {
+			return r, err
+		}
+		*into = ts.Nano()
+	}
+	r.Wall = time.Now().UnixNano()
+	return r, nil
+}
+
+func main() {
+	environment := rand.Text()
+	lambda.Start(func(context.Context) (a Answer, err error) {
+		a.Environment = environment
+		if a.Begin, err = read(); err != nil {
+			return a, err
+		}
+		a.End, err = read()
+		return a, err
+	})
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+)
+
+// clocks are the readings of the function in the folder clocks.
+type clocks struct {
+	Environment string
+	Begin, End  struct{ Boot, Monotonic, Wall int64 }
+	sent, got   time.Duration // by the caller's clock
+}
+
+// pauses are the times between two invocations: on AWS the environment is frozen in
+// them. An emulator freezes nothing, and shows that the measurement works.
+func (r *run) pauses() []time.Duration {
+	if r.account.emulator {
+		return []time.Duration{time.Second, 2 * time.Second}
+	}
+	return []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute}
+}
+
+// mayMiss is by how much the clock that says most may fall short of a pause: two clocks
+// drift apart by less than a thousandth, and a clock is set by less than 50 ms at a
+// time. An on-demand agent relies on more: on the guards of its lease, 3 s.
+func mayMiss(pause time.Duration) time.Duration { return pause/1000 + 50*time.Millisecond }
+
+// measureFreezes compares what each clock of a Lambda environment says of a pause with
+// the pause. The agents of Lambda functions take the largest: docs/guarantees.md.
+func (r *run) measureFreezes(ctx context.Context) error {
+	var said []string
+	for _, pause := range r.pauses() {
+		before, after, err := r.pauseBetween(ctx, pause)
+		if err == nil {
+			var text string
+			text, err = shown(before, after)
+			said = append(said, text)
+		}
+		if err != nil {
+			r.judge("freezes", err, "")
+			return nil
+		}
+	}
+	r.judge("freezes", nil, strings.Join(said, "; "))
+	return nil
+}
+
+// shown says by how much the clocks of an environment differ from the time between two
+// invocations: at least the one from the answer of the first to the request of the second.
+func shown(before, after clocks) (string, error) {
+	least := after.sent - before.got
+	boot, mono, wall := time.Duration(after.Begin.Boot-before.End.Boot), time.Duration(after.Begin.Monotonic-before.End.Monotonic), time.Duration(after.Begin.Wall-before.End.Wall)
+	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+	text := fmt.Sprintf("of at least %v the boot clock shows %v, the monotonic clock %v, the wall clock %v", ms(least), ms(boot), ms(mono), ms(wall))
+	if most := max(boot, mono, wall); most < least-mayMiss(least) {
+		return text, fmt.Errorf("%s: no clock shows the freeze: a lease on demand could be believed in for too long", text)
+	}
+	return text, nil
+}
+
+// pauseBetween invokes the function twice in one environment.
+func (r *run) pauseBetween(ctx context.Context, pause time.Duration) (before, after clocks, err error) {
+	for range 3 { // the environment may be another one after the pause
+		if before, err = r.invokeClocks(ctx); err != nil {
+			return before, after, err
+		}
+		select {
+		case <-ctx.Done():
+			return before, after, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+		if after, err = r.invokeClocks(ctx); err != nil || after.Environment == before.Environment {
+			return before, after, err
+		}
+	}
+	return before, after, fmt.Errorf("after a pause of %v the environment is another one, three times", pause)
+}
+
+func (r *run) invokeClocks(ctx context.Context) (c clocks, err error) {
+	c.sent = time.Since(r.began)
+	out, err := lambda.NewFromConfig(r.account.cfg).Invoke(ctx, &lambda.InvokeInput{FunctionName: aws.String(r.outputs[clocksFunction]), Payload: []byte("{}")})
+	if err != nil {
+		return c, err
+	}
+	c.got = time.Since(r.began)
+	if out.FunctionError != nil {
+		return c, fmt.Errorf("the function that reads clocks fails: %s", out.Payload)
+	}
+	return c, json.Unmarshal(out.Payload, &c)
+}
+
+// clocksZip is where the bucket has that function.
+const clocksZip = "clocks.zip"
+
+// uploadClocks builds the function for the architecture of the run.
+func (r *run) uploadClocks(ctx context.Context) error {
+	dir, err := os.MkdirTemp("", "nodelease-verify-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "bootstrap")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "lambda.norpc", "-o", file, "./clocks")
+	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+map[string]string{"arm64": "arm64", "x86_64": "amd64"}[r.arch], "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build ./clocks: %w: %s", err, out)
+	}
+	program, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	w := zip.NewWriter(&packed)
+	header := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate}
+	header.SetMode(0o755) // Lambda runs it
+	entry, err := w.CreateHeader(header)
+	if err == nil {
+		_, err = entry.Write(program)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		return err
+	}
+	_, err = r.account.s3.PutObject(ctx, &s3.PutObjectInput{Bucket: &r.bucket, Key: aws.String(clocksZip), Body: bytes.NewReader(packed.Bytes())})
+	return err
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// A pause that no clock shows is what the check is for; one that a single clock shows is
+// enough.
+func TestShown(t *testing.T) {
+	const pause = 30 * time.Second
+	for name, c := range map[string]struct {
+		boot, mono, wall time.Duration
+		ok               bool
+	}{
+		"all of them":          {pause, pause, pause, true},
+		"the wall clock alone": {0, 0, pause, true},
+		"the boot clock alone": {pause, 0, -time.Hour, true},
+		"a little less":        {0, 0, pause - 70*time.Millisecond, true},
+		"none":                 {time.Millisecond, 0, time.Millisecond, false},
+		"each a part":          {20 * time.Second, 0, 20 * time.Second, false},
+	} {
+		before, after := clocks{got: time.Second}, clocks{sent: time.Second + pause}
+		before.End.Boot, before.End.Monotonic, before.End.Wall = 7, 8, 9
+		after.Begin.Boot, after.Begin.Monotonic, after.Begin.Wall = 7+int64(c.boot), 8+int64(c.mono), 9+int64(c.wall)
+		text, err := shown(before, after)
+		if (err == nil) != c.ok || !strings.Contains(text, "at least 30s") {
+			t.Errorf("%s: got %q, %v; want an error: %v", name, text, err, !c.ok)
+		}
+	}
+}

@@ -320,41 +320,6 @@ func (n *Node) Self() Member {
 	return v.self.clone()
 }
 
-// SetMetadata changes the node's metadata, name by name: an empty value removes a
-// name, and names that are not given stay. The next heartbeat carries the change; with
-// an agent that is a renewal, which is sent at once. Others have it in State after
-// their next look; no event tells them. On an error nothing changes.
-func (n *Node) SetMetadata(changes map[string]string) error {
-	for name := range changes {
-		if name == "" || n.cfg.Agent != nil && (name == metaNode || name == metaSession) {
-			return fmt.Errorf("cluster: SetMetadata: the name %q is the cluster's own", name)
-		}
-	}
-	if n.cfg.Agent != nil {
-		if err := n.cfg.Agent.SetMetadata(changes); err != nil {
-			return err
-		}
-		n.cfg.Agent.RenewNow()
-		return nil
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	m := n.now.self.clone()
-	if m.Metadata == nil {
-		m.Metadata = map[string]string{}
-	}
-	for name, value := range changes {
-		if m.Metadata[name] = value; value == "" {
-			delete(m.Metadata, name)
-		}
-	}
-	if err := m.check(); err != nil {
-		return fmt.Errorf("cluster: SetMetadata: %w", err)
-	}
-	n.now.self = m
-	return nil
-}
-
 // Done is closed when the node no longer takes part; Err then returns the reason.
 func (n *Node) Done() <-chan struct{} { return n.done }
 

@@ -48,6 +48,9 @@ differential() {
 	NODELEASE_DYNOXIDE=$dynoxide go test -count=1 -timeout 20m -run 'TestThirdOpinion$' ./internal/embeddeddb/conform -args -operations 20000
 	go test -count=1 -run 'TestManyConnections$' -v ./internal/embeddeddb -args -crowd
 }
+hostile() { # all of what a hostile writer or endpoint may say, in each command: the suite tries a quarter
+	NODELEASE_TESTER=hostile go test -count=1 -timeout 20m -run 'TestHostileHolders|TestHostileEndpoint|TestEveryAttribute|TestLargestItems|TestWhatOneItemCostsAReader' ./cmd/nodelease
+}
 heavy() { go test -count=1 -race -timeout 20m -run 'TestManyAgents' ./proof/internal/sim; }
 spec() { TLC_SECONDS=40 scripts/tlc.sh; }
 sim() {
@@ -59,8 +62,9 @@ platforms() {
 	GOARCH=386 go test -short ./pkg/snowflake/...
 	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
 }
-deployed() { # the stack's changes, and every block of the page Deploy, each on an emulator of its own
+deployed() { # the stack's changes, a function that makes IDs, and every block of the page Deploy, each on an emulator of its own
 	localstack/test.sh changes
+	localstack/test.sh lambda
 	localstack/test.sh page
 }
 awsverify() { localstack/test.sh verify; } # the first run on AWS, on LocalStack: what that cannot show is the committed list
@@ -71,7 +75,7 @@ release() { # and each way of installing, as a stranger
 	go test -count=1 -timeout 15m -run 'TestConsumers|TestGoInstall' ./internal/docs -args -strangers
 }
 clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar
-proofs=(race differential heavy spec sim reproducible platforms clients deployed awsverify release)
+proofs=(race differential hostile heavy spec sim reproducible platforms clients deployed awsverify release)
 
 # What takes too long for each run of CI: by its name only.
 long=(kills)

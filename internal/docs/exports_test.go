@@ -27,8 +27,7 @@ var userless = map[string]string{
 	"pkg/lease/leaselambda.New":             "see Agent",
 	"pkg/lease/leaselambda.ErrNoInvocation": "by which callers tell a wrong context from a store that is away",
 	"pkg/lease/leaselambda.IDs.NextN":       "IDs in batches; the example makes them one by one, each of which may renew",
-	"infra/nodepool.Pool.AttachFunction":    "for stacks with functions of their own; the example stack has none",
-	"infra/nodepool.FunctionUse":            "see Pool.AttachFunction",
+	"infra/nodepool.FunctionUse":            "for functions that run at other numbers than the defaults",
 
 	"pkg/lease.Previous":             "what Lease.Predecessor returns; users need its name only to pass it on",
 	"pkg/lease/leasepool.Pool.Widen": "what Resize and the agents do by themselves; the simulations let many do it at once",

@@ -224,7 +224,7 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 func (a *Agent) claimOf(node int, session string) protocol.Claim {
 	c := a.cfg.timings().Claim(protocol.Key{Pool: a.cfg.Pool, NodeID: node}, session, a.clock.Wall(), a.pool)
 	c.Task, c.Metadata, c.OnDemand = a.cfg.Task, a.metadataNow(), a.napping != nil
-	now := a.clock.Monotonic() // may take long where the machine freezes: never inside mu
+	now := a.clock.Monotonic()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c.Patience = a.outage.Patience(now)

@@ -38,7 +38,8 @@ type Agent struct {
 	suspended bool         // announced
 	stepped   bool         // perhaps in step with a fleet: see inStep
 	outage    tenure.Outage
-	over      error // why this term ended; nil while it may be renewed
+	ceiling   snowflake.Ceiling // of the timeline
+	over      error             // why this term ended; nil while it may be renewed
 	closing   bool
 	metadata  description
 	ecs       ecsWord

@@ -2,7 +2,9 @@ package lease_test
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,15 +16,21 @@ import (
 )
 
 // The wall clock is an hour ahead for a while, in a span of two hours. Stamps follow
-// it by a lease and the claimants' guard, and no further before a renewal was
-// confirmed by that clock. Once it is right again, so is the clock of renewals, and
-// what was asked for stays.
+// it by a lease and the claimants' guard, and no further unless a renewal is confirmed
+// and the store's clock agrees, or the store tells no time. Once the wall clock is right
+// again, so is the clock of renewals, and what was asked for stays.
 func TestGlitchOfAnHour(t *testing.T) {
-	for name, renewed := range map[string]bool{"between two renewals": false, "with a renewal": true} {
+	for name, c := range map[string]struct{ renewed, tells bool }{
+		"between two renewals": {}, "with a renewal": {renewed: true}, "with a renewal, of a store that tells its time": {renewed: true, tells: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				mem, clock := leasetest.NewMemory("orders", 1), leasetest.NewClock(0)
 				cfg := fixture.Config(mem)
+				if c.tells {
+					cfg.Store = serverTime{mem, 0}
+				}
+				followed := c.renewed && !c.tells
 				cfg.TTL, cfg.Reserve, cfg.Clock = 15*time.Second, 2*time.Hour, clock
 				a := fixture.Start(t, cfg)
 				g, err := snowflake.New(a)
@@ -39,7 +47,7 @@ func TestGlitchOfAnHour(t *testing.T) {
 				}
 				ahead()
 				<-a.Renewed() // the next one is 4.5 to 5.5 s away
-				if renewed {
+				if c.renewed {
 					fixture.Wait(2 * time.Second)
 				}
 				clock.Step(time.Hour)
@@ -47,10 +55,12 @@ func TestGlitchOfAnHour(t *testing.T) {
 				if got, most := ahead(), 17*time.Second; got > most {
 					t.Errorf("stamps before a renewal: got %v ahead of the time, want at most %v", got, most)
 				}
-				if renewed {
+				if c.renewed {
 					fixture.Wait(2 * time.Second)
-					if got, want := ahead(), 59*time.Minute; got < want {
+					if got, want := ahead(), 59*time.Minute; followed && got < want {
 						t.Errorf("stamps after a renewal: got %v ahead, want %v at least: the clock of the renewal", got, want)
+					} else if most := 17 * time.Second; c.tells && got > most {
+						t.Errorf("stamps after a renewal: got %v ahead, want at most %v: the store's clock disagrees", got, most)
 					}
 				}
 				asked := lastOf(t, mem).ReservedUntil
@@ -62,7 +72,7 @@ func TestGlitchOfAnHour(t *testing.T) {
 				if got := lastOf(t, mem).ReservedUntil; got.Before(asked) {
 					t.Errorf("reserved until: got %v after %v was asked for", got, asked)
 				}
-				if renewed {
+				if followed {
 					if err := a.Timeline().Check(); err == nil {
 						t.Error("Check after stamps of the future: got nil, want that the clock is behind")
 					}
@@ -75,6 +85,58 @@ func TestGlitchOfAnHour(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A clock that was an hour behind is put right, by an agent that could not know: stamps
+// follow it with the first renewal that the store's clock agrees with.
+func TestClockIsPutRight(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		mem, clock := leasetest.NewMemory("orders", 1), leasetest.NewClock(0)
+		store := &tellsLater{Memory: mem}
+		cfg := fixture.Config(store)
+		cfg.TTL, cfg.Reserve, cfg.Clock = 15*time.Second, 2*time.Hour, clock
+		a := fixture.Start(t, cfg)
+		g, err := snowflake.New(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stamp := func() time.Duration {
+			t.Helper()
+			id, err := g.Next()
+			if err != nil {
+				t.Fatalf("Next: got %v, want an ID", err)
+			}
+			return id.Time().Sub(clock.Wall())
+		}
+		<-a.Renewed()
+		store.off.Store(int64(time.Hour))
+		store.deaf.Store(true)
+		clock.Step(time.Hour)
+		fixture.Wait(12 * time.Second) // two renewals
+		if got, most := stamp(), -58*time.Minute; got > most {
+			t.Errorf("stamps while the store does not answer: got %v from the clock, want at most %v", got, most)
+		}
+		store.deaf.Store(false)
+		fixture.Wait(6 * time.Second)
+		if got := stamp(); got.Abs() > 10*time.Millisecond {
+			t.Errorf("stamps in the end: got %v from the clock, want the time", got)
+		}
+	})
+}
+
+// tellsLater is a store whose clock is off, and which does not tell the pool's item while
+// it is deaf.
+type tellsLater struct {
+	*leasetest.Memory
+	off  atomic.Int64
+	deaf atomic.Bool
+}
+
+func (s *tellsLater) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	if s.deaf.Load() {
+		return protocol.PoolItem{}, errors.New("no answer")
+	}
+	return serverTime{s.Memory, time.Duration(s.off.Load())}.PoolItem(ctx, pool)
 }
 
 // glitching is a store that sends the time, and whose first write is answered just

@@ -177,6 +177,11 @@ func (a *Agent) renew(ctx context.Context) bool {
 	if a.metadata.changed {
 		at.Write.Metadata = a.metadata.all
 	}
+	// A renewal that lands while the wall clock is wrong confirms nothing about that clock.
+	ceiling, jumped := t.Ceiling(w0, m0), w0.After(a.ceiling.At.Add(m0-a.ceiling.Mono))
+	if jumped {
+		ceiling = a.ceiling
+	}
 	limit := renewLimit
 	if left := t.Deadline - m0; left > 0 {
 		limit = min(limit, left)
@@ -212,12 +217,68 @@ func (a *Agent) renew(ctx context.Context) bool {
 			return false
 		}
 	}
-	a.confirm(t, *res.Lease, at, t.Ceiling(w0, m0), e)
+	a.confirm(t, *res.Lease, at, ceiling, e)
 	if at.Again {
 		a.RenewNow()
 	}
+	if jumped {
+		a.checkJump(ctx, t, t.Ceiling(w0, m0))
+	}
 	a.checkFloor(ctx)
 	return true
+}
+
+// checkJump lets stamps follow a wall clock that has jumped ahead, once the store's
+// clock agrees with it. Until then they stay where the clock before the jump allows.
+// A store that tells no time cannot object; sent is the ceiling by the renewal.
+func (a *Agent) checkJump(ctx context.Context, t *tenure.Term, sent snowflake.Ceiling) {
+	wall, mono, v := a.compare(ctx)
+	if v == right {
+		sent = t.Ceiling(wall, mono)
+	} else if v != untold {
+		return // and the next renewal asks again
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.term == t && a.over == nil {
+		a.raiseNow(sent)
+	}
+}
+
+// raiseNow replaces the ceiling of stamps. The caller holds mu.
+func (a *Agent) raiseNow(c snowflake.Ceiling) {
+	a.ceiling = c
+	a.timeline.SetCeiling(c)
+}
+
+// comparison is what the store's clock says of this machine's.
+type comparison int
+
+const (
+	unknown comparison = iota // no answer, or one that came too late to say anything
+	untold                    // the store tells no time
+	right                     // within what leases tolerate
+	wrong
+)
+
+// compare reads the pool to compare the wall clock with the store's, and returns the
+// clocks as they were then.
+func (a *Agent) compare(ctx context.Context) (wall time.Time, mono time.Duration, c comparison) {
+	before := a.clock.Wall()
+	if !a.reread(ctx) {
+		return wall, mono, unknown
+	}
+	mono = a.clock.Monotonic()
+	wall = a.clock.Wall()
+	switch {
+	case a.pool.ServerTime.IsZero():
+		return wall, mono, untold
+	case wall.Sub(before) > 2*renewLimit: // a pause in between would let any clock pass
+		return wall, mono, unknown
+	case protocol.CheckSkew(before, wall, a.pool.ServerTime, a.cfg.timings().MaxSkew()) != nil:
+		return wall, mono, wrong
+	}
+	return wall, mono, right
 }
 
 // checkFloor lets the clock of renewals come down to the wall clock where the claim
@@ -225,15 +286,11 @@ func (a *Agent) renew(ctx context.Context) bool {
 // then or has been set back since: renewals that asked for less would lose the lease to
 // others in the latter case, so it takes the store's clock to tell.
 func (a *Agent) checkFloor(ctx context.Context) {
-	before := a.clock.Wall()
-	if a.timeline.Now().Sub(before) <= a.cfg.timings().MaxSkew() || !a.reread(ctx) || a.pool.ServerTime.IsZero() {
+	if a.timeline.Now().Sub(a.clock.Wall()) <= a.cfg.timings().MaxSkew() {
 		return
 	}
-	mono := a.clock.Monotonic()
-	after := a.clock.Wall()
-	// A pause in between would let any clock pass.
-	if after.Sub(before) <= 2*renewLimit && protocol.CheckSkew(before, after, a.pool.ServerTime, a.cfg.timings().MaxSkew()) == nil {
-		a.timeline.SetFloor(after, mono)
+	if wall, mono, c := a.compare(ctx); c == right {
+		a.timeline.SetFloor(wall, mono)
 	}
 }
 
@@ -258,7 +315,7 @@ func (a *Agent) confirm(t *tenure.Term, l Lease, at tenure.Attempt, c snowflake.
 	t.Confirmed(l, at.M0, at.Length)
 	a.confirmedNow(t.Deadline == at.M0+a.cfg.TTL-a.cfg.Guard)
 	a.timeline.Extend(t.Lease.ReservedUntil, t.IDDeadline)
-	a.timeline.SetCeiling(c)
+	a.raiseNow(c)
 	a.watch(t)
 	a.metadata.tell()
 	e.Kind, e.Lease, e.Err = EventRenewed, l, nil

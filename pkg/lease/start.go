@@ -169,9 +169,11 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 func (a *Agent) bind(t *tenure.Term, began time.Duration) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := a.timeline.Bind(t.Span(a.pool)); err != nil {
+	span := t.Span(a.pool)
+	if err := a.timeline.Bind(span); err != nil {
 		return err
 	}
+	a.ceiling = span.Ceiling
 	a.term, a.over, a.suspended, a.begun, a.stepped = t, nil, false, false, true
 	a.boundNow(t)
 	a.metadata.tell()

@@ -45,7 +45,7 @@ var agentMutants = []mutant{
 	{"the store's clock does not count", claim, `if p.ServerTime.Sub(at) > c.timings().MaxSkew() {`, `if false {`, leaseOwn},
 	{"a pool without node IDs is divided by", "internal/tenure/search.go", `if high <= low {`, `if false {`, leaseOwn},
 	{"a long Wait overflows", start, `limit := max(cfg.Wait, cfg.Wait+startLimit)`, `limit := cfg.Wait + startLimit`, leaseOwn},
-	{"who waits does not leave holders time after an outage", claim, `a.outage.Patience(a.clock.Monotonic())`, `0`, leaseOwn},
+	{"who waits does not leave holders time after an outage", claim, `a.outage.Patience(now)`, `0*now`, leaseOwn},
 	{"who begins in an outage leaves them none", "internal/tenure/outage.go", `	if !o.heard {
 		return everyLease
 	}

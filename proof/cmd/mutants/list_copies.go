@@ -14,5 +14,15 @@ var copyMutants = []mutant{
 `, ``, leaseOwn},
 	{"a claim in a glitch stays ahead", renew, `	a.checkFloor(ctx)
 	return true`, `	return true`, leaseOwn},
-	{"the clock of renewals follows one that was set back", renew, `protocol.CheckSkew(before, after, a.pool.ServerTime, a.cfg.timings().MaxSkew()) == nil`, `true`, leaseOwn},
+	{"a jumped clock is confirmed by a renewal", renew, `	if jumped {
+		ceiling = a.ceiling
+	}
+`, ``, leaseOwn},
+	{"a jumped clock is confirmed where the store disagrees", renew, `	} else if v != untold {
+		return // and the next renewal asks again
+	}`, `	}`, leaseOwn},
+	{"a clock that was put right is never followed", renew, `	if v == right {
+		sent = t.Ceiling(wall, mono)
+	} else if v != untold {`, `	if v != untold {`, leaseOwn},
+	{"the clock of renewals follows one that was set back", renew, `case protocol.CheckSkew(before, wall, a.pool.ServerTime, a.cfg.timings().MaxSkew()) != nil:`, `case false:`, leaseOwn},
 }

@@ -37,6 +37,10 @@ var worldMutants = []mutant{
 `, "world:sinks,outages,weather:8,10:10"},
 	{"world: a late retire undoes a later resize", dynamo, `AND (attribute_not_exists(resize) OR resize < :resize)",`, `AND :resize = :resize",`, "world:replay,operators:2,3:10"},
 	{"world: the lease's clock stays ahead after a glitch", anchor, `max(wall, mono+floor))`, `max(wall, mono+floor, func() int64 { t.floor.Store(max(floor, wall-mono)); return 0 }()))`, "world:glitch,weather:4:20"},
+	{"world: a jumped clock needs no confirmation", renew, `	if jumped {
+		ceiling = a.ceiling
+	}
+`, ``, "world:glitch,weather:4:20"},
 	{"world: a node looks before it is recorded", "pkg/cluster/session.go", `	if l.Metadata[metaSession] != n.now.self.SessionID {
 		n.cfg.Agent.RenewNow()
 		return errUnrecorded
@@ -49,7 +53,7 @@ var worldMutants = []mutant{
 	{"world: a registration that somebody else answered counts", "pkg/discovery/table.go", `FailureAllOld,
 	}, protocol.Genuine)`, `FailureAllOld,
 	})`, "world:deploys,discovery,garbage,releases,weather:2050:20"},
-	{"world: who waits does not leave holders time after an outage", claim, `a.outage.Patience(a.clock.Monotonic())`, `0`, "world:outages,deploys,waiting:10,4:20"},
+	{"world: who waits does not leave holders time after an outage", claim, `a.outage.Patience(now)`, `0*now`, "world:outages,deploys,waiting:10,4:20"},
 	{"world: nobody doubts an expired lease", sharedFile, `if ends := h.of(r); !ends.IsZero() && !ends.After(now) {`, `if ends := h.of(r); false && !ends.After(now) {`, "world:discovery,outages:2:10"},
 	{"world: silence counts from the answer", clusterNode, `n.times.heard = max(n.times.heard, sent)
 	}`, `n.times.heard = now

@@ -173,3 +173,17 @@ func (w *World) judgeExpiry(e, before history.Event) {
 		}
 	}
 }
+
+// judgeStamp judges that no ID is of the hour that a wall clock was ahead for a moment:
+// the clock had been right, the process had held its lease for a while, and the store
+// tells its time.
+func (w *World) judgeStamp(p *process, at time.Time) {
+	by := time.Until(at)
+	if w.Plan.Wild || !w.Plan.Dates || by < w.Plan.TTL()+2*ahead {
+		return
+	}
+	right, wrong := p.wentWrong()
+	if time.Since(wrong) < ahead && wrong.Sub(right) > p.patience() && p.beliefFor() > time.Since(wrong)+p.patience() && p.answeredTwiceSince(right) {
+		w.fail(fmt.Errorf("process %d made an ID %v ahead, %v after its clock jumped", p.number, by, time.Since(wrong)))
+	}
+}

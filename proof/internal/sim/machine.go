@@ -26,6 +26,7 @@ type machine struct {
 	ill    int           // troubles of its own that it has now
 	since  time.Time     // when the last of them ended
 	right  time.Time     // since when the wall clock is no hour ahead
+	wrong  [2]time.Time  // since when it was right when it went an hour ahead last, and when that was
 }
 
 func (w *World) newMachine() *machine {
@@ -86,7 +87,7 @@ func (m *machine) step(context.Context) {
 func (m *machine) glitch(ctx context.Context) {
 	m.count(func(c *Counts) { c.Glitches++ })
 	m.note(history.Event{Kind: history.Note, Text: m.host + "'s wall clock is an hour ahead"})
-	m.turnRight(time.Now().Add(time.Hour))
+	m.turnWrong()
 	m.clock.shift(time.Hour)
 	if sleep(ctx, 2*time.Second) != nil && m.Plan.Wild { // the faults end: heal may have set it right already
 		m.clock.set(0)
@@ -95,6 +96,22 @@ func (m *machine) glitch(ctx context.Context) {
 	}
 	m.turnRight(time.Now())
 	m.note(history.Event{Kind: history.Note, Text: m.host + "'s wall clock is right"})
+}
+
+// turnWrong says that the wall clock goes an hour ahead.
+func (m *machine) turnWrong() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wrong = [2]time.Time{m.right, time.Now()}
+	m.right = time.Now().Add(time.Hour)
+}
+
+// wentWrong is since when the wall clock was right when it went an hour ahead last, and
+// when that was.
+func (m *machine) wentWrong() (right, wrong time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.wrong[0], m.wrong[1]
 }
 
 // turnRight says from when on the wall clock is no hour ahead.

@@ -129,6 +129,7 @@ func (w *World) witnessID(p *process, id snowflake.ID) {
 		w.made[id] = parts.Node
 		w.widths.Unlock()
 	}
+	w.judgeStamp(p, parts.Time)
 	w.note(history.Event{Kind: history.Stamp, Who: p.number, Node: parts.Node, ID: int64(id), MS: parts.Time.UnixMilli()})
 }
 

@@ -24,7 +24,7 @@ func (t *terms) register(f *pflag.FlagSet) {
 	f.DurationVar(&t.renewEvery, "renew-every", 0, "time between renewals, at most half of --ttl (default: a third of --ttl)")
 	f.DurationVar(&t.guard, "guard", 0, "how long before the lease could expire nobody relies on it any longer (default: a fifth of --ttl, at most 2s)")
 	f.DurationVar(&t.claimGuard, "claim-guard", 0, "how long after its expiry someone else's lease is left alone (default: a tenth of --ttl, at most 1s)")
-	f.DurationVar(&t.maxTTL, "max-ttl", 0, "how long the lease becomes with its holder's age, a tenth of it, where the pool has room, such as 15m (default: $NODELEASE_MAX_TTL, else --ttl: it does not grow)")
+	f.DurationVar(&t.maxTTL, "max-ttl", 0, "how long the lease becomes with its holder's age, a tenth of it, where the pool has room; with --ttl it does not grow (default: $NODELEASE_MAX_TTL, else 15m; exec: --ttl)")
 	f.DurationVar(&t.maxReserve, "max-reserve", 0, "how far ahead time is then reserved, half of the age: for so long IDs are made without DynamoDB (default: $NODELEASE_MAX_RESERVE, else 4h)")
 	f.DurationVar(&t.wait, "wait", 0, "how long to wait for a free node ID")
 	f.StringVar(&t.name, "name", "", "`task` that the lease is listed under (default: the ECS task, else host and pid)")

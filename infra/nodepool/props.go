@@ -102,8 +102,8 @@ type PoolProps struct {
 	// groups are opened as they fill, and no more writes than what a new table takes, about 12,000 holders of all pools.
 	Expect int
 
-	// MaxTTL and MaxReserve are how far the leases of the containers that Attach is given grow: see lease.Config. MaxTTL 15 minutes is a
-	// good choice. Whole milliseconds, up to 24 hours. MaxTTL defaults to no growth, and MaxReserve to 4 hours.
+	// MaxTTL and MaxReserve are how far the leases of the containers that Attach is given grow: see lease.Config. With the MaxTTL of their TTL,
+	// 15 seconds unless they say otherwise, they do not grow. Whole milliseconds, up to 24 hours. Defaults to 15 minutes and 4 hours.
 	MaxTTL, MaxReserve time.Duration
 
 	// Layout is the layout of the pool's IDs: a name such as wide16, or bits for time, node and sequence such as 40/13/10

@@ -7,6 +7,9 @@ import (
 )
 
 const (
+	// DefaultMaxTTL is how long leases become that grow: a renewal every five minutes costs
+	// a sixtieth of one every five seconds, and much longer leases save little more.
+	DefaultMaxTTL = 15 * time.Minute
 	// DefaultMaxReserve bounds what leases that grow reserve ahead.
 	DefaultMaxReserve = 4 * time.Hour
 	// narrowReserve is as far ahead as a grown lease of a narrow pool reserves: a change

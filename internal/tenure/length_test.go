@@ -36,8 +36,9 @@ func TestLengthsFollowTheAge(t *testing.T) {
 		{complete(t, Timings{MaxTTL: 15 * time.Minute, MaxReserve: 16 * time.Second}), 8 * time.Hour, 15 * time.Second, 16 * time.Second},
 		// A configured Reserve is the least that is reserved.
 		{complete(t, Timings{MaxTTL: 15 * time.Minute, Reserve: time.Minute}), 40 * time.Second, 15 * time.Second, time.Minute},
-		// MaxTTL = TTL is no growth, and the default.
-		{complete(t, Timings{}), 8 * time.Hour, 15 * time.Second, 16 * time.Second},
+		// The default.
+		{complete(t, Timings{}), 8 * time.Hour, 15 * time.Minute, 4 * time.Hour},
+		// MaxTTL = TTL is no growth.
 		{complete(t, Timings{MaxTTL: 15 * time.Second}), 8 * time.Hour, 15 * time.Second, 16 * time.Second},
 		{complete(t, Timings{TTL: time.Hour}), 8 * time.Hour, time.Hour, time.Hour + time.Second},
 		{plain, -time.Hour, 15 * time.Second, 16 * time.Second},

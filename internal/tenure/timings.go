@@ -77,7 +77,7 @@ func (t *Timings) Complete() (errs []error) {
 func (t *Timings) completeGrowth() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if t.MaxTTL == 0 {
-		t.MaxTTL = t.TTL // no growth
+		t.MaxTTL = max(t.TTL, DefaultMaxTTL)
 	}
 	if t.MaxReserve == 0 {
 		t.MaxReserve = max(t.Reserve, DefaultMaxReserve)

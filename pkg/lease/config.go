@@ -79,7 +79,8 @@ type Config struct {
 	// time that the process lived. Leases grow while the pool has been measured and has room;
 	// those of an agent without a generator do not, see Grow. MaxTTL = TTL is no growth.
 	// MaxReserve is at least TTL + ClaimGuard, and one minute in a narrow pool. Defaults to
-	// $NODELEASE_MAX_TTL and $NODELEASE_MAX_RESERVE, such as 15m; else to TTL and 4 h.
+	// $NODELEASE_MAX_TTL and $NODELEASE_MAX_RESERVE, such as 10m; else to 15 min, or TTL if
+	// that is longer, and to 4 h.
 	MaxTTL, MaxReserve time.Duration
 	// Grow lets the lease grow without a generator. Whoever watches the lease to learn
 	// whether its holder lives then learns of a crash that much later.

@@ -51,12 +51,8 @@ func measured(t *testing.T, s *fixture.Network, held, cooling int, at time.Time)
 
 func one() int { return 1 }
 
-// growing is the configuration of an agent whose lease grows.
-func growing(s lease.Store) lease.Config {
-	cfg := fixture.Config(s)
-	cfg.MaxTTL = 15 * time.Minute
-	return cfg
-}
+// growing is the configuration of an agent whose lease grows: the default.
+func growing(s lease.Store) lease.Config { return fixture.Config(s) }
 
 // renewals returns how many renewals were sent since the last call.
 func renewals(s *fixture.Network, since *int) int {
@@ -110,7 +106,6 @@ func TestLeasesThatDoNotGrow(t *testing.T) {
 		measured  bool
 	}{
 		"without a generator":         {64, nil, false, 1, true},
-		"by default":                  {64, func(c *lease.Config) { c.MaxTTL = 0 }, true, 1, true},
 		"turned off":                  {64, func(c *lease.Config) { c.MaxTTL = 15 * time.Second }, true, 1, true},
 		"a pool of one":               {1, func(c *lease.Config) { c.Grow = true }, true, 0, true},
 		"a pool that is half full":    {64, nil, true, 33, true},

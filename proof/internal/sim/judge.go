@@ -157,7 +157,8 @@ const ahead = time.Minute
 // behind: once two renewals were answered, expiries are those of the clock as it is. It
 // judges worlds whose store tells its time only, as DynamoDB does: elsewhere nothing can
 // show the holder that the clock was wrong when it claimed. Without an answer nothing can
-// either, and a hook that blocks hears of answers late.
+// either, not even where a renewal is found to have landed: the network was calm, too. A
+// hook that blocks hears of answers late.
 func (w *World) judgeExpiry(e, before history.Event) {
 	if w.Plan.Wild || !w.Plan.Dates || w.Plan.has("sinks") || e.Expires <= before.Expires {
 		return
@@ -168,7 +169,7 @@ func (w *World) judgeExpiry(e, before history.Event) {
 			continue
 		}
 		right := p.rightSince()
-		if by > ahead && time.Since(right) > p.patience() && p.answeredTwiceSince(right) {
+		if by > ahead && p.calmFor() > w.Plan.TTL() && time.Since(right) > p.patience() && p.answeredTwiceSince(right) {
 			w.fail(fmt.Errorf("process %d asks for an expiry %v too late, and its clock has been right for %v", p.number, by, time.Since(right)))
 		}
 	}
@@ -183,7 +184,7 @@ func (w *World) judgeStamp(p *process, at time.Time) {
 		return
 	}
 	right, wrong := p.wentWrong()
-	if time.Since(wrong) < ahead && wrong.Sub(right) > p.patience() && p.beliefFor() > time.Since(wrong)+p.patience() && p.answeredTwiceSince(right) {
+	if time.Since(wrong) < ahead && w.network.calmFor() > p.patience() && wrong.Sub(right) > p.patience() && p.beliefFor() > time.Since(wrong)+p.patience() && p.answeredTwiceSince(right) {
 		w.fail(fmt.Errorf("process %d made an ID %v ahead, %v after its clock jumped", p.number, by, time.Since(wrong)))
 	}
 }

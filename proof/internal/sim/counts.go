@@ -22,11 +22,12 @@ type Counts struct {
 	Lived                                                                      time.Duration // all agents together, from their start to their end
 	Events                                                                     map[lease.EventKind]int
 	Starts                                                                     map[string]int
+	OnGrown                                                                    map[string]int // what befell a lease that had grown
 	Pauses                                                                     map[string]int
 }
 
 func newCounts() Counts {
-	return Counts{Events: map[lease.EventKind]int{}, Starts: map[string]int{}, Pauses: map[string]int{}}
+	return Counts{Events: map[lease.EventKind]int{}, Starts: map[string]int{}, OnGrown: map[string]int{}, Pauses: map[string]int{}}
 }
 
 // count changes the counts.
@@ -55,6 +56,9 @@ func (c *Counts) Add(o Counts) {
 	for k, n := range o.Starts {
 		c.Starts[k] += n
 	}
+	for k, n := range o.OnGrown {
+		c.OnGrown[k] += n
+	}
 	for k, n := range o.Pauses {
 		c.Pauses[k] += n
 	}
@@ -62,10 +66,10 @@ func (c *Counts) Add(o Counts) {
 
 func (c Counts) String() string {
 	return fmt.Sprintf("%.1f agent hours: %d IDs, %d fenced calls; %d processes (starts: %s), %d killed, %d deployments, %d closed; "+
-		"%d requests: %d lost, %d done late, %d sent late, %d refused, %d answers lost; %d clock steps; pauses: %s; %d reaped, %d resized, %d forced; %d widths; %d grown renewals, %d claims of what was reserved for 10 min; "+
+		"%d requests: %d lost, %d done late, %d sent late, %d refused, %d answers lost; %d clock steps; pauses: %s; %d reaped, %d resized, %d forced; %d widths; %d grown renewals, %d claims of what was reserved for 10 min, on grown leases: %s; "+
 		"%d seeded again, %d raised, %d measured, %d glitches, %d copies, %d corrupted, %d refused another layout, %d garbled, %d replayed, %d batches, %d states, %d resolved; events: %s",
 		c.Lived.Hours(), c.IDs, c.Fenced, c.Processes, list(c.Starts), c.Kills, c.Deployments, c.Closed,
-		c.Requests, c.RequestsLost, c.Late, c.SentLate, c.Refused, c.AnswersLost, c.ClockSteps, list(c.Pauses), c.Reaped, c.Resized, c.Forced, c.Widths, c.Grown, c.Rested,
+		c.Requests, c.RequestsLost, c.Late, c.SentLate, c.Refused, c.AnswersLost, c.ClockSteps, list(c.Pauses), c.Reaped, c.Resized, c.Forced, c.Widths, c.Grown, c.Rested, list(c.OnGrown),
 		c.Seeded, c.Raised, c.Measured, c.Glitches, c.Copies, c.Corrupted, c.Unfit, c.Garbage, c.Replays, c.Batches, c.States, c.Resolved, list(c.Events))
 }
 

@@ -107,6 +107,7 @@ func (w *World) judgeResize(update string, item map[string]json.RawMessage, agai
 	if again && strings.HasPrefix(update, "SET pool_size") && w.size != size {
 		w.fail(fmt.Errorf("a replayed resize changed the pool's size from %s to %s", w.size, size))
 	}
+	w.countShrink(w.size, size)
 	w.size = size
 }
 

@@ -86,6 +86,7 @@ func (w *World) witnessWrite(request, answer []byte) {
 	}
 	w.items[e.Node] = e
 	w.note(e)
+	w.countGrown(e, before)
 	switch e.Op {
 	case history.Reap:
 		w.judgeReap(e, before)
@@ -100,6 +101,40 @@ func (w *World) witnessWrite(request, answer []byte) {
 		if e.Op == history.Renew {
 			w.judgeExpiry(e, before)
 			w.judgeSession(e, out.Attributes["metadata"])
+		}
+	}
+}
+
+// countGrown counts what befalls a lease that has grown.
+func (w *World) countGrown(e, before history.Event) {
+	if !before.Held || before.TTL <= w.Plan.TTL() {
+		return
+	}
+	what := map[history.Op]string{history.Free: "forced", history.Reap: "reaped", history.Raise: "raised", history.Claim: "taken over"}[e.Op]
+	if e.Op == history.Retire && e.Retired && !before.Retired {
+		what = "retired"
+	}
+	if what != "" {
+		w.count(func(c *Counts) { c.OnGrown[what]++ })
+	}
+}
+
+// countShrink counts a pool that becomes smaller while a lease of it has grown.
+func (w *World) countShrink(from, to string) {
+	size := func(attribute string) (n int) {
+		var v struct {
+			N int `json:",string"`
+		}
+		_ = json.Unmarshal([]byte(attribute), &v)
+		return v.N
+	}
+	if size(to) >= size(from) {
+		return
+	}
+	for _, e := range w.items {
+		if e.Held && e.TTL > w.Plan.TTL() {
+			w.count(func(c *Counts) { c.OnGrown["shrunk"]++ })
+			return
 		}
 	}
 }

@@ -178,7 +178,9 @@ func (a *Agent) renew(ctx context.Context) bool {
 		at.Write.Metadata = a.metadata.all
 	}
 	// A renewal that lands while the wall clock is wrong confirms nothing about that clock.
-	ceiling, jumped := t.Ceiling(w0, m0), w0.After(a.ceiling.At.Add(m0-a.ceiling.Mono))
+	// That of an on-demand agent jumps with each freeze that the monotonic clock sleeps
+	// through, and what it reserves is short.
+	ceiling, jumped := t.Ceiling(w0, m0), a.napping == nil && w0.After(a.ceiling.At.Add(m0-a.ceiling.Mono))
 	if jumped {
 		ceiling = a.ceiling
 	}

@@ -38,7 +38,7 @@ func main() {
 	every := flag.Duration("every", 2*time.Millisecond, "time between batches of IDs")
 	flag.Parse()
 	if err := run(*endpoint, *table, *every, lease.Config{
-		Pool: "orders", TTL: *ttl, Guard: *ttl / 5, ClaimGuard: *ttl / 10, OnLost: lease.LostPolicy(*onLost),
+		Pool: "orders", TTL: *ttl, MaxTTL: *ttl, Guard: *ttl / 5, ClaimGuard: *ttl / 10, OnLost: lease.LostPolicy(*onLost),
 		Wait: time.Minute, Logger: slog.New(slog.DiscardHandler), OnEvent: tell,
 	}); err != nil {
 		say("failed %v", err)

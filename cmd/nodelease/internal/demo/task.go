@@ -54,7 +54,7 @@ func RunTask(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	out := &frameWriter{out: stdout}
 	return lease.Run(ctx, lease.Config{
 		Pool: spec.Pool, Store: taskStore(store), Task: spec.Name, Clock: clock,
-		TTL: spec.TTL, Guard: spec.Guard, ClaimGuard: spec.ClaimGuard, Wait: spec.Wait, OnLost: spec.onLost(),
+		TTL: spec.TTL, MaxTTL: spec.TTL, Guard: spec.Guard, ClaimGuard: spec.ClaimGuard, Wait: spec.Wait, OnLost: spec.onLost(),
 		Logger:  slog.New(slog.DiscardHandler),
 		OnEvent: func(e lease.Event) { _ = out.event(newTaskEvent(e)) }, // without its parent the task ends
 	}, func(ctx context.Context, agent *lease.Agent) error {

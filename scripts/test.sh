@@ -36,7 +36,7 @@ waiting=localstack
 
 # The proofs. The embedded server beside DynamoDB Local, beside dynoxide (Rust), and
 # under as many connections as a hostile machine may open; 1,024 agents in a process;
-# the specification, ten configurations of 10 to 30 s each, on a slow machine as
+# the specification, sixteen configurations of 10 to 30 s each, on a slow machine as
 # far as that goes; ten million steps of the model, and sixty hours of real
 # agents; the same bytes of the functions from two directories with empty caches;
 # other platforms; what a release has.

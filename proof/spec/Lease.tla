@@ -20,8 +20,9 @@ EXTENDS Integers, TLC
 
 CONSTANTS
   Sessions,     \* a session is one life of a lease: whoever tries again is another session
-  L, G, Sigma,  \* lease length, owner's guard g, claimant's guard
-  H,            \* how far ahead of its clock a holder reserves milliseconds
+  Leases,       \* lengths of a lease that a renewal may want; a claim asks for the shortest
+  Reserves,     \* how far ahead of its clock a renewal may reserve; a claim, for the least
+  G, Sigma,     \* owner's guard g, claimant's guard
   Wild,         \* TRUE: no clock is believed (S1); FALSE: bounded error (S2)
   Walls,        \* Wild: what a clock may show. Not Wild: by how much it may be wrong, both ways
   MaxTime,      \* real time ends here (Wild: so do two mutants that stamp without a span)
@@ -29,7 +30,7 @@ CONSTANTS
   MaxRenewals,  \* attempts to renew, of one session
   MaxVersion,   \* claims that may land in all
   Extras,       \* which of "stamp", "release", "abandon", "reap", "force", "retire", "remake",
-                \* "restore" happen
+                \* "restore", "capped" happen
   Mutant        \* "none", or the name of the weakened line
 
 VARIABLES
@@ -47,6 +48,8 @@ None   == "none"
 Absent == -100          \* an attribute that does not exist
 Weak(m) == Mutant = m
 Max(a, b) == IF a > b THEN a ELSE b
+Min(a, b) == IF a < b THEN a ELSE b
+Least(s) == CHOOSE a \in s : \A b \in s : a <= b
 
 Nothing == [holder |-> None, version |-> Absent, renewal |-> 0, exp |-> 0,
             nb |-> 0, ru |-> Absent, retired |-> FALSE]
@@ -60,14 +63,17 @@ Init == /\ now = 0 /\ floor = 0
         /\ me = [h \in Sessions |-> Idle]
 
 ----------------------------------------------------------------------------
-(* Clocks *)
+(* Clocks, and lengths *)
 
 Clock == IF Wild THEN Walls ELSE {now + e : e \in Walls} \cup {now - e : e \in Walls}
+
+L == Least(Leases)      \* of a claim, and the least of a renewal
+H == Least(Reserves)
 
 (* The holder's one clock: the wall clock at the claim plus monotonic time, so it cannot step. *)
 RenewClock == IF Weak("renew-stepped-clock") THEN Clock \cup {now - L} ELSE Clock
 
-Reserve == IF Weak("reserve-short") THEN Sigma + 1 ELSE H
+Reserve(h) == IF Weak("reserve-short") THEN Sigma + 1 ELSE h
 Guard   == IF Weak("guard-small") THEN G - 2 ELSE G
 ClaimGuard == IF Weak("claim-no-sigma") THEN 0 ELSE Sigma
 Expiry(w) == IF Wild THEN 0 ELSE w + L
@@ -87,7 +93,7 @@ MayClaim(q, expired) ==
 Claimed(q) ==
   [item EXCEPT !.holder = q.by, !.version = @ + 1, !.renewal = 0, !.exp = Expiry(q.w),
                !.nb = item.ru,
-               !.ru = IF Weak("lagging-report") THEN item.ru ELSE q.w + Reserve]
+               !.ru = IF Weak("lagging-report") THEN item.ru ELSE q.w + Reserve(H)]
 
 (* Renew.Apply. The last condition is for copies of a process, which are not in here: it says    *)
 (* that what is stored is the holder's own. It would hide these mutants of the others.           *)
@@ -187,7 +193,7 @@ ClaimAnswered(a) ==
   IN /\ me[h].state = "claiming"
      /\ IF a.ok THEN Hold(h, a, a.ru, IF Weak("deadline-from-reply") THEN now ELSE a.to.m0)
         ELSE IF a.holder = h
-             THEN Hold(h, a, IF Weak("settled-own-reserve") THEN a.to.w + Reserve ELSE a.ru,
+             THEN Hold(h, a, IF Weak("settled-own-reserve") THEN a.to.w + Reserve(H) ELSE a.ru,
                        IF Weak("settled-this-attempt") THEN a.to.m0 ELSE me[h].first)
              ELSE End(h)
      /\ Forget(h)
@@ -208,32 +214,47 @@ Abandon(h) ==
 Attempts(n) == (IF n < MaxRenewals THEN {n + 1} ELSE {})
                \cup (IF Weak("repeat-new-bytes") /\ n > 0 THEN {n} ELSE {})
 
-(* term.attempt: the next renewal. It never asks for less than this version ever asked for or   *)
-(* saw.                                                                                         *)
+(* A capped attempt (a widening try is open, or too many values had no answer) reserves nothing *)
+(* that was not asked for before.                                                               *)
+Capped == IF "capped" \in Extras THEN BOOLEAN ELSE {FALSE}
+
+(* The lease of an attempt is no longer than its reserve less the claimants' guard, so that a   *)
+(* force release lets nobody in while the lease is trusted. It is never shorter than L.         *)
+Cut(l, h) == IF Weak("lease-uncut") THEN l ELSE Max(L, Min(l, h - Sigma))
+
+(* Term.Attempt: the next renewal. It wants any length, also a shorter one after a longer one,  *)
+(* and never asks for less than this version ever asked for or saw. Once it is confirmed, trust *)
+(* counts from its own m0 and with its own lease l. Where less is reserved than l needs, trust  *)
+(* counts from earlier than m0 (Term.missing).                                                  *)
 TryRenew(h) ==
   /\ me[h].state = "held"
-  /\ \E w \in RenewClock, s \in Attempts(me[h].sent) :
+  /\ \E w \in RenewClock, s \in Attempts(me[h].sent), wl \in Leases, wh \in Reserves, c \in Capped :
        LET base == IF Weak("renew-from-confirmed") THEN me[h].conf ELSE me[h].asked
-           ru   == IF Weak("lagging-report") THEN me[h].last ELSE Max(w + Reserve, base)
+           ahead == w + Reserve(wh)
+           ru   == IF c THEN me[h].asked
+                   ELSE IF Weak("lagging-report") THEN me[h].last
+                   ELSE IF Weak("reserve-goes-back") THEN ahead ELSE Max(ahead, base)
+           l    == IF Wild THEN 0 ELSE Cut(wl, IF c THEN Min(wh, ru - w) ELSE wh)
            exp  == IF Wild THEN 0
-                   ELSE IF Weak("renew-expiry-no-max") THEN w + L ELSE Max(w + L, me[h].askedExp)
-       IN /\ Send([type |-> "renew", by |-> h, v |-> me[h].v, s |-> s, m0 |-> now,
+                   ELSE IF Weak("renew-expiry-no-max") THEN w + l ELSE Max(w + l, me[h].askedExp)
+           m0   == IF c /\ ~Wild /\ ~Weak("missing-trusted") THEN now - Max(0, w + l + Sigma - ru) ELSE now
+       IN /\ Send([type |-> "renew", by |-> h, v |-> me[h].v, s |-> s, m0 |-> m0, l |-> l,
                    exp |-> exp, ru |-> ru, own |-> {p[2] : p \in me[h].stored}])
           /\ me' = [me EXCEPT ![h].stored = @ \cup {<<s, ru>>}, ![h].sent = s, ![h].asked = Max(@, ru), ![h].askedExp = Max(@, exp)]
   /\ UNCHANGED <<now, item, floor, backup, answers>>
 
-(* The m0 of the newest attempt, which no answer to an older one may use. *)
-Newest(h) == LET times == {q.m0 : q \in {p \in requests : p.type = "renew" /\ p.by = h}}
-             IN CHOOSE t \in times : \A u \in times : u <= t
+(* The newest attempt. No answer to an older one may use its m0 or its length. *)
+Newest(h) == CHOOSE q \in requests : q.type = "renew" /\ q.by = h /\ q.s = me[h].sent
 
 Confirm(h, a, ru) ==
   LET m0 == IF Weak("deadline-from-reply") THEN now
-            ELSE IF Weak("deadline-from-newest") THEN Newest(h) ELSE a.to.m0
+            ELSE IF Weak("deadline-from-newest") THEN Newest(h).m0 ELSE a.to.m0
+      l  == IF Weak("length-from-newest") THEN Newest(h).l ELSE a.to.l
   IN me' = [me EXCEPT ![h].conf = Max(@, IF Weak("confirm-newest-reserve") THEN me[h].asked ELSE ru),
                       ![h].asked = Max(@, ru),
                       \* term.settles: a.s is stored, and nothing that was asked for before it
                       ![h].stored = {p \in @ : p[1] >= a.s},
-                      ![h].deadline = IF Wild THEN 0 ELSE Max(@, m0 + L - Guard)]
+                      ![h].deadline = IF Wild THEN 0 ELSE Max(@, m0 + l - Guard)]
 
 (* term.confirmed and term.refused: the answer to a renewal. A refusal whose ALL_OLD has this  *)
 (* holder, version and a renewal from this attempt's on confirms; any other one is a loss.     *)
@@ -336,6 +357,8 @@ Next ==
 
 Spec == Init /\ [][Next]_vars
 Bound == item.version <= MaxVersion
+(* For configurations of several lengths: only the first holder renews, so that they end.       *)
+FirstRenews == \A q \in requests : q.type = "renew" => q.v = 1
 
 ----------------------------------------------------------------------------
 (* What must hold *)
@@ -386,6 +409,8 @@ NeverSettles == \A a \in answers : a.to.type = "claim" /\ ~a.ok => a.holder # a.
 NeverResumes == [][\A h \in Sessions : me[h].state = "held" /\ now >= me[h].deadline
                                         => me'[h].deadline <= now]_vars
 NeverForcedWhileHeld == \A h \in Sessions : Believes(h) => item.holder = h
+NeverShorter == \A a \in answers : a.to.type = "renew" /\ a.ok =>
+                  \A q \in requests : q.type = "renew" /\ q.s < a.to.s => q.l <= a.to.l
 NeverBothStamp == \E h \in Sessions : Held(h) => me[h].last <= me[h].nb
 
 Symmetry == Permutations(Sessions)

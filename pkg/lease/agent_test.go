@@ -31,12 +31,13 @@ func TestNamedLeases(t *testing.T) {
 				s := fixture.NewNetwork(8)
 				var ev events
 				cfg := c.cfg
+				cfg.MaxTTL = max(cfg.TTL, map[bool]time.Duration{true: lease.DefaultTTL}[cfg.TTL == 0]) // no growth
 				cfg.Store, cfg.Pool, cfg.OnEvent, cfg.Logger = s, "orders", ev.add, fixture.Config(s).Logger
 				a := fixture.Start(t, cfg)
 				node, g := a.NodeID(), ids(t, a)
 				every := cfg.RenewEvery
 				if every == 0 {
-					every = max(cfg.TTL, map[bool]time.Duration{true: lease.DefaultTTL}[cfg.TTL == 0]) / 3
+					every = cfg.MaxTTL / 3
 				}
 				for range 100 {
 					fixture.Wait(every)

@@ -83,7 +83,10 @@ func taskRun(out *json.Encoder) error {
 	}
 	seen := &recorder{calls: map[string]int{}}
 	client := dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) { o.APIOptions = append(o.APIOptions, seen.watch) })
-	agent, err := lease.Start(ctx, lease.Config{Store: lease.NewDynamoDB(client, os.Getenv("NODELEASE_TABLE"))})
+	agent, err := lease.Start(ctx, lease.Config{
+		Store:  lease.NewDynamoDB(client, os.Getenv("NODELEASE_TABLE")),
+		MaxTTL: lease.DefaultTTL, // the reaper is judged by its time
+	})
 	if err != nil {
 		return err
 	}

@@ -105,9 +105,16 @@ func (w *World) witnessWrite(request, answer []byte) {
 	}
 }
 
+// hasGrown reports whether an item has a lease that is longer than its claim was.
+func (w *World) hasGrown(e history.Event) bool { return e.Held && e.TTL > w.claimed[e.Node] }
+
 // countGrown counts what befalls a lease that has grown.
 func (w *World) countGrown(e, before history.Event) {
-	if !before.Held || before.TTL <= w.Plan.TTL() {
+	grown := w.hasGrown(before)
+	if e.Op == history.Claim {
+		w.claimed[e.Node] = e.TTL
+	}
+	if !grown {
 		return
 	}
 	what := map[history.Op]string{history.Free: "forced", history.Reap: "reaped", history.Raise: "raised", history.Claim: "taken over"}[e.Op]
@@ -132,7 +139,7 @@ func (w *World) countShrink(from, to string) {
 		return
 	}
 	for _, e := range w.items {
-		if e.Held && e.TTL > w.Plan.TTL() {
+		if w.hasGrown(e) {
 			w.count(func(c *Counts) { c.OnGrown["shrunk"]++ })
 			return
 		}

@@ -48,12 +48,13 @@ type World struct {
 	running   map[*process]bool
 	items     map[int]history.Event // as the table holds them; guarded by the network's serial
 	raw       map[int]map[string]json.RawMessage
-	sessions  map[string]session // of the cluster's nodes; guarded likewise
-	refused   int                // readers in a row; guarded likewise
-	began     time.Time          // when the faults did
-	size      string             // the pool's, as the table has it; guarded likewise
-	done      map[string]bool    // writes of operators; guarded likewise
-	floor     time.Time          // the latest that anybody tried to raise the pool to
+	claimed   map[int]time.Duration // the TTL of each claim; guarded likewise
+	sessions  map[string]session    // of the cluster's nodes; guarded likewise
+	refused   int                   // readers in a row; guarded likewise
+	began     time.Time             // when the faults did
+	size      string                // the pool's, as the table has it; guarded likewise
+	done      map[string]bool       // writes of operators; guarded likewise
+	floor     time.Time             // the latest that anybody tried to raise the pool to
 
 	release atomic.Int64            // that is deployed now: an index of Plan.Releases
 	layout  snowflake.Layout        // of the pool's IDs
@@ -73,7 +74,7 @@ type World struct {
 // The error is the first promise that was broken.
 func Run(p Plan) (*World, Counts, error) {
 	w := &World{
-		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{}, made: map[snowflake.ID]int{}, items: map[int]history.Event{}, raw: map[int]map[string]json.RawMessage{}, sessions: map[string]session{}, done: map[string]bool{}, functions: map[string]bool{}, broken: map[int]bool{},
+		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{}, made: map[snowflake.ID]int{}, items: map[int]history.Event{}, raw: map[int]map[string]json.RawMessage{}, claimed: map[int]time.Duration{}, sessions: map[string]session{}, done: map[string]bool{}, functions: map[string]bool{}, broken: map[int]bool{},
 		pipes: newPipes(), counts: newCounts(), layout: snowflake.Default(),
 	}
 	if p.Narrow {

@@ -23,6 +23,7 @@ var copyMutants = []mutant{
 	}`, `	}`, leaseOwn},
 	{"a clock that was put right is never followed", renew, `	if v == right {
 		sent = t.Ceiling(wall, mono)
-	} else if v != untold {`, `	if v != untold {`, leaseOwn},
+	} else if v != untold {`, `	_, _ = wall, mono
+	if v != untold {`, leaseOwn},
 	{"the clock of renewals follows one that was set back", renew, `case protocol.CheckSkew(before, wall, a.pool.ServerTime, a.cfg.timings().MaxSkew()) != nil:`, `case false:`, leaseOwn},
 }

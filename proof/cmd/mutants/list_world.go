@@ -40,7 +40,7 @@ var worldMutants = []mutant{
 	{"world: a jumped clock needs no confirmation", renew, `	if jumped {
 		ceiling = a.ceiling
 	}
-`, ``, "world:deploys,glitch,weather:16,20:20"},
+`, ``, "world:deploys,glitch:16,20:10"},
 	{"world: a node looks before it is recorded", "pkg/cluster/session.go", `	if l.Metadata[metaSession] != n.now.self.SessionID {
 		n.cfg.Agent.RenewNow()
 		return errUnrecorded

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -55,6 +56,9 @@ func newWeather(r *rand.Rand) weather {
 	r.Shuffle(len(leases), func(i, j int) { leases[i], leases[j] = leases[j], leases[i] })
 	guard, claimGuard, after, longest := time.Hour, time.Hour, time.Hour, time.Duration(0)
 	for _, c := range leases[:1+r.IntN(2)] {
+		if c.TTL == 0 {
+			c.TTL = protocol.DefaultTTL
+		}
 		c.MaxTTL, c.MaxReserve = c.TTL, 0
 		if w.grows {
 			ttl := max(c.TTL, 15*time.Second)

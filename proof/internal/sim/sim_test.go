@@ -29,6 +29,7 @@ var (
 	partList   = flag.String("parts", "", "the parts that every world has, divided by commas, instead of a random mix")
 	without    = flag.String("without", "cluster,copies,corrupt,discovery", "the parts that no world has unless -parts names them: docs/guarantees.md says what is open with them")
 	ignore     = flag.String("ignore", "", "a pattern of broken promises that do not end a world, to find others")
+	grown      = flag.Bool("grown", false, "only worlds of 24 hours with wild clocks in which leases grow")
 	commit     = flag.String("commit", "", "what the record says was run")
 )
 
@@ -58,7 +59,7 @@ func TestWorld(t *testing.T) {
 	next := func() (uint64, bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		for record.has(seed) {
+		for record.has(seed) || *grown && !growsAmongWildClocks(seed) {
 			seed++
 		}
 		if t.Failed() || *until > 0 && lived >= *until || *until == 0 && seed >= *firstSeed+uint64(*seeds) {
@@ -88,9 +89,18 @@ func TestWorld(t *testing.T) {
 	}
 }
 
+// growsAmongWildClocks reports whether a seed's world is one of those that -grown asks for.
+func growsAmongWildClocks(seed uint64) bool {
+	p := NewPlan(seed, *taskHours)
+	return p.Grows && p.Wild
+}
+
 // planOf is the plan of a seed, with the parts that were asked for.
 func planOf(t *testing.T, seed uint64) Plan {
 	p := NewPlan(seed, *taskHours)
+	if *grown {
+		p.Hours = 24 * time.Hour
+	}
 	if *ignore != "" {
 		p.Ignore = regexp.MustCompile(*ignore)
 	}
@@ -114,13 +124,14 @@ func live(t *testing.T, p Plan) (c Counts) {
 	var w *World
 	var err error
 	// A process that is stopped inside of a lock stops its world, whose time stands still then.
-	stuck := time.AfterFunc(5*time.Minute+time.Duration(*taskHours*float64(time.Minute)), func() {
+	patience := 5*time.Minute + time.Duration(p.Hours.Hours()*float64(p.Tasks))*time.Minute
+	stuck := time.AfterFunc(patience, func() {
 		panic(fmt.Sprintf("seed %d stands still: who waits for a lock below, and who holds it?", p.Seed))
 	})
 	defer stuck.Stop()
 	synctest.Test(t, func(*testing.T) { w, c, err = Run(p) })
 	if err != nil {
-		t.Errorf("after %.1f agent hours: %v\nrepeat with: go test ./proof/internal/sim -run TestWorld$ -seed %d -seeds 1 -hours %v -parts %s\n%s", c.Lived.Hours(), err, p.Seed, *taskHours, strings.Join(slices.Sorted(maps.Keys(p.Parts)), ","), w.failure())
+		t.Errorf("after %.1f agent hours: %v\nrepeat with: go test ./proof/internal/sim -run TestWorld$ -seed %d -seeds 1 -hours %v -grown=%t -parts %s\n%s", c.Lived.Hours(), err, p.Seed, *taskHours, *grown, strings.Join(slices.Sorted(maps.Keys(p.Parts)), ","), w.failure())
 	}
 	t.Logf("seed %d, %v: %v: %v", p.Seed, time.Since(began).Round(time.Millisecond), p, c)
 	return c

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// DefaultMaxTTL is how long leases become that grow: a renewal every five minutes costs
-	// a sixtieth of one every five seconds, and much longer leases save little more.
+	// DefaultMaxTTL is how long leases become that grow: a renewal every seven and a half
+	// minutes costs a ninetieth of one every five seconds, and much longer leases save little more.
 	DefaultMaxTTL = 15 * time.Minute
 	// DefaultMaxReserve bounds what leases that grow reserve ahead.
 	DefaultMaxReserve = 4 * time.Hour
@@ -57,10 +57,11 @@ func (t Timings) Grown(age time.Duration) Length {
 	}
 }
 
-// RenewIn returns the pause after a confirmed attempt of the length: the same part of
-// it as RenewEvery is of TTL.
+// RenewIn returns the pause after a confirmed attempt of the length: RenewEvery, and half
+// of what the lease has grown by. What is left of it then is minutes, enough for many
+// attempts, so it is renewed a third less often than a short one for its length.
 func (t Timings) RenewIn(l Length) time.Duration {
-	return time.Duration(float64(t.RenewEvery) * (float64(max(l.Lease, t.TTL)) / float64(t.TTL)))
+	return t.RenewEvery + max(0, l.Lease-t.TTL)/2
 }
 
 // Pause returns the pause before the next renewal at now: RenewIn of the last one, but

@@ -192,7 +192,8 @@ func TestFirstIn(t *testing.T) {
 		{15 * time.Second, 13 * time.Second, 0, 2500 * time.Millisecond},
 		{15 * time.Second, 13 * time.Second, 0.5, 5 * time.Second},
 		{15 * time.Second, 13 * time.Second, 1, 7500 * time.Millisecond},
-		{15 * time.Minute, 14 * time.Minute, 1, 450 * time.Second},
+		{15 * time.Minute, 15 * time.Minute, 0.5, 411875 * time.Millisecond},
+		{15 * time.Minute, 14 * time.Minute, 1, 560 * time.Second},
 		{15 * time.Second, 9 * time.Second, 1, 6 * time.Second},
 		{15 * time.Second, 9 * time.Second, 0.5, 4250 * time.Millisecond},
 		{15 * time.Second, 3 * time.Second, 0, 2 * time.Second},
@@ -206,7 +207,7 @@ func TestFirstIn(t *testing.T) {
 
 func TestRenewIn(t *testing.T) {
 	c := complete(t, Timings{})
-	for lease, want := range map[time.Duration]time.Duration{15 * time.Second: 5 * time.Second, 15 * time.Minute: 5 * time.Minute, 0: 5 * time.Second} {
+	for lease, want := range map[time.Duration]time.Duration{15 * time.Second: 5 * time.Second, time.Minute: 27500 * time.Millisecond, 15 * time.Minute: 447500 * time.Millisecond, 0: 5 * time.Second} {
 		if got := c.RenewIn(Length{Lease: lease}); got != want {
 			t.Errorf("after %v: %v, want %v", lease, got, want)
 		}

@@ -11,7 +11,9 @@ const (
 	measureEvery = 5 * time.Minute
 	// turnAfter is the age of a measurement from which a holder may take the turn to count
 	// again, and turnValid for how long such a count is valid. In between, each holder
-	// draws with every read: hardly ever does nobody count in time.
+	// draws with every read, among old ones once in seven and a half minutes. If nobody
+	// counts in time, which happens once in fourteen times then, leases are short until
+	// the next one does.
 	turnAfter = 10 * time.Minute
 	turnValid = 30 * time.Minute
 )

@@ -74,7 +74,7 @@ type Config struct {
 	Reserve time.Duration
 	// MaxTTL is how long a lease becomes with the age of its holder, a tenth of it, up
 	// to 24 h, and MaxReserve how far ahead milliseconds are reserved, half of it.
-	// A renewal then comes every MaxTTL / 3 at last, and ID making outlasts an outage of
+	// A renewal then comes about every MaxTTL / 2 at last, and ID making outlasts an outage of
 	// up to MaxReserve. In exchange a crashed process's node ID stays taken for half the
 	// time that the process lived. Leases grow while the pool has been measured and has room;
 	// those of an agent without a generator do not, see Grow. MaxTTL = TTL is no growth.

@@ -43,6 +43,19 @@ func newDemo(g *globals) *cobra.Command {
 			if !cmd.Flags().Changed("seed") {
 				o.Seed = rand.Uint64N(1_000_000)
 			}
+			if o.Outage {
+				d := demo.OutageDefaults()
+				unset := func(flag string) bool { return !cmd.Flags().Changed(flag) }
+				if unset("numbers") {
+					o.Numbers = max(d.Numbers, 4*o.Tasks)
+				}
+				if unset("ttl") {
+					o.TTL = d.TTL
+				}
+				if unset("duration") {
+					o.Duration = d.Duration
+				}
+			}
 			if err := o.Validate(); err != nil {
 				return &usageError{err}
 			}
@@ -51,12 +64,12 @@ func newDemo(g *globals) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.Tasks, "tasks", o.Tasks, "size of the fleet; each task is a process")
-	f.IntVar(&o.Numbers, "numbers", o.Numbers, "size of the pool, 1 to 1024")
-	f.DurationVar(&o.Duration, "duration", o.Duration, "how long the fleet runs")
-	f.DurationVar(&o.TTL, "ttl", o.TTL, "length of the leases, 1s to 24h")
+	f.IntVar(&o.Numbers, "numbers", o.Numbers, "size of the pool, 1 to 1024; with --outage four for each task by default, 32 at least")
+	f.DurationVar(&o.Duration, "duration", o.Duration, "how long the fleet runs; with --outage 1m by default")
+	f.DurationVar(&o.TTL, "ttl", o.TTL, "length of the leases, 1s to 24h; with --outage 2s by default, and they grow with the age of a task")
 	f.DurationVar(&o.Wait, "wait", o.Wait, "how long a task waits for a free node ID")
 	f.BoolVar(&noWait, "no-wait", false, "a task that finds no free node ID ends (and is started again)")
-	f.BoolVar(&o.Outage, "outage", false, "also kill -9 the DynamoDB for longer than the leases, and start it again with its data")
+	f.BoolVar(&o.Outage, "outage", false, "also kill -9 the DynamoDB for longer than a short lease, and start it again with its data: tasks that are old enough make IDs all the time")
 	f.BoolVar(&o.Page, "ui", false, "also show the pool on a page for the browser, and print its address")
 	f.Uint64Var(&o.Seed, "seed", 0, "what the plan of events is made of (default: another one each time)")
 	f.IntVar(&o.Port, "port", 0, "where the DynamoDB listens on 127.0.0.1 (default: a free port)")
@@ -108,6 +121,10 @@ func isTerminal(stream any) bool {
 func repeat(o demo.Options) string {
 	words := []string{"nodelease", "demo", fmt.Sprintf("--seed %d", o.Seed)}
 	d := demo.Defaults()
+	if o.Outage {
+		d = demo.OutageDefaults()
+		d.Numbers = max(d.Numbers, 4*o.Tasks)
+	}
 	add := func(differs bool, format string, v ...any) {
 		if differs {
 			words = append(words, fmt.Sprintf(format, v...))

@@ -116,7 +116,7 @@ func summary(t *testing.T, cmd *exec.Cmd) (s demo.Summary, code int, p *program)
 	t.Helper()
 	p = start(t, cmd)
 	out, code := p.end(t)
-	want := []string{"claims", "duplicates", "freezes", "ids", "kills", "lost", "renewals", "seconds", "suspended", "tasks"}
+	want := []string{"claims", "duplicates", "freezes", "ids", "kills", "lost", "renewals", "seconds", "stopped", "suspended", "tasks", "went_on"}
 	if got := keys(t, out); !reflect.DeepEqual(got, want) {
 		t.Errorf("keys %v", got)
 	}
@@ -149,6 +149,23 @@ func TestDemo(t *testing.T) {
 	for _, want := range []string{"nodelease demo --seed 1 --duration 8s --ttl 1s", "claimed", "kill -9", "SIGSTOP", "SIGCONT", "SIGTERM", "clock", "so far", "released"} {
 		if !strings.Contains(p.stderr.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, p.stderr)
+		}
+	}
+}
+
+// In an outage, tasks that are old enough make IDs all the time, and the others, among
+// them a member of the cluster that is as old, stop until it is over.
+func TestDemoOutageByAge(t *testing.T) {
+	takesSeconds(t)
+	t.Parallel()
+	s, code, p := summary(t, self("demo", "--json", "--outage", "--duration", "40s", "--ttl", "1s", "--tasks", "8", "--seed", "3"))
+	told := p.stderr.String()
+	if code != 0 || s.Duplicates != 0 || s.WentOn < 2 || s.Stopped < 2 {
+		t.Errorf("exit code %d, %+v: want some tasks that went on and some that stopped\n%s", code, s, told)
+	}
+	for _, want := range []string{"s old: IDs for ", "; as a member of the cluster it keeps a short lease", "IDs for another ", "s old, made IDs through the outage", "s old, made no IDs after "} {
+		if !strings.Contains(told, want) {
+			t.Errorf("%q is missing in\n%s", want, told)
 		}
 	}
 }

@@ -27,7 +27,7 @@ type Board struct {
 	tasks    map[string]*taskState
 	leases   []lease.Lease // as the table said last
 	leader   string        // whose session is the oldest of those, empty before anybody's
-	out      bool          // the DynamoDB is away
+	out      time.Time     // since when the DynamoDB is away; zero: it is there
 	news     []News        // the last ones
 	rate     meter
 	history  []float64 // of the rate, a value for each sample
@@ -44,6 +44,10 @@ type taskState struct {
 	waits    bool          // and that was told
 	clockOff time.Duration // how far its clock was moved
 	lastID   snowflake.ID
+	member   bool      // of the cluster
+	lastIDs  time.Time // when it made some
+	born     time.Time // when it claimed its node ID
+	idsUntil time.Time // when its last answer lets it make IDs without another
 	rate     meter
 }
 
@@ -101,10 +105,10 @@ func (b *Board) begin() {
 }
 
 // started puts a new task on the board.
-func (b *Board) started(name string) {
+func (b *Board) started(name string, member bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tasks[name] = &taskState{node: -1, status: taskStarting}
+	b.tasks[name] = &taskState{node: -1, status: taskStarting, member: member}
 }
 
 // ids compares what a task made with all that was ever made.
@@ -120,6 +124,7 @@ func (b *Board) ids(name string, ids []snowflake.ID) {
 		}
 		t.lastID = id
 	}
+	t.lastIDs = time.Now()
 	twice := b.seen.add(ids)
 	if twice > 0 && b.sum.Duplicates == 0 {
 		b.say("DUPLICATE", "%s made IDs of node %d that were made before", name, ids[0].Node())
@@ -135,8 +140,14 @@ func (b *Board) event(name string, e taskEvent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.tasks[name]
+	now := time.Now()
+	switch e.Kind {
+	case lease.EventClaimed, lease.EventRenewed, lease.EventResumed:
+		t.idsUntil = now.Add(e.IDsLeft)
+	}
 	switch e.Kind {
 	case lease.EventClaimed:
+		t.born = now
 		b.sum.Claims++
 		t.node, t.status, t.waits, t.gaveBack = e.Node, taskHolding, false, 0
 		t.claims++
@@ -149,7 +160,11 @@ func (b *Board) event(name string, e taskEvent) {
 	case lease.EventSuspended:
 		b.sum.Suspended++
 		t.status = taskSuspended
-		b.say("suspended", "%s: node %d was not confirmed in time: no IDs", name, e.Node)
+		ids := "no IDs"
+		if e.IDsLeft > 0 {
+			ids = fmt.Sprintf("IDs for another %v", e.IDsLeft.Round(100*time.Millisecond))
+		}
+		b.say("suspended", "%s: node %d was not confirmed in time: %s", name, e.Node, ids)
 	case lease.EventResumed:
 		t.status = taskHolding
 		b.say("resumed", "%s goes on with node %d, version %d: nobody else had it", name, e.Node, e.Version)
@@ -230,13 +245,6 @@ func (b *Board) nodeOf(name string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return fmt.Sprintf("node %d", b.tasks[name].node)
-}
-
-// outage takes in that the DynamoDB is away, or back.
-func (b *Board) outage(out bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.out = out
 }
 
 // table takes in what the table says.

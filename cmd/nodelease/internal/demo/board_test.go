@@ -17,8 +17,8 @@ func testBoard(t *testing.T) (b *Board, kinds func() []string) {
 	var told []string
 	b = newBoard(Defaults(), func(n News) { told = append(told, n.Kind) })
 	b.begin()
-	b.started("task-1")
-	b.started("task-2")
+	b.started("task-1", false)
+	b.started("task-2", false)
 	return b, func() []string { return told }
 }
 
@@ -177,5 +177,46 @@ func TestLastFrame(t *testing.T) {
 	var out bytes.Buffer
 	if err := (Live{Out: &out}).Last(b); err != nil || !strings.Contains(out.String(), "nodelease demo") || !strings.HasSuffix(out.String(), "\n") || strings.Contains(out.String(), "\x1b[?1049") {
 		t.Errorf("left behind %q, %v", out.String(), err)
+	}
+}
+
+// In an outage the board tells who is how old, for how long each can make IDs, and
+// afterwards who did.
+func TestBoardInAnOutage(t *testing.T) {
+	var told []string
+	b := newBoard(OutageDefaults(), func(n News) { told = append(told, n.Kind+": "+n.Text) })
+	b.begin()
+	for i, name := range []string{"task-1", "task-2", "task-3", "task-4"} {
+		b.started(name, name == "task-3")
+		if name != "task-4" {
+			b.event(name, taskEvent{Kind: lease.EventClaimed, Node: i, IDsLeft: 2 * time.Second})
+		}
+	}
+	b.tasks["task-2"].born = b.tasks["task-2"].born.Add(-10 * time.Second)
+	b.event("task-2", taskEvent{Kind: lease.EventRenewed, Node: 1, IDsLeft: time.Hour})
+	told = nil
+	b.away("kill -9")
+	b.event("task-2", taskEvent{Kind: lease.EventSuspended, Node: 1, IDsLeft: time.Hour})
+	b.event("task-1", taskEvent{Kind: lease.EventSuspended, Node: 0})
+	if !b.snapshot().Outage || !b.isOut() {
+		t.Error("the board does not show the outage")
+	}
+	b.ids("task-2", []snowflake.ID{1 << 30})
+	b.back("again")
+	if b.snapshot().Outage || b.sum.WentOn != 1 || b.sum.Stopped != 2 {
+		t.Errorf("%d went on and %d stopped, want 1 and 2", b.sum.WentOn, b.sum.Stopped)
+	}
+	all := strings.Join(told, "\n")
+	for _, want := range []string{
+		"outage: kill -9\nalone: task-2, 1", "alone: task-1, ", " more; as a member of the cluster it keeps a short lease",
+		"task-2: node 1 was not confirmed in time: IDs for another 1h0m0s", "task-1: node 0 was not confirmed in time: no IDs",
+		"back: again\nwent on: task-2", "stopped: task-1",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%q is missing in\n%s", want, all)
+		}
+	}
+	if strings.Contains(all, "task-4") {
+		t.Errorf("who has no node ID is told of:\n%s", all)
 	}
 }

@@ -128,7 +128,7 @@ func (d *director) do(ctx context.Context, s step) error {
 		t.frozen = true
 		t.freeze()
 		d.board.acted(t.name, taskFrozen, func(sum *Summary) { sum.Freezes++ },
-			"SIGSTOP", "%s, with %s, for %v: longer than its lease", t.name, node, s.by.Round(100*time.Millisecond))
+			"SIGSTOP", "%s, with %s, for %v: longer than "+d.leaseOf(), t.name, node, s.by.Round(100*time.Millisecond))
 		d.later(s.lasts, func() error {
 			d.board.acted(t.name, taskSuspended, nil, "SIGCONT", "%s, which does not know that it was frozen", t.name)
 			t.frozen = false
@@ -139,22 +139,28 @@ func (d *director) do(ctx context.Context, s step) error {
 	return nil
 }
 
+// leaseOf names the lease that a freeze or an outage outlasts.
+func (o Options) leaseOf() string {
+	if o.Outage {
+		return "a lease that has not grown"
+	}
+	return "its lease"
+}
+
 // outageFor kills the DynamoDB and starts it again, on its port and with its data.
 func (d *director) outageFor(ctx context.Context, by time.Duration) {
 	port := d.server.port()
 	d.server.kill()
 	<-d.server.ended
 	d.down = true
-	d.board.outage(true)
-	d.board.Tell("outage", "kill -9 of DynamoDB, for %v: longer than any lease", by.Round(100*time.Millisecond))
+	d.board.away("kill -9 of DynamoDB, for %v: longer than %s", by.Round(100*time.Millisecond), d.leaseOf())
 	d.later(by, func() error {
 		s, err := startServer(ctx, port, d.Table, d.data)
 		if err != nil {
 			return err
 		}
 		d.server, d.down = s, false
-		d.board.outage(false)
-		d.board.Tell("back", "DynamoDB, with its data: the fleet may go on")
+		d.board.back("DynamoDB, with its data: the fleet may go on")
 		return nil
 	})
 }

@@ -112,7 +112,7 @@ func (n Number) card() string {
 	l := n.look()
 	bar := " " + l.style.Render("┃") + " "
 	state := l.word
-	if r := rate(n.PerSecond); n.State == taskHolding && r != "" {
+	if r := rate(n.PerSecond); n.makesIDs() && r != "" {
 		state = r
 	}
 	title := l.style.Bold(true).Render(fmt.Sprintf("%s %d", l.sign, n.Node))
@@ -122,6 +122,10 @@ func (n Number) card() string {
 	return bar + spread(title, n.Task, cardWidth-5) + "  \n" +
 		bar + spread(l.style.Render("  "+state), faint.Render(n.version()), cardWidth-5) + "  \n"
 }
+
+// makesIDs reports whether a node ID's holder may make IDs: one that is suspended goes on
+// while it has milliseconds that are reserved.
+func (n Number) makesIDs() bool { return n.State == taskHolding || n.State == taskSuspended }
 
 func (n Number) version() string {
 	if n.Version == 0 {
@@ -134,7 +138,7 @@ func (n Number) version() string {
 func (n Number) line() string {
 	l := n.look()
 	text := l.style.Render(fmt.Sprintf(" %s %4d", l.sign, n.Node)) + " " + n.Task + " " + faint.Render(n.version())
-	if n.State == taskHolding {
+	if n.makesIDs() {
 		text += " " + rate(n.PerSecond)
 	}
 	return lipgloss.NewStyle().Width(lineWidth).MaxWidth(lineWidth).MaxHeight(1).Render(text)

@@ -14,7 +14,7 @@ type Options struct {
 	Duration time.Duration // how long the fleet runs, at least 3 s
 	TTL      time.Duration // length of the leases, 1 s to 24 h
 	Wait     time.Duration // how long a task waits for a free number; 0 = not at all
-	Outage   bool          // kill the DynamoDB process for longer than a lease, and start it again
+	Outage   bool          // kill the DynamoDB process for longer than a short lease, and start it again; leases grow
 	Page     bool          // show the pool on a page, too
 	Seed     uint64        // what the plan is made of
 	Port     int           // of the DynamoDB; 0 = a free one
@@ -28,6 +28,14 @@ func Defaults() Options {
 		Tasks: 8, Numbers: 12, Duration: 25 * time.Second, TTL: 3 * time.Second, Wait: time.Hour,
 		Table: "demo", Pool: "demo",
 	}
+}
+
+// OutageDefaults are those of a demo with an outage: it is long enough for leases to grow
+// before the outage, in a pool with room for that.
+func OutageDefaults() Options {
+	o := Defaults()
+	o.Outage, o.Numbers, o.Duration, o.TTL = true, 32, time.Minute, 2*time.Second
+	return o
 }
 
 // Validate reports all that is wrong at once.
@@ -72,9 +80,25 @@ func (o Options) skew() time.Duration { return (o.guard() + o.claimGuard()) / 2 
 // so that its work can be seen within the demo.
 const reapAfter = time.Second
 
-// outage is how long the DynamoDB process stays dead: until every lease has
-// passed its deadline and its expiry.
-func (o Options) outage() time.Duration { return o.TTL + o.claimGuard() + time.Second }
+// outage is how long the DynamoDB process stays dead: until every short lease has
+// passed its deadline and its expiry, and long enough to see who goes on without it.
+func (o Options) outage() time.Duration { return max(o.TTL+o.claimGuard()+time.Second, o.Duration/10) }
+
+// grownTTL is the longest lease where leases grow: the default of an agent.
+const grownTTL = 15 * time.Minute
+
+// maxTTL is how long leases become. They grow where there is an outage, to show who
+// outlasts it; elsewhere a freeze, a kill and a new claim are worth more.
+func (o Options) maxTTL() time.Duration {
+	if o.Outage {
+		return max(o.TTL, grownTTL)
+	}
+	return o.TTL
+}
+
+// member reports whether the task of a slot takes part in the fleet's cluster, which
+// keeps its lease short. Where leases grow only every fourth does.
+func (o Options) member(slot int) bool { return !o.Outage || slot%4 == 3 }
 
 // comeBack is how long the demo lets tasks resume, on a slow machine, before it
 // goes on without them.

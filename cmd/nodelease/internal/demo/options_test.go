@@ -25,6 +25,7 @@ func TestValidate(t *testing.T) {
 		"negative wait":     {func(o *Options) { o.Wait = -1 }, []string{"--wait"}},
 		"port":              {func(o *Options) { o.Port = 65536 }, []string{"--port 65536"}},
 		"outage":            {func(o *Options) { o.Outage = true }, nil},
+		"outage defaults":   {func(o *Options) { *o = OutageDefaults() }, nil},
 		"outage of an hour": {func(o *Options) { o.Outage, o.TTL = true, time.Hour }, []string{"use --duration"}},
 		"all at once": {func(o *Options) { o.Tasks, o.Numbers, o.TTL, o.Port = -1, -1, 0, -1 },
 			[]string{"--tasks", "--numbers", "--ttl", "--port"}},

@@ -19,7 +19,7 @@ const pageEvery = 500 * time.Millisecond
 // onPage are the news that the page does not see in the table by itself.
 var onPage = map[string]bool{
 	"kill -9": true, "SIGSTOP": true, "SIGCONT": true, "SIGTERM": true, "clock": true, "outage": true, "back": true,
-	"suspended": true, "lost": true, "DUPLICATE": true, "DISORDER": true,
+	"alone": true, "went on": true, "stopped": true, "suspended": true, "lost": true, "DUPLICATE": true, "DISORDER": true,
 }
 
 // withNode is how the director names the number of a task.

@@ -76,6 +76,10 @@ const (
 	settle  = time.Second
 )
 
+// growsOld reports whether nothing is done to a slot before the outage: half of the fleet
+// is left alone, for leases to have grown by then.
+func (p *planner) growsOld(slot int) bool { return slot < p.Tasks/2 }
+
 // add plans one action, if there is room for it.
 func (p *planner) add(at time.Duration, act action, end time.Duration) bool {
 	s := step{at: at, act: act, slot: p.rng.IntN(p.Tasks)}
@@ -111,7 +115,7 @@ func (p *planner) add(at time.Duration, act action, end time.Duration) bool {
 		return false
 	}
 	for range p.Tasks {
-		if p.free[s.slot] <= at {
+		if p.free[s.slot] <= at && !(at < p.quietFrom && p.growsOld(s.slot)) {
 			p.free[s.slot] = at + busy
 			p.steps = append(p.steps, s)
 			switch act {

@@ -31,7 +31,8 @@ func TestPlanRepeatsWithItsSeed(t *testing.T) {
 func TestPlan(t *testing.T) {
 	for name, o := range map[string]Options{
 		"default":    Defaults(),
-		"outage":     options(func(o *Options) { o.Outage = true }),
+		"outage":     OutageDefaults(),
+		"25 s of it": options(func(o *Options) { o.Outage = true }),
 		"short":      options(func(o *Options) { o.TTL, o.Duration = time.Second, 8*time.Second }),
 		"five three": options(func(o *Options) { o.Tasks, o.Numbers = 5, 3 }),
 	} {
@@ -58,6 +59,9 @@ func checkPlan(t *testing.T, o Options) {
 		acts[s.act]++
 		if s.act == actOutage {
 			continue
+		}
+		if o.Outage && s.at < quietFrom && s.slot < o.Tasks/2 {
+			t.Fatalf("seed %d: %+v: half of the fleet is left alone until the outage", o.Seed, s)
 		}
 		lasts := s.lasts
 		if s.act == actFreeze {

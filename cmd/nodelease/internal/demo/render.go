@@ -101,13 +101,13 @@ func (s Snapshot) homeless() string {
 
 func newsStyle(kind string) lipgloss.Style {
 	switch kind {
-	case "kill -9", "lost", "ended":
+	case "kill -9", "lost", "ended", "stopped":
 		return bad
 	case "SIGSTOP", "SIGCONT", "clock", "SIGTERM":
 		return cold
 	case "suspended", "waiting", "reaped", "no IDs":
 		return warn
-	case "leads", "claimed", "resumed", "released", "back", "IDs again":
+	case "leads", "claimed", "resumed", "released", "back", "IDs again", "went on":
 		return good
 	case "outage", "DUPLICATE", "DISORDER":
 		return alarm

@@ -35,7 +35,7 @@ func (d *director) start(s *slot) error {
 	}
 	t := &task{process: p, name: name}
 	s.task = t
-	d.board.started(name)
+	d.board.started(name, d.member(s.index))
 	go func() {
 		err := readFrames(p.stdout,
 			func(ids []snowflake.ID) { d.board.ids(name, ids) },
@@ -53,7 +53,7 @@ func (d *director) start(s *slot) error {
 	_ = t.tell(taskSpec{
 		Name: name, Endpoint: d.server.endpoint, Table: d.Table, Pool: d.Pool,
 		TTL: d.TTL, Guard: d.guard(), ClaimGuard: d.claimGuard(), Wait: d.Wait,
-		Reacquire: s.index%2 == 0, ClockOff: off.Truncate(time.Millisecond),
+		MaxTTL: d.maxTTL(), Member: d.member(s.index), Reacquire: s.index%2 == 0, ClockOff: off.Truncate(time.Millisecond),
 	})
 	return nil
 }

@@ -41,7 +41,7 @@ func (b *Board) snapshot() Snapshot {
 	now := time.Now()
 	s := Snapshot{
 		Options: b.opts, Summary: b.sum, Elapsed: now.Sub(b.began), PerSecond: b.rate.perSecond,
-		History: slices.Clone(b.history), Outage: b.out, Leader: b.leader, PageURL: b.pageURL, News: slices.Clone(b.news),
+		History: slices.Clone(b.history), Outage: !b.out.IsZero(), Leader: b.leader, PageURL: b.pageURL, News: slices.Clone(b.news),
 	}
 	for _, l := range b.leases {
 		n := Number{Node: l.NodeID, State: string(l.State(now)), Version: l.Version}

@@ -54,7 +54,7 @@ func RunTask(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	out := &frameWriter{out: stdout}
 	return lease.Run(ctx, lease.Config{
 		Pool: spec.Pool, Store: taskStore(store), Task: spec.Name, Clock: clock,
-		TTL: spec.TTL, MaxTTL: spec.TTL, Guard: spec.Guard, ClaimGuard: spec.ClaimGuard, Wait: spec.Wait, OnLost: spec.onLost(),
+		TTL: spec.TTL, MaxTTL: spec.MaxTTL, Guard: spec.Guard, ClaimGuard: spec.ClaimGuard, Wait: spec.Wait, OnLost: spec.onLost(),
 		Logger:  slog.New(slog.DiscardHandler),
 		OnEvent: func(e lease.Event) { _ = out.event(newTaskEvent(e)) }, // without its parent the task ends
 	}, func(ctx context.Context, agent *lease.Agent) error {
@@ -64,7 +64,9 @@ func RunTask(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 		}
 		part, leave := context.WithCancel(ctx)
 		defer leave()
-		go takePart(part, agent, spec)
+		if spec.Member {
+			go takePart(part, agent, spec)
+		}
 		return makeIDs(ctx, ids, out)
 	})
 }
@@ -147,7 +149,7 @@ func (s taskSpec) onLost() lease.LostPolicy {
 }
 
 func newTaskEvent(e lease.Event) taskEvent {
-	t := taskEvent{Kind: e.Kind, Node: e.Lease.NodeID, Version: e.Lease.Version}
+	t := taskEvent{Kind: e.Kind, Node: e.Lease.NodeID, Version: e.Lease.Version, IDsLeft: e.IDsLeft}
 	if e.Err != nil {
 		t.Error = e.Err.Error()
 	}

@@ -29,9 +29,13 @@ func (s Summary) Text() string {
 	if s.Duplicates > 0 {
 		twice = alarm.Render(thousands(s.Duplicates) + " DUPLICATES")
 	}
+	outage := ""
+	if n := s.WentOn + s.Stopped; n > 0 {
+		outage = fmt.Sprintf("of %s in the outage, %d made IDs all the time, %d stopped until it was over\n", Count(n, "task"), s.WentOn, s.Stopped)
+	}
 	return fmt.Sprintf("%s IDs, each compared with all others: %s\n", bold.Render(thousands(s.IDs)), twice) +
 		fmt.Sprintf("%s for %.1f s: %d kill -9, %s longer than a lease, %s, %s, %d suspended, %d lost\n",
-			Count(s.Tasks, "task"), s.Seconds, s.Kills, Count(s.Freezes, "freeze"), Count(s.Claims, "claim"), Count(s.Renewals, "renewal"), s.Suspended, s.Lost)
+			Count(s.Tasks, "task"), s.Seconds, s.Kills, Count(s.Freezes, "freeze"), Count(s.Claims, "claim"), Count(s.Renewals, "renewal"), s.Suspended, s.Lost) + outage
 }
 
 // brief cuts an error's text to one line, without what the news say anyway.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // watcher looks at the table for the board, and is the reaper of the demo.
@@ -24,13 +25,17 @@ const (
 func (w *watcher) run(ctx context.Context) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	var failed time.Time
+	var failed, measured time.Time
 	for ctx.Err() == nil {
 		leases, err := w.look(ctx)
 		if err != nil {
 			failed = time.Now()
 		} else {
 			w.board.table(leases)
+			if w.Outage && time.Since(measured) > w.TTL { // there is nothing to measure for where no lease grows
+				w.measure(ctx)
+				measured = time.Now()
+			}
 			// After an outage every lease looks dead; the fleet gets time to come back.
 			since := time.Since(failed)
 			if since > w.TTL && (since > w.comeBack() || !w.board.anySuspended()) {
@@ -41,6 +46,21 @@ func (w *watcher) run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-tick.C:
 		}
+	}
+}
+
+// measure counts the pool's node IDs, as the poolmetric function does: leases grow while
+// there is room.
+func (w *watcher) measure(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, watchLimit)
+	defer cancel()
+	pool, at := leasepool.Open(w.store, w.Pool), time.Now()
+	s, err := pool.Stats(ctx)
+	if err == nil {
+		err = pool.Measure(ctx, s, at)
+	}
+	if err != nil && ctx.Err() == nil && !w.board.isOut() {
+		w.board.Tell("warning", "the pool cannot be measured, so leases do not grow: %v", err)
 	}
 }
 

@@ -22,7 +22,9 @@ import (
 type taskSpec struct {
 	Name, Endpoint, Table, Pool  string
 	TTL, Guard, ClaimGuard, Wait time.Duration
+	MaxTTL                       time.Duration
 
+	Member    bool          // of the fleet's cluster
 	Reacquire bool          // after a loss; otherwise it ends
 	ClockOff  time.Duration // how wrong its wall clock is at first
 }
@@ -50,7 +52,8 @@ type taskEvent struct {
 	Kind    lease.EventKind
 	Node    int
 	Version int64
-	Error   string `json:",omitempty"`
+	IDsLeft time.Duration // until the task can make no more IDs without an answer
+	Error   string        `json:",omitempty"`
 }
 
 const maxFrame = 1 << 20

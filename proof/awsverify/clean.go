@@ -132,10 +132,12 @@ func (a *account) emptyBucket(ctx context.Context, bucket, run string, out io.Wr
 	return nil
 }
 
-// settled waits until CloudFormation is at rest, and returns the stack as it is then.
+// settled waits until CloudFormation is at rest, and returns the stack as it is then: in two looks, since a request of a run that was killed may
+// still be under way at the first.
 func (a *account) settled(ctx context.Context, id string) (*cfntypes.Stack, error) {
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Minute) // a custom resource that never answers takes thirty
 	defer cancel()
+	var before cfntypes.StackStatus
 	for {
 		got, err := a.cfn.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &id})
 		if err != nil {
@@ -144,9 +146,11 @@ func (a *account) settled(ctx context.Context, id string) (*cfntypes.Stack, erro
 		if len(got.Stacks) == 0 {
 			return nil, fmt.Errorf("the stack %s is gone", id)
 		}
-		if s := got.Stacks[0]; !strings.HasSuffix(string(s.StackStatus), "_IN_PROGRESS") {
+		s := got.Stacks[0]
+		if s.StackStatus == before && !strings.HasSuffix(string(before), "_IN_PROGRESS") {
 			return &s, nil
 		}
+		before = s.StackStatus
 		if err := a.pause(ctx); err != nil {
 			return nil, fmt.Errorf("waiting for the stack %s: %w", id, err)
 		}
@@ -157,7 +161,7 @@ func (a *account) settled(ctx context.Context, id string) (*cfntypes.Stack, erro
 func (a *account) pause(ctx context.Context) error {
 	wait := 5 * time.Second
 	if a.emulator {
-		wait = 300 * time.Millisecond
+		wait = time.Second
 	}
 	select {
 	case <-ctx.Done():

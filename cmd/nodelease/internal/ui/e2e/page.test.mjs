@@ -71,7 +71,7 @@ test('changes show by themselves', async (t) => {
   await page.is(7, 'cooling')
   await page.locator('#late', { hasText: 'None' }).waitFor()
   await page.locator('#news [data-n="7"][data-kind="reaped"]').waitFor()
-  assert.match(await page.locator('#churn-chart').getAttribute('aria-label'), /[1-9]\d* claimed and [1-9]\d* ended/)
+  await page.waitForFunction(() => /[1-9]\d* claimed and [1-9]\d* ended/.test(document.querySelector('#churn-chart').getAttribute('aria-label')))
 })
 
 test('search finds by task, number and state', async (t) => {

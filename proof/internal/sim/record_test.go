@@ -59,6 +59,8 @@ var columns = []struct {
 	{"resolved", func(c Counts) any { return c.Resolved }},
 	{"task hours", func(Counts) any { return *taskHours }},
 	{"commit", func(Counts) any { return *commit }},
+	{"grown", func(Counts) any { return *grown }},
+	{"parts", func(Counts) any { return *partList }}, // empty: each seed's own
 }
 
 // sum adds the numbers of a map up.
@@ -89,6 +91,9 @@ func openRecord(t *testing.T, path string) *record {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	if head, _, _ := strings.Cut(string(text), "\n"); head+"\n" != recordHead() {
+		t.Fatalf("-record %s: its columns are not those of today: begin another record", path)
 	}
 	for lines := bufio.NewScanner(strings.NewReader(string(text))); lines.Scan(); {
 		var seed uint64

@@ -169,7 +169,7 @@ func (d *DynamoDB) Group(ctx context.Context, pool string, group int) (Group, er
 }
 
 // EventualGroup is Group at half the price, for who can do with an answer that is
-// a second old.
+// a second old; see [EventualStore].
 func (d *DynamoDB) EventualGroup(ctx context.Context, pool string, group int) (Group, error) {
 	return d.query(ctx, pool, group, false)
 }

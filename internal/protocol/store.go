@@ -29,6 +29,21 @@ type Store interface {
 	WriteReaperMemory(ctx context.Context, w MemoryWrite) (applied bool, err error)
 }
 
+// EventualStore is a [Store] that answers for half the price if the answer may be a
+// second old.
+type EventualStore interface {
+	// EventualGroup is [Store.Group], eventually consistent.
+	EventualGroup(ctx context.Context, pool string, group int) (Group, error)
+}
+
+// EventualGroup reads one group, eventually consistent where the store can.
+func EventualGroup(ctx context.Context, s Store, pool string, group int) (Group, error) {
+	if cheap, ok := s.(EventualStore); ok {
+		return cheap.EventualGroup(ctx, pool, group)
+	}
+	return s.Group(ctx, pool, group)
+}
+
 // Group is what one group of numbers holds.
 type Group struct {
 	Leases  []Lease

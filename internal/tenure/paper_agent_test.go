@@ -125,7 +125,7 @@ func (a *paperAgent) act(w *paper, i int32) {
 			return
 		}
 		if l, ok := a.term.Release(w.wall()).Apply(&w.leases[n]); ok {
-			w.leases[n] = l
+			w.put(n, l)
 		}
 		a.state = paperGone
 	}
@@ -151,11 +151,12 @@ func (a *paperAgent) claim(w *paper, i int32) {
 	a.claims++
 	if !ok {
 		w.spent.refused++
+		a.search.Refused(a.number, w.monotonic())
 		a.begin()
 		a.then(w, i, paperLooks)
 		return
 	}
-	w.leases[a.number] = l
+	w.put(a.number, l)
 	a.term = NewTerm(w.config, l, w.monotonic())
 	a.search, a.state, a.tries, a.took = nil, paperHolds, 0, w.now-a.begun
 	w.unmet--
@@ -191,13 +192,14 @@ func (a *paperAgent) look(w *paper, i int32) {
 		a.number = n
 	}
 	low := n * protocol.GroupSize
-	if !w.read(w.groups[n], w.page(n)) {
+	if !w.read(w.groups[n], w.page(n)/2) { // eventually consistent
 		a.again(w, i)
 		return
 	}
 	one := Outlook{}
 	c := a.claimOf(w)
-	free := one.Add(protocol.Group{Leases: w.leases[low:min(low+protocol.GroupSize, w.pool.Size)]}, a.known, c)
+	g := protocol.Group{Leases: w.eventual(low, min(low+protocol.GroupSize, w.pool.Size))}
+	free := a.search.Believe(one.Add(g, a.known, c), w.monotonic())
 	a.found.Merge(one)
 	if len(free) == 0 {
 		a.search.FoundFull(n, one.Next)
@@ -262,7 +264,7 @@ func (a *paperAgent) renew(w *paper, i int32) {
 		w.start(i, time.Second)
 		return
 	}
-	w.leases[n] = l
+	w.put(n, l)
 	a.term.Confirmed(l, at.M0, at.Length)
 	if a.away {
 		a.away = false

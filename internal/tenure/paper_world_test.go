@@ -26,6 +26,9 @@ type paper struct {
 	table  *paperTable
 	pool   protocol.PoolItem
 	leases []protocol.Lease
+	before []protocol.Lease  // each lease before its last write
+	wrote  []int64           // and when that was
+	shown  []protocol.Lease  // of the reader of this moment
 	groups []*paperPartition // of each group
 	agents []paperAgent
 	head   []int32 // of each millisecond's list, one more than the agent
@@ -103,6 +106,10 @@ func newPaper(c paperCase) *paper {
 	for n := range w.leases {
 		w.leases[n], _ = protocol.Seed{Key: protocol.Key{Pool: paperPool, NodeID: n}, Floor: paperDay.Add(-time.Hour)}.Apply(nil)
 	}
+	w.before, w.wrote = slices.Clone(w.leases), make([]int64, size)
+	for i := range w.wrote {
+		w.wrote[i] = -1 << 40 // long ago
+	}
 	for g := range w.pool.Groups() {
 		w.groups = append(w.groups, w.table.of(fmt.Sprintf("%s#%d", paperPool, g)))
 	}
@@ -114,6 +121,28 @@ func newPaper(c paperCase) *paper {
 func (w *paper) wall() time.Time { return paperDay.Add(time.Duration(w.now) * time.Millisecond) }
 
 func (w *paper) monotonic() time.Duration { return time.Duration(w.now) * time.Millisecond }
+
+// put writes a lease.
+func (w *paper) put(n int, l protocol.Lease) {
+	w.before[n], w.wrote[n] = w.leases[n], w.now
+	w.leases[n] = l
+}
+
+// eventual is what an eventually consistent read shows of some leases: those of up to
+// 20 ms ago, one time in a hundred of up to a second.
+func (w *paper) eventual(low, high int) []protocol.Lease {
+	late := w.dice.Int64N(20)
+	if w.dice.IntN(100) == 0 {
+		late = w.dice.Int64N(1000)
+	}
+	w.shown = append(w.shown[:0], w.leases[low:high]...)
+	for i := range w.shown {
+		if w.now-w.wrote[low+i] < late {
+			w.shown[i] = w.before[low+i]
+		}
+	}
+	return w.shown
+}
 
 // after lets an agent go on in a while.
 func (w *paper) after(i int32, d time.Duration) {

@@ -3,6 +3,7 @@ package tenure
 import (
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
@@ -37,16 +38,20 @@ func Guess(session string, p protocol.PoolItem) (node int, ok bool) {
 // waiting claimant reads up to firstPages per second of groups that it has not read yet,
 // and laterPages when it has read them all.
 type Search struct {
-	full    map[int]time.Time // when the next lease of a full group expires
-	seen    map[int]bool      // in this search
-	Waiting bool              // an earlier search found nothing
-	fresh   int               // groups from here on were opened since; 0 = none were
-	Dice    *rand.Rand        // of a simulation; nil = the process's
+	full    map[int]time.Time     // when the next lease of a full group expires
+	seen    map[int]bool          // in this search
+	Waiting bool                  // an earlier search found nothing
+	Strong  bool                  // the next finding is the last: no page may be old
+	fresh   int                   // groups from here on were opened since; 0 = none were
+	refused map[int]time.Duration // when a claim was, on the monotonic clock, by node ID
+	Dice    *rand.Rand            // of a simulation; nil = the process's
 }
 
 const (
 	firstPages = 16
 	laterPages = 4
+	// oldest is twice what DynamoDB's eventually consistent reads usually lag behind.
+	oldest = 2 * time.Second
 )
 
 // Begin begins a search.
@@ -105,6 +110,26 @@ func (s *Search) FoundFull(n int, next time.Time) {
 		s.full = map[int]time.Time{}
 	}
 	s.full[n] = next
+}
+
+// Refused remembers when a claim of a node ID was refused, on the monotonic clock.
+func (s *Search) Refused(node int, now time.Duration) {
+	if s.refused == nil {
+		s.refused = map[int]time.Duration{}
+	}
+	s.refused[node] = now
+}
+
+// Believe leaves out of the node IDs that look free those that refused a claim within
+// oldest: a page that may be old would send the claimant there again and again.
+func (s *Search) Believe(free []int, now time.Duration) []int {
+	if s.Strong {
+		return free
+	}
+	return slices.DeleteFunc(free, func(n int) bool {
+		at, known := s.refused[n]
+		return known && now-at < oldest
+	})
 }
 
 // Opened remembers that groups from first on are new.

@@ -15,18 +15,25 @@ import (
 
 // The choice of a node ID is hardest for a fleet that starts at once: a herd of N
 // tasks on M node IDs. The first guess is blind, a hash of the session inside the open
-// groups. A task that finds its guess taken reads a group with one strong Query and
-// takes a random free node ID. Simulated with 1,024 tasks on 1,024 node IDs that costs
+// groups. A task that finds its guess taken reads a group with one Query and takes a
+// random free node ID. Simulated with 1,024 tasks on 1,024 node IDs that costs
 // 1.5 writes and 0.5 queries per task. The first free node ID, which other
 // implementations take, costs 11 to 500 writes. search chooses the groups and bounds
 // their number: nothing reads the whole of a large pool.
+//
+// Pages are read eventually consistent, at half the price. What a page shows is no
+// more than where to try: the condition of the claim decides. Only "there is no free
+// node ID" is an answer that nobody checks, so the search that ends a start with
+// [ErrPoolExhausted] reads strongly: who starts after another has released finds its node
+// ID.
 
 // acquire finds a node ID and claims it. It waits up to wait for a free one; ctx
 // bounds everything.
 func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term, err error) {
 	since := a.clock.Monotonic()
 	session := newSession()
-	var s tenure.Search
+	_, eventual := a.cfg.Store.(protocol.EventualStore)
+	s := tenure.Search{Strong: !eventual}
 	first, ok := tenure.Guess(session, a.pool)
 	if !ok {
 		return nil, &CorruptError{Pool: a.cfg.Pool, NodeID: wholePool, Err: fmt.Errorf(
@@ -43,7 +50,7 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 			first, session = u.node, u.session
 		}
 	}
-	t, err = a.claim(ctx, first, session)
+	t, err = a.claim(ctx, first, session, &s)
 	for t == nil && err == nil {
 		var o tenure.Outlook
 		a.uncap(ctx, a.clock.Wall()) // a widener that died meanwhile keeps no node ID from those who wait
@@ -58,11 +65,16 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 			}
 		}
 		if o.Free >= 0 {
-			t, err = a.claim(ctx, o.Free, newSession())
+			t, err = a.claim(ctx, o.Free, newSession(), &s)
 			continue
 		}
 		s.Waiting = true
-		if err = a.nap(ctx, o, wait-(a.clock.Monotonic()-since)); err == nil {
+		left := wait - (a.clock.Monotonic() - since)
+		if left <= 0 && !s.Strong {
+			s.Strong, s.Waiting = true, false
+			continue
+		}
+		if err = a.nap(ctx, o, left); err == nil {
 			a.pool, err = a.readPool(ctx)
 		}
 	}
@@ -101,7 +113,7 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search) (t
 	s.Begin()
 	for n, ok := s.Group(a.pool, c.At); ok; n, ok = s.Group(a.pool, c.At) {
 		g, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) {
-			return asking(a, func() (protocol.Group, error) { return a.cfg.Store.Group(ctx, a.cfg.Pool, n) })
+			return asking(a, func() (protocol.Group, error) { return a.page(ctx, n, s.Strong) })
 		})
 		if err != nil {
 			return o, err
@@ -110,7 +122,7 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search) (t
 			a.emit(Event{Kind: EventCorrupt, Lease: a.about(corrupt.NodeID), Err: corrupt})
 		}
 		one := tenure.Outlook{}
-		free := one.Add(g, a.pool, c)
+		free := s.Believe(one.Add(g, a.pool, c), a.clock.Monotonic())
 		o.Merge(one)
 		a.stale = a.stale || one.Newer
 		if len(free) == 0 {
@@ -132,6 +144,14 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search) (t
 	return o, nil
 }
 
+// page reads one group.
+func (a *Agent) page(ctx context.Context, n int, strong bool) (protocol.Group, error) {
+	if strong {
+		return a.cfg.Store.Group(ctx, a.cfg.Pool, n)
+	}
+	return protocol.EventualGroup(ctx, a.cfg.Store, a.cfg.Pool, n)
+}
+
 // none returns the reason why a claimant whose clock says at found no node ID of p.
 //
 // The reservations of others prove nothing about this machine's clock: their leases may
@@ -147,14 +167,14 @@ func (c Config) none(o tenure.Outlook, p protocol.PoolItem, at time.Time) error 
 }
 
 // claim tries one node ID until its holder is certain: it returns nil and no error if
-// someone else holds it. An attempt without an answer may have landed, or land later,
+// someone else holds it, of which s learns. An attempt without an answer may have landed, or land later,
 // so the same session asks again instead of leaking the node ID.
-func (a *Agent) claim(ctx context.Context, node int, session string) (*tenure.Term, error) {
+func (a *Agent) claim(ctx context.Context, node int, session string, s *tenure.Search) (*tenure.Term, error) {
 	a.uncap(ctx, a.clock.Wall())
 	first := a.clock.Monotonic()
 	first, doubt := a.record(node, session, first)
 	for n := 0; ; n++ {
-		t, err := a.tryClaim(ctx, node, session, first)
+		t, err := a.tryClaim(ctx, node, session, first, s)
 		switch {
 		case t != nil && t.Held(a.clock.Monotonic()):
 			return t, nil
@@ -185,7 +205,7 @@ func (a *Agent) claim(ctx context.Context, node int, session string) (*tenure.Te
 // tryClaim makes one attempt for a session whose first attempt was sent at first. It
 // returns the new term, or nil and no error when the node ID is someone else's or
 // corrupt.
-func (a *Agent) tryClaim(ctx context.Context, node int, session string, first time.Duration) (*tenure.Term, error) {
+func (a *Agent) tryClaim(ctx context.Context, node int, session string, first time.Duration, s *tenure.Search) (*tenure.Term, error) {
 	a.mu.Lock()
 	a.attemptNow()
 	a.mu.Unlock()
@@ -211,6 +231,7 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 	t := a.cfg.timings().Claimed(w, res, m0, first)
 	if t == nil {
 		e.Kind = EventTaken
+		s.Refused(node, m0+e.Took)
 		if res.Lease != nil {
 			e.Lease = *res.Lease
 			a.stale = a.stale || res.Lease.WidenTry > w.WidenTry

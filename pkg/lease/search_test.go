@@ -1,11 +1,13 @@
 package lease_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -263,4 +265,93 @@ func TestReservedBeyondTheOpenGroups(t *testing.T) {
 			}
 		})
 	}
+}
+
+// aged is a table whose eventually consistent pages stay as they were.
+type aged struct {
+	*leasetest.Memory
+	page   protocol.Group
+	strong int
+	claims []int // node IDs that were asked for
+}
+
+func (s *aged) EventualGroup(context.Context, string, int) (protocol.Group, error) {
+	return protocol.Group{Leases: slices.Clone(s.page.Leases)}, nil
+}
+
+func (s *aged) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
+	s.strong++
+	return s.Memory.Group(ctx, pool, n)
+}
+
+func (s *aged) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
+	if c, ok := w.(protocol.Claim); ok {
+		s.claims = append(s.claims, c.NodeID)
+	}
+	return s.Memory.Write(ctx, w)
+}
+
+// photograph keeps the page as it is now.
+func (s *aged) photograph(t *testing.T) {
+	t.Helper()
+	var err error
+	if s.page, err = s.Memory.Group(t.Context(), "orders", 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Who starts after another has released finds its node ID, however old the pages are
+// that the store gives for half the price: a start ends with an ExhaustedError only after a
+// search that was strongly consistent.
+func TestOldPageExhaustsNoPool(t *testing.T) {
+	for _, wait := range []time.Duration{0, 20 * time.Second} {
+		fixture.Virtual(t, func(t *testing.T) {
+			s := &aged{Memory: leasetest.NewMemory("orders", 64)}
+			var all []*lease.Agent
+			for range 64 {
+				all = append(all, fixture.Start(t, fixture.Config(s.Memory)))
+			}
+			s.photograph(t)
+			cfg := fixture.Config(s)
+			cfg.Wait = wait
+			var exhausted *lease.ExhaustedError
+			if _, err := lease.Start(t.Context(), cfg); !errors.As(err, &exhausted) {
+				t.Fatalf("got %v from a full pool, want an ExhaustedError", err)
+			}
+			if s.strong != 1 {
+				t.Errorf("got %d strongly consistent pages, want 1: the last one", s.strong)
+			}
+			free := all[17].NodeID()
+			if err := all[17].Close(); err != nil {
+				t.Fatal(err)
+			}
+			a, err := lease.Start(t.Context(), cfg)
+			if err != nil {
+				t.Fatalf("got %v with a wait of %v and pages of before the release of %d, want that node ID", err, wait, free)
+			}
+			if a.NodeID() != free {
+				t.Errorf("got node ID %d, want %d", a.NodeID(), free)
+			}
+			_ = a.Close()
+		})
+	}
+}
+
+// An old page sends a claimant to each node ID once: what a refusal showed is newer.
+func TestOldPageIsNotBelievedTwice(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := &aged{Memory: leasetest.NewMemory("orders", 64)}
+		s.photograph(t) // all are free
+		for range 63 {
+			fixture.Start(t, fixture.Config(s.Memory))
+		}
+		a := fixture.Start(t, fixture.Config(s))
+		tries := map[int]int{}
+		for _, n := range s.claims {
+			if tries[n]++; tries[n] > 1 {
+				t.Errorf("got %d claims of node ID %d, want 1", tries[n], n)
+			}
+		}
+		t.Logf("node ID %d after %d claims", a.NodeID(), len(s.claims))
+	})
 }

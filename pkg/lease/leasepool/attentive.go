@@ -39,11 +39,7 @@ func (s *attentive) Group(ctx context.Context, pool string, n int) (protocol.Gro
 
 // EventualGroup is what [Pool.Glance] looks for.
 func (s *attentive) EventualGroup(ctx context.Context, pool string, n int) (protocol.Group, error) {
-	eventual, ok := s.Store.(eventualStore)
-	if !ok {
-		return s.Group(ctx, pool, n)
-	}
-	g, err := eventual.EventualGroup(ctx, pool, n)
+	g, err := protocol.EventualGroup(ctx, s.Store, pool, n)
 	s.note(err)
 	return g, err
 }

@@ -42,15 +42,9 @@ func (p *Pool) Leases(ctx context.Context) iter.Seq2[protocol.Lease, error] {
 // Glance reads one group of numbers, from 0, at half the price where the store
 // offers that. What it gives may be a second old.
 func (p *Pool) Glance(ctx context.Context, n int) (protocol.Group, error) {
-	if s, ok := p.store.(eventualStore); ok {
-		return protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) { return s.EventualGroup(ctx, p.Name, n) })
-	}
-	return p.group(ctx, n)
-}
-
-// eventualStore is a store that answers for less if the answer may be a second old.
-type eventualStore interface {
-	EventualGroup(ctx context.Context, pool string, group int) (protocol.Group, error)
+	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) {
+		return protocol.EventualGroup(ctx, p.store, p.Name, n)
+	})
 }
 
 func empty(g protocol.Group) bool { return len(g.Leases) == 0 && len(g.Corrupt) == 0 }

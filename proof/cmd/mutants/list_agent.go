@@ -37,6 +37,8 @@ var agentMutants = []mutant{
 	{"the watchdog emits after it has unlocked", renew, `	a.tellNow(Event{Kind: EventSuspended, Lease: t.Lease})
 `, `	defer func() { go a.emitNow(Event{Kind: EventSuspended, Lease: t.Lease}) }()
 `, leaseOwn},
+	{"an old page exhausts a pool", "pkg/lease/claim.go", `if left <= 0 && !s.Strong {`, `if false {`, leaseOwn},
+	{"an old page is believed twice", "internal/tenure/search.go", `return known && now-at < oldest`, `return known && now-at < 0`, leaseOwn},
 	{"a suspension whose end was dropped goes on", "pkg/lease/leaseotel/metrics.go", `if e.Left > 0 {`, `if false {`, "./pkg/lease/leaseotel"},
 	{"reacquiring gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, leaseOwn},
 	{"a start does not wait for errors to pass", start, `if err == nil || left <= 0 || !protocol.Passing(err) {`, `if true {`, leaseOwn},

@@ -88,7 +88,7 @@ func TestCostOfLeasesThatGrow(t *testing.T) {
 				}
 				sum = Sum{}.plus(sum, float64(part))
 				dollars := sum.Dollars(writePrice, readPrice)
-				t.Logf("%s: %.1f million writes and %.1f million read units: %.2f dollars a month", m.deploys, sum.Writes/1e6, sum.Units/1e6, dollars)
+				t.Logf("%s: %.2f million writes and %.2f million read units: %.2f dollars a month", m.deploys, sum.Writes/1e6, sum.Units/1e6, dollars)
 				if dollars < m.least || dollars > m.most {
 					t.Errorf("%s: got %.2f dollars a month, want %v to %v", m.deploys, dollars, m.least, m.most)
 				}

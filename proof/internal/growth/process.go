@@ -79,7 +79,7 @@ func (p *process) look(c protocol.Claim) (node int) {
 	f := p.f
 	p.search.Begin()
 	for n, ok := p.search.Group(p.known, c.At); ok; n, ok = p.search.Group(p.known, c.At) {
-		f.Units += groupUnits
+		f.Units += groupUnits / 2 // eventually consistent
 		one := tenure.Outlook{}
 		free := one.Add(protocol.Group{Leases: f.items[n*protocol.GroupSize : min((n+1)*protocol.GroupSize, len(f.items))]}, p.known, c)
 		if len(free) == 0 {

@@ -60,13 +60,15 @@ type network struct {
 	climate []weather
 	sent    []*http.Request // some of those that were ever sent: see replays
 	reads   map[string]load // of the pool's item, by host: see judgeLoad
+	stale   *rand.Rand
+	pages   map[string]shown // what reads that may be old showed, by request
 
 	serial sync.Mutex // one call at a time reaches the database, and is witnessed
 	calls  sync.WaitGroup
 }
 
 func newNetwork(w *World, db http.Handler) *network {
-	n := &network{World: w, db: db, r: rand.New(rand.NewPCG(w.Plan.Seed, 5)), weather: climate[0], since: time.Now(), local: map[string]weather{}, climate: climate, reads: map[string]load{}}
+	n := &network{World: w, db: db, r: rand.New(rand.NewPCG(w.Plan.Seed, 5)), weather: climate[0], since: time.Now(), local: map[string]weather{}, climate: climate, reads: map[string]load{}, stale: rand.New(rand.NewPCG(w.Plan.Seed, 13)), pages: map[string]shown{}}
 	if w.Plan.has("garbage") {
 		n.climate = append(slices.Clone(n.climate), garbled...)
 	}
@@ -143,7 +145,7 @@ func (n *network) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		n.babble(w, body, []byte("{}"))
 		return
 	}
-	answer := n.do(r, body)
+	answer := n.read(r, body)
 	time.Sleep(f.after)
 	switch {
 	case f.garbage:

@@ -36,6 +36,7 @@ var parts = map[string]part{
 	// Faults.
 	"weather": {.9, "the network and the store fail in all the ways of the climate", (*World).changes},
 	"outages": {.4, "now and then the store is away for up to ten minutes", (*World).outages},
+	"stale":   {.5, "eventually consistent reads show what was true up to three seconds ago", nil},
 	"garbage": {.4, "answers that are not DynamoDB's", nil},
 	"denied":  {.3, "expired tokens, missing permissions, and tables that seem to be gone", nil},
 	"replay":  {.5, "any request that was ever sent is sent again, at any time", (*World).replays},
@@ -55,7 +56,7 @@ func (p Plan) has(name string) bool { return p.Parts[name] }
 // draws of a seed are as they were.
 func drawParts(seed uint64, r *rand.Rand) map[string]bool {
 	all := map[string]bool{}
-	own := map[string]*rand.Rand{"waiting": rand.New(rand.NewPCG(seed, 11))}
+	own := map[string]*rand.Rand{"waiting": rand.New(rand.NewPCG(seed, 11)), "stale": rand.New(rand.NewPCG(seed, 12))}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		dice := r
 		if own[name] != nil {

@@ -1,0 +1,49 @@
+package sim
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"time"
+)
+
+// Eventually consistent reads show what was true up to staleFor ago. DynamoDB names no
+// bound, and is usually there within a second.
+const (
+	staleFor  = 3 * time.Second
+	mostStale = 1000 // reads that are remembered
+)
+
+// shown is what a read showed, and when.
+type shown struct {
+	at     time.Time
+	answer *httptest.ResponseRecorder
+}
+
+// read is do for a read that may be old: one in three repeats what the same read showed
+// before.
+func (n *network) read(r *http.Request, body []byte) *httptest.ResponseRecorder {
+	if !n.Plan.has("stale") || !bytes.Contains(body, []byte(`"ConsistentRead":false`)) {
+		return n.do(r, body)
+	}
+	n.mu.Lock()
+	before, known := n.pages[string(body)]
+	old := known && time.Since(before.at) < staleFor && n.stale.IntN(3) == 0
+	n.mu.Unlock()
+	if old {
+		n.count(func(c *Counts) { c.Stale++ })
+		return before.answer
+	}
+	answer := n.do(r, body)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.pages) >= mostStale {
+		clear(n.pages)
+	}
+	// What is shown again stays as old as it was: the page of a later read does not replace
+	// one that can still be shown.
+	if !known || time.Since(before.at) >= staleFor {
+		n.pages[string(body)] = shown{time.Now(), answer}
+	}
+	return answer
+}

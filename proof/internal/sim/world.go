@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -36,7 +35,6 @@ type World struct {
 
 	r          *rand.Rand
 	network    *network
-	pipes      *pipes
 	background sync.WaitGroup
 
 	mu        sync.Mutex
@@ -75,7 +73,7 @@ type World struct {
 func Run(p Plan) (*World, Counts, error) {
 	w := &World{
 		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{}, made: map[snowflake.ID]int{}, items: map[int]history.Event{}, raw: map[int]map[string]json.RawMessage{}, claimed: map[int]time.Duration{}, sessions: map[string]session{}, done: map[string]bool{}, functions: map[string]bool{}, broken: map[int]bool{},
-		pipes: newPipes(), counts: newCounts(), layout: snowflake.Default(),
+		counts: newCounts(), layout: snowflake.Default(),
 	}
 	if p.Narrow {
 		w.layout = snowflake.Wide16()
@@ -98,18 +96,12 @@ func (w *World) run() (err error) {
 		w.layout.Epoch = time.Now().Add(5 * time.Minute)
 	}
 	w.network = newNetwork(w, db)
-	server := http.Server{Handler: w.network}
-	served := make(chan error)
-	go func() { served <- server.Serve(w.pipes) }()
 	defer func() {
-		_ = server.Close()
-		<-served
 		w.network.calls.Wait() // those that are still to be delivered late
 		err = errors.Join(err, db.Close())
 	}()
 
 	operator := w.newOperator()
-	defer operator.client()
 	if err := w.seed(operator); err != nil {
 		return err
 	}
@@ -151,7 +143,7 @@ func (w *World) fail(err error) {
 
 // seed makes the table and the pool.
 func (w *World) seed(o *operator) error {
-	if err := createTable(w.ctx, w.pipes); err != nil {
+	if err := createTable(w.ctx, o.line()); err != nil {
 		return err
 	}
 	spec := w.Plan.spec(w.Plan.Numbers)

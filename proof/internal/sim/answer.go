@@ -18,8 +18,8 @@ type call struct {
 
 // newCall reads a request that the SDK's client has made.
 func newCall(r *http.Request) (*call, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
+	body := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(r.Body, body); err != nil {
 		return nil, err
 	}
 	return &call{r.URL.Host, r.Header, body}, nil

@@ -268,10 +268,3 @@ func (p *process) inStep(r *http.Request) {
 		both.meet()
 	}
 }
-
-// text is a string or a number of an item.
-func text(attribute json.RawMessage) string {
-	var v struct{ S, N string }
-	_ = json.Unmarshal(attribute, &v) // missing, or of another type: ""
-	return v.S + v.N
-}

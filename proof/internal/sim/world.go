@@ -192,8 +192,25 @@ func (w *World) settling() time.Duration {
 	return 4*w.Plan.TTL() + w.Plan.Reserve() + 2*time.Minute
 }
 
-// liveness judges that nobody waits for a number while one could be had.
+// again is within what time whoever has no number looks for one again: an orchestrator
+// waits for a minute after a start that has failed.
+const again = 90 * time.Second
+
+// liveness judges that nobody waits for a number while one could be had. A number that has
+// come free just now is waited for.
 func (w *World) liveness(o *operator) error {
+	for {
+		fresh, err := w.judgeLiveness(o)
+		if err == nil || fresh <= 0 {
+			return err
+		}
+		_ = sleep(w.ctx, fresh)
+	}
+}
+
+// judgeLiveness also returns how long it takes until the last number that has come free
+// could have been found.
+func (w *World) judgeLiveness(o *operator) (fresh time.Duration, err error) {
 	waiting := 0
 	for _, t := range w.all() {
 		p := t.present.Load()
@@ -202,12 +219,12 @@ func (w *World) liveness(o *operator) error {
 		} else if _, err := p.agent.Lease(); errors.Is(err, lease.ErrLost) && p.release.OnLost == lease.Reacquire {
 			waiting++
 		} else if node, _ := p.holding(); err != nil && !w.isBroken(node) {
-			return fmt.Errorf("liveness: process %d has a number and may not use it %v after the faults: %w", p.number, w.settling(), err)
+			return 0, fmt.Errorf("liveness: process %d has a number and may not use it %v after the faults: %w", p.number, w.settling(), err)
 		}
 	}
 	stats, err := o.pool.Stats(w.ctx)
 	if err != nil {
-		return fmt.Errorf("liveness: %w", err)
+		return 0, fmt.Errorf("liveness: %w", err)
 	}
 	size := stats.Pool.Size
 	if len(stats.Pool.Eras) > 0 {
@@ -219,7 +236,7 @@ func (w *World) liveness(o *operator) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("liveness: %w", err)
+			return 0, fmt.Errorf("liveness: %w", err)
 		}
 		if l.NodeID >= size { // a resize that was cut off is nobody's to use
 			continue
@@ -230,16 +247,17 @@ func (w *World) liveness(o *operator) error {
 				resting++
 			} else {
 				free++
+				fresh = max(fresh, again-time.Since(l.ReservedUntil))
 			}
 		}
 	}
 	if waiting > 0 && free > 0 {
-		return fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a number, and %d could be had", w.settling(), waiting, w.Plan.Tasks, free)
+		return fresh, fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a number, and %d could be had", w.settling(), waiting, w.Plan.Tasks, free)
 	}
 	if w.Plan.Bounded() && waiting > 0 && resting > 0 {
-		return fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a number, and %d rest though no clock was wrong", w.settling(), waiting, w.Plan.Tasks, resting)
+		return 0, fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a number, and %d rest though no clock was wrong", w.settling(), waiting, w.Plan.Tasks, resting)
 	}
-	return nil
+	return 0, nil
 }
 
 // raised remembers to what the pool may be raised by now.

@@ -44,7 +44,7 @@ type Span struct {
 // of hours is no licence to stamp hours ahead: the holder sets At to its clock when
 // it sent the last confirmed renewal, plus the time to live of the lease and the
 // claimants' guard, and Mono to the monotonic reading of that moment. Stamps do not
-// fail at the ceiling, but stay behind a wall clock that is above it.
+// fail while the wall clock is above the ceiling: they go on with the monotonic clock.
 type Ceiling struct {
 	At   time.Time
 	Mono time.Duration

@@ -36,9 +36,6 @@ func (r *Room) Due(t Timings, age, now time.Duration) bool {
 // Asked notes that the measurement is read at now, whether or not that is answered.
 func (r *Room) Asked(now time.Duration) { r.read, r.at = true, now }
 
-// Again lets the measurement be read at once. What was learned stays.
-func (r *Room) Again() { r.read = false }
-
 // Learn takes over the pool's item. Leases grow while
 //
 //	2 × held + cooling + what Expect says is still to come ≤ size:

@@ -47,12 +47,6 @@ func TestRoom(t *testing.T) {
 			t.Errorf("step %d, %d held: got %v, want %v", i, c.held, got, c.want)
 		}
 	}
-	// A count of its own is read at once, and begins nothing anew.
-	r.Asked(0)
-	c := complete(t, Timings{MaxTTL: 15 * time.Minute})
-	if r.Again(); !r.Due(c, time.Hour, time.Second) || !grows(r, poolWith(50, 0, now)) {
-		t.Error("a holder that has counted reads nothing, or stops growing below the limit")
-	}
 	// An item without a measurement takes the one before away.
 	if r.Learn(protocol.PoolItem{Size: 100}); r.Grows(now, time.Second) {
 		t.Error("it grows by a measurement that is gone")

@@ -31,7 +31,9 @@ var growthMutants = []mutant{
 	{"a pool that fills up costs more writes", grow, `if left <= 0 || grows ||`, `if true || left <= 0 || grows ||`, growProof},
 	{"a long renewal under way is not shortened", grow, `grown := until.Sub(a.timeline.Now()) > a.cfg.TTL`, `grown := a.term.Length.Lease > a.cfg.TTL`, growProof},
 	{"an answer after a freeze counts as fresh", length, `return min(in, max(t.RenewEvery, of.Deadline-now-usual))`, `return min(in, max(in, of.Deadline-now-usual))`, growProof},
-	{"whoever counts stops growing", room, `{ r.read = false }`, `{ *r = Room{} }`, growProof},
+	{"whoever counts learns nothing by it", grow, `		r.Learn(*p)
+	}`, `		_ = p
+	}`, "./pkg/lease"},
 	{"a read of the measurement costs the lease", grow, `min(renewLimit, left/4)`, `renewLimit`, growProof},
 	{"growth is stuck in a widening", leasePool, `if !t.Stuck(a.pool) ||`, `if true || !t.Stuck(a.pool) ||`, growProof},
 	{"growth voids a live widening", leasePool, ` || !t.AtRisk(a.clock.Monotonic()) {`, ` {`, growProof},

@@ -47,5 +47,7 @@ var growthMutants = []mutant{
 	{"an address is remembered without TLS", addressBook, `r.URL.Scheme != "https" || `, ``, "./pkg/lease"},
 	{"the last addresses cannot be turned off", addressBook, `if os.Getenv(lastAddresses) == "off" {`, `if os.Getenv(lastAddresses) == "never" {`, "./pkg/lease"},
 	{"a cluster node takes a grown lease for its time-out", "pkg/cluster/config.go", `ttl := c.Agent.TTL()`, `ttl := l.TTL`, "./pkg/cluster"},
+	{"a lease grows beside a cluster node", "pkg/cluster/node.go", `		cfg.Agent.KeepShort()`, `		_ = cfg.Agent.KeepShort`, "./pkg/cluster"},
+	{"a lease grows beside a directory", "pkg/discovery/register.go", `	agent.KeepShort()`, `	_ = agent.KeepShort`, "./pkg/discovery"},
 	{"growth of others is wrong for an on-demand agent", "pkg/lease/ondemand.go", `if cfg.MaxReserve == 0 && cfg.TTL > 0 {`, `if false {`, growProof},
 }

@@ -69,7 +69,7 @@ func TestTurn(t *testing.T) {
 	now := time.UnixMilli(2_000_000_000)
 	at := func(held int, age time.Duration) protocol.PoolItem {
 		p := poolWith(held, 0, now.Add(-age))
-		p.Measured.Valid = 30 * time.Minute
+		p.Measured.Valid = turnValid
 		return p
 	}
 	for name, c := range map[string]struct {
@@ -83,8 +83,13 @@ func TestTurn(t *testing.T) {
 		"nobody held anything": {at(0, 10*time.Minute), 0.99, true},
 		"never counted":        {protocol.PoolItem{Size: 100, OpenGroups: 1}, 0.124, true},
 		"one in eight":         {protocol.PoolItem{Size: 100, OpenGroups: 1}, 0.125, false},
-		"of four groups":       {protocol.PoolItem{Size: 1024, OpenGroups: 4}, 0.04, false},
-		"out of date":          {at(10, time.Hour), 0.124, true},
+		"of the function": {func() protocol.PoolItem {
+			p := at(10, 25*time.Minute)
+			p.Measured.Valid = 30 * time.Minute
+			return p
+		}(), 0, false},
+		"of four groups": {protocol.PoolItem{Size: 1024, OpenGroups: 4}, 0.04, false},
+		"out of date":    {at(10, time.Hour), 0.124, true},
 	} {
 		if got := new(Room).Turn(c.p, now, time.Second, c.chance); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)

@@ -295,3 +295,31 @@ func TestOnDemandBesideGrowth(t *testing.T) {
 	}
 	_ = o.Close()
 }
+
+// An on-demand lease never grows, whatever is asked for and however much room there is.
+func TestOnDemandNeverGrows(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(64)
+		measuring(t, s, one)
+		cfg := growing(s)
+		cfg.MaxTTL, cfg.MaxReserve, cfg.Grow = time.Hour, 4*time.Hour, true
+		o, err := lease.NewOnDemand(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer o.Close()
+		for range 200 {
+			if err := o.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			fixture.Wait(time.Minute)
+		}
+		l, err := o.Lease()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.TTL != 5*time.Minute || l.Renewal < 40 || time.Until(l.ReservedUntil) > 5*time.Minute+time.Second {
+			t.Errorf("%+v, want a lease of 5 min that was renewed every 4", l)
+		}
+	})
+}

@@ -25,6 +25,8 @@ var growthMutants = []mutant{
 	{"a measurement from the future counts", "internal/protocol/pool.go", `!m.At.After(now.Add(skew)) && `, ``, growProof},
 	{"leases grow in a full pool", room, `r.grows = taken <= most`, `r.grows = taken <= most || true`, growProof},
 	{"growth flaps", room, `most = size - size/10`, `most = size`, growProof},
+	{"holders count beside the function", room, `return ByHolder(m) && now`, `return now`, growProof},
+	{"a holder's count is taken for the schedule", "pkg/lease/leasepool/measure.go", `if tenure.ByHolder(before) {`, `if false {`, poolOwn},
 	{"a measurement over another one", dynamo, `u.onlyIf = "measured = :seen"`, `u.onlyIf = ":seen = :seen"`, stores},
 	{"an agent without a generator grows", grow, `(a.cfg.Grow || a.growing.generates.Load()) &&`, `true &&`, growProof},
 	{"a watched lease grows", grow, ` && !a.growing.short.Load() && a.grownTimings().Grows()`, ` && a.grownTimings().Grows()`, growProof},

@@ -76,7 +76,8 @@ type Config struct {
 	// to 24 h, and MaxReserve how far ahead milliseconds are reserved, half of it.
 	// A renewal then comes about every MaxTTL / 2 at last, and ID making outlasts an outage of
 	// up to MaxReserve. In exchange a crashed process's node ID stays taken for half the
-	// time that the process lived. Leases grow while the pool has been measured and has room;
+	// time that the process lived, and a copy of a running machine is noticed minutes later;
+	// docs/operations.md has what else it costs. Leases grow while the pool has been measured and has room;
 	// those of an agent without a generator do not, see Grow. MaxTTL = TTL is no growth.
 	// MaxReserve is at least TTL + ClaimGuard, and one minute in a narrow pool. Defaults to
 	// $NODELEASE_MAX_TTL and $NODELEASE_MAX_RESERVE, such as 10m; else to 15 min, or TTL if

@@ -76,8 +76,9 @@ type Config struct {
 	// long as a tenth of that age, up to MaxTTL (24 h at most), and milliseconds are
 	// reserved ahead for half of it, up to MaxReserve. In the end there is a renewal about
 	// every MaxTTL / 2, and ID making outlasts an outage of up to MaxReserve. In exchange,
-	// a crashed process's node ID stays taken for half the time that the process lived.
-	// Leases grow while the pool has been measured and has room; those of an agent without
+	// a crashed process's node ID stays taken for half the time that the process lived, and
+	// a copy of a running machine is noticed minutes later; docs/operations.md lists the
+	// other costs. Leases grow while the pool has been measured and has room; those of an agent without
 	// a generator do not, see Grow. MaxTTL = TTL turns growth off. MaxReserve is at least
 	// TTL + ClaimGuard, and one minute in a narrow pool. Defaults to $NODELEASE_MAX_TTL and
 	// $NODELEASE_MAX_RESERVE, such as 10m; else to 15 min, or TTL if that is longer, and to

@@ -15,12 +15,12 @@ import (
 
 // growth is the state that an agent needs for its lease to grow.
 type growth struct {
-	room      tenure.Room // of the loop
-	denied    bool        // of the loop: this role may not store a measurement
-	generates atomic.Bool // a generator was made
-	short     atomic.Bool // see KeepShort
-	counted   atomic.Bool // this agent has stored a measurement
-	mayNot    atomic.Bool // it tried, and was denied
+	room      tenure.Room                       // of the loop
+	denied    bool                              // of the loop: this role may not store a measurement
+	generates atomic.Bool                       // a generator was made
+	short     atomic.Bool                       // see KeepShort
+	mayNot    atomic.Bool                       // it tried to store a measurement, and was denied
+	counted   atomic.Pointer[protocol.PoolItem] // with the measurement that it has stored
 }
 
 // KeepShort ends the growth of the lease for the life of the agent, and renews at once
@@ -141,8 +141,8 @@ func (a *Agent) measure(ctx context.Context) {
 	age, left := now-a.term.Began, a.term.Deadline-now
 	a.mu.Unlock()
 	r := &a.growing.room
-	if a.growing.counted.Swap(false) {
-		r.Again()
+	if p := a.growing.counted.Swap(nil); p != nil {
+		r.Learn(*p)
 	}
 	if left <= 0 || !a.growable() || !r.Due(t, age, now) {
 		return
@@ -184,7 +184,7 @@ func (a *Agent) count(p protocol.PoolItem) {
 	case errors.Is(err, ErrAccess):
 		a.growing.mayNot.Store(true)
 	case err == nil && res.Applied:
-		a.growing.counted.Store(true)
+		a.growing.counted.Store(res.Pool)
 	}
 }
 

@@ -21,7 +21,8 @@ type description struct {
 
 // SetMetadata changes the holder's metadata, name by name: an empty value removes a name,
 // and other names do not change. The next renewal carries the change, in the same write
-// and for the same one write unit; so does the claim of another node ID (Reacquire). It
+// and for the same one write unit: that of a grown lease may be minutes away, unless
+// RenewNow is called. So does the claim of another node ID (Reacquire). It
 // may be called at any time, even while the lease is suspended: the renewal that resumes
 // the lease then carries it.
 //

@@ -18,9 +18,9 @@ import (
 //	wall behind by more                                    re-anchor; calls fail with a *ClockError
 //	                                                       until the clock has passed the last stamp
 //
-// A span's Ceiling bounds the anchor from above: a wall clock that is far ahead
-// moves stamps ahead by little more than a lease, until a renewal has confirmed
-// that it is right, or it is set back.
+// A span's Ceiling bounds the anchor from above. Stamps do not follow a wall clock
+// that jumps beyond it: they advance with the monotonic clock until a renewal has
+// confirmed that the wall clock is right, or it is set back, after which no call waits.
 //
 // Whatever the anchor does, the state word only grows: neither order nor
 // uniqueness depends on this file.
@@ -79,13 +79,18 @@ func (t *Timeline) follow(tm *term) {
 	if t.term.Load() != tm || t.state != isBound || t.layout == nil {
 		return // another call has done it, or there are no stamps
 	}
-	anchor := min(t.anchorNow(), t.ceiling)
+	anchor := t.anchorNow()
+	// Invariant: no anchor is above the ceiling. One at the ceiling would be ahead by
+	// more than a lease, and calls would wait for as long once the wall clock is right.
+	if anchor > t.ceiling {
+		anchor = tm.anchor
+	}
 	switch borrow := time.Duration(tm.anchor - anchor); {
 	case borrow < -forwardStep:
 		t.counters.stepsForward.Add(1)
 		t.borrow = 0
 		t.seal()
-		t.begin()
+		t.beginAt(anchor)
 	case borrow <= jitter:
 		t.borrow = 0
 	default:
@@ -98,7 +103,7 @@ func (t *Timeline) follow(tm *term) {
 		if borrow > t.maxBack+jitter || tm.tickOf(tm.state.Load()) < wallTick {
 			t.borrow = 0
 			t.seal()
-			t.begin()
+			t.beginAt(anchor)
 		}
 	}
 }

@@ -44,8 +44,8 @@ type Span struct {
 // span of hours does not permit stamps hours ahead: the holder sets At to its clock
 // when it sent the last confirmed renewal, plus the time to live of the lease and
 // the claimants' guard, and Mono to the monotonic reading of that moment. Calls do
-// not fail at the ceiling, but their stamps stay behind a wall clock that is above
-// it.
+// not fail while the wall clock is above the ceiling: stamps advance with the
+// monotonic clock.
 type Ceiling struct {
 	At   time.Time
 	Mono time.Duration

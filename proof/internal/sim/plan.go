@@ -136,7 +136,8 @@ const (
 // long makes the plan one of the long run: no world has more hours because its leases are
 // long, and one that is busy has twice as many. Narrow pools have a third more than others, for a third of
 // all hours to be theirs, and operators who resize them while they widen. A busy world, which is none
-// whose leases grow, has no cluster: its members would ask more often than they renew.
+// whose leases grow, has a node ID for each task, and no cluster: who waits for one, and a
+// cluster's members, ask more often than holders renew.
 func (p Plan) long(busy bool) Plan {
 	p.Parts = maps.Clone(p.Parts)
 	if p.TTL() >= economy || p.Grows {
@@ -149,6 +150,7 @@ func (p Plan) long(busy bool) Plan {
 	if busy && !p.Grows {
 		p.Busy = true
 		p.Hours *= 2
+		p.Numbers = max(p.Numbers, p.Tasks)
 		delete(p.Parts, "cluster")
 	}
 	p.Hours = min(p.Hours, 24*time.Hour)

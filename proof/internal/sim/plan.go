@@ -129,7 +129,7 @@ func (p *Plan) settle() {
 // The terms in a world that is busy: most renewals and changes of hands for each hour.
 const (
 	busyTTL     = 5 * time.Second
-	busyEvery   = 700 * time.Millisecond
+	busyEvery   = 500 * time.Millisecond
 	busyReserve = 20 * time.Second
 )
 

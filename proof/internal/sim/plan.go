@@ -129,25 +129,28 @@ func (p *Plan) settle() {
 // The terms in a world that is busy: most renewals and changes of hands for each hour.
 const (
 	busyTTL     = 5 * time.Second
-	busyEvery   = 400 * time.Millisecond
+	busyEvery   = 500 * time.Millisecond
 	busyReserve = 20 * time.Second
 )
 
-// long makes the plan one of the long run. A third of all hours are to be those of narrow
-// pools, each with operators who resize it while they widen it. A busy world, which
-// is none whose leases grow, has no cluster: its members would ask more often than they
-// renew.
+// long makes the plan one of the long run: no world has more hours because its leases are
+// long, and one that is busy has twice as many. Narrow pools have a third more than others, for a third of
+// all hours to be theirs, and operators who resize them while they widen. A busy world, which is none
+// whose leases grow, has a node ID for each task, and no cluster: who waits for one, and a
+// cluster's members, ask more often than holders renew.
 func (p Plan) long(busy bool) Plan {
 	p.Parts = maps.Clone(p.Parts)
+	if p.TTL() >= economy || p.Grows {
+		p.Hours /= economyFactor
+	}
 	if p.Narrow {
 		p.Parts["operators"] = true
-		p.Hours += p.Hours / 2
+		p.Hours += p.Hours / 3
 	}
 	if busy && !p.Grows {
-		if p.TTL() >= economy {
-			p.Hours /= economyFactor
-		}
 		p.Busy = true
+		p.Hours *= 2
+		p.Numbers = max(p.Numbers, p.Tasks)
 		delete(p.Parts, "cluster")
 	}
 	p.Hours = min(p.Hours, 24*time.Hour)

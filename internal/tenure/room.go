@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// measureEvery is how often a holder reads the pool's measurement at most.
+	// measureEvery is the shortest time between two reads of the pool's measurement by a
+	// holder.
 	measureEvery = 5 * time.Minute
 	// turnAfter is the age of a measurement from which a holder may take the turn to count
 	// again, and turnValid for how long such a count is valid. In between, each holder
@@ -19,31 +20,31 @@ const (
 )
 
 // Room decides whether the pool has room for leases that grow, for one holder. The zero
-// Room has none: without a measurement nothing grows.
+// Room has none: without a measurement no lease grows.
 type Room struct {
 	grows bool
 	read  bool
-	at    time.Duration // of the last read, on the monotonic clock
+	at    time.Duration // time of the last read, on the monotonic clock
 	seen  *protocol.Measured
 }
 
-// Due reports whether the measurement should be read before a renewal at now, by a holder
-// that has lived so long. Nobody reads it whose lease would not be longer for it.
+// Due reports whether a holder of the given age should read the measurement before a
+// renewal at now. It need not if its lease would not be longer.
 func (r *Room) Due(t Timings, age, now time.Duration) bool {
 	return t.Grown(age).Lease > t.TTL && (!r.read || now-r.at >= measureEvery)
 }
 
-// Asked notes that the measurement is read at now, whether or not that is answered.
+// Asked records that the measurement is read at now, with or without an answer.
 func (r *Room) Asked(now time.Duration) { r.read, r.at = true, now }
 
-// Again lets the measurement be read at once. What was learned stays.
+// Again lets the measurement be read at once. The last measurement stays in use.
 func (r *Room) Again() { r.read = false }
 
 // Learn takes over the pool's item. Leases grow while
 //
-//	2 × held + cooling + what Expect says is still to come ≤ size:
+//	2 × held + cooling + the holders that Expect still adds ≤ size:
 //
-// if every holder dies at this moment and is replaced, all of them have a node ID again.
+// if every holder dies at the same time and is replaced, all of them get a node ID again.
 // Growth stops above that, and begins again when a tenth of the pool less is taken.
 func (r *Room) Learn(p protocol.PoolItem) {
 	r.seen = p.Measured
@@ -64,9 +65,9 @@ func (r *Room) Grows(now time.Time, skew time.Duration) bool {
 	return r.grows && r.seen.Fresh(now, skew)
 }
 
-// Turn reports whether this holder, of those that read a measurement as old as the one
-// that was learned, counts the pool's node IDs. chance is a number from 0 to 1. One in
-// held holders does; where nobody has counted yet, one in eight for each open group.
+// Turn reports whether this holder, among those that read the same measurement at this
+// age, counts the pool's node IDs. chance is a number from 0 to 1. One in held holders
+// counts; if there is no count yet, one in eight for each open group.
 func (r *Room) Turn(p protocol.PoolItem, now time.Time, skew time.Duration, chance float64) bool {
 	if m := p.Measured; m.Fresh(now, skew) {
 		return now.Sub(m.At) >= turnAfter && chance*float64(max(m.Held, 1)) < 1

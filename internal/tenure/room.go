@@ -10,11 +10,11 @@ const (
 	// measureEvery is the shortest time between two reads of the pool's measurement by a
 	// holder.
 	measureEvery = 5 * time.Minute
-	// turnAfter is the age of a measurement from which a holder may take the turn to count
-	// again, and turnValid for how long such a count is valid. In between, each holder
-	// draws with every read, among old ones once in seven and a half minutes. If nobody
-	// counts in time, which happens once in fourteen times then, leases are short until
-	// the next one does.
+	// turnAfter is the age of a measurement from which a holder may take its turn to count
+	// again, and turnValid is how long such a count is valid. In between, each holder
+	// draws with every read; old holders read once in seven and a half minutes. Among
+	// those, no holder counts in time once in fourteen times; leases are then short until
+	// the next one counts.
 	turnAfter = 10 * time.Minute
 	turnValid = 30 * time.Minute
 )

@@ -136,7 +136,7 @@ func (d *DynamoDB) Place() (region, table string) {
 	return region, TableName(d.table)
 }
 
-// noAccount stands in the ARNs of emulators, some of which name no Region there.
+// noAccount is in the ARNs of emulators, some of which name no Region there.
 const noAccount = "000000000000"
 
 // complete reports whether a description is complete: it describes the requested

@@ -50,9 +50,9 @@ type Node struct {
 	revision   int64      // of the last publication
 
 	// Only the heartbeat's goroutine has these.
-	seen      []Member        // what the last heartbeat returned
+	seen      []Member        // the result of the last heartbeat
 	expired   time.Duration   // the last time that this node expired old records
-	published Versions        // what it published last
+	published Versions        // its last publication
 	due       time.Duration   // when its known versions are to be published; 0: nothing new
 	renewed   <-chan struct{} // of the agent, requested before the lease was read
 	failures  int             // heartbeats in a row

@@ -28,7 +28,7 @@ import (
 )
 
 // Agents, discovery and a cluster run on the very table that is synthesized, and make no call that GrantLease does not
-// cover. What they touch is what docs/iam.md lists.
+// cover. Their partitions are those that docs/iam.md lists.
 func TestAgentOnTheSynthesizedTable(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) { agentOnTable(t, dynamotest.Embedded(t)) })
 	t.Run("local", func(t *testing.T) { agentOnTable(t, dynamotest.Local(t)) })

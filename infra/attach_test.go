@@ -199,7 +199,7 @@ func between(min, max float64) *awsapplicationautoscaling.EnableScalingProps {
 	return &awsapplicationautoscaling.EnableScalingProps{MinCapacity: jsii.Number(min), MaxCapacity: jsii.Number(max)}
 }
 
-// A container that was not made by AddContainer can stand anywhere in the rendered list.
+// A container that was not created by AddContainer can be anywhere in the rendered list.
 func TestAttachAmongForeignContainers(t *testing.T) {
 	stack := newStack(t, "")
 	pool := nodepool.New(stack, "Nodes", orders(nil)).Pool("orders")

@@ -70,7 +70,7 @@ func TestAttachFunctionChecksTheSize(t *testing.T) {
 	}
 }
 
-// What cannot be meant is refused, with the remedy.
+// Implausible settings are refused, with the remedy.
 func TestAttachFunctionProblems(t *testing.T) {
 	stack := newStack(t, "")
 	pool := nodepool.New(stack, "Nodes", orders(nil)).Pool("orders")

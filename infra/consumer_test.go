@@ -32,7 +32,7 @@ func TestConsumerDownloadsNoCDK(t *testing.T) {
 	}
 	write("go.sum", string(sums))
 
-	// An empty module cache, filled from the one of this machine: what appears in it was downloaded.
+	// An empty module cache, filled from this machine's: everything in it was downloaded.
 	shared := goCommand(t, root, nil, "env", "GOMODCACHE")
 	cache := filepath.Join(t.TempDir(), "modules")
 	env := []string{"GOMODCACHE=" + cache, "GOPROXY=file://" + filepath.Join(shared, "cache", "download"), "GOFLAGS=-modcacherw -mod=mod", "GOWORK=off", "GOSUMDB=off"}

@@ -82,7 +82,7 @@ func TestWrongImport(t *testing.T) {
 	}
 }
 
-// A table with a key of its own: whoever leases may use it.
+// A table with its own key: every role that leases may use it.
 func TestKey(t *testing.T) {
 	stack := newStack(t, "us-east-1")
 	key := awskms.NewKey(stack, jsii.String("Key"), nil)

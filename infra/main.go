@@ -5,7 +5,7 @@
 //
 //	pool       the pool's name (orders), or several with commas between them
 //	size       how many node IDs each of them has (1024)
-//	arch       arm64, amd64 or x86_64: what the functions' zips were built for (arm64)
+//	arch       arm64, amd64 or x86_64: the target of the functions' zips (arm64)
 //	functions  where the zips are (dist/functions)
 //	import     the ARN of a table: adds the stack NodeleaseImport, a role that leases from it
 //	throwaway  true: deleting the stack deletes the table too (false)

@@ -26,7 +26,8 @@ const (
 	onIndex = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*","mail","mail#*","#pools"]}}`
 )
 
-// Everything that any role may do. What is not in this list nobody may do, and docs/iam.md says why each is.
+// Everything that any role may do. Anything else is not permitted, and docs/iam.md has
+// the reason for each.
 var roles = map[string][]string{
 	"bootstrap": {
 		"dynamodb:GetItem on NodesTable" + onIndex,

@@ -76,7 +76,8 @@ func TestServiceNetwork(t *testing.T) {
 	}
 }
 
-// There is no Docker in the tests. What the Dockerfile runs to build the binary is run as it stands, with the files that the image is made of.
+// There is no Docker in the tests. The Dockerfile's build command is run unchanged, with
+// the files of the image.
 func TestDockerfileBuilds(t *testing.T) {
 	dockerfile, err := os.ReadFile("../examples/service/Dockerfile")
 	if err != nil {

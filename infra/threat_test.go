@@ -106,7 +106,7 @@ func TestFunctionsStayInTheirPools(t *testing.T) {
 	}
 }
 
-// A layout that was asked for reaches the seed; what cannot be is refused.
+// A requested layout reaches the seed; an impossible one is refused.
 func TestPoolLayout(t *testing.T) {
 	stack := newStack(t, "")
 	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Pools[0].Layout = "wide16" }))

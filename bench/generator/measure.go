@@ -11,13 +11,13 @@ import (
 // A contender is one way to make IDs.
 type contender struct {
 	name string
-	// start makes a fresh generator. worker then gives each goroutine its call; per
+	// start creates a new generator. worker then returns the call of each goroutine; per
 	// is how many IDs one call makes.
 	start func() (worker func() func(), per int, stop func(), err error)
 }
 
 type options struct {
-	slices     int  // parts of a run, of which the fastest counts: what else the machine does only ever adds
+	slices     int  // parts of a run, of which the fastest counts: other load on the machine only adds time
 	latency    bool // measure that too, in runs of its own: reading a clock costs as much as making an ID
 	neighbours int  // processes that use up a core each
 }

@@ -27,7 +27,7 @@ func (r result) of(value func(sample) float64) figure {
 	return summarise(all)
 }
 
-// over is r against other, run by run: what slowed the machine down for a while
+// over compares r with other, run by run: load that slowed the machine down for a while
 // slowed both.
 func (r result) over(other result, value func(sample) float64) figure {
 	var all []float64

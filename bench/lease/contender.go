@@ -21,7 +21,7 @@ var quiet = terms{lease: 20 * time.Minute, every: 10 * time.Minute}
 
 // numbers is a set of numbers to be had.
 type numbers interface {
-	// claim gives a new claimant a number that it keeps, waiting for one if need be.
+	// claim gets a new claimant a node ID that it keeps, waiting for one if necessary.
 	claim(ctx context.Context) (held, error)
 	close()
 }

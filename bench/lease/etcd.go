@@ -45,8 +45,8 @@ func startEtcd() (*etcdServer, error) {
 }
 
 // etcd claims as etcd's users do, with what a herd needs: a lease, then a random
-// number in one transaction; who finds it taken lists all and takes a random free
-// one.
+// number in one transaction; a claimant that finds it taken lists all and takes a
+// random free one.
 func etcd(server *etcdServer) contender {
 	return contender{"etcd v3.7.3", func(ctx context.Context, m *meter, n int, t terms) (numbers, error) {
 		client, err := clientv3.New(clientv3.Config{

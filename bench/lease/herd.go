@@ -30,7 +30,7 @@ func (h herdResult) String() string {
 		h.name, h.size, h.placed, h.each(h.tally.requests), h.each(h.tally.writes), h.each(h.tally.queries), h.took.Round(time.Millisecond))
 }
 
-// herd lets so many claim at once, for so long at most, and gives all back.
+// herd lets a number of claimants claim at once, within a limit, and releases everything.
 func herd(ctx context.Context, c contender, size int, patience time.Duration) (herdResult, error) {
 	h := herdResult{name: c.name, size: size}
 	m := newMeter()

@@ -1,5 +1,5 @@
-// Command lease measures pkg/lease beside its peers: what a claim, a renewal and
-// a release cost, and how soon a crashed holder's number is someone else's.
+// Command lease compares pkg/lease with its peers: the costs of a claim, a renewal and a
+// release, and how soon a crashed holder's node ID is taken by another.
 //
 //	make bench-lease                                  print everything, 5 to 10 minutes
 //	scripts/dynamodb-local.sh run -- sh -c 'cd bench/lease && go run . -out ../../docs'

@@ -20,7 +20,7 @@ type phaseKey struct{}
 
 func in(ctx context.Context, p phase) context.Context { return context.WithValue(ctx, phaseKey{}, p) }
 
-// phaseOf is the phase of a request; what nobody named belongs to the claim (a
+// phaseOf is the phase of a request; a request without a phase belongs to the claim (a
 // start looks at its table and its pool).
 func phaseOf(ctx context.Context) phase {
 	if p, ok := ctx.Value(phaseKey{}).(phase); ok {

@@ -34,7 +34,7 @@ type pool struct {
 	terms terms
 }
 
-// phased tells the meter what a write is for, and fails once its process is dead.
+// phased reports the purpose of a write to the meter, and fails once its process is dead.
 type phased struct {
 	lease.Store
 	dead atomic.Bool

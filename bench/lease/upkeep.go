@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// An upkeepResult is what keeping and giving back numbers costs.
+// An upkeepResult is the cost of keeping and releasing node IDs.
 type upkeepResult struct {
 	name               string
 	renewals, releases int
@@ -22,7 +22,7 @@ const (
 	renewalsAll = keepers * renewalsOf
 )
 
-// upkeep lets some holders renew some times, twice a second, and then give back.
+// upkeep lets some holders renew some times, twice per second, and then release.
 func upkeep(ctx context.Context, c contender) (u upkeepResult, err error) {
 	u = upkeepResult{name: c.name, renewals: renewalsAll, releases: keepers}
 	m := newMeter()

@@ -14,7 +14,7 @@ import (
 
 // zeebe is the algorithm of Camunda's RepositoryNodeIdProvider, on DynamoDB instead
 // of S3: read the numbers from 0 on, one request each, and compare-and-set the
-// first that is free or expired; who has seen all pauses, and begins again.
+// first that is free or expired; a claimant that has seen all pauses, and begins again.
 func zeebe(endpoint string) contender {
 	return contender{"Zeebe's algorithm", func(ctx context.Context, m *meter, n int, t terms) (numbers, error) {
 		aside := newClient(endpoint, newMeter())
@@ -51,7 +51,7 @@ func (s *scan) claim(ctx context.Context) (held, error) {
 	for i := 0; ; i++ {
 		if i > 0 && i%s.n == 0 {
 			pause := min(time.Second<<min(i/s.n-1, 5), 30*time.Second)
-			if s.terms.lease < time.Minute { // the crash: whoever waits for that long alone would measure the pause
+			if s.terms.lease < time.Minute { // the crash: a single claimant waiting for that long would measure the pause
 				pause = 50 * time.Millisecond
 			}
 			select {

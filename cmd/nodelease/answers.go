@@ -192,8 +192,8 @@ func (a *answers) ended(err error) {
 	}
 }
 
-// answered reports whether err is an answer of DynamoDB, or no error. What is tried
-// again is none: a server that fails, throttles, or is something else.
+// answered reports whether err is an answer of DynamoDB, or no error. A retryable
+// error is not one: a server that fails, throttles, or is not DynamoDB.
 func answered(err error) bool {
 	if err == nil {
 		return true

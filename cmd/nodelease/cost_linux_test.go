@@ -295,7 +295,7 @@ func TestWhatOneItemCostsAReader(t *testing.T) {
 		replay := &recorded{server: w.Options().HTTPClient, answers: map[string]*reply{}}
 		return replay, costReaders(t, dynamodb.New(w.Options(), func(o *dynamodb.Options) { o.HTTPClient = replay }), w.table)
 	}
-	usual := map[string]int64{} // what a reader keeps of items as ours
+	usual := map[string]int64{} // the memory that a reader keeps for items like ours
 	_, readers := replayed()
 	for who, read := range readers {
 		read()

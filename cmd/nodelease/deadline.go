@@ -36,7 +36,7 @@ type deadline struct {
 type deadlineFile struct {
 	path  string // "": there is none
 	name  string
-	dir   *os.Root // pinned: what becomes of the path later leads nowhere else
+	dir   *os.Root // pinned: later changes of the path have no effect
 	agent keeper
 	log   *slog.Logger
 	lease lease.Lease

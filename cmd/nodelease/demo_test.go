@@ -29,7 +29,7 @@ func keys(t *testing.T, text string) []string {
 	return slices.Sorted(maps.Keys(object))
 }
 
-// program is the demo as a process. What it says on stdout comes line by line.
+// program is the demo as a process. Its stdout is delivered line by line.
 type program struct {
 	*exec.Cmd
 	lines  *bufio.Scanner

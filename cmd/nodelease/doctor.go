@@ -124,7 +124,7 @@ func (d *doctor) examine(ctx context.Context) diagnosis {
 	return result
 }
 
-// add notes a finding. What it says may come from the table: in the JSON too it is
+// add records a finding. Its text may come from the table: in the JSON too it is
 // text for people, and a command to be copied.
 func (d *doctor) add(check, level, says, fix string) {
 	d.found = append(d.found, finding{check, level, text.Cut(says, text.MaxError), text.Cut(fix, maxCommand)})

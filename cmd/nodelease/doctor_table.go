@@ -111,7 +111,7 @@ func (d *doctor) checkTTL(ctx context.Context) {
 // be read.
 func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 	// A write whose condition cannot hold is refused after its permissions were
-	// checked, and before it does anything; what it would do is nothing, too.
+	// checked, and before it has an effect; it would have no effect anyway.
 	const cannotHold = "attribute_exists(pool_group) AND attribute_not_exists(pool_group)"
 	key := func(group, node string) map[string]types.AttributeValue {
 		return map[string]types.AttributeValue{"pool_group": &types.AttributeValueMemberS{Value: group}, "node_id": &types.AttributeValueMemberN{Value: node}}
@@ -229,7 +229,7 @@ func (d *doctor) policy(actions []string) string {
 const clockError = 1500 * time.Millisecond
 
 // checkClock compares this machine's clock, before and after a request, with
-// DynamoDB's, which tells whole seconds.
+// DynamoDB's, which has whole seconds.
 func (d *doctor) checkClock(before, after time.Time, out *dynamodb.GetItemOutput) {
 	server, ok := middleware.GetServerTime(out.ResultMetadata)
 	if !ok {

@@ -19,8 +19,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// ward is a database for the doctor to look at. What no emulator has (Time to
-// Live that is on, replicas, permissions) is put before its answers.
+// ward is a database for the doctor to look at. Features that no emulator has
+// (enabled Time to Live, replicas, permissions) are simulated in front of it.
 type ward struct {
 	*dynamodb.Client
 	t        *testing.T
@@ -30,7 +30,7 @@ type ward struct {
 	ttl      *types.TimeToLiveDescription
 	replicas []types.ReplicaDescription
 	strong   bool
-	clock    time.Duration // what this machine's is ahead of the true time
+	clock    time.Duration // how far this machine's clock is ahead of the true time
 	writes   int           // that took effect, of the doctor's
 }
 

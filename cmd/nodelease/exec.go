@@ -65,7 +65,7 @@ func newExec(g *globals) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.SetInterspersed(false) // what comes after the program's name is the program's
+	f.SetInterspersed(false) // arguments after the program's name belong to the program
 	t.register(f)
 	f.BoolVar(&short, "on-demand", false, "no heartbeats: renew when less than a third of the lease is left; --ttl is 5m by default")
 	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL (default: a fifth of what is between the last renewal and the deadline; with --on-demand half of what it may be)")
@@ -162,8 +162,8 @@ func runExec(cmd *cobra.Command, g *globals, t terms, short bool, grace time.Dur
 			err = fmt.Errorf("%w: %w", err, why)
 		}
 	}
-	// Only now nobody uses the number any more. That giving it back was not
-	// confirmed is in the log, and does not change how the program has ended.
+	// Only now is the node ID no longer in use. A release that was not confirmed is in
+	// the log, and does not change how the program has ended.
 	_ = agent.Close()
 	if code == 0 && err == nil {
 		return nil
@@ -203,7 +203,7 @@ func follow(child *supervise.Child, node interface{ Done() <-chan struct{} }, si
 	}
 }
 
-// interrupted tells which signal ended the start.
+// interrupted returns the signal that ended the start.
 func interrupted(ctx context.Context, signals <-chan os.Signal) (n int, ok bool) {
 	if ctx.Err() == nil {
 		return 0, false

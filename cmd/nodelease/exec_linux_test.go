@@ -187,7 +187,7 @@ func short(flags []string) []string {
 	return append([]string{"--ttl", "5s", "--guard", shortGuard.String(), "--claim-guard", "500ms", "--grace", shortGrace.String()}, flags...)
 }
 
-// holder tells who holds number 0 and until when.
+// holder returns the holder of node ID 0 and its expiry.
 func holder(t *testing.T, flags []string) (task string, expires time.Time) {
 	t.Helper()
 	code, stdout, stderr := call(append([]string{"list", "--json"}, flags...)...)
@@ -307,7 +307,7 @@ func TestExecCannotRun(t *testing.T) {
 
 func TestExecSignals(t *testing.T) {
 	t.Parallel()
-	// Whoever runs the tests may ignore it (nohup); programs would inherit that.
+	// The test's parent may ignore it (nohup); programs would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	flags, s := onePool(t), newStage(t)
 	p := execOf(t, flags, s, "obey")
@@ -353,9 +353,9 @@ func TestExecInterruptedWhileWaiting(t *testing.T) {
 	}
 }
 
-// Whoever is frozen, and also if nobody is but the database is away, no child runs
-// at the moment from which on others may have the number. It is killed at the
-// deadline, and told before. All cases run side by side.
+// Whichever process is frozen, and even if none is but the database is down, no child
+// runs once others may have the node ID. It is killed at the deadline, and told before.
+// All cases run side by side.
 func TestExecDeadline(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()

@@ -161,8 +161,8 @@ func TestExecOnDemandRenews(t *testing.T) {
 	}
 }
 
-// Whoever is frozen, and in an outage, no program goes on with a node ID that others
-// may have. All cases run side by side.
+// Whichever process is frozen, and in an outage, no program continues with a node ID
+// that others may have. All cases run side by side.
 func TestExecOnDemandDeadline(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// idle makes commands that do nothing of all commands: what is left of them is how
-// they take arguments and flags.
+// idle turns all commands into ones that do nothing: only their parsing of
+// arguments and flags remains.
 func idle(cmd *cobra.Command) {
 	cmd.PersistentPreRun, cmd.PersistentPreRunE, cmd.PreRun, cmd.PreRunE, cmd.Run = nil, nil, nil, nil, nil
 	cmd.RunE = func(*cobra.Command, []string) error { return nil }

@@ -40,7 +40,7 @@ func TestNothingAroundTheGate(t *testing.T) {
 		"listed.csv encoding/csv.NewWriter", // its cells pass text.Cell
 		"newDynamoDB io.Copy",               // to io.Discard
 		"main log/slog.SetDefault", "runServe log/slog.SetDefault", "runServe log/slog.Default", "fixedNode log/slog.SetDefault",
-		"runExec log/slog.Warn", "deadlineFile.follow log/slog.Warn", // what libraries log passes newLog
+		"runExec log/slog.Warn", "deadlineFile.follow log/slog.Warn", // the log lines of libraries pass newLog
 	}
 	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports}, ".")
 	if err != nil || len(loaded) != 1 || len(loaded[0].Errors) > 0 {

@@ -13,8 +13,8 @@ import (
 // marker is a variable in the environment of all processes of a test.
 func marker(t *testing.T) string { return "NODELEASE_TEST=" + t.Name() }
 
-// checkGone fails unless all processes of a test are gone, or go soon: the
-// kernel ends them, and nobody tells when it has.
+// checkGone fails unless all processes of a test are gone, or go soon: the kernel ends
+// them, without a notification.
 func checkGone(t *testing.T) {
 	limit := time.After(10 * time.Second)
 	again := time.NewTicker(20 * time.Millisecond)
@@ -34,7 +34,7 @@ func checkGone(t *testing.T) {
 	}
 }
 
-// showAndKill tells what each process of a test is waiting for, and kills them all.
+// showAndKill shows what each process of a test is waiting for, and kills them all.
 func showAndKill(t *testing.T) {
 	for _, dir := range marked(t) {
 		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))

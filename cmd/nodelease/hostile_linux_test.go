@@ -63,7 +63,7 @@ func TestHostileHolders(t *testing.T) {
 	}
 	for name, value := range quarter(texttest.Hostile) {
 		value = strings.ToValidUTF8(value, "\ufffd") // nothing else can be sent
-		value = cutTo(value, 300)                    // what is longer is corrupt: TestEveryAttribute
+		value = cutTo(value, 300)                    // longer ones are corrupt: TestEveryAttribute
 		flags := write(value)
 		for _, r := range reads {
 			output := shown(r.args, r.typed, flags)
@@ -74,7 +74,7 @@ func TestHostileHolders(t *testing.T) {
 				t.Errorf("%s, %s: %d bytes", name, r.args, len(output))
 			}
 			if strings.Contains(r.args, "resolve") || r.args == "services" {
-				continue // what is hostile is skipped there, and said to be
+				continue // hostile items are skipped there, with a message
 			}
 			if strings.Contains(r.args, "json") || r.args == "pools" || strings.Contains(value, `"`) && strings.Contains(r.args, "csv") {
 				continue // exact values, a time or quotes of its own: only the characters count

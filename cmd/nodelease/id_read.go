@@ -121,7 +121,7 @@ func looksLike(s string) []string {
 	return []string{"decimal"}
 }
 
-// made returns the one reading of a text that gives an ID of the past. It fails
+// made returns the one interpretation of a text that is an ID of the past. It fails
 // where several do, or none: a guess would name the wrong time and node.
 func made(s string, looks []string, l idLayout, now time.Time) ([]string, error) {
 	var past, all []string
@@ -160,7 +160,7 @@ func parseFuture(flag, s string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// parseTime reads the time that a flag gives.
+// parseTime parses the time in a flag.
 func parseTime(flag, s string, now time.Time) (time.Time, error) {
 	if s == "now" {
 		return now, nil

@@ -38,8 +38,8 @@ func newInspect(g *globals) *cobra.Command {
 	}
 }
 
-// inspected describes a node ID, as it is shown on out. What its holder wrote is on
-// lines that are marked as its own.
+// inspected describes a node ID, as shown on out. The holder's own texts are on
+// lines that are marked.
 func inspected(out io.Writer, l lease.Lease, now time.Time) text.Safe {
 	var b text.Builder
 	line := func(name string, value text.Safe) {

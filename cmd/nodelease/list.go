@@ -39,7 +39,7 @@ type listedNode struct {
 
 var states = []lease.State{lease.Held, lease.Free, lease.Expired, lease.Cooling, lease.Retired}
 
-// orders are what list can sort by. What is most in question comes first.
+// orders are the sort orders of list. The most interesting node IDs come first.
 var orders = map[string]func(a, b listedNode) int{
 	"node": func(a, b listedNode) int { return 0 },
 	"state": func(a, b listedNode) int {

@@ -18,8 +18,8 @@ const (
 	mostQuiet = 10 * time.Minute
 )
 
-// logHandler writes log lines through the gate. What says the same again and again
-// is one line that counts: an outage is tried twice a second.
+// logHandler writes log lines through the gate. A repeated message becomes one line with
+// a count: in an outage there are two attempts per second.
 type logHandler struct {
 	slog.Handler
 	mu    *sync.Mutex

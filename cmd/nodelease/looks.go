@@ -47,8 +47,8 @@ func (o outage) String() string {
 	return fmt.Sprintf("no answer from the table for %v: trying on; this says why: %s", o.silence.Round(time.Second), o.doctor)
 }
 
-// outageLine tells out of outages: on a terminal by one line that counts, elsewhere
-// by one when it is noticed and one when it is over.
+// outageLine reports outages: on a terminal by one line that counts, elsewhere by one
+// when it is noticed and one when it is over.
 func outageLine(out io.Writer) func(outage) {
 	told := false
 	return func(o outage) {
@@ -101,7 +101,7 @@ func (w *watch) look(ctx context.Context) (*listed, []change, error) {
 }
 
 // lines passes on each look's changes until ctx or the time for it ends. After the
-// first look an outage does not end it: whoever watches wants to see it end.
+// first look an outage does not end it: a viewer wants to see it end.
 func (w *watch) lines(ctx context.Context, tell func(*listed, []change) error) error {
 	began := time.Now()
 	ticker := time.NewTicker(w.every)

@@ -37,7 +37,7 @@ func newReap(g *globals) *cobra.Command {
 			}
 			pool := leasepool.Open(store, g.pool)
 			pool.Logger = g.log
-			pool.Logger = slog.New(slog.DiscardHandler) // what it reports is printed here
+			pool.Logger = slog.New(slog.DiscardHandler) // its report is printed here
 			done := progressOn(cmd.ErrOrStderr(), pool, "reading")
 			defer done()
 			r, err := pool.Due(cmd.Context())

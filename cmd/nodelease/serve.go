@@ -77,7 +77,7 @@ func newServe(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// Before a number is taken: what is wrong here is told at once.
+			// Before a node ID is claimed: errors here are reported at once.
 			listener, err := sidecar.Listen(listen, remote, fs.FileMode(m))
 			if err != nil {
 				return err

@@ -18,8 +18,8 @@ func command(line string) text.Safe { return text.Trusted(text.Cut(line, maxComm
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
 // shellWord quotes a word for a shell, so that a command that is copied has the
-// words that it shows. What is not printable is shown as an escape, which names
-// nothing: a command with it fails.
+// words that it shows. Unprintable characters are shown as escapes, which name
+// nothing: a command with one fails.
 func shellWord(s string) string {
 	if plainWord.MatchString(s) {
 		return s

@@ -18,7 +18,7 @@ import (
 )
 
 // The colours are the terminal's own sixteen, which its user has chosen to be
-// readable; every colour stands beside a word.
+// readable; every colour accompanies a word.
 var (
 	none  = ink{lipgloss.NewStyle()}
 	bold  = ink{lipgloss.NewStyle().Bold(true)}
@@ -170,7 +170,7 @@ func (s sheet) fit(width int) {
 	}
 }
 
-// distance tells a time by how far it is from now, which is what one wants to know.
+// distance formats a time as its distance from now, which is what matters to a reader.
 func distance(t, now time.Time) string {
 	d := t.Sub(now)
 	unit := time.Second / 10

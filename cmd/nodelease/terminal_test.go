@@ -14,8 +14,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// A table is never wider than the terminal, and of a task's name its end stays,
-// which tells it from others. In a pipe nothing is cut.
+// A table is never wider than the terminal, and a task's name keeps its end, which
+// distinguishes it from others. In a pipe nothing is cut.
 func TestSheetFits(t *testing.T) {
 	const arn = "arn:aws:ecs:eu-central-1:123456789012:task/cluster/0123456789abcdef0123456789abcdef"
 	now := time.Now()

@@ -140,9 +140,9 @@ func (t *terms) leastClaimGuard() time.Duration {
 	return min(time.Second, t.ttl/10).Truncate(time.Millisecond)
 }
 
-// grace is the time between SIGTERM and SIGKILL. A renewal that comes when it is
-// due, or a little later, must never find that SIGTERM was sent: what is left at
-// that moment is more than the grace.
+// grace is the time between SIGTERM and SIGKILL. A renewal that comes when it is due, or
+// a little later, must never find that SIGTERM was sent: the time left at that point is
+// more than the grace period.
 func (t *terms) grace(asked time.Duration) (time.Duration, error) {
 	guard := t.guard
 	if guard == 0 {

@@ -332,7 +332,7 @@ func TestLargestItems(t *testing.T) {
 	}
 }
 
-// Whoever is between an operator and the endpoint can end a command, and do no more:
+// An attacker between an operator and the endpoint can end a command, and do no more:
 // answers without an end, bombs and garbage cost a bounded amount.
 func TestHostileNetwork(t *testing.T) {
 	if testing.Short() {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagError names the flag that was not understood, the value that was wrong and
-// what to give, in place of what the parser of the value says.
+// flagError names the flag that was not understood, the invalid value and the valid ones,
+// instead of the message of the value's parser.
 func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var unknown *pflag.NotExistError

@@ -53,7 +53,7 @@ func start(t *testing.T, env []string, args ...string) *process {
 	return p
 }
 
-// says waits until the process has said a line, and gives what follows.
+// says waits until the process has printed a line, and returns the rest.
 func (p *process) says(t *testing.T, line string) (rest string) {
 	t.Helper()
 	limit := time.After(time.Minute)
@@ -73,7 +73,7 @@ func (p *process) says(t *testing.T, line string) (rest string) {
 	}
 }
 
-// number waits until a service is entered, and gives its number.
+// number waits until a service is registered, and returns its node ID.
 func (p *process) number(t *testing.T, service string) (n int) {
 	t.Helper()
 	if _, err := fmt.Sscanf(p.says(t, service+" "), "%d is at", &n); err != nil {

@@ -1,5 +1,6 @@
-// Command importer gives millions of rows IDs, with as many goroutines as there are cores. Each has a block of its own, so that they do not
-// wait for each other. Rows are lines of stdin; what comes out is an ID as text, a tab, and the row, in any order.
+// Command importer assigns IDs to millions of rows, with as many goroutines as there are
+// cores. Each has a block of its own, so that they do not wait for each other. Rows are
+// lines of stdin; the output is an ID as text, a tab, and the row, in any order.
 //
 //	seq 1000000 | NODELEASE_TABLE=… NODELEASE_POOL=orders go run ./examples/importer -key base58 | sort
 package main
@@ -80,7 +81,7 @@ func run(ctx context.Context, node snowflake.Node, key func(snowflake.ID, []byte
 	return context.Cause(ctx)
 }
 
-// number gives rows their IDs, which grow strictly within a block.
+// number assigns rows their IDs, which increase strictly within a block.
 func number(block *snowflake.Block, key func(snowflake.ID, []byte) []byte, rows []string) (text []byte, err error) {
 	for _, row := range rows {
 		id, err := block.Next()

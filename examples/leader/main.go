@@ -3,8 +3,10 @@
 // By state: a pure function of who is alive. It costs nothing and needs no election, but two members that see different states, in a
 // partition, follow two leaders. Right where a second leader does work twice and no harm.
 //
-// By lease: a pool of one number. One process at a time believes that it leads, within the stated clock error, and the version tells a
-// resource which leader is the newer one. Right where two would do harm; the resource must compare the version then (see examples/broker).
+// By lease: a pool of one number. One process at a time believes that it leads, within
+// the stated clock error, and the version shows a resource which leader is newer. Right
+// where two would do harm; the resource must compare the version then (see
+// examples/broker).
 //
 //	NODELEASE_TABLE=… NODELEASE_POOL=members go run ./examples/leader -name a -leaders leader
 package main
@@ -70,7 +72,8 @@ func (m member) takePart(ctx context.Context, agent *lease.Agent) error {
 	return context.Cause(ctx)
 }
 
-// leadByLease waits for its turn, leads until it is told to stop or loses the lease, and gives it to the next at once.
+// leadByLease waits for its turn, leads until it is told to stop or loses the lease, and
+// releases it to the next at once.
 func (m member) leadByLease(ctx context.Context) error {
 	for ctx.Err() == nil {
 		cfg := m.lease(m.leaders)
@@ -86,7 +89,7 @@ func (m member) leadByLease(ctx context.Context) error {
 			fmt.Printf("%s: leader by lease, version %d\n", m.name, l.Version)
 		}
 		select {
-		case <-leader.Done(): // lost: stand in line again
+		case <-leader.Done(): // lost: queue up again
 		case <-ctx.Done():
 			return leader.Close()
 		}

@@ -1,6 +1,6 @@
 // Command migrate replaces hard-coded worker IDs with leased ones, without a duplicate and without IDs that go back. It is given the
 // largest ID that the old generators have made, seeds a pool whose floor is that ID's time, and makes its own IDs in the old layout:
-// what is stored stays sortable and can be taken apart as before.
+// stored IDs stay sortable and can be decoded as before.
 //
 // The old generators must have stopped. Where they must run on for a while, leave them their numbers: see docs/migration.md.
 //

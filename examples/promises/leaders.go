@@ -118,7 +118,7 @@ func (c *check) leaderLease(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var highest int64 // what a resource remembers
+	var highest int64 // the memory of a resource
 	resource := func(version int64) error {
 		if version < highest {
 			return fmt.Errorf("version %d after %d", version, highest)

@@ -78,7 +78,8 @@ func (c *check) promises(ctx context.Context) error {
 	return nil
 }
 
-// holds prints a sentence that was seen. What is in brackets is only waited for.
+// holds prints a confirmed statement. Text in brackets is only a condition that is waited
+// for.
 func (c *check) holds(sentence string) {
 	if sentence[0] != '(' {
 		fmt.Fprintln(c.out, "holds:", sentence)

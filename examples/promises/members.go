@@ -171,7 +171,7 @@ func (c *check) members(ctx context.Context) error {
 	return errors.Join(err, leaseless.Close(), failing.Close(), p.agent.Close(), stop(ps[:2], nodes[:2]))
 }
 
-// readiness: what a member's predecessor on the node ID has left.
+// readiness: the traces of a member's predecessor on the node ID.
 func (c *check) readiness(ctx context.Context) error {
 	publish := func(cfg *cluster.Config) { cfg.PublishKnown = true }
 	pool, ps, nodes, err := c.three(ctx, "ready", publish)

@@ -13,7 +13,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// services: what is where.
+// services and their addresses.
 func (c *check) services(ctx context.Context) error {
 	pool, err := c.pool(ctx, "services", 2)
 	if err != nil {

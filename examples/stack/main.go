@@ -1,5 +1,7 @@
-// Command stack is a CDK app of one's own around the construct, for numbers that must outlast a Region, with alarms that reach somebody:
-// what to copy when infra, the smallest useful app, is outgrown. The functions' zips are in dist/functions (make functions ARCH=amd64).
+// Command stack is a CDK app of one's own around the construct, for numbers that must
+// outlast a Region, with alarms that reach someone. Copy it when infra, the smallest
+// useful app, is outgrown. The functions' zips are in dist/functions (make functions
+// ARCH=amd64).
 //
 //	npx cdk --app 'go run ./examples/stack' synth
 package main

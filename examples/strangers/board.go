@@ -13,8 +13,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// A board is a backend of one's own. Who writes it knows only the comments of cluster.Coordinator, and what
-// clustertest.Conformance says.
+// A board is a custom backend. Its author knows only the comments of cluster.Coordinator, and
+// clustertest.Conformance.
 type board struct {
 	mu      sync.Mutex
 	records map[place]*record

@@ -19,7 +19,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// A topic tries some sentences in a pool or cluster of its own, and gives a verdict on each by its ID.
+// A topic tries some sentences in a pool or cluster of its own, and returns a verdict on
+// each by its ID.
 type topic struct {
 	run func(context.Context, *world) error
 	ids string

@@ -12,7 +12,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// What does not depend on how fast the machine is. All of it: go run ./examples/strangers.
+// The statements that do not depend on the speed of the machine. For all of them: go run
+// ./examples/strangers.
 func TestStrangers(t *testing.T) {
 	db, err := embeddeddb.New(embeddeddb.Options{})
 	if err != nil {

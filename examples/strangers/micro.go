@@ -144,7 +144,7 @@ func microWidth(ctx context.Context, w *world) error {
 	}
 	eras := after.Pool.Eras
 	last := eras[len(eras)-1]
-	if wait := time.Until(last.From); wait > 0 { // no event tells when the era begins
+	if wait := time.Until(last.From); wait > 0 { // no event reports when the era begins
 		time.Sleep(wait + 50*time.Millisecond)
 	}
 	id, most, err := more()

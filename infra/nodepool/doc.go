@@ -1,5 +1,6 @@
-// Package nodepool is one CDK construct that gives every task of an ECS service a node ID: a DynamoDB table of numbered leases, the three
-// functions that look after it, and the grants and environment that a task definition needs.
+// Package nodepool is one CDK construct that provides every task of an ECS service with a
+// node ID: a DynamoDB table of numbered leases, the three functions that look after it, and
+// the grants and environment that a task definition needs.
 //
 //	nodes := nodepool.New(stack, "Nodes", &nodepool.Props{
 //		Pools: []nodepool.PoolProps{{Name: "orders", Size: 1024}},

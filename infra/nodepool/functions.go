@@ -95,7 +95,7 @@ func (n *NodePool) newFunction(name string, queue awssqs.IQueue) awslambda.Funct
 	return function
 }
 
-// poolsJSON tells the functions which pools the stack declares.
+// poolsJSON lists the pools that the stack declares, for the functions.
 func (p Props) poolsJSON() string {
 	type pool struct {
 		Pool         string `json:"pool"`

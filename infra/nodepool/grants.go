@@ -72,8 +72,9 @@ func (p *Pool) GrantLease(grantee awsiam.IGrantable) awsiam.Grant {
 // need not add them.
 func (p *Pool) GrantedElsewhere(grantee awsiam.IGrantable) { p.granted[principalOf(grantee)] = true }
 
-// GrantAccess lets a principal of another account use this pool, as far as its own account lets it: that account has to give it the
-// statements of GrantLease too. The table's resource policy is of this Region only.
+// GrantAccess lets a principal of another account use this pool, as far as its own
+// account lets it: that account has to grant it the statements of GrantLease too. The
+// table's resource policy is of this Region only.
 func (p *Pool) GrantAccess(principal awsiam.IPrincipal) {
 	if p.nodes.own == nil {
 		p.nodes.problems.addf("GrantAccess: the table %s is imported, and its resource policy belongs to the stack that made it: call Pool(%q).GrantAccess there, "+
@@ -159,7 +160,7 @@ func principalOf(grantee awsiam.IGrantable) string {
 	return strings.Join(names, ", ")
 }
 
-// allow gives a function's role what that function is for.
+// allow grants a function's role the permissions that it needs.
 func (n *NodePool) allow(name string, role awsiam.Role) {
 	keys := leadingKeys(n.names()...)
 	if name == bootstrap { // each seed enters its pool into the table's index of pools

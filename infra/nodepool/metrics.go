@@ -31,8 +31,10 @@ func (p *Pool) gauge(name, statistic string) awscloudwatch.Metric {
 	})
 }
 
-// timeToExhaustion in minutes: what nobody holds over the rate at which it gets less. What nobody holds is counted as capacity less held, and
-// not as Free, since an expired number can be claimed too and a cooling one soon. A pool that is not filling up shows the horizon.
+// timeToExhaustion in minutes: the node IDs that are not held, divided by the rate at
+// which they decrease. They are counted as capacity less held, and not as Free, since an
+// expired number can be claimed too and a cooling one soon. A pool that is not filling up
+// shows the horizon.
 func (p *Pool) timeToExhaustion() awscloudwatch.MathExpression {
 	most := strconv.Itoa(int(horizon.Minutes()))
 	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{

@@ -21,9 +21,11 @@ type deployed struct {
 }
 
 // checkNames refuses, when the app is synthesized, names that are not among those that the context says are deployed: another table or pool is
-// another ID space, and seeded at the present moment it would give out again the milliseconds that processes of the old one still have. A pool
-// with a Floor begins after them. A template knows nothing of the one before it, so without that context value only the bootstrap function sees a
-// rename, and nothing sees one of the table and all of its pools at once.
+// another ID space, and seeded at the present moment it would assign again the
+// milliseconds that processes of the old one still have. A pool with a Floor begins after
+// them. A template knows nothing of the one before it, so without that context value only
+// the bootstrap function sees a rename, and nothing sees one of the table and all of its
+// pools at once.
 func (n *NodePool) checkNames() {
 	value := n.Node().TryGetContext(jsii.String(namesContext))
 	if value == nil {

@@ -36,7 +36,7 @@ type Pool struct {
 	props PoolProps
 	tasks []awsecs.TaskDefinition
 
-	granted map[string]bool // principals that have what GrantLease would give them
+	granted map[string]bool // principals that already have the permissions of GrantLease
 }
 
 // New builds the table, seeds its pools and sets up reaping, measuring, alarms and a dashboard. Wrong properties are all reported together

@@ -32,9 +32,10 @@ const (
 	attributes = "dynamodb:Attributes"
 )
 
-// permissions are what a process needs to lease from the pool, and no more. It
-// writes leases and what stands beside them, but never the reaper's memory, by which forged leases are noticed, and the pool's own item only
-// where the pool needs that, and then only the attributes that an agent changes.
+// permissions are what a process needs to lease from the pool, and no more. It writes
+// leases and the items next to them, but never the reaper's memory, by which forged
+// leases are noticed, and the pool's own item only where the pool needs that, and then
+// only the attributes that an agent changes.
 func (p *Pool) permissions() []permission {
 	name := p.props.Name
 	all := []permission{

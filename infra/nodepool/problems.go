@@ -13,7 +13,7 @@ import (
 // stop at the first one, and with a stack trace.
 type problems struct {
 	errs  []error
-	later []func() error // what can only be known at the end
+	later []func() error // checks that are possible only at the end
 }
 
 func watch(c constructs.Construct) *problems {

@@ -54,7 +54,8 @@ const coldWrites = 4000
 
 // warmWrites is how many writes a second the table must take for what the pools expect. A holder renews every 5 s, and a fleet that starts
 // within 10 s makes two writes a holder in that time, which is the same. The groups of 256 hash onto partitions unevenly, so that the fullest of
-// them limits the table at three fifths of what it has. What has grown by itself since is not counted: it does not outlive a new table.
+// them limits the table at three fifths of what it has. Capacity that has grown by itself
+// since is not counted: a new table would not have it.
 func (p Props) warmWrites() int {
 	expect := 0
 	for _, pool := range p.Pools {

@@ -9,8 +9,9 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// newNetwork has no route to the internet. What the tasks need of AWS is reached by endpoints: DynamoDB for the leases, ECR's two and S3 for
-// the image, and the logs. Credentials come from ECS itself.
+// newNetwork returns a network without a route to the internet. The tasks reach AWS
+// through endpoints: DynamoDB for the leases, ECR's two and S3 for the image, and the
+// logs. Credentials come from ECS itself.
 func newNetwork(s constructs.Construct) awsec2.Vpc {
 	vpc := awsec2.NewVpc(s, jsii.String("Vpc"), &awsec2.VpcProps{
 		MaxAzs:                       jsii.Number(2),

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// api lists what a public package exports, a line for each name: what a program can compile against.
+// api lists the exports of a public package, one line per name: these are the names that
+// a program can compile against.
 func api(p *types.Package) (lines []string) {
 	path := strings.TrimPrefix(p.Path(), module)
 	short := func(other *types.Package) string {

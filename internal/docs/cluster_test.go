@@ -38,7 +38,7 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-// The README's block about clusters stands, line for line, in an example that is tested.
+// The README's block about clusters is, line for line, in a tested example.
 func TestREADMEClusterBlock(t *testing.T) {
 	block := regexp.MustCompile("(?s)## Who is alive, who leads\n.*?```go\n(.*?)```").FindStringSubmatch(read(t, "README.md"))
 	if block == nil {

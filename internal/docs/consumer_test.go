@@ -89,8 +89,9 @@ func publish(t *testing.T, proxy string) {
 	}
 }
 
-// stranger is the environment of somebody with an empty module cache, who gets this checkout from a proxy in a folder. What it needs
-// comes from this machine's module cache where that has it.
+// stranger is the environment of somebody with an empty module cache, who gets this
+// checkout from a proxy in a folder. Its dependencies come from this machine's module
+// cache if they are there.
 func stranger(t *testing.T) []string {
 	t.Helper()
 	proxy := t.TempDir()

@@ -40,7 +40,7 @@ var standard = []string{
 }
 
 // Each exported name of the public packages, methods and fields too, is used in an example, by a command, or by another public package
-// that could not be without it: what nobody needs is not promised.
+// that could not be without it: unused names are not promised.
 func TestExportedNamesHaveUsers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("in -short: it compiles the CDK where nothing else does")
@@ -114,7 +114,8 @@ func (s *survey) where(obj types.Object) string {
 	return fmt.Sprint(p.Filename, p.Line, obj.Name()) // compiled packages know no columns
 }
 
-// declare takes in a public package. What an alias promises is its own: the names behind it are promised too.
+// declare adds a public package. An alias promises its names as well: those of the
+// aliased type are promised too.
 func (s *survey) declare(p *packages.Package) {
 	add := func(obj types.Object, name string) {
 		if at := s.where(obj); obj.Exported() && s.at[at] == nil {
@@ -171,7 +172,8 @@ func (s *survey) look(p *packages.Package) {
 	}
 }
 
-// use marks a name and the types that it mentions: who calls a function has values of them.
+// use marks a name and the types that it mentions: the caller of a function has values of
+// them.
 func (s *survey) use(obj types.Object) {
 	if obj = s.at[s.where(obj)]; obj == nil || s.used[obj] {
 		return

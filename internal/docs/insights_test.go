@@ -19,7 +19,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// stream is a log stream of CloudWatch: what one task logs.
+// stream is a log stream of CloudWatch, with the log of one task.
 type stream struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -146,7 +146,7 @@ func TestWhoHadIt(t *testing.T) {
 			time.Sleep(time.Second) // virtual: the log has been written
 			synctest.Wait()
 			want = append(want, moment{time.Now(), event, stream})
-			time.Sleep(time.Second) // what happens next has another time
+			time.Sleep(time.Second) // later events have another time
 		}
 		first := start("task/a")
 		note("claimed", "task/a")

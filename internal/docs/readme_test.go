@@ -26,7 +26,7 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// The README's Go block stands, line for line, in a program that runs.
+// The README's Go block is, line for line, in a program that runs.
 func TestREADMEGoBlockRuns(t *testing.T) {
 	block := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(read(t, "README.md"))
 	if block == nil {

@@ -14,7 +14,7 @@ import (
 var leasing = []string{"internal/protocol", "internal/tenure", "pkg/lease/leasepool", "pkg/lease"}
 
 // proof/spec/README.md names the Go function of each step of the specification, and
-// the other way round. What it says of the format of its tables is checked here.
+// the other way round. The format of its tables is checked here.
 func TestSpecificationNamesItsFunctions(t *testing.T) {
 	functions := map[string]bool{}
 	for _, dir := range append(leasing, "pkg/snowflake") {

@@ -11,15 +11,15 @@ import (
 	"os"
 )
 
-// Variable is the environment variable by which ECS tells a task where to ask.
+// Variable is the environment variable in which ECS passes a task the metadata address.
 const Variable = "ECS_CONTAINER_METADATA_URI_V4"
 
 // Here reports whether this process is in a task of ECS.
 func Here() bool { return os.Getenv(Variable) != "" }
 
-// Ask reads the task's metadata once. Only an address on this machine or its link
-// is asked, directly and without following it elsewhere: whoever can set an
-// environment variable must not be able to send requests through us.
+// Ask reads the task's metadata once. Only an address on this machine or its link is
+// asked, directly and without following it elsewhere: someone who can set an environment
+// variable must not be able to send requests through us.
 func Ask(ctx context.Context) (Task, error) {
 	base := os.Getenv(Variable)
 	u, err := url.Parse(base)

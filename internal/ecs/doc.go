@@ -1,4 +1,4 @@
-// Package ecs asks Amazon ECS what it knows of the task that this process is in,
-// and of its machine's clock. It trusts no answer: what is taken over is short and
-// printable, and what is not plausible is left out.
+// Package ecs queries Amazon ECS for metadata of the task of this process, and for
+// the error of its machine's clock. It trusts no answer: accepted values are short
+// and printable, and implausible ones are left out.
 package ecs

@@ -7,39 +7,39 @@ import (
 	"time"
 )
 
-// Task is what ECS says of a task; what it did not say plausibly is empty.
+// Task is ECS's metadata of a task; implausible values are left empty.
 type Task struct {
 	ARN           string
 	Cluster, Zone string
 	Clock         Clock
-	// Doubt says what was not plausible; nil if all was.
+	// Doubt lists the implausible values; nil if there are none.
 	Doubt error
 }
 
-// Clock is what ECS says of a machine's clock. It says nothing on EC2.
+// Clock is ECS's report of a machine's clock. On EC2 there is none.
 type Clock struct {
-	// Error is how far off the clock may be, at most a day; 0: it does not say.
+	// Error is how far off the clock may be, at most a day; 0 if not reported.
 	Error time.Duration
-	// Unsynchronized says that nothing keeps the clock right.
+	// Unsynchronized reports that the clock is not synchronized.
 	Unsynchronized bool
-	// Reference is the time by ECS's reference clock when it said so, as it wrote it.
+	// Reference is the time by ECS's reference clock at the report, in ECS's format.
 	Reference string
 }
 
-// mostError bounds a clock's error: what is worse makes no difference.
+// mostError bounds a clock's error: a larger one makes no difference.
 const mostError = 24 * time.Hour
 
-// metadata is the part that is read of a task's metadata, version 4.
+// metadata is the part of a task's metadata, version 4, that is read.
 // https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-metadata-endpoint-v4-fargate-response.html
 type metadata struct {
 	TaskARN, Cluster, AvailabilityZone string
 
-	// It stands at the task or at the containers.
+	// It is reported for the task or for the containers.
 	ClockDrift *drift
 	Containers []struct{ ClockDrift *drift }
 }
 
-// drift is what is said of the clock.
+// drift is the report about the clock.
 type drift struct {
 	ClockErrorBound            float64 // ms
 	ReferenceTimestamp         string
@@ -48,7 +48,7 @@ type drift struct {
 
 var taskARN = regexp.MustCompile(`^arn:[a-z0-9-]{1,20}:ecs:[a-z0-9-]{1,32}:[0-9]{12}:task/[A-Za-z0-9_/-]{1,300}$`)
 
-// task takes over what is plausible, and tells what is not.
+// task accepts the plausible values, and reports the others.
 func (m metadata) task() (t Task) {
 	if taskARN.MatchString(m.TaskARN) {
 		t.ARN = m.TaskARN
@@ -68,8 +68,8 @@ func (m metadata) task() (t Task) {
 	return t
 }
 
-// worst takes a word on the clock over if it is worse than those before: all are of
-// one machine.
+// worst accepts a report on the clock if it is worse than the previous ones: all
+// are of one machine.
 func (c *Clock) worst(d *drift) (doubt error) {
 	if d == nil {
 		return nil
@@ -89,8 +89,8 @@ func (c *Clock) worst(d *drift) (doubt error) {
 	return doubt
 }
 
-// printable reports whether s is 1 to limit characters of printable ASCII: what
-// may go into an item and a log line unchanged.
+// printable reports whether s is 1 to limit characters of printable ASCII: such
+// text may go into an item and a log line unchanged.
 func printable(s string, limit int) bool {
 	for _, c := range []byte(s) {
 		if c < ' ' || c > '~' {

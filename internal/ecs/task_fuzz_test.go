@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Whatever ECS's metadata endpoint says: what goes into items, logs and errors is
-// printable and short, and a clock error is a length of time.
+// For any answer of ECS's metadata endpoint, the values in items, logs and errors
+// are printable and short, and a clock error is a length of time.
 func FuzzTask(f *testing.F) {
 	f.Add([]byte(`{"TaskARN":"arn:aws:ecs:eu-west-1:123456789012:task/c/0123","Cluster":"c","AvailabilityZone":"eu-west-1a",
 		"ClockDrift":{"ClockErrorBound":0.5,"ReferenceTimestamp":"2026-01-01T00:00:00Z","ClockSynchronizationStatus":"SYNCHRONIZED"}}`))

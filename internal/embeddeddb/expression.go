@@ -55,7 +55,8 @@ func (p *parser) not() condition {
 
 var orders = map[string][]int{"<": {-1}, "<=": {-1, 0}, ">": {1}, ">=": {0, 1}}
 
-// comparison reads one. What is absent or of another type makes it false, except <>, which it makes true.
+// comparison parses one. An operand that is absent or of another type makes it false,
+// except for <>, which it makes true.
 func (p *parser) comparison() condition {
 	left, operator := p.operand(), p.peek().text
 	if p.accept("BETWEEN") {

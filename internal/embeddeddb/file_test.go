@@ -106,7 +106,7 @@ func TestFilesMade(t *testing.T) {
 	}
 }
 
-// A server whose path does not lead to its file any more serves nothing: what it wrote would be lost,
+// A server whose path no longer leads to its file serves nothing: its writes would be lost,
 // and another server may be at work there.
 func TestFileTaken(t *testing.T) {
 	for name, take := range map[string]func(data string){

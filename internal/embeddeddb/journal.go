@@ -90,8 +90,8 @@ func (e entry) line() []byte {
 	return append([]byte(header(uint32(len(body)), crc32.Checksum(body, castagnoli))), body...) //nolint:gosec // a record is shorter than 4 GB
 }
 
-// append writes an entry, or leaves the file as it was. What a failed write may have left behind is cut off before anything
-// else is written: a refused write must not be there after a restart.
+// append writes an entry, or leaves the file unchanged. A partial entry of a failed write
+// is cut off before the next write: a refused write must not be there after a restart.
 func (j *journal) append(e entry) (err error) {
 	if j.dirty {
 		err = j.cut()
@@ -239,7 +239,7 @@ func (j *journal) compact(resolved string, tables map[string]*table) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: nothing is lost; start the server again once there is room for a copy", err), file.Close(), os.Remove(path))
 	}
-	_ = j.file.Close() // whoever waits for its lock finds another file in its place
+	_ = j.file.Close() // a process that waits for its lock finds another file in its place
 	j.file, j.info, j.size = file, info, int64(len(content))
 	return nil
 }

@@ -104,7 +104,8 @@ func (d *tableDefinition) checkKey(key Item) Item {
 	return d.key(key)
 }
 
-// order is by partition and in it by sort key. What lacks a part, such as a partition, equals all that has the rest.
+// order is by partition and in it by sort key. A key without a part, such as the
+// partition, equals all keys with the same rest.
 func (d *tableDefinition) order(a, b Item) (order int) {
 	for _, k := range d.KeySchema {
 		if order == 0 {

@@ -48,7 +48,7 @@ func (g Guard) Check(r *http.Request) *Refusal {
 		}
 		return &Refusal{BadHost, fmt.Sprintf("the Host %.100q is not a name of this server", r.Host), remedy}
 	}
-	for _, origin := range r.Header["Origin"] { // all of them: an empty one may stand before another
+	for _, origin := range r.Header["Origin"] { // all of them: an empty one may precede another
 		if !(g.Page && origin == "http://"+r.Host) {
 			return &Refusal{CrossOrigin, fmt.Sprintf("it was asked by the web page %.100q", origin), g.remedy()}
 		}

@@ -18,11 +18,11 @@ import (
 )
 
 // ErrNotDynamoDB is returned when an answer came that DynamoDB does not send: an
-// empty 200 of a load balancer, a page of a portal, damaged bytes. It says nothing
-// about the request: the outcome is unknown, as after a time-out.
+// empty 200 of a load balancer, a page of a portal, damaged bytes. It reveals
+// nothing about the request: the outcome is unknown, as after a time-out.
 var ErrNotDynamoDB = errors.New("what answered is not DynamoDB")
 
-// answerError says in our words why an answer counts as none.
+// answerError is the reason why an answer is not accepted.
 type answerError struct {
 	text  string
 	cause error
@@ -32,24 +32,24 @@ func (e *answerError) Error() string { return e.text }
 
 func (e *answerError) Unwrap() error { return e.cause }
 
-// notDynamoDB wraps ErrNotDynamoDB with the trait that betrays the answer.
+// notDynamoDB wraps ErrNotDynamoDB with the defect of the answer.
 func notDynamoDB(format string, args ...any) error {
 	return &answerError{ErrNotDynamoDB.Error() + ": " + fmt.Sprintf(format, args...), ErrNotDynamoDB}
 }
 
-// Genuine makes a client take only answers that DynamoDB can have sent. The SDK
-// itself reads `{}` as "there is no such item" and only logs a wrong checksum.
+// Genuine makes a client accept only answers that DynamoDB can have sent. The SDK itself
+// reads `{}` as "there is no such item" and only logs a wrong checksum.
 //
-// DynamoDB names the request in every answer, and adds the CRC-32 of the body to
-// each one that is a success; DynamoDB Local, LocalStack and the embedded server
-// do so too. So an empty answer to GetItem means a missing item only with both.
+// DynamoDB names the request in every answer, and adds the CRC-32 of the body to each
+// successful one; DynamoDB Local, LocalStack and the embedded server do so too. So an
+// empty answer to GetItem means a missing item only with both.
 func Genuine(o *dynamodb.Options) {
-	o.EnableAcceptEncodingGzip = false // the checksum is of the body as it is sent
+	o.EnableAcceptEncodingGzip = false // the checksum covers the body as sent
 	o.APIOptions = append(o.APIOptions, func(s *middleware.Stack) error {
 		if _, there := s.Deserialize.Get(genuine{}.ID()); there {
 			return nil
 		}
-		return s.Deserialize.Add(genuine{}, middleware.After) // the first to see the answer
+		return s.Deserialize.Add(genuine{}, middleware.After) // runs first on the answer
 	})
 }
 
@@ -61,7 +61,7 @@ func (genuine) HandleDeserialize(ctx context.Context, in middleware.DeserializeI
 	out, metadata, err := next.HandleDeserialize(ctx, in)
 	resp, ok := out.RawResponse.(*smithyhttp.Response)
 	if err != nil || !ok {
-		return out, metadata, err // no answer already, whoever sent it
+		return out, metadata, err // not an answer anyway, whoever sent it
 	}
 	if resp.StatusCode >= http.StatusInternalServerError {
 		resp.Body = envelope{io.LimitReader(resp.Body, maxEnvelope), resp.Body} // the SDK reads all of it
@@ -69,7 +69,7 @@ func (genuine) HandleDeserialize(ctx context.Context, in middleware.DeserializeI
 	}
 	sum := crc32.NewIEEE()
 	body, err := trim(io.TeeReader(resp.Body, sum))
-	_ = resp.Body.Close() // all of it that counts was read
+	_ = resp.Body.Close() // everything that counts was read
 	if err != nil && !errors.Is(err, ErrNotDynamoDB) {
 		err = &answerError{"the answer was cut off: " + err.Error(), err}
 	}
@@ -86,9 +86,9 @@ type envelope struct {
 	io.Closer
 }
 
-// checkAnswer refuses what DynamoDB does not send. Errors may come from whoever is
-// in between, and count as what they say, since nothing is concluded from them about
-// an item. A refused condition is no such error: it may mean that a lease is lost.
+// checkAnswer refuses answers that DynamoDB does not send. Errors may come from
+// intermediaries, and are accepted, since nothing is concluded from them about an
+// item. A refused condition is different: it may mean that a lease is lost.
 func checkAnswer(status int, h http.Header, body []byte, crc uint32) error {
 	means := status < http.StatusMultipleChoices || bytes.Contains(body, []byte("ConditionalCheckFailed"))
 	sum, want := h.Get("X-Amz-Crc32"), strconv.FormatUint(uint64(crc), 10)
@@ -103,22 +103,22 @@ func checkAnswer(status int, h http.Header, body []byte, crc uint32) error {
 	return nil
 }
 
-// once makes a call one attempt, whose answer is genuine.
+// once limits a call to one attempt, whose answer is genuine.
 func once(o *dynamodb.Options) {
 	o.Retryer = aws.NopRetryer{}
 	Genuine(o)
 }
 
-// hasKey reports whether an item is the one with this key, and not that of the
-// answer to another request.
+// hasKey reports whether an item is the one with this key, and not one from the answer to
+// another request.
 func hasKey(av, key attributes) bool {
 	group, _ := av[partitionKey].(*types.AttributeValueMemberS)
 	want, _ := key[partitionKey].(*types.AttributeValueMemberS)
 	return group != nil && group.Value == want.Value && numberOf(av[sortKey]) == numberOf(key[sortKey])
 }
 
-// kept reports whether an item that a claim or a renewal is said to have left is
-// what it asked for. No other answer may be relied on.
+// kept reports whether the item in the answer to a claim or a renewal is what it
+// requested. No other answer may be relied on.
 func kept(w Write, l *Lease) bool {
 	switch w := w.(type) {
 	case Claim:

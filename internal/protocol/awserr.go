@@ -41,18 +41,18 @@ func corruptItem(err error) bool {
 
 const remedy = "check the endpoint (AWS_ENDPOINT_URL_DYNAMODB), AWS_REGION and the way there"
 
-// slowCredentials reports whether a call ended while it waited for credentials: it
-// says nothing about whether there are any. A process that has no source of them at
-// all ends at a virtual machine's own role, which may be slow not to be there.
+// slowCredentials reports whether a call ended while it waited for credentials:
+// then it is unknown whether there are any. A process without any source of
+// credentials finally tries a virtual machine's own role, whose absence may take
+// long to detect.
 func slowCredentials(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "get credentials") && !strings.Contains(text, "no EC2 IMDS role found") &&
 		(errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
 }
 
-// explain turns AWS's answer into our own error. An error that no retry fixes gets
-// its sentinel and its remedy; every other one still means "unknown outcome, try
-// again".
+// explain turns AWS's answer into our own error. An error that a retry does not fix gets
+// its sentinel and its remedy; every other one still means "unknown outcome, try again".
 func explain(err error, call, table string) error {
 	if err == nil {
 		return nil
@@ -82,7 +82,8 @@ func explain(err error, call, table string) error {
 	case slowCredentials(err):
 		return fmt.Errorf("lease: %s on table %q: %w", call, table, &answerError{"the AWS credentials did not come in time", err})
 	case strings.Contains(text, "get credentials"), strings.Contains(text, "get identity"), strings.Contains(text, "no EC2 IMDS role found"):
-		// Which source failed, and how; the last one asked, a virtual machine's own role, says nothing more.
+		// Which source failed, and how; the last one tried, a virtual machine's own role,
+		// adds nothing.
 		_, why, _ := strings.Cut(text, "get credentials: ")
 		why, _, _ = strings.Cut(why, ", operation error ec2imds")
 		return fmt.Errorf("%w: %s: no AWS credentials (%s): give the task a role, set AWS_PROFILE or AWS_ACCESS_KEY_ID, or use an endpoint on 127.0.0.1, which needs none", ErrAccess, call, why)
@@ -106,7 +107,7 @@ func explain(err error, call, table string) error {
 	var name *net.DNSError
 	var sent *url.Error
 	var decoded *smithy.DeserializationError
-	var broken net.Error // the connection, not what it carried
+	var broken net.Error // the connection, not its content
 	switch {
 	case errors.As(err, &name):
 		return fmt.Errorf("lease: %s on table %q: %q has no address: %w: %s", call, table, name.Name, name, remedy)
@@ -142,7 +143,7 @@ func denied(err error) bool {
 	return errors.As(err, &api) && api.ErrorCode() == "AccessDeniedException"
 }
 
-// Reason is a word for logs and metrics about why a request had no answer.
+// Reason returns a word for logs and metrics that describes why a request had no answer.
 func Reason(err error) string {
 	var api smithy.APIError
 	var neterr net.Error

@@ -8,19 +8,19 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Bounds of what an item says, beyond its numbers and times. They are the same for
-// readers and writers: an item beyond them is corrupt, and a reader that kept it would
-// carry what its writer chose.
+// Bounds of an item's content, beyond its numbers and times. They are the same for
+// readers and writers: an item beyond them is corrupt, and a reader must not keep an
+// arbitrary amount of a writer's data.
 const (
 	maxSession  = 64   // bytes of a session; a UUIDv7 has 36
-	maxTask     = 512  // bytes of a task: what Config.Task may have; an ARN of ECS has some 100
-	maxMetadata = 1024 // bytes of names and values: the holder's 512, and what a cluster's node adds
-	maxEras     = 64   // widths of a pool: each has more bits than the one before, except after a repair
+	maxTask     = 512  // bytes of a task: the limit of Config.Task; an ECS ARN has some 100
+	maxMetadata = 1024 // bytes of names and values: the holder's 512, and those that a cluster node adds
+	maxEras     = 64   // widths of a pool: each has more bits than the previous one, except after a repair
 	maxRegion   = 64   // bytes of a Region's name
 	maxTable    = 255  // bytes of a table's name
 )
 
-// checkText returns an error for texts of a lease that no agent writes.
+// checkText returns an error for texts of a lease that an agent does not write.
 func (it leaseItem) checkText() error {
 	text := 0
 	for name, value := range it.Metadata {
@@ -42,7 +42,7 @@ func (it leaseItem) checkText() error {
 	return nil
 }
 
-// checkBounds returns an error for what no writer of ours puts into a pool's item.
+// checkBounds returns an error for a pool's item that our writers do not produce.
 func (it poolItem) checkBounds() error {
 	for name, at := range map[string]*int64{"created_at": it.CreatedAt, "resized_at": it.ResizedAt} {
 		if at != nil && !plausible(*at) {
@@ -74,15 +74,15 @@ func Trimmed(item map[string]types.AttributeValue) error {
 
 var errOversized = errors.New("it is larger than any item of Nodelease: find out who wrote to it, and remove the attributes that docs/items.md does not have")
 
-// Pages bounds what a Query may return in all its pages. Whoever answers cannot make a
-// reader go on forever, and whoever writes cannot make it keep more than its partition
-// honestly has.
+// Pages bounds the total of all pages of a Query. A server cannot make a reader
+// continue forever, and a writer cannot make it keep more than its partition
+// legitimately has.
 type Pages struct {
 	Most int // items
 	read int
 }
 
-// Next takes in a page, and returns an error if there is to be none after it.
+// Next adds a page, and returns an error if no further page is allowed.
 func (p *Pages) Next(page *dynamodb.QueryOutput) error {
 	if p.read += len(page.Items); p.read > p.Most {
 		return fmt.Errorf("the partition has more than %d items, which is more than Nodelease writes: delete what is foreign in it", p.Most)

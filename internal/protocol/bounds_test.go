@@ -15,7 +15,7 @@ import (
 
 func mapOf(of attributes) types.AttributeValue { return &types.AttributeValueMemberM{Value: of} }
 
-// What no writer of ours makes is corrupt when it is read, and nothing of it is kept.
+// Items that our writers do not produce are corrupt when read, and nothing of them is kept.
 func TestBoundsOnRead(t *testing.T) {
 	client, store := newTable(t)
 	put := func(item attributes, more attributes) {

@@ -1,9 +1,9 @@
-// Package protocol is the lease protocol on a table: the items, the conditional
-// writes that change them, and the store that does these in DynamoDB. It knows no
-// agent and no loop. [Write] and [PoolWrite] are all that can happen to an item;
-// each has its meaning twice, as an expression for DynamoDB and as Apply in Go,
-// and protocoltest.Conformance holds the two together.
+// Package protocol is the lease protocol on a table: the items, the conditional writes
+// that change them, and the store that executes these in DynamoDB. It has no agent and no
+// loop. Items change only by [Write] and [PoolWrite]; each is defined twice, as an
+// expression for DynamoDB and as Apply in Go, and protocoltest.Conformance keeps the two
+// equal.
 //
-// Whoever changes a condition here changes what the specification in proof/spec
-// says, and the mutants in proof/cmd/mutants, which remove each condition in turn.
+// A change of a condition here requires a change of the specification in proof/spec, and
+// of the mutants in proof/cmd/mutants, which remove each condition in turn.
 package protocol

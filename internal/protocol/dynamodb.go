@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Client is what the store needs of a *[dynamodb.Client].
+// Client has the methods of a *[dynamodb.Client] that the store needs.
 type Client interface {
 	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
@@ -22,22 +22,22 @@ type Client interface {
 	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
 }
 
-// DynamoDB is the [Store] that counts. It is safe for concurrent use and has no
+// DynamoDB is the production [Store]. It is safe for concurrent use and has no
 // state of its own.
 type DynamoDB struct {
 	client Client
 	table  string
 }
 
-// NewDynamoDB keeps leases in a table, with the caller's own client. Every call
-// is one attempt, whatever retries the client has: a retry that nobody sees could
-// outlive the lease. [Open] makes a client from the environment.
+// NewDynamoDB returns a store that keeps leases in a table, with the caller's own
+// client. Every call is one attempt, regardless of the client's retries: a hidden
+// retry could outlive the lease. [Open] creates a client from the environment.
 func NewDynamoDB(client Client, table string) *DynamoDB {
 	return &DynamoDB{client: client, table: table}
 }
 
-// Table is the client and the table that the store was made with, for packages
-// that keep items of their own beside the leases.
+// Table returns the client and the table of the store, for packages that keep other items
+// in the same table.
 func (d *DynamoDB) Table() (Client, string) { return d.client, d.table }
 
 // Write implements [Store].
@@ -138,8 +138,8 @@ func (d *DynamoDB) PoolItem(ctx context.Context, pool string) (PoolItem, error) 
 	return d.poolItem(ctx, pool, true)
 }
 
-// EventualPoolItem is PoolItem at half the price, for who can do with an answer that is
-// a second old.
+// EventualPoolItem is PoolItem at half the price, for callers that accept an answer
+// that is a second old.
 func (d *DynamoDB) EventualPoolItem(ctx context.Context, pool string) (PoolItem, error) {
 	return d.poolItem(ctx, pool, false)
 }
@@ -149,7 +149,7 @@ func (d *DynamoDB) poolItem(ctx context.Context, pool string, consistent bool) (
 	if err != nil {
 		return PoolItem{}, err
 	}
-	// Also where there is no item: whoever seeds wants to know how their clock is.
+	// Even if there is no item: a seed needs to check its clock.
 	at, _ := middleware.GetServerTime(out.ResultMetadata)
 	if len(out.Item) == 0 {
 		return PoolItem{ServerTime: at}, fmt.Errorf("%w: table %q has no pool %q: seed it (nodelease seed --pool %s --size 1024), or check NODELEASE_POOL", ErrPoolNotSeeded, d.table, pool, pool)
@@ -168,8 +168,8 @@ func (d *DynamoDB) Group(ctx context.Context, pool string, group int) (Group, er
 	return d.query(ctx, pool, group, true)
 }
 
-// EventualGroup is Group at half the price, for who can do with an answer that is
-// a second old; see [EventualStore].
+// EventualGroup is Group at half the price, for callers that accept an answer that is a
+// second old; see [EventualStore].
 func (d *DynamoDB) EventualGroup(ctx context.Context, pool string, group int) (Group, error) {
 	return d.query(ctx, pool, group, false)
 }
@@ -177,7 +177,7 @@ func (d *DynamoDB) EventualGroup(ctx context.Context, pool string, group int) (G
 func (d *DynamoDB) query(ctx context.Context, pool string, group int, consistent bool) (Group, error) {
 	var g Group
 	// From the first node ID of the group to the last: other items in its partition
-	// cost no reader more than the rest of a page.
+	// cost a reader at most the rest of a page.
 	from, pages := rawKey(groupKey(pool, group), group*GroupSize-1), Pages{Most: 2 * GroupSize}
 	for {
 		out, err := d.client.Query(ctx, &dynamodb.QueryInput{
@@ -215,15 +215,15 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group int, consistent
 	}
 }
 
-// Check implements [Store] with one DescribeTable. Where that call is denied it
+// Check implements [Store] with one DescribeTable. If that call is denied, it
 // returns ErrUnchecked, which a start reports as a warning.
 func (d *DynamoDB) Check(ctx context.Context) error {
 	_, err := d.Judge(ctx)
 	return err
 }
 
-// Judge implements [Judge] with one DescribeTable. An answer that does not come, or not
-// whole, makes no verdict.
+// Judge implements [Judge] with one DescribeTable. Without a complete answer there is
+// no verdict.
 func (d *DynamoDB) Judge(ctx context.Context) (*Verdict, error) {
 	if err := d.checkRegion(); err != nil {
 		return nil, err
@@ -266,8 +266,8 @@ func (d *DynamoDB) Judge(ctx context.Context) (*Verdict, error) {
 }
 
 // replicated reports whether the table has a replica in a Region other than its own.
-// A global table in one Region may list itself. Without a Region in the table's ARN
-// every replica counts as another one.
+// A global table in one Region may list itself. Without a Region in the table's
+// ARN, every replica counts as being in another one.
 func replicated(t *types.TableDescription) bool {
 	own := ""
 	if parts := strings.Split(aws.ToString(t.TableArn), ":"); len(parts) == 6 && parts[0] == "arn" {

@@ -51,9 +51,9 @@ func get(t *testing.T, client *dynamodb.Client, table string) attributes {
 	return out.Item
 }
 
-// Whatever is wrong with an item, reading it says so, its neighbours are not in
-// the way, and nothing heals it into a fresh one: what uniqueness and order rest
-// on (version, reserved_until, expires_at) must be there before it is claimed.
+// Whatever is wrong with an item, reading it says so, its neighbours are not in the way,
+// and nothing heals it into a fresh one: the attributes on which uniqueness and order
+// depend (version, reserved_until, expires_at) must exist before it is claimed.
 func TestCorruptItems(t *testing.T) {
 	type damage struct {
 		harm   func(attributes)
@@ -168,7 +168,7 @@ func TestUnknownItemFormat(t *testing.T) {
 			protocol.ResizePool{Pool: "orders", Revision: 1, To: 8, At: time.Now()},
 			protocol.OpenGroups{Pool: "orders", From: 1, To: 2},
 		} {
-			_, _ = store.WritePool(t.Context(), w) // what it says of an item that it cannot read does not count
+			_, _ = store.WritePool(t.Context(), w) // its error for an unreadable item does not count
 			out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: attributes{"pool_group": s("orders"), "node_id": n("-1")}})
 			if err != nil || !reflect.DeepEqual(out.Item["pool_size"], n("4")) || !reflect.DeepEqual(out.Item["open_groups"], n("1")) {
 				t.Errorf("%T was done: %+v, %v", w, out.Item, err)

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Errors of a start that no retry fixes. The text says what to do.
+// Errors of a start that a retry does not fix. Their texts name the remedy.
 var (
 	// ErrTable is returned when the table does not exist or has other keys.
 	ErrTable = errors.New("lease: table unusable")
-	// ErrAccess is returned when AWS gives no credentials or no permission.
+	// ErrAccess is returned when credentials or permissions are missing.
 	ErrAccess = errors.New("lease: no access")
 	// ErrUnsafeReplication is returned when the table is a global table with
-	// eventual consistency: two Regions would lease one number twice.
+	// eventual consistency: two Regions would lease one node ID twice.
 	ErrUnsafeReplication = errors.New("lease: unsafe replication")
 	// ErrItemFormat is returned when the pool was written by a newer release.
 	ErrItemFormat = errors.New("lease: unknown item format")
@@ -23,23 +23,23 @@ var (
 	ErrClockSkew = errors.New("lease: clock skew")
 )
 
-// errNoTable is the ErrTable of a table that does not exist, as against one that is
-// no table of ours.
+// errNoTable is the ErrTable of a table that does not exist, as opposed to one with
+// other keys.
 var errNoTable = fmt.Errorf("%w", ErrTable)
 
-// ErrUnchecked is returned by [Store.Check] when it was not permitted to look: a
-// warning, for the role may well permit all that a lease needs.
+// ErrUnchecked is returned by [Store.Check] when it was not permitted to check: a
+// warning, since the role may still permit all that a lease needs.
 var ErrUnchecked = errors.New("lease: table not checked")
 
-// CorruptError is an item with missing or wrongly typed attributes. It blocks
-// nobody: the number is skipped and reported, and nothing heals it into a fresh
-// one, since that could repeat IDs.
+// CorruptError is an item with missing or wrongly typed attributes. It blocks no one: the
+// node ID is skipped and reported, and the item is never replaced by a new one, since
+// that could repeat IDs.
 type CorruptError struct {
 	Pool   string
 	NodeID int // -1: the pool's own item
 	Err    error
-	// Written is set where a write was done on the item, because its condition could
-	// not see what is wrong: whoever has sent it takes it back.
+	// Written is set if a write was applied to the item because its condition could
+	// not detect the defect: its sender undoes it.
 	Written bool
 }
 
@@ -49,9 +49,9 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// Passing reports whether an error that is Permanent may pass all the same for a
-// process that has time: tokens expire and are replaced, permissions and tables come
-// with the rest of a deployment, clocks are repaired.
+// Passing reports whether an error that is Permanent may still pass for a process
+// that can wait: tokens expire and are replaced, permissions and tables arrive with
+// the rest of a deployment, clocks are corrected.
 func Passing(err error) bool {
 	for _, e := range []error{errNoTable, ErrAccess, ErrPoolNotSeeded, ErrClockSkew} {
 		if errors.Is(err, e) {
@@ -61,8 +61,8 @@ func Passing(err error) bool {
 	return false
 }
 
-// Permanent reports whether err is of the kind that no retry of the request helps. A
-// corrupt item of the pool itself is, since nothing works without it.
+// Permanent reports whether retrying the request does not help against err. That
+// includes a corrupt item of the pool itself, since nothing works without it.
 func Permanent(err error) bool {
 	var corrupt *CorruptError
 	if errors.As(err, &corrupt) && corrupt.NodeID == poolNode {

@@ -11,19 +11,19 @@ import (
 // update is an UpdateItem in DynamoDB's words.
 type update struct {
 	set    string
-	remove string // of a change of the pool, behind its SET
+	remove string // the rest of a pool change, after its SET
 	onlyIf string
 	values attributes
 }
 
 // The writes, side by side. Right-hand sides see the item as it was before the
-// write. A comparison with a missing attribute is false, and every condition
-// names the attributes that must exist and their range: a corrupt item is refused,
-// not healed. A condition cannot ask for a whole number; decodeLease does, of the
-// item that the write has left, before anyone uses it.
+// write. A comparison with a missing attribute is false, and every condition names the
+// attributes that must exist and their range: a corrupt item is refused, not healed. A
+// condition cannot require a whole number; decodeLease checks that on the resulting item
+// before the lease is used.
 
-// A number is seeded once, and only where there is no item at all: seeding it
-// again would forget which milliseconds of it were stamped.
+// A node ID is seeded once, and only if there is no item at all: seeding it again would
+// lose the record of its stamped milliseconds.
 func (w Seed) update() update {
 	u := update{
 		set:    "SET version = :zero, reserved_until = :floor",
@@ -38,7 +38,7 @@ func (w Seed) update() update {
 }
 
 // The new span begins where the stored one ended, in the same atomic write: so
-// spans of one number never overlap, whatever any clock says (S1). The guards on
+// spans of one node ID never overlap, regardless of clocks (S1). The guards on
 // expires_at and reserved_until only keep believers apart (S2).
 func (w Claim) update() update {
 	u := update{
@@ -64,10 +64,11 @@ func (w Claim) update() update {
 	return u
 }
 
-// Only the session and version that hold the number renew it, and renewals land
-// in the order in which they were sent, or not at all: a late one must not lower
-// what a newer one reserved. While it is held only renewals change reserved_until, so
-// one that the sender never asked for is a copy's, over which no renewal may go.
+// Only the session and version that hold the node ID renew it, and renewals land in
+// the order in which they were sent, or not at all: a late one must not lower the
+// reservation of a newer one. While it is held, only renewals change reserved_until,
+// so a value that the sender never requested comes from a copy, which a renewal must
+// not overwrite.
 func (w Renew) update() update {
 	u := update{
 		set: "SET expires_at = :expires_at, reserved_until = :reserved_until, renewal = :renewal",
@@ -96,9 +97,9 @@ func (w Renew) update() update {
 	return u
 }
 
-// A release hands back milliseconds that were reserved and not stamped, so only
-// the holder may send it, after the fence. The renewal pins it to this process: a
-// later one in the item is a copy's, which may be stamping those milliseconds.
+// A release frees milliseconds that were reserved and not stamped, so only the holder may
+// send it, after the fence. The renewal pins it to this process: a later one in the item
+// is a copy's, which may be stamping those milliseconds.
 func (w Release) update() update {
 	return update{
 		set:    "SET reserved_until = :reserved_until, previous = :previous REMOVE holder, expires_at, taken_from",
@@ -111,8 +112,9 @@ func (w Release) update() update {
 }
 
 // Two copies of one process hold this lease. Neither may keep it, and reserved_until
-// does not go back: no third process may stamp what either of them still can. Pinned
-// on the renewal that was seen, it covers what the copy had reserved by then.
+// does not go back: no third process may stamp milliseconds that either of them
+// still can. Conditioned on the renewal that was seen, it covers the copy's
+// reservation at that time.
 func (w FreeCopy) update() update {
 	return update{
 		set:    "SET reserved_until = :reserved_until, previous = :previous REMOVE holder, expires_at, taken_from",
@@ -125,8 +127,8 @@ func (w FreeCopy) update() update {
 }
 
 // A session that never learned of its claim stamped nothing, and renewed nothing: a
-// renewal in the item is that of a copy of the process, made while the claim was in
-// doubt, which stamps what it has reserved.
+// renewal in the item comes from a copy of the process, made while the claim was in
+// doubt, which stamps its own reservation.
 func (w Abandon) update() update {
 	return update{
 		set:    "SET reserved_until = not_before REMOVE holder, expires_at",
@@ -135,8 +137,8 @@ func (w Abandon) update() update {
 	}
 }
 
-// Reaping is pinned on what was seen: a holder that comes back is left alone.
-// version and reserved_until stay.
+// Reaping is conditioned on the values seen: a holder that comes back is left
+// alone. version and reserved_until do not change.
 func (w Reap) update() update {
 	return update{
 		set:    "SET previous = :previous REMOVE holder, expires_at, taken_from",
@@ -158,8 +160,8 @@ func (w ForceRelease) update() update {
 }
 
 // Retiring creates no item: one created here would be a node ID seeded at 0. It is
-// pinned on the revision of the pool that asked for it, so a late one cannot undo
-// what a later resize has done.
+// conditioned on the revision of the pool that caused it, so a late one cannot undo a
+// later resize.
 func (w Retire) update() update {
 	u := update{
 		set:    "SET resize = :resize REMOVE retired",
@@ -181,8 +183,9 @@ func (w Raise) update() update {
 	}
 }
 
-// revised completes a change of an existing pool. It is pinned on the item format,
-// so items of another release are left to that release, and it counts the revision.
+// revised completes a change of an existing pool. It is conditioned on the item
+// format, so items of another release are left to that release, and it increments
+// the revision.
 func revised(u update) update {
 	u.set += ", revision = revision + :one" + u.remove
 	u.onlyIf = "item_format = :format AND revision >= :one AND " + u.onlyIf
@@ -191,7 +194,7 @@ func revised(u update) update {
 }
 
 // A pool is created once. A create that arrives late finds the item and changes
-// nothing, whatever has become of the pool since.
+// nothing, whatever the present state of the pool.
 func (w CreatePool) update() update {
 	u := update{
 		set: "SET item_format = :format, pool_size = :size, open_groups = :open_groups, exclude_below = :exclude_below, created_at = :at, " +
@@ -220,8 +223,9 @@ func (w CreatePool) update() update {
 	return u
 }
 
-// Any agent may open a group, so this is pinned on the groups that it has seen, and
-// not on the revision: which groups are open decides only where agents look first.
+// Any agent may open a group, so this is conditioned on the groups that it has
+// seen, and not on the revision: the open groups only decide where agents search
+// first.
 func (w OpenGroups) update() update {
 	return revised(update{
 		set:    "SET open_groups = :to",
@@ -230,8 +234,8 @@ func (w OpenGroups) update() update {
 	})
 }
 
-// Pinned on the revision, as it is an operator's: a late one would close groups that
-// were opened since, with leases in them.
+// Conditioned on the revision, since an operator sends it: a late one would close
+// groups that were opened since, with leases in them.
 func (w ExpectHolders) update() update {
 	return revised(update{
 		set:    "SET expect = :expect, open_groups = :to",
@@ -240,9 +244,9 @@ func (w ExpectHolders) update() update {
 	})
 }
 
-// A resize is pinned on the revision, not on the size: 8, 4, 8 is the same size
-// again, and a late resize must not undo what came after it. So is a change of the
-// layout, which must see everything that an agent has bound.
+// A resize is conditioned on the revision, not on the size: 8, 4, 8 is the same
+// size again, and a late resize must not undo later changes. So is a change of the
+// layout, which must not miss a layout bound by an agent.
 func (w ResizePool) update() update {
 	return revised(update{
 		set:    "SET pool_size = :to, resized_at = :at",
@@ -251,8 +255,8 @@ func (w ResizePool) update() update {
 	})
 }
 
-// The floor only grows, so a late or repeated write of it changes nothing that a
-// later one has asked for. That is all the pin that it needs.
+// The floor only grows, so a late or repeated write does not change the effect of a later
+// one. It needs no other condition.
 func (w RaiseFloor) update() update {
 	return revised(update{
 		set:    "SET floor = :to",
@@ -262,8 +266,8 @@ func (w RaiseFloor) update() update {
 }
 
 // The first agent that is about to stamp decides, once, and only for a layout that
-// holds every node ID of the pool. All others find its layout and take it. While an
-// operator replaces a layout nobody binds one.
+// holds every node ID of the pool. All others find its layout and use it. While an
+// operator replaces a layout, none can be bound.
 func (w BindLayout) update() update {
 	return revised(update{
 		set:    "SET layout = :layout",
@@ -272,9 +276,9 @@ func (w BindLayout) update() update {
 	})
 }
 
-// Between these two writes of an operator the pool has no layout, so that nobody
-// begins to stamp; leasepool.Pool.SetLayout looks for claims meanwhile. Both are
-// pinned on the revision.
+// Between these two writes of an operator the pool has no layout, so no agent begins to
+// stamp; leasepool.Pool.SetLayout searches for claims meanwhile. Both are conditioned on
+// the revision.
 func (w SuspendLayout) update() update {
 	return revised(update{
 		set:    "SET layout_before = layout",
@@ -285,9 +289,10 @@ func (w SuspendLayout) update() update {
 }
 
 // A layout that is marked stays: SuspendLayout, the only write that removes one, refuses
-// it. While an operator replaces a layout there is none to mark. It counts the revision,
-// so a SuspendLayout of an older release, which does not know the mark, is refused if its
-// operator looked for claims before; afterwards that operator finds the claim.
+// it. While an operator replaces a layout there is none to mark. It increments the
+// revision, so a SuspendLayout of an older release, which does not know the mark, is
+// refused if its operator searched for claims before; afterwards that operator finds the
+// claim.
 func (w FinalizeLayout) update() update {
 	return revised(update{
 		set:    "SET layout_final = :true",
@@ -305,8 +310,8 @@ func (w ReplaceLayout) update() update {
 	})
 }
 
-// No change of the pool hangs on a count, so it is pinned on the one that was seen and
-// not on the revision, and counts none.
+// No change of the pool depends on a count, so it is conditioned on the previous count
+// and not on the revision, which it does not increment.
 func (w Measure) update() update {
 	u := update{
 		set:    "SET measured = :measured",
@@ -321,12 +326,11 @@ func (w Measure) update() update {
 	return u
 }
 
-// The writes that change a width: widening.go says how they keep each other's
-// promises.
+// The writes that change a width: widening.go explains how they work together.
 
-// With a new try the one before it can no longer be committed. It is pinned on
-// widen_numbers: E is later than everything that was reserved on these node IDs, and
-// while the try is open no others are added.
+// With a new try, the previous one can no longer be committed. It is conditioned on
+// widen_numbers: E is later than all reservations on these node IDs, and while the
+// try is open no others are added.
 func (w BeginWiden) update() update {
 	return revised(update{
 		set:    "SET widen_try = :try, widen_from = :from, widen_bits = :bits, widen_state = :open",
@@ -361,7 +365,7 @@ func (w CommitWiden) update() update {
 	})
 }
 
-// None come while a try is open: its widener has decided by then what to mark.
+// None are added while a try is open: its widener has already decided which ones to mark.
 func (w AddNumbers) update() update {
 	return revised(update{
 		set:    "SET widen_numbers = :to",
@@ -370,9 +374,9 @@ func (w AddNumbers) update() update {
 	})
 }
 
-// Nothing from E on is reserved at the moment of the mark, and after it only by
-// who knows of the try. A number that is not there is made, so that no late seed
-// makes one without the mark. Marks of an older try come too late.
+// Nothing from E on is reserved at the time of the mark, and afterwards only agents that
+// know the try may reserve it. A missing node ID is created, so that a late seed does not
+// create one without the mark. Marks of an older try are refused.
 func (w Mark) update() update {
 	return update{
 		set: "SET widen_try = :try, version = if_not_exists(version, :zero), reserved_until = if_not_exists(reserved_until, :floor)",

@@ -14,7 +14,7 @@ import (
 
 const (
 	// PoolIndex is the partition that names the pools of a table, an item each. It
-	// has no pool's name before the #, so it is no group of any.
+	// has no pool's name before the #, so it is not a group of any pool.
 	PoolIndex = "#pools"
 	// indexed is the attribute with the name. The sort key is a hash of it.
 	indexed = "pool_name"
@@ -29,8 +29,8 @@ func indexNode(pool string) string {
 	return strconv.FormatUint(binary.BigEndian.Uint64(sum[:])>>11, 10)
 }
 
-// RecordPool names a pool in the table's index. It may be repeated. Nothing but
-// lists for people depends on the index.
+// RecordPool adds a pool to the table's index. It may be repeated. Only lists for people
+// depend on the index.
 func (d *DynamoDB) RecordPool(ctx context.Context, pool string) error {
 	if err := CheckPoolName(pool); err != nil {
 		return err
@@ -43,8 +43,8 @@ func (d *DynamoDB) RecordPool(ctx context.Context, pool string) error {
 	return explain(err, "UpdateItem", d.table)
 }
 
-// Pools returns the names in the table's index, sorted. An entry that no seed wrote
-// is skipped.
+// Pools returns the names in the table's index, sorted. An entry that was not
+// written by a seed is skipped.
 func (d *DynamoDB) Pools(ctx context.Context) ([]string, error) {
 	var names []string
 	var from attributes

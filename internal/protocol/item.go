@@ -21,8 +21,8 @@ const (
 
 type attributes = map[string]types.AttributeValue
 
-// leaseItem is a number's item as DynamoDB keeps it. Pointers tell missing
-// attributes from zero ones: what is missing is corrupt, never zero.
+// leaseItem is a node ID's item as stored in DynamoDB. Pointers distinguish missing
+// attributes from zero ones: a missing attribute is corrupt, never zero.
 type leaseItem struct {
 	Group         string            `dynamodbav:"pool_group"`
 	NodeID        *int              `dynamodbav:"node_id"`
@@ -95,7 +95,7 @@ type measured struct {
 	ValidMS int64 `dynamodbav:"valid_ms"`
 }
 
-// decodeLease reads a number's item; every doubt is a *CorruptError.
+// decodeLease decodes a node ID's item; every defect is a *CorruptError.
 func decodeLease(k Key, av attributes) (*Lease, error) {
 	var it leaseItem
 	corrupt := func(err error) (*Lease, error) { return nil, &CorruptError{Pool: k.Pool, NodeID: k.NodeID, Err: err} }
@@ -137,7 +137,7 @@ func decodeLease(k Key, av attributes) (*Lease, error) {
 	return l, nil
 }
 
-// decodePool reads a pool's item.
+// decodePool decodes a pool's item.
 func decodePool(pool string, av attributes) (*PoolItem, error) {
 	var it poolItem
 	if err := errors.Join(Trimmed(av), attributevalue.UnmarshalMap(av, &it)); err != nil {
@@ -171,7 +171,7 @@ func decodePool(pool string, av attributes) (*PoolItem, error) {
 		p.Verdict = &Verdict{Region: v.Region, Table: v.Table, At: time.UnixMilli(v.At).UTC(), By: v.By, Safe: v.Safe}
 	}
 	if m := it.Measured; m != nil {
-		// Nobody's life depends on it: what is out of range is not believed, see Fresh.
+		// Nothing vital depends on it: a value out of range is ignored, see Fresh.
 		p.Measured = &Measured{Held: m.Held, Cooling: m.Cooling, At: time.UnixMilli(m.At).UTC(), Valid: time.Duration(min(max(m.ValidMS, 0), mostValid.Milliseconds())) * time.Millisecond}
 	}
 	if err := it.widths(p); err != nil {
@@ -180,7 +180,8 @@ func decodePool(pool string, av attributes) (*PoolItem, error) {
 	return p, nil
 }
 
-// refusedFormat says what to do with a pool whose items this release must not use.
+// refusedFormat returns the error, with the remedy, for a pool whose items this release
+// must not use.
 func refusedFormat(pool string, format int) error {
 	remedy := "upgrade this program"
 	if format < ItemFormat {
@@ -213,10 +214,10 @@ func (it poolItem) widths(p *PoolItem) error {
 	return nil
 }
 
-// itemKey is the table's key of a number.
+// itemKey returns the table's key of a node ID.
 func itemKey(k Key) attributes { return rawKey(groupKey(k.Pool, k.NodeID/GroupSize), k.NodeID) }
 
-// poolKey is the table's key of a pool's own item.
+// poolKey returns the table's key of a pool's own item.
 func poolKey(pool string) attributes { return rawKey(pool, poolNode) }
 
 func groupKey(pool string, group int) string { return pool + "#" + strconv.Itoa(group) }
@@ -228,14 +229,14 @@ func rawKey(group string, node int) attributes {
 	}
 }
 
-// mostEver is more than a number ever changes hands, or is renewed. What is larger
-// would overflow when it grows.
+// mostEver is more often than a node ID ever changes hands or is renewed. A larger
+// value would overflow when it grows.
 const mostEver = 1<<53 - 1
 
 // plausible bounds the milliseconds that an item may hold: from 1970 to 9999.
 func plausible(ms int64) bool { return ms >= 0 && ms < 253402300800000 }
 
-// floorOf is the floor of a pool; 0 stands for a pool that was given none.
+// floorOf returns the floor of a pool; 0 means that none was set.
 func floorOf(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}

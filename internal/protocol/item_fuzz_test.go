@@ -149,10 +149,9 @@ func newTable(f testing.TB) (*dynamodb.Client, *DynamoDB) {
 	return client, NewDynamoDB(client, "leases")
 }
 
-// Whatever stands in an item: reading gives a lease that makes sense or a
-// *CorruptError, its neighbours are read as ever, a write of an item that makes
-// sense does what Apply says, and no claim goes on from a version or a
-// reserved_until that is none.
+// For any item content, reading returns a valid lease or a *CorruptError, its neighbours
+// are read as ever, a write of an item that makes sense does what Apply says, and no
+// claim goes on from a version or a reserved_until that is none.
 func FuzzItem(f *testing.F) {
 	f.Add(well, byte(0))
 	f.Add(well[:12], byte(0))
@@ -280,7 +279,7 @@ func plausibleLease(t *testing.T, l *Lease, err error) {
 	}
 }
 
-// Whatever stands in a pool's item: it is refused, or a pool that can be used.
+// For any content of a pool's item: it is refused, or it is a usable pool.
 func FuzzPoolItem(f *testing.F) {
 	f.Add([]byte{10, 10, 1, 10, 10, 100, 10, 10, 1, 10, 0})
 	f.Add([]byte{10, 10, 1, 10, 10, 100, 10, 3, 10, 10, 99})

@@ -6,28 +6,28 @@ import (
 )
 
 const (
-	// DefaultTTL is the length of a lease that says nothing else.
+	// DefaultTTL is the length of a lease that sets no other.
 	DefaultTTL = 15 * time.Second
 	// MaxTTL is the longest lease.
 	MaxTTL = 24 * time.Hour
 )
 
-// Lease is the right of one session to one node ID for a span of milliseconds,
-// as it stands in the table. A free number is a Lease without a Holder.
-// All times are whole milliseconds of the Unix epoch.
+// Lease is the right of one session to one node ID for a span of milliseconds, as stored
+// in the table. A free node ID is a Lease without a Holder. All times are whole
+// milliseconds of the Unix epoch.
 type Lease struct {
 	Pool   string `json:"pool"`
 	NodeID int    `json:"node_id"`
 
-	// Holder is the session that holds the number, a UUIDv7; empty when free.
+	// Holder is the session that holds the node ID, a UUIDv7; empty when free.
 	Holder string `json:"holder,omitempty"`
-	// Task says what the session is or was: an ECS task ARN, or host and pid. It
-	// is information, never evidence of holding.
+	// Task describes where the session runs or ran: an ECS task ARN, or host and
+	// pid. It is informational, never evidence that the lease is held.
 	Task string `json:"task,omitempty"`
-	// Version is the fencing token: it grows by one each time the number changes
-	// hands and is never reset. 0 means that nobody ever held the number.
+	// Version is the fencing token: it grows by one each time the node ID changes hands
+	// and is never reset. 0 means that the node ID was never held.
 	Version int64 `json:"version"`
-	// Renewal numbers the renewal attempts inside a version.
+	// Renewal numbers the renewal attempts within a version.
 	Renewal int64 `json:"renewal,omitempty"`
 	// TTL is the length of the holder's lease.
 	TTL time.Duration `json:"ttl_ns,omitempty"`
@@ -35,16 +35,16 @@ type Lease struct {
 	// The holder may stamp the milliseconds in (NotBefore, ReservedUntil].
 	NotBefore     time.Time `json:"not_before,omitzero"`
 	ReservedUntil time.Time `json:"reserved_until,omitzero"`
-	// ExpiresAt is when others may take the number (a claim guard later); zero
-	// when free.
+	// ExpiresAt is when others may take the node ID (a claim guard later); zero when
+	// free.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 
-	// WidenTry is the latest widening try that the item was marked with; 0 is none.
+	// WidenTry is the latest widening try with which the item was marked; 0 means none.
 	WidenTry int64 `json:"widen_try,omitempty"`
-	// Retired numbers are out of use since the pool was made smaller.
+	// Retired node IDs are out of use since the pool was made smaller.
 	Retired bool `json:"retired,omitempty"`
 	// Resize is the revision of the pool whose resize last retired this node ID or
-	// took it back into use; 0 if none did.
+	// brought it back into use; 0 if none did.
 	Resize int64 `json:"resize,omitempty"`
 	// OnDemand reports whether the holder renews only when it uses the node ID.
 	OnDemand bool `json:"on_demand,omitempty"`
@@ -53,7 +53,7 @@ type Lease struct {
 	// it found the node ID free. See [Lease.Predecessor].
 	Previous  *Previous `json:"previous,omitempty"`
 	TakenFrom string    `json:"taken_from,omitempty"`
-	// Metadata is what the holder says of itself (address, zone, build).
+	// Metadata is the holder's description of itself (address, zone, build).
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
@@ -69,13 +69,13 @@ type Ending string
 
 // The endings of a lease.
 const (
-	EndReleased Ending = "released" // its holder gave it back
-	EndExpired  Ending = "expired"  // it ran out, and was claimed or reaped
+	EndReleased Ending = "released" // its holder released it
+	EndExpired  Ending = "expired"  // it expired, and was claimed or reaped
 	EndFreed    Ending = "freed"    // an operator or a raise ended it
 )
 
-// Predecessor returns the last holder before the present one, or, of a free node
-// ID, the last one; nil if it is not known.
+// Predecessor returns the previous holder, or the last one of a free node ID; nil if it
+// is not known.
 func (l Lease) Predecessor() *Previous {
 	if l.TakenFrom != "" {
 		return &Previous{Session: l.TakenFrom, Version: l.Version - 1, Ended: EndExpired}
@@ -83,10 +83,11 @@ func (l Lease) Predecessor() *Previous {
 	return l.Previous
 }
 
-// IDsUntil returns until when the holder can make IDs if it hears nothing from the table
-// from now on, by the table and with the default guards; the zero time if there is no
-// holder. A holder with more than a minimal reserve makes IDs for longer than its lease.
-// Shorter guards than the defaults add to it; longer ones, up to a few seconds, take away.
+// IDsUntil returns the time until which the holder can make IDs if it gets no answer from
+// the table from now on, according to the table and with the default guards; the zero time
+// if there is no holder. A holder with more than a minimal reserve makes IDs for longer
+// than its lease. Shorter guards than the defaults add to it; longer ones, up to a few
+// seconds, take away.
 func (l Lease) IDsUntil() time.Time {
 	if l.Holder == "" || l.ReservedUntil.IsZero() {
 		return time.Time{}
@@ -95,36 +96,36 @@ func (l Lease) IDsUntil() time.Time {
 	return l.ReservedUntil.Add(-guard - claimGuard)
 }
 
-// DefaultGuards returns the guard and the claim guard of a lease that says nothing else.
+// DefaultGuards returns the guard and the claim guard of a lease that sets no others.
 func DefaultGuards(ttl time.Duration) (guard, claimGuard time.Duration) {
 	return min(2*time.Second, ttl/5).Truncate(time.Millisecond), min(time.Second, ttl/10).Truncate(time.Millisecond)
 }
 
-// Fenced reports whether Version is a fencing token: it is none where the node ID is
-// fixed and nobody leases it.
+// Fenced reports whether Version is a fencing token: it is not one if the node ID is
+// fixed, without a lease.
 func (l Lease) Fenced() bool { return l.Version > 0 }
 
-// State is what a number is at a moment, to a reader whose clock says now.
+// State is the state of a node ID at a given time, for a reader whose clock reads now.
 type State string
 
-// The states of a number.
+// The states of a node ID.
 const (
 	Free    State = "free"    // may be claimed now
-	Held    State = "held"    // somebody's, not expired
-	Expired State = "expired" // somebody's, past its expiry: can be claimed once what it reserved has passed
-	Cooling State = "cooling" // nobody's, but milliseconds ahead of now are still reserved
+	Held    State = "held"    // has a holder, not expired
+	Expired State = "expired" // has a holder, past its expiry: can be claimed once its reserved time has passed
+	Cooling State = "cooling" // no holder, but milliseconds ahead of now are still reserved
 	Retired State = "retired" // out of use
 )
 
-// State tells what the number is at now. A retired number that is still held
-// is Retired: its holder may finish, nobody else may come.
+// State returns the state of the node ID at now. A retired node ID that is still held is
+// Retired: its holder may finish, but no one else may claim it.
 func (l Lease) State(now time.Time) State {
 	switch {
 	case l.Retired:
 		return Retired
 	case l.Holder != "" && !l.ExpiresAt.Before(now):
 		return Held
-	case l.Holder != "" && !l.OnDemand: // an on-demand holder lets its lease run out
+	case l.Holder != "" && !l.OnDemand: // an on-demand holder lets its lease expire
 		return Expired
 	case l.ReservedUntil.After(now):
 		return Cooling

@@ -12,14 +12,14 @@ type PoolWrite interface {
 	Apply(old *PoolItem) (PoolItem, bool)
 }
 
-// CreatePool makes the pool's item.
+// CreatePool creates the pool's item.
 type CreatePool struct {
 	Pool                           string
 	Size, OpenGroups, ExcludeBelow int
 	At, Floor                      time.Time
 	Layout                         *IDLayout // nil: the first agent that is about to stamp binds one
-	// NodeBits is the first width of a narrow pool; else 0. Numbers are those that
-	// it can hold, or fewer.
+	// NodeBits is the first width of a narrow pool; else 0. Numbers is at most the
+	// count that it can hold.
 	NodeBits, Numbers int
 	Expect            int // holders; 0: unknown
 }
@@ -42,7 +42,7 @@ func (w CreatePool) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// OpenGroups lets first guesses fall into more groups, or fewer.
+// OpenGroups changes the number of groups from which first guesses are chosen.
 type OpenGroups struct {
 	Pool     string
 	From, To int
@@ -62,8 +62,8 @@ func (w OpenGroups) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// ExpectHolders says for how many holders the pool is to have room, and opens the groups
-// for them.
+// ExpectHolders sets the number of holders for which the pool should have room, and
+// opens the groups for them.
 type ExpectHolders struct {
 	Pool               string
 	Revision           int64 // as seen
@@ -84,7 +84,7 @@ func (w ExpectHolders) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// ResizePool changes how many node IDs the pool has. Seeding or retiring them
+// ResizePool changes the number of node IDs of the pool. Seeding or retiring them
 // follows; see leasepool.Pool.Resize.
 type ResizePool struct {
 	Pool     string
@@ -107,7 +107,7 @@ func (w ResizePool) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// RaiseFloor moves the floor of the pool on. Node IDs that are created later begin
+// RaiseFloor raises the floor of the pool. Node IDs that are created later begin
 // after it.
 type RaiseFloor struct {
 	Pool string
@@ -148,7 +148,7 @@ func (w BindLayout) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// SuspendLayout lets nobody begin to make IDs until [ReplaceLayout].
+// SuspendLayout keeps agents from beginning to make IDs until [ReplaceLayout].
 type SuspendLayout struct {
 	Pool     string
 	Revision int64 // as seen
@@ -168,8 +168,8 @@ func (w SuspendLayout) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// ReplaceLayout ends what [SuspendLayout] began, with another layout or with the
-// one before.
+// ReplaceLayout ends the suspension of [SuspendLayout], with another layout or with the
+// previous one.
 type ReplaceLayout struct {
 	Pool     string
 	Revision int64 // as seen
@@ -190,7 +190,7 @@ func (w ReplaceLayout) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// FinalizeLayout marks the layout of a pool as one that no operator corrects any longer.
+// FinalizeLayout marks the layout of a pool as one that operators can no longer correct.
 // Its writer has seen, after it read the pool's item, that a node ID was claimed.
 type FinalizeLayout struct {
 	Pool     string
@@ -212,8 +212,8 @@ func (w FinalizeLayout) Apply(old *PoolItem) (PoolItem, bool) {
 }
 
 // Measure stores a count of the pool's node IDs. Seen is the measurement that its
-// writer read before it counted: of those who count at once, one is heard. It is no
-// change of the pool, so the revision stays.
+// writer read before it counted: of several that count at once, one succeeds. It
+// does not count as a change of the pool, so the revision stays the same.
 type Measure struct {
 	Pool     string
 	Seen     *Measured // nil: there was none

@@ -9,33 +9,32 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// ReaperMemory is the item in which a pool's reaper remembers its last look at
-// the pool from one run to the next: partition "<pool>#reaper", node ID 0.
-// Forgetting it is always safe: the reaper starts over.
+// ReaperMemory is the item in which a pool's reaper keeps its last scan of the pool from
+// one run to the next: partition "<pool>#reaper", node ID 0. Losing it is always safe:
+// the reaper starts over.
 type ReaperMemory struct {
 	Pool string
-	// Revision is a unique text that every write replaces; empty where nothing was
-	// ever remembered.
+	// Revision is a unique text that every write replaces; empty if nothing was
+	// ever stored.
 	Revision string
-	Look     *ReaperLook // nil: no look counts
+	Look     *ReaperLook // nil: no scan counts
 }
 
-// ReaperLook is one reading of all leases of a pool in which every request was
+// ReaperLook is one scan of all leases of a pool in which every request was
 // answered.
 type ReaperLook struct {
 	Ended time.Time     // when the last answer came
-	Wait  time.Duration // how long after Ended another look counts
-	// Count is how many looks have found the candidates unchanged, this one
-	// included.
+	Wait  time.Duration // how long after Ended another scan counts
+	// Count is how many scans have found the candidates unchanged, including this one.
 	Count  int
 	Held   int
-	Braked bool // too many candidates were unchanged at once to be believed
-	// Candidates are the leases that the look found due, as leasepool encodes them:
+	Braked bool // implausibly many candidates were unchanged at once
+	// Candidates are the leases that the scan found due, as encoded by leasepool:
 	// at most 6 bytes each, so that those of the largest pool fit into an item.
 	Candidates string
 }
 
-// Next is when another look counts.
+// Next returns when another scan counts.
 func (l ReaperLook) Next() time.Time { return l.Ended.Add(l.Wait) }
 
 // MemoryWrite is one conditional write of a reaper's memory; see [Write].
@@ -44,11 +43,11 @@ type MemoryWrite interface {
 	Apply(old ReaperMemory) (ReaperMemory, bool)
 }
 
-// Remember replaces what the memory held at revision Seen. Without a Look it
-// takes the look out: of several reapers that want to act on it one gets it.
+// Remember replaces the content of the memory at revision Seen. Without a Look it removes
+// the stored scan: of several reapers that want to act on it, one succeeds.
 type Remember struct {
 	Pool      string
-	Seen, New string // Seen is empty where there was no memory
+	Seen, New string // Seen is empty if there was no memory
 	Look      *ReaperLook
 }
 
@@ -69,7 +68,7 @@ func (w Remember) Apply(old ReaperMemory) (ReaperMemory, bool) {
 	return m, true
 }
 
-// Forget clears the memory, whatever it holds.
+// Forget clears the memory, whatever its content.
 type Forget struct{ Pool, New string }
 
 // PoolName implements [MemoryWrite].
@@ -82,8 +81,8 @@ func (w Forget) Apply(ReaperMemory) (ReaperMemory, bool) {
 
 const forgetLook = "REMOVE looked_at, look_wait, look_count, look_held, look_braked, candidates"
 
-// A memory is replaced only by a reaper that has read it: revisions never come
-// back, so a replay, or the second of two reapers, is refused.
+// A memory is replaced only by a reaper that has read it: revisions never recur, so a
+// replay, or the second of two reapers, is refused.
 func (w Remember) update() update {
 	u := update{onlyIf: "revision = :seen", values: attributes{":new": str(w.New), ":seen": str(w.Seen)}}
 	if w.Seen == "" {
@@ -101,7 +100,7 @@ func (w Remember) update() update {
 	return u
 }
 
-// Forgetting has no condition: a look too few costs time, a look too many a lease.
+// Forget has no condition: a scan too few costs time, a scan too many costs a lease.
 func (w Forget) update() update {
 	return update{set: "SET revision = :new " + forgetLook, values: attributes{":new": str(w.New)}}
 }
@@ -116,13 +115,13 @@ type memoryItem struct {
 	Candidates string  `dynamodbav:"candidates"`
 }
 
-// mostWait bounds what a look may make others wait: the longest lease, twice.
+// mostWait bounds how long a scan may make others wait: twice the longest lease.
 const mostWait = 2 * MaxTTL
 
 // mostCandidates is the length of the candidates of the largest pool.
 const mostCandidates = 6 * MaxPoolSize
 
-// decodeMemory reads a reaper's memory; every doubt is a *CorruptError.
+// decodeMemory decodes a reaper's memory; every defect is a *CorruptError.
 func decodeMemory(pool string, av attributes) (ReaperMemory, error) {
 	var it memoryItem
 	corrupt := func(err error) (ReaperMemory, error) {
@@ -131,7 +130,7 @@ func decodeMemory(pool string, av attributes) (ReaperMemory, error) {
 	if err := errors.Join(Trimmed(av), attributevalue.UnmarshalMap(av, &it)); err != nil {
 		return corrupt(err)
 	}
-	// A value that no condition can name would keep every reaper from writing.
+	// A value that cannot appear in a condition would keep every reaper from writing.
 	if _, isText := av["revision"].(*types.AttributeValueMemberS); !isText || *it.Revision == "" {
 		return corrupt(errors.New("revision is missing or not a text"))
 	}
@@ -152,5 +151,5 @@ func decodeMemory(pool string, av attributes) (ReaperMemory, error) {
 	return m, nil
 }
 
-// memoryKey is the table's key of a reaper's memory.
+// memoryKey returns the table's key of a reaper's memory.
 func memoryKey(pool string) attributes { return rawKey(pool+"#reaper", 0) }

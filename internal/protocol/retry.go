@@ -11,10 +11,9 @@ import (
 // up earlier makes the load of a herd worse.
 const CallLimit = 5 * time.Second
 
-// Backoff is the pause before try n (from 0): full jitter, 50 ms doubling up to
-// 1 s. What this and other ways do to a fleet and to its table is measured on
-// paper: docs/benchmarks-fleet.md.
-// https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+// Backoff is the pause before try n (from 0): full jitter, 50 ms doubling up to 1 s.
+// docs/benchmarks-fleet.md compares its effect on a fleet and its table with others, in a
+// simulation. https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 func Backoff(n int) time.Duration { return rand.N(LongestBackoff(n)) + 1 }
 
 // LongestBackoff is the longest pause before try n.
@@ -32,11 +31,11 @@ func Pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Retry calls fn, each time for at most CallLimit, until it answers, ctx
-// ends, or the error is one that no retry fixes. It is for requests that may be
-// repeated whatever became of the earlier ones.
+// Retry calls fn, each time for at most CallLimit, until it succeeds, ctx ends, or the
+// error is one that a retry does not fix. It is for requests that may be repeated
+// regardless of the outcome of the earlier ones.
 func Retry[T any](ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
-	var before error // what went wrong before ctx ended
+	var before error // the error before ctx ended
 	for n := 0; ; n++ {
 		one, cancel := context.WithTimeout(ctx, CallLimit)
 		v, err := fn(one)

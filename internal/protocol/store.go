@@ -6,37 +6,37 @@ import "context"
 // for tests. Both pass protocoltest.Conformance.
 //
 // After an error whose outcome is unknown (time-out, 5xx) the write may still be
-// applied, even much later. Errors that no retry fixes are one of the sentinels of
-// this package; a *[CorruptError] concerns one item.
+// applied, even much later. Errors that a retry does not fix are one of the
+// sentinels of this package; a *[CorruptError] concerns one item.
 type Store interface {
 	// Check returns an error unless the table can keep leases: it exists, has our
 	// keys and no unsafe replication. It costs no read units.
 	Check(ctx context.Context) error
 	// PoolItem reads a pool's item, strongly consistent; ErrPoolNotSeeded.
 	PoolItem(ctx context.Context, pool string) (PoolItem, error)
-	// Get reads one number, strongly consistent; nil when it was never seeded.
+	// Get reads one node ID, strongly consistent; nil when it was never seeded.
 	Get(ctx context.Context, pool string, nodeID int) (*Lease, error)
-	// Group reads the numbers of one group, strongly consistent, in order.
+	// Group reads the node IDs of one group, strongly consistent, in order.
 	Group(ctx context.Context, pool string, group int) (Group, error)
 	// Write does one conditional write, with one attempt.
 	Write(ctx context.Context, w Write) (Result, error)
 	// WritePool does one conditional write of a pool's item, with one attempt.
 	WritePool(ctx context.Context, w PoolWrite) (PoolResult, error)
-	// ReaperMemory reads what the pool's reaper remembers, strongly consistent;
-	// without a revision where that is nothing.
+	// ReaperMemory reads the memory of the pool's reaper, strongly consistent;
+	// without a revision if it is empty.
 	ReaperMemory(ctx context.Context, pool string) (ReaperMemory, error)
-	// WriteReaperMemory does one conditional write of it, with one attempt.
+	// WriteReaperMemory does one conditional write of that memory, with one attempt.
 	WriteReaperMemory(ctx context.Context, w MemoryWrite) (applied bool, err error)
 }
 
-// EventualStore is a [Store] that answers for half the price if the answer may be a
+// EventualStore is a [Store] that answers at half the price if the answer may be a
 // second old.
 type EventualStore interface {
 	// EventualGroup is [Store.Group], eventually consistent.
 	EventualGroup(ctx context.Context, pool string, group int) (Group, error)
 }
 
-// EventualGroup reads one group, eventually consistent where the store can.
+// EventualGroup reads one group, eventually consistent if the store supports it.
 func EventualGroup(ctx context.Context, s Store, pool string, group int) (Group, error) {
 	if cheap, ok := s.(EventualStore); ok {
 		return cheap.EventualGroup(ctx, pool, group)
@@ -44,7 +44,7 @@ func EventualGroup(ctx context.Context, s Store, pool string, group int) (Group,
 	return s.Group(ctx, pool, group)
 }
 
-// Group is what one group of numbers holds.
+// Group is the content of one group of node IDs.
 type Group struct {
 	Leases  []Lease
 	Corrupt []*CorruptError
@@ -52,7 +52,7 @@ type Group struct {
 
 // Result is a store's answer to a [Write].
 type Result struct {
-	// Applied says that the condition held and the write was done.
+	// Applied reports that the condition held and the write was done.
 	Applied bool
 	// Lease is the item after the write, or, when it was refused, the item that
 	// refused it; nil when there is none.

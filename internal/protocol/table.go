@@ -13,7 +13,8 @@ var (
 )
 
 // CheckTable returns an error unless table is a table's name, or its ARN, which a
-// table of another account needs. DynamoDB takes either in every request on items.
+// table of another account needs. DynamoDB accepts either in every request on
+// items.
 func CheckTable(table string) error {
 	if tableNames.MatchString(table) || tableARNs.MatchString(table) {
 		return nil
@@ -21,7 +22,7 @@ func CheckTable(table string) error {
 	return fmt.Errorf("table %q: use a name of 3 to 255 of A-Z a-z 0-9 . _ -, or an ARN such as arn:aws:dynamodb:us-east-1:111111111111:table/NAME", table)
 }
 
-// TableName returns the name in a table's ARN, and a name as it is.
+// TableName returns the name in a table's ARN, and a name unchanged.
 func TableName(table string) string {
 	if arn := tableARNs.FindStringSubmatch(table); arn != nil {
 		return arn[2]
@@ -29,9 +30,9 @@ func TableName(table string) string {
 	return table
 }
 
-// checkRegion returns an error if the table's ARN is of another Region than the one
-// that the client asks: DynamoDB would answer that there is no such table. A client
-// with an endpoint of its own is not looked at.
+// checkRegion returns an error if the table's ARN is of a Region other than the
+// client's: DynamoDB would answer that there is no such table. A client with a
+// custom endpoint is not checked.
 func (d *DynamoDB) checkRegion() error {
 	arn := tableARNs.FindStringSubmatch(d.table)
 	client, ok := d.client.(interface{ Options() dynamodb.Options })

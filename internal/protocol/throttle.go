@@ -9,15 +9,15 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// The limits that DynamoDB throttles requests at.
+// The limits at which DynamoDB throttles requests.
 const (
-	LimitHotKey  = "hot_key" // one partition's
-	LimitTable   = "table"   // what the table was given
-	LimitAccount = "account" // the account's, in the Region
+	LimitHotKey  = "hot_key" // of one partition
+	LimitTable   = "table"   // of the table's configuration
+	LimitAccount = "account" // of the account, in the Region
 )
 
-// throttled reports whether AWS turned a request away as one too many, and the reasons
-// that it gave.
+// throttled reports whether AWS throttled a request, and returns the reasons in its
+// answer.
 func throttled(err error) (reasons []types.ThrottlingReason, is bool) {
 	var provisioned *types.ProvisionedThroughputExceededException
 	var throttling *types.ThrottlingException
@@ -34,7 +34,7 @@ func throttled(err error) (reasons []types.ThrottlingReason, is bool) {
 	return nil, errors.As(err, &api) && isThrottle(api.ErrorCode())
 }
 
-// isThrottle reports whether a code of AWS means one request too many.
+// isThrottle reports whether an AWS error code means throttling.
 func isThrottle(code string) bool {
 	switch code {
 	case "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "LimitExceededException":
@@ -44,8 +44,8 @@ func isThrottle(code string) bool {
 }
 
 // Limit returns the limit that a request was throttled at: LimitHotKey, LimitTable or
-// LimitAccount; empty if it was not throttled, or DynamoDB does not say at which. Of
-// several, the narrowest one counts: it is the one to look at first.
+// LimitAccount; empty if it was not throttled, or DynamoDB does not report the
+// limit. Of several, the narrowest is returned: it is the one to check first.
 func Limit(err error) string {
 	reasons, is := throttled(err)
 	if !is {
@@ -74,8 +74,8 @@ func Limit(err error) string {
 	return ""
 }
 
-// ThrottleRemedy says what is at its limit and what helps, by the limit that Limit
-// returned.
+// ThrottleRemedy returns the exhausted resource and the remedy, for a limit that
+// Limit returned.
 func ThrottleRemedy(limit string) string {
 	switch limit {
 	case LimitHotKey:
@@ -88,7 +88,7 @@ func ThrottleRemedy(limit string) string {
 	return "DynamoDB does not say which limit was reached: see the table's throttles in CloudWatch, and start large fleets in waves"
 }
 
-// throttleReasons lists what DynamoDB says about a throttle; empty if it says nothing.
+// throttleReasons lists DynamoDB's reasons for a throttle; empty if it sent none.
 func throttleReasons(reasons []types.ThrottlingReason) string {
 	var all []string
 	for _, r := range reasons {

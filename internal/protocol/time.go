@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// CheckSkew compares this machine's wall clock, read before and after a
-// request, with the store's, which tells whole seconds (the Date header). Only
-// what the round trip and the second cannot explain counts.
+// CheckSkew compares this machine's wall clock, read before and after a request, with the
+// store's, which has whole seconds (the Date header). Only a difference that the round
+// trip and the second cannot explain counts.
 func CheckSkew(before, after, server time.Time, limit time.Duration) error {
 	if server.IsZero() {
 		return nil
@@ -25,7 +25,7 @@ func CheckSkew(before, after, server time.Time, limit time.Duration) error {
 		ErrClockSkew, Stamp(after), off.Round(time.Millisecond), word, Stamp(server), limit)
 }
 
-// Latest is the later of two times.
+// Latest returns the later of two times.
 func Latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -33,7 +33,7 @@ func Latest(a, b time.Time) time.Time {
 	return b
 }
 
-// Trunc cuts a time to what the table keeps: milliseconds.
+// Trunc truncates a time to milliseconds, as stored in the table.
 func Trunc(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -41,5 +41,5 @@ func Trunc(t time.Time) time.Time {
 	return time.UnixMilli(t.UnixMilli()).UTC()
 }
 
-// Stamp prints a time as the logs of AWS do: UTC, milliseconds.
+// Stamp formats a time as in AWS logs: UTC, milliseconds.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

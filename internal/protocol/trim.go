@@ -7,49 +7,49 @@ import (
 	"io"
 )
 
-// What a reader takes of an answer. DynamoDB bounds items (400 KB) and pages (1 MB)
-// by their content: as JSON a list of empty texts is nine times as long, one of large
-// powers of ten 45 times, and the SDK makes some 200 bytes of each token. So an answer
-// is read as a stream, and what no item of ours has is left out before the SDK sees it:
+// Limits on reading an answer. DynamoDB bounds items (400 KB) and pages (1 MB) by their
+// content: as JSON, a list of empty strings is nine times as long, one of large powers
+// of ten 45 times, and the SDK uses some 200 bytes for each token. So an answer is read
+// as a stream, and anything too large for our items is left out before the SDK sees it:
 // one item costs a reader at most 1 MB, and a page at most 8.
 const (
 	// maxStream is more than any page: 1 MB of numbers that have 3 bytes in the table
 	// and 134 as JSON.
 	maxStream = 64 << 20
-	// maxEnvelope bounds what is in an answer beside items: the description of a table,
-	// an error with its reasons.
+	// maxEnvelope bounds the rest of an answer, without its items: the description of a
+	// table, an error with its reasons.
 	maxEnvelope = 256 << 10
-	// maxItem and maxItemTokens bound an item. The longest text of ours is a reaper's
-	// memory or a part of a digest, at most 390 KB of base 64. The most tokens has a
-	// record of 8,192 shared leases, six each.
+	// maxItem and maxItemTokens bound an item. Our longest text is a reaper's memory or a
+	// part of a digest, at most 390 KB of base 64. A record of 8,192 shared leases has
+	// the most tokens, six each.
 	maxItem, maxItemTokens = 1 << 20, 64 << 10
 	// From manyBytes or manyTokens on the items of an answer are bounded as the known
-	// versions of 1,024 members are, the largest that come in numbers: a page of ours seldom gets there, and loses
-	// nothing if it does.
+	// versions of 1,024 members are, the largest that occur often: our pages rarely reach
+	// that, and lose nothing if they do.
 	manyBytes, manyTokens   = 4 << 20, 150_000
 	smallBytes, smallTokens = 64 << 10, 2_500
-	// After mostBytes or mostTokens only the keys of items are taken.
+	// After mostBytes or mostTokens only the keys of items are kept.
 	mostBytes, mostTokens = 8 << 20, 350_000
 	// maxKey bounds the attributes of a key: 2 KB of text, with escapes.
 	maxKey = 13 << 10
-	// maxDepth is deeper than the 32 levels that DynamoDB stores, twice for their types.
+	// maxDepth is more than the 32 levels that DynamoDB stores, doubled for their types.
 	maxDepth = 100
 )
 
-// trimmed is an attribute that no item has: in its place parts of the item were left
-// out on reading.
+// trimmed is an attribute that does not occur in items: it marks an item of which
+// parts were left out on reading.
 const trimmed = "#trimmed"
 
 // trimmer copies an answer, without what is too large. Its states follow the JSON
-// only as far as needed: what is no JSON stays none.
+// only as far as needed: invalid JSON stays invalid.
 type trimmer struct {
 	out           []byte
 	depth         int
 	name          []byte // the last text at the depth of names, without its quotes
 	list          bool   // the answer's current member is Items
-	item          int    // the depth of an item's attributes; 0 outside of items
-	itemAt, begun int    // where in out the item and its present attribute begin
-	cut, over     bool   // the item was trimmed; what comes of the attribute is left out
+	item          int    // the depth of an item's attributes; 0 outside items
+	itemAt, begun int    // where in out the item and its current attribute begin
+	cut, over     bool   // the item was trimmed; the rest of the attribute is left out
 	tokens        int    // of what is in out
 	itemTokens    int    // tokens where the item began
 	begunTokens   int    // and where the attribute did
@@ -115,7 +115,7 @@ func trim(r io.Reader) ([]byte, error) {
 	}
 }
 
-// skips takes a byte inside of an attribute that is left out, where only its depth
+// skips consumes a byte of an attribute that is left out, for which only the depth
 // counts.
 func (t *trimmer) skips(c byte) bool {
 	if !t.over || t.depth <= t.item+1 || t.depth >= maxDepth {
@@ -130,14 +130,14 @@ func (t *trimmer) skips(c byte) bool {
 	return true
 }
 
-// opens begins a text. Names are read only where they decide.
+// opens begins a string. Names are read only if they matter.
 func (t *trimmer) opens() {
 	if t.depth <= 1 || t.depth == t.item {
 		t.name = t.name[:0]
 	}
 }
 
-// text takes a part of a text, with its closing quote.
+// text consumes a part of a string, with its closing quote.
 func (t *trimmer) text(part []byte, closed bool) {
 	if (t.depth <= 1 || t.depth == t.item) && len(t.name) < 64 {
 		name := part
@@ -149,7 +149,7 @@ func (t *trimmer) text(part []byte, closed bool) {
 	t.put(part...)
 }
 
-// sign takes a byte outside of texts, or the quote that begins one.
+// sign consumes a byte outside strings, or the quote that begins one.
 func (t *trimmer) sign(c byte) error {
 	switch c {
 	case '{', '[':
@@ -183,7 +183,7 @@ func (t *trimmer) sign(c byte) error {
 	return nil
 }
 
-// token counts what the SDK makes something of.
+// token counts the tokens for which the SDK allocates.
 func (t *trimmer) token() {
 	if !t.over {
 		t.tokens++
@@ -213,10 +213,10 @@ func (t *trimmer) starts() {
 	t.begin()
 }
 
-// begin is where an attribute may begin.
+// begin notes that an attribute may begin here.
 func (t *trimmer) begin() { t.begun, t.begunTokens, t.over = len(t.out), t.tokens, false }
 
-// leave ends an item, and marks it if something is missing.
+// leave ends an item, and marks it if parts were left out.
 func (t *trimmer) leave() {
 	t.begin()
 	if t.cut {
@@ -228,8 +228,8 @@ func (t *trimmer) leave() {
 	t.item = 0
 }
 
-// put appends what counts. Inside of an item it leaves an attribute out that makes
-// the item too large, unless it is of the key.
+// put appends the bytes to keep. Within an item it leaves out an attribute that
+// makes the item too large, unless it belongs to the key.
 func (t *trimmer) put(b ...byte) {
 	if t.over {
 		return
@@ -258,7 +258,7 @@ func (t *trimmer) put(b ...byte) {
 	t.out, t.tokens, t.cut, t.over = t.out[:t.begun], t.begunTokens, true, true
 }
 
-// bound ends the reading of what is no answer of DynamoDB.
+// bound stops reading a body that cannot be an answer of DynamoDB.
 func (t *trimmer) bound() error {
 	if t.envelope > maxEnvelope {
 		return notDynamoDB("it has more than %d KB beside its items", maxEnvelope>>10)

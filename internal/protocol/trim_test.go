@@ -78,8 +78,8 @@ func many(n int) string {
 	return strings.TrimSuffix(b.String(), ",")
 }
 
-// What no item of ours holds is left out, wherever it stands in the item. The item
-// keeps its key and is marked, and its neighbours are as they were.
+// Content that our items do not have is left out, anywhere in the item. The item
+// keeps its key and is marked, and its neighbours are unchanged.
 func TestTrimLeavesOut(t *testing.T) {
 	const key, neighbour = `"node_id":{"N":"1"},"pool_group":{"S":"orders#0"}`, `{"holder":{"S":"me"},"node_id":{"N":"7"},"pool_group":{"S":"orders#0"}}`
 	attributes := large()
@@ -146,8 +146,8 @@ func (e *endless) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Whoever is between a reader and DynamoDB can make an answer as long as they like.
-// It ends at a bound, and what the reader has by then is small.
+// An attacker between a reader and DynamoDB can send an endless answer. It ends at
+// a bound, and the reader has little by then.
 func TestTrimEnds(t *testing.T) {
 	for name, r := range map[string]io.Reader{
 		"a text":            io.MultiReader(strings.NewReader(`{"message":"`), &endless{text: "x"}),
@@ -189,8 +189,8 @@ type counted int
 
 func (c *counted) Write(p []byte) (int, error) { *c += counted(len(p)); return len(p), nil }
 
-// Whatever comes: what was JSON stays JSON, nothing is left out of a short answer, and
-// how it is cut into packets makes no difference.
+// For any input: JSON stays JSON, nothing is left out of a short answer, and how it is
+// cut into packets makes no difference.
 func FuzzTrim(f *testing.F) {
 	f.Add(`{"Item":{"a":{"S":"x"}}}`)
 	f.Add(page(`{"a":{"S":"x\\\""}}`, `{}`))

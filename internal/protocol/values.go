@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// The values of an item, as the SDK has them.
+// The values of an item, as the SDK's types.
 
 func num[T int | int64](n T) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(int64(n), 10)}
@@ -36,7 +36,7 @@ func layoutMap(l IDLayout) types.AttributeValue {
 	}}
 }
 
-// item is m as the pool's item has it.
+// item returns m as stored in the pool's item.
 func (m *Measured) item() types.AttributeValue {
 	s := m.stored()
 	av := attributes{"held": num(s.Held), "cooling": num(s.Cooling), "at": num(s.At)}
@@ -50,7 +50,7 @@ func previous(session string, version int64, how Ending) types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: attributes{"session": str(session), "version": num(version), "ended": str(string(how))}}
 }
 
-// eraList is a list of one entry of the pool's history.
+// eraList returns a list with one entry of the pool's history.
 func eraList(e snowflake.Era) types.AttributeValue {
 	return &types.AttributeValueMemberL{Value: []types.AttributeValue{
 		&types.AttributeValueMemberM{Value: attributes{"from": millis(e.From), "node_bits": num(e.NodeBits)}},

@@ -13,33 +13,34 @@ import (
 // VerdictAge is how long a verdict counts.
 const VerdictAge = time.Hour
 
-// Judge is a [Store] that makes verdicts on its table, and knows which ones are of it. A
-// store that is none is asked by [Store.Check] at each start.
+// Judge is a [Store] that makes verdicts on its table, and recognizes them. Any other
+// store is checked with [Store.Check] at each start.
 type Judge interface {
-	// Judge is [Store.Check] with a verdict on the answer. It is nil unless the answer
-	// was complete: an answer that leaves something open may be checked by, but vouches
-	// for nobody else. An unsafe table has a verdict and an error.
+	// Judge is [Store.Check] with a verdict on the answer. The verdict is nil unless
+	// the answer was complete: an incomplete answer may be enough for this check, but
+	// not for others. An unsafe table has a verdict and an error.
 	Judge(ctx context.Context) (*Verdict, error)
-	// Place returns the Region that requests go to and the name of the table; "" for a
-	// Region that is not known.
+	// Place returns the Region to which requests are sent and the name of the table;
+	// "" for an unknown Region.
 	Place() (region, table string)
 }
 
-// Verdict is the last answer to whether the table is safe for leases.
+// Verdict is the last result of the check whether the table is safe for leases.
 type Verdict struct {
 	Region string    `json:"region"`
 	Table  string    `json:"table"` // its name: a restored table has another one
-	At     time.Time `json:"at"`    // before it was asked
+	At     time.Time `json:"at"`    // before the request was sent
 	By     string    `json:"by"`
 	Safe   bool      `json:"safe"`
 }
 
-// Counts reports whether the verdict spares a client of a store the question at now, by
-// the client's clock. Each doubt costs one DescribeTable, and no more.
+// Counts reports whether the verdict saves a client of a store the check at now, by the
+// client's clock. Each doubt costs one DescribeTable, and no more.
 //
-// Invariant: a verdict counts only where it was made, in one Region, on one table: a
-// replica in another Region is seen by who asks there. It counts for an hour, and not
-// before it was made: that clock was wrong, or this one is. An unsafe one never counts.
+// Invariant: a verdict counts only for the Region and the table where it was made: a
+// replica in another Region is seen by a check there. It counts for an hour, and not
+// before it was made, since then one of the clocks is wrong. An unsafe one never
+// counts.
 func (v *Verdict) Counts(s Store, now time.Time) bool {
 	judge, ok := s.(Judge)
 	if v == nil || !ok || !v.Safe {
@@ -50,12 +51,12 @@ func (v *Verdict) Counts(s Store, now time.Time) bool {
 	return region != "" && v.Region == region && v.Table == table && age >= 0 && age <= VerdictAge
 }
 
-// stored is v as the item has it.
+// stored returns v as stored in the item.
 func (v *Verdict) stored() verdict {
 	return verdict{Region: v.Region, Table: v.Table, At: v.At.UnixMilli(), By: v.By, Safe: v.Safe}
 }
 
-// item is v as the pool's item has it.
+// item returns v as stored in the pool's item.
 func (v *Verdict) item() types.AttributeValue {
 	av := attributes{"region": str(v.Region), "at": num(v.At.UnixMilli()), "by": str(v.By), "safe": boolean(v.Safe)}
 	if v.Table != "" {
@@ -64,8 +65,9 @@ func (v *Verdict) item() types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: av}
 }
 
-// Vouch stores a verdict. Seen is what its writer read: of those who write at once, one
-// is heard. It is no change of the pool, so the revision stays.
+// Vouch stores a verdict. Seen is the verdict that its writer read: of several that
+// write at once, one succeeds. It does not count as a change of the pool, so the
+// revision stays the same.
 type Vouch struct {
 	Pool    string
 	Seen    *Verdict // nil: there was none
@@ -86,8 +88,8 @@ func (w Vouch) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// A late one must not bring back what a raise has removed, so it is pinned on the verdict
-// that was seen, as Measure is.
+// A late one must not bring back a verdict that a raise has removed, so it is conditioned
+// on the verdict that was seen, like Measure.
 func (w Vouch) update() update {
 	u := update{
 		set:    "SET verdict = :verdict",
@@ -102,7 +104,7 @@ func (w Vouch) update() update {
 	return u
 }
 
-// ForgetVerdict removes the verdict, whichever there is: one too few costs questions.
+// ForgetVerdict removes the verdict, whichever it is: a missing one only costs checks.
 type ForgetVerdict struct{ Pool string }
 
 // PoolName implements [PoolWrite].
@@ -134,11 +136,11 @@ func (d *DynamoDB) Place() (region, table string) {
 	return region, TableName(d.table)
 }
 
-// noAccount stands in the ARNs of emulators, some of which name no Region there.
+// noAccount is in the ARNs of emulators, some of which name no Region there.
 const noAccount = "000000000000"
 
-// complete reports whether a description leaves nothing open: it is of the table that
-// was asked for, in the Region that was asked, and nobody is changing the table.
+// complete reports whether a description is complete: it describes the requested
+// table, in the requested Region, and the table is not being changed.
 func (d *DynamoDB) complete(t *types.TableDescription) bool {
 	region, table := d.Place()
 	arn := tableARNs.FindStringSubmatch(aws.ToString(t.TableArn))

@@ -13,17 +13,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Watermark is what no write of this package takes back of a node ID: its version,
-// and a time that its reserved_until never goes below. While nobody holds the node ID
-// that is reserved_until itself; while it is held it is not_before, to which an
-// abandoned claim returns and which a release stays above. So a watermark changes with
-// a holder, and not with a renewal.
+// Watermark has the values of a node ID that no write of this package lowers: its
+// version, and a time that its reserved_until never goes below. While the node ID is not
+// held, that is reserved_until itself; while it is held, it is not_before, to which an
+// abandoned claim returns and which a release stays above. So a watermark changes with a
+// holder, and not with a renewal.
 type Watermark struct {
 	Version int64
 	Until   int64 // milliseconds
 }
 
-// WatermarkOf returns the watermark of a lease as it is.
+// WatermarkOf returns the watermark of a lease in its current state.
 func WatermarkOf(l Lease) Watermark {
 	w := Watermark{l.Version, l.ReservedUntil.UnixMilli()}
 	if l.Holder != "" {
@@ -32,12 +32,12 @@ func WatermarkOf(l Lease) Watermark {
 	return w
 }
 
-// Max returns what both hold.
+// Max returns the larger values of both.
 func (w Watermark) Max(o Watermark) Watermark {
 	return Watermark{max(w.Version, o.Version), max(w.Until, o.Until)}
 }
 
-// Broken says which attribute of l went back since w was taken; empty if none did.
+// Broken returns the attribute of l that went back since w was taken; empty if none did.
 func (w Watermark) Broken(l Lease) string {
 	switch {
 	case l.Version < w.Version:
@@ -50,13 +50,13 @@ func (w Watermark) Broken(l Lease) string {
 	return ""
 }
 
-// PoolWatermark is what no write of this package takes back of a pool's own item.
+// PoolWatermark has the values of a pool's own item that no write of this package lowers.
 type PoolWatermark struct {
 	Revision, Floor, Try int64
 	Eras                 string // oldest first; others only follow
 }
 
-// PoolWatermarkOf returns the watermark of a pool as it is.
+// PoolWatermarkOf returns the watermark of a pool in its current state.
 func PoolWatermarkOf(p PoolItem) PoolWatermark {
 	w := PoolWatermark{Revision: p.Revision, Floor: max(p.Floor.UnixMilli(), 0), Try: p.Widening.Try}
 	for _, e := range p.Eras {
@@ -65,7 +65,7 @@ func PoolWatermarkOf(p PoolItem) PoolWatermark {
 	return w
 }
 
-// Broken says what of a pool went back since w was taken; empty if nothing did.
+// Broken returns the value of a pool that went back since w was taken; empty if none did.
 func (w PoolWatermark) Broken(p PoolItem) string {
 	now := PoolWatermarkOf(p)
 	switch {
@@ -87,12 +87,12 @@ type Watermarks struct {
 	Nodes map[int]Watermark
 }
 
-// watermarks is the attribute that has them as text, in items of the partition of the
+// watermarks is the attribute with their text, in items of the partition of the
 // reaper's memory: 1 + group for node IDs, -1 for the pool.
 const watermarks = "watermarks"
 
 // ReadWatermarks reads the watermarks of a pool, strongly consistent. It leaves out
-// those that it cannot read: the next look of the reaper takes them again.
+// those that it cannot read: the next scan of the reaper takes them again.
 func (d *DynamoDB) ReadWatermarks(ctx context.Context, pool string) (Watermarks, error) {
 	all := Watermarks{Nodes: map[int]Watermark{}}
 	var from attributes
@@ -155,8 +155,9 @@ func (all *Watermarks) decode(av attributes) {
 	}
 }
 
-// WriteWatermarks replaces the watermarks of a group. It has no condition: of two
-// reapers the second may write older ones, by which less is noticed, and nothing wrong.
+// WriteWatermarks replaces the watermarks of a group. It has no condition: of two reapers
+// the second may write older ones, with which less is noticed, but nothing is reported
+// falsely.
 func (d *DynamoDB) WriteWatermarks(ctx context.Context, pool string, group int, marks map[int]Watermark) error {
 	nodes := make([]int, 0, len(marks))
 	for n := range marks {

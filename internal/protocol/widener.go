@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// The steps of a widening, without a request or a clock of their own: leasepool.Widen
-// runs them against a table, and the model against its own world.
+// The steps of a widening, without requests or clocks: leasepool.Widen runs them
+// against a table, and the model against its own world.
 
 const (
 	// markPace is how long a widener takes to mark one node ID, at most.
 	markPace = 2 * time.Millisecond
-	// longestAtLeast is taken for what a holder reserves where none is to be seen.
+	// longestAtLeast is the assumed reservation of a holder if none is visible.
 	longestAtLeast = DefaultTTL + DefaultTTL/10
 )
 
 var (
 	// ErrReserved is returned by [Widener.Heard] when a node ID is reserved beyond the
-	// beginning of the new width: this try comes to nothing.
+	// beginning of the new width: this try fails.
 	ErrReserved = errors.New("a node ID is reserved beyond the beginning of the new width")
 	// ErrSuperseded is returned by [Widener.Heard] when a newer try has begun.
 	ErrSuperseded = errors.New("a newer try has begun")
@@ -25,15 +25,15 @@ var (
 	ErrVanished = errors.New("a node ID vanished while it was marked")
 )
 
-// NextBits is the width that the pool's node IDs should have, and whether it is more
-// than they have.
+// NextBits returns the width that the pool's node IDs should have, and whether it is
+// larger than the present one.
 func (p PoolItem) NextBits() (bits int, wider bool) {
 	bits = BitsFor(p.OpenGroups)
 	return bits, p.Narrow() && p.Bits() < bits
 }
 
 // Begin returns the write that opens the next try, for a widener that has read all
-// node IDs of p since a time. Slack is how much later than needed the new width begins.
+// node IDs of p since a time. Slack is how much later than necessary the new width begins.
 func (p PoolItem) Begin(leases []Lease, at time.Time, slack time.Duration) BeginWiden {
 	ahead, last := longestAtLeast, at
 	for _, l := range leases {
@@ -42,37 +42,37 @@ func (p PoolItem) Begin(leases []Lease, at time.Time, slack time.Duration) Begin
 			ahead = max(ahead, l.ReservedUntil.Sub(at)+l.TTL/2)
 		}
 	}
-	// Before E all node IDs must be marked, and no holder may have come to it.
+	// All node IDs must be marked before E, and no holder may have reserved E by then.
 	marking := time.Duration(p.Numbers) * markPace
 	from := Latest(Latest(at.Add(ahead), last), p.Changed()).Add(marking + slack)
 	bits, _ := p.NextBits()
 	return BeginWiden{Pool: p.Pool, Try: p.Widening.Try + 1, Seen: p.Widening.State, From: Trunc(from), Bits: bits, Numbers: p.Numbers}
 }
 
-// Opened reports whether p has the try of w open, as it was begun. It asks the item
-// and not whether the write was applied, since a repeated request may have been.
+// Opened reports whether p has the try of w open, as begun. It checks the item and
+// not whether the write was applied, since a repeated request may have been.
 func (w BeginWiden) Opened(p PoolItem) bool {
 	return p.Widening == Widening{Try: w.Try, From: Trunc(w.From), Bits: w.Bits, State: WidenOpen}
 }
 
-// Missing returns the write that lets a narrow pool have the node IDs of a size, as
-// far as its width has room for them; false if it has them already.
+// Missing returns the write that adds the node IDs of a size to a narrow pool, as
+// far as its width has room for them; false if it already has them.
 func (p PoolItem) Missing(size int) (AddNumbers, bool) {
 	to := min(size, 1<<p.Bits())
 	return AddNumbers{Pool: p.Pool, From: p.Numbers, To: to, Try: p.Widening.Try}, to > p.Numbers
 }
 
-// SeedOf returns the write that creates a node ID of p. One of a wider width is
-// nobody's before that begins, and none begins before the floor of the pool.
+// SeedOf returns the write that creates a node ID of p. One of a wider width cannot be
+// used before that width begins, and none begins before the floor of the pool.
 func (p PoolItem) SeedOf(node int, floor time.Time) Seed {
 	return Seed{Key: Key{p.Pool, node}, Floor: p.floor(floor), WidenTry: p.Widening.Try}
 }
 
 func (p PoolItem) floor(at time.Time) time.Time { return Latest(Latest(at, p.Floor), p.Changed()) }
 
-// Widener marks the node IDs of an open try. It is made of the item in which the try
-// is open, and of no older one: while the try is open no node IDs are added, so that
-// item has all that need the mark. It is not safe for concurrent use.
+// Widener marks the node IDs of an open try. It must be created from the item in
+// which the try is open, not from an older one: while the try is open, no node IDs
+// are added, so that item has all that need the mark. It is not safe for concurrent use.
 type Widener struct {
 	pool PoolItem
 	left map[int]bool
@@ -90,7 +90,7 @@ func NewWidener(p PoolItem) *Widener {
 	return w
 }
 
-// Pool returns the item that the widener was made of.
+// Pool returns the item from which the widener was created.
 func (w *Widener) Pool() PoolItem { return w.pool }
 
 // Found counts the node IDs that have the mark already.
@@ -100,16 +100,16 @@ func (w *Widener) Found(l Lease) {
 	}
 }
 
-// Left reports whether a node ID is to be marked still.
+// Left reports whether any node ID still needs the mark.
 func (w *Widener) Left(node int) bool { return w.left[node] }
 
-// Mark returns the write that marks a node ID. One that does not exist is created by
-// it and begins as if it were seeded at a time.
+// Mark returns the write that marks a node ID. A missing one is created by it and
+// begins as if it were seeded at the given time.
 func (w *Widener) Mark(node int, at time.Time) Mark {
 	return Mark{Key: Key{w.pool.Pool, node}, Try: w.pool.Widening.Try, From: w.pool.Widening.From, Floor: w.pool.floor(at)}
 }
 
-// Heard takes the answer to a mark. The error says that the try comes to nothing.
+// Heard processes the answer to a mark. An error means that the try fails.
 func (w *Widener) Heard(m Mark, res Result) error {
 	switch {
 	case m.Try != w.pool.Widening.Try:
@@ -125,7 +125,7 @@ func (w *Widener) Heard(m Mark, res Result) error {
 	return ErrReserved
 }
 
-// Commit returns the write that makes the try real; false while a node ID is left.
+// Commit returns the write that commits the try; false while a node ID is not marked.
 func (w *Widener) Commit() (CommitWiden, bool) {
 	t := w.pool.Widening
 	return CommitWiden{Pool: w.pool.Pool, Try: t.Try, From: t.From, Bits: t.Bits}, len(w.left) == 0

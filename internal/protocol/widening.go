@@ -8,32 +8,31 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Widening. A narrow pool's node IDs have only the bits that its open groups need,
-// and the layout's other node bits lengthen the sequence. When more groups are
-// opened the width changes, at one millisecond E for everybody, while the fleet
-// makes IDs:
+// Widening. A narrow pool's node IDs have only the bits that its open groups need, and
+// the layout's other node bits extend the sequence. When more groups are opened the width
+// changes, at one millisecond E for everybody, while the fleet makes IDs:
 //
 //	        Begin k (E, bits)      every number is marked with k: Mark
 //	done ──────────────────▶ open ──────────────────────────────────▶ done: Commit k
 //	 k-1                      │                                        the new width from E on
 //	                          └──▶ void: someone cannot wait, or a number is reserved to E or beyond
 //
-// A number that is marked with k can be claimed and renewed only by who knows of
-// try k. While k is open, who knows of it reserves nothing from E on, and stamps
-// the old width. A number is marked only while nothing from E on is reserved. So
-// when all are marked, nobody can stamp E or later without having read the pool's
-// item again, after the commit. proof/spec/Widening.tla is this, with its mutants.
+// A node ID that is marked with k can be claimed and renewed only by agents that know try
+// k. While k is open, these reserve nothing from E on, and stamp the old width. A node ID
+// is marked only while nothing from E on is reserved. So when all are marked, no agent
+// can stamp E or later without having read the pool's item again, after the commit.
+// proof/spec/Widening.tla specifies this, with its mutants.
 
 // Widening is the latest try to change the width of a pool's node IDs. It is the
-// zero value where the width is fixed.
+// zero value if the width is fixed.
 type Widening struct {
-	Try   int64      `json:"try"`   // 0: the pool as it was made
+	Try   int64      `json:"try"`   // 0: the pool as created
 	From  time.Time  `json:"from"`  // E, the first millisecond of the new width
 	Bits  int        `json:"bits"`  // the new width
 	State WidenState `json:"state"` // only WidenDone makes it real
 }
 
-// WidenState is what became of a try.
+// WidenState is the outcome of a try.
 type WidenState string
 
 // The states of a try.
@@ -46,10 +45,10 @@ const (
 // Narrow reports whether the width follows the open groups.
 func (p PoolItem) Narrow() bool { return len(p.Eras) > 0 }
 
-// Bits is the width that was committed last.
+// Bits returns the last committed width.
 func (p PoolItem) Bits() int { return p.Eras[len(p.Eras)-1].NodeBits }
 
-// Changed is when the width last changed, or will.
+// Changed returns when the width last changed, or will change.
 func (p PoolItem) Changed() time.Time {
 	if !p.Narrow() {
 		return time.Time{}
@@ -57,14 +56,14 @@ func (p PoolItem) Changed() time.Time {
 	return p.Eras[len(p.Eras)-1].From
 }
 
-// BitsFor is the width for so many groups: 8 bits for the number inside of its
-// group, and the length of their number. That is a bit more than they need as
-// soon as they are a power of two: head-room, for the next groups can be used
-// while the fleet learns of a new width.
+// BitsFor returns the width for a number of groups: 8 bits for the node ID within its
+// group, plus the bit length of the number of groups. That is one bit more than needed
+// when it is a power of two: headroom, since the next groups can be used while the fleet
+// learns of a new width.
 func BitsFor(groups int) int { return min(8+bits.Len(uint(max(groups, 1))), 16) }
 
-// Cap is the last millisecond that may be reserved while a try is open; zero when
-// none is.
+// Cap returns the last millisecond that may be reserved while a try is open; zero
+// if none is open.
 func (p PoolItem) Cap() time.Time {
 	if p.Widening.State != WidenOpen {
 		return time.Time{}
@@ -72,7 +71,7 @@ func (p PoolItem) Cap() time.Time {
 	return p.Widening.From.Add(-time.Millisecond)
 }
 
-// Capped cuts a time to reserve to what is allowed.
+// Capped limits a requested reservation to Cap.
 func (p PoolItem) Capped(until time.Time) time.Time {
 	if end := p.Cap(); !end.IsZero() && until.After(end) {
 		return end
@@ -80,11 +79,11 @@ func (p PoolItem) Capped(until time.Time) time.Time {
 	return until
 }
 
-// BeginWiden opens a try, from From on. It is pinned on the try before it and on
-// what had become of that, as the widener saw it.
+// BeginWiden opens a try, from From on. It is conditioned on the previous try and its
+// outcome, as the widener saw them.
 type BeginWiden struct {
 	Pool string
-	Try  int64 // the one before it + 1
+	Try  int64 // the previous one + 1
 	Seen WidenState
 	From time.Time
 	Bits int
@@ -127,11 +126,11 @@ func (w VoidWiden) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// CommitWiden makes a try real. Whoever sends it has seen every number marked.
+// CommitWiden commits a try. Its sender has seen every node ID marked.
 type CommitWiden struct {
 	Pool string
 	Try  int64
-	// From and Bits are those of the try, as it was begun.
+	// From and Bits are those of the try, as begun.
 	From time.Time
 	Bits int
 }
@@ -151,8 +150,8 @@ func (w CommitWiden) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// AddNumbers lets numbers of a narrow pool come to be, before the first of them
-// is seeded. Every later try marks all of them, also those whose seed is late.
+// AddNumbers adds node IDs to a narrow pool, before the first of them is seeded. Every
+// later try marks all of them, even those whose seed is late.
 type AddNumbers struct {
 	Pool     string
 	From, To int
@@ -173,12 +172,12 @@ func (w AddNumbers) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// Mark lets a number be claimed and renewed only by who knows of a try.
+// Mark lets a node ID be claimed and renewed only by agents that know a try.
 type Mark struct {
 	Key
 	Try   int64
 	From  time.Time // of the try
-	Floor time.Time // of a number that is not there: see Seed
+	Floor time.Time // for a missing node ID: see Seed
 }
 
 // Apply implements [Write].

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Key names the item of a number.
+// Key names the item of a node ID.
 type Key struct {
 	Pool   string
 	NodeID int
@@ -15,20 +15,19 @@ type Key struct {
 // Item returns the key itself; every write embeds it.
 func (k Key) Item() Key { return k }
 
-// Write is one conditional write of a number's item, as a value. The DynamoDB
-// store sends it as an UpdateItem (expressions.go has the expressions and the
-// invariants that they keep); other stores call Apply under their lock, and so
-// does whoever only asks whether a write could be done. The two forms are held
-// together by protocoltest.Conformance.
+// Write is one conditional write of a node ID's item, as a value. The DynamoDB store
+// sends it as an UpdateItem (expressions.go has the expressions and the invariants that
+// they keep); other stores call Apply under their lock, and so does code that only checks
+// whether a write could succeed. protocoltest.Conformance keeps the two forms equal.
 type Write interface {
 	Item() Key
-	// Apply returns the item as the write would leave it, or false when its
-	// condition refuses. old is nil where there is no item, and is not changed.
+	// Apply returns the item after the write, or false if its condition refuses. old is
+	// nil if there is no item, and is not changed.
 	Apply(old *Lease) (Lease, bool)
 }
 
-// Seed makes a number exist. Floor is the last millisecond that nobody may
-// stamp: now, or later where fixed numbers were in use before.
+// Seed creates a node ID. Floor is the last millisecond that may not be stamped: now, or
+// later if fixed node IDs were in use before.
 type Seed struct {
 	Key
 	Floor time.Time
@@ -44,16 +43,16 @@ func (w Seed) Apply(old *Lease) (Lease, bool) {
 	return Lease{Pool: w.Pool, NodeID: w.NodeID, ReservedUntil: Trunc(w.Floor), WidenTry: w.WidenTry}, true
 }
 
-// Claim takes a number that is free or expired.
+// Claim takes a node ID that is free or expired.
 type Claim struct {
 	Key
 	Session, Task string
 	// At is the claimant's wall clock, read before the request is sent.
 	At         time.Time
 	ClaimGuard time.Duration // σ: how long after its expiry a lease is left alone
-	Patience   time.Duration // what more after an outage, in which holders could not renew
+	Patience   time.Duration // additional wait after an outage, in which holders could not renew
 	TTL        time.Duration // for people and metrics; ExpiresAt counts
-	// ExpiresAt and ReservedUntil are asked for: At + TTL and At + reserve.
+	// ExpiresAt and ReservedUntil are requested: At + TTL and At + reserve.
 	ExpiresAt, ReservedUntil time.Time
 	WidenTry                 int64 // the newest try that the claimant knows
 	Metadata                 map[string]string
@@ -81,12 +80,12 @@ func (w Claim) Apply(old *Lease) (Lease, bool) {
 // expiredBefore is the time before which a lease must have expired: claimants
 // wait σ longer than the holder's own guard already makes them.
 //
-// Invariant (liveness): a lease that expired in an outage that the claimant had too is
-// left to its holder for a while.
+// Invariant (liveness): a lease that expired in an outage that the claimant also had
+// is left to its holder for a while.
 func (w Claim) expiredBefore() time.Time { return Trunc(w.At.Add(-w.ClaimGuard - w.Patience)) }
 
 // reservedBy is the latest reserved_until that a claim takes over. It is never
-// above the one asked for, so that a claim does not lower what is reserved.
+// above the requested one, so that a claim does not lower the reservation.
 func (w Claim) reservedBy() time.Time {
 	by := Trunc(w.At.Add(w.ClaimGuard))
 	if until := Trunc(w.ReservedUntil); until.Before(by) {
@@ -95,25 +94,25 @@ func (w Claim) reservedBy() time.Time {
 	return by
 }
 
-// Renew keeps a number for its holder.
+// Renew keeps a node ID for its holder.
 type Renew struct {
 	Key
 	Session string
 	Version int64
-	// Renewal is the number of this attempt inside the version; a later attempt
-	// has a larger one, and an earlier one that arrives late is refused.
+	// Renewal is the number of this attempt within the version; a later attempt has a
+	// larger one, and an earlier one that arrives late is refused.
 	Renewal int64
-	// ExpiresAt and ReservedUntil are never below any that this version asked
-	// for or saw, confirmed or not: see lease.term.attempt.
+	// ExpiresAt and ReservedUntil are never below any that this version requested or saw,
+	// confirmed or not: see Term.Attempt of internal/tenure.
 	ExpiresAt, ReservedUntil time.Time
 	TTL                      time.Duration // of this attempt, for people and metrics; ExpiresAt counts
 	// Confirmed is the reserved_until that the sender knows was stored, and Asked those
-	// that it has asked for since, without an answer. A renewal goes over no other: it
-	// is that of a copy of the process.
+	// that it has requested since, without an answer. A renewal overwrites no other:
+	// that would come from a copy of the process.
 	Confirmed time.Time
 	Asked     []time.Time
 	WidenTry  int64
-	// Metadata replaces what the holder says of itself; nil leaves it.
+	// Metadata replaces the holder's description of itself; nil does not change it.
 	Metadata map[string]string
 }
 
@@ -140,14 +139,15 @@ func (w Renew) Follows(reservedUntil time.Time) bool {
 	return until.Equal(Trunc(w.Confirmed)) || slices.ContainsFunc(w.Asked, func(t time.Time) bool { return until.Equal(Trunc(t)) })
 }
 
-// Release gives a number back. It is sent after every generator was fenced, and
-// hands back the milliseconds that were not stamped.
+// Release releases a node ID. It is sent after every generator was fenced, and
+// frees the milliseconds that were not stamped.
 type Release struct {
 	Key
 	Session string
 	Version int64
 	// Renewal is the largest that may be stored: one that the sender knows to be its
-	// own. A later one was sent by a copy of the process, which may stamp what it reserved.
+	// own. A later one was sent by a copy of the process, which may stamp its
+	// reservation.
 	Renewal int64
 	// ReservedUntil is the last millisecond stamped, or not_before if none was.
 	ReservedUntil time.Time
@@ -163,15 +163,15 @@ func (w Release) Apply(old *Lease) (Lease, bool) {
 	return l, true
 }
 
-// FreeCopy frees a lease that a copy of the holder's process renews too. It keeps
-// what is reserved, since the copy may stamp until its next renewal is refused.
+// FreeCopy frees a lease that a copy of the holder's process also renews. It keeps the
+// reservation, since the copy may stamp until its next renewal is refused.
 type FreeCopy struct {
 	Key
 	Session string
 	Version int64
 	// Renewal is the one that was seen: a copy that renewed since has reserved more.
 	Renewal int64
-	// ReservedUntil is the larger of what was seen and what the sender had confirmed,
+	// ReservedUntil is the larger of the value seen and the sender's confirmed one,
 	// which the copy's renewal may have lowered.
 	ReservedUntil time.Time
 }
@@ -186,7 +186,7 @@ func (w FreeCopy) Apply(old *Lease) (Lease, bool) {
 	return l, true
 }
 
-// Abandon gives a number back whose claim may or may not have been done, by a
+// Abandon releases a node ID whose claim may or may not have succeeded, by a
 // session that stamped nothing.
 type Abandon struct {
 	Key
@@ -203,7 +203,7 @@ func (w Abandon) Apply(old *Lease) (Lease, bool) {
 	return l, true
 }
 
-// Reap frees a lease that was seen expired, if nothing happened to it since.
+// Reap frees a lease that was seen expired, if it has not changed since.
 type Reap struct {
 	Key
 	Holder           string
@@ -218,12 +218,12 @@ func (w Reap) Apply(old *Lease) (Lease, bool) {
 	return ended(old, EndExpired), true
 }
 
-// ForceRelease frees a lease by an operator's word, whether expired or not. IDs
+// ForceRelease frees a lease on an operator's request, whether expired or not. IDs
 // stay unique, since reserved milliseconds stay reserved.
 type ForceRelease struct {
 	Key
 	Version int64  // as the operator saw it
-	Holder  string // of that version, for the record of the previous holder
+	Holder  string // session of that version, for the record of the previous holder
 }
 
 // Apply implements [Write].
@@ -236,12 +236,12 @@ func (w ForceRelease) Apply(old *Lease) (Lease, bool) {
 	return l, true
 }
 
-// Retire takes a node ID out of use, or back into it. It changes nothing else:
+// Retire takes a node ID out of use, or brings it back. It changes nothing else:
 // the holder of a retired node ID may finish.
 type Retire struct {
 	Key
 	Retired bool
-	// Resize is the revision of the pool whose size asks for this. Writes that follow
+	// Resize is the revision of the pool whose size requires this. Writes that follow
 	// from an older revision are refused.
 	Resize int64
 }
@@ -256,8 +256,8 @@ func (w Retire) Apply(old *Lease) (Lease, bool) {
 	return l, true
 }
 
-// Raise ends whatever lease there is and reserves every millisecond up to a
-// time. It is for tables restored from a backup, which remember too little.
+// Raise ends the lease, if any, and reserves every millisecond up to a time. It is for
+// tables restored from a backup, which lack the latest reservations.
 type Raise struct {
 	Key
 	To time.Time
@@ -273,15 +273,16 @@ func (w Raise) Apply(old *Lease) (Lease, bool) {
 	return l, true
 }
 
-// ended is the item without its holder, who is its previous one from then on.
+// ended returns the item without its holder, which becomes the previous one.
 func ended(old *Lease, how Ending) Lease {
 	l := freed(old)
 	l.Previous, l.TakenFrom = &Previous{Session: old.Holder, Version: old.Version, Ended: how}, ""
 	return l
 }
 
-// freed is the item without its holder. Version and reserved_until stay: the one
-// is the fencing token, the other keeps the next holder off this one's IDs.
+// freed returns the item without its holder. Version and reserved_until do not
+// change: the one is the fencing token, the other keeps the next holder from
+// repeating this one's IDs.
 func freed(old *Lease) Lease {
 	l := old.Clone()
 	l.Holder, l.ExpiresAt = "", time.Time{}

@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// DefaultMaxTTL is how long leases become that grow: a renewal every seven and a half
+	// DefaultMaxTTL is the length up to which leases grow: a renewal every seven and a half
 	// minutes costs a ninetieth of one every five seconds, and much longer leases save little more.
 	DefaultMaxTTL = 15 * time.Minute
-	// DefaultMaxReserve bounds what leases that grow reserve ahead.
+	// DefaultMaxReserve bounds how far ahead growing leases reserve.
 	DefaultMaxReserve = 4 * time.Hour
-	// narrowReserve is as far ahead as a grown lease of a narrow pool reserves: a change
-	// of the width begins later than everything that is reserved.
+	// narrowReserve is how far ahead a grown lease of a narrow pool reserves: a change
+	// of the width begins after all reservations.
 	narrowReserve = time.Minute
 )
 
-// Length is what one attempt asks for: a lease, and how far ahead of its clock
-// milliseconds are reserved.
+// Length is the length that one attempt requests: of the lease, and of the
+// reservation ahead of its clock.
 type Length struct{ Lease, Reserve time.Duration }
 
 // Short returns the length of every claim, and of the renewals of a lease that does not
@@ -28,8 +28,8 @@ func (t Timings) Short() Length { return Length{t.TTL, t.Reserve} }
 // Grows reports whether leases of these durations grow at all.
 func (t Timings) Grows() bool { return t.MaxTTL > t.TTL }
 
-// In returns the durations for leases of the pool p. Those of a pool of one never grow:
-// whoever replaces a crashed holder has no other node ID to take.
+// In returns the durations for leases of the pool p. Leases in a pool of one never
+// grow: the process that replaces a crashed holder has no other node ID to take.
 func (t Timings) In(p protocol.PoolItem) Timings {
 	if p.Limit()-p.ExcludeBelow <= 1 {
 		t.MaxTTL = t.TTL
@@ -40,12 +40,12 @@ func (t Timings) In(p protocol.PoolItem) Timings {
 	return t
 }
 
-// Grown returns the length for a holder that has lived so long: a tenth of its age for
-// the lease, half of it for what is reserved. So a crashed holder's node ID rests for
-// at most half of the time that it was of use, or as long as after a short lease.
+// Grown returns the length for a holder of the given age: a tenth of its age for the
+// lease, half of it for the reservation. So a crashed holder's node ID is unusable for
+// at most half of the time that it was in use, or as long as after a short lease.
 //
-// The lease is never longer than what is reserved less the claimants' guard: when it is
-// freed by force, what is reserved keeps the next holder from relying on the node ID.
+// The lease is never longer than the reservation less the claimants' guard: when it is
+// freed by force, the reservation keeps the next holder from relying on the node ID.
 func (t Timings) Grown(age time.Duration) Length {
 	if !t.Grows() {
 		return t.Short()
@@ -57,27 +57,28 @@ func (t Timings) Grown(age time.Duration) Length {
 	}
 }
 
-// RenewIn returns the pause after a confirmed attempt of the length: RenewEvery, and half
-// of what the lease has grown by. What is left of it then is minutes, enough for many
-// attempts, so it is renewed a third less often than a short one for its length.
+// RenewIn returns the pause after a confirmed attempt of the length: RenewEvery plus half
+// of the growth of the lease. Minutes are left of it then, enough for many attempts, so
+// relative to its length it is renewed a third less often than a short one.
 func (t Timings) RenewIn(l Length) time.Duration {
 	return t.RenewEvery + max(0, l.Lease-t.TTL)/2
 }
 
 // Pause returns the pause before the next renewal at now: RenewIn of the last one, but
 // after an answer that came late, because the process was frozen or its machine slept,
-// no longer than leaves as much of the lease as usual, or than after a short one.
+// at most so long that as much of the lease is left as usual, or as long as after a
+// short one.
 func (t Timings) Pause(of *Term, now time.Duration) time.Duration {
 	in := t.RenewIn(of.Length)
-	usual := max(of.Length.Lease, t.TTL) - t.Guard - in // what is left when the pause is over
+	usual := max(of.Length.Lease, t.TTL) - t.Guard - in // the time left when the pause is over
 	return min(in, max(t.RenewEvery, of.Deadline-now-usual))
 }
 
 // FirstIn returns the pause before the first renewal after a claim, or after requests
 // without an answer: one and a half of RenewIn at most and half of it at least, by a
-// share from 0 up to 1. A fleet that starts at once, or comes back at once, is out of
+// share from 0 up to 1. A fleet that starts at once, or resumes at once, is out of
 // step from then on: renewals fill their interval evenly. It is never later than two
-// thirds of the time that the lease is still trusted for.
+// thirds of the time for which the lease is still trusted.
 func (t Timings) FirstIn(l Length, trust time.Duration, share float64) time.Duration {
 	every := t.RenewIn(l)
 	most := max(min(every+every/2, trust*2/3), 0)
@@ -85,9 +86,10 @@ func (t Timings) FirstIn(l Length, trust time.Duration, share float64) time.Dura
 	return least + time.Duration(share*float64(most-least))
 }
 
-// Postponed returns how long a holder that may no longer grow sends nothing, at now: it
-// still trusts a longer lease than the renewal would bring, so the renewal waits until
-// two thirds of TTL are left. A fleet whose pool fills up sends no more for it.
+// Postponed returns how long a holder that may no longer grow waits before its next
+// request, at now: its lease is longer than a renewal would make it, so the renewal
+// waits until two thirds of TTL are left. So a fleet whose pool fills up sends no
+// additional requests.
 func (t *Term) Postponed(now time.Duration) time.Duration {
 	if t.Deadline-t.Sent <= t.ttl-t.guard { // a short lease, which is renewed as often as it is configured
 		return 0

@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// process is one process of the model: what an agent does to claim, renew and release,
+// process is one process of the model: the steps of an agent to claim, renew and release,
 // in steps, with the network and time in between.
 //
 //	idle ──claim──▶ claiming ──answer──▶ running ──release──▶ closing ──▶ gone
@@ -34,10 +34,10 @@ type process struct {
 	term     *Term
 	release  protocol.Write
 	last     time.Time // stamped, when it closed
-	waitsFor *message  // the latest request: what came before has timed out
+	waitsFor *message  // the latest request: earlier ones have timed out
 	reads    *message  // the latest about the pool's item
 	asked    Length    // by the newest renewal
-	begun    bool      // what was reserved for the one before has passed
+	begun    bool      // the reservation of the previous one has passed
 	believes bool
 
 	busy   bool // its loop runs, or a lock is held
@@ -171,7 +171,7 @@ func (p *process) length(m0 time.Duration) Length {
 	}
 	if r := p.w.r; r.IntN(3) > 0 {
 		l := t.Grown(time.Duration(r.Int64N(int64(12 * t.MaxTTL))))
-		if r.IntN(4) == 0 { // who asks for more than there may be gets less
+		if r.IntN(4) == 0 { // a request for more than is allowed gets less
 			l.Lease = t.MaxTTL
 		}
 		return l
@@ -189,7 +189,7 @@ func (p *process) close() {
 	p.w.send(&message{from: p, write: p.release})
 }
 
-// crash ends the process where it stands; another one is started in its place.
+// crash ends the process at its current step; another one is started in its place.
 func (p *process) crash() {
 	p.disbelieve()
 	p.state = gone
@@ -294,7 +294,7 @@ func (p *process) news() {
 	p.pool = p.w.pool
 }
 
-// may tells what the process was told that it may stamp.
+// may records the milliseconds that the process was allowed to stamp.
 func (p *process) may() {
 	p.w.note(history.Event{Kind: history.May, Who: p.name, Node: p.node, Version: p.term.Lease.Version, Until: unixMS(p.term.Lease.ReservedUntil)})
 }

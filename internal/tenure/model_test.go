@@ -19,7 +19,7 @@ var (
 //
 //	go test ./internal/tenure -run TestModel$ -seeds 500 -steps 20000
 func TestModel(t *testing.T) {
-	if testing.Short() { // under the race detector, which it gives nothing to do
+	if testing.Short() { // under the race detector, which has nothing to check here
 		*modelSeeds = min(*modelSeeds, 4)
 	}
 	if testing.Short() {

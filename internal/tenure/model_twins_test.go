@@ -46,8 +46,8 @@ func twinWorld(t *testing.T, seed uint64, copied bool) (lost bool) {
 		switch n := r.IntN(10); {
 		case p.over:
 		case n < 4:
-			// Two copies never ask in the same millisecond here: what they asked for would
-			// be the same.
+			// Two copies never send a request in the same millisecond here: their requests
+			// would be equal.
 			now += 2 * time.Millisecond * time.Duration(1+r.IntN(1000))
 			at := now + time.Duration(i)*time.Millisecond
 			p.sent = append(p.sent, mustAttempt(t, p.Term, 100*time.Second+at, w0.Add(at)))

@@ -19,7 +19,7 @@ type modelConfig struct {
 // weather is what a seed says of its world: which faults there are, and how many.
 type weather struct {
 	bounded bool          // clocks keep within epsilon; else they are wild
-	epsilon time.Duration // what the guards of all processes tolerate
+	epsilon time.Duration // the clock error that the guards of all processes tolerate
 	restless,
 	loss, repeat, nesting, crash, operator float64 // probabilities
 	configs []modelConfig
@@ -33,8 +33,8 @@ type weather struct {
 	newest  bool // a mistake: a confirmation is trusted with the newest length asked for
 }
 
-// newWeather draws what kind of world it is. Each seed leaves some faults out:
-// what is always there hides what needs its absence.
+// newWeather draws what kind of world it is. Each seed leaves some faults out: a fault
+// that is always present hides bugs that need its absence.
 func newWeather(r *rand.Rand) weather {
 	some := func(most float64) float64 { return most * float64(r.IntN(2)) * r.Float64() }
 	w := weather{

@@ -10,11 +10,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Widening in the model: a pool of 2 numbers of one bit that becomes one of 4 and
-// then of 8, while its processes make IDs. What decides is the code itself here
-// too: the writes' Apply, PoolItem, Term, Learn, and the steps of a widening
-// that leasepool.Widen runs. The model chooses when each step is taken: its wideners
-// can stop anywhere, and act on what they read long ago.
+// Widening in the model: a pool of 2 numbers of one bit that becomes one of 4 and then of
+// 8, while its processes make IDs. The decisions are made by the real code here too: the
+// writes' Apply, PoolItem, Term, Learn, and the steps of a widening that leasepool.Widen
+// runs. The model chooses when each step is taken: its wideners can stop anywhere, and
+// act on what they read long ago.
 
 const modelBits = 3 // at the end
 

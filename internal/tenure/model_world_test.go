@@ -13,10 +13,10 @@ import (
 
 // The second simulation: the protocol in one goroutine, repeatable bit for bit.
 //
-// The code itself decides: the writes' Apply, Term, Timings,
-// snowflake.Timeline and its generators. What the model has of its
-// own is the order of things: which request is delivered when, twice or never,
-// which answer is heard, who runs next, and what a clock says.
+// The code itself decides: the writes' Apply, Term, Timings, snowflake.Timeline and its
+// generators. The model itself only decides the order of events: which request is
+// delivered when, twice or never, which answer is heard, who runs next, and what a clock
+// says.
 //
 // A pause may come at any reading of a clock, with other processes and the network
 // running on inside of it: the reading returns old news. So a process can stop
@@ -37,7 +37,7 @@ type world struct {
 	sessions map[string]*process // whose they are; sessions of the dead stay
 	requests []*message          // on their way to the table
 	answers  []*message          // on their way back
-	looks    []protocol.Lease    // what the reaper and the operator saw, and may act on late
+	looks    []protocol.Lease    // the observations of the reaper and the operator, on which they may act late
 	born     int
 	pool     protocol.PoolItem
 	wideners []*widener
@@ -152,7 +152,7 @@ func (w *world) pass() {
 		w.now += w.r.Int64N(int64(5 * time.Second))
 	case n < 998:
 		w.now += w.r.Int64N(int64(time.Minute))
-	default: // what was reserved by a clock far ahead comes to an end
+	default: // the reservation of a clock far ahead ends
 		w.now += w.r.Int64N(int64(6 * time.Hour))
 	}
 }
@@ -197,7 +197,7 @@ func (w *world) until(p *process, at time.Time) bool {
 	return true
 }
 
-// send puts a write on its way. What is under way for too long gets lost.
+// send puts a write in flight. Writes in flight for too long get lost.
 func (w *world) send(m *message) {
 	w.requests = append(w.requests, m)
 	if len(w.requests) > 30 {
@@ -350,7 +350,7 @@ func (w *world) operate() {
 	w.send(&message{write: wr})
 }
 
-// mark gives a number a layout that nobody knows yet.
+// mark marks a node ID with a width that no agent knows yet.
 func (w *world) mark(n int) {
 	w.pool.Widening.Try++
 	l := w.table[n].Clone()
@@ -366,7 +366,7 @@ func (w *world) restart(slot int) {
 	w.slots[slot] = newProcess(w, slot, w.born)
 }
 
-// note tells the history, and stops the world if it breaks a promise.
+// note adds to the history, and stops the world if it breaks a promise.
 func (w *world) note(e history.Event) {
 	e.At = w.now / int64(time.Millisecond)
 	if err := w.rec.Add(e); err != nil {

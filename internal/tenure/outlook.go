@@ -10,11 +10,11 @@ import (
 type Outlook struct {
 	Free   int       // a node ID that could be claimed, -1 if there is none
 	Usable int       // node IDs that are not retired
-	Held   int       // of those, the ones that others hold and keep
-	Groups int       // that were read
-	Open   int       // that could have been read
+	Held   int       // of those, the ones with a live holder
+	Groups int       // groups that were read
+	Open   int       // groups that could have been read
 	Newer  bool      // a node ID is marked for a widening that the claimant does not know
-	Next   time.Time // when the next one could be claimed if nobody renews
+	Next   time.Time // when the next one could be claimed if no holder renews
 }
 
 // Add takes a group into account and returns the node IDs that could be claimed.

@@ -99,7 +99,7 @@ func rolling(w *paper) paperResult {
 }
 
 // outage lets the table answer nothing but errors for a while; all come back at
-// once. What counts is the time after.
+// once. The time after that is measured.
 func outage(w *paper, d time.Duration) paperResult {
 	w.down = true
 	w.run(d, nil)

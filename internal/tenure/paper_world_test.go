@@ -11,10 +11,10 @@ import (
 )
 
 // A fleet on paper: up to 65,528 agents and a table with DynamoDB's limits, in one
-// goroutine and in virtual milliseconds, repeatable bit for bit. What decides is
-// the code itself: Guess, Search, Outlook, the writes' Apply and Term. The
-// paper has of its own the order of an agent's requests (what Start, acquire and
-// loop do), its clocks, which are right, and what the network and the table do.
+// goroutine and in virtual milliseconds, repeatable bit for bit. The decisions are made
+// by the real code: Guess, Search, Outlook, the writes' Apply and Term. The paper has of
+// its own the order of an agent's requests (what Start, acquire and loop do), its clocks,
+// which are right, and what the network and the table do.
 //
 // Each agent waits for one thing at a time, so the queue of events is one list of
 // agents for each millisecond.

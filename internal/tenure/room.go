@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// measureEvery is how often a holder reads the pool's measurement at most.
+	// measureEvery is the shortest time between two reads of the pool's measurement by a
+	// holder.
 	measureEvery = 5 * time.Minute
 	// turnAfter is the age of a holder's count from which another may take the turn to count
 	// again, and turnValid for how long such a count is valid. In between, each holder
@@ -19,28 +20,28 @@ const (
 )
 
 // Room decides whether the pool has room for leases that grow, for one holder. The zero
-// Room has none: without a measurement nothing grows.
+// Room has none: without a measurement no lease grows.
 type Room struct {
 	grows bool
 	read  bool
-	at    time.Duration // of the last read, on the monotonic clock
+	at    time.Duration // time of the last read, on the monotonic clock
 	seen  *protocol.Measured
 }
 
-// Due reports whether the measurement should be read before a renewal at now, by a holder
-// that has lived so long. Nobody reads it whose lease would not be longer for it.
+// Due reports whether a holder of the given age should read the measurement before a
+// renewal at now. It need not if its lease would not be longer.
 func (r *Room) Due(t Timings, age, now time.Duration) bool {
 	return t.Grown(age).Lease > t.TTL && (!r.read || now-r.at >= measureEvery)
 }
 
-// Asked notes that the measurement is read at now, whether or not that is answered.
+// Asked records that the measurement is read at now, with or without an answer.
 func (r *Room) Asked(now time.Duration) { r.read, r.at = true, now }
 
 // Learn takes over the pool's item. Leases grow while
 //
-//	2 × held + cooling + what Expect says is still to come ≤ size:
+//	2 × held + cooling + the holders that Expect still adds ≤ size:
 //
-// if every holder dies at this moment and is replaced, all of them have a node ID again.
+// if every holder dies at the same time and is replaced, all of them get a node ID again.
 // Growth stops above that, and begins again when a tenth of the pool less is taken.
 func (r *Room) Learn(p protocol.PoolItem) {
 	r.seen = p.Measured

@@ -41,10 +41,10 @@ type Search struct {
 	full    map[int]time.Time     // when the next lease of a full group expires
 	seen    map[int]bool          // in this search
 	Waiting bool                  // an earlier search found nothing
-	Strong  bool                  // the next finding is the last: no page may be old
+	Strong  bool                  // the next result is final: no page may be old
 	fresh   int                   // groups from here on were opened since; 0 = none were
 	refused map[int]time.Duration // when a claim was, on the monotonic clock, by node ID
-	Dice    *rand.Rand            // of a simulation; nil = the process's
+	Dice    *rand.Rand            // set by a simulation; nil means the process's
 }
 
 const (
@@ -57,7 +57,7 @@ const (
 // Begin begins a search.
 func (s *Search) Begin() { s.seen = map[int]bool{} }
 
-// Group returns the next group to look at, if there is to be another page.
+// Group returns the next group to read, if there should be another page.
 func (s *Search) Group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
 	first, last := p.GroupsOpen()
 	var fresh, unread, due, full []int
@@ -83,8 +83,9 @@ func (s *Search) Group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
 	for _, some := range [][]int{fresh, unread, due, full} {
 		if len(some) > 0 {
 			n = some[s.random(len(some))]
-			// Only while it may be time to open the next group: else the newest would be
-			// everybody's second page, and its partition the first to throttle.
+			// Only while it may be time to open the next group: otherwise the newest
+			// would be every claimant's second page, and its partition the first to
+			// throttle.
 			if len(fresh) == 0 && len(s.seen) == 1 && some[len(some)-1] == last && last+1 < p.Groups() {
 				n = last
 			}
@@ -103,7 +104,7 @@ func (s *Search) random(n int) int {
 	return rand.IntN(n)
 }
 
-// FoundFull remembers the earliest time at which a group can have a free node ID
+// FoundFull records the earliest time at which a group can have a free node ID
 // without a release; zero means never.
 func (s *Search) FoundFull(n int, next time.Time) {
 	if s.full == nil {
@@ -112,7 +113,7 @@ func (s *Search) FoundFull(n int, next time.Time) {
 	s.full[n] = next
 }
 
-// Refused remembers when a claim of a node ID was refused, on the monotonic clock.
+// Refused records when a claim of a node ID was refused, on the monotonic clock.
 func (s *Search) Refused(node int, now time.Duration) {
 	if s.refused == nil {
 		s.refused = map[int]time.Duration{}
@@ -132,5 +133,5 @@ func (s *Search) Believe(free []int, now time.Duration) []int {
 	})
 }
 
-// Opened remembers that groups from first on are new.
+// Opened records that groups from first on are new.
 func (s *Search) Opened(first int) { s.fresh = first }

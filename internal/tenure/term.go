@@ -8,10 +8,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Term is one version of a lease as its holder knows it: what it asked for,
-// what was confirmed, and until when it may rely on that. It is bookkeeping
-// alone: no clock, no lock, no request; the agent brings those, and so do the
-// simulations.
+// Term is one version of a lease as its holder knows it: the values requested, the values
+// confirmed, and how long it may rely on them. It is pure bookkeeping: no clock, no lock,
+// no request; the agent and the simulations provide those.
 //
 // m0 is the monotonic clock and w0 the wall clock, both read before the request
 // was sent. Trust counts from m0: the store cannot have begun the lease earlier.
@@ -19,54 +18,54 @@ type Term struct {
 	ttl, guard, claimGuard time.Duration
 	// Lease is as last confirmed.
 	Lease protocol.Lease
-	// Began is when the holder's life began, and Sent when the newest request was sent
-	// that was confirmed, on the monotonic clock; Length is that of the one confirmed last.
+	// Began is when the holder's life began, and Sent when the newest confirmed
+	// request was sent, on the monotonic clock; Length is the length of the last
+	// confirmed one.
 	Began, Sent time.Duration
 	Length      Length
 
-	asked        int64     // largest renewal number asked for
+	asked        int64     // largest renewal number requested
 	askedExpires time.Time // largest expires_at and reserved_until
-	askedUntil   time.Time // that this version asked for or saw
-	// stored is what reserved_until the table may have: first the confirmed one, then
-	// those that were asked for since, in order, and have had no answer.
+	askedUntil   time.Time // that this version requested or saw
+	// stored has the values of reserved_until that the table may have: first the
+	// confirmed one, then those requested since without an answer, in order.
 	stored []reservation
 
 	// Deadline ends exclusivity, and IDDeadline ID making, on the monotonic clock.
 	Deadline, IDDeadline time.Duration
 }
 
-// reservation is a reserved_until, and the last renewal that asked for it.
+// reservation is a reserved_until, and the last renewal that requested it.
 type reservation struct {
 	until   time.Time
 	renewal int64
 }
 
-// mostAsked bounds how many values of reserved_until a term asks for without an
+// mostAsked bounds how many values of reserved_until a term requests without an
 // answer, and so the size of a renewal's condition.
 const mostAsked = 20
 
-// Attempt is one renewal as it was sent.
+// Attempt is one renewal as sent.
 type Attempt struct {
 	Write  protocol.Renew
-	M0     time.Duration // when it was sent, or earlier: what trust counts from
-	Length Length        // for how long it is trusted, once confirmed
-	Again  bool          // it reserves less than it should: once confirmed, another is due at once
+	M0     time.Duration // when it was sent, or earlier: trust counts from here
+	Length Length        // how long it is trusted, once confirmed
+	Again  bool          // it reserves less than it should: once confirmed, another one is due at once
 }
 
-// Verdict is what a refused renewal means.
+// Verdict is the meaning of a refused renewal.
 type Verdict int
 
 // The verdicts on a refused renewal.
 const (
 	Landed Verdict = iota // an answer was lost: the renewal is in the table
-	Stale                 // the number was marked for a layout that the holder does not know
-	Taken                 // the number is someone else's, or free: lost
-	Cloned                // someone renews with this very session: lost
+	Stale                 // the node ID was marked for a width that the holder does not know
+	Taken                 // the node ID was taken or freed: lost
+	Cloned                // another process renews with this session: lost
 )
 
-// NewTerm begins the term of a claim that was found in the table. m0 is when
-// that claim was sent; where it is not known which of several landed, when the
-// session sent its first.
+// NewTerm begins the term of a claim that was found in the table. m0 is when that claim
+// was sent; if it is unknown which of several landed, when the session sent its first.
 func NewTerm(c Timings, l protocol.Lease, m0 time.Duration) *Term {
 	t := &Term{
 		ttl: c.TTL, guard: c.Guard, claimGuard: c.ClaimGuard, Began: m0, Sent: m0,
@@ -87,49 +86,48 @@ func (t Timings) Claim(k protocol.Key, session string, w0 time.Time, known proto
 	}
 }
 
-// Claimed judges the answer to a claim that was sent at m0 by a session that sent
-// its first at first: the term that it begins, or nil, if the number is someone
-// else's.
+// Claimed judges the answer to a claim that was sent at m0 by a session that sent its
+// first at first: the term that it begins, or nil if another process has the node ID.
 func (t Timings) Claimed(w protocol.Claim, res protocol.Result, m0, first time.Duration) *Term {
-	// Where an open try caps what is reserved, trust ends earlier; see missing.
+	// If an open try caps the reservation, trust ends earlier; see missing.
 	short := max(w.At.Add(w.TTL+w.ClaimGuard).Sub(w.ReservedUntil), 0)
 	m0, first = m0-short, first-short
 	switch {
 	case res.Applied:
 		return NewTerm(t, *res.Lease, m0)
 	case res.Lease != nil && res.Lease.Holder == w.Session && res.Lease.Renewal == 0:
-		// An earlier attempt landed. Which one is not known, so trust counts from
-		// the first. (This session has sent no renewal: one that is there is a copy's.)
+		// An earlier attempt landed. It is unknown which one, so trust counts from the
+		// first. (This session has sent no renewal: a renewal in the item comes from a
+		// copy.)
 		return NewTerm(t, *res.Lease, first)
 	}
 	return nil
 }
 
-// saw remembers what a renewal must not go below.
+// saw records the values below which a renewal must not go.
 func (t *Term) saw(expires, until time.Time) {
 	t.askedExpires = protocol.Latest(t.askedExpires, expires)
 	t.askedUntil = protocol.Latest(t.askedUntil, until)
 }
 
-// Attempt makes the next renewal, to be sent at once. m0, w0 and its number are
+// Attempt returns the next renewal, to be sent at once. m0, w0 and its number are
 // taken together, by one goroutine.
 //
-// The store's reserved_until must never fall below any that this version asked
-// for: a larger one that was thought lost may land late and be confirmed, and a
-// smaller one after it would hand its milliseconds to the next holder. DynamoDB
-// has no max(), so the holder takes it over all that it asked for, confirmed or
-// not.
+// The store's reserved_until must never fall below any that this version requested: a
+// larger one that was considered lost may land late and be confirmed, and a smaller one
+// after it would assign its milliseconds to the next holder. DynamoDB has no max(), so
+// the holder computes it over all requested values, confirmed or not.
 //
-// While a widening try is open nothing beyond its cap is asked for. False: more
-// was asked for already, so there is nothing to ask for until the try is settled.
+// While a widening try is open, nothing beyond its cap is requested. It returns false if
+// more has already been requested: then no renewal can be sent until the try is settled.
 //
-// want is for how long; it is cut to what may be reserved. The lease is no longer than
-// what is reserved less the claimants' guard, in every attempt: when it is freed by
-// force, that alone keeps the next holder from relying on the number.
+// want is the desired length; it is limited to what may be reserved. In every attempt,
+// the lease is no longer than the reservation less the claimants' guard: when it is
+// freed by force, that alone keeps the next holder from relying on the node ID.
 //
-// A renewal goes over nothing but what this process may have stored itself, so that
-// a copy of it is noticed by the first one that follows the copy's. After mostAsked
-// values without an answer the last one is asked for again, until one is confirmed.
+// A renewal overwrites only values that this process may have stored itself, so
+// that the first renewal after a copy's detects the copy. After mostAsked values
+// without an answer, the last one is requested again, until one is confirmed.
 func (t *Term) Attempt(m0 time.Duration, w0 time.Time, known protocol.PoolItem, want Length) (Attempt, bool) {
 	until := known.Capped(protocol.Trunc(w0.Add(want.Reserve)))
 	if t.Stuck(known) {
@@ -155,7 +153,7 @@ func (t *Term) Attempt(m0 time.Duration, w0 time.Time, known protocol.PoolItem, 
 	}}, true
 }
 
-// unanswered returns the values of reserved_until that were asked for since the last
+// unanswered returns the values of reserved_until that were requested since the last
 // confirmation.
 func (t *Term) unanswered() []time.Time {
 	var asked []time.Time
@@ -165,7 +163,7 @@ func (t *Term) unanswered() []time.Time {
 	return asked
 }
 
-// asks remembers that renewal t.asked may store t.askedUntil.
+// asks records that renewal t.asked may store t.askedUntil.
 func (t *Term) asks() {
 	if last := &t.stored[len(t.stored)-1]; last.until.Equal(t.askedUntil) {
 		last.renewal = t.asked
@@ -174,8 +172,8 @@ func (t *Term) asks() {
 	t.stored = append(t.stored, reservation{t.askedUntil, t.asked})
 }
 
-// strange reports whether an item has another reserved_until than the one that its
-// renewal asked for. Of renewals before the last confirmed one nothing is known.
+// strange reports whether an item has a reserved_until other than the one that its
+// renewal requested. Renewals before the last confirmed one are not known.
 func (t *Term) strange(cur *protocol.Lease) bool {
 	if cur.Renewal <= t.stored[0].renewal {
 		return false
@@ -188,25 +186,24 @@ func (t *Term) strange(cur *protocol.Lease) bool {
 	return true
 }
 
-// settles forgets what cannot be stored any more: renewals are done in the order of
-// their numbers, so nothing that an earlier one than this asked for.
+// settles forgets values that can no longer be stored: renewals are executed in the
+// order of their numbers, so the values requested by earlier ones are out.
 func (t *Term) settles(renewal int64) {
 	for len(t.stored) > 1 && t.stored[0].renewal < renewal {
 		t.stored = t.stored[1:]
 	}
 }
 
-// missing is how much less than a lease and the claimants' guard is reserved from
-// w0 on. Trust ends that much earlier: when a lease is freed by force, it is what
-// is reserved that keeps the next holder from relying on the number.
+// missing returns how much shorter the reservation from w0 on is than a lease plus the
+// claimants' guard. Trust ends that much earlier: when a lease is freed by force, the
+// reservation keeps the next holder from relying on the node ID.
 func (t *Term) missing(w0 time.Time, lease time.Duration) time.Duration {
 	return max(w0.Add(lease+t.claimGuard).Sub(t.askedUntil), 0)
 }
 
-// Confirmed takes over what the table is known to hold since a request that was
-// sent at m0, and asked for a length. The deadlines never move back, and never count from the
-// answer, nor with the length of another request: a later and longer one may not have
-// landed.
+// Confirmed takes over the known state of the table after a request that was sent at m0
+// and asked for a length. The deadlines never move back, and never count from the answer,
+// nor with the length of another request: a later and longer one may not have landed.
 func (t *Term) Confirmed(l protocol.Lease, m0 time.Duration, length Length) {
 	until := protocol.Latest(t.Lease.ReservedUntil, l.ReservedUntil)
 	t.Lease = l
@@ -214,21 +211,21 @@ func (t *Term) Confirmed(l protocol.Lease, m0 time.Duration, length Length) {
 	t.settles(l.Renewal)
 	t.Deadline = max(t.Deadline, m0+length.Lease-t.guard)
 	t.IDDeadline = max(t.IDDeadline, t.Deadline)
-	// More is reserved than exclusivity needs: ID making goes on for that long.
+	// More is reserved than exclusivity needs: ID making continues for that long.
 	if length.Reserve > length.Lease+t.claimGuard {
 		t.IDDeadline = max(t.IDDeadline, m0+length.Reserve-t.guard)
 	}
 	t.Sent, t.Length = max(t.Sent, m0), length
 }
 
-// Refused judges a renewal that the store refused, by the item that refused it.
-// landed is a confirmation of that item and of a's own m0: a newer attempt may
-// have landed too, but this answer does not prove that it did.
+// Refused judges a renewal that the store refused, by the item that refused it. landed
+// confirms that item with a's own m0: a newer attempt may have landed too, but this
+// answer does not prove it.
 //
-// Renewals are sent one after the other, and the last one is remembered as it was
-// sent. An item with its number and other times was written by a copy of this
-// process, which numbers its renewals alike. So was one with an earlier number and a
-// reserved_until that this process had not asked for.
+// Renewals are sent one after the other, and the last one is recorded as sent. An
+// item with its number but other times was written by a copy of this process, which
+// numbers its renewals the same way. So was one with an earlier number and a
+// reserved_until that this process had not requested.
 func (t *Term) Refused(a Attempt, cur *protocol.Lease) Verdict {
 	switch {
 	case !t.ours(cur):
@@ -245,34 +242,33 @@ func (t *Term) Refused(a Attempt, cur *protocol.Lease) Verdict {
 	return Stale
 }
 
-// Ceiling bounds stamps by the clock that was sent with what was confirmed last: a
-// span of hours is no licence to stamp hours ahead. Without a wall clock that runs
-// wild it is a short lease above that clock, however long the lease is, so no stamp
-// comes near it.
+// Ceiling bounds stamps by the clock of the last confirmed request: a span of hours
+// does not permit stamps hours ahead. It is a short lease above that clock, however
+// long the lease is, so no stamp comes near it unless the wall clock is wrong.
 func (t *Term) Ceiling(w0 time.Time, m0 time.Duration) snowflake.Ceiling {
 	return snowflake.Ceiling{At: w0.Add(t.ttl + t.claimGuard), Mono: m0}
 }
 
-// sent reports whether an item with the number of the last renewal is as that one
-// was sent.
+// sent reports whether an item with the number of the last renewal matches that
+// renewal as sent.
 func (t *Term) sent(cur *protocol.Lease) bool {
 	return cur.ExpiresAt.Equal(t.askedExpires) && cur.ReservedUntil.Equal(t.askedUntil)
 }
 
-// Span is what generators may stamp after the claim, in a pool as p.
+// Span returns the span that generators may stamp after the claim, in the pool p.
 func (t *Term) Span(p protocol.PoolItem) snowflake.Span {
 	return snowflake.Span{
 		NodeID: t.Lease.NodeID, Nodes: p.Size, Eras: p.Eras,
 		NotBefore: t.Lease.NotBefore, Until: t.Lease.ReservedUntil, Deadline: t.IDDeadline,
-		Ceiling: t.Ceiling(t.Lease.ExpiresAt.Add(-t.ttl), t.Deadline+t.guard-t.ttl), // as the claim was sent
+		Ceiling: t.Ceiling(t.Lease.ExpiresAt.Add(-t.ttl), t.Deadline+t.guard-t.ttl), // as of when the claim was sent
 	}
 }
 
-// Expires returns the latest expiry that was asked for, and Reserved the latest
+// Expires returns the latest requested expiry, and Reserved the latest requested
 // reserved_until.
 func (t *Term) Expires() time.Time { return t.askedExpires }
 
-// Reserved returns the latest reserved_until that was asked for.
+// Reserved returns the latest requested reserved_until.
 func (t *Term) Reserved() time.Time { return t.askedUntil }
 
 // Release releases the node ID. last is the last millisecond stamped by any

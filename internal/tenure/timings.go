@@ -10,19 +10,19 @@ import (
 // Timings are the durations of a lease; lease.Config explains each.
 type Timings struct {
 	TTL, RenewEvery, Guard, ClaimGuard, Reserve time.Duration
-	// MaxTTL and MaxReserve are how far a lease grows with the age of its holder.
+	// MaxTTL and MaxReserve limit the growth of a lease with the age of its holder.
 	MaxTTL, MaxReserve time.Duration
 }
 
 const (
 	minTTL = time.Second
-	// Below this the default guards tolerate less clock error than machines have
-	// without care.
+	// Below this, the default guards tolerate less clock error than carelessly
+	// configured machines have.
 	guardedTTL = 5 * time.Second
 )
 
 // Complete fills in the durations that are 0 and checks the relations between all of
-// them, on which the promises rest. Each error names one of them and the remedy.
+// them, on which the promises depend. Each error names one of them and the remedy.
 func (t *Timings) Complete() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for name, d := range map[string]time.Duration{"TTL": t.TTL, "RenewEvery": t.RenewEvery, "Guard": t.Guard, "ClaimGuard": t.ClaimGuard, "Reserve": t.Reserve, "MaxTTL": t.MaxTTL, "MaxReserve": t.MaxReserve} {

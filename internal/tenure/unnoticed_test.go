@@ -93,8 +93,8 @@ func TestLateAnswerBringsNothingBack(t *testing.T) {
 }
 
 // In an outage a term asks for mostAsked values and then for the last of them again,
-// so the condition stays small. What is reserved falls behind then, and trust ends with
-// it: nobody relies on a lease that a force release would hand on. The first answer
+// so the condition stays small. The reservation falls behind then, and trust ends with
+// it: no holder relies on a lease that a force release would hand on. The first answer
 // asks for another renewal, which reserves as much as ever.
 func TestOutageKeepsTheConditionSmall(t *testing.T) {
 	tm := newTestTerm(t)

@@ -25,7 +25,7 @@ const (
 // is Line(s).
 func Line(s string) string { return Cut(s, MaxLine) }
 
-// Cut is Line with a limit of its own. What is cut off is replaced by "…".
+// Cut is Line with a custom limit. The rest is replaced by "…".
 func Cut(s string, limit int) string {
 	var b strings.Builder
 	var room room

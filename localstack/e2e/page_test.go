@@ -14,8 +14,9 @@ var notRun = []string{"it builds an image, which needs Docker"}
 
 var fence = regexp.MustCompile("(?ms)^```(\\w*)([^\n]*)\n(.*?)^```$")
 
-// Every shell block of docs/deploy.md is run as it is printed, one after the other in one shell, as a reader would. What leads to the emulator
-// comes from the environment that localstack/run.sh makes.
+// Every shell block of docs/deploy.md is run as it is printed, one after the other in one
+// shell, as a reader would. The variables that point to the emulator come from the
+// environment that localstack/run.sh sets.
 func TestDeployPage(t *testing.T) {
 	emulator(t, "page")
 	page, err := os.ReadFile("../../docs/deploy.md")
@@ -40,7 +41,8 @@ func TestDeployPage(t *testing.T) {
 		t.Errorf("the blocks that are not run: %q, want %q", skipped, notRun)
 	}
 
-	// The last block takes it all away, with LocalStack the tables too: it does not know DeletionPolicy. What the template has made is looked at before.
+	// The last block takes it all away, with LocalStack the tables too: it does not know
+	// DeletionPolicy. The template's resources are checked before that.
 	last := len(blocks) - 1
 	script := strings.Join(blocks[:last], "") + `
 echo "TEMPLATE_SIZE=$(aws dynamodb get-item --table-name "$TEMPLATE_TABLE" --key '{"pool_group":{"S":"invoices"},"node_id":{"N":"-1"}}' --query Item.pool_size.N --output text)"
@@ -55,7 +57,8 @@ echo "TEMPLATE_SIZE=$(aws dynamodb get-item --table-name "$TEMPLATE_TABLE" --key
 	}
 	t.Logf("%d blocks ran, %d did not", len(blocks), len(skipped))
 
-	// What the reader has seen then: a process with a node ID, the outputs, the plain template's pool after its update.
+	// The result for the reader: a process with a node ID, the outputs, the plain
+	// template's pool after its update.
 	for _, want := range []string{`NODELEASE_NODE_ID=\d+`, `NODELEASE_POOL=orders`, `NodesTableName`, `TEMPLATE_SIZE=300\b`} {
 		if !regexp.MustCompile(want).Match(out) {
 			t.Errorf("the page's commands never print %s:\n%s", want, out)

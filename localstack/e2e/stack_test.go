@@ -114,7 +114,7 @@ func (s *stack) wantMetric(t *testing.T, name string, want float64) {
 	})
 }
 
-// subscribe gives a new queue all that the alarms say from now on.
+// subscribe sends all alarm messages from now on to a new queue.
 func (s *stack) subscribe(t *testing.T) (queue string) {
 	t.Helper()
 	client := sqs.NewFromConfig(s.config)

@@ -195,8 +195,8 @@ func TestChangesThatDoNotMatch(t *testing.T) {
 	}
 }
 
-// A reader that missed writings makes up for them, up to as many as item 0 has; what went
-// and came, and parts that came and went, too.
+// A reader that missed writings makes up for them, up to as many as item 0 has; including
+// members and parts that were added and removed.
 func TestChangesOfSeveralWritings(t *testing.T) {
 	l := newLarge(t, 1030)
 	l.heartbeat(t, true)

@@ -7,34 +7,34 @@ import (
 	"time"
 )
 
-// Item 0 of the digest carries the latest changes of members, so that nobody has to read
-// a whole part for one of them: N readers of a part each, for each change, are more than
-// a partition bears. Older releases ignore it and read the parts.
+// Item 0 of the digest carries the latest changes of members, so that readers need not
+// read a whole part for one of them: N reads of a part for each change are more than a
+// partition can serve. Older releases ignore the changes and read the parts.
 
-// step is what led from one list of parts to the next.
+// step is the change from one list of parts to the next.
 type step struct {
-	From  string            `json:"from"` // hash of the list before
+	From  string            `json:"from"` // hash of the previous list
 	Parts map[string]change `json:"parts"`
 }
 
-// change is who went from a part, and who came or is another.
+// change has the members that left a part, and those that joined or changed.
 type change struct {
 	Gone []string `json:"gone,omitempty"`
 	Came []Member `json:"came,omitempty"`
 }
 
 const (
-	// stepsKept is how many writings a step stays for. A reader's heartbeats are at most
-	// three times as far apart as those of the keeper.
+	// stepsKept is the number of writes for which a step is kept. The time between a
+	// reader's heartbeats is at most three times that of the keeper.
 	stepsKept = 4
 	// maxChanges bounds what steps add to item 0: with it, and with 256 parts, item 0
 	// costs its reader three read units, and 4,096 readers in 5 s less than 3,000 a second.
 	maxChanges = 16_000
-	// maxStep bounds the sessions of steps that are packed at all.
+	// maxStep bounds the sessions of steps that are packed.
 	maxStep = 1000
 )
 
-// kept is what a keeper wrote last, and the steps that led there. A nil step changed
+// kept is the keeper's last write, and the steps that led to it. A nil step changed
 // nothing.
 type kept struct {
 	list  string
@@ -42,10 +42,10 @@ type kept struct {
 	steps []*step
 }
 
-// then returns what is kept after another writing.
+// then returns the state after another write.
 func (k kept) then(list string, parts map[string][]Member, changed []string) kept {
 	next := kept{list: list, parts: parts}
-	if k.parts == nil { // nothing is known of what readers have
+	if k.parts == nil { // the readers' state is unknown
 		return next
 	}
 	var s *step
@@ -96,8 +96,9 @@ func (k kept) changes() string {
 	return ""
 }
 
-// advance makes parts of those that the reader has and of the changes in item 0. What it
-// returns is what somebody says: it counts only where its hash is the one of the list.
+// advance builds parts from those that the reader has and from the changes in item 0.
+// The result is not trusted by itself: it is valid only if its hash matches the one in
+// the list.
 func (d *digest) advance(packed string) map[string]part {
 	if packed == "" || len(packed) > maxChanges || d.listed == "" {
 		return nil
@@ -113,7 +114,7 @@ func (d *digest) advance(packed string) map[string]part {
 	from := sum([]byte(d.listed))
 	first := slices.IndexFunc(steps, func(s step) bool { return s.From == from })
 	if first < 0 {
-		return nil // it missed too many, or has not what the keeper had
+		return nil // it missed too many, or does not have the keeper's state
 	}
 	members := map[string][]Member{}
 	for _, s := range steps[first:] {
@@ -141,13 +142,13 @@ func (d *digest) advance(packed string) map[string]part {
 	return fresh
 }
 
-// valid leaves out members that no node of ours is.
+// valid leaves out members that our nodes do not write.
 func (d *digest) valid(members []Member) []Member {
 	return slices.DeleteFunc(members, func(m Member) bool { return m.Cluster+"#digest" != d.partition || m.check() != nil })
 }
 
-// seed takes for parts what the reader has seen itself, before it read any: the parts
-// that the keeper sees alike need not be read. It leaves out members without a lease,
+// seed uses the reader's own view as parts before it has read any: parts that are the
+// same for the keeper need not be read. It leaves out members without a lease,
 // whose parts it does not know.
 func (d *digest) seed(members []Member) {
 	d.mu.Lock()

@@ -12,11 +12,11 @@ import (
 
 // Config configures a node: its cluster, its name and its backend.
 type Config struct {
-	// Cluster is the namespace, 1 to 64 of A-Z a-z 0-9 . _ -. Defaults to the
-	// agent's pool, and is nothing else on the lease table with an agent.
+	// Cluster is the namespace, 1 to 64 of A-Z a-z 0-9 . _ -. Defaults to the agent's
+	// pool; on the lease table with an agent, no other value is allowed.
 	Cluster string
-	// Name is the stable name of this node, which no other node has: 1 to 128
-	// printable bytes. With an agent it is part of the lease's metadata.
+	// Name is the stable, unique name of this node: 1 to 128 printable bytes. With an
+	// agent it is part of the lease's metadata.
 	Name string
 	// Coordinator is the backend.
 	Coordinator Coordinator
@@ -24,10 +24,10 @@ type Config struct {
 	// have ended, before another one takes part with the same agent.
 	Agent *lease.Agent
 
-	// Timeout is how long after its last heartbeat a session counts as alive, and
-	// after how long a silence of its own the node takes a new session, less the
-	// lease's Guard, or a tenth without a lease: others' clocks may be ahead. All
-	// nodes of a cluster have the same. Defaults to the length of the agent's lease,
+	// Timeout is how long after its last heartbeat a session counts as alive. After a
+	// silence of its own of that length, less the lease's Guard, or a tenth without a
+	// lease, the node takes a new session: others' clocks may be ahead. All nodes of a
+	// cluster must have the same Timeout. Defaults to the length of the agent's lease,
 	// and is not below it; without an agent, to 15 s.
 	Timeout time.Duration
 	// Every is the time between heartbeats, at most half of Timeout; each waits
@@ -40,12 +40,11 @@ type Config struct {
 	Metadata map[string]string
 	// Elect chooses the leader that Node.Leader returns. Defaults to LowestSession.
 	Elect Elector
-	// PublishKnown publishes the versions that this node knows, each time they
-	// change; other nodes' WaitKnown waits for them. In a large cluster that costs
-	// more than anything else, and beyond 1,024 members nothing is published; see
-	// docs/cluster.md.
+	// PublishKnown publishes the versions that this node knows, each time they change;
+	// other nodes' WaitKnown waits for them. In a large cluster this is the largest cost,
+	// and beyond 1,024 members nothing is published; see docs/cluster.md.
 	PublishKnown bool
-	// Listeners are called on changes, each by a goroutine of its own.
+	// Listeners are called on changes, each by its own goroutine.
 	Listeners []Listener
 	// Logger receives warnings. Defaults to slog.Default().
 	Logger *slog.Logger
@@ -66,7 +65,7 @@ func (c Config) withDefaults() (Config, error) {
 		if _, onTable := c.Coordinator.(*Table); onTable && c.Cluster != l.Pool {
 			bad("Cluster %.80q with an agent of the pool %q: on the lease table nobody would see this node; leave Cluster out, or use an agent of that pool", c.Cluster, l.Pool)
 		}
-		// Not how long the lease has grown: Start keeps it short from now on.
+		// Not the length of a grown lease: Start keeps it short from now on.
 		ttl := c.Agent.TTL()
 		if c.Timeout == 0 {
 			c.Timeout = ttl
@@ -87,7 +86,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	if err := protocol.CheckPoolName(c.Cluster); err != nil { // others' partitions begin with a name and a #
+	if err := protocol.CheckPoolName(c.Cluster); err != nil { // partitions of other pools begin with a name and a #
 		bad("Cluster %.80q: use 1 to 64 of A-Z a-z 0-9 . _ -", c.Cluster)
 	}
 	if err := (Member{Name: c.Name, SessionID: "-", NodeID: NoNodeID, Metadata: c.Metadata}).check(); err != nil {

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// Coordinator is a backend: where heartbeats are recorded. Run clustertest.Conformance
-// on one of your own: [Table], pgcoordinator's and, for tests, clustertest.Memory pass
-// it. A name without a lease has one record: another session of it replaces the one
-// before. A node ID has one, too, whatever the name. It is safe for concurrent use, and
+// Coordinator is a backend that records heartbeats. Run clustertest.Conformance on your
+// own: [Table], pgcoordinator's and, for tests, clustertest.Memory pass it. A name
+// without a lease has one record: another session with that name replaces the previous
+// one. A node ID also has one, regardless of the name. It is safe for concurrent use, and
 // a context that has ended is an error.
 type Coordinator interface {
-	// Heartbeat records that a session is alive and returns the sessions whose last
-	// heartbeat is inside the time-out, as seen after that, in any order. It returns
-	// ErrDropped for a session that was silent for longer than the time-out, and for
-	// one whose lease is older than the one recorded.
+	// Heartbeat records that a session is alive and then returns the sessions whose last
+	// heartbeat is within the time-out, in any order. It returns ErrDropped for a session
+	// that was silent for longer than the time-out, and for one whose lease is older than
+	// the one recorded.
 	Heartbeat(ctx context.Context, b Beat) (Snapshot, error)
-	// Expire forgets records without a heartbeat for longer than age, and what was
-	// published under the same keys, however long ago. Membership never needs it; it
+	// Expire forgets records without a heartbeat for longer than age, and the
+	// publications under the same keys, however old. Membership never needs it; it
 	// removes records of nodes that do not come back.
 	Expire(ctx context.Context, cluster string, age time.Duration) error
 	// Publish replaces the versions that a member knows, unless a later revision,
 	// or a revision of a later version of that member, has been published: so one
-	// that arrives late replaces nothing.
+	// that arrives late does not replace a newer one.
 	Publish(ctx context.Context, m Member, revision int64, known Versions) error
-	// Known returns what each member published last, by Member.Key.
+	// Known returns the last publication of each member, by Member.Key.
 	Known(ctx context.Context, cluster string) (map[string]Versions, error)
 }
 
@@ -41,22 +41,22 @@ type Beat struct {
 	// a copy only if it can confirm the member that Elect chooses, and never if that
 	// is Self.
 	Elect Elector
-	// Oldest says that Self has the lowest session by its last snapshot. A backend
+	// Oldest reports that Self has the lowest session in its last snapshot. A backend
 	// may let this member read on behalf of all.
 	Oldest bool
 }
 
 // Snapshot is the result of a heartbeat.
 type Snapshot struct {
-	// Members are the live members. Nobody may change the slice: a backend that
-	// returns the same one again reports that nothing has changed.
+	// Members are the live members. The slice must not be changed: a backend that returns
+	// the same one again reports that nothing has changed.
 	Members []Member
-	// ordered says that Members are sorted by session, each once, which saves the
+	// ordered reports that Members are sorted by session, each once, which saves the
 	// node from sorting a large cluster.
 	ordered bool
-	// Heard is the Heartbeat of members without one of their own.
+	// Heard is the Heartbeat of members that have none.
 	Heard time.Time
-	// Warning is an error that does not make the answer wrong.
+	// Warning is an error that does not invalidate the answer.
 	Warning error
 }
 

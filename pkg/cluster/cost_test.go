@@ -192,7 +192,7 @@ func (f *fleet) others(took units, measured int) units {
 	return units{scale * took.reads, scale * took.writes}
 }
 
-// round lets the first member renew and look, and then others, and gives what all of them take.
+// round lets the first member renew and look, and then others, and returns the total cost.
 func (f *fleet) round(t *testing.T) units {
 	t.Helper()
 	first := f.turns(t, 0, 1)

@@ -13,29 +13,29 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// digest is the snapshot that one member keeps for all, so that N members do not
-// read N items each. Its item 0 has the time of writing and a hash of each part's
-// content: it costs half a read unit for each reader and heartbeat, in a large cluster
-// from one of several copies. There is one part for each 256 node IDs, and one for
-// about 128 members without a lease. A part is written when its hash changes, that is,
-// when members come or go. Item 0 has the latest of these changes, too: a reader that
-// cannot make the new part of them, with the hash that item 0 says, reads it.
+// digest is the snapshot that one member writes for all, so that N members need not read
+// N items each. Its item 0 has the time of writing and a hash of each part's content: it
+// costs half a read unit for each reader and heartbeat, in a large cluster from one of
+// several copies. There is one part for each 256 node IDs, and one for about 128 members
+// without a lease. A part is written when its hash changes, that is, when members come or
+// go. Item 0 has the latest of these changes, too: a reader that cannot build the new
+// part from them, with the hash in item 0, reads the part.
 //
-// A reader believes a part only if its content has the hash in item 0, and a digest
-// only if it has the reader itself, their clocks agree, and the leader's own item
+// A reader trusts a part only if its content has the hash in item 0, and a digest only
+// if it contains the reader itself, their clocks agree, and the leader's own item
 // confirms the leader. Otherwise it reads the leases itself: so a digest with a foreign
-// writer, or with two, harms nobody for long.
+// writer, or with two, does no harm for long.
 type digest struct {
 	*Table
 	partition string
 
 	mu     sync.Mutex
-	copies int64     // of item 0, as item 0 said last
-	beat   int64     // item 0 as seen last: it grows with each writing
+	copies int64     // of item 0, as last read
+	beat   int64     // item 0 as last seen: it grows with each write
 	since  time.Time // when that was first seen, by this process's own clock
 	asked  time.Time // when item 0 was read before
 	hash   map[string]string
-	listed string // hash as item 0 has it
+	listed string // hash in item 0
 	parts  map[string]part
 	all    []Member // of all parts, in the order of their sessions
 
@@ -55,22 +55,22 @@ type part struct {
 const (
 	// firstSlot is the first part with members that have no lease.
 	firstSlot = protocol.MaxPoolSize / protocol.GroupSize
-	// maxParts bounds what a list of parts may name.
+	// maxParts bounds the number of parts in a list.
 	maxParts = 4 * firstSlot
-	// maxPart is how long a part may be that is unpacked, or is written.
+	// maxPart bounds the length of a part that is unpacked or written.
 	maxPart = 1 << 20
-	// maxListed is how many members a part may have that is read: sixteen times what
-	// it has on average. Empty ones would be 350,000, and 100 bytes of memory each.
+	// maxListed bounds the members of a part that is read: sixteen times the
+	// average. There could be 350,000 empty ones, with 100 bytes of memory each.
 	maxListed = 4096
-	// maxItem is the longest attribute that fits an item of DynamoDB beside the rest.
+	// maxItem is the longest attribute that fits an item of DynamoDB with the rest.
 	maxItem = 390_000
-	// clockLimit is how far apart the keeper's clock and a reader's may be.
+	// clockLimit is the largest allowed difference between the keeper's clock and a reader's.
 	clockLimit = 1500 * time.Millisecond
 	// copyFor is how many members read one copy of item 0.
 	copyFor = 4096
 )
 
-// partOf is the part that has a member.
+// partOf returns the part that contains a member.
 func (d *digest) partOf(m Member) int {
 	if m.NodeID == NoNodeID {
 		return firstSlot + int(hashOf(m.Name)%uint64(d.slots)) //nolint:gosec // slots are positive
@@ -99,11 +99,11 @@ func (d *digest) read(ctx context.Context, b Beat) (snap Snapshot, ok bool, err 
 	written, agrees := time.UnixMilli(number(item["written_at"])), true
 	if at := number(item["beat"]); at != d.beat {
 		d.beat, d.since = at, time.Now()
-		// It was written after the last reading and before now, by any right clock.
+		// By any correct clock, it was written after the last read and before now.
 		agrees = !written.After(time.Now().Add(clockLimit)) && (asked.IsZero() || !written.Before(asked.Add(-clockLimit-b.Timeout/3)))
 		d.copies = min(max(number(item["copies"]), 1), firstSlot)
 	} else {
-		d.copies = 1 // a copy that is no longer kept looks just like this
+		d.copies = 1 // a copy that is no longer written looks the same
 	}
 	if began == 0 || d.beat == 0 || !agrees || time.Since(d.since) > b.Timeout {
 		return Snapshot{}, false, nil
@@ -117,11 +117,11 @@ func (d *digest) read(ctx context.Context, b Beat) (snap Snapshot, ok bool, err 
 	if sure, err := d.confirm(ctx, b); !sure || err != nil {
 		return Snapshot{}, false, err
 	}
-	// Whoever is in it had a heartbeat within the time-out before it was written.
+	// Every member in it had a heartbeat within the time-out before it was written.
 	return Snapshot{Members: d.all, ordered: true, Heard: written.Add(-b.Timeout).UTC()}, true, nil
 }
 
-// copyOf is the partition of item 0 that a member reads.
+// copyOf returns the partition of item 0 that a member reads.
 func (d *digest) copyOf(m Member) string {
 	return d.copyAt(int64(hashOf(m.SessionID) % uint64(max(d.copies, 1)))) //nolint:gosec // it is less than copies
 }
@@ -133,8 +133,8 @@ func (d *digest) copyAt(i int64) string {
 	return d.partition + "#" + strconv.FormatInt(i, 10)
 }
 
-// take makes the parts whose hash has changed of the changes, or reads them. It takes
-// time in proportion to the parts that have.
+// take builds the parts whose hash has changed from the changes, or reads them. Its
+// time is proportional to the number of changed parts.
 func (d *digest) take(ctx context.Context, list, changes string) (fits bool, err error) {
 	if list == d.listed && d.parts != nil {
 		return true, nil
@@ -154,7 +154,7 @@ func (d *digest) take(ctx context.Context, list, changes string) (fits bool, err
 					return false, err
 				}
 			}
-			if fresh.hash != h { // torn, corrupt, or not what its list says
+			if fresh.hash != h { // torn, corrupt, or different from its list
 				return false, nil
 			}
 			edits, p = append(edits, diff(p.members, fresh.members)...), fresh
@@ -166,7 +166,7 @@ func (d *digest) take(ctx context.Context, list, changes string) (fits bool, err
 			edits = append(edits, diff(p.members, nil)...)
 		}
 	}
-	d.parts, d.hash, d.listed, d.kept = parts, hash, list, kept{} // what it kept itself is older
+	d.parts, d.hash, d.listed, d.kept = parts, hash, list, kept{} // its own earlier state is older
 	d.all = patch(d.all, edits)
 	return true, nil
 }
@@ -202,13 +202,13 @@ func (d *digest) confirm(ctx context.Context, b Beat) (bool, error) {
 }
 
 // write writes the parts that have changed, and then item 0. If another member
-// writes too, the second one's item 0 is refused; that is no error.
+// writes too, the second one's item 0 is refused; that is not an error.
 //
 // A keeper that is about to change parts claims item 0 first, and each part has the
 // beat that it was written for. A claim that another keeper left, because it died
 // or is late, is refused here: then all parts are written again, with a later beat,
-// which refuses what may still arrive of the other's. So no part stays that is not
-// what item 0 says.
+// so that late writes of the other keeper are refused. So no part remains that
+// differs from item 0.
 func (d *digest) write(ctx context.Context, b Beat, members []Member, now time.Time) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -216,7 +216,7 @@ func (d *digest) write(ctx context.Context, b Beat, members []Member, now time.T
 	if err != nil {
 		return err
 	}
-	if d.beat == 0 || d.hash == nil { // not known what is there: nothing of it is relied on
+	if d.beat == 0 || d.hash == nil { // the present state is unknown: do not rely on it
 		item, err := d.get(ctx, d.partition, 0, true)
 		if err != nil {
 			return err
@@ -275,9 +275,9 @@ func (d *digest) write(ctx context.Context, b Beat, members []Member, now time.T
 	return nil
 }
 
-// head updates item 0, if nobody else has, or has claimed it, since this keeper did.
-// If somebody has, or if it is not known, nothing that this keeper wrote is relied
-// on from now on. A keeper that writes all parts takes over another's claim.
+// head updates item 0, unless another keeper has updated or claimed it since this
+// one did. If one has, or the outcome is unknown, this keeper no longer relies on
+// its earlier writes. A keeper that writes all parts takes over another's claim.
 func (d *digest) head(ctx context.Context, set string, values attributes, all bool) (ok bool, err error) {
 	sent := maps.Clone(values)
 	sent[":beat"], sent[":seen"] = num(d.beat+1), num(d.beat)
@@ -292,7 +292,7 @@ func (d *digest) head(ctx context.Context, set string, values attributes, all bo
 	return d.beat != 0, err
 }
 
-// split returns what the parts hold, the same for the same members.
+// split returns the contents of the parts, the same for the same members.
 func (d *digest) split(members []Member) (parts map[string][]Member, contents map[string][]byte, err error) {
 	leaseless := 0
 	for _, m := range members {
@@ -300,7 +300,7 @@ func (d *digest) split(members []Member) (parts map[string][]Member, contents ma
 			leaseless++
 		}
 	}
-	// A number that came and went at a power of two would write all parts each time.
+	// A count that varied around a power of two would rewrite all parts each time.
 	for d.slots = max(d.slots, 1); leaseless > 192*d.slots && d.slots < firstSlot; {
 		d.slots *= 2
 	}
@@ -316,7 +316,7 @@ func (d *digest) split(members []Member) (parts map[string][]Member, contents ma
 	return parts, contents, nil
 }
 
-// part reads one. What is not what its list says has another hash.
+// part reads one part. If it differs from its list, its hash does too.
 func (d *digest) part(ctx context.Context, name, hash string) (part, error) {
 	item, err := d.get(ctx, d.partition, position(name), true)
 	if err != nil {

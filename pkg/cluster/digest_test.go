@@ -294,7 +294,7 @@ func TestManyMembersWithoutALease(t *testing.T) {
 		writer, reader := cluster.NewTable(tab.client("w"), tab.name), cluster.NewTable(tab.client("r"), tab.name)
 		text := make([]byte, 250)
 		for i := range members {
-			_, _ = rand.Read(text) // never fails; what says nothing twice packs worst
+			_, _ = rand.Read(text) // never fails; data without repetition packs worst
 			m := member(fmt.Sprint("m", i))
 			item := map[string]types.AttributeValue{
 				"pool_group": &types.AttributeValueMemberS{Value: "orders#node"}, "node_id": n(int64(i)), "heartbeat_at": n(time.Now().UnixMilli()), "version": n(1),

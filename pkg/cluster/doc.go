@@ -1,38 +1,38 @@
-// Package cluster reports who is alive and who leads, on the same heartbeats that
-// keep the leases. It is a foundation, not a framework.
+// Package cluster reports which members are alive and which one leads, based on the same
+// heartbeats that keep the leases. It is a foundation, not a framework.
 //
 // # What is promised
 //
-// A member's state is what the backend held at that member's own last heartbeat:
-// the sessions that had a heartbeat within the time-out. When the network is
-// whole and sessions no longer come and go, all members see the same state after
-// one time-out and two heartbeats (with a digest, after two time-outs). Each
-// listener receives the newest state that it has not seen, as soon as it is ready.
+// A member's state is the backend's content at that member's last heartbeat: the sessions
+// that had a heartbeat within the time-out. When there are no partitions and sessions no
+// longer come and go, all members see the same state after one time-out and two
+// heartbeats (with a digest, after two time-outs). Each listener receives the newest
+// state that it has not seen, as soon as it is ready.
 //
-// A node is recorded before it looks at the others, and when [Start] returns, both
-// are done: a node that looks later sees it.
+// A node is recorded before it reads the others, and when [Start] returns, both are done:
+// a node that reads later sees it.
 //
 // A session that others may have dropped never comes back: silence counts from when
-// a heartbeat was sent, also while the process was stopped or the machine suspended,
-// and an answer that comes too late is discarded. The node goes on as a new session,
-// the youngest.
+// a heartbeat was sent, even while the process was stopped or the machine suspended,
+// and an answer that comes too late is discarded. The node continues as a new
+// session, the youngest.
 //
-// A node believes that it leads only after its session was recorded for one
-// time-out, and only while its last heartbeat and its last look are no older than
-// that. So in a whole network, with clocks within their limit and [LowestSession],
-// at most one node believes so; after the first start of a fleet no node does for one
-// time-out.
+// A node believes that it leads only after its session has been recorded for one
+// time-out, and only while its last heartbeat and its last read of the others are no
+// older than that. So without partitions, with clocks within their limit and
+// [LowestSession], at most one node believes so; after the first start of a fleet no node
+// does for one time-out.
 //
 // # What is not promised
 //
-// No linearizability: two members may see different states at one moment. No
-// protection from a split brain: in a partition there may be two leaders, or
-// none, since an election here is a function of what one member sees. No order of
-// events: states between two deliveries are skipped, and two members may see two
-// joins in different orders. If at most one leader matters, use a leader lease, a
-// pool of one node ID ([lease.Config]), and compare its Version, the fencing token,
-// at the resource; see the example LeaderLease. Even then two processes may believe
-// that they lead; only the resource can refuse one of them.
+// No linearizability: two members may see different states at the same time. No
+// protection from a split brain: in a partition there may be two leaders, or none, since
+// an election here is a function of one member's state. No order of events: states
+// between two deliveries are skipped, and two members may see two joins in different
+// orders. If at most one leader matters, use a leader lease, a pool of one node ID
+// ([lease.Config]), and compare its Version, the fencing token, at the resource; see the
+// example LeaderLease. Even then two processes may believe that they lead; only the
+// resource can refuse one of them.
 //
 // # A node's states
 //
@@ -43,15 +43,15 @@
 //	        longer than Timeout ▼  │ new session                        │
 //	                           silent ────────────────────────────── Close
 //
-// A node has two names. Name is the application's: stable, it survives
-// restarts. SessionID is a UUIDv7, new for each incarnation and after each
-// silence that was longer than the time-out: others have dropped the old one by
-// then, and may have acted on that.
+// A node has two names. Name is chosen by the application: it is stable and survives
+// restarts. SessionID is a UUIDv7, new for each incarnation and after each silence that
+// was longer than the time-out: others have dropped the old one by then, and may have
+// acted on that.
 //
-// With a [lease.Agent] the heartbeat is the renewal: the lease's metadata describe the
-// node, and no second write is made. There is no join and no leave: a node that stops
-// heartbeating is dropped after the time-out, one that releases its lease or fails at
-// the others' next heartbeat.
+// With a [lease.Agent] the heartbeat is the renewal: the lease's metadata describes
+// the node, and there is no second write. There is no join and no leave: a node that stops
+// heartbeating is dropped after the time-out, one that releases its lease or fails is
+// dropped at the others' next heartbeat.
 //
 // Times are compared by the backend's clock (memory, PostgreSQL), or, in the
 // lease table, with the reader's: its error counts against the time-out.

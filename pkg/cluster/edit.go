@@ -38,9 +38,9 @@ func equal(a, b Member) bool {
 	return a.Name == b.Name && a.NodeID == b.NodeID && a.Version == b.Version && maps.Equal(a.Metadata, b.Metadata)
 }
 
-// patch returns the list with edits made: a new one, since readers have the old,
-// and the same one if there are none. A session that goes in one place and comes in
-// another is there afterwards.
+// patch returns the edited list: a new one, since readers have the old one, or the
+// same one if there are no edits. A session that is removed in one place and added
+// in another is in the result.
 func patch(all []Member, edits []edit) []Member {
 	if len(edits) == 0 {
 		return all

@@ -21,9 +21,9 @@ type Event struct {
 }
 
 // Changes yields the newest state at once, and then each time that it, or the
-// leader, differs from the one before, skipping what came and went while the caller
-// was busy. It ends with ctx, with the node, or when the caller breaks. It may be
-// called any number of times; each has a Previous of its own.
+// leader, differs from the previous one, skipping states that came and went while
+// the caller was busy. It ends with ctx, with the node, or when the caller breaks.
+// It may be called any number of times; each call has its own Previous.
 func (n *Node) Changes(ctx context.Context) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		var previous Event
@@ -32,7 +32,8 @@ func (n *Node) Changes(ctx context.Context) iter.Seq[Event] {
 			if ctx.Err() != nil || n.Err() != nil {
 				return
 			}
-			// No state is empty, for its observer is in it: the first is always told.
+			// A state is never empty, since its observer is in it: the first is always
+			// delivered.
 			if !e.State.Equal(previous.State) || e.Leader.SessionID != previous.Leader.SessionID {
 				e.Previous = previous.State
 				if !yield(e) {
@@ -50,7 +51,7 @@ func (n *Node) Changes(ctx context.Context) iter.Seq[Event] {
 	}
 }
 
-// event returns the present event, and a channel that the next heartbeat closes.
+// event returns the current event, and a channel that the next heartbeat closes.
 func (n *Node) event() (Event, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

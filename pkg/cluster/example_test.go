@@ -112,7 +112,7 @@ func ExampleElector() {
 	// true "node in b"
 }
 
-// A check that tells of the membership, beside the lease's own.
+// A check that reports the membership, in addition to the lease's check.
 func ExampleNode_ServeHTTP() {
 	node, err := cluster.Start(context.Background(), cluster.Config{Cluster: "orders", Name: "anna", Coordinator: clustertest.NewMemory()})
 	if err != nil {

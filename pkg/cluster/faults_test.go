@@ -41,7 +41,7 @@ func backends(t *testing.T, test func(t *testing.T, start func(name string) *clu
 	}
 }
 
-// When Start returns, the node is recorded: who looks from then on sees it. So of
+// When Start returns, the node is recorded: a node that reads from then on sees it. So of
 // eight that start at once one believes that it leads, after a time-out, and before
 // that nobody does.
 func TestRecordedBeforeItLooks(t *testing.T) {
@@ -183,7 +183,7 @@ func backendsFor(t *testing.T, test func(t *testing.T, c cluster.Coordinator)) {
 }
 
 // With a lease, silence counts from when the last renewal was sent, less the Guard:
-// one whose answer came late gives a dropped session no time.
+// one whose answer came late does not extend a dropped session.
 func TestLateRenewalEndsNoSilence(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)

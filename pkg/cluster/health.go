@@ -7,9 +7,9 @@ import (
 )
 
 // ServeHTTP answers 200 and UP while the node takes part, 503 and DOWN, with the
-// reason, once it has stopped: after a fatal listener, the loss of its lease, or
-// Close. An outage of the backend leaves it UP. It covers the membership only;
-// the lease has a check of its own. Of the session it has the last eight characters.
+// reason, once it has stopped: after a fatal listener, the loss of its lease, or Close.
+// An outage of the backend leaves it UP. It covers only the membership; the lease has a
+// separate check. The answer has the last eight characters of the session.
 func (n *Node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	v, _ := n.view()
 	h := struct {

@@ -58,7 +58,7 @@ func leader(n *cluster.Node) string {
 	return m.Name
 }
 
-// network stands between one node and its coordinator.
+// network is between one node and its coordinator.
 type network struct {
 	cluster.Coordinator
 	mu   sync.Mutex

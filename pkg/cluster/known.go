@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// maxKnown is how many members a cluster may have in which known versions are
-// published: each member writes an item as long as the cluster.
+// maxKnown is the largest cluster in which known versions are published: each
+// member writes an item that grows with the cluster.
 const maxKnown = 1024
 
 // tellKnown publishes the versions that this node knows, if they have changed. In a
@@ -41,9 +41,9 @@ func (n *Node) tellKnown(ctx context.Context, s State) {
 	n.published, n.due = known, 0
 }
 
-// knownSpread is how long members take to publish what they know, at 500 write
-// units a second: half of what one partition takes. It is 0 where that is less than
-// half of the time between two heartbeats.
+// knownSpread is the time over which members publish the versions they know, at 500
+// write units per second: half of the limit of one partition. It is 0 if that is
+// less than half of the time between two heartbeats.
 func (n *Node) knownSpread(members int) time.Duration {
 	const perMember = 7 // bytes, about
 	units := members * (members*perMember/1024 + 1)
@@ -53,10 +53,11 @@ func (n *Node) knownSpread(members int) time.Duration {
 	return 0
 }
 
-// Publish publishes the versions that this node knows, for an application with a
-// membership of its own (gossip, SWIM), which knows its peers' beliefs better than
-// State: leave Config.PublishKnown unset then. The keys are those of Member.Key. It
-// replaces the last publication; a late call replaces nothing.
+// Publish publishes the versions that this node knows, for an application with its
+// own membership protocol (gossip, SWIM), which knows its peers' beliefs better
+// than State: leave Config.PublishKnown unset then. The keys are those of
+// Member.Key. It replaces the last publication; a late call does not replace a
+// newer one.
 func (n *Node) Publish(ctx context.Context, known Versions) error {
 	n.publishing.Lock()
 	defer n.publishing.Unlock()
@@ -67,8 +68,8 @@ func (n *Node) Publish(ctx context.Context, known Versions) error {
 // WaitKnown returns nil when every live member has published that it knows this
 // node's version: none of them believes that its predecessor, which may have ended
 // uncleanly, is alive. Call it before the node reports that it is ready. It returns at
-// once, without a request, on a node ID or a name that nobody held before, and on a
-// node ID that its last holder released.
+// once, without a request, on a node ID or a name that was never held before, and
+// on a node ID that its last holder released.
 //
 // A member that does not publish (an older release of the program, without
 // PublishKnown) delays it for three time-outs. It then logs the members that have not
@@ -85,8 +86,8 @@ func (n *Node) WaitKnown(ctx context.Context) error {
 			return nil // there was no predecessor, or it ended cleanly
 		}
 		now := n.clock.Monotonic()
-		// What all know is as large as the square of the cluster: in a large one, waiters
-		// look as seldom as members publish, and at random times.
+		// The total of all known versions grows with the square of the cluster: in a
+		// large one, waiters read as rarely as members publish, and at random times.
 		spread := min(n.knownSpread(v.state.Len()), n.cfg.Timeout)
 		if first && spread > 0 {
 			look += rand.N(spread)
@@ -120,8 +121,8 @@ func (n *Node) WaitKnown(ctx context.Context) error {
 
 var errNotAsked = errors.New("the members were not asked yet")
 
-// giveUpAfter is for how many time-outs WaitKnown waits. In a whole network all
-// members know a version after two and a heartbeat.
+// giveUpAfter is the number of time-outs for which WaitKnown waits. Without
+// partitions, all members know a version after two time-outs and a heartbeat.
 const giveUpAfter = 3
 
 // sighting is the latest version that a node has seen of a member, and when it was
@@ -135,10 +136,10 @@ type sighting struct {
 type highest map[string]sighting
 
 // withoutOutdated returns the members without those of which this node has seen a later
-// version. A digest that was written before its reader looked for itself may still
-// have the version before, and a node that has published a version must not go back
-// behind it: WaitKnown of that member has returned. No digest is believed for as long
-// as versions are remembered after they were last seen.
+// version. A digest that was written before its reader read the leases itself may
+// still have the previous version, and a node that has published a version must not
+// go back to an older one: WaitKnown of that member has returned. Versions are
+// remembered after they were last seen for longer than any digest is trusted.
 func (n *Node) withoutOutdated(members []Member, now time.Duration) []Member {
 	if !n.cfg.PublishKnown || len(members) > maxKnown {
 		return members
@@ -156,20 +157,20 @@ func (n *Node) withoutOutdated(members []Member, now time.Duration) []Member {
 	return members
 }
 
-// rememberFor is for how many time-outs a node remembers a version that it no longer
-// sees. A digest lists what was alive in the time-out before it was written, and is
-// believed for one time-out after it was first read.
+// rememberFor is the number of time-outs for which a node remembers a version that
+// it no longer sees. A digest lists the members alive in the time-out before it was
+// written, and is trusted for one time-out after it was first read.
 const rememberFor = 4
 
-// see takes in what a state has.
+// see records the versions of a state.
 func (h highest) see(members []Member, now time.Duration) {
 	for _, m := range members {
 		h[m.Key()] = sighting{max(m.Version, h[m.Key()].version), now}
 	}
 }
 
-// unaware names the live members that do not know this node's version. What an earlier
-// holder of a member's node ID has published says nothing about that member.
+// unaware names the live members that do not know this node's version. A publication
+// by an earlier holder of a member's node ID does not count for that member.
 func (n *Node) unaware(ctx context.Context, v view) (names []string, err error) {
 	known, err := n.cfg.Coordinator.Known(ctx, n.cfg.Cluster)
 	if err != nil {

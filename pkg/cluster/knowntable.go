@@ -34,7 +34,7 @@ func (t *Table) Known(ctx context.Context, cluster string) (map[string]Versions,
 		m, ok := item["known"].(*types.AttributeValueMemberM)
 		key := text(item["member_key"])
 		if !ok || len(m.Value) > 2*maxKnown || len(key) > maxKey {
-			continue // forgotten, or more than any member publishes
+			continue // cleared, or more than any member publishes
 		}
 		known := Versions{}
 		for key, version := range m.Value {
@@ -71,7 +71,7 @@ func (t *Table) forgetKnown(ctx context.Context, cluster string, oldest time.Tim
 	}
 	alive := map[string]bool{}
 	for _, m := range members {
-		alive[m.Key()] = true // what it published long ago is still so
+		alive[m.Key()] = true // its old publication is still valid
 	}
 	for _, item := range old {
 		if alive[text(item["member_key"])] {

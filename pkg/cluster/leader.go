@@ -5,8 +5,8 @@ package cluster
 // differently: see the package comment.
 type Elector func(State) (Member, bool)
 
-// LowestSession elects the member whose session began first. A leader stays one
-// until it goes, and one that was silent for too long comes back as the youngest.
+// LowestSession elects the member whose session began first. A leader remains leader
+// until it leaves, and one that was silent for too long comes back as the youngest.
 func LowestSession(s State) (Member, bool) {
 	if len(s.members) == 0 {
 		return Member{}, false
@@ -14,13 +14,12 @@ func LowestSession(s State) (Member, bool) {
 	return s.filled(s.members[0]), true
 }
 
-// Leader returns the leader by this node's present state; false if none is known. A
-// node that would elect itself leads only while it may believe so: its
-// session has been recorded for one time-out, and its last heartbeat and its last
-// look at the others are no older than one. By then every other session has seen
-// it, or has ended. So for one time-out after the first start of a fleet nobody
-// leads, though the others name the lowest session at once: ask the process that
-// work is sent to.
+// Leader returns the leader in this node's current state; false if none is known. A node
+// that would elect itself leads only while it may believe so: its session has been
+// recorded for one time-out, and its last heartbeat and its last read of the others are
+// no older than one. By then every other session has seen it, or has ended. So for one
+// time-out after the first start of a fleet no node leads, although the others name the
+// lowest session at once: ask the process that work is sent to.
 func (n *Node) Leader() (Member, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -39,8 +38,8 @@ func (n *Node) leaderLocked() (Member, bool) {
 }
 
 // mayLead reports whether this node may believe that it leads. A node that was
-// recorded later than this one's look began has to wait for a time-out, and by then
-// this one has looked again, or believes so no longer.
+// recorded after this one's read began has to wait for a time-out, and by then this
+// one has read again, or no longer believes so.
 func (n *Node) mayLead() bool {
 	now := n.clock.Monotonic()
 	return n.err == nil && n.times.recorded && now-n.times.since > n.cfg.Timeout &&

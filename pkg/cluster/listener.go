@@ -8,10 +8,10 @@ import (
 
 // Listener receives changes, one at a time and always the newest: a level, not an
 // edge, so it acts on State and may receive the same one twice after a restart. A slow
-// one delays nobody and skips the states that it missed. One that returns an error,
-// panics or ends its goroutine is fatal: a node whose listener failed no longer does
-// its job in the cluster, so it stops taking part (see Node.Done).
-// ctx ends when the node does: closed, with its lease, or by a failed listener.
+// one delays no others and skips the states that it missed. One that returns an error,
+// panics or ends its goroutine is fatal: a node whose listener failed no longer does its
+// job in the cluster, so it stops taking part (see Node.Done). ctx ends when the node
+// does: closed, with its lease, or by a failed listener.
 type Listener func(ctx context.Context, e Event) error
 
 // errGoexit is the failure of a listener that called runtime.Goexit.
@@ -26,7 +26,7 @@ func (n *Node) listen(l Listener) {
 
 // call ends the node if its listener fails, in whatever way.
 func (n *Node) call(l Listener, e Event) {
-	err := errGoexit // Goexit returns nothing, and recover says nothing of it
+	err := errGoexit // Goexit returns nothing, and recover does not see it
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)

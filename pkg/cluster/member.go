@@ -19,7 +19,7 @@ const NoNodeID = -1
 
 // Member is one session of one node.
 type Member struct {
-	// Cluster is the namespace: members of one do not see another's. With the
+	// Cluster is the namespace: members of different clusters do not see each other. With the
 	// lease table it is the pool's name.
 	Cluster string `json:"cluster"`
 	// Name is the application's name of the node; it survives restarts.
@@ -28,8 +28,8 @@ type Member struct {
 	NodeID int `json:"node_id"`
 	// SessionID is a UUIDv7, new for each incarnation.
 	SessionID string `json:"session_id"`
-	// Version is the lease's; without a lease it grows by one with each session of
-	// the node.
+	// Version is the lease's version; without a lease, it grows by one with each
+	// session of the node.
 	Version int64 `json:"version"`
 	// Heartbeat is a time at or before the last heartbeat, by the backend's clock.
 	Heartbeat time.Time `json:"heartbeat"`
@@ -59,8 +59,8 @@ const (
 	maxLeased   = 1024
 )
 
-// check returns an error for a member that no node of ours would write: foreign items
-// are checked when they are read.
+// check returns an error for a member that our nodes do not write: foreign items are
+// checked when they are read.
 func (m Member) check() error {
 	text, most := 0, maxMetadata
 	for name, value := range m.Metadata {
@@ -94,5 +94,5 @@ func (m Member) clone() Member {
 	return m
 }
 
-// newSession names an incarnation. Sessions order by when they began.
+// newSession returns the name of an incarnation. Sessions sort by when they began.
 func newSession() string { return uuid.Must(uuid.NewV7()).String() }

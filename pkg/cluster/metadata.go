@@ -3,9 +3,9 @@ package cluster
 import "fmt"
 
 // SetMetadata changes the node's metadata, name by name: an empty value removes a
-// name, and names that are not given stay. The next heartbeat carries the change; with
-// an agent that is a renewal, which is sent at once. Others have it in State after
-// their next look; no event tells them. On an error nothing changes.
+// name, and other names do not change. The next heartbeat carries the change; with an
+// agent that is a renewal, which is sent at once. Others have it in State after their
+// next read; there is no event for it. On an error nothing changes.
 func (n *Node) SetMetadata(changes map[string]string) error {
 	for name := range changes {
 		if name == "" || n.cfg.Agent != nil && (name == metaNode || name == metaSession) {

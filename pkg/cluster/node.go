@@ -34,31 +34,31 @@ var (
 // concurrent use, and none waits for a listener.
 type Node struct {
 	cfg   Config
-	clock clock // counts the time that the machine was suspended, too
+	clock clock // includes the time that the machine was suspended
 
 	mu     sync.Mutex
 	now    view
 	times  times
 	seenBy string        // the session that the state was returned to
 	ttl    time.Duration // of the lease; 0 before it was first read
-	clean  bool          // whether the last holder of the node ID gave it back
+	clean  bool          // whether the last holder of the node ID released it
 	turned chan struct{} // closed by the next heartbeat
 	err    error
 	done   chan struct{}
 
 	publishing sync.Mutex // one Publish at a time, so that revisions arrive in order
-	revision   int64      // of what was published last
+	revision   int64      // of the last publication
 
 	// Only the heartbeat's goroutine has these.
-	seen      []Member        // what the last heartbeat returned
-	expired   time.Duration   // the last time that this node had the backend forget
-	published Versions        // what it published last
-	due       time.Duration   // when what it knows is to be published; 0: nothing new
-	renewed   <-chan struct{} // of the agent, asked for before the lease was read
+	seen      []Member        // the result of the last heartbeat
+	expired   time.Duration   // the last time that this node expired old records
+	published Versions        // its last publication
+	due       time.Duration   // when its known versions are to be published; 0: nothing new
+	renewed   <-chan struct{} // of the agent, requested before the lease was read
 	failures  int             // heartbeats in a row
-	namesake  time.Duration   // since when another session has had this name; 0: none has
+	namesake  time.Duration   // time since which another session has had this name; 0: none
 	met       time.Duration   // when it was last noticed
-	record    Member          // its own, as the last heartbeat left it
+	record    Member          // its own, as of the last heartbeat
 	highest   highest         // the latest versions that it has seen
 
 	ctx     context.Context // of heartbeats and listeners; ends with the node
@@ -66,16 +66,16 @@ type Node struct {
 	workers sync.WaitGroup
 }
 
-// clock is what a node needs of a snowflake.Clock.
+// clock has the methods of a snowflake.Clock that a node needs.
 type clock interface{ Monotonic() time.Duration }
 
-// view is a node's own session and what it saw last.
+// view is a node's own session and its last state.
 type view struct {
 	self  Member
 	state State
 }
 
-// A record that had no heartbeat for so long is forgotten, by a look so often.
+// A record without a heartbeat for this long is deleted, by a check this often.
 const (
 	forgetAfter = 24 * time.Hour
 	expireEvery = time.Hour
@@ -127,7 +127,7 @@ func (n *Node) watchLease() {
 
 // loop heartbeats until the node ends.
 func (n *Node) loop() {
-	var told time.Duration // when a failure was last told
+	var told time.Duration // when a failure was last logged
 	failed := 0
 	for n.Err() == nil && n.pause(n.ctx) == nil {
 		err := n.turn(n.ctx)
@@ -145,8 +145,8 @@ func (n *Node) loop() {
 	}
 }
 
-// tellEvery is how often a failure that goes on is told: a fleet in an outage would
-// write a line for each attempt otherwise.
+// tellEvery is how often a continuing failure is logged: otherwise a fleet in an
+// outage would write a line for each attempt.
 const tellEvery = time.Minute
 
 // pause waits for the next heartbeat: the agent's next renewal, or a while. After
@@ -186,9 +186,9 @@ func (n *Node) turn(ctx context.Context) (err error) {
 			n.failures = 0
 		}
 	}()
-	// Silence counts from the sending, and on both clocks the sending is now: a
-	// process that is frozen from here on must not be taken for alive by anyone
-	// who gets its request, nor take the answer for fresh.
+	// Silence counts from the sending, and on both clocks the sending is now: a process
+	// that is frozen from here on must not be considered alive by others that receive its
+	// request, nor consider the answer fresh.
 	sent, at := n.clock.Monotonic(), time.Now()
 	if err := n.rotateIfSilent(); err != nil {
 		n.end(err)
@@ -242,7 +242,7 @@ func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State,
 		n.times.recorded, n.times.since = true, now
 	}
 	if !sameSlice(snap.Members, n.seen) || n.seenBy != sender.SessionID {
-		metadata := n.now.self.Metadata // what it says now; the backend has what it said then
+		metadata := n.now.self.Metadata // the current metadata; the backend has the earlier one
 		n.seen = snap.Members
 		snap.Members = n.withoutOutdated(snap.Members, now)
 		n.now.state = newState(&n.now.self, snap)
@@ -255,15 +255,15 @@ func (n *Node) observe(sender Member, sent time.Duration, snap Snapshot) (State,
 	return n.now.state, nil
 }
 
-// lookForNamesake warns where another process has this node's name for longer than
-// a predecessor could.
+// lookForNamesake warns if another process has this node's name for longer than a
+// predecessor could.
 func (n *Node) lookForNamesake(s State) {
 	self := n.Self()
 	before := n.record
 	n.record = self
 	others := s.members
-	// Without leases there is one record for a name, and its version says that another
-	// session had it since the last heartbeat.
+	// Without leases there is one record for a name, and its version shows that
+	// another session had it since the last heartbeat.
 	if n.cfg.Agent == nil && before.Same(self) && before.Version != 0 && before.Version != self.Version {
 		others = []Member{{Name: self.Name, SessionID: "unknown"}}
 	}
@@ -281,13 +281,13 @@ func (n *Node) lookForNamesake(s State) {
 		}
 		return
 	}
-	// It may not have had its turn between two of ours.
+	// It may not have written between two of our heartbeats.
 	if n.clock.Monotonic()-n.met > n.cfg.Timeout {
 		n.namesake = 0
 	}
 }
 
-// expire lets the backend forget old records, now and then, by one member.
+// expire lets the backend delete old records, occasionally, by one member.
 func (n *Node) expire(ctx context.Context) {
 	v, _ := n.view()
 	now := n.clock.Monotonic()
@@ -301,7 +301,7 @@ func (n *Node) expire(ctx context.Context) {
 	n.expired = now
 }
 
-// view is the present one, and a channel that the next heartbeat closes.
+// view returns the current view, and a channel that the next heartbeat closes.
 func (n *Node) view() (view, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -331,10 +331,10 @@ func (n *Node) Err() error {
 	return n.err
 }
 
-// end stops taking part, once: the context of listeners ends with it. With a
-// lease, a renewal at once takes the session out of the lease, which goes on;
-// without, members drop the session after the time-out. The log is written to
-// without the lock: a sink that blocks must not block Err.
+// end stops taking part, once: the context of listeners ends with it. With a lease, an
+// immediate renewal removes the session from the lease, which continues; without one,
+// members drop the session after the time-out. The log is written without the lock: a
+// blocking sink must not block Err.
 func (n *Node) end(err error) {
 	session, first, unmarked := n.finish(err)
 	if !first {
@@ -348,8 +348,8 @@ func (n *Node) end(err error) {
 	}
 }
 
-// finish does what end does, but for the log. It returns the session that ended, whether
-// this was the first call, and why the lease could not be marked.
+// finish is end without the log. It returns the session that ended, whether this was the
+// first call, and the reason if the lease could not be marked.
 func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -361,8 +361,8 @@ func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 	n.cancel()
 	if n.cfg.Agent != nil {
 		n.cfg.Agent.BeforeResume(nil)
-		// Taking names away needs no room: a failed node is gone for the others,
-		// whatever its metadata leaves of the 512 bytes.
+		// Removing names needs no room: a failed node is gone for the others,
+		// however much of the 512 bytes its metadata uses.
 		unmarked = n.cfg.Agent.SetMetadata(map[string]string{metaNode: "", metaSession: ""})
 		if !errors.Is(err, ErrClosed) {
 			n.cfg.Agent.RenewNow()
@@ -373,8 +373,9 @@ func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 
 // Close stops taking part and waits until heartbeats and listeners have ended,
 // for listeners up to 1 s. It may be called again, and from a listener. The lease
-// goes on: close the agent after it. Others see the end at their next heartbeats
-// where there is a lease, and after the time-out where there is none. It returns nil.
+// continues: close the agent after the node. Others see the end at their next
+// heartbeats if there is a lease, and after the time-out if there is none. It
+// returns nil.
 func (n *Node) Close() error {
 	n.end(ErrClosed)
 	ended := make(chan struct{})

@@ -8,8 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Members without a lease have an item of their own in the table, <pool>#node,
-// by a hash of their name.
+// Members without a lease have an item in the table, <pool>#node, by a hash of
+// their name.
 
 // sortKey returns the sort key of a member's own items: its node ID, or a hash that no
 // node ID equals.
@@ -21,9 +21,10 @@ func sortKey(m Member) int64 {
 }
 
 // beat records the heartbeat of a member without a lease. The version grows with
-// each session: the first write of one is another one than those that follow. A
+// each session: the first write of a session differs from those that follow. A
 // session that was silent for longer than the time-out is not recorded again. The
-// time is that of the sending: a heartbeat that arrives late revives nobody.
+// time is that of the sending: a heartbeat that arrives late does not revive its
+// session.
 func (t *Table) beat(ctx context.Context, b Beat) error {
 	m := b.Self
 	metadata := attributes{}
@@ -51,7 +52,7 @@ func (t *Table) beat(ctx context.Context, b Beat) error {
 	return err
 }
 
-// nodeOf is the member that an item of <pool>#node is about, if it is in order.
+// nodeOf returns the member described by an item of <pool>#node, if it is valid.
 func nodeOf(cluster string, item attributes) (Member, bool) {
 	m := Member{
 		Cluster: cluster, Name: text(item["member_name"]), NodeID: NoNodeID, SessionID: text(item["session_id"]), Version: number(item["version"]),

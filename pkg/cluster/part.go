@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// sum is the hash that names a part's content.
+// sum returns the hash of a part's content.
 func sum(content []byte) string {
 	h := sha256.Sum256(content)
 	return base64.RawURLEncoding.EncodeToString(h[:12])
@@ -52,7 +52,7 @@ func parseParts(list string) (map[string]string, bool) {
 	return hash, true
 }
 
-// pack makes a part small: what members say of themselves is much alike.
+// pack compresses a part: members' descriptions are much alike.
 func pack(content []byte) (string, error) {
 	if len(content) > maxPart {
 		return "", fmt.Errorf("cluster: a part of the digest has %d bytes, at most %d are read: shorten what members say of themselves", len(content), maxPart)

@@ -171,7 +171,8 @@ func BenchmarkHeartbeat(b *testing.B) {
 	}
 }
 
-// What the keeper reads at each heartbeat, and any member in its first look: all leases, whatever has changed.
+// The keeper's read at each heartbeat, and any member's first read: all leases, whatever
+// has changed.
 func BenchmarkLook(b *testing.B) {
 	for _, n := range []int{1024, 8192, protocol.MaxPoolSize} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

@@ -16,8 +16,8 @@ const (
 
 // times are readings of the node's clock.
 type times struct {
-	heard    time.Duration // when the last heartbeat was sent that was answered; or when the session began
-	looked   time.Duration // when the look that the state is from began
+	heard    time.Duration // when the last answered heartbeat was sent, or when the session began
+	looked   time.Duration // when the read behind the state began
 	recorded bool          // whether the backend has the session
 	since    time.Duration // when that was first known
 }
@@ -33,7 +33,7 @@ func (n *Node) trust() time.Duration {
 	return n.cfg.Timeout - n.cfg.Timeout/10
 }
 
-// silence returns the time since the last heartbeat that counts was sent.
+// silence returns the time since the last successful heartbeat was sent.
 func (n *Node) silence() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -54,7 +54,7 @@ func (n *Node) renewalSent() time.Duration {
 
 // rotateIfSilent begins a new session if others may have dropped this one by now.
 // The agent asks for it too, before it sends the renewal that would end a silence:
-// a process that was frozen must not come back as who it was.
+// a process that was frozen must not come back with the same session.
 func (n *Node) rotateIfSilent() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -72,7 +72,7 @@ func (n *Node) rotate() error {
 }
 
 func (n *Node) rotateLocked() error {
-	// The new session has been silent for no time, is not recorded and has seen nothing.
+	// The new session has not been silent, is not recorded and has seen nothing.
 	n.times = times{heard: n.clock.Monotonic()}
 	n.now.self.SessionID = newSession()
 	if n.cfg.Agent == nil {
@@ -88,10 +88,10 @@ func (n *Node) rotateLocked() error {
 	return nil
 }
 
-// renewal takes in what the lease says, if it is held and carries this session:
-// a node is recorded before it looks at the others.
+// renewal takes over the lease's data, if it is held and carries this session: a node is
+// recorded before it reads the others.
 func (n *Node) renewal() error {
-	n.renewed = n.cfg.Agent.Renewed() // before the look, so that none is missed
+	n.renewed = n.cfg.Agent.Renewed() // before the read, so that none is missed
 	l, err := n.cfg.Agent.Lease()
 	if err != nil {
 		return err
@@ -107,9 +107,9 @@ func (n *Node) renewal() error {
 	other := n.now.self.NodeID != NoNodeID && (n.now.self.NodeID != l.NodeID || n.now.self.Version != l.Version)
 	n.now.self.NodeID, n.now.self.Version = l.NodeID, l.Version
 	n.now.self.Metadata = said(l.Metadata)
-	// Two renewals that were sent further apart than the time-out had a silence
-	// between them, whenever this process was frozen. Another node ID is another
-	// incarnation.
+	// If the time between two renewals is longer than the time-out, there was a
+	// silence between them, whenever this process was frozen. Another node ID is
+	// another incarnation.
 	sent := n.renewalSent()
 	if silent := n.times.recorded && sent-n.times.heard > n.trust(); silent || other {
 		if err := n.rotateLocked(); err != nil {

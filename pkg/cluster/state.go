@@ -8,18 +8,18 @@ import (
 )
 
 // State holds the members that were alive as of one heartbeat of the observer. It never
-// changes, and the same members make the same state, in the same order: by session,
+// changes, and the same members result in the same state, in the same order: by session,
 // the oldest first. The zero State is empty.
 type State struct {
 	members []Member
 	heard   time.Time // the Heartbeat of members that have none
 }
 
-// newState orders members. The observer is alive, whatever the backend has heard:
-// the lease may still say the session before. What the backend says of the
-// observer's session is taken over. Members that are in order already, with the
-// observer among them, are not copied, and their sessions not compared: that would
-// take longer than all else in a cluster of ten thousands.
+// newState orders members. The observer is alive, whatever the backend's data: the
+// lease may still have the previous session. The backend's data about the
+// observer's session is used. Members that are already in order, with the observer
+// among them, are not copied, and their sessions not compared: that would take
+// longer than everything else in a cluster of tens of thousands.
 func newState(self *Member, snap Snapshot) State {
 	if i, found := slices.BinarySearchFunc(snap.Members, self.SessionID, sessionOf); snap.ordered && found && snap.Members[i].Same(*self) {
 		*self = snap.Members[i]
@@ -44,12 +44,12 @@ func bySession(a, b Member) int { return strings.Compare(a.SessionID, b.SessionI
 
 func sessionOf(m Member, id string) int { return strings.Compare(m.SessionID, id) }
 
-// sameNode reports whether both have one Member.Key, without making it.
+// sameNode reports whether both have the same Member.Key, without building it.
 func sameNode(a, b Member) bool {
 	return a.NodeID == b.NodeID && (a.NodeID != NoNodeID || a.Name == b.Name)
 }
 
-// countOf is how many sessions of the same node there are.
+// countOf returns the number of sessions of the same node.
 func countOf(m Member, members []Member) (n int) {
 	for i := range members {
 		if members[i].NodeID == m.NodeID && sameNode(members[i], m) {
@@ -64,7 +64,7 @@ func sameSlice(a, b []Member) bool {
 	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }
 
-// filled is a member for a caller, who may change it.
+// filled returns a copy of a member for a caller, which may change it.
 func (s State) filled(m Member) Member {
 	if m = m.clone(); m.Heartbeat.IsZero() {
 		m.Heartbeat = s.heard

@@ -18,17 +18,17 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Table is the [Coordinator] on the table of the leases. A member with a lease is
-// its item: the renewal was the heartbeat, and a heartbeat here only reads. The
-// member with the oldest session reads all and keeps a digest of it, the others
-// read that, and read all themselves where it is older than the time-out.
+// Table is the [Coordinator] on the table of the leases. The item of a member with a
+// lease is the lease: the renewal was the heartbeat, and a heartbeat here only reads. The
+// member with the oldest session reads all items and keeps a digest; the others read the
+// digest, and read all items themselves if it is older than the time-out.
 type Table struct {
 	client lease.Client
 	table  string
 	store  *lease.DynamoDB
 
 	mu      sync.Mutex
-	digests map[string]*digest // by the session that reads
+	digests map[string]*digest // by the reading session
 }
 
 var _ Coordinator = (*Table)(nil)
@@ -39,8 +39,8 @@ func NewTable(client lease.Client, table string) *Table {
 	return &Table{client: client, table: table, store: lease.NewDynamoDB(client, table), digests: map[string]*digest{}}
 }
 
-// Heartbeat implements [Coordinator]. A digest that cannot be written fails no
-// heartbeat: it is a Warning.
+// Heartbeat implements [Coordinator]. If the digest cannot be written, the
+// heartbeat does not fail: it has a Warning.
 func (t *Table) Heartbeat(ctx context.Context, b Beat) (Snapshot, error) {
 	if b.Self.NodeID == NoNodeID {
 		if err := t.beat(ctx, b); err != nil {
@@ -65,7 +65,7 @@ func (t *Table) Heartbeat(ctx context.Context, b Beat) (Snapshot, error) {
 	return Snapshot{Members: members, Warning: d.write(ctx, b, members, now)}, nil
 }
 
-// digestOf is what a member knows of the digest. A process has few members.
+// digestOf returns a member's copy of the digest. A process has few members.
 func (t *Table) digestOf(m Member) *digest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,7 +90,7 @@ func (t *Table) all(ctx context.Context, cluster string, now time.Time, timeout 
 	if err != nil {
 		return nil, err
 	}
-	// Numbers are leased in the open groups only.
+	// Node IDs are leased only in the open groups.
 	groups, err := t.groups(ctx, cluster, max(pool.OpenGroups, pool.ExcludeBelow/protocol.GroupSize+1), oldest)
 	if err != nil {
 		return nil, err
@@ -98,8 +98,8 @@ func (t *Table) all(ctx context.Context, cluster string, now time.Time, timeout 
 	return slices.Concat(append(groups, members)...), nil
 }
 
-// readers is how many groups a look reads at a time: a heartbeat has a third of the
-// time-out for 256 of them.
+// readers is the number of groups that are read concurrently: a heartbeat has a
+// third of the time-out for 256 of them.
 const readers = 8
 
 // groups reads the members with leases, by group.
@@ -126,7 +126,7 @@ func (t *Table) groups(ctx context.Context, cluster string, open int, oldest tim
 		})
 	}
 	wg.Wait()
-	// A look that lacks a group is no look: its members would seem dead.
+	// A read without one of the groups is invalid: its members would seem dead.
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ const mostNodes = 20_000
 
 type attributes = map[string]types.AttributeValue
 
-// query goes through a partition, page by page, strongly consistent.
+// query reads a partition, page by page, strongly consistent.
 func (t *Table) query(ctx context.Context, partition string) func(func(attributes, error) bool) {
 	return func(yield func(attributes, error) bool) {
 		var from attributes
@@ -201,7 +201,7 @@ func (t *Table) query(ctx context.Context, partition string) func(func(attribute
 			for i, item := range out.Items {
 				out.Items[i] = nil // its reader keeps what it needs
 				if protocol.Trimmed(item) != nil {
-					continue // no node of ours wrote it
+					continue // not written by a node of ours
 				}
 				if !yield(item, nil) {
 					return
@@ -214,8 +214,8 @@ func (t *Table) query(ctx context.Context, partition string) func(func(attribute
 	}
 }
 
-// get reads one item, empty where there is none. Of an item that is too large parts
-// are missing: its readers check what they use.
+// get reads one item, empty if there is none. If the item is too large, parts are
+// missing: its readers check the parts that they use.
 func (t *Table) get(ctx context.Context, partition string, node int64, strong bool) (attributes, error) {
 	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.table, Key: key(partition, node), ConsistentRead: aws.Bool(strong)}, protocol.Genuine)
 	if err != nil {
@@ -241,7 +241,7 @@ func (t *Table) update(ctx context.Context, partition string, node int64, set, o
 	if err != nil {
 		return nil, fmt.Errorf("cluster: UpdateItem of %s %d in table %q: %w", partition, node, t.table, err)
 	}
-	if len(out.Attributes) == 0 { // it would be taken for a refusal
+	if len(out.Attributes) == 0 { // it would be mistaken for a refusal
 		return nil, fmt.Errorf("cluster: UpdateItem of %s %d in table %q: %w: it holds no item", partition, node, t.table, protocol.ErrNotDynamoDB)
 	}
 	return out.Attributes, nil
@@ -257,7 +257,7 @@ func num(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// text is a string attribute, empty where it is none.
+// text returns a string attribute, empty if it is not one.
 func text(av types.AttributeValue) string {
 	if s, ok := av.(*types.AttributeValueMemberS); ok {
 		return s.Value
@@ -265,7 +265,7 @@ func text(av types.AttributeValue) string {
 	return ""
 }
 
-// number is a number attribute, 0 where it is none.
+// number returns a number attribute, 0 if it is not one.
 func number(av types.AttributeValue) int64 {
 	if n, ok := av.(*types.AttributeValueMemberN); ok {
 		v, _ := strconv.ParseInt(n.Value, 10, 64)

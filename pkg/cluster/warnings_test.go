@@ -78,9 +78,9 @@ func TestAnOutageIsFewLines(t *testing.T) {
 	})
 }
 
-// What a node with a lease cannot be is an error of Start that says so: a member of
-// another cluster than its pool's, where nobody would see it, or one whose name does not
-// fit beside the agent's metadata. Neither says that the lease is lost.
+// An impossible configuration of a node with a lease is an error of Start that names it:
+// a member of another cluster than its pool's, where nobody would see it, or one whose
+// name does not fit beside the agent's metadata. Neither says that the lease is lost.
 func TestStartBesideALease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 4)

@@ -9,7 +9,7 @@ import (
 const (
 	// readLimit is how long one read may take.
 	readLimit = 2 * time.Second
-	// restAfter is how long after a read that failed the next one is made.
+	// restAfter is the pause between a failed read and the next one.
 	restAfter = time.Second
 )
 
@@ -19,7 +19,7 @@ type cached[T any] struct {
 
 	mu     sync.Mutex
 	value  T
-	at     time.Time // when it was asked for; zero: never
+	at     time.Time // when it was requested; zero: never
 	failed time.Time
 	err    error
 }
@@ -33,8 +33,8 @@ func (c *cached[T]) look() (value T, at time.Time) {
 	return c.value, c.at
 }
 
-// get returns the last answer if it is good, and asks again if not. It returns the
-// last answer with an error, too.
+// get returns the last answer if it is still valid, and reads again if not. With an error
+// it also returns the last answer.
 func (c *cached[T]) get(ctx context.Context, good func(value T, at time.Time) bool, read func(context.Context) (T, error)) (T, error) {
 	known := func() (T, bool) {
 		v, at := c.look()
@@ -73,8 +73,8 @@ func (c *cached[T]) get(ctx context.Context, good func(value T, at time.Time) bo
 	return now, nil
 }
 
-// resting returns the last failure for a moment after it, so that callers do not wait
-// for an unreachable store one after the other.
+// resting returns the last failure for a short time after it, so that callers do not
+// wait for an unreachable store one after the other.
 func (c *cached[T]) resting() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

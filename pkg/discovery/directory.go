@@ -16,7 +16,7 @@ import (
 // defaultMaxAge is a third of a lease's default length.
 const defaultMaxAge = lease.DefaultTTL / 3
 
-// Config configures a directory: where entries are, and how fresh answers must be.
+// Config configures a directory: the location of entries, and how fresh answers must be.
 type Config struct {
 	// Pool is the pool of the leases. Defaults to $NODELEASE_POOL.
 	Pool string
@@ -24,12 +24,12 @@ type Config struct {
 	Store Store
 	// MaxAge is how old a cached answer may be, and so how late a new or a
 	// deregistered instance is noticed. A dead one is dropped when its lease ends,
-	// whatever MaxAge is. More than two thirds of a lease's length saves nothing.
+	// regardless of MaxAge. More than two thirds of a lease's length saves nothing.
 	// 100 ms to 1 h; defaults to 5 s.
 	MaxAge time.Duration
-	// Alone makes a reader read the leases of what it finds itself, and leave its
-	// findings to nobody: for operators' tools, which must not believe what a process
-	// with write access may have left. It costs a read of each group of leases.
+	// Alone makes a reader read the leases of the entries itself, and store no
+	// findings for others: for operators' tools, which must not trust findings that
+	// any process with write access may have stored. It costs a read of each group of leases.
 	Alone bool
 	// Logger receives warnings. Defaults to slog.Default().
 	Logger *slog.Logger
@@ -69,14 +69,14 @@ type Directory struct {
 	pool *leasepool.Pool
 
 	mu         sync.Mutex
-	groups     map[int]*cached[group] // by number, for all lookups
+	groups     map[int]*cached[group] // by group, for all lookups
 	mute       time.Time              // until then nothing is published
 	registrars map[*lease.Agent]*registrar
 
-	lists *asked // where processes are entered
+	lists *asked // registrars of agents
 }
 
-// New returns a directory; it makes no request.
+// New returns a directory; it sends no request.
 func New(cfg Config) (*Directory, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

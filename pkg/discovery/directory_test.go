@@ -61,7 +61,7 @@ func TestRegisterAndResolve(t *testing.T) {
 }
 
 // A process that ends without a word is gone when its lease is, however long
-// answers are cached; one that gives its lease back, soon.
+// answers are cached; one that releases its lease, soon.
 func TestGoneWithTheLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -113,14 +113,14 @@ func TestNextHolderIsAnother(t *testing.T) {
 		wantPorts(t, service(t, d, "orders"), 2)
 		wantPorts(t, service(t, d, "stock"))
 		want := []string{"orders#registered 0", "orders#svc#orders 0"}
-		if left := w.left(); !slices.Equal(left, want) { // what a left was cleared by b
+		if left := w.left(); !slices.Equal(left, want) { // the entries that a left were cleared by b
 			t.Errorf("left: %v", left)
 		}
 	})
 }
 
-// Through an outage that is longer than the lease, Resolve gives what it knew,
-// and after it the same entries count again, without a write.
+// Through an outage that is longer than the lease, Resolve returns its last answer, and
+// afterwards the same entries count again, without a write.
 func TestResumed(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)

@@ -7,16 +7,16 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// listsPlace has the lists of processes' entries instead of entries, one for each node
-// ID: those of the first listsSpan node IDs, and for each further partition that is in
-// use a pointer, so that a small pool's readers ask for no other.
+// listsPlace has lists of processes' entries instead of entries, one per node ID:
+// those of the first listsSpan node IDs, and a pointer for each further partition in
+// use, so that a small pool's readers query no other.
 const listsPlace place = "registered"
 
-// listsSpan is how many node IDs have their lists in one partition: a fleet that
-// starts writes twice for each, and one partition takes 1,000 writes a second.
+// listsSpan is the number of node IDs whose lists are in one partition: a starting fleet
+// writes twice for each, and one partition takes 1,000 writes per second.
 const listsSpan = 4096
 
-// mostLists is how many partitions the lists of the largest pool have.
+// mostLists is the number of partitions for the lists of the largest pool.
 const mostLists = protocol.MaxPoolSize / listsSpan
 
 // listsOf returns the partition that has a node ID's list.
@@ -28,7 +28,7 @@ func listsOf(pool string, nodeID int) string {
 }
 
 // pointer is the record that leads from the first partition of the lists to another
-// one. It has no holder, and stays.
+// one. It has no holder, and is never removed.
 func pointer(part int) record { return record{NodeID: sharedNode - part, Version: 1} }
 
 // point writes the pointer to the partition of a node ID's list, unless it is there.
@@ -45,7 +45,7 @@ func point(ctx context.Context, s Store, pool string, nodeID int) error {
 	return put(ctx, s, first, pointer(part))
 }
 
-// queryAll reads the records of a place: of the lists those of all partitions.
+// queryAll reads the records of a place; for the lists, those of all partitions.
 func queryAll(ctx context.Context, s Store, pool string, p place) ([]record, error) {
 	first, err := s.query(ctx, p.in(pool))
 	if err != nil || p != listsPlace {
@@ -65,7 +65,7 @@ func queryAll(ctx context.Context, s Store, pool string, p place) ([]record, err
 			return nil, err
 		}
 		for _, r := range more {
-			if r.NodeID/listsSpan == part { // another one stands where nobody writes it
+			if r.NodeID/listsSpan == part { // any other one is in a place where it is never written
 				all = append(all, r)
 			}
 		}

@@ -23,7 +23,7 @@ func largeWorld(t *testing.T) (w *world, agent func() *lease.Agent, directory fu
 	return w, agent, func() *Directory { return w.directory(t, func(c *Config) { c.Pool = "large" }) }
 }
 
-// The lists of a large pool stand in several partitions. All of them are listed and
+// The lists of a large pool are in several partitions. All of them are listed and
 // swept.
 func TestListsOfALargePool(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -89,8 +89,7 @@ func TestPointerComesFirst(t *testing.T) {
 	})
 }
 
-// Pointers that nobody has written, and lists that stand in another's partition, are
-// passed over.
+// Unwritten pointers, and lists in another one's partition, are ignored.
 func TestForgedPointers(t *testing.T) {
 	s := NewMemory(nil)
 	put := func(partition string, r record) {

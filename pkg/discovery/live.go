@@ -40,7 +40,7 @@ func (h holders) ended(entries []record, at time.Time) bool {
 	return false
 }
 
-// unaware reports whether an entry is of a lease that they do not know yet.
+// unaware reports whether an entry belongs to a lease that they do not know yet.
 func (h holders) unaware(entries []record) bool {
 	for _, r := range entries {
 		if r.Version > h[r.NodeID].version {
@@ -50,17 +50,17 @@ func (h holders) unaware(entries []record) bool {
 	return false
 }
 
-// againAfter is how old an answer is before it is asked for again earlier than
-// MaxAge wants.
+// againAfter is the minimum age of an answer before it is read again earlier than MaxAge
+// requires.
 const againAfter = 500 * time.Millisecond
 
-// group is what one group of leases says, and when it was read.
+// group is the content of one group of leases, and when it was read.
 type group struct {
 	holders
 	at time.Time
 }
 
-// read reads the groups of the entries' leases concurrently, where the last answer is
+// read reads the groups of the entries' leases concurrently, if the last answer is
 // too old: never one read per instance. It returns the time of the oldest answer.
 func (d *Directory) read(ctx context.Context, entries []record) (holders, time.Time, error) {
 	byGroup := map[int][]record{}
@@ -113,7 +113,7 @@ func readHolders(ctx context.Context, p *leasepool.Pool, group int) (holders, er
 		return nil, err
 	}
 	h := make(holders, len(g.Leases))
-	for _, l := range g.Leases { // a corrupt one is nobody's
+	for _, l := range g.Leases { // a corrupt one has no holder
 		h[l.NodeID] = holder{l.Holder, l.Version, l.ExpiresAt}
 	}
 	return h, nil

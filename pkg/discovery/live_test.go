@@ -95,7 +95,7 @@ func TestAlone(t *testing.T) {
 		if err := put(t.Context(), w.store, p.in("orders"), forged); err != nil {
 			t.Fatal(err)
 		}
-		wantPorts(t, service(t, w.directory(t, nil), "orders")) // what sharing costs
+		wantPorts(t, service(t, w.directory(t, nil), "orders")) // the cost of sharing
 		before := w.store.published
 		wantPorts(t, service(t, w.directory(t, func(c *Config) { c.Alone = true }), "orders"), 1)
 		if w.store.published != before {

@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Memory is a [Store] in memory, for tests of programs that use discovery.
+// Memory is an in-memory [Store], for tests of programs that use discovery.
 type Memory struct {
 	store lease.Store
 
@@ -20,7 +20,7 @@ type Memory struct {
 
 var _ Store = (*Memory)(nil)
 
-// NewMemory keeps entries in memory, beside leases that are kept wherever.
+// NewMemory returns a store that keeps entries in memory, for leases in any store.
 func NewMemory(leases lease.Store) *Memory {
 	return &Memory{store: leases, partitions: map[string]map[int]record{}}
 }
@@ -59,7 +59,7 @@ func (m *Memory) write(ctx context.Context, partition string, r record) (record,
 	return r, true, nil
 }
 
-// failed is why no call is answered now; the caller holds mu.
+// failed returns the error for all calls at present; the caller holds mu.
 func (m *Memory) failed(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

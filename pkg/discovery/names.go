@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Names lists what live processes offer: services, keys of an endpoint, or the
+// Names lists the offers of live processes: services, keys of an endpoint, or the
 // endpoints of a service. It reads the lists that processes keep of their entries, one
-// item each: any listing costs one Query of those, and all Names of a directory share
-// its answer. It is safe for concurrent use.
+// item each: any listing costs one Query of those, and all Names of a directory share its
+// answer. It is safe for concurrent use.
 type Names struct {
 	dir  *Directory
 	pick func(offered) []string
@@ -23,7 +23,7 @@ type Names struct {
 	last []string
 }
 
-// offered is what one process offers.
+// offered has the offers of one process.
 type offered []place
 
 // Services lists the names of all services with a live instance.
@@ -31,8 +31,8 @@ func (d *Directory) Services() *Names {
 	return &Names{dir: d, pick: func(all offered) []string { return all.after("svc#") }}
 }
 
-// Keys lists the keys of an endpoint that have a live instance; an empty one stands
-// for no key. The error says what is wrong with the name.
+// Keys lists the keys of an endpoint that have a live instance; an empty one means
+// no key. The error describes an invalid name.
 func (d *Directory) Keys(endpoint string) (*Names, error) {
 	if _, err := endpointPlace(endpoint, ""); err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
@@ -49,8 +49,7 @@ func (d *Directory) Keys(endpoint string) (*Names, error) {
 }
 
 // Endpoints lists the endpoints that instances of a service offer: the link from a
-// service to what it can be asked for by key. The error says what is wrong with
-// the name.
+// service to its keyed endpoints. The error describes an invalid name.
 func (d *Directory) Endpoints(service string) (*Names, error) {
 	at, err := servicePlace(service)
 	if err != nil {

@@ -19,7 +19,7 @@ type Address struct {
 	Host string `json:"host" dynamodbav:"host"`
 	// Port is 1 to 65,535; 0 for none.
 	Port int `json:"port,omitempty" dynamodbav:"port,omitempty"`
-	// Zone is where the instance runs, for callers that prefer their own: printable
+	// Zone is the instance's zone, for callers that prefer their own: printable
 	// characters, as in Labels.
 	Zone string `json:"zone,omitempty" dynamodbav:"zone,omitempty"`
 	// Weight is its share of the calls, relative to others': 1 to 100. 0 counts as 1.
@@ -76,7 +76,7 @@ func (a Address) clone() Address {
 	return a
 }
 
-// Offer is what a process can register: a [Service] or an [Endpoint].
+// Offer is anything that a process can register: a [Service] or an [Endpoint].
 type Offer interface {
 	where() (place, error)
 	address() Address
@@ -89,8 +89,8 @@ type Service struct {
 	Address
 }
 
-// Endpoint is something that instances are found for by a key: the owner of a
-// shard, the sessions of a tenant. A process may have any keys of an endpoint.
+// Endpoint is something whose instances are found by a key: the owner of a shard, the
+// sessions of a tenant. A process may have any keys of an endpoint.
 type Endpoint struct {
 	Name string // 1 to 64 of A-Z a-z 0-9 . _ -
 	Key  string // the same, up to 128, but not "_"; empty: no key
@@ -101,7 +101,7 @@ func (s Service) where() (place, error)  { return servicePlace(s.Name) }
 func (e Endpoint) where() (place, error) { return endpointPlace(e.Name, e.Key) }
 func (a Address) address() Address       { return a }
 
-// place is where entries stand, as it follows the pool's name and a # in the
+// place is the location of entries, as it follows the pool's name and a # in the
 // partition key: svc#<service>, or ep#<endpoint>#<key or _>. Names and keys have no
 // #, so that no place looks like another one, nor like a group of leases.
 type place string

@@ -10,7 +10,7 @@ import (
 )
 
 // record is an item: an entry at a place, or, in the partition of what is
-// registered, where a number is entered. Without a holder it is gone.
+// registered, the list of a node ID's entries. Without a holder it is deregistered.
 type record struct {
 	NodeID int    `dynamodbav:"node_id"`
 	Holder string `dynamodbav:"holder,omitempty"`
@@ -20,19 +20,19 @@ type record struct {
 	Revision int64    `dynamodbav:"revision"`
 	Address  *Address `dynamodbav:"addresses,omitempty"`
 	Places   []string `dynamodbav:"places,omitempty"`
-	// Leases is what a reader found at ReadAt, in milliseconds by its own clock, and
-	// left for others; see shared.go.
+	// Leases has a reader's findings at ReadAt, in milliseconds by its own clock,
+	// for other readers; see shared.go.
 	Leases map[string]lent `dynamodbav:"leases,omitempty"`
 	ReadAt int64           `dynamodbav:"read_at,omitempty"`
 
-	corrupt error // what cannot be read of it, or is out of bounds
+	corrupt error // the part of it that cannot be decoded, or is out of bounds
 }
 
-// Longer ones are no session's.
+// Longer ones are not sessions.
 const maxHolder = 64
 
 // check reports an entry that Register does not write: addresses that are out of
-// bounds could hurt those who dial them. Bounds are the same as on writing.
+// bounds could harm processes that dial them. Bounds are the same as on writing.
 func (r record) check(at place) error {
 	switch {
 	case r.corrupt != nil:
@@ -51,8 +51,8 @@ func (r record) check(at place) error {
 	return nil
 }
 
-// buried is the record of a number that version's holder left: newer than
-// anything that holder ever sends, older than anything of the next one.
+// buried returns the record of a node ID that the holder of version left: newer than
+// anything that holder ever sends, older than anything from the next one.
 func buried(nodeID int, version int64) record { return record{NodeID: nodeID, Version: version + 1} }
 
 // olderThan reports whether o replaces r.
@@ -60,25 +60,25 @@ func (r record) olderThan(o record) bool {
 	return r.Version < o.Version || r.Version == o.Version && r.Revision < o.Revision
 }
 
-// same reports whether r is what writing o leaves.
+// same reports whether r is the result of writing o.
 func (r record) same(o record) bool {
 	return r.Holder == o.Holder && r.Version == o.Version && r.Revision == o.Revision
 }
 
-// Store keeps registrations, beside the leases. NewTable returns the production store;
+// Store keeps registrations, together with the leases. NewTable returns the production store;
 // NewMemory is for tests.
 type Store interface {
 	// leases are the leases that entries count with.
 	leases() lease.Store
-	// query reads a partition; what it gives may be a second old.
+	// query reads a partition; the result may be a second old.
 	query(ctx context.Context, partition string) ([]record, error)
-	// get reads one record, strongly consistent; a zero one where there is none.
+	// get reads one record, strongly consistent; a zero one if there is none.
 	get(ctx context.Context, partition string, nodeID int) (record, error)
 	// write replaces a record that is older than r, and returns the present one.
 	write(ctx context.Context, partition string, r record) (now record, applied bool, err error)
 }
 
-// newerError says that a write was refused by something newer.
+// newerError reports that a write was refused by a newer record.
 type newerError struct {
 	partition string
 	sent, now record
@@ -89,8 +89,8 @@ func (e *newerError) Error() string {
 		e.partition, e.now.NodeID, e.now.Version, e.now.Revision, e.sent.Version, e.sent.Revision)
 }
 
-// put writes r. That it is there already, by an attempt whose answer was lost, is
-// a success.
+// put writes r. If it is already there, by an attempt whose answer was lost, that
+// is a success.
 func put(ctx context.Context, s Store, partition string, r record) error {
 	now, applied, err := s.write(ctx, partition, r)
 	if err != nil || applied || now.same(r) {

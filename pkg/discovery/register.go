@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// leaveLimit is how long offers are taken back after a ctx that has ended.
+// leaveLimit is how long offers are withdrawn after a ctx that has ended.
 const leaveLimit = 2 * time.Second
 
 // maxOffers is how much one process can register at a time.
@@ -20,10 +20,10 @@ const maxOffers = 100
 // (Reacquire); after a suspension they count again by themselves. A second offer at the
 // same place replaces the address.
 //
-// It returns once all offers are in the table. An offer with a bad name, key or
-// address is an error at once, and then none is registered. If ctx ends first, or
-// the lease is suspended meanwhile, the offers stay, and are written as soon as
-// that is possible, until Deregister.
+// It returns once all offers are in the table. An offer with an invalid name, key or
+// address is an error at once, and then none is registered. If ctx ends first, or the
+// lease is suspended meanwhile, the offers stay, and are written as soon as that is
+// possible, until Deregister.
 func (d *Directory) Register(ctx context.Context, agent *lease.Agent, offers ...Offer) error {
 	wanted, err := check(offers)
 	if err != nil {
@@ -47,7 +47,7 @@ func (d *Directory) Register(ctx context.Context, agent *lease.Agent, offers ...
 	})
 }
 
-// Deregister withdraws offers; only their places count, not their addresses. It
+// Deregister withdraws offers; only their places matter, not their addresses. It
 // returns once the table has the change. Call it before draining, and before the agent
 // is closed. If ctx ends meanwhile, the offers are withdrawn as soon as that is
 // possible; at the latest they end with the lease. If ctx has ended before, Deregister
@@ -100,7 +100,7 @@ func check(offers []Offer) (map[place]*Address, error) {
 	return all, errors.Join(errs...)
 }
 
-// places is where offers are, whatever their addresses.
+// places returns the places of offers, regardless of their addresses.
 func places(offers []Offer) (all []place, err error) {
 	var errs []error
 	for _, o := range offers {

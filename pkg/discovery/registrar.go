@@ -15,7 +15,7 @@ import (
 
 // registrar keeps the table in line with a process's offers. It compares the wanted
 // entries with those that it has written for the present lease, after each change,
-// each renewal and each failure; mostly there is nothing to do.
+// each renewal and each failure; usually there is nothing to do.
 type registrar struct {
 	dir   *Directory
 	agent *lease.Agent
@@ -28,8 +28,8 @@ type registrar struct {
 	turned chan struct{} // closed by the next turn
 	wake   chan struct{}
 
-	// Only the loop has these: the last turn's error, the session, and what the table
-	// holds of it.
+	// Used only by the loop: the last turn's error, the session, and its entries in
+	// the table.
 	told     error
 	session  session
 	revision int64
@@ -78,7 +78,7 @@ func (r *registrar) change(ctx context.Context, fn func(map[place]*Address) erro
 func (r *registrar) loop() {
 	defer r.dir.forget(r.agent)
 	for failures := 0; r.agent.Err() == nil; {
-		renewed := r.agent.Renewed() // asked for before the lease is looked at
+		renewed := r.agent.Renewed() // requested before the lease is read
 		var retry <-chan time.Time
 		if err := r.turn(); err != nil {
 			retry = time.After(rand.N(min(time.Second, 50*time.Millisecond<<min(failures, 10))) + 1)
@@ -95,14 +95,14 @@ func (r *registrar) loop() {
 	}
 }
 
-// turn does all pending work, and wakes those who wait for it.
+// turn does all pending work, and wakes the callers that wait for it.
 func (r *registrar) turn() error {
 	r.mu.Lock()
 	asked, wanted := r.asked, maps.Clone(r.wanted)
 	r.mu.Unlock()
 	err := r.reconcile(wanted)
 	if err != nil && r.told == nil && !errors.Is(err, lease.ErrSuspended) && !errors.Is(err, lease.ErrLost) && !errors.Is(err, lease.ErrClosed) {
-		// Without the lock: a Logger that blocks keeps nobody from giving up.
+		// Without the lock: a blocking Logger must not keep callers from giving up.
 		r.dir.cfg.Logger.Warn("discovery: not registered, trying again", "pool", r.dir.cfg.Pool, "node_id", r.session.nodeID, "error", err)
 	}
 	r.told = err
@@ -123,7 +123,7 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 		return err
 	}
 	if now := (session{l.NodeID, l.Holder, l.Version}); now != r.session {
-		if len(wanted) == 0 { // nothing to enter, nothing to take back
+		if len(wanted) == 0 { // nothing to register, nothing to withdraw
 			return nil
 		}
 		if err := r.begin(now); err != nil {
@@ -179,7 +179,7 @@ func (r *registrar) begin(now session) error {
 }
 
 // list completes the list of this node ID's entries before the entries are written, so
-// that no entry is left that nobody finds.
+// that no entry is left that cannot be found.
 func (r *registrar) list(wanted map[place]*Address) error {
 	missing := false
 	for p := range wanted {
@@ -192,7 +192,7 @@ func (r *registrar) list(wanted map[place]*Address) error {
 	for p := range wanted {
 		all[p] = true
 	}
-	for p := range r.written { // not taken back yet
+	for p := range r.written { // not withdrawn yet
 		all[p] = true
 	}
 	rec := record{}
@@ -211,8 +211,8 @@ func (r *registrar) list(wanted map[place]*Address) error {
 	return nil
 }
 
-// put sends one record of the session, each attempt with a revision of its own: a
-// late one is older than what came after it.
+// put sends one record of the session, each attempt with its own revision: a late
+// one is older than its successors.
 func (r *registrar) put(partition string, rec record) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()

@@ -40,7 +40,7 @@ func TestNoEntryWithoutItsList(t *testing.T) {
 	}
 }
 
-// An entry whose answer was lost is taken back like one that is known to stand.
+// An entry whose answer was lost is withdrawn like one that is known to exist.
 func TestDeregisterWhatIsInDoubt(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -57,7 +57,7 @@ func TestDeregisterWhatIsInDoubt(t *testing.T) {
 		if err := d.Register(ctx, a, Service{"stock", at(1)}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
-		wantPorts(t, service(t, d, "stock"), 1) // it stands
+		wantPorts(t, service(t, d, "stock"), 1) // it exists
 		lose(nil)
 		if err := d.Deregister(bounded(t), a, Service{Name: "stock"}); err != nil {
 			t.Fatal(err)

@@ -20,8 +20,8 @@ type Instance struct {
 	Address
 }
 
-// live leaves of the entries those whose lease is live, and returns when the first
-// of these leases ends.
+// live returns the entries whose lease is live, and when the first of these leases
+// ends.
 func (v view) live() (list []record, ends time.Time) {
 	now := time.Now()
 	for _, r := range v.entries {
@@ -35,7 +35,7 @@ func (v view) live() (list []record, ends time.Time) {
 	return list, ends
 }
 
-// counts is how long this answer is given again, unless a lease ends before.
+// counts returns how long this answer is reused, unless a lease ends earlier.
 func (v view) counts(maxAge time.Duration) time.Duration {
 	if v.doubt.lasts > 0 {
 		return min(v.doubt.lasts, maxAge)
@@ -48,8 +48,8 @@ func (r record) instance() Instance {
 }
 
 // Lookup finds the instances of one service, or of one key of an endpoint, and
-// remembers the last answer. It is safe for concurrent use; keep it for as long
-// as answers are asked for.
+// remembers the last answer. It is safe for concurrent use; keep it for as long as it is
+// used.
 type Lookup struct {
 	asked *asked
 
@@ -57,22 +57,22 @@ type Lookup struct {
 	last []Instance
 }
 
-// asked is a place, and what is known of it.
+// asked is a place and the knowledge about it.
 type asked struct {
 	dir  *Directory
 	at   place
 	view *cached[view]
 }
 
-// Service looks for the instances of a service. It makes no request; the error
-// says what is wrong with the name.
+// Service returns a lookup of the instances of a service. It sends no request; the error
+// describes an invalid name.
 func (d *Directory) Service(name string) (*Lookup, error) {
 	p, err := servicePlace(name)
 	return d.lookup(p, err)
 }
 
-// Endpoint looks for the instances at a key of an endpoint; an empty key is that
-// of none. It makes no request; the error says what is wrong with the names.
+// Endpoint returns a lookup of the instances at a key of an endpoint; an empty key means
+// no key. It sends no request; the error describes an invalid name.
 func (d *Directory) Endpoint(name, key string) (*Lookup, error) {
 	p, err := endpointPlace(name, key)
 	return d.lookup(p, err)
@@ -85,9 +85,9 @@ func (d *Directory) lookup(p place, err error) (*Lookup, error) {
 	return &Lookup{asked: d.ask(p)}, nil
 }
 
-// Resolve returns the live instances, by node ID; none is no error. Most calls read
-// nothing: an answer counts for Config.MaxAge. Concurrent callers share one read,
-// which may take 2 s. After a failed read, callers get its error at once for a
+// Resolve returns the live instances, by node ID; an empty list is not an error. Most
+// calls read nothing: an answer counts for Config.MaxAge. Concurrent callers share one
+// read, which may take 2 s. After a failed read, callers get its error at once for a
 // second.
 //
 // An error comes with the instances of the last answer, which may have ended since:
@@ -113,7 +113,7 @@ func (l *Lookup) resolve(ctx context.Context) ([]Instance, time.Time, error) {
 
 func (d *Directory) ask(p place) *asked { return &asked{dir: d, at: p, view: newCached[view]()} }
 
-// resolve returns the live entries, and when to ask again before MaxAge is over: when
+// resolve returns the live entries, and when to read again before MaxAge is over: when
 // the first of their leases ends, or the doubt about one; zero: no earlier.
 func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
 	v, err := a.view.get(ctx, func(v view, at time.Time) bool {
@@ -122,7 +122,7 @@ func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
 			return age < v.counts(a.dir.cfg.MaxAge)
 		}
 		// Findings that another reader left may be much older than this answer, and the lease
-		// renewed since: only what was just read tells that it has ended.
+		// renewed since: only leases that were just read show that it has ended.
 		soon := min(againAfter, a.dir.cfg.MaxAge)
 		return age < soon && time.Since(v.at) < soon
 	}, func(ctx context.Context) (view, error) {
@@ -138,14 +138,14 @@ func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
 
 // Watch yields the instances at once, and then each time that they change: always the
 // newest list, without changes that came and went while the caller was busy. It ends
-// with ctx, or when the caller breaks. While the store does not answer it is silent. A
-// watch reads as often as a caller of Resolve that asks every MaxAge, and when a lease
-// ends.
+// with ctx, or when the caller breaks. While the store does not answer, it yields
+// nothing. A watch reads as often as a caller of Resolve at every MaxAge, and when a
+// lease ends.
 func (l *Lookup) Watch(ctx context.Context) iter.Seq[[]Instance] {
 	return watch(ctx, l.asked.dir.cfg.MaxAge, l.resolve, same, clone)
 }
 
-// watch yields what resolve returns each time that it is not the same.
+// watch yields the result of resolve each time that it changes.
 func watch[T any](ctx context.Context, maxAge time.Duration, resolve func(context.Context) (T, time.Time, error), same func(a, b T) bool, clone func(T) T) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		var told T
@@ -162,7 +162,7 @@ func watch[T any](ctx context.Context, maxAge time.Duration, resolve func(contex
 			if err != nil {
 				every = min(every, restAfter)
 			}
-			wait := every + rand.N(every/10) // at least: then it is time to ask again
+			wait := every + rand.N(every/10) // at least: then it is time to read again
 			if left := time.Until(again); !again.IsZero() && left < wait {
 				wait = max(left, 0) + againAfter/10
 			}
@@ -180,7 +180,7 @@ func same(a, b []Instance) bool {
 	return slices.EqualFunc(a, b, func(x, y Instance) bool { return reflect.DeepEqual(x, y) })
 }
 
-// clone copies a list for a caller, who may change it.
+// clone copies a list for a caller, which may change it.
 func clone(list []Instance) []Instance {
 	list = slices.Clone(list)
 	for i := range list {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// A reader that has read the leases of a place leaves its findings there for the
-// others, as the record of node ID -1: their one Query brings it along, and they
-// read no lease. It says what the leases are; each reader judges by its own clock
-// which of them are live. Version counts the writes, so that a reader whose clock
-// is ahead cannot leave a record that nobody replaces.
+// A reader that has read the leases of a place stores its findings there for the others,
+// as the record of node ID -1: their single Query returns it, and they read no lease. It
+// describes the leases; each reader judges by its own clock which of them are live.
+// Version counts the writes, so that a reader whose clock is ahead cannot store a record
+// that is never replaced.
 const sharedNode = -1
 
-// maxShared is the largest Version that a reader goes on from: only a corrupt
-// record has a larger one, and nothing could be written after it.
+// maxShared is the largest Version that a reader continues from: only a corrupt record
+// has a larger one, and nothing could be written after it.
 const maxShared = 1 << 53
 
-// maxSharedLeases is for how many leases a record has room, in 400 KB.
+// maxSharedLeases is the number of leases for which a record has room, in 400 KB.
 const maxSharedLeases = 8192
 
 // lent is the finding about a node ID: the version of its entry, and when the lease of
@@ -28,7 +28,7 @@ type lent struct {
 	Ends    int64 `dynamodbav:"ends,omitempty"`
 }
 
-// share makes the record of what was read of entries' leases, to replace the one
+// share returns the record with findings about the entries' leases, to replace the one
 // that the reader found.
 func share(found record, entries []record, h holders, at time.Time) record {
 	r := record{NodeID: sharedNode, Version: found.Version + 1, ReadAt: at.UnixMilli(), Leases: map[string]lent{}}
@@ -45,7 +45,7 @@ func share(found record, entries []record, h holders, at time.Time) record {
 	return r
 }
 
-// shared is what the record says about entries, and when that was so.
+// shared returns the record's findings about entries, and their time.
 func (r record) shared(entries []record) (holders, time.Time) {
 	h := holders{}
 	for _, e := range entries {
@@ -59,11 +59,11 @@ func (r record) shared(entries []record) (holders, time.Time) {
 	return h, time.UnixMilli(r.ReadAt)
 }
 
-// view is what is known of a place: its entries, and what their leases were.
+// view is the knowledge about a place: its entries, and the state of their leases.
 type view struct {
 	entries []record
 	leases  holders
-	at      time.Time // when they were
+	at      time.Time // the time of that state
 	doubt   doubt
 	corrupt int // entries that were skipped
 }
@@ -75,12 +75,13 @@ type doubt struct {
 	lasts time.Duration // how long the answer counts; 0: there is no doubt
 }
 
-// longestDoubt bounds the time until an answer in doubt is asked for again.
+// longestDoubt bounds the time until an answer in doubt is read again.
 const longestDoubt = defaultMaxAge
 
-// doubted returns the doubt about leases as of now, after an answer with the doubt
-// before. Each answer with the same doubt counts twice as long as the last one: at
-// first an outage may have ended just now, later the holders are rather dead.
+// doubted returns the doubt about leases as of now, after an answer with the
+// previous doubt. Each answer with the same doubt counts twice as long as the last
+// one: at first an outage may just have ended, later the holders are more likely
+// dead.
 func (h holders) doubted(entries []record, now time.Time, before doubt) doubt {
 	var d doubt
 	for _, r := range entries {
@@ -98,8 +99,8 @@ func (h holders) doubted(entries []record, now time.Time, before doubt) doubt {
 	return d
 }
 
-// look reads a place with one Query, and, where nobody has done that lately, the
-// leases of its entries. It goes on from the answer before.
+// look reads a place with one Query, and, if no reader has done that recently, the leases
+// of its entries. It continues from the previous answer.
 func (d *Directory) look(ctx context.Context, p place, before view) (view, error) {
 	all, err := queryAll(ctx, d.cfg.Store, d.cfg.Pool, p)
 	if err != nil {
@@ -124,8 +125,8 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 	}
 	v.leases, v.at = left.shared(v.entries)
 	// A record that is ahead of this clock would never be old. A lease that has
-	// expired may be live again since: the record's reader looked too early for this
-	// one, whatever the time was by its clock.
+	// expired may be live again since: the record was read too early for this
+	// reader, whatever the time was by its clock.
 	age, in := time.Since(v.at), v.leases.doubted(v.entries, time.Now(), doubt{})
 	if !d.cfg.Alone && age >= 0 && age < d.cfg.MaxAge && in.lasts == 0 && !v.leases.unaware(v.entries) {
 		return v, nil
@@ -134,23 +135,23 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 		if v.leases, v.at, err = d.read(ctx, v.entries); err != nil {
 			return v, err
 		}
-		// A group that was good when the reading began may hold a lease that ran out while
-		// another group was read, and was renewed long ago: only what was just read tells
-		// that a lease has ended.
+		// A group that was good when the reading began may have a lease that expired while
+		// another group was read, and was renewed long ago: only leases that were just
+		// read show that one has ended.
 		if again || !v.leases.ended(v.entries, v.at) || time.Since(v.at) < againAfter {
 			break
 		}
 	}
-	// An answer in doubt is not left for others: after an outage the first reader
-	// would have them believe that nobody is there.
+	// An answer in doubt is not stored for others: after an outage, the first
+	// reader would make them believe that there are no instances.
 	if v.doubt = v.leases.doubted(v.entries, time.Now(), before.doubt); v.doubt.lasts == 0 && !d.cfg.Alone && left.Version < maxShared && len(v.entries) <= maxSharedLeases {
 		d.publish(ctx, p, share(left, v.entries, v.leases, v.at))
 	}
 	return v, nil
 }
 
-// publish leaves the findings for others. A reader that may not write, or cannot, has
-// its answer all the same.
+// publish stores the findings for others. A reader that may not write, or cannot,
+// still has its answer.
 func (d *Directory) publish(ctx context.Context, p place, r record) {
 	d.mu.Lock()
 	off := time.Now().Before(d.mute)

@@ -8,9 +8,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// Sweep clears the entries of a pool whose lease is gone for good (released, freed,
-// or another's) and returns how many. The reaper runs it after it has reaped. It
-// can be run at any time, and by several at once, and nothing depends on it: such
+// Sweep clears the entries of a pool whose lease is gone permanently (released,
+// freed, or taken by another holder) and returns how many. The reaper runs it after
+// reaping. It can run at any time, even concurrently, and nothing depends on it: such
 // entries do not count. It reads no clock, and writes only what is older than a
 // next holder's first entry.
 func Sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
@@ -40,15 +40,15 @@ func Sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
 	return cleared, nil
 }
 
-// over reports whether the record's holder is gone for good: nobody gets a
-// version back. A lease that seems older than the record was read too early.
+// over reports whether the record's holder is gone permanently: a version is never held
+// again. A lease that seems older than the record was read too early.
 func (h holders) over(r record) bool {
 	l, ok := h[r.NodeID]
 	return ok && (l.version > r.Version || l.version == r.Version && l.session != r.Holder)
 }
 
 // bury clears the entries in a list, and then the list, for holders up to a version,
-// all of which are gone for good.
+// all of which are gone permanently.
 func bury(ctx context.Context, s Store, pool string, list record, version int64) (cleared int, err error) {
 	for _, text := range list.Places {
 		p, ok := parsePlace(text)
@@ -67,7 +67,7 @@ func bury(ctx context.Context, s Store, pool string, list record, version int64)
 	return cleared, err
 }
 
-// clearRecord writes one record, and reports whether it did. A newer one is no error.
+// clearRecord writes one record, and reports whether it did. A newer one is not an error.
 func clearRecord(ctx context.Context, s Store, partition string, r record) (bool, error) {
 	err := put(ctx, s, partition, r)
 	var newer *newerError

@@ -16,9 +16,9 @@ import (
 )
 
 // Table is the [Store] on the table of the leases. It needs no more permissions than
-// an agent: GetItem, Query and UpdateItem. Whatever client it is given, an answer that
-// DynamoDB does not send, as the `{}` of a proxy, is an error: it is no empty list, and
-// no write that was done.
+// an agent: GetItem, Query and UpdateItem. With any client, an answer that DynamoDB
+// does not send, such as the `{}` of a proxy, is an error: neither an empty list nor a
+// successful write.
 type Table struct {
 	client lease.Client
 	table  string
@@ -27,7 +27,7 @@ type Table struct {
 
 var _ Store = (*Table)(nil)
 
-// NewTable keeps entries in the table that the leases are in.
+// NewTable returns a store that keeps entries in the table of the leases.
 func NewTable(client lease.Client, table string) *Table {
 	return &Table{client: client, table: table, store: lease.NewDynamoDB(client, table)}
 }
@@ -35,8 +35,8 @@ func NewTable(client lease.Client, table string) *Table {
 func (t *Table) leases() lease.Store { return t.store }
 
 const (
-	// mostRecords is an entry for each node ID of the largest pool, and what readers
-	// left for each other.
+	// mostRecords is an entry for each node ID of the largest pool, plus the
+	// findings of readers.
 	mostRecords = protocol.MaxPoolSize + 1
 	// maxPlace is the length of "ep#", the longest name, "#" and the longest key.
 	maxPlace = 3 + 64 + 1 + 128
@@ -60,7 +60,7 @@ func (t *Table) query(ctx context.Context, partition string) (all []record, err 
 		}
 		for _, item := range out.Items {
 			r, err := decode(item)
-			if err != nil { // a corrupt entry is no entry, and its reader says so
+			if err != nil { // a corrupt entry does not count, and its reader logs it
 				r = record{NodeID: nodeOf(item), corrupt: err}
 			}
 			all = append(all, r)
@@ -103,9 +103,9 @@ func (t *Table) write(ctx context.Context, partition string, r record) (record, 
 	}
 	_, err = t.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.table, Key: key(partition, r.NodeID), UpdateExpression: &set, ExpressionAttributeValues: given,
-		// A missing attribute, or one of another type, compares as false: the next
-		// write repairs a corrupt item. No uniqueness rests on an entry, as it does
-		// on a lease.
+		// A comparison with a missing attribute, or one of another type, is false:
+		// the next write repairs a corrupt item. Unlike with a lease, no uniqueness
+		// depends on an entry.
 		ConditionExpression:                 aws.String("NOT (version > :version OR (version = :version AND revision >= :revision))"),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, protocol.Genuine)
@@ -142,7 +142,7 @@ func decode(item attributes) (r record, err error) {
 	return r, nil
 }
 
-// nodeOf is the sort key of an item that cannot be read otherwise.
+// nodeOf returns the sort key of an item that cannot be decoded otherwise.
 func nodeOf(item attributes) int {
 	var only struct {
 		NodeID int `dynamodbav:"node_id"`

@@ -115,7 +115,7 @@ func TestUnits(t *testing.T) {
 		}
 		t.Logf("%s: %d calls, %v reads, %v writes for %d instances", c.service, m.calls, m.reads, m.writes, c.n)
 		entries := math.Ceil(float64(c.n*size)/4096) / 2 // for nothing, DynamoDB itself takes 0.5
-		note := math.Ceil(float64(c.n*32) / 1024)        // what is left for others
+		note := math.Ceil(float64(c.n*32) / 1024)        // the findings for others
 		switch {
 		case i == 0:
 			group = m.reads - entries

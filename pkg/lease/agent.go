@@ -26,7 +26,7 @@ type Agent struct {
 	stale     bool              // a node ID was marked for a widening that pool lacks
 	denied    bool              // this role may not write the pool's item
 	checked   bool              // the store is known to be able to keep leases
-	napping   *naps             // what an on-demand agent has in addition; else nil
+	napping   *naps             // the additional state of an on-demand agent; else nil
 	growing   growth
 
 	life       context.Context // ends when the agent closes

@@ -61,7 +61,7 @@ func TestConfigFromEnvironment(t *testing.T) {
 	}
 }
 
-// From 1 s to hours: what may be configured works.
+// From 1 s to hours: every allowed configuration works.
 func TestTTLs(t *testing.T) {
 	for _, cfg := range []lease.Config{
 		{TTL: time.Second, Guard: 200 * time.Millisecond, ClaimGuard: 100 * time.Millisecond},

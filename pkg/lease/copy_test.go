@@ -38,9 +38,9 @@ func write(t *testing.T, s *fixture.Network, w protocol.Write, applied bool) {
 	}
 }
 
-// A copy renews in step, with the same numbers. Whoever comes second sees times that
-// it did not send: it is lost, and frees the node ID with all that the copy may
-// stamp. So the copy is lost at its next renewal, and nobody else gets its IDs.
+// A copy renews in step, with the same numbers. The second one sees times that it did not
+// send: it is lost, and frees the node ID with all that the copy may stamp. So the copy
+// is lost at its next renewal, and nobody else gets its IDs.
 func TestCopyInStep(t *testing.T) {
 	for _, renewal := range []int64{1, 40} {
 		fixture.Virtual(t, func(t *testing.T) {

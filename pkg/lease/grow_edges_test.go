@@ -267,8 +267,8 @@ func poolWrite(t *testing.T, s *fixture.Network, w protocol.PoolWrite) protocol.
 	return *res.Pool
 }
 
-// Who reads that a MaxTTL is wrong looks for an option of that name: what came from the
-// environment is named as it is there.
+// A user who reads that a MaxTTL is wrong looks for an option of that name: a value
+// from the environment is reported with its variable.
 func TestGrowthFromTheEnvironmentIsNamed(t *testing.T) {
 	t.Setenv("NODELEASE_MAX_TTL", "15m")
 	t.Setenv("NODELEASE_MAX_RESERVE", "10s")

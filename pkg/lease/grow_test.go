@@ -231,7 +231,7 @@ func heldThroughout(a *lease.Agent, d time.Duration) error {
 	return nil
 }
 
-// Whoever watches a lease gets a short one at once, and for good.
+// A watcher of a lease gets a short one at once, and permanently.
 func TestKeepShort(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(64)

@@ -63,7 +63,7 @@ func weigh(tb testing.TB, s lease.Store, agents int) (goroutines, bytes float64)
 	for first := 0; first < agents; first += 100 {
 		fixture.Together(min(100, agents-first), func(i int) {
 			cfg := fixture.Config(s)
-			cfg.TTL, cfg.Wait = time.Hour, time.Minute // what a lease weighs is asked for, not how fast this machine renews
+			cfg.TTL, cfg.Wait = time.Hour, time.Minute // the test measures the weight of a lease, not the speed of renewals
 			a, err := lease.Start(tb.Context(), cfg)
 			if err != nil {
 				tb.Error(err)

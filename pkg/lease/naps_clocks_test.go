@@ -222,7 +222,7 @@ func (s capped) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, e
 }
 
 // A copy of the process was made while its claim was in doubt. The original has settled
-// the claim and renewed since: the copy that ends gives none of that back.
+// the claim and renewed since: the copy that ends releases none of that.
 func TestOnDemandCopyOfAClaimInDoubtEnds(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

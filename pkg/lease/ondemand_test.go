@@ -335,8 +335,8 @@ func TestOnDemandWithoutADeadline(t *testing.T) {
 	})
 }
 
-// What is wrong comes back as an error of each call, with its remedy, and the next call
-// works when it is repaired.
+// A problem is the error of each call, with its remedy, and the next call works once it
+// is fixed.
 func TestOnDemandErrors(t *testing.T) {
 	t.Run("exhausted", func(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {

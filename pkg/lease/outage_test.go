@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// What the table says about how long a holder makes IDs without it is true: the holder
+// The table's answer about how long a holder makes IDs without it is right: the holder
 // does until then, by its own clock for at most as long as the guards more.
 func TestIDsUntilIsTrue(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -101,8 +101,8 @@ func (a *away) Write(ctx context.Context, w protocol.Write) (protocol.Result, er
 }
 
 // A fleet holds all of its pool, and as many processes wait, some since before the
-// outage and some since a time in it. When it is over every holder resumes. What died in
-// it is taken soon after.
+// outage and some since a time in it. When it is over every holder resumes. Leases of
+// processes that died in it are taken soon after.
 func TestOutageOfAFullPool(t *testing.T) {
 	for _, size := range []int{1, 8, 40} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {

@@ -68,7 +68,7 @@ func TestRenewalDeliveredTwice(t *testing.T) {
 	})
 }
 
-// A slow answer gives less time, not more: the deadline counts from before the
+// A slow answer leaves less time, not more: the deadline counts from before the
 // request was sent.
 func TestSlowAnswers(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestAttemptsFitTheTimeLeft(t *testing.T) {
 		cfg := fixture.Config(s)
 		cfg.TTL, cfg.Guard, cfg.ClaimGuard = time.Second, 200*time.Millisecond, 100*time.Millisecond
 		a := fixture.Start(t, cfg)
-		began := time.Now() // of the claim, too: virtual time stood still
+		began := time.Now() // of the claim, too: virtual time did not advance
 		s.On(func(ctx context.Context, w protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
 			if left := time.Until(began.Add(800 * time.Millisecond)); left > 0 {
 				if end, ok := ctx.Deadline(); !ok || time.Until(end) > left {
@@ -254,7 +254,7 @@ func TestGeneratorIsFencedAtTheRenewedDeadline(t *testing.T) {
 }
 
 // With Stop the end at the deadline is an end: a renewal whose answer comes after
-// it brings nothing back, and nobody is told that it did.
+// it brings nothing back, and no event says that it did.
 func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -287,8 +287,8 @@ func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
 }
 
 // A wall clock that is an hour ahead for a while heals: once it is right again, so is
-// the clock that renewals ask by. What was asked for in between stays, since a late
-// request may still ask for it. IDs run ahead with it by a lease at most until a
+// the clock that renewals ask by. Values requested in between stay, since a late
+// request may still carry them. IDs run ahead with it by a lease at most until a
 // renewal has confirmed it.
 func TestClockGlitchHeals(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {

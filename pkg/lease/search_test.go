@@ -43,7 +43,7 @@ func occupied(t *testing.T, s *leasetest.Memory, size, low int, part float64) {
 	}
 }
 
-// starts lets tasks start and end one after the other, and gives what one costs.
+// starts lets tasks start and end one after the other, and returns the cost of one.
 func starts(t *testing.T, s lease.Store, tasks int) (writes, pages float64) {
 	t.Helper()
 	c := &counter{Store: s}
@@ -220,7 +220,7 @@ func TestExhaustionIsCheap(t *testing.T) {
 		c := &counter{Store: s}
 		var none *lease.ExhaustedError
 		cfg := fixture.Config(c)
-		cfg.TTL = 2 * time.Hour // what is reserved for others is no sign of a clock that is behind
+		cfg.TTL = 2 * time.Hour // reservations of others do not show that a clock is behind
 		if _, err := lease.Start(t.Context(), cfg); !errors.As(err, &none) || none.NextFree.IsZero() || !strings.Contains(err.Error(), "240 groups") {
 			t.Fatal(err)
 		}
@@ -300,9 +300,9 @@ func (s *aged) photograph(t *testing.T) {
 	}
 }
 
-// Who starts after another has released finds its node ID, however old the pages are
-// that the store gives for half the price: a start ends with an ExhaustedError only after a
-// search that was strongly consistent.
+// An agent that starts after another has released finds its node ID, however old the
+// pages that the store returns at half the price: a start ends with an ExhaustedError
+// only after a search that was strongly consistent.
 func TestOldPageExhaustsNoPool(t *testing.T) {
 	for _, wait := range []time.Duration{0, 20 * time.Second} {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -337,7 +337,7 @@ func TestOldPageExhaustsNoPool(t *testing.T) {
 	}
 }
 
-// An old page sends a claimant to each node ID once: what a refusal showed is newer.
+// An old page sends a claimant to each node ID once: the result of a refusal is newer.
 func TestOldPageIsNotBelievedTwice(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &aged{Memory: leasetest.NewMemory("orders", 64)}

@@ -108,8 +108,8 @@ func TestStartContextEndsNothing(t *testing.T) {
 	})
 }
 
-// Errors that may pass while a deployment goes on are given Config.Wait to do so; what cannot
-// pass, and everything without a Wait, fails at once.
+// Errors that may pass while a deployment goes on are given Config.Wait to do so; permanent
+// errors, and all errors without a Wait, fail at once.
 func TestStartRidesErrorsOut(t *testing.T) {
 	for _, c := range []struct {
 		err  error

@@ -68,7 +68,8 @@ func TestStartByVerdict(t *testing.T) {
 	})
 }
 
-// Whoever meets an unsafe verdict asks, and nobody claims or seeds in an unsafe table.
+// An agent that reads an unsafe verdict checks the table, and no agent claims or seeds in
+// an unsafe table.
 func TestUnsafeIsAskedAgain(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &judged{Network: fixture.NewNetwork(8), unsafe: lease.ErrUnsafeReplication}

@@ -355,7 +355,7 @@ func TestNowIsNeverBehindTheClockOfTheBind(t *testing.T) {
 	if err := tl.Bind(free()); err != nil { // no generator yet: the agent is first
 		t.Fatal(err)
 	}
-	right := clock.Wall() // what a clock says that was never set
+	right := clock.Wall() // the reading of a clock that was never set
 	for i, c := range []struct {
 		change func()
 		ahead  time.Duration // of right

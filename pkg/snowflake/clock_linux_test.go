@@ -14,9 +14,9 @@ import (
 	"unsafe"
 )
 
-// A suspend that was found counts as time passed for every call: what time.Since
-// lacks is added. (A tick of 10 ms, so that the call after the suspend is in the
-// tick of the one before it by the clock that stood still.)
+// A detected suspend counts as time passed for every call: the time that
+// time.Since lacks is added. (A tick of 10 ms, so that the call after the
+// suspend is in the tick of the one before it by the clock that had stopped.)
 func TestSuspendCountsAsTimePassed(t *testing.T) {
 	const gap = time.Minute
 	for name, call := range map[string]func(*Generator) func() (ID, error){
@@ -61,7 +61,7 @@ func TestLooksForSuspends(t *testing.T) {
 }
 
 // With an injected clock a wait is a time.Sleep from the first: in a bubble a
-// thread that sleeps on its own would be seen by its time standing still.
+// thread that sleeps on its own would show in time not advancing.
 func TestInjectedClockSleepsInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tl, start := NewTimeline(bubbleClock{}), time.Now()

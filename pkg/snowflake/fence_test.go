@@ -163,7 +163,7 @@ func TestFenceByValueInABatch(t *testing.T) {
 }
 
 // A caller is about to queue for the last millisecond of the span. It begins, and
-// others take all of it: what the caller draws is outside.
+// others take all of it: the caller's ticket is outside.
 func TestFenceByValueInTheQueue(t *testing.T) {
 	l := snowflake.Default()
 	l.SequenceBits = 1

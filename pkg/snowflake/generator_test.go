@@ -229,8 +229,8 @@ func TestOneSleepsForAll(t *testing.T) {
 	})
 }
 
-// With a clock that stands still, Next gives up, and NextContext when its
-// context ends. Nothing spins: in a bubble that would hang.
+// With a stopped clock, Next gives up, and NextContext when its context ends.
+// Nothing spins: in a bubble that would hang.
 func TestWaitsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newFrozen()
@@ -380,7 +380,7 @@ func TestBlock(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	last := tl.Seal()
-	for _, block := range []*snowflake.Block{a, b} { // what it has left is void
+	for _, block := range []*snowflake.Block{a, b} { // its remaining tickets are void
 		if id, err := block.Next(); err != snowflake.ErrFenced || id != 0 {
 			t.Errorf("%d, %v", id, err)
 		}

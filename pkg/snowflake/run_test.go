@@ -50,7 +50,7 @@ func TestDrawTakesWhatHasBegun(t *testing.T) {
 	}
 }
 
-// Each of n callers finds some, though nobody gives anything back.
+// Each of n callers finds some, although none releases any.
 func TestDrawShares(t *testing.T) {
 	clock := newFrozen()
 	_, g := bind(t, clock, free())
@@ -83,7 +83,7 @@ func TestNoReleaseBelowARun(t *testing.T) {
 			if last := tl.Seal(); last.Before(end) {
 				t.Errorf("%v: released from %v on, below a run that ends at %v", l, last, end)
 			}
-			s.NotBefore = end // what the release confirms
+			s.NotBefore = end // the value that the release confirms
 			if err := tl.Bind(s); err != nil {
 				t.Fatal(err)
 			}

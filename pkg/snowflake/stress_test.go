@@ -159,7 +159,7 @@ func (c *crew) work(me int, rng *rand.Rand) {
 	}
 }
 
-// finish stops the crew and gives all IDs in order, each of them once.
+// finish stops the crew and returns all IDs in order, each of them once.
 func (c *crew) finish() []ID {
 	c.stop.Store(true)
 	c.wg.Wait()

@@ -25,8 +25,10 @@ func (a *account) deleteStack(ctx context.Context, id, run string, out io.Writer
 	}
 	var retain []string
 	for try := 1; ; try++ {
-		// A deletion of somebody else's, as of the run that was killed in the middle of it, may have ended while we waited. What is deleted is not
-		// deleted again: LocalStack would go through all resources once more, and fail at those that are gone.
+		// A deletion of somebody else's, as of the run that was killed in the middle of
+		// it, may have ended while we waited. Deleted resources are not deleted again:
+		// LocalStack would go through all resources once more, and fail at those that are
+		// gone.
 		if gone(err) || s.StackStatus == cfntypes.StackStatusDeleteComplete {
 			return nil
 		}

@@ -100,7 +100,7 @@ func verify(ctx context.Context, o options, in io.Reader, out io.Writer) error {
 
 	r := newRun(a, t, o, out)
 	failed := r.do(ctx, steps)
-	r.takeAway(context.WithoutCancel(ctx)) // what was created goes, whatever the checks say, and after an interrupt, too
+	r.takeAway(context.WithoutCancel(ctx)) // created resources are deleted, whatever the checks find, and after an interrupt, too
 	path, err := r.writeReport(o.report)
 	if err != nil {
 		return err

@@ -88,7 +88,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// What an emulator shows is no report of AWS.
+// The results of an emulator are not a report of AWS.
 func TestNoEmulatorAmongTheVerified(t *testing.T) {
 	r := testRun(true)
 	path := filepath.Join(t.TempDir(), "docs", "verified", "2026-11-22.md")

@@ -245,7 +245,7 @@ func (w *worker) hear(line string) {
 				w.breaks("ID %d was made by worker %d and by worker %d", id, other, w.number)
 			}
 			w.fleet.ids[id] = w.number
-			// 12 bits of sequence: what is left is the millisecond and the node.
+			// 12 bits of sequence: the rest is the millisecond and the node.
 			if other, ok := w.owner[id>>12]; ok && other != w.number {
 				w.breaks("a millisecond of node %d was stamped by worker %d and by worker %d", id>>12&1023, other, w.number)
 			}
@@ -390,9 +390,9 @@ func (f *fleet) end() {
 	f.t.Logf("%d workers, %d IDs, %d milliseconds, %d uses of the lease", len(f.workers), len(f.ids), len(f.owner), uses)
 }
 
-// judgeUses looks for two who relied on one number at the same time, and for
-// versions that did not grow: whoever has an older version has ceased to use it
-// when someone with a newer one begins.
+// judgeUses looks for two who relied on one number at the same time, and for versions
+// that did not grow: the process with an older version has stopped using it when one with
+// a newer version begins.
 func (f *fleet) judgeUses() (n int) {
 	for node, uses := range f.uses {
 		n += len(uses)

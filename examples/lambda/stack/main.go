@@ -3,7 +3,7 @@
 // to deploy it. Context values:
 //
 //	functions  where the zips are, lambda.zip among them (dist/functions)
-//	arch       arm64, amd64 or x86_64: what they were built for (arm64)
+//	arch       arm64, amd64 or x86_64: their target (arm64)
 //	throwaway  true: deleting the stack deletes the table too (false)
 package main
 

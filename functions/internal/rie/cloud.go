@@ -41,7 +41,7 @@ func NewCloud() (*Cloud, error) {
 // Close stops listening.
 func (c *Cloud) Close() error { return c.server.Close() }
 
-// Redirect gives an event of CloudFormation another address for its answer; other
+// Redirect sets another address for the answer in an event of CloudFormation; other
 // events stay as they are.
 func Redirect(event []byte, url string) []byte {
 	var fields map[string]any

@@ -189,8 +189,7 @@ func TestBootstrapContract(t *testing.T) {
 	w.log.until(t, `"msg":"bootstrapped","request_id":"`)
 }
 
-// A function that is not configured starts all the same, and tells
-// CloudFormation.
+// A function that is not configured still starts, and reports that to CloudFormation.
 func TestBootstrapContractWithoutTable(t *testing.T) {
 	w := run(t, "bootstrap", func(env []string) []string {
 		return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "NODELEASE_TABLE=") })
@@ -220,8 +219,9 @@ func TestReaperContract(t *testing.T) {
 	if _, err := w.pool.Seed(t.Context(), leasepool.Spec{Size: 300}); err != nil {
 		t.Fatal(err)
 	}
-	// Three looks, since nobody renews here; what each saw is in the table and not in
-	// the process. A run in which a request had no answer is no look: begin again.
+	// Three scans, since no holder renews here; their results are in the table and
+	// not in the process. A run with an unanswered request is not a scan: begin
+	// again.
 	looks := []string{`"held":1,"due":[7],"freed":[],"braked":false`, `"held":1,"due":[7],"freed":[],"braked":false`, `"held":1,"due":[7],"freed":[7],"braked":false`}
 	for i, void := 0, 0; i < len(looks); i++ {
 		w.log.Reset()

@@ -164,8 +164,9 @@ func TestFunctionThatIsFrozen(t *testing.T) {
 	}
 }
 
-// What a node ID adds to a cold start on this machine, where a request takes next to no
-// time: an environment that leases one beside one that answers without.
+// The time that a node ID adds to a cold start on this machine, where a request takes
+// almost no time: an environment that leases one, compared with one that answers
+// without.
 func TestColdStartOnDemand(t *testing.T) {
 	const starts = 9
 	w := run(t, "../examples/lambda", func(env []string) []string { return append(env, "NODELEASE_POOL=orders") })

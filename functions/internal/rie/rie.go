@@ -144,7 +144,7 @@ func Emulator() (string, error) {
 	return path, nil
 }
 
-// Environment is what Lambda would give the function: an endpoint of DynamoDB, of
+// Environment is the function's environment in Lambda: an endpoint of DynamoDB, of
 // everything else, a table and pools.
 func Environment(dynamodb, cloud, table, pools string) []string {
 	return []string{

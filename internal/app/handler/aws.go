@@ -44,11 +44,11 @@ func OpenMetrics() (Metrics, error) {
 var connections = &http.Client{Transport: awshttp.NewBuildableClient().GetTransport()}
 
 // thaw drops connections that no request uses. Lambda freezes a process between two
-// events; what has been open since then may be dead, and the reaper takes a request
+// events; connections open since then may be dead, and the reaper takes a request
 // that fails on it for an outage.
 func thaw() { connections.CloseIdleConnections() }
 
-// environment is the configuration that Lambda gives every function in its
+// environment is the configuration that Lambda sets in every function's
 // environment. The SDK's default one looks for profiles, SSO and roles besides,
 // which are not there and would be a seventh of the zip.
 // https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
@@ -72,7 +72,7 @@ func environment(service string) (aws.Config, error) {
 	return cfg, nil
 }
 
-// settings are those of the SDK that a deployer may give a function: endpoints by
+// settings are the SDK settings that a deployer may set for a function: endpoints by
 // FIPS 140 or with IPv6, and how often a call is tried again. Requests of leases
 // are made by this program's own retries.
 // https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html

@@ -62,7 +62,7 @@ func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data 
 	id = fmt.Sprintf("nodelease/%s/%.64s", protocol.TableName(b.Table), name)
 	if e.RequestType == cfn.RequestUpdate {
 		defer func() {
-			if err != nil { // what failed replaces nothing
+			if err != nil { // a failed resource does not replace anything
 				id = e.PhysicalResourceID
 			}
 		}()
@@ -98,10 +98,10 @@ func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data 
 	return id, map[string]any{"Pool": r.Pool, "Size": c.Pool.Size, "Seeded": c.Seeded, "Retired": c.Retired, "Restored": c.Restored}, nil
 }
 
-// mayMove refuses to seed a pool in place of another one: another table or another
-// name is another ID space, and seeded at the present moment it would give out
-// again the milliseconds that processes of the old pool still have. A pool that
-// is there already, to which a rollback returns, keeps what it has reserved.
+// mayMove refuses to seed a pool in place of another one: another table or another name
+// is another ID space, and seeded at the present moment it would assign again the
+// milliseconds that processes of the old pool still have. A pool that is there already,
+// to which a rollback returns, keeps what it has reserved.
 func (b *Bootstrap) mayMove(ctx context.Context, e cfn.Event, r request) error {
 	given := e.ResourceProperties["Floor"]
 	if text, _ := given.(string); text != "" && given != e.OldResourceProperties["Floor"] {
@@ -196,7 +196,7 @@ func inTime[T any](ctx context.Context, fn func(context.Context) (T, error)) (T,
 	select {
 	case o = <-done:
 	case <-ctx.Done():
-		select { // what ends with its context reports how far it came
+		select { // operations that end with their context report their progress
 		case o = <-done:
 		case <-time.After(time.Second):
 			o.err = context.Cause(ctx)

@@ -253,7 +253,7 @@ func TestBootstrapFloor(t *testing.T) {
 	}
 }
 
-// When the time is nearly up CloudFormation is told how far it came, even if a
+// When the time is nearly up, its progress is reported to CloudFormation, even if a
 // call hangs and does not look at its context; the next run goes on.
 func TestBootstrapTimeIsUp(t *testing.T) {
 	for name, obeys := range map[string]bool{"waits": true, "hangs": false} {

@@ -24,12 +24,12 @@ type answer struct {
 // mostAnswers bounds what a process remembers.
 const mostAnswers = 1000
 
-// answerFor does what an event asks for, tells CloudFormation what came of it, and
-// returns the failure, so that the function's own alarm sees it too. An event that
-// was answered before, which Lambda may deliver again at any time, gets the same
-// answer and changes nothing, as far as this process goes: a newer event may have
-// come between. In another process an old event sets its size again, which poolmetric
-// reports and which makes no ID twice.
+// answerFor executes an event, reports the result to CloudFormation, and returns the
+// failure, so that the function's own alarm sees it too. An event that was answered
+// before, which Lambda may deliver again at any time, gets the same answer and changes
+// nothing, as far as this process goes: a newer event may have come between. In another
+// process an old event sets its size again, which poolmetric reports and which makes no
+// ID twice.
 func (b *Bootstrap) answerFor(ctx context.Context, e cfn.Event) error {
 	if err := checkResponseURL(e.ResponseURL); err != nil {
 		logger(ctx).Error("refused", "error", err.Error())

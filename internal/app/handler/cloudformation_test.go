@@ -100,8 +100,8 @@ func (s denying) PoolItem(ctx context.Context, pool string) (leasepool.Item, err
 	return s.Memory.PoolItem(ctx, pool)
 }
 
-// CloudFormation calls the function right after it has changed its role: what is
-// denied is tried again for a minute, and no longer.
+// CloudFormation calls the function right after it has changed its role: denied
+// requests are retried for a minute, and no longer.
 func TestBootstrapRidesOutPropagation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logs(t)

@@ -3,7 +3,7 @@
 // and by several at once: the verbs of [leasepool.Pool] bear that.
 //
 // Time left is respected: work ends early enough to report how far it came, and
-// what was done stays done. What fails for one pool does not stop the others.
+// completed work is kept. A failure for one pool does not stop the others.
 package handler
 
 import (

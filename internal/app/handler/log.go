@@ -8,9 +8,8 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 )
 
-// Log makes every line of the process a JSON object. What the Lambda runtime
-// reports through package log are errors: a handler's failure, a panic, a runtime
-// that cannot be reached.
+// Log makes every line of the process a JSON object. The Lambda runtime reports errors
+// through package log: a handler's failure, a panic, a runtime that cannot be reached.
 func Log() {
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stdout, nil)))
 	slog.SetLogLoggerLevel(slog.LevelError)

@@ -261,7 +261,8 @@ func TestOneAnswerTwoCallers(t *testing.T) {
 	})
 }
 
-// The sidecar gives no answer twice either: not for the same nonce, nor to one client.
+// The sidecar does not send the same answer twice either: not for the same nonce, nor to
+// one client.
 func TestSameNonceAnotherBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toNoon()

@@ -67,7 +67,7 @@ func serveOn(t testing.TB, store *leasetest.Memory, layout snowflake.Layout) *se
 	return s
 }
 
-// ask sends a request as it stands in the contract, and writes the answer down.
+// ask sends a request exactly as in the contract, and records the answer.
 func (s *serving) ask(t *testing.T, text string) string {
 	t.Helper()
 	head, body, _ := strings.Cut(text, "\n\n")

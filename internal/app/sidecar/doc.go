@@ -10,7 +10,7 @@
 //	GET  /readyz        whether to send it work: the agent's ready check
 //	GET  /metrics       for Prometheus
 //
-// There is no access control: who can connect can take IDs and read the number.
+// There is no access control: any process that can connect can take IDs and read the node ID.
 // So it refuses to listen beyond the machine unless told to, and refuses requests
 // that a web page made a browser of this machine send: by their Host (DNS
 // rebinding) and by their origin (cross-site requests).

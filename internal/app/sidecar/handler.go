@@ -103,8 +103,8 @@ func (h *handler) node(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// leaseAnswer is the lease. The session that holds it is nobody's business: who
-// knows it could give the number back.
+// leaseAnswer is the lease. The session that holds it is secret: anyone who knows it
+// could release the node ID.
 type leaseAnswer struct {
 	Pool      string            `json:"pool"`
 	NodeID    int               `json:"node_id"`

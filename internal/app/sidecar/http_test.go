@@ -50,8 +50,8 @@ func raw(t *testing.T, address, text string) (status []int, body string) {
 	defer conn.Close()
 	// The other side may refuse before it has read all.
 	_, _ = io.WriteString(conn, text)
-	// The server takes the end of what we send for a client that has gone, and gives
-	// the request up: it comes after the answer, unless there is no whole request.
+	// The server takes the end of what we send for a client that has gone, and
+	// abandons the request: it comes after the answer, unless there is no whole request.
 	end := func() { _ = conn.(*net.TCPConn).CloseWrite() }
 	if !strings.Contains(text, "\r\n\r\n") {
 		end()
@@ -255,7 +255,7 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// Whatever stands in the query and in Accept, the answer is one of the contract.
+// For any query and Accept, the answer is one of the contract.
 func FuzzIDs(f *testing.F) {
 	s := serve(f, snowflake.Default())
 	for _, seed := range [][2]string{{"n=3", "*/*"}, {"n=1&n=2", "text/plain;q=0.5"}, {"n=%zz", ";q=,"}, {"", "application/octet-stream, text/*;q=1e-1"}} {

@@ -73,7 +73,7 @@ func (q *queue) leave(t *turn) {
 
 // drew corrects the rate by a draw that others waited for: alone, a draw may take
 // what is left of the last ticks, or hardly any time. The estimate has a lower bound,
-// so that a machine that stood still for a while does not refuse all from then on.
+// so that a machine that was frozen for a while does not refuse everything from then on.
 func (q *queue) drew(n int, took time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,7 +97,7 @@ func (q *queue) draw(ctx context.Context, ids []snowflake.ID, next func(context.
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	began := time.Now()
-	// All or none: what a failed call has drawn is lost, and will never be made again.
+	// All or none: IDs drawn by a failed call are lost, and will never be made again.
 	if _, err := next(ctx, ids); err != nil {
 		return time.Second, err
 	}

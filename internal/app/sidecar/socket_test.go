@@ -26,7 +26,7 @@ func TestSocket(t *testing.T) {
 	path := filepath.Join(dir, "s")
 	listen := func() (net.Listener, error) { return sidecar.Listen("unix:"+path, false, 0o600) }
 
-	// Whoever looks all the time sees no socket with another mode.
+	// A process that polls constantly never sees a socket with another mode.
 	stop, seen := make(chan struct{}), make(chan os.FileMode, 1)
 	go func() {
 		defer close(seen)

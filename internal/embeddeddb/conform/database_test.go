@@ -38,7 +38,7 @@ type database struct {
 }
 
 type (
-	item   = map[string]any // what attributevalue turns into attributes
+	item   = map[string]any // values that attributevalue encodes as attributes
 	list   = []any
 	number = attributevalue.Number
 )

@@ -25,7 +25,7 @@ var (
 // TestDifferential sends the same random requests to the embedded DynamoDB and to DynamoDB Local.
 //
 // Answers must be equal to the letter, but for the table of differences and one more: of a request
-// with two faults either may be named. What counts as that is kept small: both call the request
+// with two faults either may be named. That set is kept small: both call the request
 // invalid, and what Local says of it is what the embedded one says of most such requests.
 func TestDifferential(t *testing.T) {
 	differential(t, dynamotest.Local(t), true)
@@ -126,7 +126,7 @@ func alike(t *testing.T, embedded *dynamodb.Client, embeddedTable string, other 
 	}
 }
 
-// removesOnly: of an update that gives no attribute a value.
+// removesOnly: for an update that sets no attribute.
 func removesOnly(request any) bool {
 	u, ok := request.(*dynamodb.UpdateItemInput)
 	return ok && strings.HasPrefix(*u.UpdateExpression, "REMOVE") && !strings.Contains(*u.UpdateExpression, "SET")

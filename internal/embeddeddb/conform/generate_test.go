@@ -188,7 +188,7 @@ func (g *generator) maybe(n int, expression func() string) *string {
 	return g.broken(expression())
 }
 
-// used gives only the values that are in the expressions, most of the time; pick makes more.
+// used usually returns only the values that are in the expressions; pick makes more.
 func (g *generator) used(expressions ...*string) plain {
 	keep := g.once(50) && slices.ContainsFunc(expressions, func(e *string) bool { return e != nil }) // else see notCompared
 	values := plain{}

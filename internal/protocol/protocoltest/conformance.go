@@ -23,8 +23,8 @@ const (
 	claimGuard = time.Second
 )
 
-// Conformance is what every [protocol.Store] passes. newStore gives a store without
-// pools; it is called once a case.
+// Conformance is the test suite that every [protocol.Store] passes. newStore
+// returns a store without pools; it is called once per case.
 func Conformance(t *testing.T, newStore func(t *testing.T) protocol.Store) {
 	t.Run("writes", func(t *testing.T) {
 		s := newStore(t)
@@ -40,7 +40,7 @@ func Conformance(t *testing.T, newStore func(t *testing.T) protocol.Store) {
 	t.Run("one of many", func(t *testing.T) { oneOfMany(t, newStore(t)) })
 }
 
-// The writes of the cases, all on one number. A claim is by session "a" at 0 ms
+// The writes of the cases, all on one node ID. A claim is by session "a" at 0 ms
 // unless changed.
 func seed(k protocol.Key) protocol.Write { return protocol.Seed{Key: k, Floor: at(-1)} }
 func claim(k protocol.Key, session string, ms int) protocol.Claim {
@@ -69,13 +69,13 @@ func freeCopy(k protocol.Key, session string, version, renewal int64) protocol.W
 	return protocol.FreeCopy{Key: k, Session: session, Version: version, Renewal: renewal, ReservedUntil: at(21000)}
 }
 
-// conformanceCase is a history of one number and a write that ends it.
+// conformanceCase is a history of one node ID and a final write.
 type conformanceCase struct {
 	name    string
 	history func(k protocol.Key) []protocol.Write
 	write   func(k protocol.Key) protocol.Write
 	applied bool
-	check   func(l protocol.Lease) bool // of the item that the last write leaves or meets
+	check   func(l protocol.Lease) bool // of the item after the last write, or the one that refused it
 }
 
 func cases() []conformanceCase {
@@ -290,8 +290,8 @@ func (c conformanceCase) run(t *testing.T, s protocol.Store, k protocol.Key) {
 	}
 }
 
-// reads checks Get and Group over the border of two groups and of two pools
-// whose names are alike.
+// reads checks Get and Group at the border of two groups and of two pools with similar
+// names.
 func reads(t *testing.T, s protocol.Store) {
 	for _, k := range []protocol.Key{{Pool: "p", NodeID: 255}, {Pool: "p", NodeID: 256}, {Pool: "p", NodeID: 300}, {Pool: "p2", NodeID: 257}} {
 		if _, err := s.Write(t.Context(), seed(k)); err != nil {
@@ -314,7 +314,7 @@ func reads(t *testing.T, s protocol.Store) {
 	}
 }
 
-// oneOfMany lets many claim one number at once: one of them gets it.
+// oneOfMany lets many claim one node ID at once: one of them gets it.
 func oneOfMany(t *testing.T, s protocol.Store) {
 	for round := range 20 {
 		k := protocol.Key{Pool: "p", NodeID: round}

@@ -28,37 +28,37 @@ func poolWrites(t *testing.T, s protocol.Store) {
 		protocol.ResizePool{Pool: "p", Revision: 2, To: 700, At: at(5)},
 		protocol.ResizePool{Pool: "p", Revision: 2, To: 100, At: at(6)}, // someone was first
 		protocol.ResizePool{Pool: "p", Revision: 3, To: 300, At: at(7)},
-		protocol.ResizePool{Pool: "p", Revision: 2, To: 700, At: at(5)}, // a late one: the size is what it was, the revision is not
+		protocol.ResizePool{Pool: "p", Revision: 2, To: 700, At: at(5)}, // a late one: the size is the same again, the revision is not
 		protocol.RaiseFloor{Pool: "p", To: at(50)},
 		protocol.RaiseFloor{Pool: "p", To: at(49)},
 		protocol.RaiseFloor{Pool: "p", To: at(50)},
-		protocol.Measure{Pool: "p", Seen: &protocol.Measured{Held: 1, At: at(1)}, Measured: protocol.Measured{Held: 9, At: at(2)}}, // there is none
+		protocol.Measure{Pool: "p", Seen: &protocol.Measured{Held: 1, At: at(1)}, Measured: protocol.Measured{Held: 9, At: at(2)}}, // none exists
 		protocol.Measure{Pool: "p", Measured: protocol.Measured{Held: 1, Cooling: 2, At: at(1), Valid: time.Minute}},
 		protocol.Measure{Pool: "p", Measured: protocol.Measured{Held: 9, At: at(2)}}, // someone was first
 		protocol.Measure{Pool: "p", Seen: &protocol.Measured{Held: 1, Cooling: 2, At: at(1), Valid: time.Second}, Measured: protocol.Measured{Held: 9, At: at(2)}},
 		protocol.Measure{Pool: "p", Seen: &protocol.Measured{Held: 1, Cooling: 2, At: at(1), Valid: time.Minute}, Measured: protocol.Measured{Held: 3, At: at(2)}},
-		protocol.ForgetVerdict{Pool: "p"},                           // there is none
-		protocol.Vouch{Pool: "p", Seen: &verdict, Verdict: verdict}, // there is none
+		protocol.ForgetVerdict{Pool: "p"},                           // none exists
+		protocol.Vouch{Pool: "p", Seen: &verdict, Verdict: verdict}, // none exists
 		protocol.Vouch{Pool: "p", Verdict: verdict},
 		protocol.Vouch{Pool: "p", Verdict: protocol.Verdict{Region: "eu-west-1", Table: "leases", At: at(9)}}, // someone was first
-		protocol.Vouch{Pool: "p", Seen: &later, Verdict: later},                                               // that is not what it was
+		protocol.Vouch{Pool: "p", Seen: &later, Verdict: later},                                               // it was different
 		protocol.Vouch{Pool: "p", Seen: &verdict, Verdict: later},
 		protocol.ForgetVerdict{Pool: "p"},
-		protocol.Vouch{Pool: "p", Seen: &later, Verdict: later}, // a late one brings nothing back
+		protocol.Vouch{Pool: "p", Seen: &later, Verdict: later}, // a late one must not bring anything back
 		protocol.Vouch{Pool: "p", Verdict: later},
-		protocol.SuspendLayout{Pool: "p", Revision: 5},                              // there is none
+		protocol.SuspendLayout{Pool: "p", Revision: 5},                              // none exists
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.JS53())}, // too small
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Default())},
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Wide16())},                 // someone was first
 		protocol.ReplaceLayout{Pool: "p", Revision: 6, Layout: protocol.LayoutOf(snowflake.Wide16())}, // it was not suspended
 		protocol.SuspendLayout{Pool: "p", Revision: 5},
 		protocol.SuspendLayout{Pool: "p", Revision: 6},
-		protocol.FinalizeLayout{Pool: "p", Revision: 7},                                               // an operator is at it
-		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Default())},                // an operator is at it
+		protocol.FinalizeLayout{Pool: "p", Revision: 7},                                               // an operator is replacing it
+		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Default())},                // an operator is replacing it
 		protocol.ReplaceLayout{Pool: "p", Revision: 6, Layout: protocol.LayoutOf(snowflake.Wide16())}, // a late one
 		protocol.ReplaceLayout{Pool: "p", Revision: 7, Layout: protocol.LayoutOf(snowflake.JS53())},   // too small
 		protocol.ReplaceLayout{Pool: "p", Revision: 7, Layout: protocol.LayoutOf(snowflake.Sonyflake())},
-		protocol.FinalizeLayout{Pool: "p", Revision: 7}, // a late one: an operator was at it since
+		protocol.FinalizeLayout{Pool: "p", Revision: 7}, // a late one: an operator has changed it since
 		protocol.SuspendLayout{Pool: "p", Revision: 7},
 		protocol.ExpectHolders{Pool: "p", Revision: 7, Expect: 9, OpenGroups: 1}, // a late one
 		protocol.ExpectHolders{Pool: "p", Revision: 8, Expect: 150, OpenGroups: 2},
@@ -108,7 +108,7 @@ func widenings(t *testing.T, s protocol.Store) {
 		{void(0), false}, // it is done
 		{commit(0, 0, 9), false},
 		{begin(2, protocol.WidenDone, 100, 10), false},      // that is not the next one
-		{begin(1, protocol.WidenVoid, 100, 10), false},      // that is not what it was
+		{begin(1, protocol.WidenVoid, 100, 10), false},      // it was different
 		{begin(1, protocol.WidenDone, 100, 10, 511), false}, // node IDs were added since
 		{begin(1, protocol.WidenDone, 100, 10), true},
 		{begin(1, protocol.WidenDone, 101, 10), false},
@@ -120,9 +120,9 @@ func widenings(t *testing.T, s protocol.Store) {
 		{void(1), false},
 		{begin(2, protocol.WidenOpen, 200, 10), false},
 		{begin(2, protocol.WidenVoid, 200, 10), true},
-		{commit(1, 100, 10), false}, // it is another try's turn
+		{commit(1, 100, 10), false}, // another try is the latest
 		{void(1), false},
-		{begin(3, protocol.WidenOpen, 300, 10), true}, // which makes the one before void
+		{begin(3, protocol.WidenOpen, 300, 10), true}, // which voids the previous one
 		{commit(2, 200, 10), false},
 		{commit(3, 300, 10), true},
 		{commit(3, 300, 10), false},

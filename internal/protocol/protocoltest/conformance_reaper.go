@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// reaperMemory checks what a pool's reaper remembers. The largest look has 6 bytes
+// reaperMemory checks the memory of a pool's reaper. The largest scan has 6 bytes
 // for each of 65,536 candidates.
 func reaperMemory(t *testing.T, s protocol.Store) {
 	look := &protocol.ReaperLook{Ended: at(7), Wait: 40 * time.Second, Count: 1, Held: 9, Candidates: "ABCDEF"}
@@ -28,7 +28,7 @@ func reaperMemory(t *testing.T, s protocol.Store) {
 		{protocol.Remember{Pool: "p", Seen: "c", New: "e", Look: large}, true},
 		{protocol.Forget{Pool: "p", New: "f"}, true},
 		{protocol.Forget{Pool: "p", New: "f"}, true},
-		{protocol.Remember{Pool: "p", Seen: "e", New: "g", Look: look}, false}, // forgotten meanwhile
+		{protocol.Remember{Pool: "p", Seen: "e", New: "g", Look: look}, false}, // cleared meanwhile
 		{protocol.Remember{Pool: "p", Seen: "f", New: "h", Look: look}, true},
 	} {
 		want, applies := c.w.Apply(cur)

@@ -10,7 +10,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// sameAsApply compares a store's answer with the write's own idea of it.
+// sameAsApply compares a store's answer with the result of the write's Apply.
 func sameAsApply(t *testing.T, w protocol.Write, before *protocol.Lease, res protocol.Result) {
 	t.Helper()
 	want, applied := w.Apply(before)
@@ -25,8 +25,8 @@ func sameAsApply(t *testing.T, w protocol.Write, before *protocol.Lease, res pro
 	}
 }
 
-// randomWrites does thousands of writes whose values lie close together, so that
-// every comparison is met from below, above and at equality.
+// randomWrites does thousands of writes with close values, so that every comparison is
+// tested from below, from above and at equality.
 func randomWrites(t *testing.T, s protocol.Store) {
 	seeds := [2]uint64{rand.Uint64(), rand.Uint64()}
 	t.Logf("rand.NewPCG(%d, %d)", seeds[0], seeds[1])
@@ -37,7 +37,7 @@ func randomWrites(t *testing.T, s protocol.Store) {
 		k := protocol.Key{Pool: "random", NodeID: r.IntN(3)}
 		version, renewal, session, ms := int64(r.IntN(3)), int64(r.IntN(3)), sessions[r.IntN(2)], r.IntN(4)-2
 		cur := model[k]
-		if cur != nil { // most of the time close to the truth
+		if cur != nil { // usually close to the actual value
 			version, renewal = cur.Version+int64(r.IntN(2)*r.IntN(2)), cur.Renewal+int64(r.IntN(3)-1)
 			ms += int(cur.ReservedUntil.Sub(t0).Milliseconds())
 		}

@@ -9,10 +9,10 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Unsafe is a store that breaks the protocol on purpose, so that one can see
-// whether a comparison of IDs finds it: its claims ignore expires_at and
-// reserved_until. A number that someone holds is then held by two, for the same
-// milliseconds, until the first one's next renewal. No normal build has it.
+// Unsafe is a store that breaks the protocol on purpose, to test whether a comparison of
+// IDs finds it: its claims ignore expires_at and reserved_until. A node ID may then have
+// two holders, for the same milliseconds, until the first one's next renewal. Normal
+// builds do not contain it.
 type Unsafe struct{ protocol.Store }
 
 // NewUnsafe wraps a store.

@@ -1,5 +1,6 @@
-// Package dynamotest gives tests a DynamoDB: the embedded one, always at hand, and DynamoDB Local,
-// Amazon's own, where it has been started. The client is the real one of the AWS SDK in both cases.
+// Package dynamotest provides tests with a DynamoDB: the embedded one, which is always
+// available, and DynamoDB Local, Amazon's own, if it has been started. The client is the
+// real one of the AWS SDK in both cases.
 package dynamotest
 
 import (
@@ -27,7 +28,7 @@ const (
 	envRequire = "NODELEASE_REQUIRE_EMULATORS"
 )
 
-// Embedded starts a fresh embedded DynamoDB in this process and stops it when the test ends.
+// Embedded starts a new embedded DynamoDB in this process and stops it when the test ends.
 func Embedded(tb testing.TB) *dynamodb.Client {
 	tb.Helper()
 	server, err := embeddeddb.New(embeddeddb.Options{})
@@ -46,8 +47,9 @@ func Embedded(tb testing.TB) *dynamodb.Client {
 	return Client(tb, endpoint)
 }
 
-// Local connects to DynamoDB Local. Where it does not run, the test is skipped, and said to be; in
-// CI, or with NODELEASE_REQUIRE_EMULATORS=1, it fails. All tests share its tables: see CreateTable.
+// Local connects to DynamoDB Local. If it does not run, the test is skipped with a
+// message; in CI, or with NODELEASE_REQUIRE_EMULATORS=1, it fails. All tests share its
+// tables: see CreateTable.
 func Local(tb testing.TB) *dynamodb.Client {
 	tb.Helper()
 	endpoint := localEndpoint()
@@ -82,8 +84,9 @@ func Missing(tb testing.TB, message string) {
 	tb.Skip(message)
 }
 
-// Client makes a client of any endpoint, with keys that mean nothing and connections of its own,
-// which end with the test. It tries each call once: tests that want retries set their own.
+// Client returns a client for any endpoint, with dummy keys and its own connections,
+// which end with the test. It tries each call once: tests that want retries set their
+// own.
 func Client(tb testing.TB, endpoint string) *dynamodb.Client {
 	transport := &http.Transport{MaxIdleConnsPerHost: 256}
 	tb.Cleanup(transport.CloseIdleConnections)
@@ -99,7 +102,7 @@ func Client(tb testing.TB, endpoint string) *dynamodb.Client {
 // plainBodies sends request bodies without their WriteTo method. The SDK closes a body once the
 // answer's header is there, its WriteTo then says io.EOF, net/http takes that for a broken request
 // and closes the connection under an answer that is still being read: about one in a hundred
-// answers of more than 4 KB from a server as near as this one (aws-sdk-go-v2 issue 1825).
+// answers of more than 4 KB from a nearby server like this one (aws-sdk-go-v2 issue 1825).
 type plainBodies struct{ http.RoundTripper }
 
 func (p plainBodies) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -110,7 +113,8 @@ func (p plainBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.RoundTripper.RoundTrip(r)
 }
 
-// Each runs a test with the embedded DynamoDB and with DynamoDB Local, each with a table of its own.
+// Each runs a test with the embedded DynamoDB and with DynamoDB Local, each with its own
+// table.
 func Each(t *testing.T, test func(t *testing.T, client *dynamodb.Client, table string)) {
 	t.Helper()
 	for name, connect := range map[string]func(testing.TB) *dynamodb.Client{"embedded": Embedded, "local": Local} {
@@ -121,8 +125,8 @@ func Each(t *testing.T, test func(t *testing.T, client *dynamodb.Client, table s
 	}
 }
 
-// CreateTable makes a table with the product's keys (pool_group, node_id), on demand and under a
-// name that no other test has, and deletes it when the test ends.
+// CreateTable creates a table with the product's keys (pool_group, node_id), on demand
+// and with a unique name, and deletes it when the test ends.
 func CreateTable(tb testing.TB, client *dynamodb.Client) string {
 	tb.Helper()
 	name := "nodelease-test-" + uuid.NewString()
@@ -142,7 +146,7 @@ func CreateTable(tb testing.TB, client *dynamodb.Client) string {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		// The test's own context has ended by now.
+		// The test's own context has already ended.
 		if _, err := client.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
 			tb.Error(err)
 		}
@@ -150,8 +154,8 @@ func CreateTable(tb testing.TB, client *dynamodb.Client) string {
 	return name
 }
 
-// ItemBytes is how DynamoDB counts what an item has: names and strings by their bytes, a number two
-// digits a byte and one more, a map with three and one for each pair.
+// ItemBytes returns an item's size as DynamoDB counts it: names and strings by their bytes, a
+// number with two digits per byte plus one, a map with three plus one for each pair.
 func ItemBytes(item map[string]types.AttributeValue) (n int) {
 	for name, av := range item {
 		n += len(name)

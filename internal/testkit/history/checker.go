@@ -8,21 +8,21 @@ type Checker struct {
 	nodes   map[int]*node
 	ids     map[int64]int  // and the process that made them
 	holds   map[int]belief // by process
-	copies  map[int]int    // the process that each copy was made of, at first
-	floor   int64          // nothing up to it is stamped by what comes to be later
+	copies  map[int]int    // the process from which each copy was made, originally
+	floor   int64          // node IDs created later stamp nothing up to it
 }
 
-// node is what is known of one number.
+// node is the known state of one node ID.
 type node struct {
 	item Event
 	// spans are the versions that were ever claimed, from version 1.
 	spans []span
-	// last is the latest millisecond that anyone stamped.
+	// last is the latest millisecond that was stamped.
 	last int64
-	// corrupt is how many versions there were when somebody broke the item: no later
-	// one may be used. It is -1 while nobody has.
+	// corrupt is how many versions there were when the item was broken by hand: no
+	// later one may be used. It is -1 if that has not happened.
 	corrupt int
-	blind   bool // somebody claimed it since, and has not taken the claim back
+	blind   bool // it was claimed since, and the claim was not taken back
 }
 
 // span is one version: its milliseconds are those after notBefore, up to the
@@ -31,15 +31,15 @@ type span struct {
 	who       int
 	notBefore int64
 	may       int64 // the latest millisecond that its holder was told it may stamp
-	released  bool  // its holder has fenced itself and given back
-	// A process that had this version was copied when it reserved up to copied. Both
-	// may stamp up to that. Behind it heir alone goes on: the first that was told that it may,
-	// or 0.
+	released  bool  // its holder has fenced itself and released it
+	// A process that had this version was copied when it reserved up to copied. Both may
+	// stamp up to that. After it, only heir continues: the first of the two that got a
+	// confirmation, or 0.
 	copied  int64
 	heir    int
-	unaware map[int]bool // of the two, those that had no answer since the copy was made
-	// loose is copied if one of the two gave the version back while the other had no
-	// answer: nothing could tell the table of that one, which may stamp up to copied.
+	unaware map[int]bool // those of the two that had no answer since the copy was made
+	// loose is copied if one of the two released the version while the other had no
+	// answer: the table cannot know of that one, which may stamp up to copied.
 	loose int64
 }
 
@@ -48,7 +48,7 @@ type belief struct {
 	version int64
 }
 
-// Add judges one event. The error says which promise is broken, and by what.
+// Add judges one event. The error names the broken promise, and the cause.
 func (c *Checker) Add(e Event) error {
 	if c.nodes == nil {
 		c.nodes, c.ids, c.holds, c.copies = map[int]*node{}, map[int64]int{}, map[int]belief{}, map[int]int{}
@@ -84,7 +84,7 @@ func (c *Checker) Add(e Event) error {
 	return nil
 }
 
-// item judges a write that was done by what it left.
+// item judges an executed write by the resulting item.
 func (c *Checker) item(e Event) error {
 	n := c.nodes[e.Node]
 	if n == nil {
@@ -97,13 +97,13 @@ func (c *Checker) item(e Event) error {
 		}
 		return nil
 	}
-	if n.corrupt >= 0 { // what a broken item holds means nothing: see used
-		// No condition can refuse a fraction: a claimant sees it in the answer and takes its
-		// claim back. If that answer is lost and the claimant dies, the item is whole to the
-		// next one.
+	if n.corrupt >= 0 { // the content of a broken item is meaningless: see used
+		// No condition can refuse a fraction: a claimant sees it in the answer and undoes
+		// its claim. If that answer is lost and the claimant dies, the item looks intact to
+		// the next one.
 		switch {
 		case e.Op == Claim && n.blind && e.Version == int64(len(n.spans))+1:
-			n.corrupt, n.last = -1, 0 // what was stamped before the item broke is forgotten with it
+			n.corrupt, n.last = -1, 0 // stamps from before the item was broken are forgotten with it
 			n.item = e
 			n.spans = append(n.spans, span{who: e.Who, notBefore: e.NotBefore})
 			return nil
@@ -113,7 +113,7 @@ func (c *Checker) item(e Event) error {
 		case e.Op == Abandon:
 			n.blind = false
 		}
-		if e.Op == Raise && e.Version == int64(len(n.spans)) { // an operator has said up to when all time counts as reserved
+		if e.Op == Raise && e.Version == int64(len(n.spans)) { // an operator has set the time up to which everything counts as reserved
 			n.item, n.corrupt = e, -1
 		}
 		return nil
@@ -153,8 +153,8 @@ func (c *Checker) item(e Event) error {
 	return nil
 }
 
-// claim judges the beginning of a version. Its span must begin behind all that
-// the version before it may still stamp.
+// claim judges the beginning of a version. Its span must begin after everything that the
+// previous version may still stamp.
 func (n *node) claim(old, e Event) error {
 	switch {
 	case e.Version != old.Version+1:
@@ -173,7 +173,7 @@ func (n *node) claim(old, e Event) error {
 	return nil
 }
 
-// present is the last version, nil before the first claim.
+// present returns the last version, nil before the first claim.
 func (n *node) present() *span {
 	if len(n.spans) == 0 {
 		return nil
@@ -181,8 +181,8 @@ func (n *node) present() *span {
 	return &n.spans[len(n.spans)-1]
 }
 
-// may judges what a process was told that it may stamp: the table must reserve it
-// for that version, and whoever came later must begin behind it.
+// may judges the milliseconds that a process was allowed to stamp: the table must
+// reserve them for that version, and later versions must begin after them.
 func (c *Checker) may(e Event) error {
 	n := c.nodes[e.Node]
 	if n == nil || e.Version < 1 || e.Version > int64(len(n.spans)) {
@@ -204,8 +204,9 @@ func (c *Checker) may(e Event) error {
 		if s.heir == 0 {
 			s.heir = e.Who
 		}
-		// Two that asked for the very same milliseconds cannot be told apart, and are
-		// copies of each other again: docs/guarantees.md grants no more, and no less.
+		// Two that requested exactly the same milliseconds cannot be distinguished,
+		// and are copies of each other again: docs/guarantees.md promises no more,
+		// and no less.
 		inStep = s.heir != e.Who && e.Until == s.may
 		if s.heir != e.Who && !inStep {
 			return fmt.Errorf("process %d may stamp up to %d in version %d, and so may its copy or original %d: both have renewed since the copy was made",
@@ -222,8 +223,7 @@ func (c *Checker) may(e Event) error {
 	return nil
 }
 
-// first is the process that a copy was made of, at first; any other process is
-// itself.
+// first returns the process from which a copy was originally made, or the process itself.
 func (c *Checker) first(who int) int {
 	if of, ok := c.copies[who]; ok {
 		return of
@@ -231,7 +231,7 @@ func (c *Checker) first(who int) int {
 	return who
 }
 
-// copy takes a copy of a running process in.
+// copy records a copy of a running process.
 func (c *Checker) copy(e Event) error {
 	c.copies[e.Who] = c.first(e.Of)
 	n := c.nodes[e.Node]
@@ -247,7 +247,7 @@ func (c *Checker) copy(e Event) error {
 	return nil
 }
 
-// used judges that a version is of an item that nobody has broken.
+// used checks that a version does not belong to a broken item.
 func (n *node) used(e Event, version int) error {
 	if n.corrupt >= 0 && version > n.corrupt {
 		return fmt.Errorf("process %d uses version %d of an item that was broken by hand before", e.Who, version)
@@ -255,8 +255,8 @@ func (n *node) used(e Event, version int) error {
 	return nil
 }
 
-// end is the last millisecond of a version. What was claimed of an item that somebody
-// has broken begins nowhere: the version before ends where it did.
+// end returns the last millisecond of a version. A claim of a broken item has no
+// beginning: the previous version ends where it did.
 func (n *node) end(version int) int64 {
 	if version < len(n.spans) && version != n.corrupt {
 		return n.spans[version].notBefore
@@ -292,9 +292,9 @@ func (c *Checker) stamp(e Event) error {
 	return nil
 }
 
-// version is the one that a millisecond belongs to. Whoever held an item before
-// somebody broke it may not know of its end yet, as after a release by force: what was
-// claimed of the broken item takes nothing from it.
+// version returns the version to which a millisecond belongs. The holder of an item
+// before it was broken may not know of its end yet, as after a forced release: a claim
+// of the broken item takes nothing from it.
 func (n *node) version(who int, ms int64) int {
 	v := len(n.spans)
 	if n.corrupt > 0 && n.spans[n.corrupt-1].who == who {
@@ -307,7 +307,7 @@ func (n *node) version(who int, ms int64) int {
 }
 
 // excused reports whether an ID that was made before may be made again: only by a
-// process and its copy, and only in what was reserved when it was copied.
+// process and its copy, and only within the reservation at the time of the copy.
 func (c *Checker) excused(n *node, e Event, by int) bool {
 	if n == nil || by == e.Who || c.first(by) != c.first(e.Who) {
 		return false
@@ -320,8 +320,8 @@ func (c *Checker) excused(n *node, e Event, by int) bool {
 	return false
 }
 
-// loose reports whether a stamp is of a copy, or of its original, that the other one's
-// release has left behind.
+// loose reports whether a stamp comes from a copy, or its original, after the other
+// one's release.
 func (c *Checker) loose(n *node, e Event) bool {
 	for _, s := range n.spans {
 		if s.loose != 0 && s.who == c.first(e.Who) && s.notBefore < e.MS && e.MS <= s.loose {
@@ -331,21 +331,21 @@ func (c *Checker) loose(n *node, e Event) bool {
 	return false
 }
 
-// looseID reports whether either maker of an ID was left behind like that.
+// looseID reports whether that holds for either maker of an ID.
 func (c *Checker) looseID(n *node, e Event, by int) bool {
 	other := e
 	other.Who = by
 	return n != nil && (c.loose(n, e) || c.loose(n, other))
 }
 
-// believes reports whether a belief counts: not that of a copy, or its original, that
-// the other one's release has left behind.
+// believes reports whether a belief counts: not that of a copy, or its original,
+// after the other one's release.
 func (c *Checker) believes(node int, version int64) bool {
 	n := c.nodes[node]
 	return n == nil || version < 1 || version > int64(len(n.spans)) || n.spans[version-1].loose == 0
 }
 
-// hold judges a belief: nobody else has it at the same time.
+// hold judges a belief: no other process has it at the same time.
 func (c *Checker) hold(e Event) error {
 	if c.bounded {
 		for who, h := range c.holds {
@@ -358,7 +358,7 @@ func (c *Checker) hold(e Event) error {
 	return nil
 }
 
-// lost judges a loss: it is for good, so it must be true.
+// lost judges a loss: it is permanent, so it must be justified.
 func (c *Checker) lost(e Event) error {
 	if n := c.nodes[e.Node]; n != nil && e.Version > 0 && e.Version <= int64(len(n.spans)) {
 		delete(n.spans[e.Version-1].unaware, e.Who)

@@ -1,21 +1,21 @@
-// Package history judges what a lease table and its holders did. It knows the
-// promises and nothing of the code that is to keep them: it is told, in order,
-// what the table held after each write that was done, what each process
-// believes, and every ID that was made, and says which promise is broken, if one
-// is:
+// Package history judges the history of a lease table and its holders. It knows the
+// promises, but not the code that keeps them: it receives, in order, the state of the
+// table after each executed write, the beliefs of each process, and every ID, and reports
+// which promise is broken, if any:
 //
 //   - S1: each millisecond of each node ID has at most one holder, ever, and no
-//     ID is made twice. This must hold whatever clocks do.
+//     ID is made twice. This must hold regardless of clocks.
 //   - Versions grow by one, with each claim, and by nothing else.
-//   - What is reserved never falls below what any holder may still stamp.
+//   - The reservation never falls below a millisecond that any holder may still stamp.
 //   - S2: one process at a time believes that it holds a node ID. Judged only
-//     where the clocks were inside the bound that the guards tolerate.
-//   - A process gives up for good only what is not its any more.
-//   - A process and a copy of it repeat each other's IDs only in what was reserved when
-//     the copy was made, and nobody else's ever; behind that, one of the two goes on.
-//   - An item that somebody broke by hand is not used again.
-//   - A release reserves no more than was reserved; a node ID that comes to be begins at
-//     the pool's floor, or behind it.
+//     if the clocks were within the bound that the guards tolerate.
+//   - A process reports a lease as lost only if it no longer has it.
+//   - A process and a copy of it repeat each other's IDs only within the reservation at
+//     the time of the copy, and never those of others; after that, one of the two
+//     continues.
+//   - An item that was broken by hand is not used again.
+//   - A release reserves no more than was reserved; a new node ID begins at the pool's
+//     floor, or after it.
 //
 // A history can be written down and judged again, with the same verdict: see
 // [Recorder.Save] and [Replay].
@@ -23,39 +23,39 @@ package history
 
 import "time"
 
-// Kind says what an Event tells.
+// Kind is the kind of an Event.
 type Kind string
 
 // The kinds of events.
 const (
-	// World begins a history: what the run was, and whether S2 is judged.
+	// World begins a history, with a description of the run and whether S2 is judged.
 	World Kind = "world"
-	// Item is a number's item after a write that was done.
+	// Item is a node ID's item after an executed write.
 	Item Kind = "item"
-	// May says which milliseconds a process learned that it may stamp.
+	// May has the milliseconds that a process learned it may stamp.
 	May Kind = "may"
 	// Stamp is an ID.
 	Stamp Kind = "stamp"
-	// Hold says that a process believes to hold a number, Unhold that it no longer
-	// does.
+	// Hold means that a process believes it holds a node ID, Unhold that it no
+	// longer does.
 	Hold   Kind = "hold"
 	Unhold Kind = "unhold"
-	// Lost says that a process gave a number up for good, since the table said that
-	// it is not its any more.
+	// Lost means that a process gave up a node ID permanently, since by the table
+	// it no longer has it.
 	Lost Kind = "lost"
-	// Copy says that Who is a copy of the running process Of, made while the version
+	// Copy means that Who is a copy of the running process Of, made while the version
 	// of Node reserved up to Until.
 	Copy Kind = "copy"
-	// Corrupt says that somebody broke the item of Node by hand.
+	// Corrupt means that the item of Node was broken by hand.
 	Corrupt Kind = "corrupt"
-	// Floor says that the pool was told, and has answered, that nothing up to Until is
-	// stamped by a node ID that comes to be later.
+	// Floor means that the pool has confirmed that node IDs created later stamp
+	// nothing up to Until.
 	Floor Kind = "floor"
 	// Note is for readers: a fault, a crash, a pause.
 	Note Kind = "note"
 )
 
-// Op is the write that an Item is the outcome of.
+// Op is the write that resulted in an Item.
 type Op string
 
 // The writes of the protocol.
@@ -72,7 +72,7 @@ const (
 	Mark    Op = "mark" // with a layout
 )
 
-// Event is one thing that happened. Times are milliseconds of the Unix epoch.
+// Event is one event of a history. Times are milliseconds of the Unix epoch.
 type Event struct {
 	At   int64 `json:"at"` // true time
 	Kind Kind  `json:"kind"`
@@ -80,7 +80,7 @@ type Event struct {
 	Who     int   `json:"who,omitempty"`
 	Of      int   `json:"of,omitempty"` // of a Copy: the process that was copied
 	Node    int   `json:"node,omitempty"`
-	Version int64 `json:"version,omitempty"` // of a Stamp: 0 = not known
+	Version int64 `json:"version,omitempty"` // of a Stamp: 0 = unknown
 
 	// Of an Item.
 	Op        Op    `json:"op,omitempty"`
@@ -97,7 +97,7 @@ type Event struct {
 	ID int64 `json:"id,omitempty"`
 	MS int64 `json:"ms,omitempty"`
 
-	// Of a World: the clocks kept inside the bound, so S2 is judged.
+	// Of a World: the clocks stayed within the bound, so S2 is judged.
 	Bounded bool   `json:"bounded,omitempty"`
 	Text    string `json:"text,omitempty"`
 }

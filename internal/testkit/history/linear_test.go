@@ -20,10 +20,10 @@ import (
 )
 
 // Histories of clients that use one store at the same time, judged by porcupine:
-// there must be an order of the calls, each somewhere between its beginning and
-// its end, in which every answer is the one that Write.Apply gives. A call without
-// an answer may have been done at any time after it began, or never: it stays open
-// until the end of the history.
+// there must be an order of the calls, each somewhere between its beginning and its end,
+// in which every answer is the one that Write.Apply returns. A call without an answer may
+// have been done at any time after it began, or never: it stays open until the end of the
+// history.
 
 var linearSeed = flag.Uint64("linear", 0, "seed of the histories; 0 draws one")
 
@@ -136,7 +136,7 @@ func (r *recording) client(ctx context.Context, number, calls, nodes int, rnd *r
 	}
 }
 
-// guess draws a call. Times stand close together, so that conditions are met and
+// guess draws a call. Times are close together, so that conditions are met and
 // missed.
 func guess(r *rand.Rand, k protocol.Key, l *lease.Lease, session string) protocol.Write {
 	base := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -21,7 +21,7 @@ type Recorder struct {
 	err     error
 }
 
-// Add takes an event. It returns the first broken promise, then and ever after.
+// Add records an event. It returns the first broken promise, then and at every later call.
 func (r *Recorder) Add(e Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,14 +35,14 @@ func (r *Recorder) Add(e Event) error {
 	return r.err
 }
 
-// Err is the first broken promise, nil while there is none.
+// Err returns the first broken promise, nil while there is none.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
 }
 
-// Len is the number of events.
+// Len returns the number of events.
 func (r *Recorder) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,8 +66,8 @@ func (r *Recorder) Tail(node, n int) string {
 	return strings.Join(lines, "\n")
 }
 
-// Failure describes the broken promise, with the last events of its number, and
-// saves the whole history where the command that it names judges it again.
+// Failure describes the broken promise, with the last events of its node ID, and saves
+// the whole history in a file, for which it names the command that judges it again.
 func (r *Recorder) Failure() string {
 	err := r.Err()
 	r.mu.Lock()
@@ -101,7 +101,7 @@ func (r *Recorder) Save() (path string, err error) {
 	return filepath.ToSlash(f.Name()), w.Flush()
 }
 
-// Replay judges a saved history. The error is the one that its recorder gave.
+// Replay judges a saved history. The error is the one that its recorder returned.
 func Replay(r io.Reader) (events int, err error) {
 	dec := json.NewDecoder(r)
 	rec := Recorder{}

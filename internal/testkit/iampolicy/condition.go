@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// operator is a condition operator taken apart, such as ForAllValues:StringLikeIfExists.
+// operator is a parsed condition operator, such as ForAllValues:StringLikeIfExists.
 type operator struct {
 	set      string // ForAllValues, ForAnyValue, or empty
 	ifExists bool
@@ -27,7 +27,7 @@ func parseOperator(name string) (o operator, err error) {
 		o.match = exact
 	case "StringNotEquals":
 		o.match, o.negated = exact, true
-	case "StringLike", "ArnLike", "ArnEquals": // the last two take the same wildcards
+	case "StringLike", "ArnLike", "ArnEquals": // the last two use the same wildcards
 		o.match = Like
 	case "StringNotLike":
 		o.match, o.negated = Like, true
@@ -51,12 +51,13 @@ func (o operator) holds(want, got []string, present bool) bool {
 		return slices.ContainsFunc(want, func(w string) bool { return o.match(w, value) }) != o.negated
 	}
 	switch {
-	case o.null: // "true" asks for the key to be missing
+	case o.null: // "true" requires the key to be missing
 		return slices.ContainsFunc(want, func(w string) bool { return strings.EqualFold(w, "true") != present })
 	case !present && o.ifExists:
 		return true
 	case o.set == "ForAllValues":
-		// Of no values all match. So an Allow with it also covers requests without the key.
+		// With no values, all match. So an Allow with it also covers requests without the
+		// key.
 		return !slices.ContainsFunc(got, func(v string) bool { return !one(v) })
 	case o.set == "ForAnyValue":
 		return slices.ContainsFunc(got, one)
@@ -79,7 +80,7 @@ func Like(pattern, s string) bool {
 		case i < len(p) && (p[i] == '?' || p[i] == t[at]):
 			i++
 			at++
-		case star >= 0: // the last star takes one more
+		case star >= 0: // the last star matches one more character
 			from++
 			i, at = star+1, from
 		default:

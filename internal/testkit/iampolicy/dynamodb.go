@@ -16,7 +16,7 @@ import (
 const (
 	LeadingKeys  = "dynamodb:LeadingKeys"  // the partition keys that the request names
 	Attributes   = "dynamodb:Attributes"   // the top-level attributes that it names, with the key's
-	ReturnValues = "dynamodb:ReturnValues" // what it asks for of the item
+	ReturnValues = "dynamodb:ReturnValues" // the part of the item that it requests
 	Select       = "dynamodb:Select"
 )
 
@@ -25,8 +25,8 @@ const (
 // DeleteItemInput or DescribeTableInput.
 //
 // dynamodb:Attributes lists the top-level attributes of the key and of every expression;
-// it does not say which of them are written and which are read. A call that names no
-// attributes, as a GetItem of the whole item, has no such key.
+// it does not distinguish written from read ones. A call that names no attributes,
+// such as a GetItem of the whole item, has no such key.
 func RequestOf(table string, input any) (Request, error) {
 	r := Request{Resource: table, Context: map[string][]string{}}
 	names, keys := map[string]bool{}, []string{}
@@ -52,7 +52,7 @@ func RequestOf(table string, input any) (Request, error) {
 		r.Action = "dynamodb:GetItem"
 		key(in.Key)
 		if in.ProjectionExpression == nil {
-			clear(names) // all attributes, which is Select ALL_ATTRIBUTES and no list
+			clear(names) // all attributes, expressed by Select ALL_ATTRIBUTES instead of a list
 			r.Context[Select] = []string{"ALL_ATTRIBUTES"}
 		}
 		expressions(in.ExpressionAttributeNames, in.ProjectionExpression)

@@ -1,11 +1,11 @@
 // Package iampolicy decides what an IAM policy allows, for tests of the policies
 // that the construct generates. It knows the elements and condition operators that
-// those use, as AWS documents them, and refuses every other one: a policy that it
-// reads has no part that it ignores.
+// those use, as AWS documents them, and refuses every other one: no part of an
+// accepted policy is ignored.
 //
-// It is no substitute for IAM, which has more: boundaries, service control
-// policies, resource policies and sessions can only take rights away from what an
-// identity policy allows in one account.
+// It does not replace IAM, which has more: boundaries, service control policies, resource
+// policies and sessions can only take rights away from what an identity policy allows in
+// one account.
 package iampolicy
 
 import (
@@ -91,8 +91,8 @@ func Parse(document []byte) (Policy, error) {
 	return Policy{read.Statement}, nil
 }
 
-// Join returns the policy that has the statements of all: a role may do what any of
-// its policies allows and none denies.
+// Join returns a policy with the statements of all: a role may do anything that any
+// of its policies allows and none denies.
 func Join(all ...Policy) (joined Policy) {
 	for _, p := range all {
 		joined.statements = append(joined.statements, p.statements...)
@@ -116,12 +116,12 @@ func (p Policy) Allows(r Request) bool {
 	return allowed
 }
 
-// matches reports whether a statement is about a request. All operators have to hold,
+// matches reports whether a statement applies to a request. All operators have to hold,
 // and all keys of each.
 func (s statement) matches(r Request) bool {
 	about := func(patterns list, value string, fold bool) bool {
 		return slices.ContainsFunc(patterns, func(p string) bool {
-			if fold { // actions do not distinguish cases
+			if fold { // actions are not case-sensitive
 				return Like(strings.ToLower(p), strings.ToLower(value))
 			}
 			return Like(p, value)
@@ -142,7 +142,7 @@ func (s statement) matches(r Request) bool {
 	return true
 }
 
-// lookup finds a condition key, whose case does not count.
+// lookup finds a condition key, which is not case-sensitive.
 func lookup(context map[string][]string, key string) (values []string, present bool) {
 	for k, v := range context {
 		if strings.EqualFold(k, key) {

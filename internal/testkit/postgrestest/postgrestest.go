@@ -1,10 +1,12 @@
 //go:build unix
 
-// Package postgrestest gives tests a real PostgreSQL, by the module embedded-postgres.
+// Package postgrestest provides tests with a real PostgreSQL, through the module
+// embedded-postgres.
 //
-// The server runs under a process of its own: this test's binary once more. PostgreSQL refuses to be
-// started by root, so that process runs as an unprivileged user where the test is root's; and it
-// stops the server when its standard input ends, that is, also when the test is killed.
+// The server runs under a separate process, another instance of the test binary.
+// PostgreSQL refuses to be started by root, so that process runs as an unprivileged user
+// if the test runs as root; and it stops the server when its standard input ends, so even
+// if the test is killed.
 package postgrestest
 
 import (
@@ -35,7 +37,7 @@ const (
 	startLimit   = time.Minute
 )
 
-// Main is what TestMain calls: it runs the tests, or is the child that has the server.
+// Main is called by TestMain: it runs the tests, or is the child that runs the server.
 func Main(m *testing.M) int {
 	dir := os.Getenv(envChild)
 	if dir == "" {
@@ -50,7 +52,8 @@ func Main(m *testing.M) int {
 
 // serve runs the server until standard input ends.
 func serve(dir string) error {
-	// The port is free now; whoever takes it in between fails the start, which is tried again.
+	// The port is free now; if another process takes it meanwhile, the start fails and is
+	// tried again.
 	var err error
 	for range 3 {
 		var port uint32
@@ -79,8 +82,9 @@ func freePort() (uint32, error) {
 	return uint32(l.Addr().(*net.TCPAddr).Port), nil
 }
 
-// Start starts a server that ends with the test, and gives its URL. Where the binaries were not
-// fetched the test is skipped, and said to be; in CI, or with NODELEASE_REQUIRE_EMULATORS=1, it fails.
+// Start starts a server that ends with the test, and returns its URL. If the binaries
+// were not downloaded, the test is skipped with a message; in CI, or with
+// NODELEASE_REQUIRE_EMULATORS=1, it fails.
 func Start(tb testing.TB) string {
 	tb.Helper()
 	missing := func(format string, args ...any) {
@@ -91,7 +95,7 @@ func Start(tb testing.TB) string {
 	if err != nil || len(programs) == 0 {
 		missing("its binaries are not in .cache/postgres. To fetch them: scripts/postgres.sh")
 	}
-	// All that the child touches is in a directory that it may enter.
+	// Everything that the child uses is in a directory that it may enter.
 	dir, err := os.MkdirTemp("", "nodelease-postgres-")
 	if err != nil {
 		tb.Fatal(err)
@@ -148,7 +152,7 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, content, 0o755)
 }
 
-// root is the repository's, also for tests of the modules below it.
+// root is the repository's root, also for tests in its submodules.
 func root() string {
 	dir, _ := os.Getwd()
 	for {

@@ -1,4 +1,4 @@
-// Package clustertest has the suite that every [cluster.Coordinator] passes.
+// Package clustertest has the test suite that every [cluster.Coordinator] passes.
 package clustertest
 
 import (
@@ -27,7 +27,8 @@ type Backend struct {
 
 const timeout = 15 * time.Second
 
-// Conformance is what every coordinator passes. open gives an empty one, and is called once a case.
+// Conformance is the test suite that every coordinator passes. open returns an empty one,
+// and is called once per case.
 func Conformance(t *testing.T, open func(t *testing.T) Backend) {
 	for name, run := range map[string]func(t *testing.T, b Backend){
 		"members see each other":            seeEachOther,
@@ -61,7 +62,7 @@ func node(clusterName, name string) cluster.Member {
 	}
 }
 
-// beat lets a member heartbeat, and gives what it saw, by node ID.
+// beat lets a member heartbeat, and returns the members that it saw, by node ID.
 func beat(t *testing.T, b Backend, m cluster.Member) map[string]cluster.Member {
 	t.Helper()
 	snap, err := b.Heartbeat(t.Context(), cluster.Beat{Self: m, At: time.Now(), Timeout: timeout})
@@ -93,7 +94,7 @@ func seeEachOther(t *testing.T, b Backend) {
 	began := time.Now()
 	beat(t, b, c)
 	got := beat(t, b, a)["c"]
-	// It may be a lower bound: the time-out before the answer.
+	// It may be a lower bound: one time-out before the answer.
 	if age := time.Since(got.Heartbeat).Abs(); age > timeout+time.Since(began) {
 		t.Errorf("its heartbeat was %v ago", age)
 	}
@@ -121,7 +122,7 @@ func silence(t *testing.T, b Backend) {
 	if seen := beat(t, b, c); names(seen) != "c" {
 		t.Errorf("after the time-out: %q", names(seen))
 	}
-	// Others have dropped it, and may have acted on that: it comes back as another.
+	// Others have dropped it, and may have acted on that: it comes back as a new session.
 	if _, err := b.Heartbeat(t.Context(), cluster.Beat{Self: a, At: time.Now(), Timeout: timeout}); !errors.Is(err, cluster.ErrDropped) {
 		t.Errorf("the heartbeat of a dropped session: got %v, want ErrDropped", err)
 	}
@@ -161,8 +162,8 @@ func expire(t *testing.T, b Backend) {
 	}
 }
 
-// A heartbeat of an older lease that arrives late replaces nothing. (Backends that
-// read the leases themselves record no such heartbeat.)
+// A heartbeat of an older lease that arrives late does not replace a newer one. (Backends
+// that read the leases themselves record no such heartbeat.)
 func olderLease(t *testing.T, b Backend) {
 	leased := cluster.Member{Cluster: "c", Name: "a", NodeID: 7, SessionID: "new", Version: 9}
 	late := cluster.Member{Cluster: "c", Name: "b", NodeID: 7, SessionID: "old", Version: 8}
@@ -175,7 +176,7 @@ func olderLease(t *testing.T, b Backend) {
 	}
 }
 
-// A late publication replaces nothing that is newer.
+// A late publication does not replace a newer one.
 func latePublication(t *testing.T, b Backend) {
 	m := node("c", "a")
 	for _, p := range []struct{ version, revision int64 }{{2, 5}, {2, 4}, {2, 5}, {1, 9}, {3, 1}, {2, 6}} {
@@ -190,8 +191,8 @@ func latePublication(t *testing.T, b Backend) {
 	}
 }
 
-// A member's knowledge is forgotten with the member, and what one that lives knows is
-// not, however long ago it said so.
+// A member's publication is forgotten with the member, and that of a live member is
+// not, however old it is.
 func forgetKnown(t *testing.T, b Backend) {
 	gone, here := node("c", "gone"), node("c", "here")
 	for _, m := range []cluster.Member{gone, here} {

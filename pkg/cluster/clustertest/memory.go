@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// Memory is a [cluster.Coordinator] in memory, for tests of programs that use a
+// Memory is an in-memory [cluster.Coordinator], for tests of programs that use a
 // cluster.
 type Memory struct {
 	mu    sync.Mutex
@@ -17,7 +17,7 @@ type Memory struct {
 	known map[string]map[string]publication
 }
 
-// publication is what a member published last.
+// publication is a member's last publication.
 type publication struct {
 	version, revision int64
 	known             cluster.Versions
@@ -25,7 +25,7 @@ type publication struct {
 
 var _ cluster.Coordinator = (*Memory)(nil)
 
-// NewMemory returns an empty one.
+// NewMemory returns an empty Memory.
 func NewMemory() *Memory {
 	return &Memory{alive: map[string]map[string]cluster.Member{}, known: map[string]map[string]publication{}}
 }

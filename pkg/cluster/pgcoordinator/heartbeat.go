@@ -14,38 +14,39 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// view is what a member has read so far. A heartbeat brings it up to date with two
+// view is the data that a member has read so far. A heartbeat updates it with two
 // ranges of rows:
 //
 //   - those that another transaction may have changed since: their revision is at or
-//     behind the oldest transaction that was not over at the heartbeat before. A
+//     after the oldest transaction that was still open at the previous heartbeat. A
 //     revision is a transaction, and one with a lower revision may be committed
-//     later, so what follows the highest one that was seen would not be enough.
+//     later, so reading only rows after the highest revision seen would not be
+//     enough.
 //   - those whose heartbeat has become older than the time-out since.
 //
-// All rows are read at first, when the time-out is another one, when no heartbeat has
-// succeeded for a time-out (a row may have been forgotten since), when transactions
-// count from anew (another server), and every ten minutes.
+// All rows are read at first, when the time-out has changed, when no heartbeat has
+// succeeded for a time-out (a row may have been deleted since), when transaction
+// numbers start over (another server), and every ten minutes.
 type view struct {
 	mu      sync.Mutex
 	timeout time.Duration
-	cursor  int64     // the oldest transaction that was not over
+	cursor  int64     // the oldest open transaction
 	silent  time.Time // heartbeats before this one were too old, by the server's clock
 	read    time.Time // when all rows were read
 	alive   map[string]cluster.Member
-	members []cluster.Member // alive, in the order of their sessions; never changed
+	members []cluster.Member // alive, in the order of their sessions; never modified
 }
 
-// readAll is after which time all rows are read again, should somebody have edited
-// them without a new revision.
+// readAll is the time after which all rows are read again, in case they were edited by
+// hand without a new revision.
 const readAll = 10 * time.Minute
 
-// The statement's own row comes from its first part, since the others see the table as
-// it was before. A session that replaces another one has the next version, unless a
-// lease gives it. A session that was silent for longer than the time-out is not
+// The statement's own row comes from its first part, since the other parts see the
+// table before the change. A session that replaces another one gets the next version,
+// unless a lease provides it. A session that was silent for longer than the time-out is not
 // recorded again, and neither is an older lease: then no own row comes back.
 //
-// Each part reads a range of an index: since is 0 to read all that are alive.
+// Each part reads a range of an index: since is 0 to read all live members.
 const heartbeat = `
 WITH beat AS (
 	INSERT INTO nodelease_members AS m (cluster, key, name, node_id, session_id, version, heartbeat, metadata, revision)
@@ -83,7 +84,7 @@ SELECT key, '', 0, '', 0, NULL, false, NULL, 0, 0 FROM nodelease_members AS m
 WHERE cluster = $1 AND key <> $2 AND m.heartbeat >= $10 AND m.heartbeat < (SELECT horizon FROM now) AND (SELECT since FROM now) > 0`
 
 // Heartbeat implements [cluster.Coordinator]. The Heartbeat of all members is a lower
-// bound: the server's time less the time-out.
+// bound: the server's time minus the time-out.
 func (c *Coordinator) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
 	v := c.viewOf(b.Self)
 	v.mu.Lock()
@@ -91,7 +92,7 @@ func (c *Coordinator) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Sn
 	return v.heartbeat(ctx, c.db, b)
 }
 
-// viewOf is a member's view. A process has few members.
+// viewOf returns a member's view. A process has few members.
 func (c *Coordinator) viewOf(m cluster.Member) *view {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,8 +144,8 @@ type change struct {
 	cursor, since int64
 }
 
-// take brings the view up to date. The list stays the same one where nothing has
-// changed: the node then keeps its state.
+// take updates the view. If nothing has changed, the list stays the same slice: the node
+// then keeps its state.
 func (v *view) take(changes []change, all bool) {
 	changed := all
 	if all {

@@ -172,7 +172,7 @@ func seesALateCommit(t *testing.T, db *pgxpool.Pool) {
 	}
 }
 
-// What fell silent without another writing is noticed by its heartbeat alone.
+// A member that fell silent without another write is noticed by its heartbeat alone.
 func noticesSilence(t *testing.T, db *pgxpool.Pool) {
 	c, self := New(db), node("self")
 	look(t, New(db), node("other"))
@@ -242,7 +242,7 @@ func isALook(t *testing.T, db *pgxpool.Pool) {
 				}
 				late = slices.Delete(late, i, i+1)
 			}
-		case 5: // what is forgotten was silent for a time-out before, in which a view looks or reads all again
+		case 5: // a deleted row was silent for a time-out before, in which a view reads it or reads all rows again
 			look(t, c, self)
 			if err := c.Expire(t.Context(), "c", 2*timeout); err != nil {
 				t.Fatal(err)

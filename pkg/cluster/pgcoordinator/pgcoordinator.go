@@ -1,11 +1,11 @@
-// Package pgcoordinator keeps a cluster's heartbeats in PostgreSQL, for those who
-// have one and no lease table, or who want the server's clock to decide: all times
-// are compared by it, and no machine's clock matters.
+// Package pgcoordinator keeps a cluster's heartbeats in PostgreSQL, for programs
+// that have one and no lease table, or that want the server's clock to decide: all
+// times are compared by it, and no machine's clock matters.
 //
-// A heartbeat is one statement, which records it and reads which members have come,
-// changed or fallen silent since the one before: its cost grows with these, not with
-// the cluster. Members may have leases all the same; the heartbeat is then a write
-// beside the renewal.
+// A heartbeat is one statement, which records it and reads the members that have
+// joined, changed or fallen silent since the previous one: its cost grows with
+// these, not with the cluster. Members may also have leases; the heartbeat is then a
+// write in addition to the renewal.
 package pgcoordinator
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// DB is what the coordinator needs of a *pgxpool.Pool.
+// DB has the methods of a *pgxpool.Pool that the coordinator needs.
 type DB interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
@@ -31,17 +31,17 @@ type Coordinator struct {
 	db DB
 
 	mu    sync.Mutex
-	views map[string]*view // by cluster and cluster.Member.Key of the member that looks
+	views map[string]*view // by cluster and cluster.Member.Key of the reading member
 }
 
 var _ cluster.Coordinator = (*Coordinator)(nil)
 
-// Schema makes the two tables that a coordinator needs, where they are not there.
-// They go into the first schema of the connection's search path. A whole fleet may
+// Schema creates the two tables that a coordinator needs, if they do not exist.
+// They are created in the first schema of the connection's search path. A whole fleet may
 // run it at once, in one Exec without arguments: they take turns.
 //
-// A row's revision is the transaction that changed it last, other than by a
-// heartbeat. Who edits rows by hand sets it, too: revision = txid_current().
+// A row's revision is the transaction that changed it last, other than by a heartbeat. If
+// you edit rows by hand, set it too: revision = txid_current().
 const Schema = `
 SELECT pg_advisory_xact_lock(5278920123347); -- for the rest of this one transaction
 CREATE TABLE IF NOT EXISTS nodelease_members (
@@ -68,8 +68,8 @@ CREATE TABLE IF NOT EXISTS nodelease_known (
 	PRIMARY KEY (cluster, key)
 );`
 
-// New uses a pool, or any other connection that may be used concurrently, in which
-// someone has run Schema.
+// New returns a coordinator on a pool, or any other connection that is safe for
+// concurrent use, in whose database Schema was run.
 func New(db DB) *Coordinator { return &Coordinator{db: db, views: map[string]*view{}} }
 
 // Expire implements [cluster.Coordinator].

@@ -183,7 +183,7 @@ func TestDeadlineIsEvidence(t *testing.T) {
 	})
 }
 
-// What is wrong with the configuration is the error of each ID, not of the start.
+// An invalid configuration is the error of each ID, not of the start.
 func TestWrongConfiguration(t *testing.T) {
 	t.Setenv("NODELEASE_TABLE", "")
 	t.Setenv("NODELEASE_POOL", "")

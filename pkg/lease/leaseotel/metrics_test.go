@@ -24,7 +24,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// instruments gives metrics and a collection of them: name and labels → value.
+// instruments returns metrics and a collection of them: name and labels → value.
 func instruments(t *testing.T) (*leaseotel.Metrics, func() map[string]float64) {
 	t.Helper()
 	registry := prometheus.NewRegistry()

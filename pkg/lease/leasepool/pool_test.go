@@ -134,8 +134,8 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// A verb that writes goes by this machine's clock, so a wrong one is refused, also before
-// there is a pool. What reads is not.
+// A verb that writes goes by this machine's clock, so a wrong one is refused, even before
+// there is a pool. Reads are not refused.
 func TestPoolClock(t *testing.T) {
 	for _, off := range []time.Duration{-10 * time.Second, 10 * time.Second} {
 		for _, network := range []*fixture.Network{fixture.NewNetwork(0), fixture.NewNetwork(2)} {

@@ -90,9 +90,8 @@ func silence(t *testing.T) {
 	t.Cleanup(func() { slog.SetDefault(old) })
 }
 
-// An outage that claimants and reaper share costs no live process its lease,
-// however long it lasts and however many they are; what a crash left behind is
-// freed all the same.
+// An outage that claimants and reaper share costs no live process its lease, however long
+// it lasts and however many they are; leases left by a crash are still freed.
 func TestNoOutageIsReaped(t *testing.T) {
 	silence(t)
 	for _, size := range []int{1, 3, 8, 9, 40, 1000} {

@@ -23,7 +23,7 @@ func TestCountReleasesOldestFirst(t *testing.T) {
 	}
 }
 
-// Holders write their releases themselves: what is counted stays small.
+// Holders write their releases themselves: the counts stay small.
 func TestCountReleasesIsBounded(t *testing.T) {
 	var holders []string
 	for i := range 1000 {

@@ -120,7 +120,7 @@ func TestResizeResumes(t *testing.T) {
 	}
 }
 
-// cutResize gives a resize that stops at its 50th write of kind W.
+// cutResize returns a resize that stops at its 50th write of kind W.
 func cutResize[W protocol.Write](t *testing.T, s *leasetest.Memory) (*leasepool.Pool, leasepool.Spec, func(leasepool.Spec) error) {
 	ctx, cut := stopAfter[W](t, s, 50)
 	return leasepool.Open(s, "orders"), leasepool.Spec{}, func(spec leasepool.Spec) error {

@@ -12,7 +12,7 @@ const (
 	ids       = "./pkg/snowflake"
 )
 
-// The mutants of the fence: what keeps a generator inside its span.
+// The mutants of the fence, which keeps a generator inside its span.
 var idMutants = []mutant{
 	{"Next without the fence by the monotonic clock", generator, `if now < tm.deadline.Load() { // the fence, by the monotonic clock, on each call`, `if true {`, ids},
 	{"Next without the fence by value", generator, `end := min((tick+1)<<(tm.seqBits&63), tm.limit.Load()) // never`, `end := (tick + 1) << (tm.seqBits & 63) // never`, ids},

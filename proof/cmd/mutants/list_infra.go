@@ -2,7 +2,7 @@ package main
 
 const infraOwn = "./infra"
 
-// The mutants of the deployment: what is refused, and what waits.
+// The mutants of the deployment: of refusals and of waits.
 var infraMutants = []mutant{
 	{"a table that lists itself counts as replicated", store, `if own == "" || aws.ToString(r.RegionName) != own {`, `if own == "" || aws.ToString(r.RegionName) != own || own != "" {`, leaseOwn},
 	{"services do not wait for the seed", "infra/nodepool/attach.go", `task.Node().DefaultChild().Node().AddDependency(seed)`, `_ = seed`, infraOwn},

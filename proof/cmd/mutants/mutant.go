@@ -22,7 +22,7 @@ type mutant struct {
 // simulation is the package of the worlds.
 const simulation = "./proof/internal/sim"
 
-// source is the file with the piece replaced, which must stand in it once.
+// source is the file with the piece replaced, which must occur in it once.
 func (m mutant) source() (string, error) {
 	src, err := os.ReadFile(m.file)
 	if err != nil {
@@ -108,13 +108,13 @@ func worldNotices(overlay, world string) (string, error) {
 
 var lived = regexp.MustCompile(`after ([0-9.]+) agent hours: .*`)
 
-// notices runs the tests of one package, and gives those that failed.
+// notices runs the tests of one package, and returns those that failed.
 func notices(overlay, pkg string) (string, error) {
 	_, caught, err := goTest(overlay, pkg, "-failfast")
 	return caught, err
 }
 
-// goTest gives what the tests of a package print, and those that failed.
+// goTest returns the output of a package's tests, and those that failed.
 func goTest(overlay, pkg string, args ...string) (text, caught string, err error) {
 	cmd := exec.Command("go", append([]string{"test", "-overlay", overlay, "-timeout", "10m", "-count", "1", "-vet=off", pkg}, args...)...)
 	cmd.Env = append(os.Environ(), "CI=", "NODELEASE_REQUIRE_EMULATORS=") // the embedded server is enough here

@@ -15,7 +15,7 @@ type Config struct {
 	Size, Expect int // of the pool
 	Timings      tenure.Timings
 	// Functions reports whether the reaper and the poolmetric function run each minute.
-	// What they read is not counted: docs/cost.md has it in a table of its own. Without
+	// Their reads are not counted: docs/cost.md has them in a separate table. Without
 	// them the holders count in turn, and that is counted.
 	Functions bool
 	// Life draws how long a process lives before it crashes, and is replaced at once.

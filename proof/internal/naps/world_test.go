@@ -293,7 +293,7 @@ func TestWorldOfNaps(t *testing.T) {
 	}
 }
 
-// What continuous use and short lives cost, on a network without faults: at most 1.6
+// The cost of continuous use and of short lives, on a network without faults: at most 1.6
 // writes in each TTL of use, and 1.5 for each claim up to nearly half occupancy.
 func TestWritesOfNaps(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -370,7 +370,7 @@ func (r *requests) Write(ctx context.Context, w protocol.Write) (protocol.Result
 	return r.Memory.Write(ctx, w)
 }
 
-// What the first ID asks of a table without faults: with the reaper's verdict and its
+// The requests of the first ID to a table without faults: with the reaper's verdict and its
 // mark on the layout in the pool's item, one read and one claim.
 func TestRequestsOfAFirstUse(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -438,7 +438,7 @@ func TestRequestsUpToHalfOccupancy(t *testing.T) {
 			if err := o.Close(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(100 * time.Millisecond) // virtual: what was released cools
+			time.Sleep(100 * time.Millisecond) // virtual: released node IDs cool
 		}
 		slices.Sort(counts)
 		median, p99, most := counts[uses/2], counts[uses*99/100], counts[uses-1]

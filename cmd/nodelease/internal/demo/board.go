@@ -12,9 +12,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Board is all that is known while the demo runs: what was counted, who holds
-// what, what just happened. The tasks' pipes, the director and the table's
-// watcher write on it; views take snapshots. It is safe for concurrent use.
+// Board is the state of the running demo: the counts, the holders, the latest events. The
+// tasks' pipes, the director and the table's watcher write on it; views take snapshots.
+// It is safe for concurrent use.
 type Board struct {
 	opts Options
 	tell func(News) // at once, and in order

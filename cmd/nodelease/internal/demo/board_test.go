@@ -180,8 +180,8 @@ func TestLastFrame(t *testing.T) {
 	}
 }
 
-// In an outage the board tells who is how old, for how long each can make IDs, and
-// afterwards who did.
+// In an outage the board shows each task's age and how long it can make IDs, and
+// afterwards the tasks that did.
 func TestBoardInAnOutage(t *testing.T) {
 	var told []string
 	b := newBoard(OutageDefaults(), func(n News) { told = append(told, n.Kind+": "+n.Text) })

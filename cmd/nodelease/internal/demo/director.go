@@ -65,7 +65,7 @@ func (d *director) run(ctx context.Context, quit <-chan struct{}) error {
 		case <-quit:
 			return nil
 		case <-end.C:
-			// Whoever has watched an outage wants to see that all come back.
+			// A viewer of an outage wants to see that all tasks resume.
 			if !d.Outage || time.Since(began) > d.Duration+d.comeBack() || !d.board.anySuspended() {
 				return nil
 			}

@@ -17,8 +17,7 @@
 // set, and the pipe into which its IDs go.
 //
 // Promised: the comparison is exact and over all IDs that reached a
-// pipe, also those of tasks that were killed; when Run returns, no process is
-// left. What is not: that two runs with one seed do the same to the
-// millisecond. The plan of what is done to whom repeats, the machine's own
-// timing does not.
+// pipe, also those of tasks that were killed; when Run returns, no process is left. It is
+// not promised that two runs with one seed are equal to the millisecond. The plan of
+// actions repeats, the machine's own timing does not.
 package demo

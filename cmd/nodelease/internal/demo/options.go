@@ -16,7 +16,7 @@ type Options struct {
 	Wait     time.Duration // how long a task waits for a free number; 0 = not at all
 	Outage   bool          // kill the DynamoDB process for longer than a short lease, and start it again; leases grow
 	Page     bool          // show the pool on a page, too
-	Seed     uint64        // what the plan is made of
+	Seed     uint64        // the seed of the plan
 	Port     int           // of the DynamoDB; 0 = a free one
 	Table    string        // in that DynamoDB
 	Pool     string

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// away takes in that the DynamoDB is away, and tells for how long each task can make IDs
+// away records that DynamoDB is down, and reports how long each task can make IDs
 // without it, the oldest first.
 func (b *Board) away(format string, args ...any) {
 	b.mu.Lock()
@@ -30,7 +30,7 @@ func (b *Board) away(format string, args ...any) {
 // lets one wait.
 const stillMaking = 500 * time.Millisecond
 
-// back takes in that the DynamoDB is back, and tells who made IDs all the time.
+// back records that DynamoDB is up again, and reports the tasks that made IDs all the time.
 func (b *Board) back(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,9 +27,9 @@ type step struct {
 	lasts time.Duration
 }
 
-// makePlan decides what is done to whom, from the seed alone. What is done to
-// one slot does not overlap, and everything is over before the end, so that the
-// fleet ends in good health.
+// makePlan decides the actions on each slot, from the seed alone. Actions on one slot do
+// not overlap, and everything is over before the end, so that the fleet ends in good
+// health.
 func makePlan(o Options) []step {
 	p := planner{Options: o, rng: rand.New(rand.NewPCG(o.Seed, 0)), free: make([]time.Duration, o.Tasks)}
 	begin, end := o.Duration/10, o.Duration-max(o.Duration/10, time.Second)
@@ -46,7 +46,7 @@ func makePlan(o Options) []step {
 	n := 0
 	for at := begin; at < end; at += every {
 		when := at + time.Duration(p.rng.Int64N(int64(every/2)))
-		for range round { // what does not fit leaves its turn to the next
+		for range round { // an action that does not fit is skipped
 			if n > 0 && n%len(round) == 0 {
 				p.rng.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
 			}

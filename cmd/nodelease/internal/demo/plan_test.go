@@ -25,9 +25,9 @@ func TestPlanRepeatsWithItsSeed(t *testing.T) {
 	}
 }
 
-// The promises of a plan, for many seeds: what is done to one slot does not
-// overlap, all is over before the end, nothing else happens in an outage, and
-// the short demo has something of everything.
+// The promises of a plan, for many seeds: actions on one slot do not overlap, all are
+// over before the end, nothing else happens in an outage, and the short demo has
+// something of everything.
 func TestPlan(t *testing.T) {
 	for name, o := range map[string]Options{
 		"default":    Defaults(),

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// isolate gives a process a group of its own, so that Ctrl-C in the terminal
-// reaches the director alone. When the director dies, the processes see the end
-// of their stdin; frozen ones are woken by the kernel first.
+// isolate puts a process into its own group, so that Ctrl-C in the terminal reaches the
+// director alone. When the director dies, the processes see the end of their stdin;
+// frozen ones are woken by the kernel first.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }

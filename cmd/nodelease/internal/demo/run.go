@@ -34,7 +34,7 @@ type lastView interface {
 const (
 	// A task releases its node ID within 3 s, or the node ID stays taken.
 	endGrace = 4 * time.Second
-	// Whoever interrupts does not want to wait.
+	// A user who interrupts does not want to wait.
 	interruptGrace = 1500 * time.Millisecond
 	sampleEvery    = 500 * time.Millisecond
 )

@@ -34,7 +34,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// A task that is killed may leave half a frame. What is whole in it counts.
+// A killed task may leave half a frame. The complete part counts.
 func TestFramesCutOff(t *testing.T) {
 	var sent bytes.Buffer
 	w := &frameWriter{out: &sent}

@@ -19,8 +19,8 @@ func bootNow() (boot, error) {
 
 func (b boot) add(d time.Duration) boot { return b + boot(d) }
 
-// alarm rings at a moment of CLOCK_BOOTTIME. Timers of Go stand still while the
-// machine is suspended.
+// alarm rings at a moment of CLOCK_BOOTTIME. Go's timers stop while the machine is
+// suspended.
 type alarm struct {
 	file *os.File
 	C    chan struct{}
@@ -48,7 +48,7 @@ func newAlarm() (*alarm, error) {
 }
 
 // set makes it ring at a moment, at once if that has passed. A ring for the moment
-// that was set before may still come: who hears one looks at the clock.
+// that was set before may still come: the receiver checks the clock.
 func (a *alarm) set(at boot) error {
 	c, err := a.file.SyscallConn()
 	if err != nil {

@@ -14,8 +14,8 @@ type process struct {
 }
 
 // signalBelow sends a signal to every living process below root. One that is being
-// started meanwhile, or whose parent dies meanwhile, may be missed: who kills does
-// it again until the kernel says that none is left.
+// started meanwhile, or whose parent dies meanwhile, may be missed: the caller
+// kills again until the kernel reports that none is left.
 func signalBelow(root int, sig syscall.Signal) {
 	for _, p := range below(root) {
 		// The handle names this very process; only if it is still the child of that

@@ -1,7 +1,7 @@
 // Package supervise runs a program that may live only as long as a lease: until a
-// deadline that moves on with each renewal. Who holds the lease may be frozen or
-// killed at any moment, and the program must end in time all the same. So, on
-// Linux, there is a third process between the two:
+// deadline that moves on with each renewal. The lease's holder may be frozen or killed at
+// any time, and the program must still end in time. So, on Linux, there is a third
+// process between the two:
 //
 //	          orders (a pipe): deadline, signals, stop
 //	owner ────────────────────────────────────────────▶ guardian ───▶ child ──▶ its own children

@@ -27,8 +27,8 @@ type guardian struct {
 	pause    time.Duration
 }
 
-// wake is how often, at first, the dying are counted: the kernel tells of children
-// alone. Some cannot be killed, for now or at all, so it becomes rarer.
+// wake is how often, at first, the dying are counted: the kernel reports only
+// children. Some cannot be killed, for now or at all, so it becomes rarer.
 const wake = 5 * time.Millisecond
 
 // Guard is the guardian. It returns when the child and all that it started have
@@ -84,7 +84,8 @@ func Guard(path string, args []string) (code int, err error) {
 	return g.code, nil
 }
 
-// report tells the owner, who may be gone, whether the lease's end was the child's.
+// report sends the owner, which may be gone, whether the child was ended because of the
+// lease.
 func (g *guardian) report(stopped bool) {
 	_ = json.NewEncoder(os.NewFile(reportFile, "report")).Encode(report{Stopped: stopped})
 }
@@ -124,7 +125,7 @@ func (g *guardian) watch(orders <-chan order, dead <-chan death) error {
 			}
 			if d.pid == g.child.Pid {
 				g.ended, g.code = true, d.code
-				g.stop() // what it has left behind, if anything
+				g.stop() // its remaining processes, if any
 			}
 		case <-g.alarm.C:
 		case <-tick:

@@ -11,9 +11,9 @@ import (
 // lastSignal is the number of the last one on any Unix: Linux's SIGRTMAX.
 const lastSignal = 64
 
-// catchable is every signal that a program can act on and this one was not started
-// to ignore (nohup): what is ignored stays so in the child. Left out are those
-// that the Go runtime sends itself, and news of children.
+// catchable is every signal that a program can act on and this one was not started to
+// ignore (nohup): ignored signals stay ignored in the child. Signals that the Go runtime
+// sends itself, and those about children, are left out.
 func catchable() (all []os.Signal) {
 	for n := syscall.Signal(1); n <= lastSignal; n++ {
 		switch n {

@@ -46,7 +46,7 @@ func codeOf(err error) int {
 	return CodeCannot
 }
 
-// unwrap takes the program's name off an error: who prints it has it already.
+// unwrap removes the program's name from an error: the message already has it.
 func unwrap(err error) error {
 	if e := (*exec.Error)(nil); errors.As(err, &e) {
 		return e.Err

@@ -60,8 +60,8 @@ func Start(path string, spec Spec) (*Child, error) {
 	c.guardian.Stdin, c.guardian.Stdout, c.guardian.Stderr = os.Stdin, os.Stdout, os.Stderr
 	c.guardian.Env = spec.Env
 	c.guardian.ExtraFiles = []*os.File{r, told}
-	// A group of its own: what a terminal, or a shell, sends to our job must not
-	// stop it.
+	// A separate group: signals that a terminal or a shell sends to our job must
+	// not stop it.
 	c.guardian.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	set := settings{GraceNS: int64(spec.Grace)}
 	if c.terminal {

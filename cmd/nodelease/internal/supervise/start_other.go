@@ -92,7 +92,7 @@ func (c *Child) Wait() (code int, stopped bool, err error) {
 	defer c.mu.Unlock()
 	c.stopping = true
 	c.timer.Stop()
-	kill(c.cmd) // what it has left in its group
+	kill(c.cmd) // the remaining processes of its group
 	return exitCode(c.cmd.ProcessState), c.stopped, nil
 }
 

@@ -14,8 +14,8 @@ import (
 //go:embed page
 var files embed.FS
 
-// policy lets the page load nothing from elsewhere, run nothing that stands in
-// its HTML, and be framed by nobody. Pico's arrows and marks are data: images.
+// policy lets the page load nothing from elsewhere, run no inline script, and not be
+// framed. Pico's arrows and marks are data: images.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

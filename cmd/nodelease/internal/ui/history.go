@@ -2,8 +2,8 @@ package ui
 
 import "time"
 
-// history is how the pool was, a point a turn. The slices go together; nil
-// stands where nobody looked.
+// history is how the pool was, a point a turn. The slices have the same length; nil means
+// that nothing was read.
 type history struct {
 	At      []int64    `json:"at"` // ms of the Unix epoch
 	Used    []*float64 `json:"used"`

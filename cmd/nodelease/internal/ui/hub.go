@@ -65,14 +65,14 @@ type Options struct {
 	Idle time.Duration
 	// Directory, if not nil, is where services are looked up.
 	Directory *discovery.Directory
-	// Marks, if not nil, tells what is known of numbers beside the table: that
-	// their process is frozen, or dead. It is asked once a turn.
+	// Marks, if not nil, returns additional knowledge about node IDs: that their process
+	// is frozen, or dead. It is asked once a turn.
 	Marks func() map[int]string
 	// Line, if not nil, is a line of text that is shown with the counts.
 	Line func() string
 }
 
-// New gives a server. It reads nothing before Serve.
+// New returns a server. It reads nothing before Serve.
 func New(o Options) *Server {
 	return &Server{
 		source: o.Source, pool: o.Pool, title: o.Title, complete: o.Command, every: o.Every, idle: o.Idle, directory: o.Directory, marks: o.Marks, line: o.Line,
@@ -178,7 +178,7 @@ func (s *Server) Tell(number int, kind, text string) {
 	s.tell(n)
 }
 
-// finish ends a turn: it counts, and tells every page what is new.
+// finish ends a turn: it counts, and sends every page the changes.
 func (s *Server) finish(c *change, read int, began time.Time, err error) {
 	var marks map[int]string
 	if s.marks != nil {
@@ -219,7 +219,7 @@ func (s *Server) finish(c *change, read int, began time.Time, err error) {
 	s.fresh = s.fresh[:0]
 }
 
-// send gives a page what changed, or all if it has not got that yet.
+// send sends a page the changes, or everything if it has nothing yet.
 func (s *Server) send(p *page, c *change) {
 	event, body := "turn", any(nil)
 	switch {

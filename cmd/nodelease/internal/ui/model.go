@@ -111,7 +111,7 @@ func same(a, b *number) bool {
 	return a.State == b.State && a.holder == b.holder && a.Version == b.Version && a.Task == b.Task && a.Note == b.Note && a.TTL == b.TTL && a.Grown == b.Grown && maps.Equal(a.Metadata, b.Metadata)
 }
 
-// compare tells what happened to a number between two readings.
+// compare returns the changes of a node ID between two readings.
 func (m *model) compare(old, n *number, c *change) {
 	say := func(kind, format string, args ...any) {
 		c.news = append(c.news, news{Number: n.ID, Kind: kind, Text: fmt.Sprintf(format, args...)})
@@ -144,9 +144,9 @@ func (m *model) compare(old, n *number, c *change) {
 	}
 }
 
-// late lists the holders whose leases run low, the next to expire first, and
-// apart from them the expired ones, the latest first. What was not read again
-// since may have been renewed: each as of its reading.
+// late lists the holders whose leases run low, the next to expire first, and separately
+// the expired ones, the latest first. Items that were not read again since may have been
+// renewed: each is as of its reading.
 func (m *model) late() (next, expired []*number) {
 	waits := m.waits(time.Now())
 	for _, g := range m.groups {

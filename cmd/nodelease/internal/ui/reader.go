@@ -21,8 +21,8 @@ const (
 	readLimit = 10 * time.Second
 )
 
-// turn reads the pool once, as much of it as is due. What could be read counts,
-// also when something else could not.
+// turn reads the pool once, as much of it as is due. Successful reads count, even if
+// others fail.
 func (s *Server) turn(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()

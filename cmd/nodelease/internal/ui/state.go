@@ -36,7 +36,8 @@ type number struct {
 	State lease.State `json:"state"`
 	Task  string      `json:"task,omitempty"`
 	// Held reports that it has a holder, expired or not. Of its session only the
-	// end leaves the program: who knows a session can release its lease.
+	// end leaves the program: the full session would be enough to release its
+	// lease.
 	Held     bool              `json:"held,omitempty"`
 	OnDemand bool              `json:"on_demand,omitempty"` // it renews only when it uses the node ID
 	Session  string            `json:"session,omitempty"`

@@ -67,7 +67,7 @@ func (t *table) claim(tb testing.TB, id int, task string, ttl time.Duration) str
 	return session
 }
 
-// started gives a server that runs in the bubble of synctest.
+// started returns a server that runs in the bubble of synctest.
 func started(t *testing.T, size int) (*Server, *table) {
 	t.Helper()
 	return startedWith(t, size, Options{Every: time.Second})

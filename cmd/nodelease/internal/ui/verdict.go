@@ -35,7 +35,7 @@ type verdict struct {
 	Kind     string `json:"kind"`
 	Level    string `json:"level"`
 	Headline string `json:"headline"`
-	Text     string `json:"text"` // what it means, and what to do
+	Text     string `json:"text"` // its meaning and the remedy
 	Command  string `json:"command,omitempty"`
 	// Since is when it was first seen, in ms of the Unix epoch. Before reports that
 	// it was so when the first look began.

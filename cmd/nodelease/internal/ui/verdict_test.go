@@ -117,7 +117,7 @@ func TestFullIn(t *testing.T) {
 	if got := h.fullIn().Round(time.Second); got != 162*time.Second {
 		t.Errorf("got %v, want 2m42s", got)
 	}
-	h.gap(at) // nobody looked: what was before says nothing
+	h.gap(at) // nothing was read: the previous state is unknown
 	add(50)
 	if got := h.fullIn(); got != 0 {
 		t.Errorf("after a gap: got %v, want none", got)

@@ -68,7 +68,7 @@ func (c *Client) over() bool {
 // fetch asks for a block. Whatever happens, the one before is over: no two are open.
 func (c *Client) fetch(ctx context.Context) error {
 	c.block, c.next = snowflake.Run{}, 0
-	// Before sending: what is left was counted after it, so we end early, never late.
+	// Before sending: the time left was computed after this, so we end early, never late.
 	mono, wall, nonce := c.Clock.Monotonic(), c.Clock.Wall(), c.Nonce()
 	query := url.Values{"client": {c.Name}, "nonce": {nonce}, "n": {strconv.Itoa(max(c.Want, 1))}}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1/v1/blocks?"+query.Encode(), http.NoBody)

@@ -26,11 +26,12 @@ var growthMutants = []mutant{
 	{"leases grow in a full pool", room, `r.grows = taken <= most`, `r.grows = taken <= most || true`, growProof},
 	{"growth flaps", room, `most = size - size/10`, `most = size`, growProof},
 	{"holders count beside the function", room, `return ByHolder(m) && now`, `return now`, growProof},
-	{"a holder's count is taken for the schedule", "pkg/lease/leasepool/measure.go", `if tenure.ByHolder(before) {`, `if false {`, poolOwn},
+	{"a holder's count is taken for the schedule", "pkg/lease/leasepool/measure.go", `if tenure.ByHolder(before) {`, `if tenure.ByHolder(before) && m.Valid < 0 {`, poolOwn},
 	{"a measurement over another one", dynamo, `u.onlyIf = "measured = :seen"`, `u.onlyIf = ":seen = :seen"`, stores},
 	{"an agent without a generator grows", grow, `(a.cfg.Grow || a.growing.generates.Load()) &&`, `true &&`, growProof},
 	{"a watched lease grows", grow, ` && !a.growing.short.Load() && a.grownTimings().Grows()`, ` && a.grownTimings().Grows()`, growProof},
 	{"a pool that fills up costs more writes", grow, `if left <= 0 || grows ||`, `if true || left <= 0 || grows ||`, growProof},
+	{"a grown lease that waits is renewed early", length, `if t.Deadline-t.Sent <= t.ttl-t.guard {`, `if t.Deadline-now <= t.ttl-t.guard {`, growProof},
 	{"a long renewal under way is not shortened", grow, `grown := until.Sub(a.timeline.Now()) > a.cfg.TTL`, `grown := a.term.Length.Lease > a.cfg.TTL`, growProof},
 	{"an answer after a freeze counts as fresh", length, `return min(in, max(t.RenewEvery, of.Deadline-now-usual))`, `return min(in, max(in, of.Deadline-now-usual))`, growProof},
 	{"whoever counts learns nothing by it", grow, `		r.Learn(*p)

@@ -175,12 +175,12 @@ func (w *World) judgeExpiry(e, before history.Event) {
 	}
 }
 
-// judgeStamp judges that no ID is of the hour that a wall clock was ahead for a moment:
-// the clock had been right, the process had held its lease for a while, and the store
-// tells its time.
+// judgeStamp judges that no ID is ahead while a wall clock is an hour ahead for a moment,
+// whatever the length of the lease: the clock had been right, the process had held its
+// lease for a while, and the store tells its time.
 func (w *World) judgeStamp(p *process, at time.Time) {
 	by := time.Until(at)
-	if w.Plan.Wild || !w.Plan.Dates || by < w.Plan.TTL()+2*ahead {
+	if w.Plan.Wild || !w.Plan.Dates || by < ahead {
 		return
 	}
 	right, wrong := p.wentWrong()

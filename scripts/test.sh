@@ -40,7 +40,7 @@ tests=(readme suite localstack ui faults)
 # other tests are Go's own, which keeps their passes itself.
 reads_readme='README.md cmd pkg internal go.mod go.sum'
 reads_ui='cmd pkg internal go.mod go.sum package-lock.json scripts'
-reads_localstack='. :!docs :!bench :!clients :!proof :!release :!cmd'
+reads_localstack='. :(glob,exclude)*.md :!docs :!bench :!clients :!proof :!release :!cmd'
 
 # These steps mostly wait, for schedules and alarms, a fleet or a browser. Each word is a lane: its steps run one after the other, beside the
 # other lanes and the rest. They show what they printed when the rest has ended, or as soon as one fails. A release makes the template anew that

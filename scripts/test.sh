@@ -40,12 +40,12 @@ tests=(readme suite localstack ui faults)
 # other tests are Go's own, which keeps their passes itself.
 reads_readme='README.md cmd pkg internal go.mod go.sum'
 reads_ui='cmd pkg internal go.mod go.sum package-lock.json scripts'
-reads_localstack='. :!docs :!bench :!clients :!proof :!release :!cmd'
+reads_localstack='. :(glob,exclude)*.md :!docs :!bench :!clients :!proof :!release :!cmd'
 
-# These steps mostly wait, for schedules and alarms or for a browser. Each word is a lane: its steps run one after the other, beside the other
-# lanes and the rest. They show what they printed when the rest has ended, or as soon as one fails. A release makes the template anew that
+# These steps mostly wait, for schedules and alarms, a fleet or a browser. Each word is a lane: its steps run one after the other, beside the
+# other lanes and the rest. They show what they printed when the rest has ended, or as soon as one fails. A release makes the template anew that
 # awsverify deploys, so it comes after it.
-lanes='localstack ui deployed,awsverify,release'
+lanes='localstack readme,ui deployed,awsverify,release'
 
 # The proofs. The embedded server beside DynamoDB Local, beside dynoxide (Rust), and
 # under as many connections as a hostile machine may open; 1,024 agents in a process;
@@ -53,7 +53,7 @@ lanes='localstack ui deployed,awsverify,release'
 # far as that goes; ten million steps of the model, and sixty hours of real
 # agents; the same bytes of the functions from two directories with empty caches;
 # other platforms; what a release has.
-race() { scripts/postgres.sh && CGO_ENABLED=1 scripts/dynamodb-local.sh run -- go test -race -timeout 30m ./pkg/... ./internal/... ./functions/...; }
+race() { scripts/postgres.sh && CGO_ENABLED=1 scripts/dynamodb-local.sh run -- go test -race $again -timeout 30m ./pkg/... ./internal/... ./functions/...; }
 differential() {
 	local dynoxide
 	dynoxide=$(scripts/dynoxide.sh) # first, since it says what is missing
@@ -72,7 +72,7 @@ sim() {
 }
 reproducible() { scripts/build-functions-check.sh; }
 platforms() {
-	GOARCH=386 go test -short ./pkg/snowflake/...
+	GOARCH=386 go test -short $again ./pkg/snowflake/...
 	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
 }
 deployed() { # the stack's changes, a function that makes IDs, and every block of the page Deploy, each on an emulator of its own

@@ -184,7 +184,7 @@ const (
 )
 
 func short(flags []string) []string {
-	return append([]string{"--ttl", "5s", "--guard", shortGuard.String(), "--claim-guard", "500ms", "--grace", shortGrace.String()}, flags...)
+	return append([]string{"--ttl", "10s", "--guard", shortGuard.String(), "--claim-guard", "500ms", "--grace", shortGrace.String()}, flags...)
 }
 
 // holder returns the holder of node ID 0 and its expiry.

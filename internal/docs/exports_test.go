@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -110,8 +111,12 @@ type survey struct {
 }
 
 func (s *survey) where(obj types.Object) string {
+	if obj.Pkg() == nil { // predeclared, such as error
+		return obj.Name()
+	}
 	p := s.fset.Position(obj.Pos())
-	return fmt.Sprint(p.Filename, p.Line, obj.Name()) // compiled packages know no columns
+	// Compiled packages know no columns, and with -trimpath no folders.
+	return fmt.Sprint(obj.Pkg().Path(), filepath.Base(p.Filename), p.Line, obj.Name())
 }
 
 // declare adds a public package. An alias promises its names as well: those of the

@@ -25,7 +25,36 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// binaries is a folder with the functions' programs.
+var binaries string
+
+func TestMain(m *testing.M) {
+	var err error
+	if binaries, err = os.MkdirTemp("", "functions"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(binaries)
+		os.Exit(code)
+	}))
+}
+
+// program is a function as it is built, once for all tests.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	sources.Of(t, "../..", "../../../pkg", "../../../internal", "../../../examples/lambda")
+	binary := filepath.Join(binaries, filepath.Base(name))
+	if _, err := os.Stat(binary); err == nil {
+		return binary
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", binary, "./functions/"+name)
+	build.Dir = "../../.."
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return binary
+}
 
 // world is a function, as it is built, in AWS's emulator, with all that it talks
 // to.
@@ -48,14 +77,7 @@ func run(t *testing.T, name string, change func(env []string) []string) *world {
 	if err != nil {
 		dynamotest.Missing(t, fmt.Sprintf("NOT TESTED under AWS's runtime interface emulator: %v", err))
 	}
-	sources.Of(t, "../..", "../../../pkg", "../../../internal")
-	binary := filepath.Join(t.TempDir(), "bootstrap")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", binary, "./functions/"+name)
-	build.Dir = "../../.."
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	binary := program(t, name)
 
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)

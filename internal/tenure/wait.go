@@ -59,15 +59,16 @@ const (
 	longestPoll = 16 * time.Second
 	// freshOffer is the age up to which an offer counts that was there at the first poll.
 	freshOffer = 10 * time.Second
-	// A look at one node ID is one read unit. A claimant saves a unit a second for them, and
-	// begins with some.
-	looksRate, looksFirst, looksMost = 1.0, 4.0, 16.0
+	// A look at one node ID is one read unit. A claimant saves two units a second for them,
+	// and begins with some.
+	looksRate, looksFirst, looksMost = 2.0, 4.0, 16.0
 	// manyOffers is from how many in one group on its page is read in place of each, where
 	// it costs more than one.
 	manyOffers = 4
 	// mostRests bounds what is remembered.
 	mostRests = 64
-	// All groups are read once in firstPass, then in twice the time, up to slowPass; sooner
+	// All groups are read once in firstPass, or in a second for each firstPages of them, then
+	// in twice the time, and so on up to slowPass; sooner
 	// if that costs no more than 0.4 read units a second.
 	slowPass, firstPass = 90 * time.Second, 8 * time.Second
 	pageSeconds         = 2.5 // for each read unit of a page
@@ -107,7 +108,8 @@ func pageCost(leases int) float64 { return max(1, math.Ceil(float64(leases)*300/
 
 // between is the pause between two pages of a pool of so many open groups.
 func (w *Wait) between(groups int) time.Duration {
-	pass := min(firstPass<<min(w.read/groups, 10), slowPass)
+	pass := max(firstPass, time.Duration(groups)*time.Second/firstPages)
+	pass = min(pass<<min(w.read/groups, 10), slowPass)
 	return max(min(time.Duration(w.cost*pageSeconds*float64(time.Second)), pass/time.Duration(groups)), time.Millisecond)
 }
 
@@ -122,6 +124,9 @@ func (w *Wait) rest(r Rest) {
 // Pause returns how long to wait before the next poll.
 func (w *Wait) Pause() time.Duration {
 	every := pollEvery
+	if len(w.offers) > 0 && w.looks >= max(w.cost, 1) {
+		return time.Duration(w.random(int(pollEvery / 10)))
+	}
 	if len(w.offers)+len(w.older) > 0 {
 		every /= 2
 	}
@@ -228,7 +233,8 @@ func (w *Wait) Look(p protocol.PoolItem, now time.Duration, wall time.Time) (nod
 		case len(w.offers) > 0:
 			node, w.offers = w.offers[0].NodeID, w.offers[1:]
 		case i >= 0:
-			node, w.rests = w.rests[i].NodeID, slices.Delete(w.rests, i, i+1)
+			node = w.rests[i].NodeID
+			w.rests = slices.Delete(w.rests, i, i+1)
 		case len(w.older) > 0:
 			node, w.older = w.older[0].NodeID, w.older[1:]
 		default:
@@ -260,9 +266,9 @@ func (w *Wait) Pages(now time.Duration, groups int) int {
 		return 0
 	}
 	between := w.between(groups)
-	n := min(1+int((now-w.next)/between), firstPages)
-	w.next = max(w.next, now-between) + time.Duration(n)*between
-	return n
+	n := 1 + int((now-w.next)/between)
+	w.next += time.Duration(n) * between
+	return min(n, firstPages)
 }
 
 // random returns a number below n.

@@ -61,7 +61,7 @@ func (a *paperAgent) waits(w *paper, i int32) {
 		a.choose(w, i)
 	case paperPolls:
 		if !a.poll(w) {
-			a.pages(w, i)
+			a.consider(w, i)
 			return
 		}
 		if _, due := a.wait.Tell(paperPool, w.monotonic(), w.wall()); due {
@@ -152,7 +152,7 @@ func (a *paperAgent) foundNone(w *paper, i int32) {
 // nap waits until the next poll.
 func (a *paperAgent) nap(w *paper, i int32) {
 	a.state, a.tries = paperPolls, 0
-	w.after(i, max(a.wait.Pause(), time.Millisecond))
+	w.after(i, max(a.wait.Pause(w.wall()), time.Millisecond))
 }
 
 // measure counts the pool, as the poolmetric function does each minute.

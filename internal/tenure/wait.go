@@ -121,8 +121,8 @@ func (w *Wait) rest(r Rest) {
 	}
 }
 
-// Pause returns how long to wait before the next poll.
-func (w *Wait) Pause() time.Duration {
+// Pause returns how long to wait before the next poll, or until a node ID has rested.
+func (w *Wait) Pause(wall time.Time) time.Duration {
 	every := pollEvery
 	if len(w.offers) > 0 && w.looks >= max(w.cost, 1) {
 		return time.Duration(w.random(int(pollEvery / 10)))
@@ -131,7 +131,13 @@ func (w *Wait) Pause() time.Duration {
 		every /= 2
 	}
 	d := min(every<<min(w.missed, 10), longestPoll)
-	return d*3/4 + time.Duration(w.random(int(d/2)))
+	d = d*3/4 + time.Duration(w.random(int(d/2)))
+	for _, r := range w.rests {
+		if rests := r.At.Sub(wall); rests > 0 && rests < d { // others know of it too
+			d = min(d, rests+time.Duration(w.random(int(pollEvery))))
+		}
+	}
+	return d
 }
 
 // Polled takes over the note as it was read at now, which is wall by the wall clock.

@@ -77,7 +77,7 @@ func TestPollsBackOff(t *testing.T) {
 	mean := func() time.Duration {
 		sum := time.Duration(0)
 		for range 1000 {
-			d := w.Pause()
+			d := w.Pause(paperDay)
 			if d <= 0 {
 				t.Fatalf("a pause of %v", d)
 			}
@@ -133,6 +133,15 @@ func TestLooks(t *testing.T) {
 	w.Polled(protocol.Note{Offers: many}, 2*time.Second, paperDay)
 	if got := looks(2 * time.Second); len(got) > 7 {
 		t.Errorf("looked at %d of 64 offers, want as many as were saved for", len(got))
+	}
+	// Of a page with several free ones the others are kept, in case that the claim fails.
+	one := waitOf(3)
+	one.On = true
+	one.Found(Outlook{Groups: 4, Open: 4, Usable: 1024}, 0)
+	one.Spare([]int{7, 8}, 8)
+	one.sweep = time.Hour
+	if node, _ := one.Look(p, 0, paperDay); node != 7 {
+		t.Errorf("after a page with 7 and 8: looked at %d, want 7", node)
 	}
 	// A page is read where many were released, once there is enough saved for it.
 	w.Polled(protocol.Note{Offers: many}, 20*time.Second, paperDay)

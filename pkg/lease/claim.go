@@ -112,7 +112,7 @@ func (a *Agent) nap(ctx context.Context, w *tenure.Wait, o tenure.Outlook, left 
 	none := a.cfg.none(o, a.pool, now)
 	a.emit(Event{Kind: EventWaiting, Lease: a.about(wholePool), Err: none})
 	// A holder may release at any moment.
-	nap := w.Pause()
+	nap := w.Pause(now)
 	// A time that has passed is none to wait for: what keeps the node ID is something
 	// else, such as an open widening.
 	if soon := o.Next.Sub(now); w.Off && soon > 0 {

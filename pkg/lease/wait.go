@@ -24,20 +24,20 @@ func (a *Agent) await(ctx context.Context, w *tenure.Wait, s *tenure.Search, o t
 			s.Paced = 0
 			return -1, true, nil
 		}
-		for node, groups := a.next(w); node >= 0 || len(groups) > 0; node, groups = a.next(w) {
-			if len(groups) > 0 {
-				s.Paced, s.Wanted = len(groups), groups
-				return -1, true, nil
-			}
-			if a.isFree(ctx, w, node) {
-				return node, false, nil
-			}
-		}
 	}
 	if w.Off {
 		s.Paced = 0
 		a.pool, err = a.readPool(ctx)
 		return -1, true, err
+	}
+	for node, groups := a.next(w); node >= 0 || len(groups) > 0; node, groups = a.next(w) {
+		if len(groups) > 0 {
+			s.Paced, s.Wanted = len(groups), groups
+			return -1, true, nil
+		}
+		if a.isFree(ctx, w, node) {
+			return node, false, nil
+		}
 	}
 	if now := a.clock.Monotonic(); w.Reload(now) {
 		before := a.pool.Revision

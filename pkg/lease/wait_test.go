@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -260,6 +262,49 @@ func TestReleaseWithNobodyWaiting(t *testing.T) {
 	})
 }
 
+// Who begins to wait finds what was released between its search and its first poll: at
+// that time no release knew of it.
+func TestReleaseBeforeTheFirstPoll(t *testing.T) {
+	for range 8 { // it would find it by chance, sometimes
+		fixture.Virtual(t, func(t *testing.T) {
+			s := meter(t, 1024)
+			holder := s.fill(t, 1024, 1)[0]
+			got := waiters(t, s, 1)
+			fixture.Wait(300 * time.Millisecond)
+			if err := holder.Close(); err != nil || s.offered > 0 {
+				t.Fatalf("%v, %d writes of the note: it begins to wait too early", err, s.offered)
+			}
+			fixture.Wait(1200 * time.Millisecond)
+			if len(got) != 1 {
+				t.Error("nobody took the node ID within 1.2 s")
+			}
+		})
+	}
+}
+
+// A node ID that was given back because a copy of the process runs rests for as long as it
+// is reserved: nobody needs to know.
+func TestCopyLeavesNothing(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := meter(t, 1)
+		if _, _, err := s.Memory.WriteNote(t.Context(), protocol.Await{Pool: "orders", Until: time.Now().Add(time.Minute)}); err != nil {
+			t.Fatal(err)
+		}
+		a := fixture.Start(t, fixture.Config(s))
+		l := item(t, s.Memory, 0)
+		copied := protocol.Renew{
+			Key: protocol.Key{Pool: "orders"}, Session: l.Holder, Version: l.Version, Renewal: 5, Confirmed: l.ReservedUntil,
+			ExpiresAt: l.ExpiresAt.Add(time.Second), ReservedUntil: l.ReservedUntil.Add(time.Second),
+		}
+		if res, err := s.Memory.Write(t.Context(), copied); err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		if err := a.Close(); err != nil || s.offered > 0 || item(t, s.Memory, 0).Holder != "" {
+			t.Errorf("%v, %d writes of the note, left %+v", err, s.offered, item(t, s.Memory, 0))
+		}
+	})
+}
+
 // Close neither fails nor waits for long because of the note.
 func TestNoteDisturbsNoRelease(t *testing.T) {
 	for what, note := range map[string]func(ctx context.Context, pool string) (protocol.Note, error){
@@ -396,6 +441,34 @@ func TestWakesByTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The note's partition at its limit is no outage, after which a claimant would leave
+// expired leases alone.
+func TestThrottledNoteIsNoOutage(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := meter(t, 1024)
+		fixture.Hold(t, s.Memory, 77, time.Now(), 4*time.Minute)
+		s.fill(t, 1024, 0)
+		end := item(t, s.Memory, 77).ReservedUntil
+		s.note = func(ctx context.Context, pool string) (protocol.Note, error) {
+			if left := time.Until(end); left < 20*time.Second && left > 2*time.Second {
+				return protocol.Note{}, &types.ProvisionedThroughputExceededException{}
+			}
+			return s.Memory.Note(ctx, pool)
+		}
+		got := waiters(t, s, 1)
+		fixture.Wait(time.Until(end) - 20*time.Second)
+		s.reset()
+		fixture.Wait(18 * time.Second)
+		if s.polls < 1 || s.polls > 8 {
+			t.Errorf("%d polls in 18 s of throttles, want a few", s.polls)
+		}
+		fixture.Wait(4 * time.Second)
+		if len(got) != 1 || s.refused > 0 {
+			t.Errorf("nobody has node ID 77 two seconds after its time, or %d claims were refused", s.refused)
+		}
+	})
 }
 
 // A narrow pool becomes wider while somebody waits, who may not widen it.

@@ -43,8 +43,9 @@ func MostlyTaken(p protocol.PoolItem, now time.Time, skew time.Duration) bool {
 // The pool counts as exhausted when a search finds nothing on firstPages, which cover
 // pools of up to 4,096 node IDs. In larger, nearly full pools it may miss a free node
 // ID: with 1 % free in any 256 groups a search of 16 pages fails once in 10^17. A
-// waiting claimant reads up to firstPages per second of groups that it has not read yet,
-// and laterPages when it has read them all.
+// waiting claimant reads as many pages at a time as [Wait] says; without a note up to
+// firstPages per second of groups that it has not read yet, and laterPages when it has
+// read them all.
 type Search struct {
 	full    map[int]time.Time // when the next lease of a full group expires
 	seen    map[int]bool      // in this search

@@ -22,7 +22,7 @@ type Wait struct {
 	Dice *rand.Rand // of a simulation; nil = the process's
 
 	note    protocol.Note
-	polled  bool
+	polled  bool          // the note was read
 	missed  int           // polls without an answer, less those with one since
 	told    time.Duration // when this claimant last said that it waits
 	said    bool
@@ -31,15 +31,15 @@ type Wait struct {
 	offers []protocol.Offer // of the last poll, not looked at yet
 	older  []protocol.Offer // of earlier ones
 	rests  []Rest
-	looks  float64 // read units saved for looks
-	at     time.Duration
+	looks  float64       // read units saved for looks
+	at     time.Duration // when they were counted
 
-	read    int     // groups that were read so far
-	cost    float64 // of the last ones, each in read units
-	next    time.Duration
-	reload  time.Duration
 	started bool
-	sweep   time.Duration // when many groups may be read at once again
+	read    int           // groups that were read so far
+	cost    float64       // of the last ones, each in read units
+	next    time.Duration // when the next is due
+	reload  time.Duration // when the pool's item is
+	sweep   time.Duration // when the pages of older offers may be read again
 	sweeps  int
 }
 
@@ -68,8 +68,8 @@ const (
 	// mostRests bounds what is remembered.
 	mostRests = 64
 	// All groups are read once in firstPass, or in a second for each firstPages of them, then
-	// in twice the time, and so on up to slowPass; sooner
-	// if that costs no more than 0.4 read units a second.
+	// in twice the time, and so on up to slowPass; sooner if that costs no more than 0.4 read
+	// units a second.
 	slowPass, firstPass = 90 * time.Second, 8 * time.Second
 	pageSeconds         = 2.5 // for each read unit of a page
 	// sweepFirst is the pause, doubled, after the pages were read in which offers went by.
@@ -261,6 +261,9 @@ func (w *Wait) Looked(l *protocol.Lease, p protocol.PoolItem, c protocol.Claim) 
 	o := Outlook{}
 	free := l != nil && len(o.Add(protocol.Group{Leases: []protocol.Lease{*l}}, p, c)) > 0
 	for _, r := range o.Rests {
+		if !r.At.After(c.At) { // after an outage it is left alone for longer
+			r.At = c.At.Add(pollEvery)
+		}
 		w.rest(r)
 	}
 	return free

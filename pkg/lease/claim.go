@@ -15,7 +15,8 @@ import (
 
 // The choice of a node ID is hardest for a fleet that starts at once: a herd of N
 // tasks on M node IDs. The first guess is blind, a hash of the session inside the open
-// groups. A task that finds its guess taken reads a group with one Query and takes a
+// groups; where the pool was mostly taken when it was last counted, there is none. A task
+// that finds its guess taken reads a group with one Query and takes a
 // random free node ID. Simulated with 1,024 tasks on 1,024 node IDs that costs
 // 1.5 writes and 0.5 queries per task. The first free node ID, which other
 // implementations take, costs 11 to 500 writes. search chooses the groups and bounds

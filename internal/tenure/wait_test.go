@@ -168,6 +168,15 @@ func TestRestsAreLookedAt(t *testing.T) {
 	o.Merge(one)
 	w := waitOf(1)
 	w.Found(o, 0)
+	patient := c
+	patient.Patience = time.Hour
+	later := overdue
+	later.NodeID, later.ExpiresAt, later.ReservedUntil = 9, paperDay.Add(-time.Minute), paperDay.Add(-time.Minute)
+	again := waitOf(2)
+	again.Found(o, 0)
+	if node := looksFrom(again, &later, p, patient); node >= 0 {
+		t.Errorf("looked at node ID %d again at once, which is left alone after an outage", node)
+	}
 	for after, want := range []int{13: -1, 14: 2, 58: -1, 59: 3, 60: -1} {
 		if want == 0 {
 			continue
@@ -177,6 +186,15 @@ func TestRestsAreLookedAt(t *testing.T) {
 			t.Errorf("after %v: looked at %d, want %d", now, node, want)
 		}
 	}
+}
+
+// looksFrom looks at a lease that c leaves alone, and returns what is looked at next.
+func looksFrom(w *Wait, l *protocol.Lease, p protocol.PoolItem, c protocol.Claim) int {
+	if w.Looked(l, p, c) {
+		return l.NodeID
+	}
+	node, _ := w.Look(p, 0, paperDay)
+	return node
 }
 
 // However long it waits, a claimant reads each group again, of a pool of any size, and a

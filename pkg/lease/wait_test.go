@@ -471,6 +471,37 @@ func TestThrottledNoteIsNoOutage(t *testing.T) {
 	})
 }
 
+// An on-demand agent waits in the same way, and leaves its node ID for others.
+func TestOnDemandWaits(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := meter(t, 1)
+		use := func() *lease.OnDemand {
+			cfg := fixture.Config(s)
+			cfg.Wait = time.Hour
+			o, err := lease.NewOnDemand(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = o.Close() })
+			return o
+		}
+		first, second := use(), use()
+		if err := first.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- second.Refresh(t.Context()) }()
+		fixture.Wait(time.Minute)
+		if err := first.Close(); err != nil || s.offered != 1 {
+			t.Errorf("%v, %d writes of the note, want 1", err, s.offered)
+		}
+		fixture.Wait(2 * time.Second)
+		if len(done) != 1 || <-done != nil || second.NodeID() != 0 {
+			t.Errorf("the second one has no node ID: %v", second.Err())
+		}
+	})
+}
+
 // A narrow pool becomes wider while somebody waits, who may not widen it.
 func TestWaitForAWiderPool(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {

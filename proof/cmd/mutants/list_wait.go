@@ -15,7 +15,7 @@ var waitMutants = []mutant{
 	{"a fleet that ends writes without bound", note, `return n.Awaited(at) && recent < NotePlaces/2`, `return n.Awaited(at)`, "./internal/protocol"},
 	{"a late word of waiting comes back", note, `u.onlyIf = "waiting_until = :seen"`, `u.onlyIf = ":seen = :seen"`, "./internal/protocol"},
 	{"a large note is polled", note, `if size > mostNote || Trimmed(av) != nil {`, `if Trimmed(av) != nil {`, "./internal/protocol"},
-	{"a note whose time is none is polled", note, `if err != nil || !plausible(ms) {`, `if false {`, "./internal/protocol"},
+	{"a note whose time is none is polled", note, `if err != nil || !plausible(ms) {`, `if err != nil && !plausible(ms) {`, "./internal/protocol"},
 	{"an offer of another place counts", note, `plausible(o.MS) && place(o.NodeID) == place(i) {`, `plausible(o.MS) {`, "./internal/protocol"},
 	{"a failed note fails Close", closing, `		a.offer(ctx, t.Lease.NodeID)
 `, `		if notes, ok := a.cfg.Store.(protocol.NoteStore); ok {

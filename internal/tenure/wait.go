@@ -210,12 +210,14 @@ func (w *Wait) Reload(now time.Duration) bool {
 func (w *Wait) Look(p protocol.PoolItem, now time.Duration, wall time.Time) (node int, groups []int) {
 	w.looks = min(w.looks+looksRate*max(now-w.at, 0).Seconds(), looksMost)
 	w.at = now
+	// Anyone of this pool may write the note.
+	w.offers = slices.DeleteFunc(w.offers, func(o protocol.Offer) bool { return o.NodeID < p.ExcludeBelow || o.NodeID >= p.Limit() })
 	in := map[int]int{}
 	for _, o := range w.offers {
 		in[o.NodeID/protocol.GroupSize]++
 	}
 	for _, o := range w.offers { // which are in random order
-		if g := o.NodeID / protocol.GroupSize; (in[g] >= manyOffers || w.cost <= 1) && usable(p, o.NodeID) && w.looks >= w.cost {
+		if g := o.NodeID / protocol.GroupSize; (in[g] >= manyOffers || w.cost <= 1) && w.looks >= w.cost {
 			w.looks -= w.cost
 			w.offers = slices.DeleteFunc(w.offers, func(o protocol.Offer) bool { return o.NodeID/protocol.GroupSize == g })
 			return -1, []int{g}
@@ -246,15 +248,11 @@ func (w *Wait) Look(p protocol.PoolItem, now time.Duration, wall time.Time) (nod
 		default:
 			return -1, nil
 		}
-		if usable(p, node) { // anyone of this pool may write the note
-			w.looks--
-			return node, nil
-		}
+		w.looks--
+		return node, nil
 	}
 	return -1, nil
 }
-
-func usable(p protocol.PoolItem, node int) bool { return node >= p.ExcludeBelow && node < p.Limit() }
 
 // Looked reports whether c could claim a node ID that was looked at.
 func (w *Wait) Looked(l *protocol.Lease, p protocol.PoolItem, c protocol.Claim) bool {

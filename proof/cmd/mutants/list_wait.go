@@ -36,12 +36,12 @@ var waitMutants = []mutant{
 	{"polls do not back off", waiting, `func (w *Wait) Missed() { w.missed++ }`, `func (w *Wait) Missed() {}`, "./internal/tenure"},
 	{"what was released before the note is not searched for", waiting, `again := w.recheck && w.Awaited(wall)`, `again := false`, "./pkg/lease"},
 	{"an old offer counts", waiting, `return age.Abs() <= freshOffer`, `return true`, "./internal/tenure"},
-	{"looks have no bound", waiting, `			w.looks--
+	{"looks have no bound", waiting, `		w.looks--
 `, ``, "./internal/tenure"},
-	{"a look at a node ID of no pool", waiting, `if usable(p, node) { // anyone`, `if true { // anyone`, "./internal/tenure"},
+	{"a look at a node ID of no pool", waiting, `return o.NodeID < p.ExcludeBelow || o.NodeID >= p.Limit() })`, `return false })`, "./internal/tenure"},
 	{"what rests is forgotten", "internal/tenure/outlook.go", `o.Rests = append(o.Rests, Rest{l.NodeID, at})`, `_ = at`, "./internal/tenure"},
 	{"the other free node IDs of a page are forgotten", waiting, `if w.On && n != claimed &&`, `if false &&`, "./internal/tenure"},
 	{"a group is not read again", "internal/tenure/search.go", `s.turns[n] < s.turns[longest[0]]:`, `s.turns[n] > s.turns[longest[0]]:`, "./internal/tenure"},
-	{"a change of the pool is not seen while waiting", awaiting, `a.pool.Revision != before {`, `false {`, "./pkg/lease"},
-	{"a guess into a full pool", "internal/tenure/search.go", `return m.Fresh(now, skew) && 4*(m.Held+m.Cooling) >= 3*(p.Limit()-p.ExcludeBelow)`, `return false`, "./internal/tenure"},
+	{"a change of the pool is not seen while waiting", awaiting, `a.pool.Revision != before {`, `a.pool.Revision < before {`, "./pkg/lease"},
+	{"a guess into a full pool", "internal/tenure/search.go", `return m.Fresh(now, skew) && 4*(m.Held+m.Cooling) >= 3*(p.Limit()-p.ExcludeBelow)`, `return m.Fresh(now, skew) && false`, "./internal/tenure"},
 }

@@ -44,6 +44,16 @@ func memoryStep(name string, w protocol.MemoryWrite) storyStep {
 	}}
 }
 
+func noteStep(name string, w protocol.NoteWrite) storyStep {
+	return storyStep{name, func(ctx context.Context, s *protocol.DynamoDB) error {
+		if _, _, err := s.WriteNote(ctx, w); err != nil {
+			return err
+		}
+		_, err := s.Note(ctx, w.PoolName())
+		return err
+	}}
+}
+
 // story is a pool's life in which every write of the format occurs, most of them also where their condition refuses. Names of steps
 // are never reused: recordings are compared by them.
 func story() []storyStep {
@@ -166,6 +176,12 @@ func story() []storyStep {
 		poolStep("create a pool for many", protocol.CreatePool{Pool: "many", Size: 4096, OpenGroups: 6, At: when(0), Expect: 1000}),
 		poolStep("expect more", protocol.ExpectHolders{Pool: "many", Revision: 1, Expect: 2000, OpenGroups: 12}),
 		poolStep("expect more by an older view", protocol.ExpectHolders{Pool: "many", Revision: 1, Expect: 1500, OpenGroups: 9}),
+		noteStep("leave 17 while nobody waits", protocol.Leave{Pool: "many", NodeID: 17, At: when(0)}),
+		noteStep("wait", protocol.Await{Pool: "many", Until: when(60000)}),
+		noteStep("wait by an older view", protocol.Await{Pool: "many", Until: when(61000)}),
+		noteStep("leave 17 for those who wait", protocol.Leave{Pool: "many", NodeID: 17, At: when(1000)}),
+		noteStep("wait on", protocol.Await{Pool: "many", Seen: when(60000), Until: when(95000)}),
+		noteStep("leave 18 when nobody waits any more", protocol.Leave{Pool: "many", NodeID: 18, At: when(95000)}),
 	)
 }
 

@@ -74,6 +74,9 @@ func TestItemsPage(t *testing.T) {
 	} {
 		namesOnly(t, w, page["Pool"])
 	}
+	for _, w := range []interface{ update() update }{Await{}, Await{Seen: time.UnixMilli(1)}, Leave{}} {
+		namesOnly(t, w, append(page["Note"], place(0)))
+	}
 	client, _ := newTable(t)
 	for _, name := range slices.Sorted(maps.Keys(reserve(page))) {
 		set := "SET " + name + " = :one"

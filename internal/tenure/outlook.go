@@ -14,7 +14,8 @@ type Outlook struct {
 	Groups int       // groups that were read
 	Open   int       // groups that could have been read
 	Newer  bool      // a node ID is marked for a widening that the claimant does not know
-	Next   time.Time // when the next one could be claimed if no holder renews
+	Next   time.Time // when the next one could be claimed if nobody renews
+	Rests  []Rest    // those that nobody renews: they rest, or their holders are overdue
 }
 
 // Add takes a group into account and returns the node IDs that could be claimed.
@@ -35,6 +36,10 @@ func (o *Outlook) Add(g protocol.Group, p protocol.PoolItem, c protocol.Claim) (
 			at = protocol.Latest(at, l.ExpiresAt.Add(c.ClaimGuard))
 		}
 		o.Next = earliest(o.Next, at)
+		// A holder renews when half of its lease is left at the latest, with some jitter.
+		if l.Holder == "" || l.ExpiresAt.Sub(c.At) < 2*l.TTL/5 {
+			o.Rests = append(o.Rests, Rest{l.NodeID, at})
+		}
 	}
 	return free
 }
@@ -44,6 +49,7 @@ func (o *Outlook) Merge(one Outlook) {
 	o.Groups++
 	o.Usable += one.Usable
 	o.Next = earliest(o.Next, one.Next)
+	o.Rests = append(o.Rests, one.Rests...)
 }
 
 // earliest returns the earlier of two times, ignoring a zero one.

@@ -11,10 +11,13 @@ import (
 // when the agent's turn comes; its answer is known at once and acted upon after a
 // latency.
 //
-//	describes ─▶ reads pool ─▶ claims ─▶ holds ⟲ renews
-//	                 ▲           │ ▲
-//	                 │      taken▼ │free
-//	                 └──nap── looks ⇄ reads pool, opens groups
+//	describes ─▶ reads pool ─▶ claims ─▶ holds ⟲ renews ─▶ releases ─▶ reads and writes the note
+//	                            │ ▲
+//	                       taken▼ │free
+//	                           looks ⇄ reads pool, opens groups
+//	                            │ ▲
+//	                            ▼ │
+//	                           waits: see paper_wait_test.go
 type paperAgent struct {
 	state  paperState
 	name   int
@@ -27,6 +30,7 @@ type paperAgent struct {
 	away   bool  // counted as one that wants a number or its confirmation
 	inStep bool  // after its claim, or after requests without an answer
 	search *Search
+	wait   *Wait
 	term   *Term
 	known  protocol.PoolItem
 	found  Outlook
@@ -44,6 +48,13 @@ const (
 	paperOpens
 	paperHolds
 	paperReleases
+	paperOffers // reads the note, after the release
+	paperLeaves
+	paperJoins // reads the note, in its first search
+	paperPolls
+	paperSays
+	paperLooksAtOne
+	paperReloads
 )
 
 // again is a try that had no answer: back off.
@@ -75,15 +86,14 @@ func (a *paperAgent) act(w *paper, i int32) {
 			return
 		}
 		a.known = w.pool
-		if a.search == nil { // the start: a blind guess
-			a.search = &Search{Dice: w.dice}
-			a.number, _ = Guess(a.session(), a.known)
-			a.then(w, i, paperClaims)
+		a.search, a.wait = &Search{Dice: w.dice}, &Wait{Dice: w.dice}
+		if MostlyTaken(a.known, w.wall(), w.config.MaxSkew()) {
+			a.begin()
+			a.then(w, i, paperLooks)
 			return
 		}
-		a.search.Waiting = true
-		a.begin()
-		a.then(w, i, paperLooks)
+		a.number, _ = Guess(a.session(), a.known) // blind
+		a.then(w, i, paperClaims)
 	case paperClaims:
 		a.claim(w, i)
 	case paperLooks:
@@ -127,7 +137,9 @@ func (a *paperAgent) act(w *paper, i int32) {
 		if l, ok := a.term.Release(w.wall()).Apply(&w.leases[n]); ok {
 			w.put(n, l)
 		}
-		a.state = paperGone
+		a.then(w, i, paperOffers)
+	default:
+		a.waits(w, i)
 	}
 }
 
@@ -152,13 +164,20 @@ func (a *paperAgent) claim(w *paper, i int32) {
 	if !ok {
 		w.spent.refused++
 		a.search.Refused(a.number, w.monotonic())
+		if a.wait.On {
+			a.nap(w, i)
+			return
+		}
 		a.begin()
 		a.then(w, i, paperLooks)
 		return
 	}
+	if before := w.leases[a.number]; before.Holder == "" && before.Version > 0 {
+		w.rested = append(w.rested, w.now-w.wrote[a.number])
+	}
 	w.put(a.number, l)
 	a.term = NewTerm(w.config, l, w.monotonic())
-	a.search, a.state, a.tries, a.took = nil, paperHolds, 0, w.now-a.begun
+	a.search, a.wait, a.state, a.tries, a.took = nil, nil, paperHolds, 0, w.now-a.begun
 	w.unmet--
 	a.inStep = true
 	w.after(i, a.rest(w))
@@ -186,7 +205,7 @@ func (a *paperAgent) look(w *paper, i int32) {
 	if a.tries == 0 {
 		var ok bool
 		if n, ok = a.search.Group(a.known, w.wall()); !ok {
-			a.nap(w, i)
+			a.foundNone(w, i)
 			return
 		}
 		a.number = n
@@ -205,9 +224,14 @@ func (a *paperAgent) look(w *paper, i int32) {
 		a.search.FoundFull(n, one.Next)
 	} else {
 		a.found.Free = free[w.dice.IntN(len(free))]
+		a.wait.Spare(free, a.found.Free)
 	}
 	if _, last := a.known.GroupsOpen(); n == last && len(free) < protocol.GroupSize/4 && last+1 < a.known.Groups() {
 		a.then(w, i, paperReadsAgain)
+		return
+	}
+	if a.found.Free < 0 && a.wait.Joins(a.found.Groups, a.known) {
+		a.then(w, i, paperJoins)
 		return
 	}
 	a.choose(w, i)
@@ -234,16 +258,6 @@ func (a *paperAgent) choose(w *paper, i int32) {
 		return
 	}
 	a.then(w, i, paperLooks)
-}
-
-// nap waits for a number; see Agent.acquire.
-func (a *paperAgent) nap(w *paper, i int32) {
-	nap := time.Second/2 + time.Duration(w.dice.Int64N(int64(time.Second)))
-	if next := a.found.Next; !next.IsZero() {
-		nap = min(nap, max(next.Sub(w.wall()), 0)+w.policy.backoff(w.dice, 0))
-	}
-	a.state, a.tries = paperReads, 0
-	w.after(i, nap)
 }
 
 func (a *paperAgent) renew(w *paper, i int32) {

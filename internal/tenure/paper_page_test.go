@@ -76,7 +76,7 @@ func (b *paperWriter) fleets() {
 	b.p("request takes 3 to 7 ms, one in a hundred up to 60 ms more. Runs repeat by seed; a fleet of 1,024 is one of the unit tests.\n")
 	b.p("    go test ./internal/tenure -run TestFleetsOnPaper -timeout 60m -args -paper $PWD/docs\n")
 	b.p("*Cold start*: all start within one second, on free numbers. *Outage*: DynamoDB answers nothing but errors for 5 minutes; nobody is restarted, all suspend and ask on, and the time is that from")
-	b.p("its end until the last is confirmed. *Rolling deploy*: a tenth stops, each when it would renew, and as many start within a second, ten times. Writes count refused ones, which are billed, and the renewals of that time; the next column leaves renewals out. Prices as in [cost](cost.md).\n")
+	b.p("its end until the last is confirmed. *Rolling deploy*: a tenth stops, each when it would renew, and as many start within a second, ten times. Those that find no free number wait for one that is released. Writes count refused ones, which are billed, those of the [note](architecture.md#how-a-claimant-waits) by which releases find who waits, and the renewals of that time; the next column leaves renewals out. Prices as in [cost](cost.md).\n")
 
 	for _, c := range []struct {
 		title string
@@ -99,7 +99,7 @@ func (b *paperWriter) fleets() {
 		b.p("")
 	}
 	b.firstStarts()
-	b.p("The last claimants of a pool of exactly as many numbers look for the last free ones: each reads every group once, 16 at a start and as many a second, then 4 a second. Make a pool larger than its fleet.\n")
+	b.p("The last claimants of a pool of exactly as many numbers look for the last free ones: each reads every group once, 16 at a start and as many a second, then [ever more rarely](architecture.md#how-a-claimant-waits). Make a pool larger than its fleet.\n")
 	b.p("A fleet needs agents ÷ seconds between renewals write units every second: 65,528 agents that renew every 5 s need 13,106, which is more than the 4,000 of a new table. Give the table the")
 	b.p("[warm throughput](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput.html) for it before the fleet starts (as in the second table), or longer leases (as in the third).\n")
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -148,6 +149,24 @@ func TestFleetOnPaper(t *testing.T) {
 	}
 	if again := life(); !reflect.DeepEqual(strip(all), strip(again)) {
 		t.Errorf("the same seed gave %v and %v", strip(all), strip(again))
+	}
+}
+
+// A rolling deploy of 1,024 on exactly as many node IDs: each new agent waits for one that
+// another releases, for at most four writes beyond renewals, the releases' among them, and
+// 40 read units, and a node ID rests for at most 2 s at p99.
+func TestRollingDeployOnAFullPool(t *testing.T) {
+	for seed := range uint64(5) {
+		w, _ := coldStart(paperCase{agents: 1024, partitions: 4, fresh: true, policy: ours, seed: seed + 1})
+		r := rolling(w)
+		slices.Sort(w.rested)
+		p99, n := w.rested[len(w.rested)*99/100], float64(r.agents)
+		writes, reads := float64(r.count.writes-r.count.renewals)/n, r.count.reads/n
+		t.Logf("seed %d: %v, %.2f writes (%.2f refused, %.3f of the note by those who wait, %.2f by releases), %.1f read units, released to claimed %d ms at p99",
+			seed+1, r.all, writes, float64(r.count.refused)/n, float64(r.count.told)/n, float64(r.count.left)/n, reads, p99)
+		if err := w.check(); err != nil || !r.done || writes > 4 || reads > 40 || p99 > 2000 {
+			t.Errorf("seed %d: %v: %v, %.2f writes, %.1f read units, %d ms", seed+1, err, r, writes, reads, p99)
+		}
 	}
 }
 

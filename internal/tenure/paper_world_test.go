@@ -30,6 +30,7 @@ type paper struct {
 	wrote  []int64           // and when that was
 	shown  []protocol.Lease  // of the reader of this moment
 	groups []*paperPartition // of each group
+	note   paperNote
 	agents []paperAgent
 	head   []int32 // of each millisecond's list, one more than the agent
 	tail   []int32
@@ -37,6 +38,7 @@ type paper struct {
 	down   bool // the table answers nothing but errors
 	unmet  int  // agents that do not hold a number and want to
 	spent  paperCount
+	rested []int64      // ms from the release of each number to its next claim
 	second []paperCount // spent up to the end of each second
 }
 
@@ -67,13 +69,14 @@ type paperCount struct {
 	renewals                    int     // of the writes
 	reads                       float64 // units
 	lost                        int
+	told, left                  int // writes of the note, by those who wait and by releases
 }
 
 // dollars is what DynamoDB asks on demand in us-east-1; see docs/cost.md.
 func (c paperCount) dollars() float64 { return (float64(c.writes)*0.625 + c.reads*0.125) / 1e6 }
 
 func (c paperCount) minus(o paperCount) paperCount {
-	return paperCount{c.requests - o.requests, c.throttled - o.throttled, c.failed - o.failed, c.writes - o.writes, c.refused - o.refused, c.renewals - o.renewals, c.reads - o.reads, c.lost - o.lost}
+	return paperCount{c.requests - o.requests, c.throttled - o.throttled, c.failed - o.failed, c.writes - o.writes, c.refused - o.refused, c.renewals - o.renewals, c.reads - o.reads, c.lost - o.lost, c.told - o.told, c.left - o.left}
 }
 
 const (
@@ -113,6 +116,7 @@ func newPaper(c paperCase) *paper {
 	for g := range w.pool.Groups() {
 		w.groups = append(w.groups, w.table.of(fmt.Sprintf("%s#%d", paperPool, g)))
 	}
+	w.note.at = w.table.of(paperPool + "#note")
 	w.agents = make([]paperAgent, c.agents)
 	w.head, w.tail = make([]int32, paperSlots), make([]int32, paperSlots)
 	return w
@@ -174,6 +178,9 @@ func (w *paper) run(limit time.Duration, done func() bool) bool {
 		}
 		if w.now%1000 == 0 {
 			w.second = append(w.second, w.spent)
+		}
+		if w.now%60_000 == 0 {
+			w.measure()
 		}
 	}
 	return done != nil && done()

@@ -20,6 +20,14 @@ func Guess(session string, p protocol.PoolItem) (node int, ok bool) {
 	return low + int(h.Sum64()%uint64(high-low)), true //nolint:gosec // high is more than low
 }
 
+// MostlyTaken reports whether three in four node IDs of a pool were taken when it was last
+// counted. A guess would be refused then, most times, and one refused write costs more
+// than half of a page.
+func MostlyTaken(p protocol.PoolItem, now time.Time, skew time.Duration) bool {
+	m := p.Measured
+	return m.Fresh(now, skew) && 4*(m.Held+m.Cooling) >= 3*(p.Limit()-p.ExcludeBelow)
+}
+
 // Search chooses the groups that a claimant reads, and remembers its findings from
 // one search to the next.
 //
@@ -35,13 +43,18 @@ func Guess(session string, p protocol.PoolItem) (node int, ok bool) {
 // The pool counts as exhausted when a search finds nothing on firstPages, which cover
 // pools of up to 4,096 node IDs. In larger, nearly full pools it may miss a free node
 // ID: with 1 % free in any 256 groups a search of 16 pages fails once in 10^17. A
-// waiting claimant reads up to firstPages per second of groups that it has not read yet,
-// and laterPages when it has read them all.
+// waiting claimant reads as many pages at a time as [Wait] says; without a note up to
+// firstPages per second of groups that it has not read yet, and laterPages when it has
+// read them all.
 type Search struct {
-	full    map[int]time.Time     // when the next lease of a full group expires
-	seen    map[int]bool          // in this search
-	Waiting bool                  // an earlier search found nothing
-	Strong  bool                  // the next result is final: no page may be old
+	full    map[int]time.Time // when the next lease of a full group expires
+	seen    map[int]bool      // in this search
+	Waiting bool              // an earlier search found nothing
+	Strong  bool              // the next finding is the last: no page may be old
+	Paced   int               // pages of a search while polling a note; 0 = as above
+	Wanted  []int             // groups that such a search reads first
+	turns   map[int]int       // the page of this claimant that each group was last
+	turn    int
 	fresh   int                   // groups from here on were opened since; 0 = none were
 	refused map[int]time.Duration // when a claim was, on the monotonic clock, by node ID
 	Dice    *rand.Rand            // set by a simulation; nil means the process's
@@ -59,6 +72,9 @@ func (s *Search) Begin() { s.seen = map[int]bool{} }
 
 // Group returns the next group to read, if there should be another page.
 func (s *Search) Group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
+	if s.Paced > 0 {
+		return s.paced(p)
+	}
 	first, last := p.GroupsOpen()
 	var fresh, unread, due, full []int
 	for n := first; n <= last; n++ {
@@ -89,11 +105,46 @@ func (s *Search) Group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
 			if len(fresh) == 0 && len(s.seen) == 1 && some[len(some)-1] == last && last+1 < p.Groups() {
 				n = last
 			}
-			s.seen[n] = true
-			return n, true
+			return s.take(n), true
 		}
 	}
 	return 0, false
+}
+
+// paced is Group for a claimant that polls a note: it reads the groups that it was told
+// of, then the one that it has not read for longest.
+func (s *Search) paced(p protocol.PoolItem) (n int, ok bool) {
+	first, last := p.GroupsOpen()
+	if len(s.seen) >= min(s.Paced, last+1-first) {
+		return 0, false
+	}
+	for len(s.Wanted) > 0 {
+		n, s.Wanted = s.Wanted[0], s.Wanted[1:]
+		if n >= first && n <= last && !s.seen[n] {
+			return s.take(n), true
+		}
+	}
+	longest := []int{}
+	for n := first; n <= last; n++ {
+		switch {
+		case s.seen[n]:
+		case len(longest) == 0, s.turns[n] < s.turns[longest[0]]:
+			longest = []int{n}
+		case s.turns[n] == s.turns[longest[0]]:
+			longest = append(longest, n)
+		}
+	}
+	return s.take(longest[s.random(len(longest))]), true
+}
+
+// take notes that a group is read now.
+func (s *Search) take(n int) int {
+	if s.turns == nil {
+		s.turns = map[int]int{}
+	}
+	s.turn++
+	s.seen[n], s.turns[n] = true, s.turn
+	return n
 }
 
 // random returns a number below n.

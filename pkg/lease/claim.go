@@ -15,7 +15,8 @@ import (
 
 // The choice of a node ID is hardest for a fleet that starts at once: a herd of N
 // tasks on M node IDs. The first guess is blind, a hash of the session inside the open
-// groups. A task that finds its guess taken reads a group with one Query and takes a
+// groups; where the pool was mostly taken when it was last counted, there is none. A task
+// that finds its guess taken reads a group with one Query and takes a
 // random free node ID. Simulated with 1,024 tasks on 1,024 node IDs that costs
 // 1.5 writes and 0.5 queries per task. The first free node ID, which other
 // implementations take, costs 11 to 500 writes. search chooses the groups and bounds
@@ -38,6 +39,7 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 		return nil, &CorruptError{Pool: a.cfg.Pool, NodeID: wholePool, Err: fmt.Errorf(
 			"it has no node IDs to lease: pool_size %d, of which %d are excluded and %d may exist (widen_numbers)", a.pool.Size, a.pool.ExcludeBelow, a.pool.Limit())}
 	}
+	guess := !tenure.MostlyTaken(a.pool, a.clock.Wall(), a.cfg.timings().MaxSkew())
 	if u := a.pending(); u != nil { // settled before another node ID is tried
 		// A release that was sent may still arrive. It frees whatever its session holds,
 		// with the milliseconds stamped by then: the session never claims again (S1).
@@ -46,15 +48,35 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 				return nil, err
 			}
 		} else {
-			first, session = u.node, u.session
+			first, session, guess = u.node, u.session, true
 		}
 	}
-	t, err = a.claim(ctx, first, session, &s)
+	if guess {
+		t, err = a.claim(ctx, first, session, &s)
+	}
+	w := tenure.Wait{Off: wait <= 0}
+	var o tenure.Outlook
 	for t == nil && err == nil {
-		var o tenure.Outlook
-		a.uncap(ctx, a.clock.Wall()) // a widener that died meanwhile must not block waiting claimants
-		c := a.claimOf(0, "")        // the terms on which any node ID would be claimed
-		if o, err = a.look(ctx, c, &s); err != nil {
+		a.uncap(ctx, a.clock.Wall()) // a widener that died meanwhile keeps no node ID from those who wait
+		left := wait - (a.clock.Monotonic() - since)
+		if w.On && left <= 0 {
+			w.On, s.Strong, s.Waiting, s.Paced = false, true, false, 0
+			if a.pool, err = a.readPool(ctx); err != nil {
+				break
+			}
+		}
+		if w.On {
+			node, search, wrong := a.await(ctx, &w, &s, o, left)
+			if err = wrong; err == nil && node >= 0 {
+				t, err = a.claim(ctx, node, newSession(), &s)
+			}
+			if !search || err != nil {
+				continue
+			}
+		}
+		var seen tenure.Outlook
+		c := a.claimOf(0, "") // the terms on which any node ID would be claimed
+		if seen, err = a.look(ctx, c, &s, &w); err != nil {
 			break
 		}
 		if a.stale { // this search predates the widening; reload and retry
@@ -63,18 +85,21 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 				continue
 			}
 		}
-		if o.Free >= 0 {
-			t, err = a.claim(ctx, o.Free, newSession(), &s)
+		if seen.Free >= 0 {
+			t, err = a.claim(ctx, seen.Free, newSession(), &s)
 			continue
 		}
-		s.Waiting = true
-		left := wait - (a.clock.Monotonic() - since)
-		if left <= 0 && !s.Strong {
-			s.Strong, s.Waiting = true, false
-			continue
+		w.Found(seen, a.clock.Monotonic())
+		if seen.Groups >= o.Groups || s.Paced == 0 {
+			o = seen
 		}
-		if err = a.nap(ctx, o, left); err == nil {
-			a.pool, err = a.readPool(ctx)
+		switch {
+		case wait-(a.clock.Monotonic()-since) > 0:
+			w.On, s.Waiting = true, true
+		case s.Strong && s.Paced == 0:
+			err = a.cfg.none(o, a.pool, a.clock.Wall())
+		default: // the last search is of all groups, and no page of it is old
+			w.On, s.Strong, s.Waiting, s.Paced = false, true, false, 0
 		}
 	}
 	return t, err
@@ -82,18 +107,15 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 
 // nap waits for a node ID to become free after a search that found none, for at most
 // left.
-func (a *Agent) nap(ctx context.Context, o tenure.Outlook, left time.Duration) error {
+func (a *Agent) nap(ctx context.Context, w *tenure.Wait, o tenure.Outlook, left time.Duration) error {
 	now := a.clock.Wall()
 	none := a.cfg.none(o, a.pool, now)
-	if left <= 0 {
-		return none
-	}
 	a.emit(Event{Kind: EventWaiting, Lease: a.about(wholePool), Err: none})
-	// A holder may release at any moment, so look about once a second.
-	nap := time.Second/2 + rand.N(time.Second)
-	// Do not wait for a time that has passed: something else blocks the node ID, such
-	// as an open widening.
-	if soon := o.Next.Sub(now); soon > 0 {
+	// A holder may release at any moment.
+	nap := w.Pause(now)
+	// A time that has passed is none to wait for: what keeps the node ID is something
+	// else, such as an open widening.
+	if soon := o.Next.Sub(now); w.Off && soon > 0 {
 		nap = min(nap, soon+protocol.Backoff(0))
 	}
 	if err := protocol.Pause(ctx, min(nap, left)); err != nil {
@@ -107,7 +129,7 @@ func newSession() string { return uuid.Must(uuid.NewV7()).String() }
 
 // look reads groups until one has node IDs that c could claim, and picks one of them
 // at random. It stops after as many pages as s allows.
-func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search) (tenure.Outlook, error) {
+func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w *tenure.Wait) (tenure.Outlook, error) {
 	o := tenure.Outlook{Free: -1}
 	s.Begin()
 	for n, ok := s.Group(a.pool, c.At); ok; n, ok = s.Group(a.pool, c.At) {
@@ -135,6 +157,10 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search) (t
 		}
 		if len(free) > 0 {
 			o.Free = free[rand.IntN(len(free))]
+			w.Spare(free, o.Free)
+			break
+		}
+		if w.Joins(o.Groups, a.pool) && a.poll(ctx, w) && w.Awaited(a.clock.Wall()) {
 			break
 		}
 	}

@@ -54,7 +54,7 @@ func (a *Agent) release(t *tenure.Term, last time.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBudget)
 	defer cancel()
 	began := a.clock.Monotonic()
-	err := a.giveBack(ctx, t.Release(last), func(cur *Lease) (protocol.Write, bool) { return t.ReleaseAgain(last, cur) })
+	freed, err := a.giveBack(ctx, t.Release(last), func(cur *Lease) (protocol.Write, bool) { return t.ReleaseAgain(last, cur) })
 	e := Event{Kind: EventReleased, Lease: t.Lease, Took: a.clock.Monotonic() - began}
 	if err != nil {
 		err = fmt.Errorf("lease: giving node %d of pool %q back was not confirmed, it rests until %s: %w",
@@ -62,6 +62,11 @@ func (a *Agent) release(t *tenure.Term, last time.Time) error {
 		e.Kind, e.Reason, e.Err = EventNotReleased, protocol.Reason(err), err
 	}
 	a.emitNow(e)
+	// Only after the release, which nothing else may delay. A node ID that was given back
+	// because of a copy rests for as long as it is reserved.
+	if _, whole := freed.(protocol.Release); whole {
+		a.offer(ctx, t.Lease.NodeID)
+	}
 	return err
 }
 
@@ -78,31 +83,35 @@ func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *Lease) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseBudget)
 	defer cancel()
-	if err := a.giveBack(ctx, w, t.Expose); err != nil {
+	if _, err := a.giveBack(ctx, w, t.Expose); err != nil {
 		a.emit(Event{Kind: EventNotReleased, Lease: t.Lease, Reason: protocol.Reason(err), Err: err})
 	}
 }
 
-// giveBack sends a release until it is answered. A refusal has three causes: an
-// earlier attempt landed, or another process already has the node ID, both of which
-// are as good as success; or the item has a renewal that the release did not know of,
-// in which case again returns the next release.
-func (a *Agent) giveBack(ctx context.Context, w protocol.Write, again func(*Lease) (protocol.Write, bool)) error {
+// giveBack sends a release until it is answered, and returns the write that was done, or
+// nil. A refusal has three causes: an
+// earlier attempt landed, or the node ID is someone else's already, both of which are
+// as good as success; or the item has a renewal that the release did not know of, in
+// which case again returns the next one.
+func (a *Agent) giveBack(ctx context.Context, w protocol.Write, again func(*Lease) (protocol.Write, bool)) (done protocol.Write, err error) {
 	for {
 		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Result, error) {
 			one, cancel := context.WithTimeout(ctx, renewLimit)
 			defer cancel()
 			return a.cfg.Store.Write(one, w)
 		})
-		if err != nil || res.Applied {
-			return err
+		if err != nil {
+			return nil, err
+		}
+		if res.Applied {
+			return w, nil
 		}
 		next, ok := again(res.Lease)
 		if !ok {
-			return nil
+			return nil, nil
 		}
 		if next == w {
-			return fmt.Errorf("lease: node %d of pool %q refuses its release: %+v", w.Item().NodeID, w.Item().Pool, res.Lease)
+			return nil, fmt.Errorf("lease: node %d of pool %q refuses its release: %+v", w.Item().NodeID, w.Item().Pool, res.Lease)
 		}
 		w = next
 	}

@@ -100,6 +100,20 @@ func (a *away) Write(ctx context.Context, w protocol.Write) (protocol.Result, er
 	return a.Memory.Write(ctx, w)
 }
 
+func (a *away) Note(ctx context.Context, pool string) (protocol.Note, error) {
+	if err := a.lost(ctx); err != nil {
+		return protocol.Note{}, err
+	}
+	return a.Memory.Note(ctx, pool)
+}
+
+func (a *away) Get(ctx context.Context, pool string, node int) (*lease.Lease, error) {
+	if err := a.lost(ctx); err != nil {
+		return nil, err
+	}
+	return a.Memory.Get(ctx, pool, node)
+}
+
 // A fleet holds all of its pool, and as many processes wait, some since before the
 // outage and some since a time in it. When it is over every holder resumes. Leases of
 // processes that died in it are taken soon after.

@@ -34,6 +34,7 @@ func Conformance(t *testing.T, newStore func(t *testing.T) protocol.Store) {
 	})
 	t.Run("pool", func(t *testing.T) { poolWrites(t, newStore(t)) })
 	t.Run("reaper", func(t *testing.T) { reaperMemory(t, newStore(t)) })
+	t.Run("note", func(t *testing.T) { notes(t, newStore(t)) })
 	t.Run("widening", func(t *testing.T) { widenings(t, newStore(t)) })
 	t.Run("reads", func(t *testing.T) { reads(t, newStore(t)) })
 	t.Run("random", func(t *testing.T) { randomWrites(t, newStore(t)) })

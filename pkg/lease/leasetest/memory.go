@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type Memory struct {
 	pools  map[string]protocol.PoolItem
 	leases map[protocol.Key]lease.Lease
 	reaper map[string]protocol.ReaperMemory
+	notes  map[string]protocol.Note
 	outage error
 }
 
@@ -32,7 +34,7 @@ var _ lease.Store = (*Memory)(nil)
 // current time as its floor. With a size of 0 the store has no pools. It panics on a size
 // or a name that no pool can have.
 func NewMemory(pool string, size int) *Memory {
-	m := &Memory{pools: map[string]protocol.PoolItem{}, leases: map[protocol.Key]lease.Lease{}, reaper: map[string]protocol.ReaperMemory{}}
+	m := &Memory{pools: map[string]protocol.PoolItem{}, leases: map[protocol.Key]lease.Lease{}, reaper: map[string]protocol.ReaperMemory{}, notes: map[string]protocol.Note{}}
 	if size == 0 {
 		return m
 	}
@@ -196,4 +198,34 @@ func (m *Memory) WriteReaperMemory(ctx context.Context, w protocol.MemoryWrite) 
 		m.reaper[w.PoolName()] = r
 	}
 	return applied, nil
+}
+
+// Note implements the note of those who wait for a node ID.
+func (m *Memory) Note(ctx context.Context, pool string) (protocol.Note, error) {
+	leave, err := m.enter(ctx)
+	if err != nil {
+		return protocol.Note{}, err
+	}
+	defer leave()
+	return m.note(pool), nil
+}
+
+func (m *Memory) note(pool string) protocol.Note {
+	n := m.notes[pool]
+	n.Pool, n.Offers = pool, slices.Clone(n.Offers)
+	return n
+}
+
+// WriteNote implements the note of those who wait for a node ID.
+func (m *Memory) WriteNote(ctx context.Context, w protocol.NoteWrite) (protocol.Note, bool, error) {
+	leave, err := m.enter(ctx)
+	if err != nil {
+		return protocol.Note{}, false, err
+	}
+	defer leave()
+	n, applied := w.Apply(m.note(w.PoolName()))
+	if applied {
+		m.notes[w.PoolName()] = n
+	}
+	return m.note(w.PoolName()), applied, nil
 }

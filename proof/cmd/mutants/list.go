@@ -38,6 +38,7 @@ var mutants = slices.Concat(
 	infraMutants,
 	blockMutants,
 	growthMutants,
+	waitMutants,
 )
 
 // The mutants of a lease, in the order in which it lives.

@@ -37,7 +37,7 @@ var agentMutants = []mutant{
 	{"the watchdog emits after it has unlocked", renew, `	a.tellNow(Event{Kind: EventSuspended, Lease: t.Lease})
 `, `	defer func() { go a.emitNow(Event{Kind: EventSuspended, Lease: t.Lease}) }()
 `, leaseOwn},
-	{"an old page exhausts a pool", "pkg/lease/claim.go", `if left <= 0 && !s.Strong {`, `if false {`, leaseOwn},
+	{"an old page exhausts a pool", "pkg/lease/claim.go", `case s.Strong && s.Paced == 0:`, `case true:`, leaseOwn},
 	{"an old page is believed twice", "internal/tenure/search.go", `return known && now-at < oldest`, `return known && now-at < 0`, leaseOwn},
 	{"a suspension whose end was dropped goes on", "pkg/lease/leaseotel/metrics.go", `if e.Left > 0 {`, `if false {`, "./pkg/lease/leaseotel"},
 	{"reacquiring gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, leaseOwn},

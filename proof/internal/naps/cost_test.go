@@ -29,6 +29,11 @@ func (m *meter) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, e
 	return m.Network.PoolItem(ctx, pool)
 }
 
+func (m *meter) Note(ctx context.Context, pool string) (protocol.Note, error) {
+	m.halves.Add(1)
+	return m.Network.Note(ctx, pool)
+}
+
 func (m *meter) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
 	m.halves.Add(50)
 	return m.Network.Group(ctx, pool, n)

@@ -1,0 +1,540 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
+	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+)
+
+// metered is a store whose requests take 5 ms each, and that counts them and what they
+// cost. note, if set, answers polls of the note in its place.
+type metered struct {
+	*leasetest.Memory
+	note func(ctx context.Context, pool string) (protocol.Note, error)
+
+	mu                      sync.Mutex
+	polls, looks            int
+	claims, refused         int
+	told, offered           int // writes of the note, refused ones included
+	units                   float64
+	released                map[int]time.Time
+	served                  []time.Duration // from each release to the next claim
+	deniedNote, deniedWrite error
+}
+
+func meter(t *testing.T, size int) *metered {
+	t.Helper()
+	s := &metered{Memory: leasetest.NewMemory("", 0), released: map[int]time.Time{}}
+	occupied(t, s.Memory, size, 0, 0)
+	return s
+}
+
+// count waits for the answer of a request and counts.
+func (s *metered) count(with func()) {
+	time.Sleep(5 * time.Millisecond) // virtual
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	with()
+}
+
+func (s *metered) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.polls, s.looks, s.claims, s.refused, s.told, s.offered, s.units, s.served = 0, 0, 0, 0, 0, 0, 0, nil
+}
+
+func (s *metered) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	s.count(func() { s.units++ })
+	return s.Memory.PoolItem(ctx, pool)
+}
+
+func (s *metered) Get(ctx context.Context, pool string, node int) (*lease.Lease, error) {
+	s.count(func() { s.units++; s.looks++ })
+	return s.Memory.Get(ctx, pool, node)
+}
+
+func (s *metered) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
+	s.count(func() { s.units += 19 })
+	return s.Memory.Group(ctx, pool, n)
+}
+
+func (s *metered) EventualGroup(ctx context.Context, pool string, n int) (protocol.Group, error) {
+	s.count(func() { s.units += 9.5 }) // 256 leases of 300 bytes
+	return s.Memory.Group(ctx, pool, n)
+}
+
+func (s *metered) Write(ctx context.Context, w protocol.Write) (res protocol.Result, err error) {
+	s.count(func() {
+		res, err = s.Memory.Write(ctx, w)
+		switch at, known := s.released[w.Item().NodeID]; w.(type) {
+		case protocol.Claim:
+			s.claims++
+			if !res.Applied {
+				s.refused++
+			} else if known {
+				s.served = append(s.served, time.Since(at))
+				delete(s.released, w.Item().NodeID)
+			}
+		case protocol.Release:
+			s.released[w.Item().NodeID] = time.Now()
+		}
+	})
+	return res, err
+}
+
+func (s *metered) Note(ctx context.Context, pool string) (protocol.Note, error) {
+	s.count(func() { s.units += .5; s.polls++ })
+	if s.note != nil {
+		return s.note(ctx, pool)
+	}
+	return s.Memory.Note(ctx, pool)
+}
+
+func (s *metered) WriteNote(ctx context.Context, w protocol.NoteWrite) (n protocol.Note, applied bool, err error) {
+	s.count(func() {
+		switch w.(type) {
+		case protocol.Await:
+			s.told++
+		case protocol.Leave:
+			s.offered++
+		}
+		if err = s.deniedWrite; err == nil {
+			n, applied, err = s.Memory.WriteNote(ctx, w)
+		}
+	})
+	return n, applied, err
+}
+
+// fill lets real agents hold some node IDs, and sessions of hours all others.
+func (s *metered) fill(t *testing.T, size, agents int) (all []*lease.Agent) {
+	t.Helper()
+	for range agents {
+		all = append(all, fixture.Start(t, fixture.Config(s)))
+	}
+	for n := range size {
+		if item(t, s.Memory, n).Holder == "" {
+			fixture.Hold(t, s.Memory, n, time.Now(), 20*time.Hour)
+		}
+	}
+	// As the poolmetric function does each minute.
+	m := protocol.Measured{Held: size, At: time.Now(), Valid: 30 * time.Minute}
+	if res, err := s.WritePool(t.Context(), protocol.Measure{Pool: "orders", Measured: m}); err != nil || !res.Applied {
+		t.Fatal(res, err)
+	}
+	return all
+}
+
+// waiters begin to wait within a second; got has their agents as they are served.
+func waiters(t *testing.T, s lease.Store, n int) (got chan *lease.Agent) {
+	t.Helper()
+	got = make(chan *lease.Agent, n)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			time.Sleep(time.Duration(i) * time.Second / time.Duration(n)) // virtual
+			cfg := fixture.Config(s)
+			cfg.Wait = 2 * time.Hour
+			if a, err := lease.Start(ctx, cfg); err == nil {
+				got <- a
+			} else if ctx.Err() == nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		cancel()
+		all.Wait()
+		close(got)
+		for a := range got {
+			_ = a.Close()
+		}
+	})
+	return got
+}
+
+// A hundred processes wait for one of 1,024 node IDs. Each that is released is somebody's
+// within 2 s, at p99, for at most two writes per process that is served; and while
+// nothing is released, waiting costs about one read unit a second.
+func TestWaitingIsCheap(t *testing.T) {
+	const size, n = 1024, 100
+	for name, every := range map[string]time.Duration{"one by one": time.Second / 5, "at once": 0} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := meter(t, size)
+				holders := s.fill(t, size, n)
+				s.reset()
+				got := waiters(t, s, n)
+				fixture.Wait(5 * time.Minute)
+				began, idle := s.claims+s.told, s.units
+				s.reset()
+				fixture.Wait(10 * time.Minute)
+				polls, units := float64(s.polls)/n/600, s.units/n/600
+				t.Logf("waiting: %.1f read units in the first 5 min, then %.2f a second, of which %.2f for polls; %.2f writes in all", idle/n, units, polls/2, float64(began+s.claims+s.told)/n)
+				if polls/2 > 1 || units > 1.1 {
+					t.Errorf("got %.2f read units a second for a process that waits, %.2f for polls, want at most 1.1 and 1", units, polls/2)
+				}
+				writes := began + s.claims + s.told
+				s.reset()
+				for _, a := range holders {
+					go a.Close()
+					time.Sleep(every) // virtual
+				}
+				fixture.Wait(20 * time.Second)
+				if len(got) != n {
+					t.Fatalf("got %d of %d node IDs that were released", len(got), n)
+				}
+				slices.Sort(s.served)
+				p99 := s.served[n*99/100-1]
+				writes += s.claims + s.told
+				t.Logf("served: p50 %v, p99 %v; %.2f writes each (%d claims refused), %.2f read units; the releases wrote %.2f", s.served[n/2], p99, float64(writes)/n, s.refused, s.units/n, float64(s.offered)/n)
+				if p99 > 2*time.Second {
+					t.Errorf("served after %v at p99, want 2s", p99)
+				}
+				if writes > 2*n {
+					t.Errorf("%d writes of %d processes that were served, want at most two each", writes, n)
+				}
+				if s.offered > n {
+					t.Errorf("%d releases wrote the note %d times", n, s.offered)
+				}
+			})
+		})
+	}
+}
+
+// A release costs no write of the note while nobody waits: before anybody does, when they
+// are gone, and where they wait for another pool. Nor does it when the note has a time
+// that only a wrong clock can have written; the first who waits corrects that.
+func TestReleaseWithNobodyWaiting(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := meter(t, 2)
+		release := func(what string, want int) {
+			t.Helper()
+			s.reset()
+			a, err := lease.Start(t.Context(), fixture.Config(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := a.Close(); err != nil || s.offered != want {
+				t.Errorf("%s: %v, %d writes of the note, want %d", what, err, s.offered, want)
+			}
+		}
+		say := func(pool string, until time.Time) {
+			t.Helper()
+			n, _ := s.Memory.Note(t.Context(), pool)
+			if _, applied, err := s.Memory.WriteNote(t.Context(), protocol.Await{Pool: pool, Seen: n.Until, Until: until}); err != nil || !applied {
+				t.Fatal(applied, err)
+			}
+		}
+		release("nobody ever waited", 0)
+		say("orders2", time.Now().Add(time.Minute))
+		release("somebody waits for another pool", 0)
+		say("orders", time.Now().Add(time.Minute))
+		release("somebody waits", 1)
+		fixture.Wait(time.Minute)
+		release("nobody waits any more", 0)
+		say("orders", time.Now().Add(5*time.Hour))
+		release("a time of a wrong clock", 0)
+
+		a, b := fixture.Start(t, fixture.Config(s)), fixture.Start(t, fixture.Config(s))
+		got := waiters(t, s, 1)
+		fixture.Wait(10 * time.Second)
+		s.reset()
+		if err := errors.Join(a.Close(), b.Close()); err != nil || s.offered != 2 {
+			t.Errorf("%v, %d writes of the note, want 2: the time was corrected", err, s.offered)
+		}
+		fixture.Wait(2 * time.Second)
+		if len(got) != 1 {
+			t.Error("nobody took the node IDs")
+		}
+	})
+}
+
+// Who begins to wait finds what was released between its search and its first poll: at
+// that time no release knew of it.
+func TestReleaseBeforeTheFirstPoll(t *testing.T) {
+	for range 8 { // it would find it by chance, sometimes
+		fixture.Virtual(t, func(t *testing.T) {
+			s := meter(t, 1024)
+			holder := s.fill(t, 1024, 1)[0]
+			got := waiters(t, s, 1)
+			fixture.Wait(300 * time.Millisecond)
+			if err := holder.Close(); err != nil || s.offered > 0 {
+				t.Fatalf("%v, %d writes of the note: it begins to wait too early", err, s.offered)
+			}
+			fixture.Wait(1200 * time.Millisecond)
+			if len(got) != 1 {
+				t.Error("nobody took the node ID within 1.2 s")
+			}
+		})
+	}
+}
+
+// A node ID that was given back because a copy of the process runs rests for as long as it
+// is reserved: nobody needs to know.
+func TestCopyLeavesNothing(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := meter(t, 1)
+		if _, _, err := s.Memory.WriteNote(t.Context(), protocol.Await{Pool: "orders", Until: time.Now().Add(time.Minute)}); err != nil {
+			t.Fatal(err)
+		}
+		a := fixture.Start(t, fixture.Config(s))
+		l := item(t, s.Memory, 0)
+		copied := protocol.Renew{
+			Key: protocol.Key{Pool: "orders"}, Session: l.Holder, Version: l.Version, Renewal: 5, Confirmed: l.ReservedUntil,
+			ExpiresAt: l.ExpiresAt.Add(time.Second), ReservedUntil: l.ReservedUntil.Add(time.Second),
+		}
+		if res, err := s.Memory.Write(t.Context(), copied); err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		if err := a.Close(); err != nil || s.offered > 0 || item(t, s.Memory, 0).Holder != "" {
+			t.Errorf("%v, %d writes of the note, left %+v", err, s.offered, item(t, s.Memory, 0))
+		}
+	})
+}
+
+// Close neither fails nor waits for long because of the note.
+func TestNoteDisturbsNoRelease(t *testing.T) {
+	for what, note := range map[string]func(ctx context.Context, pool string) (protocol.Note, error){
+		"denied": func(context.Context, string) (protocol.Note, error) { return protocol.Note{}, lease.ErrAccess },
+		"corrupt": func(context.Context, string) (protocol.Note, error) {
+			return protocol.Note{}, &lease.CorruptError{Err: errors.New("x")}
+		},
+		"silent": func(ctx context.Context, _ string) (protocol.Note, error) {
+			<-ctx.Done()
+			return protocol.Note{}, ctx.Err()
+		},
+		"not to be written": func(context.Context, string) (protocol.Note, error) {
+			return protocol.Note{Pool: "orders", Until: time.Now().Add(time.Minute)}, nil
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := meter(t, 1)
+				s.note, s.deniedWrite = note, lease.ErrAccess
+				var ev events
+				cfg := fixture.Config(s)
+				cfg.OnEvent = ev.add
+				a := fixture.Start(t, cfg)
+				began := time.Now()
+				if err := a.Close(); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("Close took %v", took)
+				}
+				if l := item(t, s.Memory, 0); l.Holder != "" {
+					t.Errorf("left %+v", l)
+				}
+				if n := len(ev.of(lease.EventNotReleased, lease.EventWarning)); n > 0 {
+					t.Errorf("%d events of trouble: nobody can do anything about it", n)
+				}
+			})
+		})
+	}
+}
+
+// Without the note, claimants wait by reading groups, as often as it takes; nobody is
+// told.
+func TestWaitingWithoutANote(t *testing.T) {
+	for what, spoil := range map[string]func(s *metered){
+		"denied": func(s *metered) {
+			s.note = func(context.Context, string) (protocol.Note, error) { return protocol.Note{}, lease.ErrAccess }
+		},
+		"corrupt": func(s *metered) {
+			s.note = func(context.Context, string) (protocol.Note, error) {
+				return protocol.Note{}, &lease.CorruptError{Err: errors.New("x")}
+			}
+		},
+		"not to be written": func(s *metered) { s.deniedWrite = lease.ErrAccess },
+	} {
+		t.Run(what, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := meter(t, 1024)
+				holder := s.fill(t, 1024, 1)[0]
+				spoil(s)
+				got := waiters(t, s, 1)
+				fixture.Wait(time.Minute)
+				if err := holder.Close(); err != nil {
+					t.Fatal(err)
+				}
+				fixture.Wait(2 * time.Second)
+				if len(got) != 1 {
+					t.Errorf("nobody took the node ID within 2 s")
+				}
+			})
+		})
+	}
+}
+
+// Whoever may write the note costs a waiting claimant two looks a second at most, and no
+// write: it looks before it claims. A node ID that is free it finds all the same.
+func TestForgedOffers(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := meter(t, 1024)
+		s.fill(t, 1024, 0)
+		i := 0
+		s.note = func(_ context.Context, pool string) (protocol.Note, error) {
+			n := protocol.Note{Pool: pool, Until: time.Now().Add(time.Minute)}
+			for range protocol.NotePlaces {
+				i++
+				n.Offers = append(n.Offers, protocol.Offer{NodeID: i * 37 % 2048, MS: time.Now().UnixMilli()}) // half of them are of no pool
+			}
+			return n, nil
+		}
+		got := waiters(t, s, 1)
+		fixture.Wait(10 * time.Second)
+		s.reset()
+		fixture.Wait(10 * time.Minute)
+		t.Logf("%d looks, %d claims, %.1f read units a second", s.looks, s.claims, s.units/600)
+		if s.looks > 1220 || s.claims > 0 || s.units > 4*600 {
+			t.Errorf("got %d looks, %d claims and %.0f read units in 600 s, want at most 1220, 0 and 2400", s.looks, s.claims, s.units)
+		}
+		l := item(t, s.Memory, 99)
+		if _, err := s.Memory.Write(t.Context(), protocol.Release{Key: protocol.Key{Pool: "orders", NodeID: 99}, Session: l.Holder, Version: l.Version, ReservedUntil: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		fixture.Wait(2 * time.Minute)
+		if len(got) != 1 {
+			t.Error("it did not find a free node ID in two minutes")
+		}
+	})
+}
+
+// A node ID that nobody renews is taken when its time comes, though nobody left it in the
+// note: the holder died, or an operator freed the lease.
+func TestWakesByTime(t *testing.T) {
+	for _, how := range []string{"died", "freed"} {
+		t.Run(how, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				const size = 1024
+				s := meter(t, size)
+				fixture.Hold(t, s.Memory, 77, time.Now(), 4*time.Minute)
+				s.fill(t, size, 0)
+				if how == "freed" {
+					if _, err := s.Memory.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: 77}, Version: 1}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				end := item(t, s.Memory, 77).ReservedUntil
+				got := waiters(t, s, 1)
+				fixture.Wait(time.Until(end) - 3*time.Second)
+				if len(got) > 0 {
+					t.Fatal("the node ID still rests")
+				}
+				fixture.Wait(6 * time.Second)
+				if len(got) != 1 {
+					t.Errorf("nobody has node ID 77 three seconds after its time")
+				}
+			})
+		})
+	}
+}
+
+// The note's partition at its limit is no outage, after which a claimant would leave
+// expired leases alone.
+func TestThrottledNoteIsNoOutage(t *testing.T) {
+	for range 60 { // by chance it asks for something else meanwhile
+		fixture.Virtual(t, func(t *testing.T) {
+			s := meter(t, 1024)
+			fixture.Hold(t, s.Memory, 77, time.Now(), 4*time.Minute)
+			s.fill(t, 1024, 0)
+			end := item(t, s.Memory, 77).ReservedUntil
+			s.note = func(ctx context.Context, pool string) (protocol.Note, error) {
+				if left := time.Until(end); left < 20*time.Second && left > 2*time.Second {
+					return protocol.Note{}, &types.ProvisionedThroughputExceededException{}
+				}
+				return s.Memory.Note(ctx, pool)
+			}
+			got := waiters(t, s, 1)
+			fixture.Wait(time.Until(end) - 20*time.Second)
+			s.reset()
+			fixture.Wait(18 * time.Second)
+			if s.polls < 1 || s.polls > 8 {
+				t.Errorf("%d polls in 18 s of throttles, want a few", s.polls)
+			}
+			fixture.Wait(4 * time.Second)
+			if len(got) != 1 || s.refused > 0 {
+				t.Errorf("nobody has node ID 77 two seconds after its time, or %d claims were refused", s.refused)
+			}
+		})
+	}
+}
+
+// An on-demand agent waits in the same way, and leaves its node ID for others.
+func TestOnDemandWaits(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := meter(t, 1)
+		use := func() *lease.OnDemand {
+			cfg := fixture.Config(s)
+			cfg.Wait = time.Hour
+			o, err := lease.NewOnDemand(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = o.Close() })
+			return o
+		}
+		first, second := use(), use()
+		if err := first.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- second.Refresh(t.Context()) }()
+		fixture.Wait(time.Minute)
+		if err := first.Close(); err != nil || s.offered != 1 {
+			t.Errorf("%v, %d writes of the note, want 1", err, s.offered)
+		}
+		fixture.Wait(2 * time.Second)
+		if len(done) != 1 || <-done != nil || second.NodeID() != 0 {
+			t.Errorf("the second one has no node ID: %v", second.Err())
+		}
+	})
+}
+
+// A narrow pool becomes wider while somebody waits, who may not widen it.
+func TestWaitForAWiderPool(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(0)
+		if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 1024, Narrow: true}); err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.PoolItem(t.Context(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range p.Limit() {
+			fixture.Hold(t, s, n, time.Now(), time.Minute)
+		}
+		s.Denied(true)
+		got := waiters(t, s, 1)
+		fixture.Wait(10 * time.Second)
+		s.Denied(false)
+		if _, err := s.WritePool(t.Context(), protocol.OpenGroups{Pool: "orders", From: p.OpenGroups, To: 4}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := leasepool.Open(s, "orders").Widen(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wide, err := s.PoolItem(t.Context(), "orders")
+		if err != nil || len(wide.Eras) < 2 {
+			t.Fatalf("%+v, %v", wide, err)
+		}
+		fixture.Wait(time.Until(wide.Eras[len(wide.Eras)-1].From) + 30*time.Second)
+		if len(got) != 1 {
+			t.Errorf("nobody has a node ID of the wider pool: %v", fmt.Sprint(wide.Eras))
+		}
+	})
+}

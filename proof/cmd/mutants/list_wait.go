@@ -1,0 +1,46 @@
+package main
+
+const (
+	note     = "internal/protocol/note.go"
+	waiting  = "internal/tenure/wait.go"
+	awaiting = "pkg/lease/wait.go"
+)
+
+// The mutants of those who wait for a node ID, and of the releases that leave them one.
+var waitMutants = []mutant{
+	{"a release writes the note although nobody waits", note, `return n.Awaited(at) && recent < NotePlaces/2`, `return recent < NotePlaces/2`, "./internal/protocol"},
+	{"a note from the future keeps releases writing", note, `return now.Before(n.Until) && !n.Until.After(now.Add(noteFar))`, `return now.Before(n.Until)`, "./internal/protocol"},
+	{"a release writes whatever the note's time is", note, `"waiting_until BETWEEN :after AND :far"`, `"waiting_until >= :after AND :far = :far"`, "./internal/protocol"},
+	{"a release writes when nobody waits any more", note, `"waiting_until BETWEEN :after AND :far"`, `"waiting_until <= :far AND :after = :after"`, "./internal/protocol"},
+	{"a fleet that ends writes without bound", note, `return n.Awaited(at) && recent < NotePlaces/2`, `return n.Awaited(at)`, "./internal/protocol"},
+	{"a late word of waiting comes back", note, `u.onlyIf = "waiting_until = :seen"`, `u.onlyIf = ":seen = :seen"`, "./internal/protocol"},
+	{"a large note is polled", note, `if size > mostNote || Trimmed(av) != nil {`, `if Trimmed(av) != nil {`, "./internal/protocol"},
+	{"a note whose time is none is polled", note, `if err != nil || !plausible(ms) {`, `if err != nil && !plausible(ms) {`, "./internal/protocol"},
+	{"an offer of another place counts", note, `plausible(o.MS) && place(o.NodeID) == place(i) {`, `plausible(o.MS) {`, "./internal/protocol"},
+	{"a failed note fails Close", closing, `		a.offer(ctx, t.Lease.NodeID)
+`, `		if notes, ok := a.cfg.Store.(protocol.NoteStore); ok {
+			_, err = notes.Note(ctx, a.cfg.Pool)
+		}
+		a.offer(ctx, t.Lease.NodeID)
+`, "./pkg/lease"},
+	{"a silent note holds Close up", awaiting, `const offerLimit = time.Second / 2`, `const offerLimit = time.Hour`, "./pkg/lease"},
+	{"what a copy gave back is left in the note", closing, `if _, whole := freed.(protocol.Release); whole {`, `if freed != nil {`, "./pkg/lease"},
+	{"what was left is claimed without a look", awaiting, `if a.isFree(ctx, w, node) {`, `if true {`, "./pkg/lease"},
+	{"a denied note ends the wait", awaiting, `	case permanent(err), errors.As(err, &corrupt):
+		w.Off = true
+`, `	case permanent(err), errors.As(err, &corrupt):
+`, "./pkg/lease"},
+	{"one partition at its limit is an outage", awaiting, `protocol.Reason(err) == "throttled"`, `false`, "./pkg/lease"},
+	{"two clocks correct each other at every poll", waiting, `if !w.note.Due(wall) || w.said && now-w.told < protocol.NoteSpan/2 {`, `if !w.note.Due(wall) {`, "./internal/tenure"},
+	{"each who waits writes", waiting, `if !w.note.Due(wall) || w.said`, `if w.said`, "./internal/tenure"},
+	{"polls do not back off", waiting, `func (w *Wait) Missed() { w.missed++ }`, `func (w *Wait) Missed() {}`, "./internal/tenure"},
+	{"what was released before the note is not searched for", waiting, `again := w.recheck && w.Awaited(wall)`, `again := false`, "./pkg/lease"},
+	{"an old offer counts", waiting, `return age.Abs() <= freshOffer`, `return age.Abs() >= 0`, "./internal/tenure"},
+	{"looks have no bound", waiting, `		w.looks--
+`, ``, "./internal/tenure"},
+	{"a look at a node ID of no pool", waiting, `return o.NodeID < p.ExcludeBelow || o.NodeID >= p.Limit() })`, `return false })`, "./internal/tenure"},
+	{"what rests is forgotten", "internal/tenure/outlook.go", `o.Rests = append(o.Rests, Rest{l.NodeID, at})`, `_ = at`, "./internal/tenure"},
+	{"the other free node IDs of a page are forgotten", waiting, `if w.On && n != claimed &&`, `if false &&`, "./internal/tenure"},
+	{"a group is not read again", "internal/tenure/search.go", `s.turns[n] < s.turns[longest[0]]:`, `s.turns[n] > s.turns[longest[0]]:`, "./internal/tenure"},
+	{"a guess into a full pool", "internal/tenure/search.go", `return m.Fresh(now, skew) && 4*(m.Held+m.Cooling) >= 3*(p.Limit()-p.ExcludeBelow)`, `return m.Fresh(now, skew) && false`, "./internal/tenure"},
+}

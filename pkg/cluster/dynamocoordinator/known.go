@@ -1,4 +1,4 @@
-package cluster
+package dynamocoordinator
 
 import (
 	"context"
@@ -6,17 +6,25 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
 // The partition <pool>#known has one item for each member: the versions that it knows.
 
-// Publish implements [Coordinator].
-func (t *Table) Publish(ctx context.Context, m Member, revision int64, known Versions) error {
+// Bounds of what a member publishes.
+const (
+	maxKey     = 129 // bytes of a member's key: its node ID, or its name after an "@"
+	maxVersion = 1 << 53
+)
+
+// Publish implements [cluster.Coordinator].
+func (c *Coordinator) Publish(ctx context.Context, m cluster.Member, revision int64, known cluster.Versions) error {
 	versions := attributes{}
 	for key, version := range known {
 		versions[key] = num(version)
 	}
-	_, err := t.update(ctx, m.Cluster+"#known", sortKey(m), "SET member_key = :key, known = :known, version = :version, revision = :revision, published_at = :now",
+	_, err := c.update(ctx, m.Cluster+"#known", sortKey(m), "SET member_key = :key, known = :known, version = :version, revision = :revision, published_at = :now",
 		"attribute_not_exists(version) OR version < :version OR (version = :version AND revision < :revision)", attributes{
 			":key": str(m.Key()), ":known": &types.AttributeValueMemberM{Value: versions}, ":version": num(m.Version), ":revision": num(revision),
 			":now": num(time.Now().UnixMilli()),
@@ -24,26 +32,26 @@ func (t *Table) Publish(ctx context.Context, m Member, revision int64, known Ver
 	return err
 }
 
-// Known implements [Coordinator].
-func (t *Table) Known(ctx context.Context, cluster string) (map[string]Versions, error) {
-	all := map[string]Versions{}
-	for item, err := range t.query(ctx, cluster+"#known") {
+// Known implements [cluster.Coordinator].
+func (c *Coordinator) Known(ctx context.Context, clusterName string) (map[string]cluster.Versions, error) {
+	all := map[string]cluster.Versions{}
+	for item, err := range c.query(ctx, clusterName+"#known") {
 		if err != nil {
 			return nil, err
 		}
 		m, ok := item["known"].(*types.AttributeValueMemberM)
 		key := text(item["member_key"])
-		if !ok || len(m.Value) > 2*maxKnown || len(key) > maxKey {
+		if !ok || len(m.Value) > 2*cluster.MaxKnown || len(key) > maxKey {
 			continue // forgotten, or more than any member publishes
 		}
-		known := Versions{}
+		known := cluster.Versions{}
 		for key, version := range m.Value {
 			if n := number(version); len(key) <= maxKey && n >= 0 && n <= maxVersion {
 				known[key] = n
 			}
 		}
-		if len(all) > 2*maxKnown {
-			return nil, fmt.Errorf("cluster: more than %d members publish what they know, at most %d do: delete the foreign items of the partition %s#known", 2*maxKnown, maxKnown, cluster)
+		if len(all) > 2*cluster.MaxKnown {
+			return nil, fmt.Errorf("dynamocoordinator: more than %d members publish what they know, at most %d do: delete the foreign items of the partition %s#known", 2*cluster.MaxKnown, cluster.MaxKnown, clusterName)
 		}
 		all[key] = known
 	}
@@ -52,9 +60,9 @@ func (t *Table) Known(ctx context.Context, cluster string) (map[string]Versions,
 
 // forgetKnown removes the known versions of members that have gone. The version and
 // the revision stay, so that no late write restores them.
-func (t *Table) forgetKnown(ctx context.Context, cluster string, oldest time.Time) error {
+func (c *Coordinator) forgetKnown(ctx context.Context, clusterName string, oldest time.Time) error {
 	var old []attributes
-	for item, err := range t.query(ctx, cluster+"#known") {
+	for item, err := range c.query(ctx, clusterName+"#known") {
 		if err != nil {
 			return err
 		}
@@ -65,7 +73,7 @@ func (t *Table) forgetKnown(ctx context.Context, cluster string, oldest time.Tim
 	if len(old) == 0 {
 		return nil
 	}
-	members, err := t.all(ctx, cluster, time.Now(), time.Since(oldest))
+	members, err := c.all(ctx, clusterName, time.Now(), time.Since(oldest))
 	if err != nil {
 		return err
 	}
@@ -77,7 +85,7 @@ func (t *Table) forgetKnown(ctx context.Context, cluster string, oldest time.Tim
 		if alive[text(item["member_key"])] {
 			continue
 		}
-		_, err := t.update(ctx, cluster+"#known", number(item["node_id"]), "REMOVE known, published_at", "published_at = :seen", attributes{":seen": item["published_at"]})
+		_, err := c.update(ctx, clusterName+"#known", number(item["node_id"]), "REMOVE known, published_at", "published_at = :seen", attributes{":seen": item["published_at"]})
 		if err != nil {
 			return err
 		}

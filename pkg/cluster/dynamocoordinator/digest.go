@@ -1,4 +1,4 @@
-package cluster
+package dynamocoordinator
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
 // digest is the snapshot that one member keeps for all, so that N members do not
@@ -26,7 +27,7 @@ import (
 // confirms the leader. Otherwise it reads the leases itself: so a digest with a foreign
 // writer, or with two, harms nobody for long.
 type digest struct {
-	*Table
+	*Coordinator
 	partition string
 
 	mu     sync.Mutex
@@ -37,7 +38,7 @@ type digest struct {
 	hash   map[string]string
 	listed string // hash as item 0 has it
 	parts  map[string]part
-	all    []Member // of all parts, in the order of their sessions
+	all    []cluster.Member // of all parts, in the order of their sessions
 
 	believed  string    // the session of the leader that was confirmed
 	confirmed time.Time // when that was
@@ -49,7 +50,7 @@ type digest struct {
 // part is a part of the digest as read.
 type part struct {
 	hash    string
-	members []Member // in the order of their sessions
+	members []cluster.Member // in the order of their sessions
 }
 
 const (
@@ -71,8 +72,8 @@ const (
 )
 
 // partOf is the part that has a member.
-func (d *digest) partOf(m Member) int {
-	if m.NodeID == NoNodeID {
+func (d *digest) partOf(m cluster.Member) int {
+	if m.NodeID == cluster.NoNodeID {
 		return firstSlot + int(hashOf(m.Name)%uint64(d.slots)) //nolint:gosec // slots are positive
 	}
 	return m.NodeID / protocol.GroupSize
@@ -87,14 +88,14 @@ func hashOf(text string) uint64 {
 // read returns the members by the digest, if it is credible and fresh: rewritten
 // within the last time-out, by the reader's own clock. The first call only starts that
 // clock.
-func (d *digest) read(ctx context.Context, b Beat) (snap Snapshot, ok bool, err error) {
+func (d *digest) read(ctx context.Context, b cluster.Beat) (snap cluster.Snapshot, ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	began, asked := d.beat, d.asked
 	d.asked = time.Now()
 	item, err := d.get(ctx, d.copyOf(b.Self), 0, false)
 	if err != nil {
-		return Snapshot{}, false, err
+		return cluster.Snapshot{}, false, err
 	}
 	written, agrees := time.UnixMilli(number(item["written_at"])), true
 	if at := number(item["beat"]); at != d.beat {
@@ -106,23 +107,23 @@ func (d *digest) read(ctx context.Context, b Beat) (snap Snapshot, ok bool, err 
 		d.copies = 1 // a copy that is no longer kept looks just like this
 	}
 	if began == 0 || d.beat == 0 || !agrees || time.Since(d.since) > b.Timeout {
-		return Snapshot{}, false, nil
+		return cluster.Snapshot{}, false, nil
 	}
 	if fits, err := d.take(ctx, text(item["parts"]), text(item["changes"])); !fits || err != nil {
-		return Snapshot{}, false, err
+		return cluster.Snapshot{}, false, err
 	}
 	if !d.has(b.Self) {
-		return Snapshot{}, false, nil
+		return cluster.Snapshot{}, false, nil
 	}
 	if sure, err := d.confirm(ctx, b); !sure || err != nil {
-		return Snapshot{}, false, err
+		return cluster.Snapshot{}, false, err
 	}
 	// Whoever is in it had a heartbeat within the time-out before it was written.
-	return Snapshot{Members: d.all, ordered: true, Heard: written.Add(-b.Timeout).UTC()}, true, nil
+	return cluster.Snapshot{Members: d.all, Ordered: true, Heard: written.Add(-b.Timeout).UTC()}, true, nil
 }
 
 // copyOf is the partition of item 0 that a member reads.
-func (d *digest) copyOf(m Member) string {
+func (d *digest) copyOf(m cluster.Member) string {
 	return d.copyAt(int64(hashOf(m.SessionID) % uint64(max(d.copies, 1)))) //nolint:gosec // it is less than copies
 }
 
@@ -172,20 +173,16 @@ func (d *digest) take(ctx context.Context, list, changes string) (fits bool, err
 }
 
 // has reports whether the digest has this session.
-func (d *digest) has(m Member) bool {
-	_, found := State{members: d.all}.Member(m.SessionID)
+func (d *digest) has(m cluster.Member) bool {
+	_, found := slices.BinarySearchFunc(d.all, m.SessionID, sessionOf)
 	return found
 }
 
 // confirm reports whether the digest's leader is alive by its own item. It reads the
 // item once for each leader, and again after two time-outs. A reader that would lead
 // has to read the leases itself.
-func (d *digest) confirm(ctx context.Context, b Beat) (bool, error) {
-	elect := b.Elect
-	if elect == nil {
-		elect = LowestSession
-	}
-	leader, ok := elect(State{members: d.all})
+func (d *digest) confirm(ctx context.Context, b cluster.Beat) (bool, error) {
+	leader, ok := b.Leader(cluster.Snapshot{Members: d.all, Ordered: true})
 	if !ok || leader.Same(b.Self) {
 		return !ok, nil
 	}
@@ -209,7 +206,7 @@ func (d *digest) confirm(ctx context.Context, b Beat) (bool, error) {
 // or is late, is refused here: then all parts are written again, with a later beat,
 // which refuses what may still arrive of the other's. So no part stays that is not
 // what item 0 says.
-func (d *digest) write(ctx context.Context, b Beat, members []Member, now time.Time) error {
+func (d *digest) write(ctx context.Context, b cluster.Beat, members []cluster.Member, now time.Time) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	split, contents, err := d.split(members)
@@ -293,10 +290,10 @@ func (d *digest) head(ctx context.Context, set string, values attributes, all bo
 }
 
 // split returns what the parts hold, the same for the same members.
-func (d *digest) split(members []Member) (parts map[string][]Member, contents map[string][]byte, err error) {
+func (d *digest) split(members []cluster.Member) (parts map[string][]cluster.Member, contents map[string][]byte, err error) {
 	leaseless := 0
 	for _, m := range members {
-		if m.NodeID == NoNodeID {
+		if m.NodeID == cluster.NoNodeID {
 			leaseless++
 		}
 	}

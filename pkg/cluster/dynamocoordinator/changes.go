@@ -1,10 +1,12 @@
-package cluster
+package dynamocoordinator
 
 import (
 	"encoding/json"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
 // Item 0 of the digest carries the latest changes of members, so that nobody has to read
@@ -19,8 +21,8 @@ type step struct {
 
 // change is who went from a part, and who came or is another.
 type change struct {
-	Gone []string `json:"gone,omitempty"`
-	Came []Member `json:"came,omitempty"`
+	Gone []string         `json:"gone,omitempty"`
+	Came []cluster.Member `json:"came,omitempty"`
 }
 
 const (
@@ -38,12 +40,12 @@ const (
 // nothing.
 type kept struct {
 	list  string
-	parts map[string][]Member
+	parts map[string][]cluster.Member
 	steps []*step
 }
 
 // then returns what is kept after another writing.
-func (k kept) then(list string, parts map[string][]Member, changed []string) kept {
+func (k kept) then(list string, parts map[string][]cluster.Member, changed []string) kept {
 	next := kept{list: list, parts: parts}
 	if k.parts == nil { // nothing is known of what readers have
 		return next
@@ -115,7 +117,7 @@ func (d *digest) advance(packed string) map[string]part {
 	if first < 0 {
 		return nil // it missed too many, or has not what the keeper had
 	}
-	members := map[string][]Member{}
+	members := map[string][]cluster.Member{}
 	for _, s := range steps[first:] {
 		for name, c := range s.Parts {
 			before, known := members[name]
@@ -142,21 +144,21 @@ func (d *digest) advance(packed string) map[string]part {
 }
 
 // valid leaves out members that no node of ours is.
-func (d *digest) valid(members []Member) []Member {
-	return slices.DeleteFunc(members, func(m Member) bool { return m.Cluster+"#digest" != d.partition || m.check() != nil })
+func (d *digest) valid(members []cluster.Member) []cluster.Member {
+	return slices.DeleteFunc(members, func(m cluster.Member) bool { return m.Cluster+"#digest" != d.partition || m.Validate() != nil })
 }
 
 // seed takes for parts what the reader has seen itself, before it read any: the parts
 // that the keeper sees alike need not be read. It leaves out members without a lease,
 // whose parts it does not know.
-func (d *digest) seed(members []Member) {
+func (d *digest) seed(members []cluster.Member) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.parts != nil {
 		return
 	}
 	d.parts, d.hash, d.listed, d.all = map[string]part{}, nil, "", nil
-	leased := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.NodeID == NoNodeID })
+	leased := slices.DeleteFunc(slices.Clone(members), func(m cluster.Member) bool { return m.NodeID == cluster.NoNodeID })
 	byPart := d.byPart(leased)
 	for _, name := range slices.Sorted(maps.Keys(byPart)) {
 		content, err := json.Marshal(byPart[name])
@@ -167,13 +169,13 @@ func (d *digest) seed(members []Member) {
 		d.all = append(d.all, byPart[name]...)
 	}
 	slices.SortFunc(d.all, bySession)
-	d.all = slices.CompactFunc(d.all, Member.Same)
+	d.all = slices.CompactFunc(d.all, cluster.Member.Same)
 }
 
 // byPart sorts members into parts, each in the order of sessions and without the times
 // of heartbeats, which change all the time.
-func (d *digest) byPart(members []Member) map[string][]Member {
-	parts := map[string][]Member{}
+func (d *digest) byPart(members []cluster.Member) map[string][]cluster.Member {
+	parts := map[string][]cluster.Member{}
 	for _, m := range members {
 		m.Heartbeat = time.Time{}
 		name := partName(d.partOf(m))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/sources"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -33,6 +34,7 @@ func TestPrograms(t *testing.T) {
 		}
 		return id.String()
 	}
+	sources.Of(t, ".", "../pkg", "../internal")
 	bin := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+string(filepath.Separator), "./worker", "./migrate", "./importer")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodelease/nodelease/infra/nodepool"
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
 
 // cfn-lint and parliament look at every shape that the construct has.
@@ -25,6 +26,7 @@ func TestLint(t *testing.T) {
 		dynamotest.Missing(t, "NOT LINTED by cfn-lint and parliament: they are not installed. To install them: infra/lint/install.sh")
 	}
 
+	sources.Of(t, "lint")
 	construct := func(edit func(*nodepool.Props)) awscdk.Stack {
 		stack := newStack(t, "us-east-1")
 		nodes := twoPools(stack, edit)

@@ -7,9 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
 
 func TestService(t *testing.T) {
@@ -83,12 +86,13 @@ func TestDockerfileBuilds(t *testing.T) {
 	if step == nil {
 		t.Fatal("the Dockerfile has no build step")
 	}
+	sources.Of(t, "../pkg", "../internal", "../examples/service")
 	binary := filepath.Join(t.TempDir(), "service")
 	command := strings.Replace(string(step[1]), "-o /service", "-o "+binary, 1)
 
 	build := exec.Command("sh", "-ec", command)
 	build.Dir = imageSource(t)
-	build.Env = append(os.Environ(), "TARGETARCH=arm64", "GOOS=linux", "GOFLAGS=")
+	build.Env = append(os.Environ(), "TARGETARCH="+runtime.GOARCH, "GOOS=linux", "GOFLAGS=")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", command, err, out)
 	}

@@ -2,7 +2,8 @@
 # DynamoDB Local, Amazon's own emulator, for the tests that want to know what DynamoDB says.
 #
 #   scripts/dynamodb-local.sh run -- go test ./...   start one, run the command with its endpoint in
-#                                                    NODELEASE_DYNAMODB_LOCAL, stop it again
+#                                                    NODELEASE_DYNAMODB_LOCAL, stop it again; Go keeps passes
+#                                                    from one run to the next, though the port is new
 #   scripts/dynamodb-local.sh start                  start one that stays, and print its endpoint
 #   scripts/dynamodb-local.sh stop                   stop that one
 #
@@ -15,7 +16,8 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=$here/../.cache/dynamodb-local
 pom=$here/dynamodb-local/pom.xml
-lib=$cache/lib-$(cksum <"$pom" | cut -d' ' -f1)
+version=$(cksum <"$pom" | cut -d' ' -f1)
+lib=$cache/lib-$version
 
 die() {
 	echo "dynamodb-local: $*" >&2
@@ -75,8 +77,8 @@ run() {
 	java=$!
 	exec 9>"$dir/alive"
 	await "$dir" "$java"
-	NODELEASE_DYNAMODB_LOCAL=$(cat "$dir/endpoint")
-	export NODELEASE_DYNAMODB_LOCAL
+	NODELEASE_DYNAMODB_LOCAL=$(cat "$dir/endpoint") NODELEASE_DYNAMODB_LOCAL_VERSION=$version
+	export NODELEASE_DYNAMODB_LOCAL NODELEASE_DYNAMODB_LOCAL_VERSION
 	set -m # a process group of its own, to be ended as a whole
 	"$@" 9>&- &
 	command=$!
@@ -117,7 +119,7 @@ start() {
 		disown
 		await "$dir" "$(cat "$dir/pid")"
 	fi
-	echo "export NODELEASE_DYNAMODB_LOCAL=$(cat "$dir/endpoint")"
+	echo "export NODELEASE_DYNAMODB_LOCAL=$(cat "$dir/endpoint") NODELEASE_DYNAMODB_LOCAL_VERSION=$version"
 }
 
 stop() {

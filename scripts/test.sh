@@ -2,7 +2,8 @@
 # Installs what the tests need, into .cache, and runs them. Needs Go, a JDK 17, Maven, Python 3.11 and npm, and for the proofs Rust: scripts/tools.sh
 # says what is missing. Downloads run while earlier steps run, and what mostly waits runs beside the others.
 #
-#   scripts/test.sh              # the tests
+#   scripts/test.sh              # the tests: of those that passed before, only the ones whose files have changed since
+#   CI=true scripts/test.sh      # all tests
 #   scripts/test.sh proof        # what takes longer and changes less: CI runs it too
 #   scripts/test.sh suite race   # two of the steps
 #   scripts/test.sh kills        # make aws-verify on LocalStack, killed at each step: no part of the others
@@ -14,25 +15,37 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # What would otherwise be skipped for want of an emulator fails.
 export NODELEASE_REQUIRE_EMULATORS=1
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
+# One set of flags for all that is built, the one that the functions and the image need: nothing is compiled twice.
+GOFLAGS="$(go env GOFLAGS 2>/dev/null || true) -trimpath" CGO_ENABLED=0
+export GOFLAGS CGO_ENABLED
+# CI trusts no pass of an earlier run, also where it finds one in Go's cache.
+again=${CI:+-count=1}
 
 # The tests: all of the Go code with real emulators, the README's first command by
-# the letter, real processes with real faults, the functions, the
-# page in a browser, the deployed stack. The lint vets, so these two steps do not: with
-# empty caches vet reads all that we import, once for each package and beside the compiler.
+# the letter, real processes with real faults, the page in a browser, the deployed
+# stack. The lint vets, so these two steps do not: with empty caches vet reads all
+# that we import, once for each package and beside the compiler. Packages that last
+# long come first, and as some of them wait, three run at once.
 readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; }
-suite() { scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test -vet=off -timeout 20m ./...; }
+suite() { scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test -vet=off $again -timeout 20m -p 3 ./cmd/nodelease ./infra ./proof/internal/sim ./...; }
 faults() { # modules of their own; the benchmarks' tests too
 	scripts/postgres.sh
-	for module in proof/faults bench; do (cd "$module" && go test -vet=off -count=1 -timeout 20m ./...); done
+	for module in proof/faults bench; do (cd "$module" && go test -vet=off $again -timeout 20m -parallel 4 ./...); done
 }
-functions() { scripts/build-functions.sh; }
 ui() { cmd/nodelease/internal/ui/e2e/test.sh; }
-localstack() { ${beside:+exec} localstack/test.sh stack; } # one deployment: seed, claim, exhaust, reap, destroy
-tests=(readme suite faults functions ui localstack)
+localstack() { localstack/test.sh stack; } # one deployment: seed, claim, exhaust, reap, destroy
+tests=(readme suite localstack ui faults)
 
-# This step mostly waits for schedules and alarms, so it runs beside the others where there are others. It shows what it printed when they have
-# ended, or as soon as it fails. Its function becomes its command (exec), so that it gets the signal that ends it.
-waiting=localstack
+# What these steps read. Where that is as it was when they passed, scripts/test.sh without a name leaves them out. The
+# other tests are Go's own, which keeps their passes itself.
+reads_readme='README.md cmd pkg internal go.mod go.sum'
+reads_ui='cmd pkg internal go.mod go.sum package-lock.json scripts'
+reads_localstack='. :!docs :!bench :!clients :!proof :!release :!cmd'
+
+# These steps mostly wait, for schedules and alarms or for a browser. Each word is a lane: its steps run one after the other, beside the other
+# lanes and the rest. They show what they printed when the rest has ended, or as soon as one fails. A release makes the template anew that
+# awsverify deploys, so it comes after it.
+lanes='localstack ui deployed,awsverify,release'
 
 # The proofs. The embedded server beside DynamoDB Local, beside dynoxide (Rust), and
 # under as many connections as a hostile machine may open; 1,024 agents in a process;
@@ -40,7 +53,7 @@ waiting=localstack
 # far as that goes; ten million steps of the model, and sixty hours of real
 # agents; the same bytes of the functions from two directories with empty caches;
 # other platforms; what a release has.
-race() { scripts/postgres.sh && scripts/dynamodb-local.sh run -- go test -race -timeout 30m ./pkg/... ./internal/... ./functions/...; }
+race() { scripts/postgres.sh && CGO_ENABLED=1 scripts/dynamodb-local.sh run -- go test -race -timeout 30m ./pkg/... ./internal/... ./functions/...; }
 differential() {
 	local dynoxide
 	dynoxide=$(scripts/dynoxide.sh) # first, since it says what is missing
@@ -51,7 +64,7 @@ differential() {
 hostile() { # all of what a hostile writer or endpoint may say, in each command: the suite tries a quarter
 	NODELEASE_TESTER=hostile go test -count=1 -timeout 20m -run 'TestHostileHolders|TestHostileEndpoint|TestEveryAttribute|TestLargestItems|TestWhatOneItemCostsAReader' ./cmd/nodelease
 }
-heavy() { go test -count=1 -race -timeout 20m -run 'TestManyAgents' ./proof/internal/sim; }
+heavy() { CGO_ENABLED=1 go test -count=1 -race -timeout 20m -run 'TestManyAgents' ./proof/internal/sim; }
 spec() { TLC_SECONDS=40 scripts/tlc.sh; }
 sim() {
 	go test -count=1 -timeout 30m -run 'TestModel$' ./internal/tenure -args -seeds 500 -steps 20000
@@ -93,8 +106,24 @@ fetch_awsverify() { localstack/install.sh; }
 fetch_kills() { localstack/install.sh; }
 fetching=(suite faults ui localstack race differential deployed awsverify kills release)
 
+# pass STEP sets PASS to what a pass of the step is kept for: its files, and what it runs on. It is empty for a step that has no list of
+# files, in CI, and outside of git.
+pass() {
+	local reads="reads_$1"
+	PASS=
+	[ -z "${CI:-}" ] && [ -n "${!reads:-}" ] && git rev-parse HEAD >/dev/null 2>&1 || return 0
+	PASS=$({ go version; node --version; uname -sm; git ls-files -z -co --exclude-standard -- ${!reads} | xargs -0 sha256sum; } 2>&1 | sha256sum | cut -d' ' -f1)
+}
+
+kept=
 case "$*" in
-"") steps=("${tests[@]}") ;;
+"")
+	steps=()
+	for step in "${tests[@]}"; do
+		pass "$step"
+		if [ -n "$PASS" ] && [ "$(cat ".cache/passed/$step" 2>/dev/null)" = "$PASS" ]; then kept="$kept $step"; else steps+=("$step"); fi
+	done
+	;;
 proof) steps=("${proofs[@]}") ;;
 *) steps=("$@") ;;
 esac
@@ -142,6 +171,7 @@ enter() {
 	began=$SECONDS
 	busy
 	before=$BUSY
+	pass "$1"
 }
 leave() {
 	echo "$2 s  $1" | tee -a "$work/times" >>"${STEP_TIMES:-/dev/null}"
@@ -149,65 +179,94 @@ leave() {
 	busy
 	judge "$1" "$2" "$3" "$BUSY"
 }
+# keep STEP PASS remembers that it passed.
+keep() { [ -z "$2" ] || { mkdir -p .cache/passed && echo "$2" >".cache/passed/$1"; }; }
 
-# start STEP runs it beside the others, in a process group of its own, which halt ends.
-start() {
-	beside=$1 alone=$1
-	busy
-	beside_before=$BUSY
+# lane STEP... runs them beside the rest, in a process group of its own, which halt ends. What they say, when they begin and end and with which
+# code is in files of theirs.
+beside='' pids=''
+lane() {
+	beside="$beside $*"
 	set -m
 	(
+		set +m
 		trap - EXIT
 		child=
-		trap '[ -z "$child" ] || kill -TERM "$child" 2>/dev/null; wait; exit 143' TERM
-		fetched "$1"
-		date +%s >"$work/began"
-		("$1") &
-		child=$!
-		code=0
-		wait "$child" || code=$?
-		date +%s >"$work/ended"
-		exit "$code"
-	) >"$work/beside.log" 2>&1 </dev/null &
-	beside_pid=$!
+		# A step ends by itself what it has started, so the signal goes to its command alone.
+		trap 'pkill -TERM -P "$child"; wait; exit 143' TERM
+		for step; do
+			(
+				trap - TERM
+				fetched "$step"
+				date +%s >"$work/$step.began"
+				pass "$step"
+				echo "$PASS" >"$work/$step.pass"
+				"$step"
+			) >"$work/$step.said" 2>&1 </dev/null &
+			child=$!
+			code=0
+			wait "$child" || code=$?
+			date +%s >"$work/$step.ended"
+			echo "$code" >"$work/$step.code"
+			[ "$code" = 0 ] || exit "$code"
+		done
+	) &
+	pids="$pids $!"
 	set +m
+	for step; do echo $! >"$work/$step.lane"; done
 }
-# finish waits for that step, and shows what it said.
+# finish STEP waits for a step of a lane, and shows what it said.
 finish() {
-	[ -n "$beside" ] || return 0
-	local code=0
-	step=$beside
+	local code
+	step=$1
 	echo "== $step ($((done += 1)) of ${#steps[@]}, beside the others, ${SECONDS} s so far)"
-	wait "$beside_pid" || code=$?
-	beside=
-	cat "$work/beside.log"
+	while [ ! -s "$work/$step.code" ] && kill -0 "$(cat "$work/$step.lane")" 2>/dev/null; do sleep 0.2; done
+	code=$(cat "$work/$step.code" 2>/dev/null || echo 1)
+	cat "$work/$step.said"
 	[ "$code" = 0 ] || return "$code"
-	leave "$step" $(($(cat "$work/ended") - $(cat "$work/began"))) "$beside_before"
+	keep "$step" "$(cat "$work/$step.pass")"
+	leave "$step" $(($(cat "$work/$step.ended") - $(cat "$work/$step.began"))) "$beside_before"
 }
-# failed ends this script when that step has failed: not in the midst of another.
-failed() { [ -z "$beside" ] || kill -0 "$beside_pid" 2>/dev/null || finish; }
-# halt ends it, and then what it has left behind of its group.
+# failed ends this script when a step of a lane has failed: not in the midst of another.
+failed() {
+	local other
+	for other in $beside; do
+		[ "$(cat "$work/$other.code" 2>/dev/null || echo 0)" = 0 ] || finish "$other"
+	done
+}
+# halt ends the lanes, and then what they have left behind of their groups.
 halt() {
-	[ -n "$beside" ] || return 0
-	kill -TERM "$beside_pid" 2>/dev/null || true
-	wait "$beside_pid" 2>/dev/null || true
-	kill -TERM -- "-$beside_pid" 2>/dev/null || true
+	local pid
+	for pid in $pids; do kill -TERM "$pid" 2>/dev/null || true; done
+	for pid in $pids; do
+		wait "$pid" 2>/dev/null || true
+		kill -TERM -- "-$pid" 2>/dev/null || true
+	done
 }
 
 # A step ends at its first command that fails, and so does this script: not under
 # an if or ||, where bash would go on with the step's next command.
-beside='' alone=''
 trap 'code=$?; halt; kill "$fetcher" 2>/dev/null || true; rm -rf "$work"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
-done=0
-case " ${steps[*]} " in *" $waiting "*) [ ${#steps[@]} = 1 ] || start "$waiting" ;; esac
+done=0 step=
+busy
+beside_before=$BUSY
+for together in $lanes; do
+	some=
+	for step in ${together//,/ }; do
+		case " ${steps[*]} " in *" $step "*) some="$some $step" ;; esac
+	done
+	[ -z "$some" ] || [ ${#steps[@]} = 1 ] || lane $some
+done
+[ -z "$kept" ] || echo "==$kept passed before, with the same files (CI=true runs all)"
 for step in "${steps[@]}"; do
-	[ "$step" != "$alone" ] || continue
+	case "$beside " in *" $step "*) continue ;; esac
 	echo "== $step ($((done += 1)) of ${#steps[@]}, ${SECONDS} s so far)"
 	enter "$step"
 	"$step"
+	keep "$step" "$PASS"
 	leave "$step" $((SECONDS - began)) "$before"
 	failed
 done
-finish
+for step in $beside; do finish "$step"; done
 echo "== all passed in $SECONDS s; the slowest steps:"
 sort -rn "$work/times" | head -10

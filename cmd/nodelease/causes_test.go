@@ -81,30 +81,35 @@ func TestNoCommandWaitsForever(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
+	t.Cleanup(func() { silent.Close() })
 	half := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "1000")
 		_, _ = w.Write([]byte(`{"Table":{`))
 		panic(http.ErrAbortHandler)
 	}))
-	defer half.Close()
+	t.Cleanup(half.Close)
 	const limit = "300ms"
 	for _, command := range append([]string{"seed", "pools", "init", "doctor"}, onPool...) {
-		for _, endpoint := range []string{"http://" + silent.Addr().String(), half.URL} {
-			args := words(command)
-			flags := []string{"--endpoint", endpoint, "--table", "leases", "--pool", "orders", "--timeout", limit}
-			began := time.Now()
-			code, stdout, stderr := call(append(append(args[:1:1], flags...), args[1:]...)...)
-			want := codeNoAnswer
-			if args[0] == "exec" {
-				want += codeExec
-			}
-			if args[0] == "doctor" && strings.Contains(stdout, "✗") && code == codeError {
-				continue // it has told what it found
-			}
-			if code != want || !strings.Contains(stderr, "127.0.0.1") && !strings.Contains(stderr, "cut in the middle") || !strings.Contains(stderr, "check ") || strings.Contains(stderr, "is not DynamoDB") || strings.Contains(stderr, "operation error") {
-				t.Errorf("%s at %s: exit code %d, want %d, after %v: %s", command, endpoint, code, want, time.Since(began), stderr)
-			}
+		for name, endpoint := range map[string]string{"silent": "http://" + silent.Addr().String(), "half": half.URL} {
+			t.Run(command+", "+name, func(t *testing.T) {
+				args := words(command)
+				if args[0] != "serve" { // which sets the logger of the whole process
+					t.Parallel()
+				}
+				flags := []string{"--endpoint", endpoint, "--table", "leases", "--pool", "orders", "--timeout", limit}
+				began := time.Now()
+				code, stdout, stderr := call(append(append(args[:1:1], flags...), args[1:]...)...)
+				want := codeNoAnswer
+				if args[0] == "exec" {
+					want += codeExec
+				}
+				if args[0] == "doctor" && strings.Contains(stdout, "✗") && code == codeError {
+					return // it has told what it found
+				}
+				if code != want || !strings.Contains(stderr, "127.0.0.1") && !strings.Contains(stderr, "cut in the middle") || !strings.Contains(stderr, "check ") || strings.Contains(stderr, "is not DynamoDB") || strings.Contains(stderr, "operation error") {
+					t.Errorf("%s at %s: exit code %d, want %d, after %v: %s", command, endpoint, code, want, time.Since(began), stderr)
+				}
+			})
 		}
 	}
 }

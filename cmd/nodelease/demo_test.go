@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/cmd/nodelease/internal/demo"
+	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
 
 // keys are the keys of the one JSON object that text is, in order.
@@ -195,6 +196,7 @@ func TestDemoOutage(t *testing.T) {
 // More tasks than numbers: the others wait, or fail, and get one when it frees.
 func TestDemoFiveTasksOnThreeNumbers(t *testing.T) {
 	takesSeconds(t)
+	t.Parallel()
 	for flag, want := range map[string]string{"--wait=1h": "waiting ", "--no-wait": "ends with exit code 3: pool exhausted"} {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
@@ -209,6 +211,7 @@ func TestDemoFiveTasksOnThreeNumbers(t *testing.T) {
 // Whenever it is interrupted, it says so and leaves nothing: see start.
 func TestDemoInterrupted(t *testing.T) {
 	takesSeconds(t)
+	t.Parallel()
 	for _, test := range []struct {
 		signal os.Signal
 		at     string
@@ -265,7 +268,12 @@ func TestDemoPortTaken(t *testing.T) {
 // that ignore who holds a number, is found out; no other build can be asked to.
 func TestDemoFindsDuplicates(t *testing.T) {
 	takesSeconds(t)
-	normal, unsafe := build(t), build(t, "-tags", "nodelease_unsafe")
+	t.Parallel()
+	normal, err := os.Executable() // it has not the tag
+	if err != nil {
+		t.Fatal(err)
+	}
+	unsafe := build(t, "-tags", "nodelease_unsafe")
 	for name, test := range map[string]struct {
 		binary, ask string
 		found       bool
@@ -290,6 +298,7 @@ func TestDemoFindsDuplicates(t *testing.T) {
 // build builds the program.
 func build(t *testing.T, flags ...string) string {
 	t.Helper()
+	sources.Of(t, "internal/demo", "../../internal/protocol/protocoltest") // which have files of that tag
 	binary := filepath.Join(t.TempDir(), "nodelease")
 	out, err := exec.Command("go", append(append([]string{"build"}, flags...), "-o", binary, ".")...).CombinedOutput()
 	if err != nil {

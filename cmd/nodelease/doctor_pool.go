@@ -95,7 +95,7 @@ func (d *doctor) checkNumbers(l *listed) {
 		if narrow(p) {
 			seed += " --narrow"
 		}
-		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d of its %d node IDs are missing", p.Pool, want-there, want), d.again(seed))
+		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d of its %d node IDs are missing; if someone deleted them, stop every process first, since their holders make IDs for as long as they have reserved", p.Pool, want-there, want), d.again(seed))
 	case p.Widening.State == protocol.WidenOpen && p.Widening.From.Before(l.at):
 		d.add("pool", warning, fmt.Sprintf("a change of the width of %s to %d bits was not finished; any start of a task does it too, when it is needed", p.Pool, p.Widening.Bits), d.again(fmt.Sprintf("resize --size %d", p.Size)))
 	case len(wrong) > 0:

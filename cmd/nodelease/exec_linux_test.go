@@ -248,6 +248,7 @@ func send(t *testing.T, pid int, s syscall.Signal) {
 }
 
 func TestExecExitCodes(t *testing.T) {
+	t.Parallel()
 	flags := onePool(t)
 	for _, test := range []struct {
 		program []string
@@ -289,6 +290,7 @@ func TestExecExitCodes(t *testing.T) {
 
 // A program that has no "x" fails in the guardian; one that does not parse, too.
 func TestExecCannotRun(t *testing.T) {
+	t.Parallel()
 	flags := onePool(t)
 	script := t.TempDir() + "/script"
 	if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
@@ -436,11 +438,12 @@ func (a *actor) judge(t *testing.T, name string, expires time.Time, hears bool) 
 // Nothing stays, whoever of the three is killed, and in whatever group and session
 // it is: see start for the processes that are left.
 func TestExecKilled(t *testing.T) {
+	t.Parallel()
 	for _, who := range []string{"exec", "frozen exec", "guardian", "child"} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
 			flags, s := onePool(t), newStage(t)
-			p := execOf(t, short(flags), s, "parent")
+			p := execOf(t, append([]string{"--grace", shortGrace.String()}, flags...), s, "parent")
 			a := s.enter(t)
 			b := s.enter(t)
 			want := 111

@@ -259,6 +259,7 @@ func TestExecOnDemandLost(t *testing.T) {
 
 // A pause that only the wall clock shows ends the program, without a request.
 func TestExecOnDemandWallClock(t *testing.T) {
+	t.Parallel()
 	clock, store := leasetest.NewClock(0), leasetest.NewMemory("orders", 1)
 	resumed := make(chan struct{}, 100)
 	o, err := startOnDemand(t.Context(), lease.Config{Pool: "orders", Store: store, Clock: clock, TTL: 30 * time.Second, OnEvent: func(e lease.Event) {

@@ -50,6 +50,7 @@ func TestHostileNeighbours(t *testing.T) {
 	if testing.Short() {
 		t.Skip("programs that lose their leases")
 	}
+	t.Parallel()
 	plain := func(t *testing.T, what, output string) {
 		t.Helper()
 		if err := texttest.Check(output, false, 0); err != nil {

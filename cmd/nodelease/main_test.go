@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"reflect"
@@ -38,10 +39,17 @@ func TestMain(m *testing.M) {
 	testscript.Main(tests{m}, map[string]func(){"nodelease": main}) // sessions start it under this name
 }
 
+// atOnce is how many parallel tests run at once. They wait for processes and for leases that expire, so it is more than
+// there are cores; -parallel sets another number. Tests that keep a core busy are not parallel.
+const atOnce = "8"
+
 // tests run without what the caller's environment says.
 type tests struct{ *testing.M }
 
 func (m tests) Run() int {
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
 	for _, name := range []string{"NODELEASE_TABLE", "NODELEASE_POOL"} {
 		os.Unsetenv(name)
 	}

@@ -144,6 +144,7 @@ var procedures = map[string]struct {
 }
 
 func TestProcedures(t *testing.T) {
+	t.Parallel()
 	for name, c := range procedures {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -83,6 +85,35 @@ func TestReapLooksAgain(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Without --no-wait, the command waits for the second look.
+func TestReapWaits(t *testing.T) {
+	t.Parallel()
+	client := dynamotest.Embedded(t)
+	w := &ward{Client: client, t: t, table: dynamotest.CreateTable(t, client)}
+	w.seed("orders", 2)
+	w.put(number(1, time.Now().Add(-time.Hour), nil))
+	cmd := self("reap", "--yes", "--endpoint", *client.Options().BaseEndpoint, "--table", w.table, "--pool", "orders")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	launch(t, cmd)
+	leavesNothing(t, cmd)
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "1 due; looking again in 40s") {
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	last := ""
+	for lines.Scan() {
+		last = lines.Text()
+	}
+	if _ = cmd.Wait(); !strings.HasPrefix(last, "nodelease: interrupt signal received") || cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("%q, exit code %d, want the signal, and 1", last, cmd.ProcessState.ExitCode())
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
 
 // serveOn is serve on a fresh pool of four numbers, and where it listens.
@@ -97,6 +98,8 @@ func TestServeUsage(t *testing.T) {
 // The clients in examples get IDs from it that nobody else gets, over TCP and over
 // a Unix socket, and tell errors with the remedy.
 func TestServeClients(t *testing.T) {
+	t.Parallel()
+	sources.Of(t, "../../examples/python", "../../examples/node")
 	for name, program := range map[string][]string{
 		"python": {"python3", "example.py"},
 		"node":   {"node", "example.mjs"},
@@ -133,6 +136,7 @@ func TestServeClients(t *testing.T) {
 
 // Where nobody listens, the clients say who is missing, and no trace of theirs.
 func TestServeClientsAlone(t *testing.T) {
+	t.Parallel()
 	for name, program := range map[string][]string{"python": {"python3", "example.py", "3"}, "node": {"node", "example.mjs", "3"}} {
 		if _, err := exec.LookPath(program[0]); err != nil {
 			t.Logf("NOT TESTED: the client in examples/%s: %v", name, err)

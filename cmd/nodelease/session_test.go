@@ -17,6 +17,8 @@ import (
 
 	"github.com/nodelease/nodelease/cmd/nodelease/internal/demo"
 	"github.com/nodelease/nodelease/internal/embeddeddb"
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 // The sessions of testdata are what a user types and sees, with the program
@@ -26,7 +28,9 @@ import (
 //	exits CODE command…             runs a command that ends with this exit code
 //	hold NODE TASK DISTANCE [LIB]   makes a lease of the pool orders that expires so far from now
 //	corrupt NODE                    writes an item as nobody should
+//	later DISTANCE                  makes the reaper's last look at the pool orders that much older
 func TestSessions(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
@@ -50,7 +54,7 @@ func TestSessions(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "hold": hold, "corrupt": corrupt,
+			"exits": exits, "hold": hold, "corrupt": corrupt, "later": later,
 		},
 	})
 }
@@ -93,6 +97,22 @@ func corrupt(ts *testscript.TestScript, neg bool, args []string) {
 	node, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	write(ts, map[string]any{"pool_group": "orders#0", "node_id": node, "version": "three"})
+}
+
+// later spares a session the wait between two looks, which TestReapWaits has.
+func later(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: later DISTANCE")
+	}
+	distance, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	store, err := lease.Open(context.Background(), "leases", ts.Getenv("ENDPOINT"))
+	ts.Check(err)
+	m, err := store.ReaperMemory(context.Background(), "orders")
+	ts.Check(err)
+	m.Look.Ended = m.Look.Ended.Add(-distance)
+	_, err = store.WriteReaperMemory(context.Background(), protocol.Remember{Pool: "orders", Seen: m.Revision, New: m.Revision + "+", Look: m.Look})
+	ts.Check(err)
 }
 
 func write(ts *testscript.TestScript, item map[string]any) {

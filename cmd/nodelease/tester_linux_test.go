@@ -338,6 +338,7 @@ func TestHostileNetwork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it reads many megabytes")
 	}
+	t.Parallel()
 	chunk := strings.Repeat(`{"Items":[`, 100_000)
 	forever := func(status int, head, text string) http.HandlerFunc {
 		text = strings.Repeat(text, 1+100_000/len(text))

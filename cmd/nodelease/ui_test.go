@@ -35,6 +35,7 @@ func onPage(t *testing.T, url, text string) {
 }
 
 func TestUI(t *testing.T) {
+	t.Parallel()
 	flags := database(t, "leases")
 	if code, _, stderr := call(append([]string{"ui"}, flags...)...); code != 4 || !strings.Contains(stderr, "nodelease seed") {
 		t.Errorf("without a pool: exit code %d, %s", code, stderr)

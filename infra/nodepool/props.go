@@ -104,6 +104,7 @@ type PoolProps struct {
 
 	// MaxTTL and MaxReserve are how far the leases of the containers that Attach is given grow: see lease.Config. With the MaxTTL of their TTL,
 	// 15 seconds unless they say otherwise, they do not grow. Whole milliseconds, up to 24 hours. Defaults to 15 minutes and 4 hours.
+	// What it costs is in docs/operations.md: after a crash a node ID rests for up to half of its holder's life, and whoever restores or makes a table stops every process first.
 	MaxTTL, MaxReserve time.Duration
 
 	// Layout is the layout of the pool's IDs: a name such as wide16, or bits for time, node and sequence such as 40/13/10

@@ -6,10 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
 
 // A download whose bytes are not those that the repository names is not run.
 func TestChecksums(t *testing.T) {
+	sources.Of(t, root+"/scripts")
 	dir, list := t.TempDir(), filepath.Join(t.TempDir(), "SHA256SUMS")
 	write := func(file, content string) {
 		t.Helper()

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of the documentation again")
@@ -33,6 +35,7 @@ var floors = []floor{
 	{"internal/embeddeddb", "the subset of DynamoDB that the demo and the tests run on"},
 	{"internal/testkit/dynamotest", "gives a test an embedded server or DynamoDB Local"},
 	{"internal/embeddeddb/conform", "the embedded server compared with DynamoDB Local"},
+	{"internal/testkit/sources", "names the files that a test depends on and does not open itself"},
 	{"internal/testkit/postgrestest", "gives a test a real PostgreSQL"},
 	{"internal/testkit/iampolicy", "decides what a generated IAM policy allows"},
 	{"internal/testkit/history", "judges a history of leases and IDs: S1, S2, S3"},
@@ -80,6 +83,7 @@ func floorOf(path string) int {
 
 // Imports only go down.
 func TestFloors(t *testing.T) {
+	sources.Of(t, root)
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports", "./...")
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	out, err := cmd.Output()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/sources"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -46,6 +47,7 @@ func TestREADMEGoBlockRuns(t *testing.T) {
 	if _, err := leasepool.Open(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), leasepool.Spec{Size: 4}); err != nil {
 		t.Fatal(err)
 	}
+	sources.Of(t, root)
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./examples/quickstart")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "NODELEASE_TABLE="+table, "NODELEASE_POOL=orders", "AWS_ENDPOINT_URL_DYNAMODB="+*client.Options().BaseEndpoint)

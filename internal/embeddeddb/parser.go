@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 //go:embed reserved.txt
@@ -71,28 +72,54 @@ var unsupported = map[string]*regexp.Regexp{
 // calls are the functions that this server knows, each with the places before it.
 var calls = regexp.MustCompile(`^(Condition|Filter)Expression (\(|(?i:AND|OR|NOT))? attribute_(not_)?exists$|^UpdateExpression (= list_append|[=+(,] if_not_exists)$`)
 
-// expression makes the parser of one, and refuses by name what it does not know.
+// expression makes the parser of one that is supported.
 func (r *request) expression(kind string, source *string) *parser {
 	p := &parser{kind: kind, source: source, request: r}
 	if source == nil || len(*source) > maxExpression {
 		return p
 	}
-	if found := unsupported[kind].FindString(*source); found != "" {
+	p.tokens = supported(kind, *source)
+	return p
+}
+
+// served are the tokens of expressions that were found to be supported: clients send the same ones again and again.
+var served struct {
+	sync.Mutex
+	tokens map[[2]string][]token
+}
+
+const mostServed = 1000 // expressions that are kept
+
+// supported returns the tokens of an expression, and refuses by name what this server will not do.
+func supported(kind, source string) []token {
+	served.Lock()
+	all := served.tokens[[2]string{kind, source}]
+	served.Unlock()
+	if all != nil {
+		return all
+	}
+	if found := unsupported[kind].FindString(source); found != "" {
 		refuseUnsupported(found + " in this place of an expression")
 	}
-	p.tokens = tokens(*source)
+	all = tokens(source)
 	var before, name token
-	for i, t := range p.tokens {
+	for i, t := range all {
 		switch isCall := name.isWord() || strings.EqualFold(name.text, "IN"); {
 		case t.text != "(":
 		case isCall && !calls.MatchString(kind+" "+before.text+" "+name.text):
 			refuseUnsupported("the function " + name.text + " in this place of an expression")
-		case !isCall && (kind == "UpdateExpression" || p.tokens[min(i+2, len(p.tokens)-1)].text == ")"):
+		case !isCall && (kind == "UpdateExpression" || all[min(i+2, len(all)-1)].text == ")"):
 			refuseUnsupported("parentheses around an operand of an expression")
 		}
 		before, name = name, t
 	}
-	return p
+	served.Lock()
+	defer served.Unlock()
+	if len(served.tokens) >= mostServed || served.tokens == nil {
+		served.tokens = map[[2]string][]token{}
+	}
+	served.tokens[[2]string{kind, source}] = all
+	return all
 }
 
 func parse[T any](p *parser, read func(*parser) T) (result T) {

@@ -35,9 +35,17 @@ var tableName = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`)
 // tableARN is what requests may name a table by, too, except the one that creates it.
 var tableARN = regexp.MustCompile(`^arn:aws:dynamodb:[a-z0-9-]+:[0-9]{12}:table/([a-zA-Z0-9_.-]{3,255})$`)
 
+// named is the name of the table that a request names so.
+func named(table string) string {
+	if !strings.HasPrefix(table, "arn:") {
+		return table
+	}
+	return tableARN.ReplaceAllString(table, "$1")
+}
+
 func wantTable(name *string, shortest int) {
 	want(name != nil, "tableName", "null", "not be null")
-	if shortest == 1 && tableARN.MatchString(*name) {
+	if shortest == 1 && named(*name) != *name {
 		return
 	}
 	quoted := "'" + *name + "'"

@@ -133,7 +133,7 @@ type tableInput struct{ TableName *string }
 
 // table finds a table. The calls on tables name the one that is not there, those on items do not.
 func (s *Server) table(name *string, detail string) *table {
-	t := s.tables[tableARN.ReplaceAllString(*name, "$1")]
+	t := s.tables[named(*name)]
 	if t == nil {
 		panic(failure(http.StatusBadRequest, dynamo+"ResourceNotFoundException", "Requested resource not found%s", detail))
 	}

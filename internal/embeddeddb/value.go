@@ -32,7 +32,15 @@ func (v Value) kinds() (names []string) {
 	return names
 }
 
-func (v Value) kind() string { return strings.Join(v.kinds(), "") }
+func (v Value) kind() string {
+	switch { // most are of one of these
+	case v.S != nil && v == Value{S: v.S}:
+		return "S"
+	case v.N != nil && v == Value{N: v.N}:
+		return "N"
+	}
+	return strings.Join(v.kinds(), "")
+}
 func (v Value) absent() bool { return v == Value{} }
 
 // String is the value as DynamoDB quotes it in errors.
@@ -107,7 +115,7 @@ func compare(a, b Value) (order int, ok bool) {
 	case a.S != nil && b.S != nil:
 		return strings.Compare(*a.S, *b.S), true
 	case a.N != nil && b.N != nil:
-		return a.N.rat().Cmp(b.N.rat()), true
+		return a.N.compare(*b.N), true
 	}
 	return 0, false
 }
@@ -129,6 +137,9 @@ const (
 
 // spelled returns the number as DynamoDB spells it. It takes any spelling that DynamoDB takes, such as 007, 1.0 and 1e2.
 func (n Number) spelled() Number {
+	if i, ok := n.integer(); ok {
+		return Number(strconv.FormatInt(i, 10))
+	}
 	parts := numeral.FindStringSubmatch(string(n[:min(len(n), maxNumeral)]))
 	switch {
 	case n == "":
@@ -165,6 +176,27 @@ func (n Number) spelled() Number {
 	return Number(parts[1] + digits)
 }
 
+// mostDigits is how many digits an int64 has room for, whatever they are.
+const mostDigits = 18
+
+// integer is the number, if it is a whole one of few digits, as most are.
+func (n Number) integer() (i int64, ok bool) {
+	if len(n) > mostDigits {
+		return 0, false
+	}
+	i, err := strconv.ParseInt(string(n), 10, 64)
+	return i, err == nil
+}
+
+func (n Number) compare(o Number) int {
+	if a, ok := n.integer(); ok {
+		if b, ok := o.integer(); ok {
+			return cmp.Compare(a, b)
+		}
+	}
+	return n.rat().Cmp(o.rat())
+}
+
 func (n Number) rat() *big.Rat {
 	r, _ := new(big.Rat).SetString(string(n))
 	return r
@@ -172,6 +204,11 @@ func (n Number) rat() *big.Rat {
 
 // plus adds exactly. A sum of more than 38 digits is refused, never rounded; DynamoDB calls that an overflow too.
 func (n Number) plus(o Number) (sum Number) {
+	if a, ok := n.integer(); ok {
+		if b, ok := o.integer(); ok {
+			return Number(strconv.FormatInt(a+b, 10))
+		}
+	}
 	r := n.rat()
 	places, _ := r.Add(r, o.rat()).FloatPrec()
 	if err := caught(func() { sum = Number(r.FloatString(places)).spelled() }); err != nil {

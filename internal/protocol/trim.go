@@ -58,8 +58,8 @@ type trimmer struct {
 
 // trim reads an answer to its end, bounded as above.
 func trim(r io.Reader) ([]byte, error) {
-	t := &trimmer{}
-	in := bufio.NewReaderSize(io.LimitReader(r, maxStream+1), 32<<10)
+	t := &trimmer{out: make([]byte, 0, 1<<10)} // one item
+	in := bufio.NewReaderSize(io.LimitReader(r, maxStream+1), 4<<10)
 	read, text, escaped := 0, false, false
 	for {
 		// As much as the buffer has, without a copy.

@@ -89,9 +89,8 @@ func (t Timings) FirstIn(l Length, trust time.Duration, share float64) time.Dura
 // still trusts a longer lease than the renewal would bring, so the renewal waits until
 // two thirds of TTL are left. A fleet whose pool fills up sends no more for it.
 func (t *Term) Postponed(now time.Duration) time.Duration {
-	left := t.Deadline - now
-	if left <= t.ttl-t.guard { // no more than a short lease is trusted for
+	if t.Deadline-t.Sent <= t.ttl-t.guard { // a short lease, which is renewed as often as it is configured
 		return 0
 	}
-	return max(0, left-t.ttl*2/3)
+	return max(0, t.Deadline-now-t.ttl*2/3)
 }

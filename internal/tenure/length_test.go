@@ -173,10 +173,17 @@ func TestPostponed(t *testing.T) {
 		t.Errorf("a short lease waits for %v", got)
 	}
 	tm.Confirmed(tm.Lease, 100*time.Second, Length{5 * time.Minute, time.Hour}) // until 398 s
-	for at, want := range map[time.Duration]time.Duration{200: 188, 380: 8, 384: 4, 386: 0, 388: 0, 397: 0, 500: 0} {
+	for at, want := range map[time.Duration]time.Duration{200: 188, 380: 8, 384: 4, 387: 1, 388: 0, 397: 0, 500: 0} {
 		if got := tm.Postponed(at * time.Second); got != want*time.Second {
 			t.Errorf("at %d s it waits for %v, want %d s", at, got, want)
 		}
+	}
+	// A short one does not end the trust in the long one that is stored.
+	if tm.Confirmed(tm.Lease, 380*time.Second, shortOf(tm)); tm.Postponed(382*time.Second) != 6*time.Second {
+		t.Errorf("after a short one it waits for %v, want 6 s", tm.Postponed(382*time.Second))
+	}
+	if tm.Confirmed(tm.Lease, 390*time.Second, shortOf(tm)); tm.Postponed(391*time.Second) != 0 {
+		t.Errorf("a short lease waits for %v", tm.Postponed(391*time.Second))
 	}
 }
 

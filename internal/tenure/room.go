@@ -9,13 +9,13 @@ import (
 const (
 	// measureEvery is how often a holder reads the pool's measurement at most.
 	measureEvery = 5 * time.Minute
-	// turnAfter is the age of a measurement from which a holder may take the turn to count
+	// turnAfter is the age of a holder's count from which another may take the turn to count
 	// again, and turnValid for how long such a count is valid. In between, each holder
 	// draws with every read, among old ones once in seven and a half minutes. If nobody
 	// counts in time, which happens once in fourteen times then, leases are short until
-	// the next one does.
+	// the next one does. The millisecond tells such a count from one of the function.
 	turnAfter = 10 * time.Minute
-	turnValid = 30 * time.Minute
+	turnValid = 30*time.Minute + time.Millisecond
 )
 
 // Room decides whether the pool has room for leases that grow, for one holder. The zero
@@ -35,9 +35,6 @@ func (r *Room) Due(t Timings, age, now time.Duration) bool {
 
 // Asked notes that the measurement is read at now, whether or not that is answered.
 func (r *Room) Asked(now time.Duration) { r.read, r.at = true, now }
-
-// Again lets the measurement be read at once. What was learned stays.
-func (r *Room) Again() { r.read = false }
 
 // Learn takes over the pool's item. Leases grow while
 //
@@ -66,14 +63,18 @@ func (r *Room) Grows(now time.Time, skew time.Duration) bool {
 
 // Turn reports whether this holder, of those that read a measurement as old as the one
 // that was learned, counts the pool's node IDs. chance is a number from 0 to 1. One in
-// held holders does; where nobody has counted yet, one in eight for each open group.
+// held holders does; where no count is valid, one in eight for each open group. As long
+// as one of the poolmetric function is valid, none does.
 func (r *Room) Turn(p protocol.PoolItem, now time.Time, skew time.Duration, chance float64) bool {
 	if m := p.Measured; m.Fresh(now, skew) {
-		return now.Sub(m.At) >= turnAfter && chance*float64(max(m.Held, 1)) < 1
+		return ByHolder(m) && now.Sub(m.At) >= turnAfter && chance*float64(max(m.Held, 1)) < 1
 	}
 	first, last := p.GroupsOpen()
 	return chance*8*float64(last-first+1) < 1
 }
+
+// ByHolder reports whether a holder made the measurement, by how long it is valid.
+func ByHolder(m *protocol.Measured) bool { return m.Valid == turnValid }
 
 // Count returns the measurement of a holder that counted at a time.
 func Count(held, cooling int, at time.Time) protocol.Measured {

@@ -47,12 +47,6 @@ func TestRoom(t *testing.T) {
 			t.Errorf("step %d, %d held: got %v, want %v", i, c.held, got, c.want)
 		}
 	}
-	// A count of its own is read at once, and begins nothing anew.
-	r.Asked(0)
-	c := complete(t, Timings{MaxTTL: 15 * time.Minute})
-	if r.Again(); !r.Due(c, time.Hour, time.Second) || !grows(r, poolWith(50, 0, now)) {
-		t.Error("a holder that has counted reads nothing, or stops growing below the limit")
-	}
 	// An item without a measurement takes the one before away.
 	if r.Learn(protocol.PoolItem{Size: 100}); r.Grows(now, time.Second) {
 		t.Error("it grows by a measurement that is gone")
@@ -75,7 +69,7 @@ func TestTurn(t *testing.T) {
 	now := time.UnixMilli(2_000_000_000)
 	at := func(held int, age time.Duration) protocol.PoolItem {
 		p := poolWith(held, 0, now.Add(-age))
-		p.Measured.Valid = 30 * time.Minute
+		p.Measured.Valid = turnValid
 		return p
 	}
 	for name, c := range map[string]struct {
@@ -89,8 +83,13 @@ func TestTurn(t *testing.T) {
 		"nobody held anything": {at(0, 10*time.Minute), 0.99, true},
 		"never counted":        {protocol.PoolItem{Size: 100, OpenGroups: 1}, 0.124, true},
 		"one in eight":         {protocol.PoolItem{Size: 100, OpenGroups: 1}, 0.125, false},
-		"of four groups":       {protocol.PoolItem{Size: 1024, OpenGroups: 4}, 0.04, false},
-		"out of date":          {at(10, time.Hour), 0.124, true},
+		"of the function": {func() protocol.PoolItem {
+			p := at(10, 25*time.Minute)
+			p.Measured.Valid = 30 * time.Minute
+			return p
+		}(), 0, false},
+		"of four groups": {protocol.PoolItem{Size: 1024, OpenGroups: 4}, 0.04, false},
+		"out of date":    {at(10, time.Hour), 0.124, true},
 	} {
 		if got := new(Room).Turn(c.p, now, time.Second, c.chance); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)

@@ -30,6 +30,13 @@ func TestStartOnAGrownLease(t *testing.T) {
 				}
 				c := clustertest.NewMemory()
 				n := join(t, c, "a", func(cfg *cluster.Config) { cfg.Agent, cfg.Timeout = a, given })
+				short := func(when string) {
+					fixture.Wait(time.Second)
+					if l, err := s.Get(t.Context(), "orders", a.NodeID()); err != nil || l.TTL != timeout {
+						t.Errorf("%s the lease is %+v, %v, want %v long", when, l, err, timeout)
+					}
+				}
+				short("a second after the start")
 				away := &network{Coordinator: c}
 				join(t, away, "b")
 				fixture.Wait(settled)
@@ -41,6 +48,8 @@ func TestStartOnAGrownLease(t *testing.T) {
 				if all := names(n.State()); all != "a" {
 					t.Errorf("%v after the last heartbeat of b the node sees %q, want a alone", settled+timeout, all)
 				}
+				fixture.Wait(time.Hour)
+				short("an hour later")
 			})
 		})
 	}

@@ -14,36 +14,36 @@ import (
 )
 
 const (
-	// mostHosts and mostAddresses bound what is remembered. A client asks one host, or
-	// two, where the SDK has learned the account's own endpoint.
+	// mostHosts and mostAddresses bound the memory. A client uses one host, or two if
+	// the SDK has learned the account's own endpoint.
 	mostHosts, mostAddresses = 4, 8
-	// slowName is how long the name may take to be resolved while addresses are known: a
-	// renewal that waits longer for a DNS that hangs has no time left for its request.
+	// slowName is how long resolving the name may take while addresses are known: a
+	// renewal that waits longer for a hanging DNS has no time left for its request.
 	slowName = 300 * time.Millisecond
-	// slowAddress is how long each of the known addresses may take to be connected to.
+	// slowAddress is how long connecting to each of the known addresses may take.
 	slowAddress = time.Second
 )
 
-// lastAddresses is the variable that turns the last known addresses off.
+// lastAddresses is the environment variable that turns off the last known addresses.
 const lastAddresses = "NODELEASE_LAST_ADDRESSES"
 
 // addresses is a transport that remembers the addresses at which the hosts of its
-// requests answered, and connects to them when a name cannot be resolved: in an outage
-// of the DNS, or one that empties a record, the servers mostly live on.
+// requests answered, and connects to them when a name cannot be resolved: in a DNS
+// outage, or one that empties a record, the servers usually keep running.
 //
 // Only an address that has answered an https request to a host is used for that host, so
 // its certificate was checked there before, and the transport checks it on each new
-// connection as always. Requests through a proxy teach nothing: it is the proxy's name
-// that is resolved then.
+// connection as always. Requests through a proxy are not remembered, since they
+// resolve the proxy's name.
 type addresses struct {
 	*http.Transport
 	resolve func(ctx context.Context, network, address string) (net.Conn, error) // dials a name
 
 	mu    sync.Mutex
-	hosts map[string][]netip.AddrPort // by host and port: the last to answer first
+	hosts map[string][]netip.AddrPort // by host and port, the last to answer first
 }
 
-// remembered returns t with a memory for addresses, or t itself where that is turned off.
+// remembered returns t with a memory for addresses, or t itself if that is turned off.
 func remembered(t *http.Transport) http.RoundTripper {
 	if os.Getenv(lastAddresses) == "off" {
 		return t
@@ -80,8 +80,8 @@ func (a *addresses) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// teaches returns the host and port of a request whose answer shows that an address is
-// the host's; empty if none does.
+// teaches returns the host and port of a request whose answer shows that an address
+// belongs to the host; empty if it does not.
 func (a *addresses) teaches(r *http.Request) string {
 	if r.URL.Scheme != "https" || net.ParseIP(r.URL.Hostname()) != nil {
 		return ""
@@ -121,8 +121,8 @@ func (a *addresses) known(host string) []netip.AddrPort {
 	return a.hosts[host]
 }
 
-// dial connects to a host by its name. If that has no address, or none soon, it connects
-// to the addresses that are known, and to the name again if none of them answers: they
+// dial connects to a host by its name. If the name has no address, or none soon, dial
+// connects to the known addresses, and to the name again if none of them answers: they
 // may be old, and the DNS only slow.
 func (a *addresses) dial(ctx context.Context, network, host string) (net.Conn, error) {
 	known := a.known(host)
@@ -188,7 +188,7 @@ func (a *addresses) resolving(ctx context.Context, network, host string) (<-chan
 	return byName, resolved
 }
 
-// nameless reports whether a connection failed because its name has no address now.
+// nameless reports whether a connection failed because its name currently has no address.
 func nameless(err error) bool {
 	var name *net.DNSError
 	return errors.As(err, &name)

@@ -25,7 +25,7 @@ type Agent struct {
 	pool      protocol.PoolItem // as last read; see pool.go
 	stale     bool              // a node ID was marked for a widening that pool lacks
 	denied    bool              // this role may not write the pool's item
-	checked   bool              // the store said that it can keep leases
+	checked   bool              // the store is known to be able to keep leases
 	napping   *naps             // what an on-demand agent has in addition; else nil
 	growing   growth
 
@@ -36,18 +36,18 @@ type Agent struct {
 	term      *tenure.Term // nil before the first claim
 	begun     bool         // not_before has passed
 	suspended bool         // announced
-	stepped   bool         // perhaps in step with a fleet: see inStep
+	stepped   bool         // renewals may be in step with a fleet: see inStep
 	outage    tenure.Outage
 	ceiling   snowflake.Ceiling // of the timeline
-	over      error             // why this term ended; nil while it may be renewed
+	over      error             // the reason why this term ended; nil while it may be renewed
 	closing   bool
 	metadata  description
 	ecs       ecsWord
-	err       error // why the agent ended; nil while it goes on
+	err       error // the reason why the agent ended; nil while it runs
 	done      chan struct{}
 	watchdog  *time.Timer
 
-	nudged  chan struct{}      // by RenewNow; holds one
+	nudged  chan struct{}      // filled by RenewNow; holds one
 	stop    context.CancelFunc // ends the loop
 	stopped chan struct{}      // the loop has ended
 	close   func() error       // once
@@ -68,10 +68,10 @@ func (a *Agent) lease() Lease {
 	return a.term.Lease.Clone()
 }
 
-// Lease returns the lease if it may be relied on at this moment, by the monotonic
-// clock. Otherwise the error is ErrSuspended, ErrLost or ErrClosed. Any time may
-// pass between the check and an effect elsewhere: where it can, the resource should
-// compare Version, the fencing token.
+// Lease returns the lease if it may be relied on now, by the monotonic clock. Otherwise
+// the error is ErrSuspended, ErrLost or ErrClosed. Any time may pass between the check
+// and an effect elsewhere: if possible, the resource should compare Version, the fencing
+// token.
 func (a *Agent) Lease() (Lease, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,7 +100,7 @@ func (a *Agent) copied() error {
 	return fmt.Errorf("%w: this machine was restored from a snapshot, and node %d of pool %q may be a copy's as well", ErrLost, a.term.Lease.NodeID, a.cfg.Pool)
 }
 
-// Left returns the time until the deadline, which a confirmed renewal moves on. It is
+// Left returns the time until the deadline, which a confirmed renewal extends. It is
 // not positive once the deadline has passed. Use it to act before the deadline; call
 // Lease to learn whether the lease may be relied on.
 func (a *Agent) Left() time.Duration {
@@ -109,10 +109,10 @@ func (a *Agent) Left() time.Duration {
 	return a.term.Deadline - a.clock.Monotonic()
 }
 
-// IDsLeft returns the time until generators on this agent can make no more IDs unless
-// another renewal is confirmed: how long they would outlast an outage of the table that
-// began now. It is not positive once they have stopped. It is at least Left, and hours
-// for a lease that has grown.
+// IDsLeft returns how long generators on this agent can make IDs unless another renewal
+// is confirmed: how long they would outlast an outage of the table that began now. It is
+// not positive once they have stopped. It is at least Left, and hours for a lease that
+// has grown.
 func (a *Agent) IDsLeft() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -129,8 +129,8 @@ func (a *Agent) early() time.Duration {
 
 // earlyBy is early for a caller that holds mu. The reservation may end later than the
 // last holder's lease. After a release by force, only this wait keeps the next holder
-// from relying on the node ID while the last one still does. Once past, it stays past,
-// wherever the wall clock steps.
+// from relying on the node ID while the last one still does. Once that time has
+// passed, it stays passed, even if the wall clock steps.
 func (a *Agent) earlyBy() time.Duration {
 	if !a.begun {
 		left := a.term.Lease.NotBefore.Sub(a.clock.Wall())
@@ -140,7 +140,7 @@ func (a *Agent) earlyBy() time.Duration {
 	return 0
 }
 
-// Timeline returns the timeline that generators stamp from; it makes the agent a
+// Timeline returns the timeline from which generators stamp; it makes the agent a
 // [snowflake.Node].
 func (a *Agent) Timeline() *snowflake.Timeline { return a.timeline }
 

@@ -21,11 +21,10 @@ import (
 // implementations take, costs 11 to 500 writes. search chooses the groups and bounds
 // their number: nothing reads the whole of a large pool.
 //
-// Pages are read eventually consistent, at half the price. What a page shows is no
-// more than where to try: the condition of the claim decides. Only "there is no free
-// node ID" is an answer that nobody checks, so the search that ends a start with
-// [ErrPoolExhausted] reads strongly: who starts after another has released finds its node
-// ID.
+// Pages are read eventually consistent, at half the price. A page only suggests node IDs
+// to try: the condition of the claim decides. Only the answer "there is no free node ID"
+// is not checked by a condition, so the search that ends a start with [ErrPoolExhausted]
+// reads strongly: an agent that starts after another has released finds that node ID.
 
 // acquire finds a node ID and claims it. It waits up to wait for a free one; ctx
 // bounds everything.
@@ -53,12 +52,12 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 	t, err = a.claim(ctx, first, session, &s)
 	for t == nil && err == nil {
 		var o tenure.Outlook
-		a.uncap(ctx, a.clock.Wall()) // a widener that died meanwhile keeps no node ID from those who wait
+		a.uncap(ctx, a.clock.Wall()) // a widener that died meanwhile must not block waiting claimants
 		c := a.claimOf(0, "")        // the terms on which any node ID would be claimed
 		if o, err = a.look(ctx, c, &s); err != nil {
 			break
 		}
-		if a.stale { // this look predates the widening; reload and retry
+		if a.stale { // this search predates the widening; reload and retry
 			a.stale = false
 			if a.pool, err = a.readPool(ctx); err != nil || a.pool.Widening.Try > c.WidenTry {
 				continue
@@ -92,8 +91,8 @@ func (a *Agent) nap(ctx context.Context, o tenure.Outlook, left time.Duration) e
 	a.emit(Event{Kind: EventWaiting, Lease: a.about(wholePool), Err: none})
 	// A holder may release at any moment, so look about once a second.
 	nap := time.Second/2 + rand.N(time.Second)
-	// A time that has passed is none to wait for: what keeps the node ID is something
-	// else, such as an open widening.
+	// Do not wait for a time that has passed: something else blocks the node ID, such
+	// as an open widening.
 	if soon := o.Next.Sub(now); soon > 0 {
 		nap = min(nap, soon+protocol.Backoff(0))
 	}
@@ -157,7 +156,7 @@ func (a *Agent) page(ctx context.Context, n int, strong bool) (protocol.Group, e
 // The reservations of others prove nothing about this machine's clock: their leases may
 // be longer, and a freed node ID stays reserved as far ahead as its holder or an
 // operator's raise did. Only the store's own clock does, read when it answered, before
-// at; a store without a clock counts as one far behind.
+// at; a store without a clock is treated as one far behind.
 func (c Config) none(o tenure.Outlook, p protocol.PoolItem, at time.Time) error {
 	if p.ServerTime.Sub(at) > c.timings().MaxSkew() {
 		return fmt.Errorf("%w: this machine's clock says %s, and the store's said %s before: repair the clock, or wait until then",
@@ -167,8 +166,8 @@ func (c Config) none(o tenure.Outlook, p protocol.PoolItem, at time.Time) error 
 }
 
 // claim tries one node ID until its holder is certain: it returns nil and no error if
-// someone else holds it, of which s learns. An attempt without an answer may have landed, or land later,
-// so the same session asks again instead of leaking the node ID.
+// someone else holds it, which it records in s. An unanswered attempt may have landed, or
+// may land later, so the same session tries again instead of leaking the node ID.
 func (a *Agent) claim(ctx context.Context, node int, session string, s *tenure.Search) (*tenure.Term, error) {
 	a.uncap(ctx, a.clock.Wall())
 	first := a.clock.Monotonic()
@@ -195,7 +194,7 @@ func (a *Agent) claim(ctx context.Context, node int, session string, s *tenure.S
 		switch {
 		case !doubt:
 			a.settled()
-		case a.napping == nil: // an on-demand agent settles it with its next use
+		case a.napping == nil: // an on-demand agent settles it at its next use
 			_ = a.abandon(ctx, node, session)
 		}
 		return nil, err
@@ -220,7 +219,7 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 		e.Kind, e.Reason = EventUnanswered, protocol.Reason(err)
 		var corrupt *CorruptError
 		if errors.As(err, &corrupt) {
-			if corrupt.Written { // keep the reservation, whatever it means
+			if corrupt.Written { // keep the reservation, even if it is wrong
 				_ = a.abandon(ctx, node, session)
 			}
 			e.Kind, e.Reason, err = EventCorrupt, "", nil
@@ -266,9 +265,9 @@ func asking[T any](a *Agent, send func() (T, error)) (T, error) {
 }
 
 // abandon releases a node ID whose claim may have landed without an answer. It is a
-// courtesy, tried once: the claim would expire by itself. Only an on-demand agent
-// returns an error where that had no answer: it sends nothing beyond ctx, and tries no
-// other node ID before this one is settled.
+// courtesy, tried once: the claim would expire by itself. Only for an on-demand agent
+// does it return an error if there was no answer: such an agent sends nothing after
+// ctx has ended, and tries no other node ID before this one is settled.
 func (a *Agent) abandon(ctx context.Context, node int, session string) error {
 	if a.napping == nil {
 		ctx = context.WithoutCancel(ctx)

@@ -14,14 +14,14 @@ import (
 const releaseBudget = 3 * time.Second
 
 // Close stops ID making and then releases the node ID, within 3 s. It returns when
-// everything has ended, and may be called again. Drain before: nothing works
+// everything has ended, and may be called again. Drain first: nothing works
 // afterwards. An error means that the release was not confirmed: the node ID then
 // stays taken until the lease expires.
 func (a *Agent) Close() error { return a.close() }
 
 func (a *Agent) shutdown() error {
-	// Fence before the release is sent: the millisecond that the release reports
-	// as the last one stamped must be the last one ever.
+	// Fence before the release is sent: the last stamped millisecond that the
+	// release reports must be the last one ever stamped.
 	copied := a.timeline.Copied()
 	last := a.timeline.Close()
 	a.mu.Lock()
@@ -65,9 +65,9 @@ func (a *Agent) release(t *tenure.Term, last time.Time) error {
 	return err
 }
 
-// expose frees the node ID after a copy of this process was seen, which must not keep
-// it either; see term.expose. The lease is over: this is a courtesy to the pool, and
-// Close waits for it.
+// expose frees the node ID after a copy of this process was detected, which must not
+// keep it either; see Term.Expose. The lease is over: this is a courtesy to the pool,
+// and Close waits for it.
 func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *Lease) {
 	w, ok := t.Expose(cur)
 	if !ok {
@@ -84,9 +84,9 @@ func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *Lease) {
 }
 
 // giveBack sends a release until it is answered. A refusal has three causes: an
-// earlier attempt landed, or the node ID is someone else's already, both of which are
-// as good as success; or the item has a renewal that the release did not know of, in
-// which case again returns the next one.
+// earlier attempt landed, or another process already has the node ID, both of which
+// are as good as success; or the item has a renewal that the release did not know of,
+// in which case again returns the next release.
 func (a *Agent) giveBack(ctx context.Context, w protocol.Write, again func(*Lease) (protocol.Write, bool)) error {
 	for {
 		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Result, error) {

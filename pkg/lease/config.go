@@ -68,22 +68,24 @@ type Config struct {
 	// Defaults to TTL / 10, at most 1 s.
 	ClaimGuard time.Duration
 	// Reserve is how far ahead milliseconds are reserved with each renewal, at
-	// least TTL + ClaimGuard. With more, ID making (not exclusivity) outlasts
-	// a longer outage, and a crashed process's node ID stays taken that much longer.
+	// least TTL + ClaimGuard. With more, ID making (not exclusivity) outlasts a longer
+	// outage, and a crashed process's node ID stays taken longer by the same time.
 	// Defaults to TTL + ClaimGuard.
 	Reserve time.Duration
-	// MaxTTL is how long a lease becomes with the age of its holder, a tenth of it, up
-	// to 24 h, and MaxReserve how far ahead milliseconds are reserved, half of it.
-	// A renewal then comes about every MaxTTL / 2 at last, and ID making outlasts an outage of
-	// up to MaxReserve. In exchange a crashed process's node ID stays taken for half the
-	// time that the process lived. Leases grow while the pool has been measured and has room;
-	// those of an agent without a generator do not, see Grow. MaxTTL = TTL is no growth.
-	// MaxReserve is at least TTL + ClaimGuard, and one minute in a narrow pool. Defaults to
-	// $NODELEASE_MAX_TTL and $NODELEASE_MAX_RESERVE, such as 10m; else to 15 min, or TTL if
-	// that is longer, and to 4 h.
+	// MaxTTL and MaxReserve limit growth: with the age of its holder, a lease becomes as
+	// long as a tenth of that age, up to MaxTTL (24 h at most), and milliseconds are
+	// reserved ahead for half of it, up to MaxReserve. In the end there is a renewal about
+	// every MaxTTL / 2, and ID making outlasts an outage of up to MaxReserve. In exchange,
+	// a crashed process's node ID stays taken for half the time that the process lived, and
+	// a copy of a running machine is noticed minutes later; docs/operations.md lists the
+	// other costs. Leases grow while the pool has been measured and has room; those of an agent without
+	// a generator do not, see Grow. MaxTTL = TTL turns growth off. MaxReserve is at least
+	// TTL + ClaimGuard, and one minute in a narrow pool. Defaults to $NODELEASE_MAX_TTL and
+	// $NODELEASE_MAX_RESERVE, such as 10m; else to 15 min, or TTL if that is longer, and to
+	// 4 h.
 	MaxTTL, MaxReserve time.Duration
-	// Grow lets the lease grow without a generator. Whoever watches the lease to learn
-	// whether its holder lives then learns of a crash that much later.
+	// Grow lets the lease grow without a generator. Processes that watch the lease to
+	// learn whether its holder lives then learn of a crash later.
 	Grow bool
 
 	// Task names this process for people. Defaults to the ECS task ARN, else host
@@ -106,7 +108,7 @@ type Config struct {
 	OnExpiry ExpiryPolicy
 	OnLost   LostPolicy
 
-	// Logger receives every event, from a goroutine of its own. Defaults to
+	// Logger receives every event, from a separate goroutine. Defaults to
 	// slog.Default().
 	Logger *slog.Logger
 	// OnEvent receives every event too, in order, from another goroutine. Neither
@@ -127,7 +129,7 @@ type Clock = snowflake.Clock
 const (
 	// DefaultTTL is the length of a lease whose Config names none.
 	DefaultTTL = protocol.DefaultTTL
-	// An item with this much of the user's text stays under 1 KB, one write unit.
+	// An item with at most this much user text stays under 1 KB, one write unit.
 	maxText = 512
 )
 
@@ -173,7 +175,7 @@ func (c Config) withDefaults() (Config, error) {
 	t := c.timings()
 	for _, err := range t.Complete() {
 		option, rest, _ := strings.Cut(err.Error(), " ")
-		if name := given[option]; name != "" { // nobody has set an option of that name
+		if name := given[option]; name != "" { // no option of that name was set
 			err = fmt.Errorf("the environment variable %s=%s; or unset it for this process", name, rest)
 		}
 		errs = append(errs, err)
@@ -204,7 +206,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// text returns how many bytes the user's text takes in the item.
+// text returns the number of bytes of the user's text in the item.
 func (c Config) text() int {
 	n := len(c.Task)
 	for k, v := range c.Metadata {

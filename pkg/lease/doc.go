@@ -1,14 +1,13 @@
-// Package lease assigns a stateless process a small number of its own, a node ID,
-// and keeps it for as long as the process lives, with nothing but a DynamoDB table.
+// Package lease assigns a stateless process a small unique number, a node ID, and
+// keeps it for as long as the process lives, with nothing but a DynamoDB table.
 //
 // # What is promised
 //
 // Each millisecond of each node ID belongs to at most one holder, ever. A lease
 // hands out a span of milliseconds, (not_before, reserved_until], and the spans
 // of one node ID never overlap: each begins where the one before it ended, in
-// one atomic write. IDs made of millisecond, node ID and sequence are therefore
-// unique whatever clocks, pauses, partitions and lost answers do. This needs no
-// clock to be right.
+// one atomic write. IDs made of millisecond, node ID and sequence are therefore unique
+// regardless of clocks, pauses, partitions and lost answers. No clock needs to be right.
 //
 // At most one process at a time believes that it holds a node ID, as long as
 // the clocks of any two machines differ by no more than half of Guard +
@@ -17,11 +16,10 @@
 //
 // # What is not promised
 //
-// Exclusivity between a check and an effect: any pause fits in between. Renewals on a
-// schedule in a process that is frozen between its uses, such as an AWS Lambda
-// function: [OnDemand] renews when it is used. Uniqueness after a machine was cloned while it ran, until the next
-// renewal shows it, or after the table was restored from a backup, before
-// leasepool.Pool.Raise was run. Uniqueness between two pools.
+// Exclusivity between a check and an effect: a pause of any length may occur in between. Renewals on a schedule
+// in a process that is frozen between its uses, such as an AWS Lambda function: [OnDemand] renews when it is
+// used. Uniqueness after a machine was cloned while it ran, until the next renewal reveals it, or after the table
+// was restored from a backup, before leasepool.Pool.Raise was run. Uniqueness between two pools.
 //
 // # The states of a node ID
 //

@@ -8,7 +8,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Errors of a start that no retry fixes. Their texts name the remedy.
+// Errors of a start that a retry does not fix. Their texts name the remedy.
 var (
 	// ErrTable is returned when the table does not exist or has other keys.
 	ErrTable = protocol.ErrTable
@@ -39,19 +39,19 @@ var (
 	// ErrSuspended is returned after the deadline has passed, until a renewal is
 	// confirmed: nothing may rely on the lease, but it may come back.
 	ErrSuspended = errors.New("lease: suspended")
-	// ErrLost is returned when the node ID is lost for good, mostly to someone else.
+	// ErrLost is returned when the node ID is lost permanently, usually to another process.
 	ErrLost = errors.New("lease: lost")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("lease: closed")
 )
 
 // CorruptError reports an item with missing or wrongly typed attributes. It names the
-// node ID, -1 for the pool's own item, and the cause. It blocks nobody: the node ID
-// is skipped and reported. Nothing replaces the item by a fresh one, since that could
+// node ID, -1 for the pool's own item, and the cause. It blocks no one: the node ID
+// is skipped and reported. The item is never replaced by a new one, since that could
 // repeat IDs.
 type CorruptError = protocol.CorruptError
 
-// ExhaustedError is an ErrPoolExhausted that says how full the pool is.
+// ExhaustedError is an ErrPoolExhausted with the occupancy of the pool.
 type ExhaustedError struct {
 	Pool string
 	Size int // usable node IDs in the groups that were searched
@@ -67,8 +67,8 @@ func (e *ExhaustedError) Error() string {
 	if !e.NextFree.IsZero() {
 		next = "the next one is free at " + protocol.Stamp(e.NextFree) + " at the earliest, unless renewed"
 	}
-	// Free is what nobody holds and nobody has reserved, nor a floor: node IDs without a
-	// holder are not free then either.
+	// A node ID is free if it is neither held nor reserved, by a holder or a floor:
+	// without a holder alone it is not free.
 	of := fmt.Sprintf("none of the %d node IDs of pool %q is free", e.Size, e.Pool)
 	switch {
 	case e.Size == 1:
@@ -90,7 +90,7 @@ var errUnfit = errors.New("lease: node ID unusable")
 func permanent(err error) bool { return errors.Is(err, errUnfit) || protocol.Permanent(err) }
 
 // fatal reports whether err ends an agent that had a node ID and lost it: this
-// program cannot use the pool any more. All else may pass, as it may for a renewal:
-// tokens and permissions that are being replaced, a table that is being restored, a
-// clock that is being repaired.
+// program can no longer use the pool. All other errors may pass, as they may for a
+// renewal: tokens and permissions that are being replaced, a table that is being
+// restored, a clock that is being corrected.
 func fatal(err error) bool { return errors.Is(err, errUnfit) || errors.Is(err, ErrItemFormat) }

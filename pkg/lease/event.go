@@ -12,20 +12,20 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// EventKind names what happened. The values are the "event" key of the logs.
+// EventKind is the kind of an event. The values are the "event" key of the logs.
 type EventKind string
 
 // The events of a lease.
 const (
 	EventClaimed     EventKind = "claimed"      // a node ID is held
-	EventTaken       EventKind = "taken"        // a node ID that was tried is someone else's
+	EventTaken       EventKind = "taken"        // a node ID that was tried is taken
 	EventCorrupt     EventKind = "corrupt"      // an item was skipped; Err is the reason
 	EventWaiting     EventKind = "waiting"      // no node ID is free; Start waits
 	EventUnanswered  EventKind = "unanswered"   // a request had no answer; it is retried
 	EventRenewed     EventKind = "renewed"      // confirmed; Left is the time until the deadline
 	EventSuspended   EventKind = "suspended"    // the deadline passed unconfirmed
 	EventResumed     EventKind = "resumed"      // confirmed after a suspension
-	EventLost        EventKind = "lost"         // lost for good; Err is the reason
+	EventLost        EventKind = "lost"         // lost permanently; Err is the reason
 	EventWidened     EventKind = "widened"      // the pool's node IDs become wider
 	EventReleased    EventKind = "released"     // given back
 	EventNotReleased EventKind = "not_released" // the release was not confirmed
@@ -33,35 +33,36 @@ const (
 	EventDropped     EventKind = "dropped"      // this receiver was too slow: it missed Dropped events
 )
 
-// Event is one thing that happened, for logs, metrics and tests.
+// Event is one event of a lease, for logs, metrics and tests.
 type Event struct {
 	Kind EventKind
 	Time time.Time
-	// Lease is the lease as known now; without one only Pool and NodeID are set.
+	// Lease is the last known lease; without one, only Pool and NodeID are set.
 	Lease Lease
 	// Took is how long the request took, if there was one.
 	Took time.Duration
 	// Left is the time until the deadline; negative when it has passed.
 	Left time.Duration
-	// IDsLeft is the time until generators can make no more IDs unless another renewal
-	// is confirmed. It is more than Left where more is reserved than the lease needs.
+	// IDsLeft is how long generators can make IDs unless another renewal is confirmed.
+	// It is more than Left if more is reserved than the lease needs.
 	IDsLeft time.Duration
-	// IDs counts what the generators on this agent did since it was started:
-	// issued, waits, refusals, steps of the clock.
+	// IDs counts the work of the generators on this agent since it was started: issued,
+	// waits, refusals, steps of the clock.
 	IDs snowflake.Stats
 	// ClockError is the bound that ECS last reported for the error of this machine's
 	// clock; 0 elsewhere.
 	ClockError time.Duration
 	// Reason is one word for metrics: timeout, throttled, connection, or AWS's code.
 	Reason string
-	// Throttled is which limit a throttled request ran into, as DynamoDB says: hot_key,
-	// table or account. It is empty where DynamoDB does not say, or nothing was throttled.
+	// Throttled is the limit that a throttled request ran into, as reported by
+	// DynamoDB: hot_key, table or account. It is empty if DynamoDB did not report it,
+	// or nothing was throttled.
 	Throttled string
 	Err       error
 	// Dropped counts the events that are missing before this one (EventDropped).
 	Dropped int
 
-	report bool // of an outlet, about the other one
+	report bool // sent by an outlet, about the other one
 }
 
 // level returns the level at which the event is logged.
@@ -105,13 +106,13 @@ func (e Event) log(l *slog.Logger) {
 	// The record has the time of the event: the log may be behind.
 	r := slog.NewRecord(e.Time, e.level(), "lease "+string(e.Kind), 0)
 	r.AddAttrs(attrs...)
-	_ = l.Handler().Handle(context.Background(), r) // as slog.Logger does
+	_ = l.Handler().Handle(context.Background(), r) // as in slog.Logger
 }
 
 // wholePool stands in for the node ID in an event about the whole pool.
 const wholePool = -1
 
-// about returns a Lease that names a node ID in an event, where its lease is unknown.
+// about returns a Lease that names a node ID in an event, if its lease is unknown.
 func (a *Agent) about(node int) Lease { return Lease{Pool: a.cfg.Pool, NodeID: node} }
 
 // emit passes an event on to the log and to OnEvent.
@@ -129,7 +130,7 @@ func (a *Agent) tell(e Event) {
 	a.events.tell(e)
 }
 
-// emitNow is emit with the IDs, the time left and the clock error of this moment.
+// emitNow is emit with the current IDs, time left and clock error.
 func (a *Agent) emitNow(e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -145,7 +146,7 @@ func (a *Agent) tellNow(e Event) {
 	a.tell(e)
 }
 
-// unanswered emits the event of a request without an answer.
+// unanswered emits the event of an unanswered request.
 func (a *Agent) unanswered(l Lease, err error) {
 	e := Event{Kind: EventUnanswered, Lease: l, Reason: protocol.Reason(err), Err: err}
 	if l.Version > 0 {
@@ -196,7 +197,7 @@ func (o *outlet) tell(e Event) {
 func (o *outlet) run() {
 	ended := false
 	defer func() {
-		if !ended { // by runtime.Goexit: another goroutine does the rest
+		if !ended { // by runtime.Goexit: another goroutine takes over
 			go o.run()
 		}
 	}()
@@ -206,7 +207,7 @@ func (o *outlet) run() {
 	ended = true
 }
 
-// next returns the event to pass on now; false, for good, when there is none.
+// next returns the event to pass on now; false ends the goroutine if there is none.
 func (o *outlet) next() (e Event, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -265,10 +266,10 @@ func (o *outlet) drain(limit <-chan struct{}) {
 	}
 }
 
-// outlets are where an agent's events go.
+// outlets are the destinations of an agent's events.
 type outlets struct{ log, hook outlet }
 
-// open sets where the events of an agent with this configuration go.
+// open sets the destinations for the events of an agent with this configuration.
 func (o *outlets) open(c Config) {
 	o.log = outlet{name: "Config.Logger", fn: func(e Event) { e.log(c.Logger) }, report: o.hook.tell}
 	o.hook = outlet{name: "Config.OnEvent", fn: c.OnEvent, report: o.log.tell}
@@ -286,5 +287,5 @@ func (o *outlets) drain() {
 	defer stop.Stop()
 	o.log.drain(over)
 	o.hook.drain(over)
-	o.log.drain(over) // what the hook's end reported
+	o.log.drain(over) // events that report the end of the hook
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // FixedNode has a node ID without a lease, until Close. All of its methods are safe
-// for concurrent use. Nobody checks that it is the only one: docs/guarantees.md lists
-// what is lost.
+// for concurrent use. It is not checked that it is the only one: docs/guarantees.md
+// lists the lost promises.
 type FixedNode struct {
 	nodeID   int
 	timeline *snowflake.Timeline
@@ -25,16 +25,16 @@ type FixedNode struct {
 // are up to the caller:
 //
 //   - no other process, and no other FixedNode in this one, has the same node ID, nor
-//     does a pool that makes IDs of this layout lease it;
+//     is it leased from a pool that makes IDs of this layout;
 //   - when the process starts, its wall clock is past the last ID that an earlier
 //     run made. A clock that never steps back meets this. After a step back, do not
 //     restart the process before the clock has caught up.
 //
 // To keep the second one simple, no ID is ahead of the wall clock:
 // snowflake.WithMaxBackward counts as 0. The layout is required, since there is no pool
-// that has one; every process whose IDs meet must have the same. The error says that
-// the layout is not valid, or that n does not fit it. That nothing keeps the node ID is
-// logged once, as a warning to slog.Default.
+// that has one; all processes whose IDs must differ must use the same one. The error
+// reports that the layout is invalid, or that n does not fit it. A warning that no
+// lease protects the node ID is logged once, to slog.Default.
 func Fixed(n int, layout snowflake.Layout) (*FixedNode, error) { return fixedOn(nil, n, layout) }
 
 func fixedOn(c Clock, n int, layout snowflake.Layout) (*FixedNode, error) {
@@ -62,11 +62,11 @@ func fixedOn(c Clock, n int, layout snowflake.Layout) (*FixedNode, error) {
 // NodeID returns the node ID, from 0.
 func (f *FixedNode) NodeID() int { return f.nodeID }
 
-// Timeline returns the timeline that generators stamp from; it makes the node a
+// Timeline returns the timeline from which generators stamp; it makes the node a
 // [snowflake.Node].
 func (f *FixedNode) Timeline() *snowflake.Timeline { return f.timeline }
 
-// Lease returns the node ID with version 0, which is no fencing token: Lease.Fenced is
+// Lease returns the node ID with version 0, which is not a fencing token: Lease.Fenced is
 // false, and no resource can refuse a process that was replaced. The error is ErrClosed
 // after Close, and ErrLost on a machine that was restored from a snapshot.
 func (f *FixedNode) Lease() (Lease, error) {
@@ -101,7 +101,7 @@ func (f *FixedNode) Close() error {
 	return nil
 }
 
-// statusFixed is what health checks and logs say of a node ID without a lease.
+// statusFixed is the status of a node ID without a lease in health checks and logs.
 const statusFixed = "fixed"
 
 // ServeHTTP answers 200 until Close, with the status "fixed" in JSON, and 503 then.
@@ -110,7 +110,7 @@ func (f *FixedNode) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	f.answer(w, err)
 }
 
-// Ready returns a handler that answers whether the process can make IDs now: 503 while
+// Ready returns a handler that reports whether the process can make IDs now: 503 while
 // the clock is behind, and after Close. With ?need=lease in the URL it is always 503:
 // there is no lease.
 func (f *FixedNode) Ready() http.Handler {
@@ -126,7 +126,7 @@ func (f *FixedNode) Ready() http.Handler {
 func (f *FixedNode) answer(w http.ResponseWriter, err error) {
 	h := struct {
 		Status  string `json:"status"` // fixed, closed
-		Pool    string `json:"pool"`   // empty: it is of none
+		Pool    string `json:"pool"`   // empty: it belongs to no pool
 		NodeID  int    `json:"node_id"`
 		Version int64  `json:"version"` // 0: there is no fencing token
 		Error   string `json:"error,omitempty"`

@@ -13,28 +13,29 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// growth is what an agent needs to know for its lease to grow.
+// growth is the state that an agent needs for its lease to grow.
 type growth struct {
-	room      tenure.Room // the loop's
-	denied    bool        // the loop's: this role may not store a measurement
-	generates atomic.Bool // a generator was made
-	short     atomic.Bool // see KeepShort
-	counted   atomic.Bool // this agent has stored a measurement
-	mayNot    atomic.Bool // it tried, and was denied
+	room      tenure.Room                       // of the loop
+	denied    bool                              // of the loop: this role may not store a measurement
+	generates atomic.Bool                       // a generator was made
+	short     atomic.Bool                       // see KeepShort
+	mayNot    atomic.Bool                       // it tried to store a measurement, and was denied
+	counted   atomic.Pointer[protocol.PoolItem] // with the measurement that it has stored
 }
 
 // KeepShort ends the growth of the lease for the life of the agent, and renews at once
-// with TTL: for others who watch this lease to learn whether its holder lives. It
-// returns until when the expiry counts that was asked for before: if the process dies
-// earlier, others see it until then. A cluster node and a discovery directory call it.
+// with TTL, for other processes that watch this lease to learn whether its holder
+// lives. It returns the expiry that was requested before: if the process dies earlier,
+// others consider it alive until then. A cluster node and a discovery directory call
+// it.
 func (a *Agent) KeepShort() (until time.Time) {
 	if a.growing.short.Swap(true) {
 		return a.expires()
 	}
 	a.mu.Lock()
 	l := a.term.Lease
-	// By what was asked for, not by the last answer: a long renewal may be under way, and
-	// a short one that came after it leaves the long expiry as it is.
+	// By the requested expiry, not by the last answer: a long renewal may be in flight,
+	// and a later short one does not change the long expiry.
 	until = a.term.Expires()
 	grown := until.Sub(a.timeline.Now()) > a.cfg.TTL
 	a.mu.Unlock()
@@ -46,11 +47,12 @@ func (a *Agent) KeepShort() (until time.Time) {
 	return until
 }
 
-// TTL returns the length of a lease that has not grown, Config.TTL: that of every renewal
-// after KeepShort. The TTL of Lease is that of the last renewal, which may be longer.
+// TTL returns Config.TTL, the length of a lease that has not grown, and of every renewal
+// after KeepShort. The TTL of Lease is the length of the last renewal, which may be
+// longer.
 func (a *Agent) TTL() time.Duration { return a.cfg.TTL }
 
-// expires returns the latest expiry that was asked for.
+// expires returns the latest expiry that was requested.
 func (a *Agent) expires() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,8 +66,8 @@ func (a *Agent) Unrenewed() time.Duration {
 	return a.clock.Monotonic() - a.term.Sent + a.cfg.Guard
 }
 
-// growable reports whether leases of this agent grow where there is room. Those of an
-// agent without a generator are watched for other reasons than IDs.
+// growable reports whether leases of this agent grow if there is room. A lease
+// without a generator is held, and watched, for other reasons than IDs.
 func (a *Agent) growable() bool {
 	return (a.cfg.Grow || a.growing.generates.Load()) && !a.growing.short.Load() && a.grownTimings().Grows()
 }
@@ -73,7 +75,7 @@ func (a *Agent) growable() bool {
 // grownTimings are the durations in this pool.
 func (a *Agent) grownTimings() tenure.Timings { return a.cfg.timings().In(a.pool) }
 
-// length returns the length to ask for with a renewal at m0. The caller holds mu.
+// length returns the lease length to request with a renewal at m0. The caller holds mu.
 func (a *Agent) length(m0 time.Duration) tenure.Length {
 	t := a.grownTimings()
 	if !a.growable() || !a.growing.room.Grows(a.clock.Wall(), t.MaxSkew()) {
@@ -82,8 +84,8 @@ func (a *Agent) length(m0 time.Duration) tenure.Length {
 	return t.Grown(m0 - a.term.Began)
 }
 
-// postpone waits while this holder may no longer grow and trusts a longer lease than it
-// would get. RenewNow ends the wait.
+// postpone waits while this holder may no longer grow and still has a longer lease than
+// it would get. RenewNow ends the wait.
 func (a *Agent) postpone(ctx context.Context) error {
 	for {
 		a.measure(ctx)
@@ -101,8 +103,8 @@ func (a *Agent) postpone(ctx context.Context) error {
 	}
 }
 
-// sleep waits until d has passed on the agent's clock, which goes on in a suspended
-// machine, or RenewNow was called.
+// sleep waits until d has passed on the agent's clock, which keeps running while
+// the machine is suspended, or until RenewNow is called.
 func (a *Agent) sleep(ctx context.Context, d time.Duration) (nudged bool, err error) {
 	const slice = 15 * time.Second
 	began := a.clock.Monotonic()
@@ -130,8 +132,8 @@ func (a *Agent) sleep(ctx context.Context, d time.Duration) (nudged bool, err er
 	}
 }
 
-// measure reads the pool's measurement, if the lease would be longer for it and the last
-// read is old enough; and counts, if it is this holder's turn.
+// measure reads the pool's measurement if that could make the lease longer and the last
+// read is old enough, and counts if it is this holder's turn.
 func (a *Agent) measure(ctx context.Context) {
 	t := a.grownTimings()
 	now := a.clock.Monotonic()
@@ -139,14 +141,14 @@ func (a *Agent) measure(ctx context.Context) {
 	age, left := now-a.term.Began, a.term.Deadline-now
 	a.mu.Unlock()
 	r := &a.growing.room
-	if a.growing.counted.Swap(false) {
-		r.Again()
+	if p := a.growing.counted.Swap(nil); p != nil {
+		r.Learn(*p)
 	}
 	if left <= 0 || !a.growable() || !r.Due(t, age, now) {
 		return
 	}
 	r.Asked(now)
-	// Without an answer, most of what is left of the lease is left for its renewal.
+	// If there is no answer, most of the remaining lease is still left for its renewal.
 	one, cancel := context.WithTimeout(ctx, min(renewLimit, left/4))
 	defer cancel()
 	p, err := a.glance(one)
@@ -165,7 +167,7 @@ func (a *Agent) measure(ctx context.Context) {
 	}
 }
 
-// turnLimit is how long a count may take: after it the count says nothing.
+// turnLimit is how long a count may take: after that, its result is meaningless.
 const turnLimit = time.Minute
 
 // count counts the pool's node IDs for all holders.
@@ -182,11 +184,11 @@ func (a *Agent) count(p protocol.PoolItem) {
 	case errors.Is(err, ErrAccess):
 		a.growing.mayNot.Store(true)
 	case err == nil && res.Applied:
-		a.growing.counted.Store(true)
+		a.growing.counted.Store(res.Pool)
 	}
 }
 
-// glance reads the pool's item at half the price, where the store offers that.
+// glance reads the pool's item at half the price, if the store offers that.
 func (a *Agent) glance(ctx context.Context) (protocol.PoolItem, error) {
 	if s, ok := a.cfg.Store.(interface {
 		EventualPoolItem(context.Context, string) (protocol.PoolItem, error)

@@ -142,6 +142,55 @@ func (s *silentPool) EventualPoolItem(ctx context.Context, pool string) (protoco
 	return s.PoolItem(ctx, pool)
 }
 
+// A holder reads the measurement once in 5 min at most, also one that counts itself: it
+// knows what it has counted, and its next renewal goes by that.
+func TestMeasurementsAreReadSeldom(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := &readPool{Network: fixture.NewNetwork(64)}
+		a := fixture.Start(t, growing(s))
+		began := time.Now()
+		ids(t, a)
+		fixture.Wait(150 * time.Second)
+		s.reads = nil // of its start
+		var counted, grew time.Time
+		for range 4 * 60 * 60 {
+			fixture.Wait(time.Second)
+			p, err := s.Network.PoolItem(t.Context(), "orders")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Measured != nil && counted.IsZero() {
+				counted = time.Now()
+			}
+			if grew.IsZero() && item(t, s.Network, a.NodeID()).TTL > 15*time.Second {
+				grew = time.Now()
+			}
+		}
+		if counted.IsZero() || grew.Sub(counted) > 10*time.Second {
+			t.Errorf("counted after %v, and grew %v later, want with the next renewal", counted.Sub(began), grew.Sub(counted))
+		}
+		for i := 1; i < len(s.reads); i++ {
+			if d := s.reads[i].Sub(s.reads[i-1]); d < 5*time.Minute {
+				t.Errorf("read again after %v, want 5 min at least", d)
+			}
+		}
+		if n := len(s.reads); n < 20 {
+			t.Errorf("read %d times in 4 h, want every 5 to 8 min", n)
+		}
+	})
+}
+
+// readPool remembers when the pool's item was read.
+type readPool struct {
+	*fixture.Network
+	reads []time.Time
+}
+
+func (s *readPool) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	s.reads = append(s.reads, time.Now())
+	return s.Network.PoolItem(ctx, pool)
+}
+
 // A renewal that grew may have asked for more than an open widening allows, before its
 // holder knew of that: the lease is kept, whether the widener goes on or died.
 func TestGrowthMeetsAWidening(t *testing.T) {
@@ -245,4 +294,32 @@ func TestOnDemandBesideGrowth(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = o.Close()
+}
+
+// An on-demand lease never grows, whatever is asked for and however much room there is.
+func TestOnDemandNeverGrows(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(64)
+		measuring(t, s, one)
+		cfg := growing(s)
+		cfg.MaxTTL, cfg.MaxReserve, cfg.Grow = time.Hour, 4*time.Hour, true
+		o, err := lease.NewOnDemand(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer o.Close()
+		for range 200 {
+			if err := o.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			fixture.Wait(time.Minute)
+		}
+		l, err := o.Lease()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.TTL != 5*time.Minute || l.Renewal < 40 || time.Until(l.ReservedUntil) > 5*time.Minute+time.Second {
+			t.Errorf("%+v, want a lease of 5 min that was renewed every 4", l)
+		}
+	})
 }

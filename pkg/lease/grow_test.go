@@ -2,9 +2,6 @@ package lease_test
 
 import (
 	"context"
-	"errors"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -266,68 +263,6 @@ func TestKeepShort(t *testing.T) {
 		}
 		if a.KeepShort(); a.Unrenewed() > 8*time.Second {
 			t.Errorf("renewed %v ago", a.Unrenewed())
-		}
-	})
-}
-
-// An outage of three hours: holders that are eight hours old go on making IDs and stay
-// ready, keep their node IDs, and no ID is made twice. A young one stops.
-func TestOutageOfHours(t *testing.T) {
-	fixture.Virtual(t, func(t *testing.T) {
-		s := fixture.NewNetwork(64)
-		var held atomic.Int64
-		measuring(t, s, func() int { return int(held.Load()) })
-		seen := map[int64]bool{}
-		make := func(a *lease.Agent) error {
-			g := ids(t, a)
-			id, err := g.Next()
-			if err == nil && seen[int64(id)] {
-				t.Fatalf("%v was made twice", id)
-			}
-			seen[int64(id)] = err == nil
-			return err
-		}
-		var old []*lease.Agent
-		for range 10 {
-			old = append(old, fixture.Start(t, growing(s)))
-			ids(t, old[held.Add(1)-1])
-		}
-		fixture.Wait(8 * time.Hour)
-		young := fixture.Start(t, growing(s))
-		versions := map[*lease.Agent]int64{}
-		for _, a := range append(old, young) {
-			l, err := a.Lease()
-			if err != nil || make(a) != nil {
-				t.Fatal(err)
-			}
-			versions[a] = l.Version
-		}
-		s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
-			return fixture.Hang(ctx)
-		})
-		for end := time.Now().Add(3 * time.Hour); time.Now().Before(end); fixture.Wait(time.Minute) {
-			for i, a := range old {
-				if err := make(a); err != nil {
-					t.Fatalf("holder %d, %v before the outage ends: %v", i, time.Until(end), err)
-				}
-				w := httptest.NewRecorder()
-				if a.Ready().ServeHTTP(w, nil); w.Code != http.StatusOK {
-					t.Fatalf("holder %d is not ready: %s", i, w.Body)
-				}
-			}
-		}
-		if err := make(young); err == nil {
-			t.Error("a holder that had just begun makes IDs after 3 h")
-		}
-		if _, err := old[0].Lease(); !errors.Is(err, lease.ErrSuspended) {
-			t.Errorf("exclusivity after 3 h: %v, want suspended", err)
-		}
-		s.On(nil)
-		fixture.Wait(10 * time.Second)
-		for _, a := range append(old, young) {
-			if l, err := a.Lease(); err != nil || l.Version != versions[a] || make(a) != nil {
-				t.Errorf("after the outage: %+v, %v, want version %d again", l, err, versions[a])
-			}
 		}
 	})
 }

@@ -16,7 +16,7 @@ type health struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// health returns the state of the lease, whether the process should live on, whether
+// health returns the state of the lease, whether the process should keep running, whether
 // the lease may be relied on, and whether IDs can be made.
 func (a *Agent) health() (h health, live, held, ids bool) {
 	_, err := a.Lease()
@@ -44,7 +44,7 @@ func (a *Agent) health() (h health, live, held, ids bool) {
 	return h, live, held, noIDs == nil
 }
 
-// ServeHTTP answers whether the process should live on: 200 while the lease is
+// ServeHTTP reports whether the process should keep running: 200 while the lease is
 // held or suspended, 503 once it is lost or closed, with the reason in JSON. It is
 // for container and load balancer checks, which replace a task that fails them: an
 // outage of DynamoDB suspends leases and must restart no fleet.
@@ -53,10 +53,10 @@ func (a *Agent) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	h.write(w, live)
 }
 
-// Ready returns a handler that answers whether the process can make IDs now: 503 while
+// Ready returns a handler that reports whether the process can make IDs now: 503 while
 // a call for one would fail, because the lease is lost, its reservation is used up, or
-// the clock was set back; 200 while it would succeed, also for a suspended lease that
-// has reserved more (Config.Reserve). With ?need=lease in the URL it answers whether
+// the clock was set back; 200 while it would succeed, even for a suspended lease that
+// has reserved more (Config.Reserve). With ?need=lease in the URL it reports whether
 // the lease may be relied on. It is for routing, never for a check that restarts.
 func (a *Agent) Ready() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

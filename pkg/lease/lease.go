@@ -19,12 +19,12 @@ import (
 //
 // Its methods:
 //
-//	Predecessor() *Previous   the holder before, and how its lease ended
+//	Predecessor() *Previous   the previous holder, and how its lease ended
 //	Fenced() bool             whether Version is a fencing token: there is a lease
 //	State(now) State          free, held, expired, cooling or retired at that time
 type Lease = protocol.Lease
 
-// State is the state of a node ID at a moment: free, held, expired, cooling or retired.
+// State is the state of a node ID at some time: free, held, expired, cooling or retired.
 type State = protocol.State
 
 // The states of a node ID, as [Lease.State] returns them.
@@ -49,6 +49,6 @@ type DynamoDB = protocol.DynamoDB
 type Client = protocol.Client
 
 // NewDynamoDB returns a store that keeps leases in a table, with the caller's own
-// client. Every call is one attempt, whatever retries the client has: a hidden retry
-// could outlive the lease. [Open] makes a client from the environment.
+// client. Every call is one attempt, regardless of the client's retries: a hidden
+// retry could outlive the lease. [Open] creates a client from the environment.
 func NewDynamoDB(client Client, table string) *DynamoDB { return protocol.NewDynamoDB(client, table) }

@@ -10,7 +10,7 @@ import (
 )
 
 // description holds the holder's metadata. The map is replaced, never changed: claims
-// and renewals that are under way share it.
+// and renewals in flight share it.
 type description struct {
 	all     map[string]string
 	changed bool          // since the claim: renewals carry it from now on
@@ -19,11 +19,12 @@ type description struct {
 	asking  bool          // resume runs
 }
 
-// SetMetadata changes the holder's metadata, name by name: an empty value removes a
-// name, and names that are not given stay as they are. The next renewal carries the
-// change, in the same write and for the same one write unit; so does the claim of
-// another node ID (Reacquire). It may be called at any time, also while the lease is
-// suspended: the renewal that resumes the lease then carries it.
+// SetMetadata changes the holder's metadata, name by name: an empty value removes a name,
+// and other names do not change. The next renewal carries the change, in the same write
+// and for the same one write unit: that of a grown lease may be minutes away, unless
+// RenewNow is called. So does the claim of another node ID (Reacquire). It
+// may be called at any time, even while the lease is suspended: the renewal that resumes
+// the lease then carries it.
 //
 // Metadata and Config.Task, if set, may have 512 bytes together, as at the start. On
 // an error nothing changes.
@@ -71,8 +72,8 @@ func (a *Agent) Renewed() <-chan struct{} {
 }
 
 // BeforeResume sets a function that is called before a renewal that would resume a
-// suspended lease, so that the holder can update its metadata (SetMetadata) in that
-// very renewal. The renewal waits for it for up to a second; later ones do not wait
+// suspended lease, so that the holder can update its metadata (SetMetadata) in the
+// same renewal. The renewal waits for it for up to a second; later ones do not wait
 // for a call that still runs. nil removes the function.
 func (a *Agent) BeforeResume(fn func()) {
 	a.mu.Lock()

@@ -10,22 +10,22 @@ import (
 	"github.com/nodelease/nodelease/internal/tenure"
 )
 
-// naps is what an on-demand agent has and one with a loop has not.
+// naps is the state of an on-demand agent that an agent with a loop does not have.
 type naps struct {
-	// Of the flight, or of Close after it.
+	// Used by the flight, or by Close after it.
 	unsettled *unsettled // a session that may hold a node ID, and is not bound
-	trouble   error      // why the last renewal had no answer
+	trouble   error      // the reason why the last renewal had no answer
 
 	// Guarded by Agent.mu.
-	sending, sent reading // before the last renewal was sent; before the confirmed attempt was
-	seen          reading // when the clocks were last looked at, and passed is from sent on
+	sending, sent reading // clocks before the last renewal was sent; before the confirmed attempt was sent
+	seen          reading // when the clocks were last compared; passed counts from sent
 	passed        time.Duration
-	outside       reading       // of the last Witness
-	patience      time.Duration // no request until this is left of the lease; 0 after a confirmation
+	outside       reading       // at the last Witness
+	patience      time.Duration // no request until this much of the lease is left; 0 after a confirmation
 }
 
 // unsettled is a claim whose outcome may be unknown. It is recorded before it is sent,
-// so that whatever ends its sender leaves it behind.
+// so that the record survives whatever ends its sender.
 type unsettled struct {
 	node    int
 	session string
@@ -34,11 +34,11 @@ type unsettled struct {
 	givenUp bool          // a release was sent, and may arrive at any time
 }
 
-// reading is what the clocks said at a moment.
+// reading is a reading of all clocks at one time.
 type reading struct {
 	mono    time.Duration
 	wall    time.Time
-	outside time.Time // at least, by the last Witness; zero without one
+	outside time.Time // a lower bound, by the last Witness; zero without one
 }
 
 // pending returns the claim that must be settled before another node ID is tried.
@@ -49,8 +49,8 @@ func (a *Agent) pending() *unsettled {
 	return a.napping.unsettled
 }
 
-// record notes a claim before it is sent. first is when its session sent its first
-// attempt, and doubt reports whether that one may have landed.
+// record records a claim before it is sent. first is when its session sent its
+// first attempt, and doubt reports whether that one may have landed.
 func (a *Agent) record(node int, session string, now time.Duration) (first time.Duration, doubt bool) {
 	n := a.napping
 	if n == nil {
@@ -65,23 +65,24 @@ func (a *Agent) record(node int, session string, now time.Duration) (first time.
 	return now, false
 }
 
-// settled notes that the recorded claim holds nothing, or is bound.
+// settled records that the recorded claim holds nothing, or is bound.
 func (a *Agent) settled() {
 	if a.napping != nil {
 		a.napping.unsettled = nil
 	}
 }
 
-// boundNow notes when the claim of t was sent; the caller holds mu.
+// boundNow records when the claim of t was sent; the caller holds mu.
 func (a *Agent) boundNow(t *tenure.Term) {
 	if a.napping == nil {
 		return
 	}
-	// The clocks as that claim read them: it asked for an expiry of its wall clock and
-	// TTL. Where it was the one before an answer that was lost, so is its expiry.
+	// The clocks as that claim read them: it requested an expiry of its wall clock
+	// plus TTL. If the confirmed claim was an earlier one whose answer was lost, its
+	// own readings apply.
 	short := max(t.Lease.ExpiresAt.Add(a.cfg.ClaimGuard).Sub(t.Lease.ReservedUntil), 0)
 	mono := t.Deadline + a.cfg.Guard - a.cfg.TTL + short
-	// The outside clock has no reading of then but those that were kept.
+	// For that time, the only readings of the outside clock are the recorded ones.
 	outside := a.napping.sending.outside
 	if u := a.pending(); u != nil && mono < u.first+time.Millisecond {
 		outside = u.outside
@@ -90,7 +91,7 @@ func (a *Agent) boundNow(t *tenure.Term) {
 	a.sentAt(reading{mono: mono, wall: t.Lease.ExpiresAt.Add(-a.cfg.TTL), outside: outside})
 }
 
-// sentAt notes when the confirmed attempt was sent; the caller holds mu.
+// sentAt records when the confirmed attempt was sent; the caller holds mu.
 func (a *Agent) sentAt(r reading) {
 	a.napping.sent, a.napping.seen, a.napping.passed, a.napping.patience = r, r, 0, 0
 }
@@ -103,32 +104,32 @@ func (a *Agent) attemptNow() {
 	}
 }
 
-// confirmedNow notes that the last renewal was confirmed, and whether the deadline is
-// its own, not one before it; the caller holds mu.
+// confirmedNow records that the last renewal was confirmed, and whether the deadline
+// is its own or an earlier one's; the caller holds mu.
 func (a *Agent) confirmedNow(own bool) {
 	if a.napping != nil && own {
 		a.sentAt(a.napping.sending)
 	}
 }
 
-// refusedBy notes why a renewal had no answer.
+// refusedBy records why a renewal had no answer.
 func (a *Agent) refusedBy(err error) {
 	if a.napping != nil {
 		a.napping.trouble = err
 	}
 }
 
-// witness takes the reading of an outside clock over.
+// witness takes over the reading of an outside clock.
 func (a *Agent) witness(r reading) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.napping.outside = r
 	if a.term != nil {
-		a.leftNow() // counts what has passed
+		a.leftNow() // adds the time that has passed
 	}
 }
 
-// outsideAt adds what the outside clock said at least at a reading; the caller holds mu.
+// outsideAt adds a lower bound of the outside clock to a reading; the caller holds mu.
 func (a *Agent) outsideAt(r reading) reading {
 	if last := a.napping.outside; !last.wall.IsZero() {
 		r.outside = last.wall.Add(r.mono - last.mono)
@@ -141,22 +142,21 @@ func (a *Agent) outsideAt(r reading) reading {
 const lookEvery = time.Second
 
 // leftNow returns the time until the deadline of an on-demand agent; the caller holds
-// mu. Time has passed since the confirmed attempt was sent as the clock says that says
-// most (S2): a paused machine may count the pause by one of them only. The next pause
-// may be counted by another one, or a clock be set back, so what has passed is added up
-// from look to look.
+// mu. The time since the confirmed attempt was sent is the largest that any clock shows
+// (S2): on a paused machine, only one of them may count the pause. Another clock may
+// count the next pause, or a clock may be set back, so the passed time is added up from
+// comparison to comparison.
 func (a *Agent) leftNow() time.Duration {
 	n, now := a.napping, a.outsideAt(reading{mono: a.clock.Monotonic(), wall: a.clock.Wall()})
 	since := min(now.since(n.seen), 2*a.cfg.TTL) // the sums do not overflow
 	left := a.term.Deadline - n.sent.mono - n.passed - since
-	if since >= lookEvery || now.wall.Sub(n.seen.wall) <= -lookEvery { // set back: what it shows next counts from there
+	if since >= lookEvery || now.wall.Sub(n.seen.wall) <= -lookEvery { // set back: count from its new reading
 		n.passed, n.seen = min(n.passed+since, 2*a.cfg.TTL), now
 	}
 	return left
 }
 
-// since returns how much time has passed since an earlier reading, by the clock that
-// says most.
+// since returns the largest time since an earlier reading that any clock shows.
 func (r reading) since(seen reading) time.Duration {
 	passed := max(r.mono-seen.mono, r.wall.Sub(seen.wall))
 	if !seen.outside.IsZero() && !r.outside.IsZero() {
@@ -173,7 +173,7 @@ func (a *Agent) bound() bool {
 }
 
 // rested reports whether a use needs no request: at least a third of the lease is left,
-// or a renewal just had no answer and the lease is good.
+// or a renewal has just had no answer and the lease is good.
 func (a *Agent) rested() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -191,7 +191,7 @@ func (a *Agent) good() bool {
 	return a.usable() && a.leftNow() > 0
 }
 
-// usable reports whether only the time could keep the lease from being good; the caller
+// usable reports whether the lease is good apart from the time left; the caller
 // holds mu.
 func (a *Agent) usable() bool {
 	return a.term != nil && a.over == nil && !a.timeline.Copied() && a.earlyBy() <= 0
@@ -214,8 +214,9 @@ func (a *Agent) left() time.Duration {
 	return a.leftNow()
 }
 
-// wakeUp finds out whether the machine was copied in its sleep. What was leased then is
-// the other copy's as well, also a claim that was sent and never answered.
+// wakeUp finds out whether the machine was copied in its sleep. If so, its lease
+// belongs to the other copy as well, and so does a claim that was sent and never
+// answered.
 func (a *Agent) wakeUp() {
 	if !a.timeline.Copied() {
 		return
@@ -227,9 +228,9 @@ func (a *Agent) wakeUp() {
 	a.settled()
 }
 
-// keep renews until it is confirmed, or the node ID is lost. The error says that nothing
-// was confirmed before ctx ended. A lease that is still good is kept without an answer:
-// a later use asks again.
+// keep renews until a renewal is confirmed, or the node ID is lost. The error reports
+// that nothing was confirmed before ctx ended. A lease that is still good is kept
+// without an answer: a later use tries again.
 func (a *Agent) keep(ctx context.Context) error {
 	for n := 0; ; n++ {
 		a.napping.trouble = nil
@@ -255,7 +256,7 @@ func (a *Agent) keep(ctx context.Context) error {
 	}
 }
 
-// begin waits until the last holder's span has passed: the new one begins behind it.
+// begin waits until the last holder's span has passed: the new span begins after it.
 func (a *Agent) begin(ctx context.Context) error {
 	for left := a.early(); left > 0; left = a.early() {
 		if left > a.cfg.ClaimGuard { // which the claim did not take over: the clock was set back
@@ -269,8 +270,8 @@ func (a *Agent) begin(ctx context.Context) error {
 	return nil
 }
 
-// beRested lets uses go on without a request for a while, after a renewal without an
-// answer, or one that an open widening kept short.
+// beRested lets uses continue without a request for a while, after an unanswered
+// renewal, or one that an open widening kept short.
 func (a *Agent) beRested() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

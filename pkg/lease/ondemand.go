@@ -18,16 +18,18 @@ const defaultOnDemandTTL = 5 * time.Minute
 
 // OnDemand leases a node ID for a process that sleeps between its uses, or lives for
 // seconds: an AWS Lambda function (package leaselambda), a batch job, a step of a
-// pipeline. It has no goroutine and no timer while nobody calls it. Refresh claims a
-// node ID at the first use, and renews the lease when it is used and less than a third
-// of it is left. Nothing renews an idle process, so its node ID becomes free by itself.
+// pipeline. Between calls, it has no goroutine and no timer. Refresh claims a node ID at
+// the first use, and renews the lease when it is used and less than a third of it is
+// left. The lease of an idle process is not renewed, so its node ID becomes free by
+// itself.
 //
 // All methods are safe for concurrent use. It is a [Provider].
 //
-// The promises are those of [Agent]. IDs are unique whatever freezes, clocks and lost
-// answers do. Lease, the exclusive right, counts the time since the confirmed attempt
-// by the boot clock, the monotonic clock and the wall clock, and from use to use believes
-// the one that says most: a paused machine may count a pause by none but the last.
+// The promises are those of [Agent]. IDs are unique regardless of freezes, clocks and
+// lost answers. For Lease, the exclusive right, the agent measures the time since the
+// confirmed attempt with the boot clock, the monotonic clock and the wall clock, and
+// between two uses counts the largest of the three: on a paused machine, only the last
+// may count the pause.
 type OnDemand struct {
 	cfg      Config
 	timeline *snowflake.Timeline
@@ -36,7 +38,7 @@ type OnDemand struct {
 	agent    *Agent // nil before the first use; its loop never runs
 	flight   *flight
 	outside  reading         // the last Witness: wall is the reading of the outside clock
-	deciding context.Context // of the call of Generator in progress
+	deciding context.Context // used by the call of Generator in progress
 	closed   bool
 
 	making chan struct{} // held by the call of Generator in progress
@@ -46,12 +48,12 @@ type OnDemand struct {
 
 var _ Provider = (*OnDemand)(nil)
 
-// NewOnDemand makes an on-demand agent. It asks for nothing: the first Refresh does.
+// NewOnDemand returns an on-demand agent. It sends no request: the first Refresh does.
 //
-// Config.TTL defaults to 5 min. RenewEvery, OnExpiry and OnLost are left out: the agent
-// renews when it is used, resumes after a freeze if nobody took its node ID, and
-// otherwise claims another one. With Config.Wait a Refresh waits that long for a free
-// node ID. The error names everything that is wrong with cfg.
+// Config.TTL defaults to 5 min. RenewEvery, OnExpiry and OnLost must be unset: the
+// agent renews when it is used, resumes after a freeze if its node ID was not taken,
+// and otherwise claims another one. With Config.Wait, a Refresh waits that long for a
+// free node ID. The error lists all problems of cfg.
 func NewOnDemand(cfg Config) (*OnDemand, error) {
 	var errs []error
 	if cfg.RenewEvery != 0 {
@@ -63,7 +65,7 @@ func NewOnDemand(cfg Config) (*OnDemand, error) {
 	if cfg.TTL == 0 {
 		cfg.TTL = defaultOnDemandTTL
 	}
-	// It never grows: what the environment says of those that do cannot be wrong for it.
+	// Its lease never grows: the environment's settings for growth cannot be wrong for it.
 	if cfg.MaxTTL == 0 && cfg.TTL > 0 {
 		cfg.MaxTTL = cfg.TTL
 	}
@@ -85,16 +87,16 @@ func NewOnDemand(cfg Config) (*OnDemand, error) {
 }
 
 // Refresh makes sure that the node ID can be used: it claims one, or renews the lease
-// if less than a third of it is left, and returns at once otherwise. Calls at the same
-// time share one round of requests.
+// if less than a third of it is left, and otherwise returns at once. Concurrent calls
+// share one round of requests.
 //
 // It returns before ctx's deadline, and without one after Config.Wait and 30 s at most.
-// A ctx that ends ends the wait of its caller; the attempts that were sent stay on
-// record, and the next call settles them before it tries another node ID. While the
-// lease is good, a renewal that has no answer is no error.
+// When ctx ends, the wait of its caller ends; the attempts that were sent stay
+// recorded, and the next call settles them before it tries another node ID. While
+// the lease is good, an unanswered renewal is not an error.
 //
 // Errors name the remedy: ErrPoolExhausted, ErrPoolNotSeeded, ErrAccess, ErrTable,
-// ErrClockSkew and the others of [Start], ErrSuspended where no answer came in time, and
+// ErrClockSkew and the others of [Start], ErrSuspended if no answer came in time, and
 // ErrClosed. None of them is final, except the last: the next call tries again.
 func (o *OnDemand) Refresh(ctx context.Context) error {
 	if ctx.Err() != nil {
@@ -107,7 +109,7 @@ func (o *OnDemand) Refresh(ctx context.Context) error {
 	wait, stop := inTime(ctx)
 	defer stop()
 	for !mine {
-		select { // it was given up, and ends soon
+		select { // it was abandoned, and ends soon
 		case <-f.done:
 		case <-wait.Done():
 			return o.late(context.Cause(wait))
@@ -119,8 +121,8 @@ func (o *OnDemand) Refresh(ctx context.Context) error {
 	return o.ride(ctx, wait, f)
 }
 
-// inTime returns a context that ends a little before ctx: whoever has a deadline needs
-// time to act on the error.
+// inTime returns a context that ends a little before ctx: a caller with a deadline
+// needs time to act on the error.
 func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	at, ok := ctx.Deadline()
 	if !ok {
@@ -129,7 +131,7 @@ func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, at.Add(-min(time.Until(at)/10, time.Second/2)))
 }
 
-// flight is one round of requests, for all who wait for it.
+// flight is one round of requests, for all callers that wait for it.
 type flight struct {
 	done    chan struct{}
 	err     error // once done is closed
@@ -157,7 +159,7 @@ func (o *OnDemand) board(ctx context.Context) (f *flight, mine bool, err error) 
 	return o.flight, true, nil
 }
 
-// takeOff begins a flight; the caller holds mu. It is cut off from the caller's
+// takeOff begins a flight; the caller holds mu. It is independent of the caller's
 // cancellation, since others may ride along.
 func (o *OnDemand) takeOff(ctx context.Context) {
 	limit := max(o.cfg.Wait, o.cfg.Wait+startLimit) // the sum may overflow
@@ -179,7 +181,7 @@ func (o *OnDemand) takeOff(ctx context.Context) {
 		case f.err == nil || cause == nil:
 		case errors.Is(cause, ErrClosed):
 			f.err = cause
-		case !errors.Is(f.err, ErrPoolExhausted): // which says more
+		case !errors.Is(f.err, ErrPoolExhausted): // which is more specific
 			f.err = o.late(f.err)
 		}
 	}()
@@ -200,12 +202,13 @@ func (o *OnDemand) ride(ctx, wait context.Context, f *flight) error {
 	o.mu.Unlock()
 	switch {
 	case last:
-	case good && ctx.Err() == nil: // a renewal without an answer is no error, for anyone
+	case good && ctx.Err() == nil: // an unanswered renewal is not an error, for any caller
 		return nil
 	default:
 		return o.late(context.Cause(wait))
 	}
-	// Nothing is sent for nobody. What the store said last is worth the rest of the time.
+	// Nothing is sent without a caller. The store's last answer counts for the rest of
+	// the time.
 	f.cancel(context.Cause(wait))
 	select {
 	case <-f.done:
@@ -227,8 +230,8 @@ func (o *OnDemand) fly(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.hangUp()       // connections that a freeze has killed would cost a time-out
-	a.denied = false // permissions may have been repaired
+	a.hangUp()       // connections killed by a freeze would cost a time-out
+	a.denied = false // permissions may have been corrected
 	for kept := false; ; {
 		a.wakeUp()
 		switch held := a.bound() && a.current() == nil; {
@@ -237,7 +240,7 @@ func (o *OnDemand) fly(ctx context.Context) error {
 				return err
 			}
 			kept = false
-		case !a.fresh() && !(kept && a.left() > 0): // also a claim in doubt that has landed long ago
+		case !a.fresh() && !(kept && a.left() > 0): // including a claim in doubt that landed long ago
 			if err := a.keep(ctx); err != nil {
 				return err
 			}
@@ -254,7 +257,7 @@ func (o *OnDemand) fly(ctx context.Context) error {
 	}
 }
 
-// open makes the agent at the first use: a configuration that is repaired is read again.
+// open creates the agent at the first use: a corrected configuration is read again.
 func (o *OnDemand) open(ctx context.Context) (*Agent, error) {
 	o.mu.Lock()
 	a := o.agent
@@ -308,8 +311,8 @@ const napConnections = time.Second
 
 // Witness reports the reading of a clock outside this machine, such as the deadline
 // that AWS Lambda sets for an invocation, less a constant. Only the difference of two
-// readings counts: the time between them was at least that long, whatever this
-// machine's clocks say.
+// readings counts: the time between them was at least that long, regardless of this
+// machine's clocks.
 func (o *OnDemand) Witness(at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

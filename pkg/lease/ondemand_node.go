@@ -21,8 +21,8 @@ func (o *OnDemand) held() *Agent {
 	return nil
 }
 
-// NodeID returns the node ID, from 0; -1 before the first claim. It changes when
-// somebody took the node ID while the process slept.
+// NodeID returns the node ID, from 0; -1 before the first claim. It changes if
+// another process took the node ID while this one slept.
 func (o *OnDemand) NodeID() int {
 	if a := o.held(); a != nil {
 		return a.NodeID()
@@ -33,10 +33,10 @@ func (o *OnDemand) NodeID() int {
 // Pool returns the name of the pool.
 func (o *OnDemand) Pool() string { return o.cfg.Pool }
 
-// Lease returns the lease if it may be relied on at this moment, by each of the clocks.
-// It asks nobody: where the error is ErrSuspended or ErrLost, call Refresh. After Close
-// it is ErrClosed. Any time may pass between the check and an effect elsewhere: the
-// resource should compare Version.
+// Lease returns the lease if it may be relied on now, by each of the clocks. It sends no
+// request: if the error is ErrSuspended or ErrLost, call Refresh. After Close it is
+// ErrClosed. Any time may pass between the check and an effect elsewhere: the resource
+// should compare Version.
 func (o *OnDemand) Lease() (Lease, error) {
 	if err := o.Err(); err != nil {
 		return Lease{}, err
@@ -48,9 +48,9 @@ func (o *OnDemand) Lease() (Lease, error) {
 	return a.Lease()
 }
 
-// Left returns the time until the deadline by the clock that says least; see [OnDemand].
-// It is not positive once the deadline has passed, and before the first claim. It asks
-// nobody; call Lease to learn whether the lease may be relied on.
+// Left returns the shortest time until the deadline by any of the clocks; see
+// [OnDemand]. It is not positive once the deadline has passed, and before the first
+// claim. It sends no request; call Lease to learn whether the lease may be relied on.
 func (o *OnDemand) Left() time.Duration {
 	if a := o.held(); a != nil {
 		return a.left()
@@ -58,12 +58,12 @@ func (o *OnDemand) Left() time.Duration {
 	return 0
 }
 
-// Timeline returns the timeline that generators stamp from; it makes the agent a
+// Timeline returns the timeline from which generators stamp; it makes the agent a
 // [snowflake.Node].
 func (o *OnDemand) Timeline() *snowflake.Timeline { return o.timeline }
 
-// Generator calls Refresh and makes a generator of the pool's IDs, whose layout it
-// reads within ctx. Keep the generator, and call Refresh before each use.
+// Generator calls Refresh and returns a generator of the pool's IDs, whose layout
+// it reads within ctx. Keep the generator, and call Refresh before each use.
 func (o *OnDemand) Generator(ctx context.Context, opts ...snowflake.Option) (*snowflake.Generator, error) {
 	if err := o.Refresh(ctx); err != nil {
 		return nil, err
@@ -122,15 +122,15 @@ func (o *OnDemand) closedError() error {
 	return fmt.Errorf("%w: the on-demand agent of pool %q", ErrClosed, o.cfg.Pool)
 }
 
-// ServeHTTP answers whether the process should live on: 200 until Close, with the state
+// ServeHTTP reports whether the process should keep running: 200 until Close, with the state
 // of the lease in JSON: idle before the first use.
 func (o *OnDemand) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	h, _, _ := o.health()
 	h.write(w, o.Err() == nil)
 }
 
-// Ready returns a handler that answers whether IDs can be made now without a Refresh.
-// With ?need=lease in the URL it answers whether the lease may be relied on.
+// Ready returns a handler that reports whether IDs can be made now without a Refresh.
+// With ?need=lease in the URL it reports whether the lease may be relied on.
 func (o *OnDemand) Ready() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, ready, ids := o.health()
@@ -190,7 +190,7 @@ func (o *OnDemand) shutdown() error {
 	return err
 }
 
-// putDown releases whatever an on-demand agent may hold, for its last time.
+// putDown releases everything that an on-demand agent may hold, when it closes.
 func (a *Agent) putDown(last time.Time, copied bool) (err error) {
 	a.mu.Lock()
 	a.closing = true
@@ -205,7 +205,7 @@ func (a *Agent) putDown(last time.Time, copied bool) (err error) {
 		defer cancel()
 		err = a.abandon(ctx, u.node, u.session)
 	}
-	// What has run out needs no release: anyone may claim it.
+	// An expired lease needs no release: anyone may claim it.
 	if t != nil && over == nil && protocol.Latest(t.Expires(), t.Lease.ReservedUntil).After(a.clock.Wall()) {
 		err = errors.Join(err, a.release(t, last))
 	}

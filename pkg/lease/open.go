@@ -20,7 +20,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Open makes a store with the client of [OpenClient].
+// Open returns a store with the client of [OpenClient].
 func Open(ctx context.Context, table, endpoint string) (*DynamoDB, error) {
 	client, err := OpenClient(ctx, endpoint)
 	if err != nil {
@@ -29,14 +29,14 @@ func Open(ctx context.Context, table, endpoint string) (*DynamoDB, error) {
 	return NewDynamoDB(client, table), nil
 }
 
-// OpenClient makes a client with the SDK's default configuration: Region,
-// credentials and proxies from the environment, the shared files or the task's
-// role. An endpoint of "" is the one of the environment
-// (AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL), else AWS's own. An endpoint on
-// the loopback interface (an emulator) needs neither Region nor credentials.
+// OpenClient returns a client with the SDK's default configuration: Region, credentials
+// and proxies from the environment, the shared files or the task's role. An endpoint of
+// "" is the one of the environment (AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL), else
+// AWS's own. An endpoint on the loopback interface (an emulator) needs neither Region nor
+// credentials.
 //
-// When the name of an https endpoint cannot be resolved, or has no address any more, the
-// client connects to the addresses that answered it last; TLS checks the name as always.
+// When the name of an https endpoint cannot be resolved, or no longer has an address,
+// the client connects to the addresses that answered it last; TLS checks the name as always.
 // NODELEASE_LAST_ADDRESSES=off turns that off.
 func OpenClient(ctx context.Context, endpoint string) (*dynamodb.Client, error) {
 	client, _, err := openClient(ctx, endpoint, awshttp.DefaultHTTPTransportIdleConnTimeout)
@@ -52,7 +52,7 @@ func openClient(ctx context.Context, endpoint string, idle time.Duration) (*dyna
 	if endpoint == "" {
 		endpoint = os.Getenv("AWS_ENDPOINT_URL")
 	}
-	// The SDK would print attempts that were cut off to stderr; they are events.
+	// The SDK would print interrupted attempts to stderr; the agent reports them as events.
 	// Credentials are fetched now and then: no connection is needed in between.
 	credentialsHTTP := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.IdleConnTimeout = time.Second })
 	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{}), config.WithHTTPClient(credentialsHTTP)}
@@ -82,7 +82,7 @@ func openClient(ctx context.Context, endpoint string, idle time.Duration) (*dyna
 	}), closeIdle, nil
 }
 
-// ownConnections makes an HTTP client as the SDK would, with its proxies and
+// ownConnections returns an HTTP client like the SDK's, with its proxies and
 // certificates, whose idle connections can be closed. The SDK's cannot, so each failed
 // start would leave some open.
 func ownConnections(cfg aws.Config, idle time.Duration) (*http.Client, func()) {
@@ -101,8 +101,8 @@ func ownConnections(cfg aws.Config, idle time.Duration) (*http.Client, func()) {
 // plainBodies sends request bodies without their WriteTo method. The SDK closes a body
 // once the answer's header is there, its WriteTo then says io.EOF, net/http takes that
 // for a broken request, and closes the connection under an answer that is still being
-// read: "the answer was cut off", about one in a hundred of more than 4 KB from a server
-// that is near (aws-sdk-go-v2 issue 1825).
+// read: "the answer was cut off", for about one in a hundred answers of more than 4 KB
+// from a nearby server (aws-sdk-go-v2 issue 1825).
 type plainBodies struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].

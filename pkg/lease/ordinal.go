@@ -10,7 +10,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// StatefulSet is [Fixed] with the ordinal of a Kubernetes StatefulSet, the number
+// StatefulSet returns [Fixed] with the ordinal of a Kubernetes StatefulSet, the number
 // at the end of the host name: 7 in "orders-7". Only one pod has it at a time,
 // unless a pod is deleted by force; Kubernetes ensures that, and nothing else does.
 //
@@ -31,14 +31,14 @@ func StatefulSet(layout snowflake.Layout) (*FixedNode, error) {
 var (
 	// An ordinal is never padded, and 16 bits are the most that a pool has.
 	ordinalName = regexp.MustCompile(`^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?-(0|[1-9][0-9]{0,4})$`)
-	// ip-10-0-1-25 is what a machine on EC2 is called: equal numbers everywhere.
+	// ip-10-0-1-25 is an EC2 host name: the same numbers appear everywhere.
 	addressName = regexp.MustCompile(`[0-9]+-[0-9]+-[0-9]+-[0-9]+$`)
 	// A Deployment's pods are NAME-HASH-RANDOM, and some random ends are digits only.
 	// Neither part has the letters and digits that could spell a word.
 	deploymentName = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{8,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 )
 
-// ordinal takes the ordinal from a host name, whatever domain follows.
+// ordinal returns the ordinal in a host name, ignoring the domain.
 func ordinal(host string) (int, error) {
 	name, _, _ := strings.Cut(host, ".")
 	found := ordinalName.FindStringSubmatch(name)

@@ -17,11 +17,11 @@ import (
 type owner struct {
 	name    string   // ECS task ARN; elsewhere host and pid
 	task    ecs.Task // empty elsewhere
-	warning error    // why some facts are missing; nil if none are
+	warning error    // the reason why some facts are missing; nil if none are
 }
 
-// metadataLimit bounds requests to ECS: its answer only makes logs nicer and the
-// clock's check earlier, so no start waits long for it.
+// metadataLimit bounds requests to ECS: the answer only improves logs and checks
+// the clock earlier, so a start does not wait long for it.
 const metadataLimit = 2 * time.Second
 
 // hostName matches names that may go into an item and a log line unchanged.
@@ -34,7 +34,7 @@ var errSleeps = errors.New("lease: this is an AWS Lambda function, which is froz
 // than metadataLimit: without an answer it falls back to host and pid, with a warning.
 //
 // A process that its host freezes between uses (AWS Lambda) cannot renew on a
-// schedule: its lease is suspended at each freeze and soon someone else's. OnDemand
+// schedule: its lease is suspended at each freeze and soon taken by others. OnDemand
 // renews when it is used.
 func identify(ctx context.Context) owner {
 	host, err := os.Hostname()
@@ -69,7 +69,7 @@ func identify(ctx context.Context) owner {
 	return o
 }
 
-// introduce fills in the description of this process where the user left it out.
+// introduce fills in the missing parts of the description of this process.
 func (o owner) introduce(c Config) Config {
 	facts := [][2]string{{MetadataLibrary, release()}}
 	if c.Task == "" {
@@ -102,10 +102,10 @@ type ecsWord struct {
 	at         time.Duration // monotonic
 }
 
-// askECSAgain keeps the clock's error bound in the events true, and warns of a
-// clock that has become worse than the guards tolerate. It ends no lease: others
-// have the guards too, and IDs stay unique. The wait is outside the loop,
-// since it must delay no renewal.
+// askECSAgain keeps the clock's error bound in the events up to date, and warns if the
+// clock has become worse than the guards tolerate. It does not end the lease: others have
+// guards too, and IDs stay unique. The wait is outside the loop, since it must not delay
+// a renewal.
 func (a *Agent) askECSAgain(ctx context.Context) {
 	if !ecs.Here() {
 		return
@@ -139,8 +139,8 @@ const MetadataLibrary = "lib"
 // module is this module's path in the build information of a program.
 const module = "github.com/nodelease/nodelease"
 
-// release returns the version of this module in this program; empty for one by which
-// two programs cannot be compared.
+// release returns the version of this module in this program; empty if it cannot be
+// used to compare two programs.
 func release() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// a.pool is written only by Start, then by the renewal loop. An agent of a pool that
+// a.pool is written only by Start, then by the renewal loop. An agent in a pool that
 // is never widened reads the pool's item once, at its start.
 
 // readPool reads the pool's item, with retries, for an agent without a node ID.
@@ -28,7 +28,7 @@ func (a *Agent) readPool(ctx context.Context) (protocol.PoolItem, error) {
 	return p, err
 }
 
-// reread reads the pool's item again, and reports whether it was answered.
+// reread reads the pool's item again, and reports whether there was an answer.
 func (a *Agent) reread(ctx context.Context) bool {
 	one, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
@@ -44,7 +44,7 @@ func (a *Agent) reread(ctx context.Context) bool {
 }
 
 // learn stores the pool's item, and passes a new width on to the generators before
-// anything is reserved that needs it.
+// anything that needs it is reserved.
 func (a *Agent) learn(p protocol.PoolItem) {
 	known := a.pool
 	a.pool = p
@@ -59,7 +59,7 @@ func (a *Agent) learn(p protocol.PoolItem) {
 
 // uncap reads the pool again when an open widening keeps this agent from reserving as
 // much as it needs. If the widening is still open, the agent voids it: a dead widener
-// stops nobody, and a live one begins again later.
+// stops no one, and a live one begins again later.
 func (a *Agent) uncap(ctx context.Context, now time.Time) {
 	bites := func() bool { return a.cfg.timings().Capped(a.pool, now) }
 	if !bites() || !a.reread(ctx) || !bites() {
@@ -70,8 +70,8 @@ func (a *Agent) uncap(ctx context.Context, now time.Time) {
 
 // unstick reads the pool again when this holder has asked for more than an open widening
 // allows, as one does whose lease grew before it knew of the widening. Long before the
-// cap bites others the holder can ask for nothing. A live widener is done soon, so it is
-// waited for; the holder voids the widening only to keep its lease.
+// cap affects others, this holder cannot request anything. A live widener will finish
+// soon, so the holder waits for it, and voids the widening only to keep its lease.
 func (a *Agent) unstick(ctx context.Context) {
 	a.mu.Lock()
 	t := a.term
@@ -163,10 +163,10 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 	return nil
 }
 
-// widen lets the width of node IDs follow the groups that this agent has opened,
-// in the background. It ends with the agent; the next one that opens a group goes on.
+// widen lets the width of node IDs follow the groups that this agent has opened, in the
+// background. It ends with the agent; the next one that opens a group continues.
 func (a *Agent) widen() {
-	if a.napping != nil { // nothing runs on between two uses: another agent widens
+	if a.napping != nil { // nothing runs between two uses: another agent widens
 		return
 	}
 	a.background.Go(func() {
@@ -177,7 +177,7 @@ func (a *Agent) widen() {
 	})
 }
 
-// poolLayout is the layout of the pool's IDs, once this agent has relied on it.
+// poolLayout is the layout of the pool's IDs, once this agent relies on it.
 type poolLayout struct {
 	mu    sync.Mutex
 	known *snowflake.Layout
@@ -185,7 +185,7 @@ type poolLayout struct {
 	final atomic.Pointer[protocol.PoolItem] // as read when its layout was final; nil: none was
 }
 
-// learn keeps an item whose layout will never be another one.
+// learn keeps an item whose layout is final.
 func (l *poolLayout) learn(p protocol.PoolItem) {
 	if p.FinalLayout() != nil {
 		l.final.Store(&p)
@@ -193,16 +193,16 @@ func (l *poolLayout) learn(p protocol.PoolItem) {
 }
 
 // decideLayout returns the layout of the pool's IDs for a generator on this agent.
-// Where the pool has none, the first agent that makes IDs binds the one asked for;
-// asking for another than the pool's is an error that names both.
+// If the pool has none, the first agent that makes IDs binds the requested one;
+// requesting a layout other than the pool's is an error that names both.
 //
 // An operator may correct the layout until a node ID has been claimed, and removes the
 // layout before looking for claims. So a claimant that reads after its claim is either
 // found or finds no layout.
 //
 // Invariant: the layout was read after the claim, or was marked as final when it was
-// read. A mark is never taken back, so the read before the claim, which every start makes,
-// does for a pool that was used before.
+// read. A mark is never removed, so for a pool that was used before, the read before the
+// claim, which every start makes, is enough.
 func (a *Agent) decideLayout(want *snowflake.Layout) (snowflake.Layout, error) {
 	return a.decideLayoutIn(a.life, want)
 }

@@ -2,8 +2,8 @@ package lease
 
 import "github.com/nodelease/nodelease/internal/protocol"
 
-// Previous is the holder before the present one, as [Lease.Predecessor] returns it.
-// Nil means that nobody held the node ID, or that it is not known.
+// Previous is the previous holder, as [Lease.Predecessor] returns it. Nil means
+// that the node ID was never held, or that the previous holder is not known.
 //
 //	Session  its session, which was the lease's Holder
 //	Version  its version
@@ -13,9 +13,9 @@ type Previous = protocol.Previous
 // Ending is how a lease ended.
 type Ending = protocol.Ending
 
-// The endings of a lease. Only after EndReleased its holder is known to have stopped.
+// The endings of a lease. Only after EndReleased is its holder known to have stopped.
 const (
-	EndReleased = protocol.EndReleased // its holder gave it back
-	EndExpired  = protocol.EndExpired  // it ran out, and was claimed or reaped
-	EndFreed    = protocol.EndFreed    // an operator ended it, or it was a copy's, too
+	EndReleased = protocol.EndReleased // its holder released it
+	EndExpired  = protocol.EndExpired  // it expired, and was claimed or reaped
+	EndFreed    = protocol.EndFreed    // an operator ended it, or a copy of the holder had it, too
 )

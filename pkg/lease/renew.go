@@ -21,14 +21,14 @@ func (a *Agent) loop(ctx context.Context) {
 		if a.rest(ctx, failures) != nil {
 			return
 		}
-		// A copy leaves the lease as it is: the original may live on with it.
+		// A copy does not change the lease: the original may continue with it.
 		if a.timeline.Copied() {
 			a.lose(a.term, a.copied())
 		}
 		if err := a.current(); err == nil {
 			failures++
 			if a.renew(ctx) {
-				if failures > 1 { // as for the whole fleet, if the table was away
+				if failures > 1 { // as for the whole fleet, if the table was unavailable
 					a.inStep()
 				}
 				failures = 0
@@ -58,7 +58,7 @@ func (a *Agent) rest(ctx context.Context, failures int) error {
 	}
 	a.mu.Unlock()
 	if nudged, err := a.sleep(ctx, due); nudged || err != nil {
-		return err // a fleet that is nudged as it starts is in step still
+		return err // a fleet that gets RenewNow as it starts is still in step
 	}
 	a.mu.Lock()
 	a.stepped = false
@@ -66,8 +66,9 @@ func (a *Agent) rest(ctx context.Context, failures int) error {
 	return a.postpone(ctx)
 }
 
-// inStep notes that others of the fleet were confirmed in the same second as this
-// agent, as far as it can tell: once, its next renewal comes at any time of an interval.
+// inStep records that others of the fleet were probably confirmed in the same
+// second as this agent: its next renewal, once, comes at a random time within an
+// interval.
 func (a *Agent) inStep() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -86,10 +87,10 @@ func (a *Agent) askAgainIn(n int) time.Duration {
 	return least + rand.N(most-least)
 }
 
-// suspendedPause bounds the pauses of a suspended holder whose milliseconds stay
-// reserved for left. Nobody takes its node ID in that time, so a fleet that waits for
-// its table need not ask all at once; it asks more often as left shrinks. Requests are
-// one to five seconds apart.
+// suspendedPause bounds the pauses of a suspended holder whose milliseconds stay reserved
+// for left. Its node ID cannot be taken in that time, so a fleet that waits for its table
+// need not send all its requests at once; it sends more as left shrinks. Requests are one
+// to five seconds apart.
 func suspendedPause(left time.Duration) (least, most time.Duration) {
 	return time.Second, max(min(5*time.Second, left/20), 2*time.Second)
 }
@@ -97,14 +98,14 @@ func suspendedPause(left time.Duration) (least, most time.Duration) {
 // jitter spreads a fleet's renewals: 10 % more or less.
 func jitter(d time.Duration) time.Duration { return d - d/10 + rand.N(d/5+1) }
 
-// current returns why the present term ended, nil while it goes on.
+// current returns the reason why the current term ended, nil while it continues.
 func (a *Agent) current() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.over
 }
 
-// lose ends a term for good: it fences, then announces the loss. It names the term,
+// lose ends a term permanently: it fences, then announces the loss. It names the term,
 // since late news of a finished term must not end the next one.
 func (a *Agent) lose(t *tenure.Term, err error) {
 	a.mu.Lock()
@@ -126,7 +127,7 @@ func (a *Agent) loseNow(t *tenure.Term, err error) {
 }
 
 // replace claims another node ID after a loss, if that is the policy, and reports
-// whether the loop goes on.
+// whether the loop continues.
 func (a *Agent) replace(ctx context.Context, lost error) bool {
 	if a.cfg.OnLost != Reacquire {
 		return false
@@ -162,9 +163,9 @@ func (a *Agent) renew(ctx context.Context) bool {
 	a.announce(ctx)
 	a.mu.Lock()
 	a.attemptNow()
-	// The number, both clocks and what is asked for are taken together: m0 before
-	// the request is sent, w0 from the clock that generators stamp from, so that a
-	// wall clock that steps back never asks for an earlier expiry.
+	// The number of the renewal, both clocks and the requested values are taken together:
+	// m0 before the request is sent, w0 from the clock that generators stamp from, so
+	// that a wall clock that steps back never asks for an earlier expiry.
 	m0 := a.clock.Monotonic()
 	t := a.term
 	w0 := a.timeline.Now()
@@ -178,8 +179,8 @@ func (a *Agent) renew(ctx context.Context) bool {
 		at.Write.Metadata = a.metadata.all
 	}
 	// A renewal that lands while the wall clock is wrong confirms nothing about that clock.
-	// That of an on-demand agent jumps with each freeze that the monotonic clock sleeps
-	// through, and what it reserves is short.
+	// The wall clock of an on-demand agent jumps with each freeze that the monotonic
+	// clock does not count, and its reservations are short.
 	ceiling, jumped := t.Ceiling(w0, m0), a.napping == nil && w0.After(a.ceiling.At.Add(m0-a.ceiling.Mono))
 	if jumped {
 		ceiling = a.ceiling
@@ -232,7 +233,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 
 // checkJump lets stamps follow a wall clock that has jumped ahead, once the store's
 // clock agrees with it. Until then they stay where the clock before the jump allows.
-// A store that tells no time cannot object; sent is the ceiling by the renewal.
+// A store that sends no time cannot object; sent is the ceiling set by the renewal.
 func (a *Agent) checkJump(ctx context.Context, t *tenure.Term, sent snowflake.Ceiling) {
 	wall, mono, v := a.compare(ctx)
 	if v == right {
@@ -253,13 +254,13 @@ func (a *Agent) raiseNow(c snowflake.Ceiling) {
 	a.timeline.SetCeiling(c)
 }
 
-// comparison is what the store's clock says of this machine's.
+// comparison is the result of comparing this machine's clock with the store's.
 type comparison int
 
 const (
-	unknown comparison = iota // no answer, or one that came too late to say anything
-	untold                    // the store tells no time
-	right                     // within what leases tolerate
+	unknown comparison = iota // no answer, or one that came too late to be useful
+	untold                    // the store sends no time
+	right                     // within the tolerance of leases
 	wrong
 )
 
@@ -283,10 +284,10 @@ func (a *Agent) compare(ctx context.Context) (wall time.Time, mono time.Duration
 	return wall, mono, right
 }
 
-// checkFloor lets the clock of renewals come down to the wall clock where the claim
-// was made while that was ahead. The wall clock alone cannot say whether it was wrong
-// then or has been set back since: renewals that asked for less would lose the lease to
-// others in the latter case, so it takes the store's clock to tell.
+// checkFloor lets the clock of renewals come down to the wall clock if that was ahead at
+// the claim. The wall clock alone cannot say whether it was wrong then or has been set
+// back since: in the latter case, renewals that ask for less would lose the lease to
+// others, so only the store's clock can decide.
 func (a *Agent) checkFloor(ctx context.Context) {
 	if a.timeline.Now().Sub(a.clock.Wall()) <= a.cfg.timings().MaxSkew() {
 		return
@@ -296,7 +297,7 @@ func (a *Agent) checkFloor(ctx context.Context) {
 	}
 }
 
-// whose says what became of a number.
+// whose describes the present holder of a node ID.
 func whose(cur *Lease) string {
 	switch {
 	case cur == nil:
@@ -307,7 +308,7 @@ func whose(cur *Lease) string {
 	return fmt.Sprintf("is held by %s since version %d", cur.Task, cur.Version)
 }
 
-// confirm takes a confirmed renewal over.
+// confirm takes over a confirmed renewal.
 func (a *Agent) confirm(t *tenure.Term, l Lease, at tenure.Attempt, c snowflake.Ceiling, e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -329,12 +330,12 @@ func (a *Agent) confirm(t *tenure.Term, l Lease, at tenure.Attempt, c snowflake.
 	}
 }
 
-// errExpired is the loss by OnExpiry: the node ID may still be ours in the table.
+// errExpired is the loss by OnExpiry: in the table, the node ID may still be ours.
 var errExpired = fmt.Errorf("%w: no renewal was confirmed before the deadline", ErrLost)
 
 // watch sets the watchdog to t's deadline; the caller holds mu. The watchdog runs
 // outside the loop, so that a hanging request does not hide the deadline. It only
-// announces: every use checks for itself.
+// announces the suspension: every use checks for itself.
 func (a *Agent) watch(t *tenure.Term) {
 	if a.napping != nil { // no timer while the process sleeps
 		return

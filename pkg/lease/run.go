@@ -15,11 +15,10 @@ import (
 //		}
 //	}
 //
-// fn's context ends on SIGTERM and SIGINT, and, with ErrLost as its cause, when
-// the lease is lost; fn then drains and returns, and the node ID is released
-// last, also when fn panics. A second signal ends the process as usual. Run returns
-// fn's error, the loss, and a release that was not confirmed; nil after a signal that
-// fn obeyed.
+// fn's context ends on SIGTERM and SIGINT, and, with ErrLost as its cause, when the lease
+// is lost; fn then drains and returns, and the node ID is released last, even if fn
+// panics. A second signal ends the process as usual. Run returns fn's error, the loss,
+// and a release that was not confirmed; nil if fn returned because of a signal.
 func Run(ctx context.Context, cfg Config, fn func(ctx context.Context, a *Agent) error) error {
 	if fn == nil {
 		return errors.New("lease: Run without a function to run")
@@ -31,7 +30,7 @@ func Run(ctx context.Context, cfg Config, fn func(ctx context.Context, a *Agent)
 	if err != nil {
 		return err
 	}
-	defer a.Close() // once: this one is for an fn that does not return
+	defer a.Close() // the first only: a second signal is for an fn that does not return
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watching := make(chan struct{})
@@ -51,7 +50,7 @@ func Run(ctx context.Context, cfg Config, fn func(ctx context.Context, a *Agent)
 	cancel(nil)
 	<-watching
 	if errors.Is(lost, ErrLost) && errors.Is(err, context.Canceled) {
-		err = nil // it obeyed, and lost says more
+		err = nil // fn obeyed, and lost is more specific
 	}
 	if errors.Is(lost, ErrLost) && !errors.Is(err, ErrLost) {
 		err = errors.Join(lost, err)

@@ -19,9 +19,9 @@ import (
 // store, unless its context ends earlier.
 const startLimit = 30 * time.Second
 
-// Start claims a node ID and keeps it until Close. It returns once the node ID is
-// held and may be used. ctx bounds the start only: canceling it later ends
-// nothing, so that a lease outlives the draining of requests.
+// Start claims a node ID and keeps it until Close. It returns once the node ID is held
+// and may be used. ctx bounds the start only: canceling it later has no effect, so that a
+// lease outlives the draining of requests.
 //
 // Errors name the remedy. Start fails at once with ErrUnsafeReplication,
 // ErrItemFormat, or ErrTable for a table with other keys. It fails after Config.Wait
@@ -67,7 +67,7 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	go a.loop(a.life)
-	// The span begins behind the last millisecond of the holder before.
+	// The span begins after the last millisecond of the previous holder.
 	for left := a.early(); left > 0; left = a.early() {
 		if err := protocol.Pause(ctx, left); err != nil {
 			return nil, errors.Join(err, a.Close())
@@ -76,7 +76,7 @@ func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// newAgent makes an agent that has not asked for anything yet.
+// newAgent returns an agent that has not sent a request yet.
 func newAgent(cfg Config, me owner, givenTask string, on *snowflake.Timeline, hangUp func()) *Agent {
 	a := &Agent{
 		cfg: cfg, givenTask: givenTask, clock: cfg.Clock, timeline: on, hangUp: hangUp,
@@ -105,7 +105,7 @@ func (a *Agent) join(ctx context.Context) error {
 }
 
 // check makes sure, once, that the table can keep leases: by the verdict in the pool's
-// item, and where none counts, by asking.
+// item, or if none counts, by asking the store.
 //
 // Invariant: no agent seeds or claims before this. Reading the pool's item is safe in
 // any table.
@@ -131,7 +131,7 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 		return asking(a, func() (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(ctx, a.cfg.Pool) })
 	}
 	pool, err := protocol.Retry(ctx, read)
-	if err == nil || ctx.Err() == nil { // also without an answer: what is wrong with the table says more
+	if err == nil || ctx.Err() == nil { // even without an answer: a problem with the table is more specific
 		if wrong := a.check(ctx, pool.Verdict); wrong != nil {
 			return wrong
 		}
@@ -155,7 +155,7 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 		return err
 	}
 	if err := a.bind(t, began); err != nil && a.timeline.Copied() {
-		a.timeline.Seal() // and not given back: a copy may have bound the same span
+		a.timeline.Seal() // and not released: a copy may have bound the same span
 		a.settled()
 		return err
 	} else if err != nil {
@@ -165,7 +165,7 @@ func (a *Agent) take(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// bind lets generators stamp the span of t, which it took since began to get.
+// bind lets generators stamp the span of t, whose claim began at began.
 func (a *Agent) bind(t *tenure.Term, began time.Duration) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

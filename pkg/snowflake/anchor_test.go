@@ -414,8 +414,9 @@ func TestGlitchHeals(t *testing.T) {
 	}
 }
 
-// Stamps stay at the ceiling while the wall clock is above it, in a span of hours
-// too. A renewal lifts it, or lowers it, and then they go on from there.
+// A wall clock above the ceiling is not followed, in a span of hours too: stamps go on
+// with the monotonic clock, and nobody waits once it is right again. A renewal lifts the
+// ceiling, or lowers it, and then they go on from there.
 func TestCeiling(t *testing.T) {
 	clock := newFrozen()
 	const ahead = 16 * time.Second
@@ -441,11 +442,20 @@ func TestCeiling(t *testing.T) {
 	clock.step(time.Hour)
 	for range 3 {
 		clock.advance(time.Second)
-		make1(clock.Wall().Add(ahead - time.Hour))
+		make1(clock.Wall().Add(-time.Hour))
 	}
-	if got := tl.Stats().StepsForward; got != 1 {
-		t.Errorf("steps forward: got %d, want 1", got)
+	if got := tl.Stats().StepsForward; got != 0 {
+		t.Errorf("steps forward: got %d, want none that was followed", got)
 	}
+	clock.step(-time.Hour)
+	clock.advance(ms)
+	make1(clock.Wall())
+	clock.step(ahead - time.Second) // below the ceiling
+	clock.advance(ms)
+	make1(clock.Wall())
+	clock.step(time.Hour - ahead + time.Second)
+	clock.advance(ms)
+	make1(clock.Wall().Add(ahead - time.Second - time.Hour))
 	tl.SetCeiling(line()) // a renewal by the clock that is ahead
 	clock.advance(ms)
 	make1(clock.Wall())
@@ -465,7 +475,7 @@ func TestCeiling(t *testing.T) {
 	tl.SetCeiling(snowflake.Ceiling{At: low, Mono: clock.Monotonic()})
 	clock.step(time.Minute)
 	clock.advance(time.Second)
-	make1(low.Add(time.Second))
+	make1(clock.Wall().Add(-time.Minute))
 	tl.SetCeiling(snowflake.Ceiling{}) // none
 	clock.advance(ms)
 	make1(clock.Wall())

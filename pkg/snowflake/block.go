@@ -6,17 +6,17 @@ import (
 )
 
 // Block is a generator for one goroutine in a hot loop. It draws a few dozen
-// tickets at once from the shared state and hands them out alone, so it scales with
-// the cores where Next does not. Each call looks at the clock and the fence, as Next
-// does; the wall clock is looked at when the block draws.
+// tickets at once from the shared state and uses them without sharing, so it
+// scales with the cores where Next does not. Each call checks the clock and the
+// fence, as Next does; the wall clock is read when the block draws.
 //
-// Its IDs grow strictly. Compared with those of other goroutines they are ordered to
-// the tick only (to WithCatchUp when saturated). A Block is not safe for concurrent
-// use and must not be copied; vet complains. It needs no closing: tickets that are
-// left over are lost, and a release counts them as stamped.
+// Its IDs increase strictly. Relative to the IDs of other goroutines they are
+// ordered only to the tick (to WithCatchUp when saturated). A Block is not safe for
+// concurrent use and must not be copied, which vet reports. It need not be closed:
+// unused tickets are lost, and a release counts them as stamped.
 type Block struct {
 	_    noCopy    // two copies would hand out the same tickets
-	_    [128]byte // blocks of several goroutines in one slice share no cache line
+	_    [128]byte // keeps the blocks of several goroutines in one slice off the same cache line
 	g    *Generator
 	tm   *term
 	next uint64
@@ -30,16 +30,16 @@ const (
 	lastBlock  = 256
 )
 
-// Block makes a block that draws from g.
+// Block returns a block that draws from g.
 func (g *Generator) Block() *Block {
 	return &Block{g: g, tm: g.t.term.Load(), size: firstBlock}
 }
 
-// Next is Generator.Next from the block.
+// Next returns the next ID like Generator.Next, from the block.
 func (b *Block) Next() (ID, error) {
 	tm := b.tm
 	now := b.g.now(tm)
-	// A sealed term's deadline is in the past: no need to ask for the present one.
+	// A sealed term's deadline is in the past: no need to look up the current term.
 	if b.next < b.end && now < tm.deadline.Load() && tm.tickAt(now)-tm.tickOf(b.next) <= tm.lag.Load() {
 		ticket := b.next
 		b.next++
@@ -48,8 +48,9 @@ func (b *Block) Next() (ID, error) {
 	return b.refill()
 }
 
-// refill drops what is left, which is of a tick or a term gone by, and draws
-// anew: more each time that a tick was not enough, up to a sixteenth of it.
+// refill drops the remaining tickets, which belong to a past tick or term,
+// and draws new ones: more each time that a tick was not enough, up to a
+// sixteenth of it.
 func (b *Block) refill() (ID, error) {
 	g := b.g
 	if b.next < b.end {
@@ -69,9 +70,10 @@ func (b *Block) refill() (ID, error) {
 	return tm.id(first), nil
 }
 
-// NextN fills dst with IDs that grow. It draws as many as a tick has left at
-// once, which costs below a nanosecond each, and waits for the next tick as
-// NextContext does. The first n of dst are valid also when the error is not nil.
+// NextN fills dst with increasing IDs. It draws as many at once as the tick
+// has left, which takes less than a nanosecond each, and waits for the next
+// tick as NextContext does. The first n of dst are valid even if the error
+// is not nil.
 func (g *Generator) NextN(ctx context.Context, dst []ID) (n int, err error) {
 	for n < len(dst) {
 		tm, first, got, err := g.reserve(uint64(len(dst) - n))

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Clock reads the two clocks of a machine. A Clock that also has the method
-// Sleep(time.Duration) is asked to wait when a call has to; otherwise the wait is
-// a time.Sleep. One that has the method Generation() uint64 is asked at each call
-// whether its machine was restored from a snapshot; see Timeline.Copied. Any other
-// Clock than SystemClock is read through this interface, Monotonic on each call and Wall
-// once per tick and where a call waits, on each call with [WithStrictWall]: it may skew,
-// step, drift or stand still.
+// Clock reads the two clocks of a machine. If a Clock also has the method
+// Sleep(time.Duration), calls that must wait use it; otherwise they use
+// time.Sleep. If it has the method Generation() uint64, each call uses it to
+// find out whether the machine was restored from a snapshot; see
+// Timeline.Copied. A Clock other than SystemClock is read through this
+// interface, Monotonic on each call and Wall once per tick and on each wait, or
+// on each call with [WithStrictWall]: it may be skewed, step, drift or stop.
 type Clock interface {
 	// Wall is the civil time. It may step either way.
 	Wall() time.Time
@@ -24,11 +24,11 @@ type sleeper interface{ Sleep(d time.Duration) }
 
 type generational interface{ Generation() uint64 }
 
-// SystemClock is the clocks of the machine. All of them count Monotonic from one
-// moment of the process. On Linux a suspend of the machine counts as time passed:
-// Go's own monotonic clock does not count it. In a testing/synctest bubble it
-// is the bubble's time, which begins in the year 2000: before the epoch of
-// every layout here but for those that you make.
+// SystemClock is the machine's clocks. All values count Monotonic from the same
+// moment of the process. On Linux, Monotonic includes the time that the machine
+// was suspended, which Go's own monotonic clock does not. In a testing/synctest
+// bubble it is the bubble's time, which begins in the year 2000: before the epoch
+// of every layout of this package.
 func SystemClock() Clock { return systemClock{} }
 
 type systemClock struct{}
@@ -44,15 +44,16 @@ func (systemClock) Monotonic() time.Duration {
 // origin is the moment from which Monotonic counts.
 var origin = time.Now()
 
-// jitter is how much two clocks may differ without that meaning anything.
+// jitter is the largest difference between two clocks that is ignored.
 const jitter = time.Millisecond
 
 var (
-	suspended atomic.Int64 // ns that the machine slept since origin: what time.Since(origin) lacks
-	looked    atomic.Int64 // time.Since(origin) of the last look
+	suspended atomic.Int64 // ns that the machine slept since origin, which time.Since(origin) lacks
+	looked    atomic.Int64 // time.Since(origin) at the last check
 )
 
-// lookEvery is how often a suspend is looked for: a look costs two system calls.
+// lookEvery is how often the clock checks for a suspend, which takes two system
+// calls.
 const lookEvery = time.Millisecond
 
 // lookForSuspend, at most once per lookEvery, raises suspended when CLOCK_BOOTTIME ran ahead of
@@ -60,7 +61,7 @@ const lookEvery = time.Millisecond
 // time.Since, which is virtual in a synctest bubble.
 func lookForSuspend(now time.Duration) {
 	last := looked.Load()
-	// Unsigned: a look made in a bubble may lie far in the future or the past.
+	// Unsigned: a check made in a bubble may be far in the future or the past.
 	if uint64(int64(now)-last) < uint64(lookEvery) || !looked.CompareAndSwap(last, int64(now)) {
 		return
 	}

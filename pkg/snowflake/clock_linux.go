@@ -14,9 +14,9 @@ const (
 	clockBoottime  = 7
 )
 
-// bootAhead is CLOCK_BOOTTIME - CLOCK_MONOTONIC when the process began: suspends
-// before that are none of ours. Between the two readings the thread may lose the
-// CPU; monotonic first makes the base too large then, never too small.
+// bootAhead is CLOCK_BOOTTIME - CLOCK_MONOTONIC when the process began: earlier
+// suspends do not matter. The thread may lose the CPU between the two readings;
+// reading monotonic first then makes the base too large, never too small.
 var bootAhead, haveBoot = func() (int64, bool) {
 	mono, ok1 := gettime(clockMonotonic)
 	boot, ok2 := gettime(clockBoottime)
@@ -25,7 +25,7 @@ var bootAhead, haveBoot = func() (int64, bool) {
 
 // suspendedSinceStart is how long the machine was suspended since the process
 // began, in ns. Reading boot time first makes it too small when the thread loses
-// the CPU in between, never too large; the next look finds the rest.
+// the CPU in between, never too large; the next check finds the rest.
 func suspendedSinceStart() int64 {
 	boot, ok1 := gettime(clockBoottime)
 	mono, ok2 := gettime(clockMonotonic)
@@ -43,11 +43,11 @@ func gettime(clock uintptr) (int64, bool) {
 }
 
 // preciseSleep waits d within some 60 µs: Go's own timers round waits below a
-// millisecond up to one, which at 4,096 IDs per millisecond is a whole tick lost.
+// millisecond up to one, which at 4,096 IDs per millisecond loses a whole tick.
 // The thread blocks, so callers keep d short.
 func preciseSleep(d time.Duration) {
 	ts := syscall.NsecToTimespec(int64(d))
-	_ = syscall.Nanosleep(&ts, nil) // an early return is fine: callers look at the clock again
+	_ = syscall.Nanosleep(&ts, nil) // an early return is fine: callers check the clock again
 }
 
 // The page of a VMClock device: linux/include/uapi/linux/vmclock-abi.h. Its fields
@@ -57,13 +57,13 @@ const (
 	vmclockSize       = 4          // offset of the region's size, 32 bits
 	vmclockVersion    = 8          // 16 bits
 	vmclockFlags      = 24         // 64 bits
-	vmclockGeneration = 104        // 64 bits; another value after each restore from a snapshot
+	vmclockGeneration = 104        // 64 bits; changes with each restore from a snapshot
 
 	vmclockHasGeneration = 1 << 8
 )
 
 // machineGeneration is the generation counter of this machine, which the hypervisor
-// changes when it restores the machine from a snapshot; nil where there is none.
+// changes when it restores the machine from a snapshot; nil if there is none.
 var machineGeneration = sync.OnceValue(func() *uint64 { return mapGeneration("/dev/vmclock0") })
 
 // mapGeneration maps the generation counter of a VMClock device for as long as the

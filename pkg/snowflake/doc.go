@@ -1,6 +1,6 @@
-// Package snowflake makes 64-bit IDs that grow with time and are never made
-// twice, whatever clocks, pauses and partitions do: as long as the node ID comes
-// from a lease.
+// Package snowflake generates 64-bit IDs that grow with time and are never
+// generated twice, regardless of clocks, pauses and partitions, provided that
+// the node ID comes from a lease.
 //
 //	ids, err := snowflake.New(agent) // a *lease.Agent
 //	id, err := ids.Next()
@@ -13,7 +13,7 @@
 //	└──┴─────────────────────────────────────────┴────────────┴─────────────┘
 //	   until 2094-09-07                           1,024 nodes  4,096 IDs per ms
 //
-// When fewer node bits are in use (Span.Eras), the rest lengthens the
+// When fewer node bits are in use (Span.Eras), the rest extends the
 // sequence at its upper end:
 //
 //	│ 0│ milliseconds                            │burst│ node │ sequence    │
@@ -25,12 +25,13 @@
 //
 // Each millisecond of each node ID belongs to one holder. A generator stamps only
 // milliseconds of the span that its lease has confirmed, so two processes that
-// both believe to hold node 7 cannot make the same ID, and that depends on no
-// clock. A call that begins at or after the lease's deadline fails: on the
+// both believe they hold node 7 cannot generate the same ID, and that depends on
+// no clock. A call that begins at or after the lease's deadline fails: on the
 // monotonic clock at every call, on the wall clock once per tick and on each wait
-// (at every call with WithStrictWall). IDs of one node grow strictly, also when
-// its node ID changes. No call makes a stamp that is ahead of Timeline.Now. Next allocates nothing,
-// and an idle generator has no goroutine and no timer.
+// (at every call with WithStrictWall). The IDs of one node increase strictly,
+// even when its node ID changes. No call makes a stamp that is ahead of
+// Timeline.Now. Next allocates nothing, and an idle generator has no goroutine
+// and no timer.
 //
 //	           Bind                    tick used up
 //	fenced ───────────▶ ready ───────────────────────────▶ saturated
@@ -39,26 +40,27 @@
 //	  └──────────────────┘     the clock gets there
 //	     Seal, a clock that is behind
 //
-// # What is not
+// # What is not promised
 //
-// Nobody checks that Fixed node IDs are unique. A machine that is restored from a
-// snapshot is fenced only where Linux has a VMClock device (Timeline.Copied). IDs of different nodes are
-// ordered by the millisecond at best, as far as their clocks agree. While more
-// than a tick's worth of IDs is asked for, stamps may be up to WithCatchUp
-// (16 ms) old. 4,096 IDs per millisecond and node are the format's limit: callers
-// beyond that wait. IDs reveal when and by which node they were made, and can be
-// guessed: they are no secrets.
+// Fixed node IDs are not checked for uniqueness. A machine that is restored
+// from a snapshot is fenced only where Linux has a VMClock device
+// (Timeline.Copied). IDs of different nodes are ordered by the millisecond at
+// best, as far as their clocks agree. While callers ask for more IDs than a
+// tick has, stamps may be up to WithCatchUp (16 ms) old. The limit of the
+// default layout is 4,096 IDs per millisecond and node: callers beyond that
+// wait. IDs reveal when and by which node they were generated, and can be
+// guessed: they are not secret.
 //
 // # When not to use it
 //
 // If 128 bits are fine, use UUIDv7 or ULID: they need no node ID and no lease. If
-// one database makes all IDs, its sequence does. If an ID must not reveal its
-// time, take a random one.
+// one database generates all IDs, use its sequence. If an ID must not reveal its
+// time, use a random one.
 //
 // # Files
 //
-// term.go has the state word and puts the bits of an ID together. generator.go has the
-// call that is made millions of times a second, and slow.go everything that it cannot
-// handle. anchor.go follows the wall clock. timeline.go is what the lease agent drives,
-// and fence.go ends it.
+// term.go has the state word and composes the bits of an ID. generator.go has
+// the call that is made millions of times per second, and slow.go every case
+// that it cannot handle. anchor.go follows the wall clock. timeline.go is
+// driven by the lease agent, and fence.go ends it.
 package snowflake

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// The encodings of an ID. Base32, Base58 and Bytes have one length for all IDs,
-// so that they sort as the IDs do. An Append method allocates nothing if the slice has
-// room.
+// The encodings of an ID. Base32, Base58 and Bytes have the same length for all
+// IDs, so they sort like the IDs. An Append method allocates nothing if the
+// slice has room.
 //
 //	decimal   digits                            1 to 19 characters
 //	base32    Crockford's, upper case           13   crockford.com/base32.html
@@ -25,13 +25,13 @@ const (
 	base58Len = 11
 )
 
-// AppendDecimal appends what String returns.
+// AppendDecimal appends the result of String.
 func (id ID) AppendDecimal(b []byte) []byte { return strconv.AppendInt(b, int64(id), 10) }
 
-// Base32 is id in Crockford's base 32.
+// Base32 returns id in Crockford's base 32.
 func (id ID) Base32() string { return string(id.AppendBase32(make([]byte, 0, base32Len))) }
 
-// AppendBase32 appends what Base32 returns.
+// AppendBase32 appends the result of Base32.
 func (id ID) AppendBase32(b []byte) []byte {
 	v := uint64(id)
 	return append(b,
@@ -41,12 +41,12 @@ func (id ID) AppendBase32(b []byte) []byte {
 		base32Alphabet[v&31])
 }
 
-// Base58 is id in base 58.
+// Base58 returns id in base 58.
 func (id ID) Base58() string { return string(id.AppendBase58(make([]byte, 0, base58Len))) }
 
-// AppendBase58 appends what Base58 returns.
+// AppendBase58 appends the result of Base58.
 func (id ID) AppendBase58(b []byte) []byte {
-	const half = 58 * 58 * 58 * 58 * 58 // two chains of divisions that run side by side
+	const half = 58 * 58 * 58 * 58 * 58 // two independent chains of divisions, which the CPU runs in parallel
 	var a [base58Len]byte
 	high, low := uint64(id)/half, uint64(id)%half
 	for i := range 5 {
@@ -57,7 +57,7 @@ func (id ID) AppendBase58(b []byte) []byte {
 	return append(b, a[:]...)
 }
 
-// Bytes is id in big endian.
+// Bytes returns id in big endian.
 func (id ID) Bytes() [8]byte {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(id))
@@ -65,9 +65,10 @@ func (id ID) Bytes() [8]byte {
 }
 
 // Parse reads the decimal digits of an ID. Its error, like those of the other
-// Parse functions, wraps ErrSyntax and says what is wrong: the length, a
-// character and its place, or a number above 2^63-1. There are no negative IDs, no
-// signs, no spaces and, but for "0" itself, no leading zeros: an ID has one text.
+// Parse functions, wraps ErrSyntax and describes the problem: the length, a
+// character and its position, or a number above 2^63-1. Negative IDs, signs,
+// spaces and, except in "0" itself, leading zeros are not accepted: an ID has only
+// one text.
 func Parse(s string) (ID, error) { return parse(s) }
 
 func parse[T string | []byte](s T) (ID, error) {
@@ -90,8 +91,8 @@ func parse[T string | []byte](s T) (ID, error) {
 	return fit("decimal", string(s), v)
 }
 
-// ParseBase32 reads Crockford's base 32, of 13 characters. As he has it, lower
-// case counts as upper case, I and L as 1, and O as 0.
+// ParseBase32 parses Crockford's base 32, 13 characters. As he defines it,
+// lower case is read as upper case, I and L as 1, and O as 0.
 func ParseBase32(s string) (ID, error) {
 	if len(s) != base32Len {
 		return 0, lengthError("base32", s, "13")
@@ -104,14 +105,14 @@ func ParseBase32(s string) (ID, error) {
 		}
 		v = v<<5 | uint64(d)
 	}
-	// 13 characters are 65 bits: what the first one has above 63 is lost in v.
+	// 13 characters are 65 bits: the bits of the first one above 63 are lost in v.
 	if base32Digit[s[0]] > 7 {
 		return 0, overflowError("base32", s)
 	}
 	return ID(v), nil
 }
 
-// ParseBase58 reads what Base58 returns: 11 characters.
+// ParseBase58 parses a result of Base58: 11 characters.
 func ParseBase58(s string) (ID, error) {
 	if len(s) != base58Len {
 		return 0, lengthError("base58", s, "11")
@@ -130,7 +131,7 @@ func ParseBase58(s string) (ID, error) {
 	return ID(v), nil
 }
 
-// FromBytes reads what Bytes returns.
+// FromBytes decodes a result of Bytes.
 func FromBytes(b []byte) (ID, error) {
 	if len(b) != 8 {
 		return 0, fmt.Errorf("snowflake: %w: %d bytes; want 8", ErrSyntax, len(b))
@@ -150,8 +151,8 @@ var (
 	base58Digit = digits(base58Alphabet, base58Alphabet)
 )
 
-// digits maps each character to the place of its meaning in the alphabet, which
-// meanings begins with.
+// digits maps each character to the index of its meaning in the alphabet, with
+// which meanings begins.
 func digits(characters, meanings string) (table [256]byte) {
 	for i := range table {
 		table[i] = noDigit
@@ -169,7 +170,7 @@ func fit(encoding, s string, v uint64) (ID, error) {
 	return ID(v), nil
 }
 
-// Errors show at most the first 40 bytes of a text that may be anyone's.
+// Errors show at most the first 40 bytes of a text, which may come from anyone.
 
 func lengthError(encoding, s, want string) error {
 	return fmt.Errorf("snowflake: %w: %s %.40q has %d characters; want %s", ErrSyntax, encoding, s, len(s), want)
@@ -183,35 +184,35 @@ func overflowError(encoding, s string) error {
 	return fmt.Errorf("snowflake: %w: %s %.40q is above 2^63-1", ErrSyntax, encoding, s)
 }
 
-// AppendText appends what String returns (encoding.TextAppender).
+// AppendText appends the result of String (encoding.TextAppender).
 func (id ID) AppendText(b []byte) ([]byte, error) { return id.AppendDecimal(b), nil }
 
-// MarshalText is String.
+// MarshalText returns String.
 func (id ID) MarshalText() ([]byte, error) { return id.AppendDecimal(nil), nil }
 
-// UnmarshalText is Parse.
+// UnmarshalText parses text with Parse.
 func (id *ID) UnmarshalText(b []byte) error { return id.set(parse(b)) }
 
-// AppendBinary appends what Bytes returns (encoding.BinaryAppender).
+// AppendBinary appends the result of Bytes (encoding.BinaryAppender).
 func (id ID) AppendBinary(b []byte) ([]byte, error) {
 	a := id.Bytes()
 	return append(b, a[:]...), nil
 }
 
-// MarshalBinary is Bytes.
+// MarshalBinary returns Bytes.
 func (id ID) MarshalBinary() ([]byte, error) { return id.AppendBinary(nil) }
 
-// UnmarshalBinary is FromBytes.
+// UnmarshalBinary decodes data with FromBytes.
 func (id *ID) UnmarshalBinary(b []byte) error { return id.set(FromBytes(b)) }
 
-// MarshalJSON writes the digits as a string: JavaScript, and what is made with
-// it, rounds numbers above 2^53-1. Number writes a number.
+// MarshalJSON writes the digits as a string: JavaScript, and programs written
+// in it, round numbers above 2^53-1. Number writes a number.
 func (id ID) MarshalJSON() ([]byte, error) {
 	b := make([]byte, 0, 21)
 	return append(id.AppendDecimal(append(b, '"')), '"'), nil
 }
 
-// UnmarshalJSON reads a string or a number. null leaves id as it is.
+// UnmarshalJSON reads a string or a number. null leaves id unchanged.
 func (id *ID) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		return nil
@@ -226,7 +227,7 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 func (id ID) Value() (driver.Value, error) { return int64(id), nil }
 
 // Scan reads an integer, or decimal digits as a string or as bytes. For a column
-// that may be NULL scan into a sql.Null[ID].
+// that may be NULL, scan into a sql.Null[ID].
 func (id *ID) Scan(src any) error {
 	switch v := src.(type) {
 	case int64:
@@ -254,7 +255,7 @@ func (id *ID) set(v ID, err error) error {
 	return err
 }
 
-// Number is an ID that JSON has as a number, for IDs of a layout that is
+// Number is an ID that is a number in JSON, for layouts that are
 // JavaScriptSafe, such as JS53.
 type Number ID
 
@@ -269,10 +270,10 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return ID(n).AppendDecimal(nil), nil
 }
 
-// UnmarshalJSON is ID.UnmarshalJSON.
+// UnmarshalJSON works like ID.UnmarshalJSON.
 func (n *Number) UnmarshalJSON(b []byte) error { return (*ID)(n).UnmarshalJSON(b) }
 
-// String, Value and Scan are ID's.
+// String, Value and Scan work like ID's.
 func (n Number) String() string { return ID(n).String() }
 
 // Value is described with String.

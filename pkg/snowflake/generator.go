@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Generator makes IDs. It is safe for concurrent use; what it hands out grows
-// strictly across methods and goroutines. It needs no closing: it
-// ends with its node. New makes one; the zero Generator is of no use.
+// Generator generates IDs. It is safe for concurrent use; its IDs increase
+// strictly across methods and goroutines. It need not be closed: it ends with
+// its node. Use New; the zero Generator is not usable.
 type Generator struct {
 	_     noCopy
 	t     *Timeline
 	plain bool // the machine's clocks, read the fast way
 
-	machine *uint64 // as plain, on a machine whose generation is looked at; else nil
+	machine *uint64 // as plain, on a machine whose generation is checked; else nil
 
 	strict    bool
 	layout    Layout
@@ -27,15 +27,16 @@ type Generator struct {
 	maxBack   time.Duration
 	catchUp   time.Duration
 	maxLag    uint64 // catchUp in ticks
-	ticks     uint64 // that the time field has
+	ticks     uint64 // ticks that fit the time field
 	randomSeq uint64
 }
 
-// New makes a generator on n, a lease agent or another of pkg/lease's providers. Any number of
-// generators on one node share its timeline and never collide; they must have one
-// layout. On a lease agent that is the layout of its pool, which New reads, or binds
-// if no generator of the pool was made before: it waits for the store up to 30 s.
-// The error says what does not fit, all at once.
+// New returns a generator on n, a lease agent or another of pkg/lease's
+// providers. Any number of generators on one node share its timeline and never
+// generate equal IDs; they must have the same layout. On a lease agent that is
+// the layout of its pool, which New reads, or binds if the pool never had a
+// generator: it waits for the store up to 30 s. The error lists all problems at
+// once.
 func New(n Node, opts ...Option) (*Generator, error) {
 	t, err := timelineOf(n)
 	if err != nil {
@@ -72,8 +73,8 @@ func New(n Node, opts ...Option) (*Generator, error) {
 	return g, nil
 }
 
-// timelineOf returns the timeline of a node, and an error for one that has none:
-// nil, a nil pointer, or a zero Timeline that NewTimeline did not make.
+// timelineOf returns the timeline of a node, or an error if it has none: nil, a
+// nil pointer, or a zero Timeline that NewTimeline did not return.
 func timelineOf(n Node) (*Timeline, error) {
 	if v := reflect.ValueOf(n); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("snowflake: no node: New needs a lease agent, a fixed node or a Timeline, and got nil")
@@ -87,18 +88,19 @@ func timelineOf(n Node) (*Timeline, error) {
 
 var errNoClock = errors.New("snowflake: the node has no timeline, or a zero one: NewTimeline makes one")
 
-// Layout is what Decompose needs to take this generator's IDs apart.
+// Layout returns the layout that decodes this generator's IDs.
 func (g *Generator) Layout() Layout { return g.layout }
 
-// Stats are those of the node's timeline: all generators on it together.
+// Stats returns the counts of the node's timeline: all generators on it together.
 func (g *Generator) Stats() Stats { return g.t.Stats() }
 
-// Next returns the next ID. When the sequence of a tick is used up it waits for
-// the next one, and never longer than WithMaxWait in all. An error is ErrFenced,
-// ErrClosed, ErrBusy, ErrTimeOverflow or a *ClockError, and then the ID is 0.
+// Next returns the next ID. When the sequence of a tick is used up, it waits
+// for the next tick, but never longer than WithMaxWait in total. An error is
+// ErrFenced, ErrClosed, ErrBusy, ErrTimeOverflow or a *ClockError, and then the
+// ID is 0.
 func (g *Generator) Next() (ID, error) {
-	// Next and NextContext are the same lines twice: a shared function would not be
-	// inlined, and the call is 5 % of all there is.
+	// Next and NextContext repeat the same lines: a shared function would not be
+	// inlined, and the call would be 5 % of the total time.
 	tm := g.t.term.Load()
 	var now int64
 	if g.plain {
@@ -113,12 +115,12 @@ func (g *Generator) Next() (ID, error) {
 	}
 	if now < tm.deadline.Load() { // the fence, by the monotonic clock, on each call
 		tick, lag := tm.tickAt(now), tm.lag.Load()
-		end := min((tick+1)<<(tm.seqBits&63), tm.limit.Load()) // never ahead of the clock, never outside of the span
-		// Look before drawing: refused calls must not use tickets up, or a fenced
-		// generator in a loop runs hours ahead. (Unsigned: a state ahead of the
-		// clock fails too.)
+		end := min((tick+1)<<(tm.seqBits&63), tm.limit.Load()) // never ahead of the clock, never outside the span
+		// Check before drawing: refused calls must not use tickets up, or a
+		// fenced generator called in a loop runs hours ahead. (Unsigned: a
+		// state ahead of the clock fails too.)
 		if state := tm.state.Load(); tick-tm.tickOf(state) <= lag && state+1 < end {
-			// And look at what was drawn: others may have been faster.
+			// And check the ticket drawn: other calls may have been faster.
 			ticket := tm.state.Add(1)
 			if ticket < end && (ticket&tm.mark != 0 || lag == 0) {
 				return tm.id(ticket), nil
@@ -129,8 +131,8 @@ func (g *Generator) Next() (ID, error) {
 	return g.slow(nil, g.maxWait)
 }
 
-// NextContext is Next with the wait bounded by ctx alone. That ctx has ended is
-// noticed when there is a wait.
+// NextContext is Next with the wait bounded by ctx alone. It checks ctx only
+// when it has to wait.
 func (g *Generator) NextContext(ctx context.Context) (ID, error) {
 	tm := g.t.term.Load()
 	var now int64
@@ -158,7 +160,7 @@ func (g *Generator) NextContext(ctx context.Context) (ID, error) {
 	return g.slow(ctx, math.MaxInt64)
 }
 
-// TryNext returns the next ID, or at once ErrBusy if a call would have to wait.
+// TryNext returns the next ID, or ErrBusy at once if a call would have to wait.
 func (g *Generator) TryNext() (ID, error) {
 	tm, ticket, n, err := g.reserve(1)
 	if n == 0 {
@@ -170,9 +172,9 @@ func (g *Generator) TryNext() (ID, error) {
 	return tm.id(ticket), nil
 }
 
-// now is the monotonic clock for calls that cannot read the machine's directly. In the
-// strict mode it reads the wall clock too, and returns the end of time for one that is
-// past the span's end: that sends the call to slow.
+// now reads the monotonic clock for calls that cannot read the machine's
+// directly. In strict mode it also reads the wall clock, and returns the end of
+// time if that is past the span's end: this sends the call to slow.
 func (g *Generator) now(tm *term) int64 {
 	if g.t.watched && g.t.copiedSince(tm) {
 		return whenCopied
@@ -193,42 +195,45 @@ func (g *Generator) refuse(err error) error {
 	return err
 }
 
-// Option changes what New makes.
+// Option configures a generator in New.
 type Option func(*Generator)
 
-// WithLayout replaces Default. On a lease agent leave it out, and the layout is the
-// pool's; another one than the pool's is New's error.
+// WithLayout replaces Default. On a lease agent, leave it out to use the pool's
+// layout; with any other layout, New fails.
 func WithLayout(l Layout) Option {
 	return func(g *Generator) { g.layout, g.laidOut = l, true }
 }
 
-// WithStrictWall reads the wall clock on each call, not once per tick. It costs
-// some 30 ns a call and narrows one gap: after a suspend that the monotonic clock
-// does not show, up to a millisecond of calls may succeed past the end of the
-// span. Their stamps are inside of it all the same, so IDs are unique without it.
+// WithStrictWall reads the wall clock on each call, not once per tick. It takes
+// some 30 ns per call and narrows one gap: after a suspend that the monotonic
+// clock does not show, calls may succeed for up to a millisecond past the end of
+// the span. Their stamps are still inside the span, so IDs are unique without
+// this option.
 func WithStrictWall() Option { return func(g *Generator) { g.strict = true } }
 
-// WithMaxWait bounds the wait of Next: for the next tick, for callers who came
-// before, and for a clock that is behind. Defaults to 2 s, which is more than
-// a node ID rests after a crash of its holder (1 s at most).
+// WithMaxWait bounds the wait of Next: for the next tick, for earlier callers,
+// and for a clock that is behind. Defaults to 2 s, which is longer than a node
+// ID remains reserved after its lease when the holder has crashed (1 s at
+// most).
 func WithMaxWait(d time.Duration) Option { return func(g *Generator) { g.maxWait = d } }
 
 // WithMaxBackward is how far the wall clock may step back before calls fail with
 // a *ClockError; up to that, stamps go on from the monotonic clock and are ahead of
-// the wall clock for a while (Stats.Borrow). Defaults to 1 s; with 0 no step back
-// of a millisecond or more is borrowed past. On one node the smallest counts.
+// the wall clock for a while (Stats.Borrow). Defaults to 1 s; with 0, no step
+// back of a millisecond or more is borrowed past. The smallest value of all
+// generators on a node applies.
 func WithMaxBackward(d time.Duration) Option { return func(g *Generator) { g.maxBack = d } }
 
 // WithCatchUp is how old a stamp may be while callers ask for more IDs than a
-// tick has. A call that overslept its tick may then still use up the ticks that
-// went by; without it, what a busy machine oversleeps is lost. Defaults to 16 ms,
-// a slice of the scheduler; 0 is off.
+// tick has. A call that overslept its tick may then still use the ticks that have
+// passed; otherwise, ticks that a busy machine oversleeps are lost. Defaults to
+// 16 ms, a time slice of the scheduler; 0 turns it off.
 func WithCatchUp(d time.Duration) Option { return func(g *Generator) { g.catchUp = d } }
 
 // WithRandomSequence begins the sequence of a tick at a random number below n, not
-// at 0. Callers who make less than an ID per tick then can take IDs modulo a
-// number of shards. It costs up to n IDs of each such tick; n is at most half of
-// the sequence.
+// at 0. Callers that generate less than one ID per tick can then take IDs modulo
+// a number of shards. It costs up to n IDs of each such tick; n is at most half
+// of the sequence.
 func WithRandomSequence(n int) Option { return func(g *Generator) { g.randomSeq = uint64(max(n, 0)) } }
 
 const (
@@ -260,17 +265,18 @@ func (g *Generator) check() error {
 	return errors.Join(errs...)
 }
 
-// DecideLayout makes fn decide on the layout of every generator that New makes on t
-// from now on. New passes the layout that its caller asks for, or nil, and uses the
-// one that fn returns, or fails with its error. The lease agent sets it, so that all
-// generators of a pool have the pool's layout; an application has no need to.
+// DecideLayout lets fn decide the layout of every generator that New creates on
+// t from now on. New passes the layout that its caller requests, or nil, and
+// uses the layout that fn returns, or fails with its error. The lease agent
+// calls it, so that all generators of a pool have the pool's layout; an
+// application need not.
 func (t *Timeline) DecideLayout(fn func(want *Layout) (Layout, error)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.decide = fn
 }
 
-// decideLayout sets the layout of g to the one that its timeline decides on.
+// decideLayout sets the layout of g to the one that its timeline chooses.
 func (t *Timeline) decideLayout(g *Generator) error {
 	t.mu.Lock()
 	decide := t.decide

@@ -6,27 +6,28 @@ import (
 	"time"
 )
 
-// Layout is the meaning of an ID's bits. It is a value: there is nothing
-// global to set, and two layouts may be in use side by side. From the highest bit
-// down an ID is
+// Layout is the meaning of an ID's bits. It is a value: there is nothing global
+// to set, and two layouts may be used in one program. From the highest bit down,
+// an ID is
 //
 //	time | node | sequence      or, with NodeLast,      time | sequence | node
 //
-// with zeroes above. When a span narrows the node (Span.Eras), the bits set
-// free lengthen the sequence at its upper end, above the node.
+// with zeros above. When a span narrows the node (Span.Eras), the freed
+// bits extend the sequence at its upper end, above the node.
 type Layout struct {
 	Epoch        time.Time     // time zero of the time field; a whole millisecond
 	Tick         time.Duration // one step of the time field: 1 ms or 10 ms
 	TimeBits     uint8
 	NodeBits     uint8
 	SequenceBits uint8
-	NodeLast     bool // the node ID sits below the sequence, as sonyflake has it
+	NodeLast     bool // the node ID is below the sequence, as in sonyflake
 }
 
-// maxYears keeps every time of a layout an int64 of nanoseconds since its epoch.
+// maxYears ensures that every time of a layout fits an int64 of nanoseconds
+// since its epoch.
 const maxYears = 290
 
-// Validate returns everything that is wrong with l.
+// Validate returns an error with all problems of l, or nil.
 func (l Layout) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -53,11 +54,11 @@ func (l Layout) Validate() error {
 	return nil
 }
 
-// Expires is the first moment that l cannot stamp: from then on calls fail with
-// ErrTimeOverflow.
+// Expires returns the first time that l cannot stamp: from then on calls fail
+// with ErrTimeOverflow.
 func (l Layout) Expires() time.Time { return l.at(1 << l.TimeBits) }
 
-// Nodes is how many node IDs there are: 0 … Nodes-1.
+// Nodes returns the number of node IDs: 0 … Nodes-1.
 func (l Layout) Nodes() int { return 1 << l.NodeBits }
 
 // JavaScriptSafe reports whether every ID is at most 2^53-1, the largest integer
@@ -72,20 +73,21 @@ func (l Layout) String() string {
 	if l.NodeLast {
 		order = fmt.Sprintf("%d time, %d sequence, %d node", l.TimeBits, l.SequenceBits, l.NodeBits)
 	}
-	perSecond := int(time.Second/max(l.Tick, 1)) << l.SequenceBits // that one node can make
+	perSecond := int(time.Second/max(l.Tick, 1)) << l.SequenceBits // that one node can generate
 	return fmt.Sprintf("%s bits of %v from %s until %s; %d nodes, %d IDs/s each",
 		order, l.Tick, l.Epoch.UTC().Format(time.DateOnly), l.Expires().Format(time.DateOnly), l.Nodes(), perSecond)
 }
 
-// Parts is an ID taken apart.
+// Parts is a decoded ID.
 type Parts struct {
 	Time     time.Time // when its tick began, in UTC
-	Node     int       // the node field; of an ID with a narrowed node, its sequence's upper end too
+	Node     int       // the node field; for an ID with a narrowed node, it includes the sequence's upper end
 	Sequence int
 }
 
-// Compose is the ID that node makes as number sequence in the tick of t. It is
-// for tests, migrations and queries: only a generator knows what is free.
+// Compose returns the ID of node with the given sequence number in the tick of
+// t. It is for tests, migrations and queries: only a generator knows which IDs
+// are unused.
 func (l Layout) Compose(t time.Time, node, sequence int) (ID, error) {
 	if err := l.Validate(); err != nil {
 		return 0, err
@@ -113,7 +115,7 @@ func (l Layout) compose(tick, node, sequence uint64) ID {
 	return ID((tick<<l.NodeBits|node)<<l.SequenceBits | sequence)
 }
 
-// Decompose takes id apart. The result means nothing for an ID of another layout.
+// Decompose decodes id. The result is meaningless for an ID of another layout.
 func (l Layout) Decompose(id ID) Parts {
 	low := uint64(id) & (1<<(l.NodeBits+l.SequenceBits) - 1)
 	p := Parts{Time: l.at(uint64(id) >> (l.NodeBits + l.SequenceBits))}
@@ -125,9 +127,9 @@ func (l Layout) Decompose(id ID) Parts {
 	return p
 }
 
-// First and Last are the smallest and the largest ID of the tick of t, of any
-// node: WHERE id BETWEEN First(from) AND Last(to). A time before the epoch counts
-// as the epoch, one past the end as the end.
+// First and Last return the smallest and the largest ID of any node in the
+// tick of t: WHERE id BETWEEN First(from) AND Last(to). A time before the epoch is
+// treated as the epoch, one past the end as the end.
 func (l Layout) First(t time.Time) ID { return l.compose(l.clamp(t), 0, 0) }
 
 // Last is described with First.
@@ -146,7 +148,7 @@ func (l Layout) tickOf(ms int64) uint64 {
 	return (uint64(ms) - uint64(epoch)) / uint64(max(l.Tick.Milliseconds(), 1))
 }
 
-// ms is how many milliseconds n ticks are.
+// ms returns the milliseconds of n ticks.
 func (l Layout) ms(n uint64) int64 { return int64(n) * l.Tick.Milliseconds() }
 
 // at is when a tick begins, in UTC.
@@ -168,23 +170,23 @@ func (l Layout) equal(o Layout) bool {
 func Default() Layout { return millis(date(2025, 1, 1), 41, 10, 12) }
 
 // Wide16 is 41/16/6 from 2025-01-01: until 2094-09-07, 65,536 nodes, 64,000 IDs/s
-// each. With a narrowed node (Span.Eras) each makes up to 64 IDs/ms more
-// per value of the bits set free.
+// each. With a narrowed node (Span.Eras), each generates up to 64 IDs/ms
+// more per value of the freed bits.
 func Wide16() Layout { return millis(date(2025, 1, 1), 41, 16, 6) }
 
 // JS53 is 41/6/6 from 2025-01-01, 53 bits in all, so that JavaScript's numbers
 // hold every ID: until 2094-09-07, 64 nodes, 64,000 IDs/s each.
 func JS53() Layout { return millis(date(2025, 1, 1), 41, 6, 6) }
 
-// Twitter is the layout of Twitter's snowflake, for those who have its IDs:
-// 41/10/12 from 2010-11-04T01:42:54.657Z, until 2080-07-10.
+// Twitter is the layout of Twitter's snowflake, for existing IDs: 41/10/12 from
+// 2010-11-04T01:42:54.657Z, until 2080-07-10.
 // (github.com/twitter-archive/snowflake, IdWorker.scala; its 5 data centre and 5
 // worker bits are one node field here.)
 func Twitter() Layout { return millis(time.UnixMilli(1288834974657), 41, 10, 12) }
 
 // Discord is the layout of Discord's IDs: 10 node bits (5 worker, 5 process) and
 // 12 of increment from 2015-01-01. Discord has 42 time bits, in an unsigned
-// number; an ID here is never negative, so 41 of them: until 2084-09-06.
+// number; an ID here is never negative, so this layout has 41: until 2084-09-06.
 // (discord.com/developers/docs/reference, "Snowflakes".)
 func Discord() Layout { return millis(date(2015, 1, 1), 41, 10, 12) }
 

@@ -6,31 +6,32 @@ import (
 	"time"
 )
 
-// Run is a row of IDs that Draw has drawn at once for another process to hand out.
-// It lies in one era, and all of its milliseconds had begun when it was drawn. Nobody
-// else gets any of its IDs, however late they are used: a release never goes below its
-// end. Left only keeps them fresh and fenced.
+// Run is a series of IDs that Draw has drawn at once for another process to
+// use. It is within one era, and all of its milliseconds had begun when it was
+// drawn. Its IDs are never assigned again, however late they are used: a
+// release never goes below its end. Left only keeps them fresh and fenced.
 type Run struct {
 	Layout   Layout
 	NodeID   int
 	NodeBits int           // the width of the node ID in the run's era
 	First    uint64        // the first ticket: its tick, followed by the sequence's bits
-	Count    uint64        // how many IDs it has, at least 1
-	Left     time.Duration // for how long they may be handed out, from when Draw was called
+	Count    uint64        // the number of IDs, at least 1
+	Left     time.Duration // how long they may be used, counted from the call of Draw
 }
 
-// ID returns the i-th ID, from 0 to Count-1. IDs grow with i.
+// ID returns the i-th ID, from 0 to Count-1. IDs increase with i.
 func (r Run) ID(i uint64) ID {
 	tm := newTerm(r.Layout, r.NodeID, r.NodeBits, 0, 0)
 	return tm.id(r.First + i)
 }
 
-// Draw draws a run of 1 to want IDs, of ticks that have begun since back ago: also of
-// those that nobody stamped meanwhile. It takes at most one share of what there is,
-// so that as many callers find some. It waits for the next tick as NextContext does.
+// Draw draws a run of 1 to want IDs from ticks that began within the last back,
+// including ticks that were not stamped meanwhile. It takes at most one share
+// of the available IDs, so that the other callers find some too. It waits for
+// the next tick as NextContext does.
 //
 // Left is the time until the deadline or the end of the span, whichever is first. A
-// process that asks reads its clocks before it sends, and counts from there.
+// requesting process reads its clocks before it sends, and counts from there.
 func (g *Generator) Draw(ctx context.Context, want uint64, shares int, back time.Duration) (Run, error) {
 	want, share := max(want, 1), uint64(max(shares, 1))
 	ticks := uint64(min(max(back, 0), time.Second) / g.layout.Tick)
@@ -58,8 +59,8 @@ func (g *Generator) Draw(ctx context.Context, want uint64, shares int, back time
 	}
 }
 
-// queue waits for the next tick with a share of it, as slow does with one ticket. n is
-// 0 when it has to be tried again.
+// queue waits for the next tick with a share of it, as slow does with one
+// ticket. If n is 0, the caller tries again.
 func (g *Generator) queue(ctx context.Context, want, share uint64) (tm *term, first, n uint64, err error) {
 	tm = g.t.term.Load()
 	mono, state := g.t.mono(), tm.state.Load()
@@ -79,7 +80,8 @@ func (g *Generator) queue(ctx context.Context, want, share uint64) (tm *term, fi
 	if !tm.state.CompareAndSwap(state, state+n) {
 		return tm, 0, 0, nil
 	}
-	// All of them are of one tick: what settle says of the last one holds for each.
+	// All of them are in one tick: the verdict of settle on the last one holds
+	// for each.
 	last := first + n - 1
 	id, err := g.settle(ctx, tm, last, math.MaxInt64)
 	if err == nil && id == tm.id(last) {
@@ -89,7 +91,8 @@ func (g *Generator) queue(ctx context.Context, want, share uint64) (tm *term, fi
 	return tm, 0, 0, err
 }
 
-// until is how long after now a moment is; that is no wraparound for the last ones.
+// until returns the time from now to a moment, without wrapping around for the
+// largest ones.
 func until(moment, now int64) time.Duration {
 	if now < 0 && moment > math.MaxInt64+now {
 		return math.MaxInt64

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// slow is Next for all but the common case: a new tick, a used up one, a fence, a
-// clock in trouble. It holds no ticket. left is how long the call may still wait.
+// slow is Next for all but the common case: a new tick, an exhausted one, a
+// fence, a clock problem. It holds no ticket. left is how long the call may
+// still wait.
 func (g *Generator) slow(ctx context.Context, left time.Duration) (ID, error) {
 	for {
 		tm, ticket, n, err := g.reserve(1)
@@ -21,9 +22,10 @@ func (g *Generator) slow(ctx context.Context, left time.Duration) (ID, error) {
 		if n == 1 {
 			return tm.id(ticket), nil
 		}
-		// The tick is used up, and state is where the next ticket would come from.
-		// If that is in the next tick, draw it: a place in the queue. Never further
-		// ahead: callers that give up would push the state away from the clock.
+		// The tick is used up, and state is the source of the next ticket. If that
+		// ticket is in the next tick, draw it as a place in the queue. Never draw
+		// further ahead: callers that give up would push the state away from the
+		// clock.
 		mono := g.t.mono()
 		state := tm.state.Load()
 		if state >= sealed {
@@ -39,7 +41,7 @@ func (g *Generator) slow(ctx context.Context, left time.Duration) (ID, error) {
 		wait := tm.until(next-1, mono)
 		if wait > left {
 			if g.t.observe(tm); g.t.term.Load() != tm {
-				continue // the wall clock was set, and is followed
+				continue // the wall clock was set, and the anchor follows it
 			}
 		}
 		if left, err = g.pause(ctx, tm, wait, left); err != nil {
@@ -48,17 +50,18 @@ func (g *Generator) slow(ctx context.Context, left time.Duration) (ID, error) {
 	}
 }
 
-// settle holds a ticket and hands its ID out when its tick has begun. While
-// saturated, each 64th ticket comes by here too (term.mark): to look at the wall
-// clock, for ticks then begin with no one waiting, and to let others have a turn.
+// settle waits until the tick of a ticket has begun and returns its ID. While
+// saturated, every 64th ticket also passes through here (term.mark): to check
+// the wall clock, since ticks then begin with no one waiting, and to give other
+// callers a turn.
 func (g *Generator) settle(ctx context.Context, tm *term, ticket uint64, left time.Duration) (ID, error) {
 	tick := tm.tickOf(ticket)
 	for {
 		// In sustained saturation ticks begin here and never in reserve, so the
-		// wall clock must be looked at here too. First the clocks, then the
+		// wall clock must be checked here too. First the clocks, then the
 		// deadline: see seal.
 		mono, wall := g.t.observe(tm)
-		if tick >= tm.ends.Load() && ticket < sealed { // the next era's: of another width
+		if tick >= tm.ends.Load() && ticket < sealed { // in the next era, with another width
 			g.t.turn(tm)
 			g.t.counters.skipped.Add(1)
 			return g.slow(ctx, left)
@@ -94,11 +97,11 @@ func (g *Generator) settle(ctx context.Context, tm *term, ticket uint64, left ti
 	}
 }
 
-// pause waits d or less, and returns how long the call may still wait. It counts how
-// long a call asked to sleep, for an injected clock may not move.
+// pause waits d or less, and returns how long the call may still wait. It subtracts
+// the requested sleep, since an injected clock may not move.
 func (g *Generator) pause(ctx context.Context, tm *term, d, left time.Duration) (time.Duration, error) {
 	if d > left {
-		// More than the queue ever is: it is the clock that is behind.
+		// Longer than any queue: the clock must be behind.
 		if d > 2*g.layout.Tick {
 			return left, &ClockError{Behind: d}
 		}
@@ -122,8 +125,8 @@ func (g *Generator) reserve(want uint64) (tm *term, first, n uint64, err error) 
 	return g.reserveFrom(want, 0, 1)
 }
 
-// reserveFrom is reserve, which also takes tickets of up to back ticks that went by,
-// and at most one share of what there is.
+// reserveFrom is reserve, but also takes tickets of up to back past ticks, and at
+// most one share of the available ones.
 func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n uint64, err error) {
 	for {
 		tm = g.t.term.Load()
@@ -136,16 +139,16 @@ func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n ui
 		}
 		if early := now + tm.offset; early < 0 {
 			if g.t.observe(tm); g.t.term.Load() != tm {
-				continue // the wall clock was set, and is followed
+				continue // the wall clock was set, and the anchor follows it
 			}
 			return tm, 0, 0, &ClockError{Behind: time.Duration(-early)}
 		}
 		tick, last, limit := tm.tickAt(now), tm.tickOf(state), tm.limit.Load()
 		first = state + 1
 		fresh := tick > last && tick-last > max(tm.lag.Load(), back)
-		begin := min(tick-back, g.ticks) // where a fresh start begins
-		// A tick far past the end of the time field would wrap around when it is made a
-		// ticket: back to ticks that were stamped, or to ID 0.
+		begin := min(tick-back, g.ticks) // the start of a new tick
+		// A tick far past the end of the time field would wrap around when it
+		// is turned into a ticket: back to stamped ticks, or to ID 0.
 		tick = min(tick, g.ticks)
 		if fresh {
 			first = begin << tm.seqBits
@@ -168,7 +171,7 @@ func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n ui
 		end := min((tick+1)<<tm.seqBits, limit)
 		if first >= end {
 			if min(tm.tickAt(g.now(tm)), g.ticks) > tick {
-				continue // the clock moved while we looked, as others' draws may show
+				continue // the clock moved meanwhile, as other draws may show
 			}
 			return tm, 0, 0, nil
 		}
@@ -195,8 +198,8 @@ func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n ui
 	}
 }
 
-// endOf distinguishes the end of the time field from the end of the span, for a
-// ticket that was refused.
+// endOf distinguishes the end of the time field from the end of the span for a
+// refused ticket.
 func (g *Generator) endOf(tm *term, ticket uint64, err error) error {
 	if err == ErrFenced && ticket < sealed && tm.tickOf(ticket) >= 1<<g.layout.TimeBits {
 		return ErrTimeOverflow
@@ -204,16 +207,16 @@ func (g *Generator) endOf(tm *term, ticket uint64, err error) error {
 	return err
 }
 
-// A gate is where calls wait for the clock. One of them sleeps, the others park
-// until it wakes them: no timer and no goroutine for each, and none when idle.
+// A gate lets calls wait for the clock. One of them sleeps, the others park
+// until it wakes them: no timer or goroutine per call, and none when idle.
 type gate struct {
 	mu       sync.Mutex
 	cond     sync.Cond
 	sleeping bool
-	virtual  atomic.Bool // time stands still while we compute: a synctest bubble
+	virtual  atomic.Bool // time does not advance while we compute: a synctest bubble
 }
 
-// wait returns after about d, or earlier. Callers look at the clock again.
+// wait returns after about d, or earlier. Callers check the clock again.
 func (t *Timeline) wait(d time.Duration) {
 	g := &t.gate
 	g.mu.Lock()
@@ -231,8 +234,8 @@ func (t *Timeline) wait(d time.Duration) {
 	g.mu.Unlock()
 }
 
-// maxSleep bounds a sleep, for a call must notice soon that its context has ended
-// or its term is over.
+// maxSleep bounds a sleep, since a call must soon notice that its context has
+// ended or its term is over.
 const maxSleep = 5 * time.Millisecond
 
 func (t *Timeline) sleep(d time.Duration) {
@@ -241,8 +244,8 @@ func (t *Timeline) sleep(d time.Duration) {
 		s.Sleep(d)
 		return
 	}
-	// With any other clock, time may be virtual: there it moves only when every
-	// goroutine waits in a way that the runtime knows, as time.Sleep is.
+	// With any other clock, time may be virtual: it then moves only when every
+	// goroutine waits in a way known to the runtime, such as time.Sleep.
 	if !t.system || t.gate.virtual.Load() || d > 2*time.Millisecond {
 		time.Sleep(d)
 		return

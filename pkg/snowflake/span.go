@@ -7,44 +7,45 @@ import (
 	"time"
 )
 
-// Span is what a claim has confirmed: the milliseconds of a node ID that are the
-// holder's.
+// Span is the result of a confirmed claim: the milliseconds of a node ID that
+// belong to the holder.
 type Span struct {
 	NodeID int // 0 … Nodes-1
 
-	// Nodes is how many node IDs the pool has, its highest + 1. New refuses a
+	// Nodes is the number of node IDs of the pool, its highest + 1. New refuses a
 	// layout into which they do not fit. 0 means NodeID + 1.
 	Nodes int
 
 	// Eras are the widths of the node ID at run time; the node bits of the layout
-	// that they leave free lengthen the sequence. Every holder of the pool must use
-	// the same. None stand for all of the layout's.
+	// that they leave free extend the sequence. Every holder of the pool must use
+	// the same. Without Eras, the node has all of the layout's node bits.
 	Eras Eras
 
 	// Stamps are milliseconds after NotBefore, up to and including Until. A zero
-	// NotBefore is no lower end.
+	// NotBefore means no lower bound.
 	NotBefore, Until time.Time
 
 	// Deadline is a reading of Clock.Monotonic: a call that begins at or after it
 	// fails. math.MaxInt64 means none.
 	Deadline time.Duration
 
-	// Unrecorded says that nobody tells the node ID's next holder where this one has
-	// stopped: that holder begins at the wall clock. So no stamp is ahead of the wall
-	// clock, and WithMaxBackward counts as 0, on this timeline from then on.
+	// Unrecorded means that the node ID's next holder does not learn where this one
+	// stopped, and begins at the wall clock. So on this timeline, from then on, no
+	// stamp is ahead of the wall clock, and WithMaxBackward counts as 0.
 	Unrecorded bool
 
 	// Ceiling bounds stamps while the wall clock is ahead; see SetCeiling. The zero
-	// Ceiling is none.
+	// Ceiling means no bound.
 	Ceiling Ceiling
 }
 
 // Ceiling is a bound that moves with the monotonic clock: no stamp is after At when
-// Clock.Monotonic reads Mono, nor later by more than that clock has gone on. A span
-// of hours is no licence to stamp hours ahead: the holder sets At to its clock when
-// it sent the last confirmed renewal, plus the time to live of the lease and the
-// claimants' guard, and Mono to the monotonic reading of that moment. Stamps do not
-// fail at the ceiling, but stay behind a wall clock that is above it.
+// Clock.Monotonic reads Mono, and afterwards the bound advances with that clock. A
+// span of hours does not permit stamps hours ahead: the holder sets At to its clock
+// when it sent the last confirmed renewal, plus the time to live of the lease and
+// the claimants' guard, and Mono to the monotonic reading of that moment. Calls do
+// not fail while the wall clock is above the ceiling: stamps advance with the
+// monotonic clock.
 type Ceiling struct {
 	At   time.Time
 	Mono time.Duration
@@ -65,11 +66,11 @@ func (c Ceiling) anchor() int64 {
 	return max(at-mono, lowest)
 }
 
-// lowest is an anchor that is before every epoch, and whose distance from one still
-// is an int64.
+// lowest is an anchor before every epoch whose distance from any epoch still fits
+// an int64.
 const lowest = -1 << 60
 
-// check returns everything that is wrong with s in the layout, which may be nil.
+// check returns all problems of s in the layout, which may be nil.
 func (s Span) check(l *Layout) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -100,21 +101,22 @@ func Forever() time.Time { return time.UnixMilli(math.MaxInt64 / 2) }
 
 // Era is a stretch of time in which the node IDs of a pool have one width.
 type Era struct {
-	// From is the era's first millisecond. The first era of all counts before it too.
+	// From is the era's first millisecond. The first era also applies before it.
 	From time.Time `json:"from"`
-	// NodeBits is the width. A layout with fewer node bits uses all that it has.
+	// NodeBits is the width. A layout with fewer node bits uses all of its own.
 	NodeBits int `json:"node_bits"`
 }
 
 // Eras are the widths that the node IDs of a pool have had, oldest first. The
-// width of an ID follows from its own tick, by when that begins, so every ID of
-// one tick has one layout: no two are equal across a change, and each can be
-// taken apart later. No eras stand for all of the layout's node bits, always.
+// width of an ID follows from the beginning of its own tick, so all IDs of one
+// tick have the same layout: no two are equal across a change, and each can be
+// decoded later. Without eras, the node always has all of the layout's node
+// bits.
 type Eras []Era
 
-// Decompose takes an ID apart that was made in layout l by a node of the pool
-// whose eras these are. Node is the node ID alone and Sequence has the bits that
-// the node's width left free, unlike with [Layout.Decompose].
+// Decompose decodes an ID that was generated with layout l by a node of the pool
+// with these eras. Unlike with [Layout.Decompose], Node is the node ID alone,
+// and Sequence includes the bits that the node's width left free.
 func (e Eras) Decompose(l Layout, id ID) Parts {
 	tick := uint64(id) >> (l.NodeBits + l.SequenceBits)
 	width := e.width(l, e.at(l, tick))
@@ -130,7 +132,7 @@ func (e Eras) Decompose(l Layout, id ID) Parts {
 	}
 }
 
-// at is which era a tick is in.
+// at returns the index of the era that contains a tick.
 func (e Eras) at(l Layout, tick uint64) int {
 	ms := l.at(tick).UnixMilli()
 	i := len(e) - 1
@@ -140,7 +142,7 @@ func (e Eras) at(l Layout, tick uint64) int {
 	return i
 }
 
-// width is the node's width in era i.
+// width returns the node's width in era i.
 func (e Eras) width(l Layout, i int) uint8 {
 	if len(e) == 0 {
 		return l.NodeBits
@@ -148,7 +150,7 @@ func (e Eras) width(l Layout, i int) uint8 {
 	return uint8(min(e[i].NodeBits, int(l.NodeBits)))
 }
 
-// firstTick is the first tick of era i; that of the first era is 0.
+// firstTick returns the first tick of era i; for the first era, 0.
 func (e Eras) firstTick(l Layout, i int) uint64 {
 	if i <= 0 {
 		return 0
@@ -156,7 +158,7 @@ func (e Eras) firstTick(l Layout, i int) uint64 {
 	return l.tickOf(e[i].From.UnixMilli() + l.Tick.Milliseconds() - 1)
 }
 
-// check returns everything that is wrong with the eras of a holder of a node ID whose span
+// check returns all problems of the eras for the holder of a node ID whose span
 // begins after a moment.
 func (e Eras) check(nodeID int, after time.Time) error {
 	var errs []error

@@ -8,43 +8,43 @@ import (
 )
 
 // A term is one stretch of a timeline under one node ID, one width and one anchor
-// of the clock. Whatever changes one of those seals the term and begins another.
+// of the clock. A change of any of these seals the term and begins another.
 //
-// All that is handed out is a ticket:
+// Callers draw tickets:
 //
 //	state = tick << seqBits | sequence, the last ticket drawn
 //
 // The word only ever grows, and each Add or CompareAndSwap on it yields a ticket that
-// no other caller gets. IDs are unique for no other reason.
+// no other caller gets. This alone makes IDs unique.
 type term struct {
 	// Immutable.
 	anchor   int64  // Unix ns at monotonic 0
 	offset   int64  // ns since the layout's epoch at monotonic 0
 	node     uint64 // shifted to its place
-	seqBits  uint8  // of a ticket: the sequence and the node bits not in use
+	seqBits  uint8  // bits in a ticket for the sequence and the unused node bits
 	lowBits  uint8  // sequence bits below the node
-	shift    uint8  // how far the rest of a ticket moves left: lowBits + node bits in use
+	shift    uint8  // shift of the rest of a ticket: lowBits + node bits in use
 	tenMilli bool   // the tick is 10 ms, not 1
 	lowMask  uint64
-	mark     uint64 // a ticket with none of these bits is one in 64, and the first of each tick
+	mark     uint64 // one in 64 tickets has none of these bits, and the first of each tick
 	first    uint64 // state when nothing has been drawn
-	era      int    // the one whose width this is
+	era      int    // the era with this width
 
 	generation uint64 // the machine's
 
-	// Read by each call, seldom written. deadline and limit only grow, except
+	// Read by each call, rarely written. deadline and limit only grow, except
 	// that sealing puts the deadline into the past.
 	deadline atomic.Int64  // monotonic ns: a call that begins at or after it fails
-	limit    atomic.Uint64 // the first ticket outside of the confirmed span
-	wallEnd  atomic.Int64  // Unix ns: the first moment outside of it
-	lag      atomic.Uint64 // ticks that stamps may be behind the clock: 0 but when saturated
+	limit    atomic.Uint64 // the first ticket outside the confirmed span
+	wallEnd  atomic.Int64  // Unix ns: the first moment outside the confirmed span
+	lag      atomic.Uint64 // ticks that stamps may be behind the clock: 0 except when saturated
 	ends     atomic.Uint64 // the first tick of the next era: limit is never beyond it
 
 	// Set when sealed, guarded by Timeline.mu.
 	last uint64 // last tick stamped
-	void bool   // the machine was copied: tickets that are held are held twice
+	void bool   // the machine was copied: tickets in use are used twice
 
-	_     [128]byte // state has its cache line (and its neighbour, which is prefetched) to itself
+	_     [128]byte // keeps state alone on its cache line (and its neighbour, which is prefetched)
 	state atomic.Uint64
 	_     [120]byte
 }
@@ -53,7 +53,7 @@ type term struct {
 // below the end of uint64 that late Adds do not wrap it.
 const sealed = math.MaxUint64 - 1<<40
 
-// unbound is the term of a timeline that has no span or no layout yet.
+// unbound is the term of a timeline without a span or layout.
 func unbound() *term {
 	tm := &term{}
 	tm.deadline.Store(math.MinInt64)
@@ -61,7 +61,7 @@ func unbound() *term {
 	return tm
 }
 
-// newTerm makes the term in which the ticks up to and including used are used up.
+// newTerm returns a term in which the ticks up to and including used are used up.
 func newTerm(l Layout, nodeID, nodeBits int, anchor int64, used uint64) *term {
 	tm := &term{
 		anchor:   anchor,
@@ -82,8 +82,9 @@ func newTerm(l Layout, nodeID, nodeBits int, anchor int64, used uint64) *term {
 	return tm
 }
 
-// tickAt is the tick of a monotonic reading. Before the epoch it is a number
-// above every tick of every layout, so that comparisons fail.
+// tickAt returns the tick of a monotonic reading. Before the epoch it
+// returns a number above every tick of every layout, so that comparisons
+// fail.
 func (tm *term) tickAt(mono int64) uint64 {
 	t := uint64(mono+tm.offset) / uint64(time.Millisecond)
 	if tm.tenMilli {
@@ -92,7 +93,7 @@ func (tm *term) tickAt(mono int64) uint64 {
 	return t
 }
 
-// begun is the last tick that has begun at a monotonic reading.
+// begun returns the last tick that has begun at a monotonic reading.
 func (tm *term) begun(mono int64) uint64 {
 	if mono+tm.offset < 0 {
 		return 0
@@ -100,8 +101,9 @@ func (tm *term) begun(mono int64) uint64 {
 	return tm.tickAt(mono)
 }
 
-// until is how long after mono the tick begins; not positive when it has begun.
-// (A clock before the epoch counts as at the epoch: the sum stays an int64.)
+// until returns the time from mono to the beginning of the tick; not positive
+// if it has begun. (A clock before the epoch is treated as at the epoch: the
+// sum fits an int64.)
 func (tm *term) until(tick uint64, mono int64) time.Duration {
 	ns := tick * uint64(time.Millisecond)
 	if tm.tenMilli {
@@ -110,16 +112,16 @@ func (tm *term) until(tick uint64, mono int64) time.Duration {
 	return time.Duration(int64(ns) - max(mono+tm.offset, 0))
 }
 
-// tickOf is the tick of a ticket. The mask saves the compiler's check for
-// shifts of 64 and more.
+// tickOf returns the tick of a ticket. The mask avoids the compiler's
+// check for shifts of 64 and more.
 func (tm *term) tickOf(ticket uint64) uint64 { return ticket >> (tm.seqBits & 63) }
 
-// id puts a ticket's bits around the node's:
+// id arranges a ticket's bits around the node's:
 //
 //	[tick][sequence, high part][node][sequence, low part]
 //
-// Unused node bits lengthen the sequence above the node, so IDs grow with their
-// tickets at any width, and at full width the layout is the plain one.
+// Unused node bits extend the sequence above the node, so IDs increase with
+// their tickets at any width, and at full width the layout is the plain one.
 func (tm *term) id(ticket uint64) ID {
 	return ID(ticket>>(tm.lowBits&63)<<(tm.shift&63) | tm.node | ticket&tm.lowMask)
 }
@@ -136,5 +138,5 @@ func (tm *term) fill(dst []ID, first uint64) {
 	}
 }
 
-// nodeBitsFor is the width that holds the numbers 0 … nodes-1.
+// nodeBitsFor returns the width that holds the node IDs 0 … nodes-1.
 func nodeBitsFor(nodes int) int { return bits.Len(uint(max(nodes-1, 0))) }

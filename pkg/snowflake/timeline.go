@@ -17,8 +17,8 @@ import (
 //	                                  │ ▲
 //	                                  └─┘ Extend: a renewal was confirmed
 //
-// Bound, it may still be fenced: at its Deadline, and past Until. The lease agent
-// drives it; an application has no need to.
+// A bound timeline may still be fenced: at its Deadline, and past Until. The
+// lease agent drives it; an application need not.
 type Timeline struct {
 	_      noCopy
 	term   atomic.Pointer[term] // never nil
@@ -26,25 +26,25 @@ type Timeline struct {
 	system bool                 // clock is SystemClock, which is read without a call through the interface
 
 	watched bool    // the generation can be read; see Copied
-	machine *uint64 // SystemClock's, where there is a device
+	machine *uint64 // SystemClock's, if there is a device
 
 	gate gate
 
-	_  [128]byte // what follows is written; what is above is read by each call
+	_  [128]byte // the fields below are written; those above are read by each call
 	mu sync.Mutex
 	// Guarded by mu.
 	layout   *Layout // set by the first New, then immutable
 	decide   func(want *Layout) (Layout, error)
 	span     Span
-	untilMs  int64 // the truth; terms hold what follows from it
+	untilMs  int64 // the source of truth, from which terms are derived
 	deadline int64
 	ceiling  int64 // no anchor is above it
 	state    lifeState
-	used     uint64        // last tick that must not be stamped again, over all terms
+	used     uint64        // last tick of all terms that must not be stamped again
 	last     time.Time     // last millisecond stamped since the last Bind
 	maxBack  time.Duration // the smallest of the generators'
 	maxWait  time.Duration // likewise
-	borrow   time.Duration // how far stamps were ahead of the wall clock when last seen
+	borrow   time.Duration // how far stamps were ahead of the wall clock at the last check
 	drawn    uint64        // tickets of the terms that are over
 	told     uint64        // the largest Stats.Issued so far
 
@@ -53,7 +53,7 @@ type Timeline struct {
 	counters counters
 }
 
-// noCopy makes vet complain about copies of what has it as a field.
+// noCopy makes vet report copies of a struct that has it as a field.
 type noCopy struct{}
 
 func (*noCopy) Lock()   {}
@@ -67,8 +67,8 @@ const (
 	isClosed
 )
 
-// NewTimeline makes a timeline on which nothing can be stamped before the first
-// Bind. A nil clock is SystemClock.
+// NewTimeline returns a timeline on which nothing can be stamped before the
+// first Bind. A nil clock means SystemClock.
 func NewTimeline(c Clock) *Timeline {
 	if c == nil {
 		c = SystemClock()
@@ -95,9 +95,9 @@ func newTimeline(c Clock, machine *uint64) *Timeline {
 func (t *Timeline) Timeline() *Timeline { return t }
 
 // Bind sets the timeline's node ID and span, and anchors its clock to the wall
-// clock. If it is bound already, the old span is sealed first. Stamps go on after
-// the last one made, so IDs keep growing across binds. The error is ErrClosed, or
-// says what is wrong with s; then nothing has changed.
+// clock. If it is already bound, the old span is sealed first. Stamps continue
+// after the last one made, so IDs keep increasing across binds. The error is
+// ErrClosed, or describes the problems of s; in both cases nothing has changed.
 func (t *Timeline) Bind(s Span) error {
 	if t.clock == nil {
 		return errNoClock
@@ -113,13 +113,14 @@ func (t *Timeline) Bind(s Span) error {
 	if err := s.check(t.layout); err != nil {
 		return err
 	}
-	// A span that was claimed before the snapshot was taken may be bound by several.
+	// A span that was claimed before the snapshot may be bound by several
+	// processes.
 	if t.Copied() {
 		return copiedError{}
 	}
 	t.seal()
-	// Stamps that go on past a step back of the clock would be made again by a next
-	// holder that begins at the wall clock.
+	// If stamps continued past a step back of the clock, the next holder, which
+	// begins at the wall clock, would make them again.
 	if s.Unrecorded {
 		t.maxBack = 0
 	}
@@ -132,26 +133,27 @@ func (t *Timeline) Bind(s Span) error {
 	return nil
 }
 
-// begin starts a term anchored to the wall clock as it is now. Caller: mu held,
+// begin starts a term anchored to the current wall clock. Caller: mu held,
 // the last term sealed.
 func (t *Timeline) begin() { t.beginAt(t.anchorNow()) }
 
-// beginAt starts a term with an anchor. Caller: mu held, the last term sealed.
+// beginAt starts a term with the given anchor. Caller: mu held, the last term
+// sealed.
 func (t *Timeline) beginAt(anchor int64) {
 	if t.layout == nil || t.state != isBound {
 		return
 	}
 	l := *t.layout
 	// A stamp is at most anchor + monotonic, so this keeps all of them below the
-	// ceiling, whatever the wall clock says.
+	// ceiling, whatever the wall clock reads.
 	anchor = min(anchor, t.ceiling)
-	// Nothing at or before NotBefore, which is the last holder's, and nothing that
-	// an earlier term of ours may have stamped.
+	// Nothing at or before NotBefore, which belongs to the last holder, and
+	// nothing that an earlier term of ours may have stamped.
 	if !t.span.NotBefore.IsZero() {
 		t.used = max(t.used, l.tickOf(t.span.NotBefore.UnixMilli()))
 	}
-	// A ticket of a tick far past the end of the time field would wrap around, to
-	// ticks that were stamped.
+	// A ticket of a tick far past the end of the time field would wrap around to
+	// stamped ticks.
 	t.used = min(t.used, 1<<l.TimeBits)
 	// One term has one width: that of the next tick to be stamped.
 	eras := t.span.Eras
@@ -168,8 +170,8 @@ func (t *Timeline) beginAt(anchor int64) {
 
 // setEnd puts the confirmed end into tm. Caller: mu held.
 func (t *Timeline) setEnd(tm *term) {
-	// A tick is the holder's if all of its milliseconds are: with a tick of 10 ms
-	// the one in which the span ends is left out.
+	// A tick belongs to the holder if all of its milliseconds do: with a tick of
+	// 10 ms, the one in which the span ends is left out.
 	ticks := min(t.layout.tickOf(nextMs(t.untilMs)), 1<<t.layout.TimeBits)
 	ends := uint64(math.MaxUint64)
 	if next := tm.era + 1; next < len(t.span.Eras) {
@@ -196,8 +198,9 @@ func (t *Timeline) Extend(until time.Time, deadline time.Duration) {
 	}
 }
 
-// SetCeiling replaces the ceiling of the span after a confirmed renewal. If stamps
-// are above it, they go on from it. A timeline that is not bound ignores it.
+// SetCeiling replaces the ceiling of the span after a confirmed renewal. If the
+// last stamp is above it, stamps continue from there. A timeline that is not bound
+// ignores it.
 func (t *Timeline) SetCeiling(c Ceiling) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -213,11 +216,11 @@ func (t *Timeline) SetCeiling(c Ceiling) {
 
 // Check reports whether a Next that begins now gets an ID, after waiting at most
 // WithMaxWait: nil, or the error that Next would return. It is for health checks,
-// and makes nothing. Without a generator it looks at the span and the deadline
-// alone.
+// and generates nothing. Without a generator it checks only the span and the
+// deadline.
 func (t *Timeline) Check() error {
 	tm := t.term.Load()
-	mono, wall := t.observe(tm) // the anchor follows, as in a call; then there may be another term
+	mono, wall := t.observe(tm) // the anchor follows, as in a call; there may be another term afterwards
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	past := wall >= msToNs(nextMs(t.untilMs))
@@ -252,11 +255,11 @@ func (t *Timeline) Check() error {
 	return nil
 }
 
-// Widen adds an era, which the pool has been told of: from its first tick on IDs
-// have the new width. It must begin behind the end of the span that was confirmed
-// so far, for what is confirmed may have been stamped; the error says so, or that
-// the node ID does not fit, and then nothing has changed. A timeline that is not
-// bound ignores it: the next Bind brings its own eras.
+// Widen adds an era that is recorded in the pool: from its first tick on, IDs
+// have the new width. It must begin after the end of the span confirmed so far,
+// since all of that may have been stamped; otherwise, or if the node ID does not
+// fit, Widen returns an error and changes nothing. A timeline that is not bound
+// ignores it: the next Bind sets its own eras.
 func (t *Timeline) Widen(e Era) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -280,14 +283,15 @@ func (t *Timeline) Widen(e Era) error {
 }
 
 // turn ends a term whose era ends and begins the next one, for a caller that
-// needs a tick behind it. False: the era's last tick has not begun, so that calls
-// with a ticket of it still wait for that; come back when it has. They get their
-// IDs when it is sealed after that, and nobody waits longer than for a tick.
+// needs a tick after it. It returns false if the era's last tick has not begun,
+// since calls with a ticket of that tick still wait for it; the caller then tries
+// again when it has begun. Those calls get their IDs when the term is sealed
+// after that, and no call waits longer than a tick.
 func (t *Timeline) turn(tm *term) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.term.Load() != tm || t.state != isBound {
-		return true // someone else has, or it is over
+		return true // another call has done it, or the term is over
 	}
 	ends := tm.ends.Load()
 	if tm.begun(t.mono())+1 < ends {
@@ -319,7 +323,7 @@ func (t *Timeline) adopt(g *Generator) error {
 	return nil
 }
 
-// nextMs is the millisecond after ms, or the last one there is.
+// nextMs returns the millisecond after ms, or ms if it is the last.
 func nextMs(ms int64) int64 { return max(ms, ms+1) }
 
 // msToNs saturates at both ends.
@@ -334,23 +338,23 @@ func msToNs(ms int64) int64 {
 	return ms * int64(time.Millisecond)
 }
 
-// Stats counts what the generators on one timeline did since it was made.
+// Stats counts the calls of the generators on one timeline since its creation.
 type Stats struct {
-	Issued  uint64 // IDs handed out, to within those in progress
-	Waits   uint64 // times that a call slept until a tick began
+	Issued  uint64 // IDs returned, not counting exactly those in progress
+	Waits   uint64 // how often a call slept until a tick began
 	Refused uint64 // calls that ended in an error
 
-	StepsForward uint64        // times that the wall clock was found ahead, and followed
-	StepsBack    uint64        // times that the wall clock was found behind, or further behind
+	StepsForward uint64        // how often the wall clock was found ahead, and followed
+	StepsBack    uint64        // how often the wall clock was found behind, or further behind
 	Borrow       time.Duration // how far stamps are ahead of the wall clock now, after a small step back
 }
 
 type counters struct {
 	waits, refused, stepsForward, stepsBack atomic.Uint64
-	skipped                                 atomic.Uint64 // tickets below the state word that nobody has got
+	skipped                                 atomic.Uint64 // tickets below the state word that no caller received
 }
 
-// Stats returns the counts so far. They cost the calls nothing: the number of IDs
+// Stats returns the counts so far. They add no cost to calls: the number of IDs
 // issued follows from the state word.
 func (t *Timeline) Stats() Stats {
 	t.mu.Lock()
@@ -359,8 +363,8 @@ func (t *Timeline) Stats() Stats {
 	if tm := t.term.Load(); t.state == isBound && t.layout != nil {
 		drawn += tm.state.Load() - tm.first
 	}
-	// A call counts the tickets that it skips before it draws the one after them:
-	// seen in between, the difference is too small, never too large.
+	// A call counts skipped tickets before it draws the next one: read in
+	// between, the difference is too small, never too large.
 	if issued := drawn - c.skipped.Load(); int64(issued) > int64(t.told) {
 		t.told = issued
 	}

@@ -12,6 +12,7 @@ import (
 
 // kill -9 at any moment: in a call, in a claim, between a write and its answer.
 func TestKill9(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 8)
 	var live []*worker
 	for range 5 {
@@ -44,6 +45,7 @@ func TestKill9(t *testing.T) {
 // Frozen across the lease: someone else takes the number, and the one that thaws
 // makes no ID of its time, whatever it was in the middle of.
 func TestFreeze(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 3)
 	var live []*worker
 	for range 5 { // two wait
@@ -103,6 +105,7 @@ func TestFreeze(t *testing.T) {
 // The wall clock of a running process is set forward and back by hours, and it
 // is killed while it is ahead: its successors have no ID of its future.
 func TestWallClockSteps(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 12)
 	var live []*worker
 	for range 3 {
@@ -164,6 +167,7 @@ const (
 // The proxy lets requests through and loses the answers: the writes are done. The
 // holder suspends, keeps asking, and is confirmed by the first answer it gets.
 func TestAnswersLost(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 2)
 	w, p := f.proxied(t)
 	w.more("renewed", 2)
@@ -189,6 +193,7 @@ func TestAnswersLost(t *testing.T) {
 // A connection that is a black hole: nothing arrives, nothing comes back, and
 // nobody says so. Nothing is done; time-outs notice.
 func TestBlackHole(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 2)
 	w, p := f.proxied(t)
 	w.more("renewed", 2)
@@ -210,6 +215,7 @@ func TestBlackHole(t *testing.T) {
 // Slow, throttled and reset connections, one after the other and together, with a
 // fleet that competes for too few numbers.
 func TestBadNetwork(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 4)
 	var proxies []*toxiproxy.Proxy
 	var live []*worker
@@ -257,6 +263,7 @@ func (f *fleet) ended(w *worker) bool {
 // The server is gone for longer than any lease, and comes back: every holder goes
 // on with the number and the version that it had. No process ended.
 func TestServerGone(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 6)
 	var live []*worker
 	for range 4 {

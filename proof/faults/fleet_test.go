@@ -72,6 +72,9 @@ func build(dir string) error {
 	if err := os.WriteFile(overlay, fmt.Appendf(nil, `{"Replace":{%q:%q}}`, file, changed), 0o600); err != nil {
 		return err
 	}
+	if _, err := os.ReadDir("worker"); err != nil { // so that go test runs again when a file of it has changed
+		return err
+	}
 	workerBinary, steppingBinary = filepath.Join(dir, "worker"), filepath.Join(dir, "stepping")
 	for _, args := range [][]string{
 		{"build", "-o", workerBinary, "./worker"},

@@ -20,6 +20,7 @@ import (
 	"github.com/nodelease/nodelease/functions/internal/rie"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/sources"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -47,6 +48,7 @@ func run(t *testing.T, name string, change func(env []string) []string) *world {
 	if err != nil {
 		dynamotest.Missing(t, fmt.Sprintf("NOT TESTED under AWS's runtime interface emulator: %v", err))
 	}
+	sources.Of(t, "../..", "../../../pkg", "../../../internal")
 	binary := filepath.Join(t.TempDir(), "bootstrap")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", binary, "./functions/"+name)
 	build.Dir = "../../.."

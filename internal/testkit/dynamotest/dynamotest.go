@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -19,8 +20,9 @@ import (
 )
 
 const (
-	// EnvLocal names the variable that holds DynamoDB Local's endpoint.
-	EnvLocal = "NODELEASE_DYNAMODB_LOCAL"
+	// EnvLocal names the variable that holds DynamoDB Local's endpoint, and envVersion the one that says what runs there.
+	EnvLocal   = "NODELEASE_DYNAMODB_LOCAL"
+	envVersion = "NODELEASE_DYNAMODB_LOCAL_VERSION"
 	// envRequire names the variable that makes a missing emulator a failure; CI does so too.
 	envRequire = "NODELEASE_REQUIRE_EMULATORS"
 )
@@ -48,12 +50,27 @@ func Embedded(tb testing.TB) *dynamodb.Client {
 // CI, or with NODELEASE_REQUIRE_EMULATORS=1, it fails. All tests share its tables: see CreateTable.
 func Local(tb testing.TB) *dynamodb.Client {
 	tb.Helper()
-	endpoint := os.Getenv(EnvLocal)
+	endpoint := localEndpoint()
 	if endpoint == "" {
 		Missing(tb, "NOT TESTED against DynamoDB Local: "+EnvLocal+" is not set. "+
 			"To run this test: scripts/dynamodb-local.sh run -- go test ./...")
 	}
 	return Client(tb, endpoint)
+}
+
+// localEndpoint returns the endpoint, or nothing. The go command keeps a test's pass for the variables that it has asked
+// for. The version is the same in each run, and the port is not, so where there is a version the endpoint is read in a way
+// that the go command does not see: a pass on one port counts on another.
+func localEndpoint() string {
+	if os.Getenv(envVersion) == "" {
+		return os.Getenv(EnvLocal)
+	}
+	for _, variable := range os.Environ() {
+		if endpoint, ok := strings.CutPrefix(variable, EnvLocal+"="); ok {
+			return endpoint
+		}
+	}
+	return ""
 }
 
 // Missing ends a test that lacks what it runs on: it is skipped, and fails where nothing may be missing.

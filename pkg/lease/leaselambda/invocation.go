@@ -13,22 +13,22 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// ErrNoInvocation is returned for a context that is not that of an invocation in
+// ErrNoInvocation is returned for a context that does not belong to an invocation in
 // progress: it has no request ID, or has ended.
 var ErrNoInvocation = errors.New("leaselambda: outside of an invocation")
 
 // Agent leases a node ID for the environment of a function. Its methods are safe for
-// concurrent use. Wrap makes one; New is for a program that has its own way to pass it
-// on.
+// concurrent use. Wrap creates one; New is for a program that passes it on in its own
+// way.
 type Agent struct {
 	node  *lease.OnDemand
-	wrong error // with the configuration; then there is no node
+	wrong error // error of the configuration; then there is no node
 	opts  []snowflake.Option
 	ids   atomic.Pointer[snowflake.Generator]
 }
 
-// New makes an agent, which asks for nothing before the first invocation. Config is
-// that of [lease.NewOnDemand], and so is the error. The options are those of the
+// New returns an agent, which sends no request before the first invocation. Config
+// and the error are those of [lease.NewOnDemand]. The options are those of the
 // generator.
 func New(cfg lease.Config, opts ...snowflake.Option) (*Agent, error) {
 	node, err := lease.NewOnDemand(cfg)
@@ -41,11 +41,11 @@ func New(cfg lease.Config, opts ...snowflake.Option) (*Agent, error) {
 type agentKey struct{}
 
 // Context returns the context of an invocation with the agent in it, for [Generator]
-// and [Lease]. Call it with the context that the runtime made: its deadline, which AWS
-// sets, is evidence of how long the environment was frozen.
+// and [Lease]. Call it with the context that the runtime created: its deadline, which
+// AWS sets, shows how long the environment was frozen.
 func (a *Agent) Context(ctx context.Context) context.Context {
-	// A function has one time-out for the life of an environment, so that the deadlines of
-	// two invocations are as far apart as their beginnings.
+	// A function has the same time-out for the life of an environment, so the time between
+	// the deadlines of two invocations equals the time between their beginnings.
 	if at, ok := ctx.Deadline(); ok && a.node != nil && invocation(ctx) == nil {
 		a.node.Witness(at)
 	}
@@ -100,8 +100,8 @@ func (a *Agent) generator(ctx context.Context) (*snowflake.Generator, error) {
 }
 
 // invocation returns nil for the context of an invocation in progress. Only there
-// anything is claimed, renewed or stamped: a snapshot is taken before the first
-// invocation, and a frozen environment is between two.
+// is anything claimed, renewed or stamped: a snapshot is taken before the first
+// invocation, and an environment is frozen between two.
 func invocation(ctx context.Context) error {
 	if lc, ok := lambdacontext.FromContext(ctx); !ok || lc.AwsRequestID == "" {
 		return fmt.Errorf("%w: the context has no request ID: pass on the one that the handler is called with, and make no IDs before the first invocation", ErrNoInvocation)
@@ -121,23 +121,24 @@ func of(ctx context.Context) *Agent {
 	return &Agent{wrong: fmt.Errorf("%w: the context has no agent: pass the handler to lambda.Start through leaselambda.Wrap, and pass its context on", ErrNoInvocation)}
 }
 
-// IDs makes the IDs of one invocation. Generators of several invocations share one
-// node ID and never make equal IDs. It is of no use once the handler has returned.
+// IDs generates the IDs of one invocation. Generators of several invocations share
+// one node ID and never generate equal IDs. It is not usable once the handler has
+// returned.
 type IDs struct {
 	ctx context.Context
 	a   *Agent
 }
 
 // Generator returns the generator of an invocation whose handler went through [Wrap].
-// It asks for nothing: its first ID does.
+// It sends no request: its first ID does.
 func Generator(ctx context.Context) IDs { return of(ctx).Generator(ctx) }
 
-// Lease is [Agent.Lease] for the agent of an invocation: the node ID and its fencing
-// token.
+// Lease calls [Agent.Lease] of an invocation's agent: it returns the node ID and its
+// fencing token.
 func Lease(ctx context.Context) (lease.Lease, error) { return of(ctx).Lease(ctx) }
 
-// Next returns the next ID. It claims a node ID or renews the lease before, if that is
-// due, and once more where the environment was frozen in between. Errors are those of
+// Next returns the next ID. If due, it first claims a node ID or renews the lease, and
+// once more if the environment was frozen in between. Errors are those of
 // [Agent.Refresh] and of [snowflake.Generator.Next].
 func (g IDs) Next() (snowflake.ID, error) {
 	id, err := g.next()
@@ -166,8 +167,8 @@ func (g IDs) next() (snowflake.ID, error) {
 	return ids.NextContext(ctx)
 }
 
-// enough is left of an invocation in which an ID may wait as long as the generator lets
-// it; see snowflake.WithMaxWait.
+// enough is the time left of an invocation in which an ID may wait as long as the
+// generator allows; see snowflake.WithMaxWait.
 const enough = 3 * time.Second
 
 // inTime returns a context that ends a little before the invocation, which needs time to
@@ -181,12 +182,12 @@ func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // NextN fills dst with IDs, in order, as [snowflake.Generator.NextN] does. It returns
-// how many there are, and an error if that is not all.
+// their number, and an error if there are fewer than len(dst).
 func (g IDs) NextN(dst []snowflake.ID) (n int, err error) {
 	if len(dst) == 0 {
 		return 0, g.a.Refresh(g.ctx)
 	}
-	// The first one fails at once where the clock was set back: the others would wait
+	// The first one fails at once if the clock was set back: the others would wait
 	// until the invocation ends.
 	if dst[0], err = g.Next(); err != nil {
 		return 0, err

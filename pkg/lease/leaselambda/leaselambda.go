@@ -12,14 +12,14 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Wrap makes a handler whose context has an agent, for [Generator] and [Lease]. handler
-// is what lambda.Start takes: a function whose first parameter is a context, or a
+// Wrap returns a handler whose context has an agent, for [Generator] and [Lease]. handler
+// is any argument of lambda.Start: a function whose first parameter is a context, or a
 // lambda.Handler. The options are those of the generator.
 //
 // On SIGTERM, for which it registers aws-lambda-go's internal extension, it releases the
-// node ID where the environment is given the time. What is wrong with cfg is the error
-// of each call of [Generator] and [Lease]; an invocation that makes no IDs is not
-// concerned.
+// node ID if the environment has time for it. If cfg is invalid, each call of
+// [Generator] and [Lease] returns the error; an invocation that generates no IDs is not
+// affected.
 func Wrap(handler any, cfg lease.Config, opts ...snowflake.Option) lambda.Handler {
 	a, err := New(cfg, opts...)
 	if err != nil {
@@ -33,7 +33,7 @@ func Wrap(handler any, cfg lease.Config, opts ...snowflake.Option) lambda.Handle
 }
 
 // around returns handler with the agent in its context, and its other types unchanged:
-// they are how aws-lambda-go decodes the event and streams the response.
+// aws-lambda-go uses them to decode the event and stream the response.
 func (a *Agent) around(handler any) any {
 	if h, ok := handler.(lambda.Handler); ok {
 		return within{h, a}

@@ -1,15 +1,13 @@
-// Package leaseotel turns what happens to a lease into OpenTelemetry metrics.
+// Package leaseotel turns the events of a lease into OpenTelemetry metrics.
 //
 //	metrics, err := leaseotel.New(otel.GetMeterProvider())
 //	agent, err := lease.Start(ctx, lease.Config{OnEvent: metrics.Event})
 //	err = metrics.Observe(agent)
 //
-// Events give the counters and histograms; what is true at the moment of a
-// collection (held, time left, IDs made) is asked of the agent. It makes no
-// request, and a meter provider that hangs delays no renewal, since the agent
-// calls its hook apart from its loop.
+// Counters and histograms come from events; values at the time of a collection (held,
+// time left, IDs made) are read from the agent. This sends no request, and a hanging
+// meter provider delays no renewal, since the agent calls its hook outside its loop.
 //
-// The instruments, with their units and attributes, are in docs/metrics.md,
-// which a test compares with what is exported. Every one has the attribute
-// "pool".
+// The instruments, with their units and attributes, are in docs/metrics.md, which a test
+// compares with the exported metrics. All have the attribute "pool".
 package leaseotel

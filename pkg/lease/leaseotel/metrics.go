@@ -13,7 +13,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Metrics are those of one agent: two agents in a process need one each.
+// Metrics holds the metrics of one agent: two agents in a process need one each.
 type Metrics struct {
 	meter                    metric.Meter
 	events, claims, renewals metric.Int64Counter
@@ -27,7 +27,7 @@ type Metrics struct {
 	lastLength     time.Duration
 }
 
-// New makes the instruments. The error is the provider's.
+// New creates the instruments. The error comes from the provider.
 func New(p metric.MeterProvider) (*Metrics, error) {
 	if p == nil {
 		return nil, errors.New("leaseotel: New without a meter provider")
@@ -51,7 +51,7 @@ func New(p metric.MeterProvider) (*Metrics, error) {
 	return m, nil
 }
 
-// Event counts one event: give it to the agent as Config.OnEvent, or call it from
+// Event counts one event: set it as Config.OnEvent of the agent, or call it from
 // your own hook.
 func (m *Metrics) Event(e lease.Event) {
 	ctx := context.Background()
@@ -78,7 +78,7 @@ func (m *Metrics) Event(e lease.Event) {
 	m.note(e)
 }
 
-// note keeps what a collection asks for.
+// note stores the values that a collection reads.
 func (m *Metrics) note(e lease.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,7 +89,7 @@ func (m *Metrics) note(e lease.Event) {
 	switch e.Kind {
 	case lease.EventSuspended:
 		m.suspendedSince = time.Now()
-	case lease.EventRenewed: // the word of the resumption itself may have been dropped
+	case lease.EventRenewed: // the event of the resumption itself may have been dropped
 		if e.Left > 0 {
 			m.suspendedFor += m.suspension()
 			m.suspendedSince = time.Time{}
@@ -100,8 +100,8 @@ func (m *Metrics) note(e lease.Event) {
 	}
 }
 
-// suspension is how long the present one lasts; the caller holds mu. The
-// monotonic clock counts, since the event's own time is the wall clock's.
+// suspension returns how long the current suspension has lasted; the caller holds mu. It
+// uses the monotonic clock, since the event's own time is that of the wall clock.
 func (m *Metrics) suspension() time.Duration {
 	if m.suspendedSince.IsZero() {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Observe adds what is asked of the agent at each collection, until the agent
-// has ended. The error is the provider's.
+// Observe adds the metrics that are read from the agent at each collection, until the
+// agent has ended. The error comes from the provider.
 func (m *Metrics) Observe(agent *lease.Agent) error {
 	if agent == nil {
 		return errors.New("leaseotel: Observe without an agent")
@@ -64,7 +64,7 @@ func (m *Metrics) Observe(agent *lease.Agent) error {
 		return err
 	}
 
-	// There from the start, so that the first one is a rise.
+	// Present from the start, so that the first one is an increase.
 	for _, kind := range []lease.EventKind{lease.EventUnanswered, lease.EventSuspended, lease.EventResumed, lease.EventLost} {
 		m.events.Add(context.Background(), 0, metric.WithAttributes(attribute.String("pool", agent.Pool()), attribute.String("event", string(kind))))
 	}

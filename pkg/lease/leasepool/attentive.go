@@ -8,9 +8,9 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// attentive is a store that remembers whether any request had no answer, including
-// one that was answered when it was retried. While the store refuses this machine, it
-// may refuse holders, too.
+// attentive is a store that records whether any request had no answer, including one that
+// was answered after a retry. While the store refuses this machine, it may refuse
+// holders, too.
 type attentive struct {
 	protocol.Store
 	failed atomic.Bool
@@ -37,7 +37,7 @@ func (s *attentive) Group(ctx context.Context, pool string, n int) (protocol.Gro
 	return g, err
 }
 
-// EventualGroup is what [Pool.Glance] looks for.
+// EventualGroup is the method that [Pool.Glance] needs.
 func (s *attentive) EventualGroup(ctx context.Context, pool string, n int) (protocol.Group, error) {
 	g, err := protocol.EventualGroup(ctx, s.Store, pool, n)
 	s.note(err)
@@ -62,8 +62,8 @@ func (s *attentive) WriteReaperMemory(ctx context.Context, w protocol.MemoryWrit
 	return applied, err
 }
 
-// The watermarks are no part of a look: without an answer about them it counts all
-// the same.
+// The watermarks are not part of a scan: without an answer about them, it still
+// counts.
 
 func (s *attentive) ReadWatermarks(ctx context.Context, pool string) (protocol.Watermarks, error) {
 	if kept, ok := s.Store.(watermarked); ok {

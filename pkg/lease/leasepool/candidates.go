@@ -9,13 +9,13 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// candidates are the leases that a look found due, by node ID: a fingerprint of
+// candidates are the leases that a scan found due, by node ID: a fingerprint of
 // holder, version and renewal.
 type candidates map[int]fingerprint
 
-// fingerprint has 30 bits, so that two that differ are taken for equal once in
-// 10⁹ times. Nothing unsafe follows even then: a lease is freed only if it was due
-// and has exactly the holder, version and renewal that the second look saw.
+// fingerprint has 30 bits, so two different ones are mistaken for equal once in 10⁹
+// times. Even that is safe: a lease is freed only if it was due and has exactly the
+// holder, version and renewal that the second scan saw.
 type fingerprint uint32
 
 func fingerprintOf(l protocol.Lease) fingerprint {
@@ -23,7 +23,7 @@ func fingerprintOf(l protocol.Lease) fingerprint {
 	var n [16]byte
 	binary.BigEndian.PutUint64(n[:8], uint64(l.Version)) //nolint:gosec // it is only hashed
 	binary.BigEndian.PutUint64(n[8:], uint64(l.Renewal)) //nolint:gosec // it is only hashed
-	_, _ = h.Write(n[:])                                 // a hash takes everything
+	_, _ = h.Write(n[:])                                 // writing to a hash never fails
 	_, _ = h.Write([]byte(l.Holder))
 	sum := h.Sum64()
 	return fingerprint(sum^sum>>32) & (1<<30 - 1) //nolint:gosec // it is cut to 30 bits
@@ -31,15 +31,15 @@ func fingerprintOf(l protocol.Lease) fingerprint {
 
 const (
 	digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-	// A distance is written in 5 bits a digit, lowest first; more marks that another
-	// digit follows. A fingerprint is five digits of 6 bits.
+	// A distance is written in digits of 5 bits, lowest first; more marks that
+	// another digit follows. A fingerprint is five digits of 6 bits.
 	more           = 1 << 5
 	digitsPerPrint = 5
 )
 
-// encode writes the candidates as text, lowest node ID first: the distance from
-// the one before and the fingerprint. 65,536 of them take 393,216 bytes, and an
-// item may have 409,600.
+// encode writes the candidates as text, lowest node ID first: the distance from the
+// previous one and the fingerprint. 65,536 of them take 393,216 bytes, and an item may
+// have 409,600.
 func (c candidates) encode() string {
 	nodes := make([]int, 0, len(c))
 	for n := range c {
@@ -62,7 +62,7 @@ func (c candidates) encode() string {
 	return b.String()
 }
 
-// decodeCandidates decodes the text of encode; false if it is something else.
+// decodeCandidates decodes a text of encode; false if it is invalid.
 func decodeCandidates(text string) (candidates, bool) {
 	c := candidates{}
 	for node := -1; text != ""; {

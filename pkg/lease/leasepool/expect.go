@@ -10,7 +10,7 @@ import (
 // would have open; its agents may not be permitted to. A narrow pool then gets the
 // width for them, in one change.
 //
-// Neither goes back: a smaller number closes no groups, since leases may be in them.
+// Neither goes back: a smaller number closes no groups, since they may have leases.
 func (p *Pool) makeRoom(ctx context.Context, c *Changes, expect int) error {
 	before := c.Pool.OpenGroups
 	for {

@@ -8,12 +8,12 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// farFuture is how far ahead a floor may lie. Nobody can use a node ID before its
-// floor, and nothing lowers it again: a later time is taken for a mistake.
+// farFuture is how far ahead a floor may be. A node ID cannot be used before its
+// floor, and a floor cannot be lowered: a later time is treated as a mistake.
 const farFuture = 366 * 24 * time.Hour
 
 // floor checks a time before which nothing may be stamped. It raises a time in the
-// past to now, since that would protect nothing.
+// past to now, since a past floor would protect nothing.
 func floor(t time.Time) (time.Time, error) {
 	now := time.Now()
 	switch {
@@ -28,7 +28,7 @@ func floor(t time.Time) (time.Time, error) {
 }
 
 // raiseFloor keeps a floor in the pool's item before anything relies on it: no node
-// ID that is created later, by whomever, begins before it.
+// ID that is created later, by any process, begins before it.
 func (p *Pool) raiseFloor(ctx context.Context, c *Changes, to time.Time) error {
 	w := protocol.RaiseFloor{Pool: p.Name, To: to}
 	if _, needed := w.Apply(&c.Pool); !needed {

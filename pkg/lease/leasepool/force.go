@@ -10,7 +10,7 @@ import (
 // ForceRelease frees a node ID for an operator, whether its lease has expired or not,
 // if it still has the version that the operator saw. Its holder loses it at the next
 // renewal. IDs stay unique, and the next holder waits until the reserved milliseconds
-// have passed. Freeing a free node ID is no error.
+// have passed. Freeing a free node ID is not an error.
 func (p *Pool) ForceRelease(ctx context.Context, nodeID int, version int64) (protocol.Lease, error) {
 	if err := protocol.CheckPoolName(p.Name); err != nil || nodeID < 0 || nodeID >= protocol.MaxPoolSize {
 		return protocol.Lease{}, fmt.Errorf("lease: force release of node %d in pool %q: use a node from 0 to %d and a pool's name: %w", nodeID, p.Name, protocol.MaxPoolSize-1, err)

@@ -17,8 +17,8 @@ type watermarked interface {
 	WritePoolWatermark(ctx context.Context, pool string, w protocol.PoolWatermark) error
 }
 
-// auditor compares what a look sees with the watermarks of the looks before, to find
-// what no write of ours makes. The zero value finds nothing.
+// auditor compares a scan with the watermarks of earlier scans, to find changes that
+// our writes cannot cause. The zero value finds nothing.
 type auditor struct {
 	pool  *Pool
 	store watermarked
@@ -27,11 +27,11 @@ type auditor struct {
 
 	mu    sync.Mutex
 	now   map[int]map[int]protocol.Watermark // by group
-	doubt map[int]bool                       // node IDs to look at again
+	doubt map[int]bool                       // node IDs to read again
 }
 
-// audit begins a look at the pool. The watermarks are read first: what is read
-// after them is as new, or is looked at again.
+// audit begins a scan of the pool. The watermarks are read first: items read after them
+// are as new, or are read again.
 func (p *Pool) audit(ctx context.Context, item Item) (*auditor, error) {
 	a := &auditor{pool: p, item: item, now: map[int]map[int]protocol.Watermark{}, doubt: map[int]bool{}}
 	store, ok := p.store.(watermarked)
@@ -78,8 +78,8 @@ func (a *auditor) see(n int, g protocol.Group) {
 	a.now[n] = marks
 }
 
-// found looks again, strongly consistent, at what is in doubt, and returns what no
-// write of ours has made, by node ID; -1 is the pool's own item.
+// found reads doubtful items again, strongly consistent, and returns the changes
+// that our writes cannot have caused, by node ID; -1 is the pool's own item.
 func (a *auditor) found(ctx context.Context) (Corrupt, error) {
 	if a.store == nil {
 		return nil, nil
@@ -123,7 +123,7 @@ func (a *auditor) found(ctx context.Context) (Corrupt, error) {
 	return found, nil
 }
 
-// keep writes the watermarks that are new. Those of what was found stay as they were.
+// keep writes the new watermarks. Those of forged items do not change.
 func (a *auditor) keep(ctx context.Context, found Corrupt) error {
 	if a.store == nil {
 		return nil
@@ -131,7 +131,7 @@ func (a *auditor) keep(ctx context.Context, found Corrupt) error {
 	for n, marks := range a.now {
 		for node := range found {
 			if old, known := a.old.Nodes[node]; known && node/protocol.GroupSize == n {
-				marks[node] = old // what was forged teaches nothing
+				marks[node] = old // forged items set no watermarks
 			}
 		}
 		before := maps.Clone(a.old.Nodes)

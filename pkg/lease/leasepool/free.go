@@ -10,9 +10,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// free frees leases as a look saw them, each with one attempt: after the first
-// request without an answer it frees nothing more, since holders may have none
-// either.
+// free frees leases as a scan saw them, each with one attempt: after the first
+// unanswered request it stops, since holders may get no answers either.
 func (p *Pool) free(ctx context.Context, d dues, some candidates, r *ReapReport) (freed []int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -57,8 +56,9 @@ func (p *Pool) free(ctx context.Context, d dues, some candidates, r *ReapReport)
 	return freed, nil
 }
 
-// freeOne frees a lease only if it is as the last look saw it: a holder that has
-// renewed since is alive, whatever its expiry and this machine's clock say.
+// freeOne frees a lease only if it has not changed since the last scan: a holder
+// that has renewed since is alive, regardless of its expiry and this machine's
+// clock.
 func (p *Pool) freeOne(ctx context.Context, pace *pace, l protocol.Lease) (applied bool, err error) {
 	if err := pace.wait(ctx); err != nil {
 		return false, err

@@ -45,7 +45,7 @@ func ParseLayout(text string) (snowflake.Layout, error) {
 	return l, l.Validate()
 }
 
-// LayoutName returns the text that [ParseLayout] reads as l, or a description where
+// LayoutName returns the text that [ParseLayout] parses as l, or a description if
 // there is none.
 func LayoutName(l snowflake.Layout) string {
 	stored := protocol.LayoutOf(l)
@@ -85,13 +85,12 @@ func fitsLayout(p protocol.PoolItem, size int) error {
 	return nil
 }
 
-// otherLayout reports whether s asks for another layout than the one that the pool
-// has.
+// otherLayout reports whether s requests a layout other than the pool's.
 func (s Spec) otherLayout(p protocol.PoolItem) bool {
 	return s.Layout != (snowflake.Layout{}) && p.Layout != nil && *p.Layout != protocol.LayoutOf(s.Layout)
 }
 
-// bindLayout binds the layout that a seed of an existing pool asks for, if the pool
+// bindLayout binds the layout that a seed of an existing pool requests, if the pool
 // has none.
 func (p *Pool) bindLayout(ctx context.Context, c *Changes, l snowflake.Layout) error {
 	if l == (snowflake.Layout{}) {
@@ -104,10 +103,10 @@ func (p *Pool) bindLayout(ctx context.Context, c *Changes, l snowflake.Layout) e
 	return err
 }
 
-// BindLayout makes sure that a pool has a layout, and that it is the one asked for:
-// nil asks for none in particular, and binds [snowflake.Default] where there is none.
-// An agent calls it after its claim and before its first ID. The error names both
-// layouts. It writes at most once, and not at all if item has the layout.
+// BindLayout makes sure that a pool has a layout, and that it is the requested one: nil
+// accepts any, and binds [snowflake.Default] if there is none. An agent calls it after
+// its claim and before its first ID. The error names both layouts. It writes at most
+// once, and not at all if item has the layout.
 func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, want *snowflake.Layout) (protocol.PoolItem, error) {
 	bind := snowflake.Default()
 	if want != nil {
@@ -144,8 +143,9 @@ func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, w
 // SetLayout corrects the layout of a pool, as long as no node ID of it was ever
 // claimed; otherwise the layout stays, since IDs of it may exist.
 //
-// An agent reads the layout after its claim. So either this finds the claim, and the
-// layout stays, or the agent finds no layout, and makes no ID before this has ended.
+// An agent reads the layout after its claim. So either SetLayout finds the claim,
+// and the layout stays, or the agent finds no layout, and makes no ID before
+// SetLayout has ended.
 func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (item Item, err error) {
 	if err := l.Validate(); err != nil {
 		return item, err
@@ -166,7 +166,7 @@ func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (item Item, er
 		if item.LayoutFinal {
 			return item, fmt.Errorf("lease: node IDs of pool %q were claimed with the layout %s: %w", p.Name, LayoutName(item.Layout.Snowflake()), errClaimed)
 		}
-		if err := p.unclaimed(ctx, *item.Layout); err != nil { // before it keeps anyone waiting
+		if err := p.unclaimed(ctx, *item.Layout); err != nil { // before it makes anyone wait
 			return item, err
 		}
 		if item, err = p.change(ctx, protocol.SuspendLayout{Pool: p.Name, Revision: item.Revision}); err != nil {
@@ -179,7 +179,7 @@ func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (item Item, er
 	}
 	claimed := p.unclaimed(ctx, *before)
 	if claimed != nil && !errors.Is(claimed, errClaimed) {
-		return item, claimed // not known: nobody makes IDs until it is
+		return item, claimed // unknown: no agent makes IDs until it is known
 	}
 	w := protocol.ReplaceLayout{Pool: p.Name, Revision: item.Revision, Layout: protocol.LayoutOf(l)}
 	if claimed != nil {
@@ -192,13 +192,13 @@ func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (item Item, er
 	return item, errors.Join(err, claimed)
 }
 
-// finalizeLayout marks the layout of a pool, of whose node IDs one was claimed since item
-// was read, or before. SetLayout would refuse to change it anyway; with the mark an agent
-// knows that before its own claim, and reads the pool's item once. Nothing else hangs on
-// it, so it is tried once, and the next run tries again.
+// finalizeLayout marks the layout of a pool as final after one of its node IDs was
+// claimed, before or after item was read. SetLayout would refuse to change it anyway;
+// with the mark, an agent knows that before its own claim, and reads the pool's item
+// once. Nothing else depends on it, so it is tried once, and the next run tries again.
 //
-// Invariant: nobody marks a layout that an operator may still correct. The claim was seen
-// after the revision on which the mark is pinned.
+// Invariant: a layout that an operator may still correct is never marked. The claim was
+// seen after the revision on which the mark is conditioned.
 func (p *Pool) finalizeLayout(ctx context.Context, item Item) {
 	if item.Layout == nil || item.LayoutFinal {
 		return
@@ -210,7 +210,7 @@ func (p *Pool) finalizeLayout(ctx context.Context, item Item) {
 	}
 }
 
-// finalizeLimit is how long the mark on a layout is waited for.
+// finalizeLimit is how long a run waits for the mark on a layout.
 const finalizeLimit = 2 * time.Second
 
 func errOvertaken(pool string) error {

@@ -39,8 +39,8 @@ func (p *Pool) Leases(ctx context.Context) iter.Seq2[protocol.Lease, error] {
 	}
 }
 
-// Glance reads one group of numbers, from 0, at half the price where the store
-// offers that. What it gives may be a second old.
+// Glance reads one group of node IDs, counted from 0, at half the price if the
+// store offers that. The result may be a second old.
 func (p *Pool) Glance(ctx context.Context, n int) (protocol.Group, error) {
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) {
 		return protocol.EventualGroup(ctx, p.store, p.Name, n)

@@ -5,18 +5,24 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/tenure"
 )
 
-// minValid is how long a measurement counts at least.
+// minValid is the shortest time for which a measurement counts.
 const minValid, mostValid = 10 * time.Minute, 2 * time.Hour
 
 // Measure stores the count of s, which was begun at a time, in the pool's item: leases
-// grow while it says that there is room. It counts for twice the time since the one
-// before, for 10 min to 2 h. It is not stored if someone else's was meanwhile.
+// grow while it shows that there is room. It counts for twice the time since the
+// previous one, for 10 min to 2 h. The count of a holder says nothing about the
+// schedule: after one it counts for 2 h. It is not stored if another one was stored
+// meanwhile.
 func (p *Pool) Measure(ctx context.Context, s Stats, at time.Time) error {
 	m := protocol.Measured{Held: s.Held, Cooling: s.Cooling + s.Expired, At: at, Valid: minValid}
 	if before := s.Pool.Measured; before != nil {
-		m.Valid = min(max(minValid, 2*at.Sub(before.At)), mostValid)
+		m.Valid = min(max(minValid, 2*at.Sub(before.At)), mostValid).Truncate(time.Second)
+		if tenure.ByHolder(before) {
+			m.Valid = mostValid
+		}
 	}
 	_, err := p.writePool(ctx, protocol.Measure{Pool: p.Name, Seen: s.Pool.Measured, Measured: m})
 	return err

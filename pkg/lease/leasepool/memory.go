@@ -11,10 +11,10 @@ import (
 )
 
 // taken replaces the revision if another reaper has written the memory meanwhile:
-// this run then frees and remembers nothing.
+// this run then frees and stores nothing.
 const taken = "taken"
 
-// errUnanswered is the reason why a run that has looked frees or remembers nothing: a
+// errUnanswered is the reason why a run frees or stores nothing after its scan: a
 // write that is sent only once had no answer. The next run starts over.
 var errUnanswered = errors.New("lease: no answer")
 

@@ -23,8 +23,8 @@ func Names(ctx context.Context, s protocol.Store) ([]string, error) {
 	return protocol.Retry(ctx, i.Pools)
 }
 
-// Record names the pool in the table's index. Seed does it; it is needed again only
-// where a role without that permission has seeded, or the entry was deleted.
+// Record names the pool in the table's index. Seed calls it; it is needed again
+// only if a role without that permission has seeded, or the entry was deleted.
 func (p *Pool) Record(ctx context.Context) error {
 	i, ok := p.store.(index)
 	if !ok {
@@ -34,8 +34,8 @@ func (p *Pool) Record(ctx context.Context) error {
 	return err
 }
 
-// recordIfPermitted is Record for a seed, which is done without the entry too: a
-// task's role may seed its pool and write nothing else.
+// recordIfPermitted is Record for a seed, which succeeds without the entry too: a task's
+// role may be permitted to seed its pool and write nothing else.
 func (p *Pool) recordIfPermitted(ctx context.Context) error {
 	if err := p.Record(ctx); !errors.Is(err, protocol.ErrAccess) {
 		return err

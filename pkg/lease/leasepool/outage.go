@@ -7,19 +7,19 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Outage is what an outage of DynamoDB would do to the holders of a pool if it began
-// now. It counts the holders whose lease has not expired, and none of those on demand,
-// which make IDs only now and then. It goes by the default guards: see
+// Outage is the effect that an outage of DynamoDB would have on the holders of a pool
+// if it began now. It counts the holders whose lease has not expired, except those on
+// demand, which make IDs only now and then. It assumes the default guards: see
 // [protocol.Lease.IDsUntil].
 type Outage struct {
 	Holders     int `json:"holders"`
 	Hour        int `json:"hour"`         // of them, that make IDs for at least an hour
 	FiveMinutes int `json:"five_minutes"` // that make IDs for at least five minutes; Hour is among them
-	// FirstStops is when the first of them can make no more IDs; zero without a holder.
+	// FirstStops is when the first of them can no longer make IDs; zero without a holder.
 	FirstStops time.Time `json:"first_stops_at,omitzero"`
 }
 
-// Add counts a holder that can make IDs until a moment.
+// Add counts a holder that can make IDs until a given time.
 func (o *Outage) Add(until, now time.Time) {
 	o.Holders++
 	left := until.Sub(now)
@@ -34,7 +34,7 @@ func (o *Outage) Add(until, now time.Time) {
 	}
 }
 
-// Text says it in a sentence, as of now; it is empty without a holder.
+// Text describes the outage in a sentence, as of now; it is empty without a holder.
 func (o Outage) Text(now time.Time) string {
 	if o.Holders == 0 {
 		return ""
@@ -52,7 +52,7 @@ func (o Outage) Text(now time.Time) string {
 	return fmt.Sprintf("If DynamoDB went away now: %s for at least 1 h, %d for at least 5 min, %s.", holders(o.Hour), o.FiveMinutes, first)
 }
 
-// roughly is a duration in the one or two units that matter, rounded down.
+// roughly returns a duration in the one or two largest units, rounded down.
 func roughly(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -63,7 +63,7 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
 }
 
-// withstands counts a lease, if its holder makes IDs now as far as the table knows.
+// withstands counts a lease if its holder makes IDs now, according to the table.
 func (o *Outage) withstands(l protocol.Lease, now time.Time) {
 	if l.Holder != "" && !l.OnDemand && !l.ExpiresAt.Before(now) {
 		o.Add(l.IDsUntil(), now)

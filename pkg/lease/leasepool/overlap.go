@@ -16,17 +16,17 @@ type Makers struct {
 }
 
 // CanCollide reports whether two pools can make equal IDs. It compares the IDs and
-// not the node IDs: those of a narrow pool lengthen their sequence with bits in which
+// not the node IDs: those of a narrow pool extend their sequence with bits in which
 // another pool has its node, and two layouts have the node in different places. A
-// pool without a layout counts with the one that it would get by default. Where only
-// the times of the IDs could tell two layouts apart, it reports true.
+// pool without a layout counts with its default one. If only the times of the IDs
+// could distinguish two layouts, it reports true.
 func (m Makers) CanCollide(o Makers) bool {
 	a, b := m.layout(), o.layout()
 	lowA, lowB := a.NodeBits+a.SequenceBits, b.NodeBits+b.SequenceBits
 	for _, x := range m.eras(a) {
 		for _, y := range o.eras(b) {
 			if x.first > y.last || y.first > x.last {
-				continue // these IDs never have one value
+				continue // these IDs are never equal
 			}
 			if lowA != lowB || x.meets(y) {
 				return true
@@ -36,7 +36,7 @@ func (m Makers) CanCollide(o Makers) bool {
 	return false
 }
 
-// layout is that of the pool's IDs, or what the first agent would bind.
+// layout returns the layout of the pool's IDs, or the one that the first agent would bind.
 func (m Makers) layout() snowflake.Layout {
 	switch {
 	case m.Item.Layout != nil:
@@ -56,7 +56,7 @@ type made struct {
 	nodes       []int
 }
 
-// eras are all widths that the pool has had or can come to have.
+// eras returns all widths that the pool has had or may have later.
 func (m Makers) eras(l snowflake.Layout) []made {
 	begin := m.Item.CreatedAt
 	if begin.IsZero() {
@@ -96,9 +96,9 @@ func (m Makers) eras(l snowflake.Layout) []made {
 	return all
 }
 
-// meets reports whether an ID of each could be equal below its time. In all bits but
-// its node's, an ID takes every value; so only bits that are the node's in both can
-// keep two IDs apart.
+// meets reports whether an ID of each could be equal below its time. In all bits
+// except its node's, an ID may have any value; so only bits that belong to the node
+// in both can distinguish two IDs.
 func (m made) meets(o made) bool {
 	low, high := max(m.at, o.at), min(m.at+m.width, o.at+o.width)
 	if low >= high {

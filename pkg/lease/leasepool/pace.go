@@ -9,7 +9,7 @@ import (
 )
 
 // A sweep writes at most writesAtOnce node IDs at once and then writesPerSecond: the
-// limit of one partition of a table, since all groups may lie in one. A new table has
+// limit of one partition of a table, since all groups may be in one. A new table has
 // four. So 65,536 node IDs take 66 seconds.
 const (
 	writesPerSecond = 1000
@@ -22,7 +22,7 @@ type pace struct {
 	paid time.Time // when the writes so far would have ended at writesPerSecond
 }
 
-// wait waits for one write's turn.
+// wait waits until one write may be sent.
 func (p *pace) wait(ctx context.Context) error {
 	const each = time.Second / writesPerSecond
 	p.mu.Lock()

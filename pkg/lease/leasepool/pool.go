@@ -11,9 +11,9 @@ import (
 )
 
 // Pool has the pool's verbs: seed, resize, reap, force release, raise, count. All of
-// them may be repeated, or run by several at once, and continue where an earlier run
+// them may be repeated or run concurrently, and continue where an earlier run
 // stopped. They retry through throttles and outages until their context ends, and
-// then report their progress. A corrupt item is reported and stops nobody.
+// then report their progress. A corrupt item is reported and does not stop them.
 type Pool struct {
 	Name string
 	// Progress, if not nil, is called after each group of 256 node IDs, one call at
@@ -23,11 +23,11 @@ type Pool struct {
 	Logger *slog.Logger
 
 	store protocol.Store
-	// doubt is set while an error that Reap saw is not noted in the table.
+	// doubt is set while an error that Reap saw is not recorded in the table.
 	doubt atomic.Bool
 }
 
-// Open returns the pool of a name; it makes no request.
+// Open returns the pool of a name; it sends no request.
 func Open(s protocol.Store, name string) *Pool { return &Pool{Name: name, store: s} }
 
 // Item is the table's item of a pool as a whole: its size, its open groups, and the
@@ -54,8 +54,8 @@ func (p *Pool) item(ctx context.Context) (protocol.PoolItem, error) {
 // node IDs until that time.
 const poolSkew = 5 * time.Second
 
-// itemInTime reads the pool's item and compares the clocks, also where there is
-// no such pool.
+// itemInTime reads the pool's item and compares the clocks, even if there is no
+// such pool.
 func (p *Pool) itemInTime(ctx context.Context) (protocol.PoolItem, error) {
 	before := time.Now()
 	item, err := p.item(ctx)
@@ -65,17 +65,17 @@ func (p *Pool) itemInTime(ctx context.Context) (protocol.PoolItem, error) {
 	return item, err
 }
 
-// write does one write of a node ID, until it is answered.
+// write does one write of a node ID, until there is an answer.
 func (p *Pool) write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Result, error) { return p.store.Write(ctx, w) })
 }
 
-// writePool does one write of the pool's item, until it is answered.
+// writePool does one write of the pool's item, until there is an answer.
 func (p *Pool) writePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolResult, error) { return p.store.WritePool(ctx, w) })
 }
 
-// group reads one group, until it is answered.
+// group reads one group, until there is an answer.
 func (p *Pool) group(ctx context.Context, n int) (protocol.Group, error) {
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) { return p.store.Group(ctx, p.Name, n) })
 }

@@ -8,11 +8,12 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Raise reserves every millisecond up to a time, by default and at least now, and
-// ends all leases, also those that have reserved more. It removes the verdict on the table. It is for a table that was restored from a
-// backup, which has lost the reservations made since: stop the whole fleet, restore,
-// raise to a time after the last ID, start the fleet. Node IDs that the backup lacks
-// begin after that time too: it becomes the floor of the pool.
+// Raise reserves every millisecond up to a time, by default and at least now, and ends
+// all leases, even those that have reserved more. It removes the verdict on the table. It
+// is for a table that was restored from a backup, which has lost the reservations made
+// since: stop the whole fleet, restore, raise to a time after the last ID, start the
+// fleet. Node IDs that the backup lacks begin after that time too: it becomes the floor
+// of the pool.
 func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	if to, err = floor(to); err != nil {
 		return c, fmt.Errorf("lease: raise pool %q: %w", p.Name, err)
@@ -23,7 +24,7 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	if err := p.raiseFloor(ctx, &c, to); err != nil {
 		return c, err
 	}
-	// It is of the table before the restore.
+	// It belongs to the table before the restore.
 	if c.Pool.Verdict != nil {
 		res, err := p.writePool(ctx, protocol.ForgetVerdict{Pool: p.Name})
 		if err != nil {
@@ -41,7 +42,7 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 				if l.Holder == "" {
 					continue
 				}
-				// A lease that had grown: its holder is of the time before the restore too.
+				// A lease that had grown: its holder too is from before the restore.
 				w = protocol.ForceRelease{Key: key, Version: l.Version, Holder: l.Holder}
 			}
 			if _, err := s.do(ctx, w, &c.Raised); err != nil {

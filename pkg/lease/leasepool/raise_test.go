@@ -48,3 +48,28 @@ func TestRaise(t *testing.T) {
 		errorHas(t, err, "a year ahead")
 	})
 }
+
+// A raise ends the leases too that have reserved more than up to its time, as one that
+// had grown has: their holders are of the time before the restore. What they reserved stays.
+func TestRaiseEndsGrownLeases(t *testing.T) {
+	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
+		p := seeded(t, s, 8, 0)
+		now := time.Now()
+		held := fixture.Hold(t, s, 3, now, 4*time.Hour)
+		to := now.Add(time.Minute).Truncate(time.Millisecond)
+		c, err := p.Raise(t.Context(), to)
+		if err != nil || c.Raised != 8 {
+			t.Fatalf("raise: %+v, %v", c, err)
+		}
+		leases, _ := all(t, p)
+		if l := leases[3]; l.Holder != "" || !l.ReservedUntil.Equal(held.ReservedUntil) || l.Version != held.Version {
+			t.Errorf("node 3 is %+v, want nobody's, and reserved until %v", l, held.ReservedUntil)
+		}
+		if res, err := s.Write(t.Context(), renew(held, time.Now())); err != nil || res.Applied {
+			t.Errorf("the holder of before renews: %+v, %v", res, err)
+		}
+		if c, err = p.Raise(t.Context(), to); err != nil || c.Raised != 0 {
+			t.Errorf("raised again: %+v, %v", c, err)
+		}
+	})
+}

@@ -13,54 +13,55 @@ import (
 	"github.com/nodelease/nodelease/internal/tenure"
 )
 
-// ReapReport describes one look at a pool and what it freed.
+// ReapReport describes one scan of a pool and the leases freed.
 type ReapReport struct {
 	Pool string `json:"pool"`
 	Held int    `json:"held"` // node IDs with a holder that is not on demand, expired or not
-	// Due leases have been expired for more than a minute, and nothing that they
-	// reserved lies ahead.
+	// Due leases have been expired for more than a minute, and their reserved time has
+	// passed.
 	Due   []int `json:"due"`
 	Freed []int `json:"freed"` // of those
-	// Braked reports that too many leases were unchanged at once to be believed:
-	// none was freed, and another look decides.
+	// Braked reports that implausibly many leases were unchanged at once: none was freed,
+	// and another scan decides.
 	Braked bool `json:"braked"`
-	// NextLook is when another run counts as a look; zero when no lease waits for
+	// NextLook is when another run counts as a scan; zero if no lease waits for
 	// one.
 	NextLook time.Time `json:"next_look,omitzero"`
 	// Stuck node IDs are reserved or held for hours beyond their lease's length:
 	// their holder's clock was ahead, or it asked for a long Reserve.
 	Stuck   []int   `json:"stuck,omitempty"`
 	Corrupt Corrupt `json:"corrupt,omitempty"`
-	// Forged items have what no write of this module makes since the reaper's last
-	// look: a version or a reservation that went back, a mark of a widening that never
+	// Forged items have changes since the reaper's last scan that no write of this module
+	// makes: a version or a reservation that went back, a mark of a widening that never
 	// began, an item that was deleted. -1 is the pool's own item.
 	Forged Corrupt `json:"forged,omitempty"`
-	// Cleared counts entries of services whose process is gone. Reap leaves it 0;
-	// whoever runs discovery's sweep after it fills it in.
+	// Cleared counts entries of services whose process is gone. Reap leaves it 0; a
+	// caller that runs discovery's sweep afterwards sets it.
 	Cleared int `json:"cleared"`
 }
 
 const (
 	// reapAfter is how long a lease has been expired when it is due. Claimants take
-	// it earlier, so reaping is in no hurry.
+	// it earlier, so reaping is not urgent.
 	reapAfter = time.Minute
-	// stuckAfter is how far beyond what a lease may have reserved a node ID is stuck.
+	// stuckAfter is the time beyond a lease's possible reservation from which a node ID
+	// is stuck.
 	stuckAfter = time.Hour
 )
 
-// brake is how many of the held leases are freed after two looks. When more are
-// due, this machine's clock may be wrong, or the fleet be about to renew.
+// brake is how many of the held leases are freed after two scans. If more are due, this
+// machine's clock may be wrong, or the fleet may be about to renew.
 func brake(held int) int { return max(8, held/5) }
 
-// apart returns the least time between two looks at a pool, from the last answer of
+// apart returns the least time between two scans of a pool, from the last answer of
 // the first to the first request of the second: long enough for every holder to renew
 // once the table is back, at a quarter of the 1,000 writes per second that one
-// partition takes. Two machines may look, whose clocks are off by poolSkew each.
+// partition takes. The scans may be on two machines whose clocks are off by poolSkew each.
 func apart(held int) time.Duration {
 	return max(30*time.Second, time.Duration(held)*4*time.Millisecond) + 2*poolSkew
 }
 
-// Due reports what is due, and frees nothing.
+// Due reports the due leases, and frees nothing.
 func (p *Pool) Due(ctx context.Context) (ReapReport, error) {
 	item, err := p.itemInTime(ctx)
 	if err != nil {
@@ -74,15 +75,15 @@ func (p *Pool) Due(ctx context.Context) (ReapReport, error) {
 // Nothing else depends on it: claimants take expired leases themselves. Reserved
 // milliseconds stay reserved.
 //
-// One run is one look, and one look frees nothing. The leases that it finds due are
-// kept in the table, and a later run frees those that are unchanged; see
-// ReapReport.NextLook. Runs may come at any time and from anywhere, also several at
-// once. A run with an unanswered request is no look, and voids the looks before it:
-// while the table is away nobody can renew.
+// One run is one scan, and one scan frees nothing. The leases that it finds due are
+// stored in the table, and a later run frees those that are unchanged; see
+// ReapReport.NextLook. Runs may happen at any time and on any machine, even
+// concurrently. A run with an unanswered request does not count as a scan, and
+// voids the earlier scans: while the table is unavailable, no holder can renew.
 func (p *Pool) Reap(ctx context.Context) (ReapReport, error) {
 	s := &attentive{Store: p.store}
 	run := &Pool{Name: p.Name, Progress: p.Progress, Logger: p.Logger, store: s}
-	// An error that an earlier run of this process could not note in the table.
+	// An error that an earlier run of this process could not record in the table.
 	if p.doubt.Load() && run.forget(ctx) == nil {
 		p.doubt.Store(false)
 	}
@@ -116,11 +117,11 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 	begun := time.Now()
 	last := memory.Look
 	if last != nil && last.Ended.After(begun.Add(2*poolSkew)) {
-		last = nil // by a clock that no reaper may have
+		last = nil // by a clock too wrong for a reaper
 	}
 	waiting := last != nil && begun.Before(last.Next())
 	if last != nil && !waiting {
-		// Taken out: no other reaper acts on it, and if this run ends early, nobody does.
+		// Taken out: no other reaper acts on it, and if this run ends early, none does.
 		if memory, err = p.remember(ctx, memory, nil); err != nil {
 			return newReport(p.Name), err
 		}
@@ -140,7 +141,7 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 		return r, nil
 	}
 	look := &protocol.ReaperLook{Ended: time.Now(), Wait: apart(r.Held), Count: 1, Held: r.Held}
-	rest := d.due // what the next look compares with
+	rest := d.due // for the next scan to compare with
 	if last != nil {
 		held := max(r.Held, last.Held)
 		if begun.Sub(last.Ended) < apart(held) { // the pool is fuller than it was
@@ -155,7 +156,7 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 				delete(rest, n)
 			}
 		} else {
-			// The others wait: all of a look's candidates have had the same looks.
+			// The others wait: all candidates of a scan have had the same scans.
 			look.Count, look.Braked, rest = last.Count+1, r.Braked, unchanged
 			if r.Braked {
 				look.Wait = max(look.Wait, d.longest(unchanged)+2*poolSkew)
@@ -176,9 +177,9 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 	return r, err
 }
 
-// believe decides whether leases that a number of looks have found due and
-// unchanged are freed. Two looks do for a few of them, while someone else renews.
-// More than the brake lets pass, or all that there are, may be a fleet that an
+// believe decides whether leases that several scans have found due and unchanged
+// are freed. Two scans are enough for a few of them, while other holders renew.
+// More than the brake allows, or all leases of the pool, may be a fleet that an
 // outage with a short break has kept from renewing.
 func (d dues) believe(r *ReapReport, looks int, unchanged candidates) bool {
 	if len(unchanged) == 0 || looks > 2 {
@@ -188,7 +189,7 @@ func (d dues) believe(r *ReapReport, looks int, unchanged candidates) bool {
 	return !r.Braked && d.alive > 0
 }
 
-// dues is the result of a look.
+// dues is the result of a scan.
 type dues struct {
 	ReapReport
 	alive   int  // leases that have not expired
@@ -201,7 +202,7 @@ func newReport(pool string) ReapReport {
 	return ReapReport{Pool: pool, Due: []int{}, Freed: []int{}}
 }
 
-// unchangedSince returns the candidates of an earlier look that are still due, with the
+// unchangedSince returns the candidates of an earlier scan that are still due, with the
 // same holder, version and renewal.
 func (d dues) unchangedSince(l *protocol.ReaperLook) candidates {
 	before, _ := decodeCandidates(l.Candidates) // none if it is not ours
@@ -222,8 +223,8 @@ func (d dues) longest(some candidates) (ttl time.Duration) {
 	return ttl
 }
 
-// due reads every node ID that can be held. What it sees is compared with the
-// watermarks, for keep to keep.
+// due reads every node ID that can be held. It compares them with the watermarks, which
+// keep updates.
 func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*auditor, context.Context, Corrupt) error) (dues, error) {
 	audit, unread := p.audit(ctx, item)
 	d := dues{ReapReport: newReport(p.Name), due: candidates{}, seen: map[int]protocol.Lease{}}
@@ -237,7 +238,7 @@ func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*audit
 			if stuck(l, now) {
 				d.Stuck = append(d.Stuck, l.NodeID)
 			}
-			// An on-demand holder sleeps, or is gone, and lets its lease run out by design.
+			// An on-demand holder that sleeps or is gone lets its lease expire by design.
 			// Freeing it would cost a write, and its next use another one.
 			if l.Holder == "" || l.OnDemand {
 				continue
@@ -246,8 +247,8 @@ func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*audit
 			switch {
 			case !l.ExpiresAt.Before(now):
 				d.alive++
-			// Nobody could claim what is reserved ahead, and its holder may still make
-			// IDs: freeing it would only end a process.
+			// A node ID that is reserved ahead cannot be claimed, and its holder may
+			// still make IDs: freeing it would only end a process.
 			case l.ExpiresAt.Add(reapAfter).Before(now) && l.ReservedUntil.Add(poolSkew).Before(now):
 				d.Due = append(d.Due, l.NodeID)
 				d.due[l.NodeID], d.seen[l.NodeID] = fingerprintOf(l), l
@@ -272,14 +273,14 @@ func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*audit
 	return d, nil
 }
 
-// stuck reports whether a node ID is reserved or held for hours beyond what its
-// lease may have reserved. The length alone says little about that: a lease that had
+// stuck reports whether a node ID is reserved or held for hours beyond its lease's
+// possible reservation. The length alone does not decide that: a lease that had
 // grown and is short again has reserved as much as before.
 //
-// An item does not say how far its holder may reserve. Up to the default of MaxReserve
-// and stuckAfter nothing is stuck. Beyond that, the clock of a holder is what was wrong
-// or not: its last renewal was sent a lease's length before the expiry. Once the holder
-// is gone, its node ID may rest for half of the time that it lived.
+// An item does not show how far its holder may reserve. Up to the default of MaxReserve
+// plus stuckAfter, nothing is stuck. Beyond that, it depends on whether the holder's
+// clock was wrong: its last renewal was sent a lease's length before the expiry. Once
+// the holder is gone, its node ID may be reserved for half of the time that it lived.
 func stuck(l protocol.Lease, now time.Time) bool {
 	last := protocol.Latest(l.ExpiresAt, l.ReservedUntil)
 	if !last.After(now.Add(max(l.TTL, tenure.DefaultMaxReserve) + stuckAfter)) {

@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// Release is how many held node IDs have agents of one release of this module.
+// Release counts the held node IDs whose agents run one release of this module.
 type Release struct {
 	// Release is a version of the module, such as v1.4.0; empty for agents that do not
-	// say theirs. Holders write it, so it is theirs to be wrong about.
+	// report theirs. Holders write it, so it may be wrong.
 	Release string `json:"release"`
 	Held    int    `json:"held"`
 }
 
-// releaseKey is the metadata name that agents write their release under.
+// releaseKey is the metadata name under which agents write their release.
 const releaseKey = "lib"
 
 const (
-	// mostReleases bounds what is counted apart: holders write their releases
-	// themselves, and reports must not grow with what they write.
+	// mostReleases bounds the separate counts: holders write their releases
+	// themselves, and reports must not grow with that text.
 	mostReleases = 32
-	// longestRelease is that of a version between two releases, and some more.
+	// longestRelease fits a version between two releases, with a margin.
 	longestRelease = 64
 )
 
-// CountReleases counts what holders say of their release, oldest first, and those that
-// do not say it first of all. Beyond 32 different releases the newest are left out.
+// CountReleases counts the holders of each reported release, oldest first, with those
+// that report none at the beginning. Beyond 32 different releases the newest are left out.
 func CountReleases(holders []string) []Release {
 	count := map[string]int{}
 	for _, release := range holders {
@@ -42,8 +42,8 @@ func CountReleases(holders []string) []Release {
 }
 
 // compareReleases compares two versions by their numbers, as semantic versioning does:
-// v1.10.0 is newer than v1.9.0, and v1.9.0 newer than v1.9.0-rc.1. What is no version
-// is older than every version.
+// v1.10.0 is newer than v1.9.0, and v1.9.0 newer than v1.9.0-rc.1. A text that is not
+// a version is older than every version.
 func compareReleases(a, b string) int {
 	x, pre, isA := numbers(a)
 	y, preB, isB := numbers(b)
@@ -65,7 +65,7 @@ func truth(b bool) int {
 	return 0
 }
 
-// numbers takes vMAJOR.MINOR.PATCH apart, and what comes after a hyphen.
+// numbers parses vMAJOR.MINOR.PATCH and the text after a hyphen.
 func numbers(version string) (n [3]uint64, pre string, ok bool) {
 	version, _, _ = strings.Cut(version, "+")
 	version, pre, _ = strings.Cut(version, "-")

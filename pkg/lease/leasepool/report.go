@@ -6,14 +6,14 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Changes reports what a seed, a resize or a raise did.
+// Changes reports the results of a seed, a resize or a raise.
 type Changes struct {
 	Pool protocol.PoolItem `json:"pool"`
 	// Seeded node IDs were created by this run. Those of a request whose answer was
 	// lost are not counted.
 	Seeded   int `json:"seeded"`
-	Retired  int `json:"retired"`  // taken out of use
-	Restored int `json:"restored"` // taken back into use
+	Retired  int `json:"retired"`  // retired
+	Restored int `json:"restored"` // brought back into use
 	Raised   int `json:"raised"`
 	Marked   int `json:"marked,omitempty"` // marked with a new width
 	// Finishing node IDs are retired and still held.
@@ -24,7 +24,7 @@ type Changes struct {
 // Corrupt has the defects of corrupt items, by node ID.
 type Corrupt map[int]string
 
-// note remembers err if it concerns one item, and reports whether it did.
+// note records err if it concerns one item, and reports whether it does.
 func (c *Corrupt) note(err error) bool {
 	var corrupt *protocol.CorruptError
 	if !errors.As(err, &corrupt) {

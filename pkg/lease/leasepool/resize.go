@@ -8,9 +8,9 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Resize changes how many node IDs the pool has. Growing creates the missing ones
-// before the pool's item has the new size, and then takes retired ones back into
-// use. Shrinking retires the highest, after the item has the new size; their holders
+// Resize changes the number of node IDs of the pool. Growing creates the missing
+// ones before the pool's item has the new size, and then brings retired ones back
+// into use. Shrinking retires the highest, after the item has the new size; their holders
 // may finish (Changes.Finishing), and nothing is ever deleted. A size that the
 // pool's layout cannot hold is refused. ExcludeBelow and Narrow must be those of the
 // pool, which never change; without a Floor, Expect or Layout those of the pool stay.
@@ -28,8 +28,8 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if s.otherLayout(c.Pool) {
 		return c, s.fits(c.Pool)
 	}
-	// A pool without a layout gets the one that is asked for before it grows: nobody
-	// may bind a smaller one in between.
+	// A pool without a layout gets the requested one before it grows: no agent may
+	// bind a smaller one in between.
 	if err := p.bindLayout(ctx, &c, s.Layout); err != nil {
 		return c, err
 	}
@@ -56,8 +56,8 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if err := p.setSize(ctx, &c, s.Size, from); err != nil {
 		return c, err
 	}
-	// Someone else may resize at the same time, to another size. The last one
-	// leaves the node IDs as the pool's item says.
+	// Another process may resize at the same time, to another size. The last one makes
+	// the node IDs match the pool's item.
 	for {
 		if c.Pool, err = p.item(ctx); err != nil {
 			return c, err
@@ -80,8 +80,8 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	return c, p.makeRoom(ctx, &c, s.Expect)
 }
 
-// setSize writes the size, unless someone else has resized the pool since it was
-// read. Other changes, such as a group that an agent opens, only make it try again.
+// setSize writes the size, unless another process has resized the pool since it was read.
+// After other changes, such as a group opened by an agent, it tries again.
 func (p *Pool) setSize(ctx context.Context, c *Changes, size, from int) error {
 	for c.Pool.Size == from && size != from {
 		if err := fitsLayout(c.Pool, size); err != nil {

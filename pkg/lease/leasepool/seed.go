@@ -9,11 +9,11 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Seed creates the pool and its node IDs where they do not exist. The pool's own item
+// Seed creates the pool and its node IDs if they do not exist. The pool's own item
 // comes last: while it is missing, agents get ErrPoolNotSeeded, and any of them may
-// seed too, all at once. Seed leaves a pool of another size as it is and returns an
-// error: see [Pool.Resize]. In one that exists it opens the groups for Spec.Expect, if
-// that is more than was expected.
+// seed too, all at once. Seed does not change a pool of another size and returns an
+// error: see [Pool.Resize]. In an existing pool it opens the groups for Spec.Expect,
+// if that is more than before.
 func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	if s, err = s.check(p.Name); err != nil {
 		return c, err
@@ -52,11 +52,12 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	if err := s.fits(c.Pool); err != nil {
 		return c, err
 	}
-	// Another seed may have been first, of another floor, without a layout, or for fewer.
+	// Another seed may have been first, with another floor, without a layout, or for
+	// fewer holders.
 	return c, errors.Join(p.raiseFloor(ctx, &c, s.kept), p.bindLayout(ctx, &c, s.Layout), p.makeRoom(ctx, &c, s.Expect))
 }
 
-// create makes the missing node IDs of a larger pool while nobody looks for them.
+// create creates the missing node IDs of a larger pool before they are searched.
 func (p *Pool) create(ctx context.Context, c *Changes, size int, floor time.Time) error {
 	item := c.Pool
 	item.Size = size
@@ -92,16 +93,17 @@ func (p *Pool) settle(ctx context.Context, c *Changes, groups int, floor time.Ti
 	})
 }
 
-// seedGroup makes the node IDs of a group that a pool should have. One of a wider
-// width is nobody's before that begins, and none begins before the pool's floor.
+// seedGroup creates the missing node IDs of one group. A node ID of a wider width cannot
+// be used before that width begins, and none begins before the pool's floor.
 func (s *sweep) seedGroup(ctx context.Context, c *Changes, item protocol.PoolItem, n int, g protocol.Group, floor time.Time) error {
 	low, high := max(n*protocol.GroupSize, item.ExcludeBelow), min((n+1)*protocol.GroupSize, item.Limit())
 	return s.seed(ctx, c, low, high, g, func(node int) protocol.Write { return item.SeedOf(node, floor) })
 }
 
-// seed creates the node IDs from low to high-1 that g, their group, lacks, in random
-// order. After a refusal, since someone else seeds too, it reads the group again
-// instead of paying for what the other has done: so a fleet shares the work.
+// seed creates the node IDs from low to high-1 that are missing in g, their group,
+// in random order. After a refusal, which means that another process seeds too, it
+// reads the group again instead of paying for writes that the other has done: so a
+// fleet shares the work.
 func (s *sweep) seed(ctx context.Context, c *Changes, low, high int, g protocol.Group, w func(node int) protocol.Write) (err error) {
 	there := map[int]bool{}
 	for {

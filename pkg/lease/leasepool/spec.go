@@ -16,16 +16,16 @@ type Spec struct {
 	// ExcludeBelow is the lowest node ID to lease; those below are left to unmanaged
 	// processes. It cannot be changed later.
 	ExcludeBelow int
-	// Floor is the last millisecond that nobody may stamp with a node ID that is
-	// new: later than now where node IDs were fixed by hand until then, or where
-	// clocks were ahead when a lost table was in use. The pool keeps it: node IDs
-	// that are created later begin after it too. Defaults to now, as does any
-	// earlier time; the pool keeps none then.
+	// Floor is the last millisecond that may not be stamped with a new node ID: later
+	// than now if node IDs were assigned by hand until then, or if clocks were ahead when
+	// a lost table was in use. The pool keeps it: node IDs that are created later begin
+	// after it too. Defaults to now, as does any earlier time; in that case the pool
+	// keeps none.
 	Floor time.Time
 	// Expect is how many node IDs will be held at once, 0 to Size less ExcludeBelow.
-	// The groups of 256 for half as many again are opened, and a narrow pool is made
-	// with the width for them, so that a fleet that starts at once need not open them
-	// one after the other. It can be raised by Seed and Resize; a lower one changes
+	// The groups of 256 for half as many again are opened, and a narrow pool is
+	// created with the width for them, so that a fleet that starts at once need not
+	// open them one after the other. It can be raised by Seed and Resize; a lower one changes
 	// nothing, since groups with leases in them stay open. Defaults to 0, unknown: the
 	// pool starts with one group (with all of up to four), and its open groups double as
 	// they fill.
@@ -34,12 +34,13 @@ type Spec struct {
 	// first agent that is about to make IDs. It can be changed only while no node ID
 	// of the pool has been claimed: see [Pool.SetLayout].
 	Layout snowflake.Layout
-	// Narrow lets the width of node IDs follow the groups of 256 in use: 8 bits and
-	// the length of their number, 9 for up to 256 nodes, 11 for 1,000. The other node
-	// bits of the layout make IDs: a node makes twice as many in a millisecond for
-	// each. Whoever makes IDs must know the width, as generators on an agent do. A
-	// fleet that is larger than what is open, without Expect, waits some 20 s at its
-	// first start for each doubling beyond 512. It cannot be changed later.
+	// Narrow lets the width of node IDs follow the groups of 256 in use: 8 bits plus
+	// the bit length of the number of groups, 9 for up to 256 nodes, 11 for 1,000.
+	// The other node bits of the layout extend the sequence: each doubles the IDs
+	// that a node can make per millisecond. Every program that makes IDs must know
+	// the width, as generators on an agent do. A fleet larger than the open groups,
+	// without Expect, waits some 20 s at its first start for each doubling beyond
+	// 512. It cannot be changed later.
 	Narrow bool
 
 	kept time.Time // the floor that the pool keeps
@@ -63,7 +64,7 @@ func (s Spec) check(pool string) (Spec, error) {
 		}
 	}
 	var err error
-	s.kept = s.Floor // only a floor that was asked for is kept
+	s.kept = s.Floor // only a requested floor is kept
 	s.Floor, err = floor(s.Floor)
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return s, fmt.Errorf("lease: pool %q: %w", pool, err)
@@ -71,7 +72,7 @@ func (s Spec) check(pool string) (Spec, error) {
 	return s, nil
 }
 
-// create makes the pool's item, as of now.
+// create returns the write of the pool's item, as of now.
 func (s Spec) create(pool string) protocol.CreatePool {
 	room := protocol.GroupsFor(protocol.PoolItem{Size: s.Size, ExcludeBelow: s.ExcludeBelow}, s.Expect)
 	w := protocol.CreatePool{
@@ -89,8 +90,8 @@ func (s Spec) create(pool string) protocol.CreatePool {
 	return w
 }
 
-// openAtFirst is how many groups a new pool opens. Pools of up to 1,024 numbers
-// fit the default layout's 10 bits however they are spread, so all of theirs.
+// openAtFirst returns how many groups a new pool opens. Pools of up to 1,024 node IDs fit
+// the default layout's 10 bits in any case, so all of their groups.
 func openAtFirst(size int) int {
 	if groups := (protocol.PoolItem{Size: size}).Groups(); groups <= 4 {
 		return groups
@@ -98,7 +99,7 @@ func openAtFirst(size int) int {
 	return 1
 }
 
-// fits returns an error unless an existing pool is the one that is asked for.
+// fits returns an error unless an existing pool matches the spec.
 func (s Spec) fits(p protocol.PoolItem) error {
 	if s.Narrow != p.Narrow() {
 		return fmt.Errorf("lease: pool %q exists, and whether its width follows its groups (Narrow is %v) stays so: name another pool", p.Pool, p.Narrow())

@@ -8,7 +8,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Stats counts the node IDs of a pool at a moment. Capacity is Held + Free + Expired +
+// Stats counts the node IDs of a pool at one time. Capacity is Held + Free + Expired +
 // Cooling: node IDs that are excluded, retired, corrupt or not seeded cannot be leased
 // and do not count.
 type Stats struct {
@@ -17,11 +17,11 @@ type Stats struct {
 	Held        int               `json:"held"`
 	OnDemand    int               `json:"on_demand,omitempty"` // of Held, by holders that renew only when they use the node ID
 	Free        int               `json:"free"`                // could be claimed now
-	Expired     int               `json:"expired"`             // could be claimed now, though nobody gave them back
-	Cooling     int               `json:"cooling"`             // nobody's, or a dead holder's, resting until what is reserved has passed
+	Expired     int               `json:"expired"`             // could be claimed now, although they were not released
+	Cooling     int               `json:"cooling"`             // not held, or held by a dead process, and unusable until the reserved time has passed
 	Retired     int               `json:"retired"`             // out of use, held or not
-	Utilization float64           `json:"utilization"`         // percent of Capacity held; 100 where there is none
-	// Outage is what an outage of DynamoDB would do to the holders now.
+	Utilization float64           `json:"utilization"`         // percent of Capacity held; 100 if there is none
+	// Outage is the effect that an outage of DynamoDB would have on the holders now.
 	Outage Outage `json:"outage"`
 	// Stuck node IDs are reserved or held for hours beyond their lease's length.
 	Stuck int `json:"stuck,omitempty"`
@@ -29,18 +29,18 @@ type Stats struct {
 	// due at once.
 	Braked  bool    `json:"braked,omitempty"`
 	Corrupt Corrupt `json:"corrupt,omitempty"`
-	// Forged items have what no write of this module makes: see [ReapReport].
+	// Forged items have changes that no write of this module makes: see [ReapReport].
 	Forged Corrupt `json:"forged,omitempty"`
 	// Releases of this module that the holders run, oldest first.
 	Releases []Release `json:"releases,omitempty"`
 
-	alive []string // the releases that holders say they run
+	alive []string // the releases that holders report
 }
 
 // Stats counts the node IDs of the pool. It reads the groups that leases can be in,
 // and those of a pool that was made smaller. The node IDs of other groups, which
-// nobody ever held, count as free without being read: of a large pool that is used
-// in part most is never read.
+// were never held, count as free without being read: most of a large pool that is
+// only partly used is never read.
 func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
 	if s.Pool, err = p.item(ctx); err != nil {
 		return s, err
@@ -79,8 +79,8 @@ func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
 	return s, err
 }
 
-// countRetired counts what lies behind the groups that leases can be in: of a pool
-// that was made smaller, all of its retired node IDs.
+// countRetired counts the node IDs after the groups that leases can be in: in a
+// pool that was made smaller, these are all of its retired node IDs.
 func (p *Pool) countRetired(ctx context.Context, s *Stats) error {
 	for n := max(s.Pool.Size/protocol.GroupSize, openGroups(s.Pool)); n < maxGroups && !s.Pool.ResizedAt.IsZero(); n++ {
 		g, err := p.Glance(ctx, n)
@@ -99,8 +99,7 @@ func (p *Pool) countRetired(ctx context.Context, s *Stats) error {
 	return nil
 }
 
-// countBraked asks what the reaper remembers. That it cannot be read is no reason
-// to measure nothing.
+// countBraked reads the reaper's memory. If that fails, the rest is still measured.
 func (p *Pool) countBraked(ctx context.Context, s *Stats) error {
 	m, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.ReaperMemory, error) { return p.store.ReaperMemory(ctx, p.Name) })
 	s.Braked = m.Look != nil && m.Look.Braked
@@ -121,7 +120,7 @@ func (s *Stats) add(l protocol.Lease, now time.Time) {
 	if l.Holder != "" && !l.ExpiresAt.Before(now) { // a retired node ID may have a holder
 		s.alive = append(s.alive, l.Metadata[releaseKey])
 	}
-	if l.NodeID >= s.Pool.Size || l.NodeID < s.Pool.ExcludeBelow { // also before a resize has come to it
+	if l.NodeID >= s.Pool.Size || l.NodeID < s.Pool.ExcludeBelow { // even before a resize has reached it
 		state = protocol.Retired
 	}
 	switch state {
@@ -133,8 +132,8 @@ func (s *Stats) add(l protocol.Lease, now time.Time) {
 	case protocol.Free:
 		s.Free++
 	case protocol.Expired:
-		// A lease that had grown leaves hours behind it. The node ID rests as after a
-		// release by force, and neither the reaper nor a claimant is late.
+		// A lease that had grown leaves hours behind it. The node ID is cooling as
+		// after a forced release, and neither the reaper nor a claimant is late.
 		if l.ReservedUntil.After(now) {
 			s.Cooling++
 		} else {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/tenure"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -194,6 +195,36 @@ func TestMeasure(t *testing.T) {
 		item, err := s.PoolItem(t.Context(), "orders")
 		if want := (protocol.Measured{Held: i, Cooling: 5, At: now.Add(c.at), Valid: c.valid}); err != nil || item.Measured == nil || *item.Measured != want || item.Revision != got.Pool.Revision {
 			t.Errorf("%+v of revision %d, %v, want %+v of revision %d", item.Measured, item.Revision, err, want, got.Pool.Revision)
+		}
+	}
+}
+
+// With a schedule of a quarter of an hour, holders count in turn until the second run of
+// the function, and no longer: a measurement counts for twice the schedule.
+func TestMeasureAfterAHolder(t *testing.T) {
+	s := leasetest.NewMemory("orders", 10)
+	p := leasepool.Open(s, "orders")
+	now := time.UnixMilli(2_000_000_000).UTC()
+	for _, c := range []struct {
+		at     time.Duration // in minutes
+		holder bool
+		valid  time.Duration
+	}{{0, false, 10}, {11, true, 30}, {15, false, 120}, {30, false, 30}, {45, false, 30}} {
+		at := now.Add(c.at * time.Minute)
+		got, err := p.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.holder {
+			_, err = s.WritePool(t.Context(), protocol.Measure{Pool: "orders", Seen: got.Pool.Measured, Measured: tenure.Count(1, 0, at)})
+		} else {
+			err = p.Measure(t.Context(), got, at)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if item, err := s.PoolItem(t.Context(), "orders"); err != nil || item.Measured.Valid.Truncate(time.Second) != c.valid*time.Minute || !item.Measured.At.Equal(at) {
+			t.Errorf("after %d min: %+v, %v, want it valid for %d min", c.at, item.Measured, err, c.valid)
 		}
 	}
 }

@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// maxGroups is how many groups the largest pool has.
+	// maxGroups is the number of groups of the largest pool.
 	maxGroups = protocol.MaxPoolSize / protocol.GroupSize
-	// sweepers is how many groups are worked on at once.
+	// sweepers is the number of groups processed at once.
 	sweepers = 16
 )
 
-// sweep is one run over the groups of a pool, several at once.
+// sweep is one run over the groups of a pool, several of them at once.
 type sweep struct {
 	*Pool
 	pace pace
 
-	mu      sync.Mutex // for what follows, and for the caller's report
+	mu      sync.Mutex // for later steps, and for the caller's report
 	corrupt *Corrupt
-	groups  int  // that there are, as far as is known
-	beyond  bool // there may be node IDs after the last one
+	groups  int  // the known number of groups
+	beyond  bool // there may be node IDs after the last group
 	next    int
 	done    int
 }
@@ -32,21 +32,21 @@ type sweep struct {
 type visit func(ctx context.Context, s *sweep, n int, g protocol.Group) error
 
 // sweep calls fn for each group, until the first error. It continues after the last
-// one while there are node IDs: retired ones lie above a pool that was made smaller.
+// group while there are node IDs: a pool that was made smaller has retired ones
+// above it.
 func (p *Pool) sweep(ctx context.Context, groups int, corrupt *Corrupt, fn visit) error {
 	s := &sweep{Pool: p, corrupt: corrupt, groups: groups, beyond: true}
 	return s.run(ctx, p.group, fn)
 }
 
-// sweepOpen is a sweep over the groups that leases can be in, and no others. It
-// writes only what is pinned on what it read, so answers may be a second old,
-// which is half the price.
+// sweepOpen is a sweep over the groups that leases can be in, and no others. Its writes
+// are conditioned on what it read, so answers may be a second old, at half the price.
 func (p *Pool) sweepOpen(ctx context.Context, item protocol.PoolItem, corrupt *Corrupt, fn visit) error {
 	s := &sweep{Pool: p, corrupt: corrupt, groups: openGroups(item)}
 	return s.run(ctx, p.Glance, fn)
 }
 
-// openGroups is how many groups leases can be in.
+// openGroups returns the number of groups that leases can be in.
 func openGroups(item protocol.PoolItem) int {
 	_, last := item.GroupsOpen()
 	return max(last+1, item.OpenGroups)
@@ -96,7 +96,7 @@ func (s *sweep) take(ctx context.Context) (n int, ok bool) {
 	return n, true
 }
 
-// finish counts a group, and finds that there is another one behind it.
+// finish counts a group, and adds the one after it if there is one.
 func (s *sweep) finish(n int, g protocol.Group) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *sweep) finish(n int, g protocol.Group) {
 	}
 }
 
-// do does one write, and counts it if it was done. A corrupt item is noted.
+// do does one write, and counts it if it succeeded. It records a corrupt item.
 func (s *sweep) do(ctx context.Context, w protocol.Write, count *int) (applied bool, err error) {
 	if err := s.pace.wait(ctx); err != nil {
 		return false, err

@@ -7,13 +7,13 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Tend does for a pool what agents do that may write its item: it opens as many
-// groups again when the newest one is at least three quarters held, and lets the width of a
-// narrow pool follow its open groups. The reaper function calls it at each run, so
-// that a pool grows whose agents have no such permission. A pool that has all of its
-// groups open, and its width, costs one read.
+// Tend maintains a pool as agents with permission to write its item do: it doubles the open
+// groups when the newest one is at least three quarters held, and lets the width of a
+// narrow pool follow its open groups. The reaper function calls it at each run, so that
+// pools whose agents lack that permission grow too. A pool that has all of its groups open,
+// and its width, costs one read.
 //
-// It also stores a verdict on the table, which spares each start the same question.
+// It also stores a verdict on the table, which saves each start the same request.
 func (p *Pool) Tend(ctx context.Context) (Changes, error) {
 	c, err := p.tend(ctx)
 	if c.Pool.Size == 0 { // it was not read
@@ -22,12 +22,13 @@ func (p *Pool) Tend(ctx context.Context) (Changes, error) {
 	return c, errors.Join(err, p.vouch(ctx, &c))
 }
 
-// vouchAge is from when on a verdict is made anew: early enough for some runs to fail.
+// vouchAge is the age from which a verdict is renewed: early enough to tolerate some
+// failed runs.
 const vouchAge = protocol.VerdictAge / 3
 
-// vouch asks whether the table can keep leases, and stores the verdict where it says
-// something new. One writer is enough: starts that find none ask for themselves and
-// leave the item, into which a herd would write all at once, alone.
+// vouch checks whether the table can keep leases, and stores the verdict if it is
+// new. One writer is enough: starts that find no verdict check the table themselves
+// and do not write the item, to which a whole herd would otherwise write at once.
 func (p *Pool) vouch(ctx context.Context, c *Changes) error {
 	judge, ok := p.store.(protocol.Judge)
 	if !ok {
@@ -35,13 +36,13 @@ func (p *Pool) vouch(ctx context.Context, c *Changes) error {
 	}
 	v, err := judge.Judge(ctx)
 	if errors.Is(err, protocol.ErrUnchecked) {
-		err = nil // as it is for a start
+		err = nil // as for a start
 	}
 	if v == nil {
 		return err
 	}
 	v.By = "reaper"
-	// Whatever else changed is said at once, and above all that the table is unsafe.
+	// Any other change is stored at once, above all that the table is unsafe.
 	if old := c.Pool.Verdict; old != nil {
 		age := v.At.Sub(old.At)
 		if old.Safe == v.Safe && old.Region == v.Region && old.Table == v.Table && age >= 0 && age < vouchAge {
@@ -77,7 +78,7 @@ func (p *Pool) tend(ctx context.Context) (Changes, error) {
 			}
 		}
 		if 4*held >= 3*usable && usable > 0 {
-			// Pinned on the groups that were seen: an agent that is faster has done it.
+			// Conditioned on the groups that were seen: a faster agent may have done it.
 			if c.Pool, err = p.change(ctx, protocol.OpenGroups{Pool: p.Name, From: item.OpenGroups, To: protocol.OpenNext(item)}); err != nil {
 				return c, err
 			}

@@ -14,13 +14,13 @@ import (
 const widenSlack = 3 * time.Second
 
 // Widen makes the node IDs of a narrow pool as wide as its open groups need, while the
-// fleet goes on making IDs, and then seeds the node IDs that now fit. It costs one
+// fleet keeps making IDs, and then seeds the node IDs that now fit. It costs one
 // write for each existing and each new node ID. The new width begins 20 seconds later
 // or more: when everything reserved by then has passed.
 //
 // Any number of processes may call it at once. The next run continues an unfinished
-// one, which hinders nobody meanwhile. A corrupt item stops it, since its holder could
-// not learn of the width. Widen leaves a pool that is not narrow as it is.
+// one, which blocks no one meanwhile. A corrupt item stops it, since its holder could
+// not learn of the width. Widen does not change a pool that is not narrow.
 func (p *Pool) Widen(ctx context.Context) (Changes, error) { return p.widen(ctx, true) }
 
 // WidenUnlessOpen is Widen for a herd: a caller that finds an open try leaves the work
@@ -59,7 +59,7 @@ func (p *Pool) widen(ctx context.Context, join bool) (c Changes, err error) {
 }
 
 // beginWiden opens a try, or finds that someone else has. c.Pool is the item that
-// the answer shows, in either case: what was read before may lack node IDs.
+// the answer shows, in either case: an earlier one may lack node IDs.
 func (p *Pool) beginWiden(ctx context.Context, c *Changes, slack time.Duration) (mine bool, err error) {
 	now := time.Now()
 	var leases []protocol.Lease
@@ -82,13 +82,13 @@ func (p *Pool) beginWiden(ctx context.Context, c *Changes, slack time.Duration) 
 	return begin.Opened(c.Pool), nil
 }
 
-// corrupt says why a widening cannot go on: the holder of a corrupt item could not
-// learn of it, and nobody knows what is reserved.
+// corrupt returns the error of a widening that cannot continue: the holder of a
+// corrupt item could not learn of it, and its reservation is unknown.
 func (p *Pool) corrupt(c *Changes) error {
 	return fmt.Errorf("lease: pool %q cannot change its width while items are corrupt (%v): repair them, or use another pool", p.Name, c.Corrupt)
 }
 
-// finishWiden marks every node ID and commits the try, or makes it void.
+// finishWiden marks every node ID and commits the try, or voids it.
 func (p *Pool) finishWiden(ctx context.Context, c *Changes, w *protocol.Widener) error {
 	item := w.Pool()
 	err := p.sweepNumbers(ctx, item, &c.Corrupt, func(ctx context.Context, s *sweep, n int, g protocol.Group) error {
@@ -122,7 +122,7 @@ func (p *Pool) finishWiden(ctx context.Context, c *Changes, w *protocol.Widener)
 	return err
 }
 
-// mark marks one node ID, unless it has the mark.
+// mark marks one node ID, unless it already has the mark.
 func (s *sweep) mark(ctx context.Context, c *Changes, w *protocol.Widener, node int) error {
 	s.mu.Lock()
 	left, m := w.Left(node), w.Mark(node, time.Now())
@@ -151,9 +151,9 @@ func (s *sweep) mark(ctx context.Context, c *Changes, w *protocol.Widener, node 
 	return nil
 }
 
-// grow lets a narrow pool have the node IDs of a size, as far as its width has room for
+// grow adds the node IDs of a size to a narrow pool, as far as its width has room for
 // them, and seeds the missing ones. Only a commit makes more room, and a claimant of
-// such a node ID must know of the new width and stamps nothing before it.
+// such a node ID must know the new width and stamps nothing before it.
 func (p *Pool) grow(ctx context.Context, c *Changes, size int) error {
 	if !c.Pool.Narrow() {
 		return nil

@@ -8,14 +8,14 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Clock is a machine's clock with a wall clock that is off, and can be set.
+// Clock is a machine's clock whose wall clock is off and can be set.
 type Clock struct {
 	lease.Clock
 	mu     sync.Mutex
 	offset time.Duration
 }
 
-// NewClock gives a clock whose wall is off by offset.
+// NewClock returns a clock whose wall clock is off by offset.
 func NewClock(offset time.Duration) *Clock {
 	return &Clock{Clock: snowflake.SystemClock(), offset: offset}
 }

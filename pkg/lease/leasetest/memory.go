@@ -1,6 +1,6 @@
-// Package leasetest has what tests of programs that use leases need: a
-// [lease.Store] in memory, which can be away, and a clock that can be set. A holder dies
-// without a word if its agent is closed during an outage: [Memory.SetOutage], Close, and
+// Package leasetest is for tests of programs that use leases: it has an in-memory
+// [lease.Store] with simulated outages, and a clock that can be set. To let a holder die
+// without a release, close its agent during an outage: [Memory.SetOutage], Close, and
 // SetOutage(nil).
 package leasetest
 
@@ -16,8 +16,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// Memory is a [lease.Store] in memory, for tests of programs that use leases.
-// It is safe for concurrent use, linearizable, and forgets all at exit.
+// Memory is an in-memory [lease.Store], for tests of programs that use leases. It is safe
+// for concurrent use and linearizable, and loses everything at exit.
 type Memory struct {
 	mu     sync.Mutex
 	pools  map[string]protocol.PoolItem
@@ -28,17 +28,17 @@ type Memory struct {
 
 var _ lease.Store = (*Memory)(nil)
 
-// NewMemory gives a store with one pool of size numbers, 0 to size-1, seeded
-// with the present moment as its floor. A size of 0 gives a store without pools.
-// It panics on a size or a name that no pool can have.
+// NewMemory returns a store with one pool of size node IDs, 0 to size-1, seeded with the
+// current time as its floor. With a size of 0 the store has no pools. It panics on a size
+// or a name that no pool can have.
 func NewMemory(pool string, size int) *Memory {
 	m := &Memory{pools: map[string]protocol.PoolItem{}, leases: map[protocol.Key]lease.Lease{}, reaper: map[string]protocol.ReaperMemory{}}
 	if size == 0 {
 		return m
 	}
 	spec := leasepool.Spec{Size: size, Floor: time.Now()}
-	// Pool.Seed keeps to the pace of a table, which memory has no need of: it finds
-	// the numbers there.
+	// Pool.Seed limits its rate for a table, which memory does not need: here it
+	// finds the node IDs already created.
 	for n := range min(size, protocol.MaxPoolSize) {
 		w := protocol.Seed{Key: protocol.Key{Pool: pool, NodeID: n}, Floor: spec.Floor}
 		m.leases[w.Item()], _ = w.Apply(nil)
@@ -57,7 +57,7 @@ func (m *Memory) SetOutage(err error) {
 	m.outage = err
 }
 
-// enter begins a call: it fails in an outage and when the caller is gone.
+// enter begins a call: it fails in an outage and when the caller's context has ended.
 func (m *Memory) enter(ctx context.Context) (leave func(), err error) {
 	m.mu.Lock()
 	if err := errors.Join(ctx.Err(), m.outage); err != nil {
@@ -76,7 +76,7 @@ func (m *Memory) Check(ctx context.Context) error {
 	return err
 }
 
-// Judge implements the verdicts of a store, all of which are of one Region.
+// Judge implements the verdicts of a store, all of which are for one Region.
 func (m *Memory) Judge(ctx context.Context) (*protocol.Verdict, error) {
 	at := time.Now()
 	if err := m.Check(ctx); err != nil {
@@ -86,7 +86,7 @@ func (m *Memory) Judge(ctx context.Context) (*protocol.Verdict, error) {
 	return &protocol.Verdict{Region: region, Table: table, At: at, Safe: true}, nil
 }
 
-// Place returns the Region and the table that verdicts are of.
+// Place returns the Region and the table of the verdicts.
 func (m *Memory) Place() (region, table string) { return "memory", "memory" }
 
 // PoolItem implements [lease.Store].

@@ -1,11 +1,12 @@
-// Package snowflaketest makes generators whose IDs are the same in every run, for
-// tests that compare what they make with what they expect.
+// Package snowflaketest provides generators whose IDs are the same in every run,
+// for tests that compare them with expected values.
 //
 //	clock := snowflaketest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 //	ids, err := snowflake.New(clock.Node(7))
 //	id, err := ids.Next() // 132680284897308672, each time
 //
-// Nothing waits: when a tick's numbers are used up, the clock moves on by itself.
+// Nothing waits: when the sequence of a tick is used up, the clock advances by
+// itself.
 package snowflaketest
 
 import (
@@ -16,15 +17,15 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Clock is a snowflake.Clock that moves only when it is told to. It is
-// safe for concurrent use.
+// Clock is a snowflake.Clock that moves only on request. It is safe for
+// concurrent use.
 type Clock struct {
 	mu   sync.Mutex
 	wall time.Time
 	mono time.Duration
 }
 
-// NewClock makes a clock at start, which should be after the layout's epoch.
+// NewClock returns a clock at start, which should be after the layout's epoch.
 func NewClock(start time.Time) *Clock { return &Clock{wall: start} }
 
 // Node returns a node that has nodeID forever, on this clock. It panics if nodeID is
@@ -38,21 +39,21 @@ func (c *Clock) Node(nodeID int) snowflake.Node {
 	return t
 }
 
-// Wall is the civil time.
+// Wall returns the civil time.
 func (c *Clock) Wall() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.wall
 }
 
-// Monotonic is the sum of what the clock was advanced.
+// Monotonic returns the total time by which the clock was advanced.
 func (c *Clock) Monotonic() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mono
 }
 
-// Advance lets d go by: both clocks move. It panics if d is negative.
+// Advance moves both clocks forward by d. It panics if d is negative.
 func (c *Clock) Advance(d time.Duration) {
 	if d < 0 {
 		panic("snowflaketest: Advance by " + d.String() + "; Step moves the wall clock back")
@@ -62,7 +63,8 @@ func (c *Clock) Advance(d time.Duration) {
 	c.wall, c.mono = c.wall.Add(d), c.mono+d
 }
 
-// Step sets the wall clock forward or, with a negative d, back. No time goes by.
+// Step sets the wall clock forward or, with a negative d, back, without
+// advancing the monotonic clock.
 func (c *Clock) Step(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,25 +25,36 @@ var growthMutants = []mutant{
 	{"a measurement from the future counts", "internal/protocol/pool.go", `!m.At.After(now.Add(skew)) && `, ``, growProof},
 	{"leases grow in a full pool", room, `r.grows = taken <= most`, `r.grows = taken <= most || true`, growProof},
 	{"growth flaps", room, `most = size - size/10`, `most = size`, growProof},
+	{"holders count beside the function", room, `return ByHolder(m) && now`, `return now`, growProof},
+	{"a holder's count is taken for the schedule", "pkg/lease/leasepool/measure.go", `if tenure.ByHolder(before) {`, `if false {`, poolOwn},
 	{"a measurement over another one", dynamo, `u.onlyIf = "measured = :seen"`, `u.onlyIf = ":seen = :seen"`, stores},
 	{"an agent without a generator grows", grow, `(a.cfg.Grow || a.growing.generates.Load()) &&`, `true &&`, growProof},
 	{"a watched lease grows", grow, ` && !a.growing.short.Load() && a.grownTimings().Grows()`, ` && a.grownTimings().Grows()`, growProof},
 	{"a pool that fills up costs more writes", grow, `if left <= 0 || grows ||`, `if true || left <= 0 || grows ||`, growProof},
 	{"a long renewal under way is not shortened", grow, `grown := until.Sub(a.timeline.Now()) > a.cfg.TTL`, `grown := a.term.Length.Lease > a.cfg.TTL`, growProof},
 	{"an answer after a freeze counts as fresh", length, `return min(in, max(t.RenewEvery, of.Deadline-now-usual))`, `return min(in, max(in, of.Deadline-now-usual))`, growProof},
-	{"whoever counts stops growing", room, `{ r.read = false }`, `{ *r = Room{} }`, growProof},
+	{"whoever counts learns nothing by it", grow, `		r.Learn(*p)
+	}`, `		_ = p
+	}`, "./pkg/lease"},
 	{"a read of the measurement costs the lease", grow, `min(renewLimit, left/4)`, `renewLimit`, growProof},
 	{"growth is stuck in a widening", leasePool, `if !t.Stuck(a.pool) ||`, `if true || !t.Stuck(a.pool) ||`, growProof},
 	{"growth voids a live widening", leasePool, ` || !t.AtRisk(a.clock.Monotonic()) {`, ` {`, growProof},
 	{"what a grown lease reserves is an alarm", "pkg/lease/leasepool/stats.go", `if l.ReservedUntil.After(now) {`, `if false {`, "./pkg/lease/leasepool"},
 	{"a long MaxReserve is an alarm", "pkg/lease/leasepool/reap.go", `return l.ExpiresAt.Add(-l.TTL).After(now.Add(stuckAfter))`, `return true`, "./pkg/lease/leasepool"},
 	{"a clock that is ahead is no alarm", "pkg/lease/leasepool/reap.go", `return l.ExpiresAt.Add(-l.TTL).After(now.Add(stuckAfter))`, `return false`, "./pkg/lease/leasepool"},
-	{"a grown lease that waits is late", "cmd/nodelease/internal/ui/state.go", `if n.Grown && waits > 0 {`, `if false {`, "./cmd/nodelease/internal/ui"},
-	{"every long lease may be late", "cmd/nodelease/internal/ui/state.go", `if n.Grown && waits > 0 {`, `if waits > 0 {`, "./cmd/nodelease/internal/ui"},
+	{"a grown lease that waits is late", "cmd/nodelease/internal/ui/state.go", `case n.Grown && waits > 0:`, `case false:`, "./cmd/nodelease/internal/ui"},
+	{"every long lease may be late", "cmd/nodelease/internal/ui/state.go", `case n.Grown && waits > 0:`, `case waits > 0:`, "./cmd/nodelease/internal/ui"},
 	{"holders on demand outlast an outage", "pkg/lease/leasepool/outage.go", ` && !l.OnDemand && `, ` && `, "./pkg/lease/leasepool"},
 	{"dead holders outlast an outage", "pkg/lease/leasepool/outage.go", ` && !l.ExpiresAt.Before(now)`, ``, "./pkg/lease/leasepool"},
 	{"an address is remembered without TLS", addressBook, `r.URL.Scheme != "https" || `, ``, "./pkg/lease"},
 	{"the last addresses cannot be turned off", addressBook, `if os.Getenv(lastAddresses) == "off" {`, `if os.Getenv(lastAddresses) == "never" {`, "./pkg/lease"},
 	{"a cluster node takes a grown lease for its time-out", "pkg/cluster/config.go", `ttl := c.Agent.TTL()`, `ttl := l.TTL`, "./pkg/cluster"},
+	{"a lease grows beside a cluster node", "pkg/cluster/node.go", `		cfg.Agent.KeepShort()`, `		_ = cfg.Agent.KeepShort`, "./pkg/cluster"},
+	{"a lease grows beside a directory", "pkg/discovery/register.go", `	agent.KeepShort()`, `	_ = agent.KeepShort`, "./pkg/discovery"},
+	{"a raise leaves a grown lease to its holder", "pkg/lease/leasepool/raise.go", `				if l.Holder == "" {
+					continue
+				}
+`, `				continue
+`, poolOwn},
 	{"growth of others is wrong for an on-demand agent", "pkg/lease/ondemand.go", `if cfg.MaxReserve == 0 && cfg.TTL > 0 {`, `if false {`, growProof},
 }

@@ -22,6 +22,9 @@ var snowflakeMutants = []mutant{
 	{"the lease's clock stays ahead after a glitch", anchor, `max(wall, mono+floor))`, `max(wall, mono+floor, func() int64 { t.floor.Store(max(floor, wall-mono)); return 0 }()))`, ids},
 	{"stamps follow a wall clock past the ceiling", timeline, `	anchor = min(anchor, t.ceiling)
 `, ``, ids},
+	{"stamps follow a wall clock beyond the ceiling up to it", anchor, `anchor = tm.anchor
+	}`, `anchor = t.ceiling
+	}`, ids},
 	{"a lower ceiling is for later stamps", timeline, `if t.layout != nil && t.term.Load().anchor > t.ceiling {`, `if false {`, ids},
 	{"a restored machine goes on", generator, `if g.t.watched && g.t.copiedSince(tm) {`, `if false {`, ids},
 	{"a restored machine goes on in Next", generator, `		if atomic.LoadUint64(g.machine) != tm.generation {

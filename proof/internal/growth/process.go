@@ -17,8 +17,8 @@ type process struct {
 	search  tenure.Search
 	term    *tenure.Term
 	room    tenure.Room
-	stepped bool // the next renewal is the first
-	counted bool
+	stepped bool               // the next renewal is the first
+	counted *protocol.PoolItem // with what it has measured
 	over    bool
 	at      int // in f.live
 }
@@ -165,9 +165,9 @@ func (p *process) length() tenure.Length {
 // turn.
 func (p *process) measure() {
 	f := p.f
-	if p.counted {
-		p.counted = false
-		p.room.Again()
+	if p.counted != nil {
+		p.room.Learn(*p.counted)
+		p.counted = nil
 	}
 	if !f.Timings.Grows() || !p.room.Due(f.Timings, p.age(), f.now) {
 		return
@@ -183,7 +183,10 @@ func (p *process) measure() {
 	f.Units += float64(last-first+1) * groupUnits / 2
 	f.Writes++
 	held, cooling := f.count()
-	p.counted = f.measured(f.pool.Measured, tenure.Count(held, cooling, f.wall()))
+	if f.measured(f.pool.Measured, tenure.Count(held, cooling, f.wall())) {
+		item := f.pool
+		p.counted = &item
+	}
 }
 
 // end takes the process out of the fleet.

@@ -89,8 +89,7 @@ func (p *process) copied(l lease.Lease) {
 
 // liveOn is a copy's life.
 func (p *process) liveOn(stopping context.Context) {
-	client, hangUp := p.client()
-	defer hangUp()
+	client := p.client()
 	cfg := p.config(client)
 	cfg.Wait, cfg.Metadata = 0, nil
 	a, err := lease.Start(stopping, cfg)
@@ -111,28 +110,23 @@ func (p *process) translate(r *http.Request) (res *http.Response, done bool, err
 	if o == nil || r.Body == nil {
 		return nil, false, nil
 	}
-	body, err := io.ReadAll(r.Body)
+	c, err := newCall(r)
 	if err != nil {
 		return nil, true, err
 	}
 	if o.born.Load() {
-		body = o.asOriginal(body)
+		body := o.asOriginal(c.body)
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		return nil, false, nil
 	}
-	var answer []byte
-	switch r.Header.Get("X-Amz-Target") {
-	case "DynamoDB_20120810.UpdateItem":
-		answer = o.claim(body)
-	default:
-		answer = o.narrow(p.network.do(r, body).Body.Bytes())
+	a := newAnswer()
+	if c.writes() {
+		a.body = o.claim(c.body)
+	} else {
+		a.body = o.narrow(p.network.do(c).body)
 	}
-	res = &http.Response{
-		StatusCode: http.StatusOK, Status: "200 OK", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r, ContentLength: int64(len(answer)),
-		Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}, "X-Amzn-Requestid": {"COPY"}, "X-Amz-Crc32": {checksum(answer)}},
-		Body:   io.NopCloser(bytes.NewReader(answer)),
-	}
-	return res, true, nil
+	a.header = http.Header{"Content-Type": {"application/x-amz-json-1.0"}, "X-Amzn-Requestid": {"COPY"}, "X-Amz-Crc32": {checksum(a.body)}}
+	return a.response(r, false), true, nil
 }
 
 // claim answers the copy's claim with the original's item.
@@ -273,11 +267,4 @@ func (p *process) inStep(r *http.Request) {
 	if bytes.Contains(body, []byte("SET expires_at")) {
 		both.meet()
 	}
-}
-
-// text is a string or a number of an item.
-func text(attribute json.RawMessage) string {
-	var v struct{ S, N string }
-	_ = json.Unmarshal(attribute, &v) // missing, or of another type: ""
-	return v.S + v.N
 }

@@ -9,7 +9,8 @@ import (
 // deployments kills processes and deploys anew, until ctx ends.
 func (w *World) deployments(ctx context.Context) {
 	r := rand.New(rand.NewPCG(w.Plan.Seed, 6))
-	for sleep(ctx, time.Duration(r.Int64N(int64(6*time.Minute)))) == nil {
+	between, _ := w.Plan.unrest()
+	for sleep(ctx, time.Duration(r.Int64N(int64(between)))) == nil {
 		if r.IntN(2) == 0 {
 			w.kill(r)
 		} else {
@@ -40,13 +41,14 @@ func (w *World) roll(ctx context.Context, r *rand.Rand) {
 	w.count(func(c *Counts) { c.Deployments++ })
 	w.release.Store(int64(r.IntN(len(w.Plan.Releases))))
 	old := w.all()
+	_, within := w.Plan.unrest()
 	step := 1 + r.IntN(len(old)+1)
 	for len(old) > 0 && ctx.Err() == nil {
 		n := min(step, len(old))
 		for range n {
 			w.deploy()
 		}
-		_ = sleep(ctx, time.Duration(r.Int64N(int64(time.Minute))))
+		_ = sleep(ctx, time.Duration(r.Int64N(int64(within))))
 		for _, t := range old[:n] {
 			t.stop()
 		}

@@ -13,6 +13,8 @@
 //	-hours          hours of tasks in each world, three times as many where leases are long
 //	-until, -record go on with more seeds up to so many agent hours, and remember which are done
 //	-grown          only worlds of 24 hours with wild clocks in which leases grow
+//	-busy           this share of the worlds is busy: leases of 5 s are renewed each 0.5 s, and a deploy comes each minute;
+//	                narrow pools are resized while they widen
 //	-parts          these parts in each world, instead of the mix that the seed draws
 //	-without        these parts in no world of a random mix; what is open with them is in docs/guarantees.md
 //	-ignore         a pattern of broken promises that do not end a world, to look for others

@@ -14,40 +14,38 @@ var denials = []string{"AccessDeniedException", "ExpiredTokenException", "Resour
 
 // babble answers what DynamoDB would not: nothing, an empty object, a page, other
 // JSON, an answer that was cut off or damaged on its way.
-func (n *network) babble(w http.ResponseWriter, request, answer []byte) {
+func (n *network) babble(request, genuine []byte) *answer {
 	n.mu.Lock()
 	kind := n.r.IntN(8)
 	n.mu.Unlock()
-	status, body := http.StatusOK, []byte(nil)
-	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	a := newAnswer()
+	a.header.Set("Content-Type", "application/x-amz-json-1.0")
 	switch kind {
 	case 0:
 	case 1:
-		body = []byte("{}")
+		a.body = []byte("{}")
 	case 2:
-		w.Header().Set("Content-Type", "text/html")
-		body = []byte("<html><body>Please sign in to this network</body></html>")
+		a.header.Set("Content-Type", "text/html")
+		a.body = []byte("<html><body>Please sign in to this network</body></html>")
 	case 3:
-		body = []byte(`{"status":"ok","data":[1,2,3]}`)
+		a.body = []byte(`{"status":"ok","data":[1,2,3]}`)
 	case 4:
-		body = answer[:len(answer)/2]
-	case 5: // damaged: the checksum is that of the answer
-		w.Header().Set("X-Amz-Crc32", checksum(answer))
-		body = damage(answer)
+		a.body = genuine[:len(genuine)/2]
+	case 5: // damaged: the checksum is that of the genuine
+		a.header.Set("X-Amz-Crc32", checksum(genuine))
+		a.body = damage(genuine)
 	case 6: // whole and named, but not what was asked for
-		body = []byte("{}")
+		a.body = []byte("{}")
 		if bytes.Contains(request, []byte(`"ReturnValues":"ALL_NEW"`)) {
-			w.Header().Set("X-Amzn-Requestid", "BABBLE")
-			w.Header().Set("X-Amz-Crc32", checksum(body))
+			a.header.Set("X-Amzn-Requestid", "BABBLE")
+			a.header.Set("X-Amz-Crc32", checksum(a.body))
 		}
 	default:
-		status = http.StatusBadGateway
-		w.Header().Set("Content-Type", "text/html")
-		body = fmt.Appendf(nil, "<html><h1>%d</h1></html>", status)
+		a.status = http.StatusBadGateway
+		a.header.Set("Content-Type", "text/html")
+		a.body = fmt.Appendf(nil, "<html><h1>%d</h1></html>", a.status)
 	}
-	n.date(w)
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // the sender may be gone
+	return a
 }
 
 // checksum is DynamoDB's of an answer.

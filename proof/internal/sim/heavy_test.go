@@ -58,7 +58,8 @@ func TestManyAgentsStayFlat(t *testing.T) {
 			}), tableName)
 		}
 		seeder := open()
-		if err := createTable(t.Context(), l); err != nil {
+		transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.dial(ctx) }}
+		if err := createTable(t.Context(), transport); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := leasepool.Open(seeder, poolName).Seed(t.Context(), leasepool.Spec{Size: many()}); err != nil {

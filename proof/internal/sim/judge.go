@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -124,24 +123,24 @@ const mostReads = 100
 
 // judgeLoad judges that nobody asks all the time: whoever waits, or fails, pauses
 // between two tries.
-func (n *network) judgeLoad(r *http.Request, body []byte) {
-	if r.Header.Get("X-Amz-Target") != "DynamoDB_20120810.GetItem" || !bytes.Contains(body, []byte(`"S":"`+poolName+`"`)) {
+func (n *network) judgeLoad(c *call) {
+	if !c.is("GetItem") || !bytes.Contains(c.body, []byte(`"S":"`+poolName+`"`)) {
 		return
 	}
 	n.mu.Lock()
-	if l := n.reads[r.Host]; time.Since(l.since) > 10*time.Second {
-		n.reads[r.Host] = load{since: time.Now()}
+	if l := n.reads[c.host]; time.Since(l.since) > 10*time.Second {
+		n.reads[c.host] = load{since: time.Now()}
 	}
-	l := n.reads[r.Host]
+	l := n.reads[c.host]
 	l.number++
-	n.reads[r.Host] = l
+	n.reads[c.host] = l
 	n.mu.Unlock()
 	most := mostReads
-	if n.isFunction(r.Host) {
+	if n.isFunction(c.host) {
 		most *= int(reaperTime / schedule) // so many invocations share its machine
 	}
 	if l.number > most {
-		n.fail(fmt.Errorf("machine %s has read the pool %d times in %v", r.Host, l.number, time.Since(l.since)))
+		n.fail(fmt.Errorf("machine %s has read the pool %d times in %v", c.host, l.number, time.Since(l.since)))
 	}
 }
 

@@ -41,8 +41,7 @@ func (p *process) config(client lease.Client) lease.Config {
 // live is one process, from its start to its end; it reports whether the start
 // succeeded.
 func (p *process) live(stopping context.Context) bool {
-	client, hangUp := p.client()
-	defer hangUp()
+	client := p.client()
 	ctx, cancel := context.WithCancel(stopping)
 	defer cancel()
 	go func() { // a process that is killed while it starts

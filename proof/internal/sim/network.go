@@ -2,11 +2,13 @@ package sim
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -58,7 +60,7 @@ type network struct {
 	outages [2]time.Time       // when the last one began and ended
 	local   map[string]weather // of machines that have their own, by host
 	climate []weather
-	sent    []*http.Request // some of those that were ever sent: see replays
+	sent    []*call         // some of those that were ever sent: see replays
 	reads   map[string]load // of the pool's item, by host: see judgeLoad
 	stale   *rand.Rand
 	pages   map[string]shown // what reads that may be old showed, by request
@@ -115,79 +117,69 @@ func (n *network) fate(host string) fate {
 	return f
 }
 
-// ServeHTTP lets a request have its fate. It goes on when the sender has gone.
-func (n *network) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	n.calls.Add(1)
+// carry lets a call have its fate. It goes on when the sender has gone: then ctx has ended,
+// and nobody hears the answer, which is nil. Whoever calls it has added it to calls.
+func (n *network) carry(ctx context.Context, c *call) *answer {
 	defer n.calls.Done()
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	f := n.fate(r.Host)
-	n.remember(r, body)
-	n.judgeLoad(r, body)
+	f := n.fate(c.host)
+	n.remember(c)
+	n.judgeLoad(c)
 	n.count(func(c *Counts) { c.Requests++ })
 	time.Sleep(f.before)
 	switch {
 	case f.lost:
 		n.count(func(c *Counts) { c.RequestsLost++ })
-		n.hang(r)
+		<-ctx.Done()
+		return nil
 	case f.refusal != "":
 		n.count(func(c *Counts) { c.Refused++ })
-		n.refuse(w, f.refusal)
-		return
+		return refusal(f.refusal)
 	}
-	if r.Context().Err() != nil {
+	if ctx.Err() != nil {
 		n.count(func(c *Counts) { c.Late++ })
 	}
 	if f.garbage && n.coin() { // what answers is not the store
 		n.count(func(c *Counts) { c.Garbage++ })
-		n.babble(w, body, []byte("{}"))
-		return
+		return n.babble(c.body, []byte("{}"))
 	}
-	answer := n.read(r, body)
+	a := n.read(c)
 	time.Sleep(f.after)
 	switch {
 	case f.garbage:
 		n.count(func(c *Counts) { c.Garbage++ })
-		n.babble(w, body, answer.Body.Bytes())
-		return
+		return n.babble(c.body, a.body)
 	case f.unanswered:
 		n.count(func(c *Counts) { c.AnswersLost++ })
-		n.hang(r)
+		<-ctx.Done()
+		return nil
 	case f.failedAfter:
 		n.count(func(c *Counts) { c.AnswersLost++ })
-		n.refuse(w, "InternalServerError")
-		return
+		return refusal("InternalServerError")
 	}
-	for name, values := range answer.Header() {
-		w.Header()[name] = values
-	}
-	n.date(w)
-	w.WriteHeader(answer.Code)
-	_, _ = w.Write(answer.Body.Bytes()) // the sender may be gone
+	return a
 }
 
 // do lets the database do it, and witnesses what it did, in that order.
-func (n *network) do(r *http.Request, body []byte) *httptest.ResponseRecorder {
-	done := body
+func (n *network) do(c *call) *answer {
+	done := c.body
 	if n.Plan.Tamper != nil {
-		done = n.Plan.Tamper(body)
+		done = n.Plan.Tamper(c.body)
 	}
-	r = r.Clone(r.Context())
-	r.Body = io.NopCloser(bytes.NewReader(done))
-	answer := httptest.NewRecorder()
+	r := &http.Request{Method: http.MethodPost, URL: root, Header: c.header, Host: c.host, Body: io.NopCloser(bytes.NewReader(done)), ContentLength: int64(len(done))}
+	a := newAnswer()
 	n.serial.Lock()
 	defer n.serial.Unlock()
-	n.db.ServeHTTP(answer, r)
-	if r.Header.Get("X-Amz-Target") == "DynamoDB_20120810.UpdateItem" {
-		if answer.Code == http.StatusOK {
-			n.witnessWrite(body, answer.Body.Bytes())
+	n.db.ServeHTTP(a, r)
+	if c.writes() {
+		if a.status == http.StatusOK {
+			n.witnessWrite(c.body, a.body)
 		}
-		n.judgeShared(body, answer.Body.Bytes(), answer.Code != http.StatusOK)
+		n.judgeShared(c.body, a.body, a.status != http.StatusOK)
 	}
-	return answer
+	return a
 }
+
+var root = &url.URL{Path: "/"}
 
 // item is a node ID's item as it is.
 func (n *network) item(node int) map[string]json.RawMessage {
@@ -196,28 +188,16 @@ func (n *network) item(node int) map[string]json.RawMessage {
 	return n.raw[node]
 }
 
-// date leaves the store's time out where clocks are wild: no agent would start.
-func (n *network) date(w http.ResponseWriter) {
-	if !n.Plan.Dates {
-		w.Header()["Date"] = nil
-	}
-}
-
-func (n *network) refuse(w http.ResponseWriter, code string) {
-	status := http.StatusBadRequest
+// refusal is an error of the store's.
+func refusal(code string) *answer {
+	a := newAnswer()
+	a.status = http.StatusBadRequest
 	if code == "InternalServerError" {
-		status = http.StatusInternalServerError
+		a.status = http.StatusInternalServerError
 	}
-	n.date(w)
-	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"__type": "com.amazonaws.dynamodb.v20120810#" + code, "message": "simulated"})
-}
-
-// hang answers nothing until the sender has gone.
-func (n *network) hang(r *http.Request) {
-	<-r.Context().Done()
-	panic(http.ErrAbortHandler)
+	a.header.Set("Content-Type", "application/x-amz-json-1.0")
+	a.body = fmt.Appendf(nil, `{"__type":"com.amazonaws.dynamodb.v20120810#%s","message":"simulated"}`, code)
+	return a
 }
 
 // become changes the weather, of one machine or of all.

@@ -19,19 +19,17 @@ import (
 type operator struct {
 	*World
 	*machine
-	client func() // hangs up
-	store  lease.Store
-	pool   *leasepool.Pool
-	seen   []lease.Lease // old sight
+	store lease.Store
+	pool  *leasepool.Pool
+	seen  []lease.Lease // old sight
 }
 
 func (w *World) newOperator() *operator {
 	p := &process{machine: w.newMachine(), number: 0, dead: make(chan struct{})}
-	client, hangUp := p.client()
-	store := lease.NewDynamoDB(client, tableName)
+	store := lease.NewDynamoDB(p.client(), tableName)
 	pool := leasepool.Open(store, poolName)
 	pool.Logger = silent
-	return &operator{World: w, machine: p.machine, client: hangUp, store: store, pool: pool}
+	return &operator{World: w, machine: p.machine, store: store, pool: pool}
 }
 
 // operate lets a few operators work, who know nothing of each other, until ctx ends.
@@ -40,10 +38,7 @@ func (w *World) operate(ctx context.Context) {
 	var all sync.WaitGroup
 	for range 1 + r.IntN(3) {
 		o := w.newOperator()
-		all.Go(func() {
-			defer o.client()
-			o.work(ctx)
-		})
+		all.Go(func() { o.work(ctx) })
 	}
 	all.Wait()
 }

@@ -30,6 +30,7 @@ type Plan struct {
 	Narrow   bool          // node IDs become wider meanwhile: see operators.widen
 	Hours    time.Duration // how long the faults go on
 	Grows    bool          // there is room, so leases become longer and reserve further ahead
+	Busy     bool          // leases are short, and deploys follow each other: see busy
 
 	// Ignore, if not nil, is which broken promises do not end the world: to look for
 	// another bug than the one that is known already.
@@ -108,6 +109,9 @@ func (p *Plan) settle() {
 	guard, claimGuard, longest := time.Hour, time.Hour, time.Duration(0)
 	for i := range p.Releases {
 		c := &p.Releases[i]
+		if p.Busy {
+			c.TTL, c.RenewEvery, c.Guard, c.Reserve = busyTTL, busyEvery, 0, min(c.Reserve, busyReserve)
+		}
 		if c.TTL == 0 {
 			c.TTL = lease.DefaultTTL
 		}
@@ -120,6 +124,46 @@ func (p *Plan) settle() {
 	}
 	// The timeline's clock may lag by 10 ms, clocks drift, milliseconds cut off.
 	p.ClockError = (guard + claimGuard - 13*time.Millisecond - longest/2000) / 2
+}
+
+// The terms in a world that is busy: most renewals and changes of hands for each hour.
+const (
+	busyTTL     = 5 * time.Second
+	busyEvery   = 500 * time.Millisecond
+	busyReserve = 20 * time.Second
+)
+
+// long makes the plan one of the long run: no world has more hours because its leases are
+// long, and one that is busy has twice as many. Narrow pools have a third more than others, for a third of
+// all hours to be theirs, and operators who resize them while they widen. A busy world, which is none
+// whose leases grow, has a node ID for each task, and no cluster: who waits for one, and a
+// cluster's members, ask more often than holders renew.
+func (p Plan) long(busy bool) Plan {
+	p.Parts = maps.Clone(p.Parts)
+	if p.TTL() >= economy || p.Grows {
+		p.Hours /= economyFactor
+	}
+	if p.Narrow {
+		p.Parts["operators"] = true
+		p.Hours += p.Hours / 3
+	}
+	if busy && !p.Grows {
+		p.Busy = true
+		p.Hours *= 2
+		p.Numbers = max(p.Numbers, p.Tasks)
+		delete(p.Parts, "cluster")
+	}
+	p.Hours = min(p.Hours, 24*time.Hour)
+	p.settle()
+	return p
+}
+
+// unrest is the time between two deploys, at most, and within one.
+func (p Plan) unrest() (between, within time.Duration) {
+	if p.Busy {
+		return 2 * time.Minute, 10 * time.Second
+	}
+	return 6 * time.Minute, time.Minute
 }
 
 // How far leases grow in a world that has room: far enough for most of what happens to
@@ -170,8 +214,8 @@ func (p Plan) String() string {
 	for _, c := range p.Releases {
 		terms = append(terms, fmt.Sprintf("TTL %v reserve %v on expiry %d on loss %d", c.TTL, c.Reserve, c.OnExpiry, c.OnLost))
 	}
-	return fmt.Sprintf("%d tasks on %d node IDs (narrow %v, leases grow %v) for %v, %s, dates %v, leases of %s; with %s",
-		p.Tasks, p.Numbers, p.Narrow, p.Grows, p.Hours.Round(time.Second), clocks, p.Dates, strings.Join(terms, "; "), strings.Join(slices.Sorted(maps.Keys(p.Parts)), ", "))
+	return fmt.Sprintf("%d tasks on %d node IDs (narrow %v, leases grow %v, busy %v) for %v, %s, dates %v, leases of %s; with %s",
+		p.Tasks, p.Numbers, p.Narrow, p.Grows, p.Busy, p.Hours.Round(time.Second), clocks, p.Dates, strings.Join(terms, "; "), strings.Join(slices.Sorted(maps.Keys(p.Parts)), ", "))
 }
 
 // clockError draws how far a wall clock is off.

@@ -5,16 +5,10 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/nodelease/nodelease/internal/testkit/history"
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -135,21 +129,6 @@ func (p *process) stop(at string) bool {
 }
 
 var errDead = errors.New("the process is dead")
-
-// client is the SDK's, over connections in memory.
-func (p *process) client() (*dynamodb.Client, func()) {
-	transport := &http.Transport{MaxIdleConnsPerHost: 4, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		if p.network.refuses(p.host) {
-			return nil, errors.New("connection refused")
-		}
-		return p.pipes.dial(ctx)
-	}}
-	return dynamodb.New(dynamodb.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String("http://" + p.host), Retryer: retry.NewStandard(),
-		Credentials: credentials.NewStaticCredentialsProvider("A", "B", ""),
-		HTTPClient:  &http.Client{Transport: &wire{p, transport}},
-	}), transport.CloseIdleConnections
-}
 
 // wire is a process's way to the network.
 type wire struct {

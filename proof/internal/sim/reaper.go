@@ -24,16 +24,14 @@ const (
 type function struct {
 	*machine
 	client lease.Client
-	hangUp func()
 }
 
 func (w *World) newFunction() *function {
 	p := &process{machine: w.newMachine(), number: 0, dead: make(chan struct{})}
-	client, hangUp := p.client()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.functions[p.host] = true
-	return &function{p.machine, client, hangUp}
+	return &function{p.machine, p.client()}
 }
 
 // isFunction reports whether functions run on a machine.
@@ -45,7 +43,6 @@ func (w *World) isFunction(host string) bool {
 
 // invoke invokes a function on its schedule until ctx ends.
 func (f *function) invoke(ctx context.Context, limit time.Duration, handle func(ctx context.Context)) {
-	defer f.hangUp()
 	f.World.background.Go(func() { f.live(ctx) })
 	for sleep(ctx, schedule) == nil {
 		f.World.background.Go(func() {

@@ -1,10 +1,7 @@
 package sim
 
 import (
-	"bytes"
 	"context"
-	"io"
-	"net/http"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/testkit/history"
@@ -14,19 +11,17 @@ import (
 const memory = 2000
 
 // remember keeps a write, in the place of a random earlier one when there are many.
-func (n *network) remember(r *http.Request, body []byte) {
-	if !n.Plan.has("replay") || r.Header.Get("X-Amz-Target") != "DynamoDB_20120810.UpdateItem" {
+func (n *network) remember(c *call) {
+	if !n.Plan.has("replay") || !c.writes() {
 		return
 	}
-	again := r.Clone(context.WithoutCancel(r.Context()))
-	again.Body = io.NopCloser(bytes.NewReader(body))
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.sent) < memory {
-		n.sent = append(n.sent, again)
+		n.sent = append(n.sent, c)
 		return
 	}
-	n.sent[n.r.IntN(memory)] = again
+	n.sent[n.r.IntN(memory)] = c
 }
 
 // replays sends writes again that were sent at any time before.
@@ -40,7 +35,7 @@ func (w *World) replays(ctx context.Context) {
 			return
 		}
 		n.mu.Lock()
-		var again *http.Request
+		var again *call
 		if len(n.sent) > 0 {
 			again = n.sent[n.r.IntN(len(n.sent))]
 		}
@@ -49,11 +44,7 @@ func (w *World) replays(ctx context.Context) {
 			continue
 		}
 		w.count(func(c *Counts) { c.Replays++ })
-		body, err := io.ReadAll(again.Body)
-		again.Body = io.NopCloser(bytes.NewReader(body))
-		if err == nil {
-			w.note(history.Event{Kind: history.Note, Text: "replayed: " + string(body)})
-			_ = n.do(again, body)
-		}
+		w.note(history.Event{Kind: history.Note, Text: "replayed: " + string(again.body)})
+		_ = n.do(again)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -30,6 +31,7 @@ var (
 	without    = flag.String("without", "cluster,copies,corrupt,discovery", "the parts that no world has unless -parts names them: docs/guarantees.md says what is open with them")
 	ignore     = flag.String("ignore", "", "a pattern of broken promises that do not end a world, to find others")
 	grown      = flag.Bool("grown", false, "only worlds of 24 hours with wild clocks in which leases grow")
+	busy       = flag.Float64("busy", 0, "this share of the worlds is busy: see Plan.long")
 	commit     = flag.String("commit", "", "what the record says was run")
 )
 
@@ -104,6 +106,9 @@ func planOf(t *testing.T, seed uint64) Plan {
 	if *ignore != "" {
 		p.Ignore = regexp.MustCompile(*ignore)
 	}
+	if *busy > 0 {
+		p = p.long(rand.New(rand.NewPCG(seed, 14)).Float64() < *busy)
+	}
 	if *partList == "" {
 		left := maps.Clone(p.Parts)
 		for name := range strings.SplitSeq(*without, ",") {
@@ -131,7 +136,7 @@ func live(t *testing.T, p Plan) (c Counts) {
 	defer stuck.Stop()
 	synctest.Test(t, func(*testing.T) { w, c, err = Run(p) })
 	if err != nil {
-		t.Errorf("after %.1f agent hours: %v\nrepeat with: go test ./proof/internal/sim -run TestWorld$ -seed %d -seeds 1 -hours %v -grown=%t -parts %s\n%s", c.Lived.Hours(), err, p.Seed, *taskHours, *grown, strings.Join(slices.Sorted(maps.Keys(p.Parts)), ","), w.failure())
+		t.Errorf("after %.1f agent hours: %v\nrepeat with: go test ./proof/internal/sim -run TestWorld$ -seed %d -seeds 1 -hours %v -grown=%t -busy %v -parts %s\n%s", c.Lived.Hours(), err, p.Seed, *taskHours, *grown, *busy, strings.Join(slices.Sorted(maps.Keys(p.Parts)), ","), w.failure())
 	}
 	t.Logf("seed %d, %v: %v: %v", p.Seed, time.Since(began).Round(time.Millisecond), p, c)
 	return c

@@ -2,8 +2,6 @@ package sim
 
 import (
 	"bytes"
-	"net/http"
-	"net/http/httptest"
 	"time"
 )
 
@@ -17,24 +15,24 @@ const (
 // shown is what a read showed, and when.
 type shown struct {
 	at     time.Time
-	answer *httptest.ResponseRecorder
+	answer *answer
 }
 
 // read is do for a read that may be old: one in three repeats what the same read showed
 // before.
-func (n *network) read(r *http.Request, body []byte) *httptest.ResponseRecorder {
-	if !n.Plan.has("stale") || !bytes.Contains(body, []byte(`"ConsistentRead":false`)) {
-		return n.do(r, body)
+func (n *network) read(c *call) *answer {
+	if !n.Plan.has("stale") || !bytes.Contains(c.body, []byte(`"ConsistentRead":false`)) {
+		return n.do(c)
 	}
 	n.mu.Lock()
-	before, known := n.pages[string(body)]
+	before, known := n.pages[string(c.body)]
 	old := known && time.Since(before.at) < staleFor && n.stale.IntN(3) == 0
 	n.mu.Unlock()
 	if old {
 		n.count(func(c *Counts) { c.Stale++ })
 		return before.answer
 	}
-	answer := n.do(r, body)
+	a := n.do(c)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.pages) >= mostStale {
@@ -43,7 +41,7 @@ func (n *network) read(r *http.Request, body []byte) *httptest.ResponseRecorder 
 	// What is shown again stays as old as it was: the page of a later read does not replace
 	// one that can still be shown.
 	if !known || time.Since(before.at) >= staleFor {
-		n.pages[string(body)] = shown{time.Now(), answer}
+		n.pages[string(c.body)] = shown{time.Now(), a}
 	}
-	return answer
+	return a
 }

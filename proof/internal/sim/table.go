@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"net"
 	"net/http"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -12,8 +11,7 @@ import (
 )
 
 // createTable makes the table, by a client of its own.
-func createTable(ctx context.Context, server *pipes) error {
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return server.dial(ctx) }}
+func createTable(ctx context.Context, transport http.RoundTripper) error {
 	client := dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String("http://db"), Credentials: credentials.NewStaticCredentialsProvider("A", "B", ""),
 		HTTPClient: &http.Client{Transport: transport},

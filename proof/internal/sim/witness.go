@@ -32,57 +32,42 @@ var ops = []struct {
 
 // witnessWrite tells the history of a write that was done.
 func (w *World) witnessWrite(request, answer []byte) {
-	type value struct{ S, N string }
-	var in struct {
-		UpdateExpression, ConditionExpression string
-		Key                                   map[string]value
-	}
-	var out struct {
-		Attributes map[string]json.RawMessage
-	}
-	if err := json.Unmarshal(request, &in); err != nil {
-		w.fail(err)
+	in, item := members(request), members(members(answer)["Attributes"])
+	update, key := unquoted(in["UpdateExpression"]), members(in["Key"])
+	if partition := text(key["pool_group"]); partition == poolName { // the pool's own item
+		w.witnessWidths(item["eras"], text(item["widen_try"]))
+		w.judgeResize(update, item, strings.HasPrefix(update, "SET pool_size") && w.doneBefore(request))
 		return
-	}
-	if err := json.Unmarshal(answer, &out); err != nil {
-		w.fail(err)
-		return
-	}
-	if partition := in.Key["pool_group"].S; partition == poolName { // the pool's own item
-		w.witnessWidths(out.Attributes["eras"], text(out.Attributes["widen_try"]))
-		w.judgeResize(in.UpdateExpression, out.Attributes, strings.HasPrefix(in.UpdateExpression, "SET pool_size") && w.doneBefore(request))
-		return
-	} else if group := strings.TrimPrefix(partition, poolName+"#"); strings.Trim(group, "0123456789") != "" || in.Key["node_id"].N == "-1" {
+	} else if group := strings.TrimPrefix(partition, poolName+"#"); strings.Trim(group, "0123456789") != "" || text(key["node_id"]) == "-1" {
 		return // the cluster's, discovery's, the reaper's, or a copy of the pool's
 	}
-	text := func(name string) string { return text(out.Attributes[name]) }
 	number := func(name string) int64 {
-		n, _ := strconv.ParseInt(text(name), 10, 64)
+		n, _ := strconv.ParseInt(text(item[name]), 10, 64)
 		return n
 	}
 	e := history.Event{
-		Kind: history.Item, Node: int(number("node_id")), Who: taskNumber(text("task")), Held: text("holder") != "", Version: number("version"),
+		Kind: history.Item, Node: int(number("node_id")), Who: taskNumber(text(item["task"])), Held: text(item["holder"]) != "", Version: number("version"),
 		Renewal: number("renewal"), NotBefore: number("not_before"), Expires: number("expires_at"), Until: number("reserved_until"),
 	}
 	for _, o := range ops {
-		if strings.HasPrefix(in.UpdateExpression, o.prefix) {
+		if strings.HasPrefix(update, o.prefix) {
 			e.Op = o.op
 			break
 		}
 	}
 	if e.Op == "" {
-		w.fail(fmt.Errorf("no known write: %s", in.UpdateExpression))
+		w.fail(fmt.Errorf("no known write: %s", update))
 		return
 	}
-	if e.Op == history.Free && strings.Contains(in.ConditionExpression, "renewal = ") {
+	if e.Op == history.Free && strings.Contains(unquoted(in["ConditionExpression"]), "renewal = ") {
 		e.Op = history.Reap
 	}
 	e.TTL = time.Duration(number("lease_ms")) * time.Millisecond
-	e.Retired = out.Attributes["retired"] != nil
-	w.raw[e.Node] = out.Attributes
+	e.Retired = item["retired"] != nil
+	w.raw[e.Node] = item
 	before := w.items[e.Node]
 	if e.Op == history.Retire && w.doneBefore(request) && before.Retired != e.Retired {
-		w.fail(fmt.Errorf("a replayed %s changed node %d", in.UpdateExpression, e.Node))
+		w.fail(fmt.Errorf("a replayed %s changed node %d", update, e.Node))
 	}
 	w.items[e.Node] = e
 	w.note(e)
@@ -100,7 +85,7 @@ func (w *World) witnessWrite(request, answer []byte) {
 		w.renewed(e)
 		if e.Op == history.Renew {
 			w.judgeExpiry(e, before)
-			w.judgeSession(e, out.Attributes["metadata"])
+			w.judgeSession(e, item["metadata"])
 		}
 	}
 }

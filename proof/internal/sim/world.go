@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -36,7 +35,6 @@ type World struct {
 
 	r          *rand.Rand
 	network    *network
-	pipes      *pipes
 	background sync.WaitGroup
 
 	mu        sync.Mutex
@@ -75,7 +73,7 @@ type World struct {
 func Run(p Plan) (*World, Counts, error) {
 	w := &World{
 		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{}, made: map[snowflake.ID]int{}, items: map[int]history.Event{}, raw: map[int]map[string]json.RawMessage{}, claimed: map[int]time.Duration{}, sessions: map[string]session{}, done: map[string]bool{}, functions: map[string]bool{}, broken: map[int]bool{},
-		pipes: newPipes(), counts: newCounts(), layout: snowflake.Default(),
+		counts: newCounts(), layout: snowflake.Default(),
 	}
 	if p.Narrow {
 		w.layout = snowflake.Wide16()
@@ -98,18 +96,12 @@ func (w *World) run() (err error) {
 		w.layout.Epoch = time.Now().Add(5 * time.Minute)
 	}
 	w.network = newNetwork(w, db)
-	server := http.Server{Handler: w.network}
-	served := make(chan error)
-	go func() { served <- server.Serve(w.pipes) }()
 	defer func() {
-		_ = server.Close()
-		<-served
 		w.network.calls.Wait() // those that are still to be delivered late
 		err = errors.Join(err, db.Close())
 	}()
 
 	operator := w.newOperator()
-	defer operator.client()
 	if err := w.seed(operator); err != nil {
 		return err
 	}
@@ -151,7 +143,7 @@ func (w *World) fail(err error) {
 
 // seed makes the table and the pool.
 func (w *World) seed(o *operator) error {
-	if err := createTable(w.ctx, w.pipes); err != nil {
+	if err := createTable(w.ctx, o.line()); err != nil {
 		return err
 	}
 	spec := w.Plan.spec(w.Plan.Numbers)
@@ -200,8 +192,25 @@ func (w *World) settling() time.Duration {
 	return 4*w.Plan.TTL() + w.Plan.Reserve() + 2*time.Minute
 }
 
-// liveness judges that nobody waits for a number while one could be had.
+// again is within what time whoever has no number looks for one again: an orchestrator
+// waits for a minute after a start that has failed.
+const again = 90 * time.Second
+
+// liveness judges that nobody waits for a number while one could be had. A number that has
+// come free just now is waited for.
 func (w *World) liveness(o *operator) error {
+	for {
+		fresh, err := w.judgeLiveness(o)
+		if err == nil || fresh <= 0 {
+			return err
+		}
+		_ = sleep(w.ctx, fresh)
+	}
+}
+
+// judgeLiveness also returns how long it takes until the last number that has come free
+// could have been found.
+func (w *World) judgeLiveness(o *operator) (fresh time.Duration, err error) {
 	waiting := 0
 	for _, t := range w.all() {
 		p := t.present.Load()
@@ -210,12 +219,12 @@ func (w *World) liveness(o *operator) error {
 		} else if _, err := p.agent.Lease(); errors.Is(err, lease.ErrLost) && p.release.OnLost == lease.Reacquire {
 			waiting++
 		} else if node, _ := p.holding(); err != nil && !w.isBroken(node) {
-			return fmt.Errorf("liveness: process %d has a number and may not use it %v after the faults: %w", p.number, w.settling(), err)
+			return 0, fmt.Errorf("liveness: process %d has a number and may not use it %v after the faults: %w", p.number, w.settling(), err)
 		}
 	}
 	stats, err := o.pool.Stats(w.ctx)
 	if err != nil {
-		return fmt.Errorf("liveness: %w", err)
+		return 0, fmt.Errorf("liveness: %w", err)
 	}
 	size := stats.Pool.Size
 	if len(stats.Pool.Eras) > 0 {
@@ -227,7 +236,7 @@ func (w *World) liveness(o *operator) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("liveness: %w", err)
+			return 0, fmt.Errorf("liveness: %w", err)
 		}
 		if l.NodeID >= size { // a resize that was cut off is nobody's to use
 			continue
@@ -238,16 +247,17 @@ func (w *World) liveness(o *operator) error {
 				resting++
 			} else {
 				free++
+				fresh = max(fresh, again-time.Since(l.ReservedUntil))
 			}
 		}
 	}
 	if waiting > 0 && free > 0 {
-		return fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a number, and %d could be had", w.settling(), waiting, w.Plan.Tasks, free)
+		return fresh, fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a number, and %d could be had", w.settling(), waiting, w.Plan.Tasks, free)
 	}
 	if w.Plan.Bounded() && waiting > 0 && resting > 0 {
-		return fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a number, and %d rest though no clock was wrong", w.settling(), waiting, w.Plan.Tasks, resting)
+		return 0, fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a number, and %d rest though no clock was wrong", w.settling(), waiting, w.Plan.Tasks, resting)
 	}
-	return nil
+	return 0, nil
 }
 
 // raised remembers to what the pool may be raised by now.

@@ -22,7 +22,8 @@ func grownModel(now time.Time, left time.Duration, held int, measured time.Durat
 	return m
 }
 
-// While leases grow, a holder that has not renewed with two fifths left is late. Where
+// While leases grow, a holder that has not renewed with three tenths left is late: the
+// first renewal after an outage comes when two thirds are over. Where
 // they may not grow on, it waits until a short lease is left, and is not late before.
 func TestGrownLeasesThatWaitAreNotLate(t *testing.T) {
 	now := time.Now()
@@ -33,13 +34,14 @@ func TestGrownLeasesThatWaitAreNotLate(t *testing.T) {
 		late     bool
 	}{
 		"room, renewed in time":          {7 * time.Minute, 10, time.Minute, false},
-		"room, overdue":                  {5 * time.Minute, 10, time.Minute, true},
+		"room, first after an outage":    {5*time.Minute + time.Second, 10, time.Minute, false},
+		"room, overdue":                  {4 * time.Minute, 10, time.Minute, true},
 		"full, waits":                    {5 * time.Minute, 80, time.Minute, false},
 		"full, waits to the end":         {12 * time.Second, 80, time.Minute, false},
 		"full, overdue":                  {5 * time.Second, 80, time.Minute, true},
 		"not measured for long, waits":   {5 * time.Minute, 10, time.Hour, false},
 		"not measured for long, overdue": {5 * time.Second, 10, time.Hour, true},
-		"never measured, overdue":        {5 * time.Minute, 0, 0, true},
+		"never measured, overdue":        {4 * time.Minute, 0, 0, true},
 	} {
 		m := grownModel(now, c.left, c.held, c.measured)
 		next, _ := m.late()

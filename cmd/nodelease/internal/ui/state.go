@@ -146,14 +146,18 @@ func grown(l lease.Lease, pool protocol.PoolItem) bool {
 }
 
 // low reports whether a holder is late: a healthy one renews while more than two
-// fifths of its lease are left. One on demand that sleeps lets its lease run out.
+// fifths of its lease are left, of a grown one that comes back from an outage more than
+// three tenths. One on demand that sleeps lets its lease run out.
 // Where leases may no longer grow, waits is the length that a grown one is renewed
 // with: its holder sends nothing before only that is left, and is not late. Else
 // waits is 0.
 func (n *number) low(at time.Time, waits int64) bool {
-	length := n.TTL
-	if n.Grown && waits > 0 {
-		length = min(length, waits)
+	least := n.TTL * 2 / 5
+	switch {
+	case n.Grown && waits > 0:
+		least = min(n.TTL, waits) * 2 / 5
+	case n.Grown:
+		least = n.TTL * 3 / 10
 	}
-	return n.Held && !n.OnDemand && n.TTL > 0 && n.Expires-at.UnixMilli() < length*2/5
+	return n.Held && !n.OnDemand && n.TTL > 0 && n.Expires-at.UnixMilli() < least
 }

@@ -1,4 +1,4 @@
-// Package copies copies what must not be copied: vet complains about each line
+// Package copies copies values that must not be copied: vet reports each line
 // that says so.
 package copies
 

@@ -77,11 +77,13 @@ export class Pool {
   }
 
   // late reports whether a holder should have renewed by now: healthy ones do so
-  // while more than two fifths are left. One on demand that sleeps lets its lease run out.
+  // while more than two fifths are left, with a grown lease after an outage more than
+  // three tenths. One on demand that sleeps lets its lease run out.
   // A grown lease that may not grow on is renewed when only a short one is left of it.
   late(n) {
-    const length = n.grown && this.status.waits ? Math.min(n.ttl, this.status.waits) : n.ttl
-    return !n.on_demand && n.expires - this.now < 0.4 * length
+    const waits = n.grown && this.status.waits
+    const least = waits ? 0.4 * Math.min(n.ttl, waits) : (n.grown ? 0.3 : 0.4) * n.ttl
+    return !n.on_demand && n.expires - this.now < least
   }
 
   // mark is what is known of a number's process, if that says more than the table.

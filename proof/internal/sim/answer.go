@@ -1,0 +1,84 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"time"
+)
+
+// call is a request on its way to the database, whose sender may have gone.
+type call struct {
+	host   string // of its sender
+	header http.Header
+	body   []byte
+}
+
+// newCall reads a request that the SDK's client has made.
+func newCall(r *http.Request) (*call, error) {
+	body := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(r.Body, body); err != nil {
+		return nil, err
+	}
+	return &call{r.URL.Host, r.Header, body}, nil
+}
+
+// writes reports whether it is a write.
+func (c *call) writes() bool { return c.is("UpdateItem") }
+
+func (c *call) is(operation string) bool {
+	return c.header.Get("X-Amz-Target") == "DynamoDB_20120810."+operation
+}
+
+// answer is what the database, or who is in its place, has answered to a call. It is the
+// http.ResponseWriter that the database writes it to.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func newAnswer() *answer { return &answer{status: http.StatusOK, header: http.Header{}} }
+
+// Header implements [http.ResponseWriter].
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *answer) WriteHeader(status int) { a.status = status }
+
+// Write implements [http.ResponseWriter].
+func (a *answer) Write(part []byte) (int, error) {
+	a.body = append(a.body, part...)
+	return len(part), nil
+}
+
+// response is the answer as the sender of a request has it. With the date, where the store
+// tells its time.
+func (a *answer) response(r *http.Request, dated bool) *http.Response {
+	header := maps.Clone(a.header) // what is read may be shown again
+	if dated {
+		header["Date"] = []string{time.Now().UTC().Format(http.TimeFormat)}
+	}
+	return &http.Response{
+		StatusCode: a.status, Status: http.StatusText(a.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, ContentLength: int64(len(a.body)), Request: r,
+		Body: &unread{r.Context(), bytes.NewReader(a.body)},
+	}
+}
+
+// unread is an answer that is still on its way: it ends with its request.
+type unread struct {
+	request context.Context
+	body    *bytes.Reader
+}
+
+func (u *unread) Read(p []byte) (int, error) {
+	if err := u.request.Err(); err != nil {
+		return 0, err
+	}
+	return u.body.Read(p)
+}
+
+func (u *unread) Close() error { return nil }

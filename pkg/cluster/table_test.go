@@ -219,7 +219,7 @@ func TestNodesWithoutLeases(t *testing.T) {
 }
 
 // A node waits until every live member knows its version: also one that saw its
-// predecessor on the same number.
+// predecessor on the same node ID.
 func TestWaitKnown(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -259,8 +259,8 @@ func TestWaitKnown(t *testing.T) {
 	})
 }
 
-// A lost number is replaced by another: another incarnation.
-func TestAnotherNumber(t *testing.T) {
+// A lost node ID is replaced by another: another incarnation.
+func TestAnotherNodeID(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
 		_, a := tab.leased(t, "a")

@@ -9,8 +9,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// record is an item: an entry at a place, or, in the partition of what is
-// registered, where a number is entered. Without a holder it is gone.
+// record is an item: an entry at a place, or the list of the places that a node ID is
+// entered at. Without a holder it is gone.
 type record struct {
 	NodeID int    `dynamodbav:"node_id"`
 	Holder string `dynamodbav:"holder,omitempty"`
@@ -51,7 +51,7 @@ func (r record) check(at place) error {
 	return nil
 }
 
-// buried is the record of a number that version's holder left: newer than
+// buried returns the record of a node ID that version's holder left: newer than
 // anything that holder ever sends, older than anything of the next one.
 func buried(nodeID int, version int64) record { return record{NodeID: nodeID, Version: version + 1} }
 

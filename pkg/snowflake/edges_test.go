@@ -208,7 +208,7 @@ func TestSpanPastTheEnd(t *testing.T) {
 }
 
 // The package imports the standard library and nothing else: whoever wants IDs
-// with a fixed number downloads no SDK.
+// with a fixed node ID downloads no SDK.
 func TestImportsTheStandardLibraryOnly(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
 	if err != nil {

@@ -145,7 +145,7 @@ func widening(ms int) snowflake.Eras {
 	return snowflake.Eras{{NodeBits: 2}, {From: noon.Add(time.Duration(ms) * time.Millisecond), NodeBits: 3}}
 }
 
-// Two nodes whose numbers look the same in the narrow width make IDs through the
+// Two nodes whose node IDs look the same in the narrow width make IDs through the
 // change, as fast as they can: no two are alike, each grows, each is taken apart
 // rightly, and no call waits for longer than a tick.
 func TestErasChangeUnderLoad(t *testing.T) {

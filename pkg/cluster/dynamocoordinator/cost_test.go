@@ -90,7 +90,7 @@ func thousands(n int) string {
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
-// fleet is members on one table, each with the lease of a number, in no time.
+// fleet is members on one table, each with the lease of a node ID, in no time.
 type fleet struct {
 	*meter
 	store   *lease.DynamoDB
@@ -137,7 +137,7 @@ func newFleet(t *testing.T, client *dynamodb.Client, members int) *fleet {
 // batch is how many items a request may put.
 const batch = 25
 
-// free is the item of a number that nobody ever held.
+// free is the item of a node ID that nobody ever held.
 func free(i int) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{
 		"pool_group": &types.AttributeValueMemberS{Value: fmt.Sprintf("orders#%d", i/protocol.GroupSize)}, "node_id": n(int64(i)),

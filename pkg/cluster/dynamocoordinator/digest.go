@@ -297,7 +297,7 @@ func (d *digest) split(members []cluster.Member) (parts map[string][]cluster.Mem
 			leaseless++
 		}
 	}
-	// A number that came and went at a power of two would write all parts each time.
+	// Members that come and go at a power of two would have all parts written each time.
 	for d.slots = max(d.slots, 1); leaseless > 192*d.slots && d.slots < firstSlot; {
 		d.slots *= 2
 	}

@@ -154,7 +154,7 @@ func TestEndOfTheLease(t *testing.T) {
 		<-b.Done()
 		<-c.Done()
 		if !errors.Is(b.Err(), cluster.ErrLease) || !errors.Is(b.Err(), lease.ErrClosed) || !errors.Is(c.Err(), lease.ErrLost) {
-			t.Error(b.Err(), c.Err())
+			t.Errorf("got %v and %v, want ErrLease with ErrClosed, and ErrLost", b.Err(), c.Err())
 		}
 		fixture.Wait(timeout / 2)
 		if names(a.State()) != "a" {

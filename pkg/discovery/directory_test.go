@@ -137,7 +137,7 @@ func TestResumed(t *testing.T) {
 			t.Errorf("%v, %v", list, err)
 		}
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want ErrSuspended", err)
 		}
 		w.setOutage(nil)
 		<-a.Renewed()

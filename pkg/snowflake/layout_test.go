@@ -281,7 +281,7 @@ func TestErasSleeper(t *testing.T) {
 	before := next(t, g)
 	clock.advance(2 * time.Second)
 	if id, err := g.Next(); !errors.Is(err, snowflake.ErrFenced) {
-		t.Fatal(id, err)
+		t.Fatalf("got %v, %v, want ErrFenced", id, err)
 	}
 	if err := tl.Widen(widening(1000)[1]); err != nil {
 		t.Fatal(err)
@@ -294,7 +294,7 @@ func TestErasSleeper(t *testing.T) {
 	// Confirmed milliseconds may have been stamped: no era can begin there any more.
 	err := tl.Widen(snowflake.Era{From: noon.Add(30 * time.Second), NodeBits: 4})
 	if err == nil || !strings.Contains(err.Error(), "cannot be added") {
-		t.Error(err)
+		t.Errorf("got %v, want an error: cannot be added", err)
 	}
 	if err := tl.Widen(snowflake.Era{From: noon.Add(2 * time.Minute), NodeBits: 17}); err == nil {
 		t.Error("17 node bits")

@@ -53,6 +53,13 @@ fuzz: ## every fuzz target, each for FUZZTIME (10s)
 spec: ## check the specification of proof/spec with TLC (Java, Maven)
 	scripts/tlc.sh
 
+docs: ## write the generated parts of the documentation again: floors, flags, mutants, costs, IAM policies, the sidecar's answers, modules by package
+	go run ./proof/cmd/mutants -update
+	go test -count=1 ./internal/docs -run 'FloorsPage|Consumers' -update
+	go test -count=1 ./cmd/nodelease -run FlagsPage -update
+	go test -count=1 ./infra -run 'CostPage|PolicyFiles' -update
+	go test -count=1 ./internal/app/sidecar -run 'TestContract$$' -update
+
 mutants: ## weaken the protocol's conditions one by one and see which test notices
 	go run ./proof/cmd/mutants
 
@@ -102,4 +109,4 @@ trace: ## measure the page in a DevTools trace of Chromium: 65,536 node IDs unde
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')
 
-.PHONY: help demo test unit proof ci release-snapshot release lint bench bench-lease bench-clients bench-postgres vuln sim fuzz spec mutants functions invoke synth template diff deploy deploy-sample destroy localstack localstack-test aws-verify ui picture layouts trace fmt
+.PHONY: help demo test unit proof ci release-snapshot release lint bench bench-lease bench-clients bench-postgres vuln sim fuzz spec docs mutants functions invoke synth template diff deploy deploy-sample destroy localstack localstack-test aws-verify ui picture layouts trace fmt

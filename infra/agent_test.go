@@ -21,6 +21,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/internal/testkit/iampolicy"
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -119,7 +120,7 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 
 // member gives what takes part in the cluster of the pool orders, and waits until all who take part know of it.
 func member(t *testing.T, calls *recorder, table string) func(name string, agent *lease.Agent) (end func() error) {
-	coordinator := cluster.NewTable(calls, table)
+	coordinator := dynamocoordinator.New(calls, table)
 	limit, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return func(name string, agent *lease.Agent) func() error {

@@ -18,9 +18,12 @@ const (
 	gigabytes = 0.25
 )
 
-// docs/cost.md is recomputed from its own prices.
+// docs/cost.md is recomputed from its own prices. Write its tables again with
+//
+//	go test ./infra -run CostPage -update
 func TestCostPage(t *testing.T) {
-	text, err := os.ReadFile("../docs/cost.md")
+	const file = "../docs/cost.md"
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,35 +32,60 @@ func TestCostPage(t *testing.T) {
 	for _, row := range tableAfter(t, page, "## Prices") {
 		price[row[0]] = number(t, row[1])
 	}
-	check := func(where, cell string, want float64) {
+	replace := func(got, want string) {
 		t.Helper()
-		if got := number(t, cell); fmt.Sprintf("%.2f", got) != fmt.Sprintf("%.2f", want) {
-			t.Errorf("%s is %s, but the formula gives %.2f", where, cell, want)
+		if got == want {
+			return
+		}
+		if page = strings.Replace(page, got, want, 1); !*update {
+			t.Errorf("%s has\n%s\nand the formula\n%s\nWrite it again with: make docs", file, got, want)
 		}
 	}
 
 	for _, row := range tableAfter(t, page, "## The leases") {
-		for i, every := range []float64{5, 10, 20} {
-			check(row[0]+" nodes", row[i+1], number(t, row[0])*hours*3600/every*price["write"]/1e6)
+		want := row[:1:1]
+		for _, every := range []float64{5, 10, 20} {
+			want = append(want, dollars(number(t, row[0])*hours*3600/every*price["write"]/1e6))
 		}
+		replace(line(row), line(want))
 	}
 
 	metrics, alarmed := watched(t, 1)
 	_, alarmedByTwo := watched(t, 2)
-	if says := fmt.Sprintf("there are %d metrics and %d metrics in alarms (%d of them once per table, %d per pool)",
-		metrics, alarmed, 2*alarmed-alarmedByTwo, alarmedByTwo-alarmed); !strings.Contains(page, says) {
-		t.Errorf("the page does not say: %s", says)
+	says := regexp.MustCompile(`there are \d+ metrics and \d+ metrics in alarms \(\d+ of them once per table, \d+ per pool\)`).FindString(page)
+	if says == "" {
+		t.Fatalf("%s does not count metrics and alarms", file)
 	}
+	replace(says, fmt.Sprintf("there are %d metrics and %d metrics in alarms (%d of them once per table, %d per pool)",
+		metrics, alarmed, 2*alarmed-alarmedByTwo, alarmedByTwo-alarmed))
 	for _, row := range tableAfter(t, page, "## Looking after the pools") {
-		for i, minutes := range []float64{1, 5, 15} {
+		want := append(row[:1:1], dollars(number(t, row[0])*itemBytes/4096/2))
+		for _, minutes := range []float64{1, 5, 15} {
 			runs := hours * 60 / minutes
 			reads := 2 * runs * number(t, row[0]) * itemBytes / 4096 / 2 * price["read"] / 1e6
 			lambda := 2 * runs * (price["request"]/1e6 + seconds*gigabytes*price["compute"])
 			watching := float64(metrics)*price["metric"] + float64(alarmed)*price["alarm"] + runs*price["api"]/1e3
-			check(row[0]+" numbers", row[i+2], reads+lambda+watching)
+			want = append(want, dollars(reads+lambda+watching))
 		}
-		check("units for "+row[0]+" numbers", row[1], number(t, row[0])*itemBytes/4096/2)
+		replace(line(row), line(want))
 	}
+	if *update && page != string(text) {
+		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// line is a row of a table.
+func line(cells []string) string { return "| " + strings.Join(cells, " | ") + " |" }
+
+// dollars has two digits, and commas between thousands.
+func dollars(v float64) string {
+	text := fmt.Sprintf("%.2f", v)
+	for i := len(text) - 6; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }
 
 // watched counts the custom metrics of a construct with so many pools, and the metrics that its alarms look at.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/nodelease/nodelease/cmd/nodelease/internal/ui"
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -190,7 +191,7 @@ func costReaders(t *testing.T, client *dynamodb.Client, table string) map[string
 		"resolve":          resolve(true),
 		"list of services": func() any { return must(directory(true).Services().List(ctx)) },
 		"cluster": func() any {
-			beats := cluster.NewTable(client, table)
+			beats := dynamocoordinator.New(client, table)
 			self := cluster.Member{Cluster: "orders", Name: "m", NodeID: 5, SessionID: "s", Version: 1}
 			var snaps []any
 			for range 2 { // the first one only starts a clock

@@ -27,6 +27,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -68,7 +69,7 @@ func (b broker) run(ctx context.Context, client *dynamodb.Client) error {
 		return err
 	}
 	defer agent.Close()
-	node, err := cluster.Start(ctx, cluster.Config{Name: b.name, Agent: agent, Coordinator: cluster.NewTable(client, table)})
+	node, err := cluster.Start(ctx, cluster.Config{Name: b.name, Agent: agent, Coordinator: dynamocoordinator.New(client, table)})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -45,7 +46,7 @@ func run(ctx context.Context, client *dynamodb.Client, name string, out io.Write
 	}
 	defer agent.Close()
 	node, err := cluster.Start(ctx, cluster.Config{
-		Name: name, Agent: agent, Coordinator: cluster.NewTable(client, table), PublishKnown: true,
+		Name: name, Agent: agent, Coordinator: dynamocoordinator.New(client, table), PublishKnown: true,
 	})
 	if err != nil {
 		return err

@@ -54,15 +54,15 @@ func TestFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := run(t.Context(), ids, keys["decimal"], strings.NewReader("a\nb\n"), failing{full}); !errors.Is(err, full) {
-		t.Error(err)
+		t.Errorf("got %v, want full", err)
 	}
 	if err := run(t.Context(), ids, keys["decimal"], strings.NewReader(strings.Repeat("a", 100_000)), &bytes.Buffer{}); !errors.Is(err, bufio.ErrTooLong) {
-		t.Error(err)
+		t.Errorf("got %v, want ErrTooLong", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(lease.ErrLost)
 	if err := run(ctx, ids, keys["decimal"], strings.NewReader(""), &bytes.Buffer{}); !errors.Is(err, lease.ErrLost) {
-		t.Error(err)
+		t.Errorf("got %v, want ErrLost", err)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -50,7 +51,7 @@ func (m member) takePart(ctx context.Context, agent *lease.Agent) error {
 	if err != nil {
 		return err
 	}
-	table := cluster.NewTable(client, os.Getenv("NODELEASE_TABLE"))
+	table := dynamocoordinator.New(client, os.Getenv("NODELEASE_TABLE"))
 	node, err := cluster.Start(ctx, cluster.Config{Name: m.name, Coordinator: table, Agent: agent})
 	if err != nil {
 		return err

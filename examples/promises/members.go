@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 // join makes a process a member.
 func (c *check) join(ctx context.Context, p *process, name string, change ...func(*cluster.Config)) (*cluster.Node, error) {
-	cfg := cluster.Config{Name: name, Agent: p.agent, Coordinator: cluster.NewTable(p.client, c.table), Logger: slog.New(slog.DiscardHandler)}
+	cfg := cluster.Config{Name: name, Agent: p.agent, Coordinator: dynamocoordinator.New(p.client, c.table), Logger: slog.New(slog.DiscardHandler)}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -159,7 +160,7 @@ func (c *check) members(ctx context.Context) error {
 	}
 
 	leaseless, err := cluster.Start(ctx, cluster.Config{
-		Cluster: pool, Name: "e", Coordinator: cluster.NewTable(p.client, c.table), Timeout: c.ttl, Metadata: map[string]string{"kind": "observer"},
+		Cluster: pool, Name: "e", Coordinator: dynamocoordinator.New(p.client, c.table), Timeout: c.ttl, Metadata: map[string]string{"kind": "observer"},
 	})
 	if err != nil {
 		return err

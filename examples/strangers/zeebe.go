@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -226,7 +227,7 @@ func (w *world) join(ctx context.Context, name string, lc lease.Config, cfg clus
 	if err != nil {
 		return nil, err
 	}
-	g := &gate{Coordinator: cluster.NewTable(p.cable, w.table), publish: publish}
+	g := &gate{Coordinator: dynamocoordinator.New(p.cable, w.table), publish: publish}
 	cfg.Name, cfg.Agent, cfg.Coordinator = name, p.Agent, g
 	if cfg.Logger == nil {
 		cfg.Logger = quiet

@@ -50,6 +50,7 @@ var floors = []floor{
 	{"internal/testkit/fixture", "what tests above pkg/lease share: virtual time, agents, a network, every store"},
 	{"pkg/cluster", "members, changes, the leader; nodes and states"},
 	{"pkg/cluster/clustertest", "the conformance suite of membership backends"},
+	{"pkg/cluster/dynamocoordinator", "the membership backend on the table of the leases"},
 	{"pkg/cluster/pgcoordinator", "a membership backend on PostgreSQL"},
 	{"pkg/discovery", "service discovery: registration, lookups, watches, the sweep"},
 	{"internal/app/...", "rooms that a program and the proof both need: the sidecar"},

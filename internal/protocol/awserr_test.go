@@ -45,7 +45,7 @@ func TestExplain(t *testing.T) {
 	}
 	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
 		if got := explain(sdk(post(ended)), "GetItem", "leases"); !errors.Is(got, ended) || strings.Contains(got.Error(), "check the endpoint") {
-			t.Error(got)
+			t.Errorf("got %v, want the cause, and no advice about the endpoint", got)
 		}
 	}
 }

@@ -161,7 +161,7 @@ func TestUnknownItemFormat(t *testing.T) {
 		put(t, client, table, attributes{"pool_group": s("orders"), "node_id": n("-1"), "item_format": n("99"), "pool_size": n("4"), "open_groups": n("1"), "revision": n("1"), "floor": n("0")})
 		store := protocol.NewDynamoDB(client, table)
 		if _, err := lease.Start(t.Context(), fixture.Config(store)); !errors.Is(err, protocol.ErrItemFormat) {
-			t.Error(err)
+			t.Errorf("got %v, want ErrItemFormat", err)
 		}
 		// A newer program made it so while this one was at work on the pool.
 		for _, w := range []protocol.PoolWrite{

@@ -62,7 +62,7 @@ func (c Config) withDefaults() (Config, error) {
 			c.Cluster = l.Pool
 		}
 		// Others read the members with leases from the leases of the pool of that name.
-		if _, onTable := c.Coordinator.(*Table); onTable && c.Cluster != l.Pool {
+		if _, pools := c.Coordinator.(interface{ ClustersArePools() }); pools && c.Cluster != l.Pool {
 			bad("Cluster %.80q with an agent of the pool %q: on the lease table nobody would see this node; leave Cluster out, or use an agent of that pool", c.Cluster, l.Pool)
 		}
 		// Not the length of a grown lease: Start keeps it short from now on.
@@ -89,11 +89,11 @@ func (c Config) withDefaults() (Config, error) {
 	if err := protocol.CheckPoolName(c.Cluster); err != nil { // partitions of other pools begin with a name and a #
 		bad("Cluster %.80q: use 1 to 64 of A-Z a-z 0-9 . _ -", c.Cluster)
 	}
-	if err := (Member{Name: c.Name, SessionID: "-", NodeID: NoNodeID, Metadata: c.Metadata}).check(); err != nil {
+	if err := (Member{Name: c.Name, SessionID: "-", NodeID: NoNodeID, Metadata: c.Metadata}).Validate(); err != nil {
 		bad("Name and Metadata: %w", err)
 	}
 	if c.Coordinator == nil {
-		bad("Coordinator is missing: NewTable or pgcoordinator.New make one")
+		bad("Coordinator is missing: dynamocoordinator.New or pgcoordinator.New make one")
 	}
 	if c.Timeout < 0 || c.Every < 0 || c.Every > c.Timeout/2 {
 		bad("Every %v is not within half of Timeout %v: one lost heartbeat would end a membership", c.Every, c.Timeout)

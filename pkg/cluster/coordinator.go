@@ -2,13 +2,14 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
-// Coordinator is a backend that records heartbeats. Run clustertest.Conformance on your
-// own: [Table], pgcoordinator's and, for tests, clustertest.Memory pass it. A name
-// without a lease has one record: another session with that name replaces the previous
-// one. A node ID also has one, regardless of the name. It is safe for concurrent use, and
+// Coordinator is a backend: where heartbeats are recorded. Run clustertest.Conformance
+// on one of your own: those of dynamocoordinator and pgcoordinator and, for tests,
+// clustertest.Memory pass it. A name without a lease has one record: another session of it replaces the one
+// before. A node ID has one, too, whatever the name. It is safe for concurrent use, and
 // a context that has ended is an error.
 type Coordinator interface {
 	// Heartbeat records that a session is alive and then returns the sessions whose last
@@ -46,15 +47,28 @@ type Beat struct {
 	Oldest bool
 }
 
+// Leader returns the member that Elect chooses of a snapshot, and whether it chooses one.
+// It does not sort the members of an ordered snapshot.
+func (b Beat) Leader(s Snapshot) (Member, bool) {
+	state := State{members: s.Members, heard: s.Heard}
+	if !s.Ordered {
+		state.members = slices.CompactFunc(slices.SortedFunc(slices.Values(s.Members), bySession), Member.Same)
+	}
+	if b.Elect == nil {
+		return LowestSession(state)
+	}
+	return b.Elect(state)
+}
+
 // Snapshot is the result of a heartbeat.
 type Snapshot struct {
 	// Members are the live members. The slice must not be changed: a backend that returns
 	// the same one again reports that nothing has changed.
 	Members []Member
-	// ordered reports that Members are sorted by session, each once, which saves the
-	// node from sorting a large cluster.
-	ordered bool
-	// Heard is the Heartbeat of members that have none.
+	// Ordered says that Members are sorted by SessionID, each session once, which saves
+	// the node from sorting a large cluster.
+	Ordered bool
+	// Heard is the Heartbeat of members without one of their own.
 	Heard time.Time
 	// Warning is an error that does not invalidate the answer.
 	Warning error

@@ -148,7 +148,7 @@ func (l *ledger) write(version int64, what string) error {
 	return nil
 }
 
-// A leader lease is a pool of one number. Its version is the fencing token: a
+// A leader lease is a pool of one node ID. Its version is the fencing token: a
 // leader that was replaced without noticing, because it was frozen or its request
 // was late, is refused at the resource. Nothing else refuses it.
 func Example_leaderLease() {

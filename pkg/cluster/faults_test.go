@@ -15,6 +15,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -27,7 +28,9 @@ func backends(t *testing.T, test func(t *testing.T, start func(name string) *clu
 		},
 		"table": func(t *testing.T) func(string) *cluster.Node {
 			tab := newTable(t, 0)
-			return func(name string) *cluster.Node { return join(t, cluster.NewTable(tab.client(name), tab.name), name) }
+			return func(name string) *cluster.Node {
+				return join(t, dynamocoordinator.New(tab.Client(name), tab.Name), name)
+			}
 		},
 		"leases": func(t *testing.T) func(string) *cluster.Node {
 			tab := newTable(t, 32)
@@ -177,7 +180,7 @@ func backendsFor(t *testing.T, test func(t *testing.T, c cluster.Coordinator)) {
 	t.Run("table", func(t *testing.T) {
 		fixture.Virtual(t, func(t *testing.T) {
 			tab := newTable(t, 0)
-			test(t, cluster.NewTable(tab.client("table"), tab.name))
+			test(t, dynamocoordinator.New(tab.Client("table"), tab.Name))
 		})
 	})
 }
@@ -192,12 +195,12 @@ func TestLateRenewalEndsNoSilence(t *testing.T) {
 		_, b := tab.leased(t, "b")
 		fixture.Wait(2 * settled)
 		before := a.Self().SessionID
-		tab.setAway("a", true) // renewals are sent, and no answer comes
+		tab.SetAway("a", true) // renewals are sent, and no answer comes
 		fixture.Wait(timeout)
 		if m, ok := a.Leader(); ok && m.Same(a.Self()) {
 			t.Errorf("a leads %v after its last renewal", timeout)
 		}
-		tab.setAway("a", false)
+		tab.SetAway("a", false)
 		fixture.Wait(settled)
 		if a.Self().SessionID == before || leader(b) != "b" || names(b.State()) != "b a" {
 			t.Errorf("a is still %s; b sees %q led by %s", before, names(b.State()), leader(b))
@@ -211,11 +214,11 @@ func TestFailedNodeIsGoneWhateverItsMetadata(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
 		_, a := tab.leased(t, "a")
-		client := tab.client("b")
+		client := tab.Client("b")
 		// The node adds its name and session, and their names.
 		room := 512 - len("task") - len("node"+"b"+"session_id") - 36
 		agent, err := lease.Start(t.Context(), lease.Config{
-			Store: lease.NewDynamoDB(client, tab.name), Pool: "orders", Task: "task", Logger: silent,
+			Store: lease.NewDynamoDB(client, tab.Name), Pool: "orders", Task: "task", Logger: silent,
 			Metadata: map[string]string{"x": strings.Repeat("y", room-1)},
 		})
 		if err != nil {
@@ -223,7 +226,7 @@ func TestFailedNodeIsGoneWhateverItsMetadata(t *testing.T) {
 		}
 		defer agent.Close()
 		fail := make(chan struct{})
-		b := join(t, cluster.NewTable(client, tab.name), "b", func(c *cluster.Config) {
+		b := join(t, dynamocoordinator.New(client, tab.Name), "b", func(c *cluster.Config) {
 			c.Agent = agent
 			c.Listeners = []cluster.Listener{func(context.Context, cluster.Event) error { <-fail; return errors.New("no disk") }}
 		})
@@ -234,7 +237,7 @@ func TestFailedNodeIsGoneWhateverItsMetadata(t *testing.T) {
 		close(fail)
 		<-b.Done()
 		fixture.Wait(10 * time.Millisecond) // a renewal at once
-		if l, err := lease.NewDynamoDB(client, tab.name).Get(t.Context(), "orders", agent.NodeID()); err != nil || l.Metadata["session_id"] != "" {
+		if l, err := lease.NewDynamoDB(client, tab.Name).Get(t.Context(), "orders", agent.NodeID()); err != nil || l.Metadata["session_id"] != "" {
 			t.Errorf("the lease says %v, %v, want no session", l.Metadata, err)
 		}
 		fixture.Wait(timeout / 2) // a heartbeat
@@ -291,12 +294,12 @@ func TestGoexitInAListener(t *testing.T) {
 func TestFailedReadIsTriedAgain(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
-		agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.client("a"), tab.name), Pool: "orders", Logger: silent, TTL: time.Minute})
+		agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.Client("a"), tab.Name), Pool: "orders", Logger: silent, TTL: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer agent.Close()
-		link := &network{Coordinator: cluster.NewTable(tab.client("a"), tab.name)}
+		link := &network{Coordinator: dynamocoordinator.New(tab.Client("a"), tab.Name)}
 		n := join(t, link, "a", func(c *cluster.Config) { c.Agent, c.Cluster = agent, "" })
 		link.set(true, nil)
 		<-agent.Renewed()
@@ -335,7 +338,7 @@ func TestSetMetadata(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
 		_, a := tab.leased(t, "a")
-		b := join(t, cluster.NewTable(tab.client("b"), tab.name), "b", func(c *cluster.Config) { c.Metadata = map[string]string{"zone": "1", "old": "x"} })
+		b := join(t, dynamocoordinator.New(tab.Client("b"), tab.Name), "b", func(c *cluster.Config) { c.Metadata = map[string]string{"zone": "1", "old": "x"} })
 		for _, n := range []*cluster.Node{a, b} {
 			if err := n.SetMetadata(map[string]string{"zone": "2", "old": ""}); err != nil {
 				t.Fatal(err)

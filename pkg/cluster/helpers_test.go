@@ -4,22 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
-	"github.com/nodelease/nodelease/internal/embeddeddb"
 	"github.com/nodelease/nodelease/internal/protocol"
-	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/lease"
-	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 const timeout = lease.DefaultTTL
@@ -116,116 +109,31 @@ func (r *recorder) events() []cluster.Event {
 	return append([]cluster.Event(nil), r.all...)
 }
 
-// table is an embedded DynamoDB without a network, so that the real SDK client,
-// agents and coordinator run in virtual time; it counts calls.
-type table struct {
-	http.Handler
-	name string
+// table is the table of the leases in virtual time, with members on it.
+type table struct{ *fixture.Table }
 
-	mu    sync.Mutex
-	away  map[string]bool // members of which no call arrives
-	calls map[string]int  // by member and call
-
-	writes int    // that a client of cutOff still makes
-	late   func() // sends the first one that it did not make
-}
-
-// cutOff is the client of a member whose writes fail after some.
-func (tab *table) cutOff(member string) lease.Client { return &cut{tab.client(member), tab} }
-
-type cut struct {
-	*dynamodb.Client
-	tab *table
-}
-
-func (c *cut) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	c.tab.mu.Lock()
-	c.tab.writes--
-	left := c.tab.writes
-	if left == -1 {
-		c.tab.late = func() { _, _ = c.Client.UpdateItem(context.WithoutCancel(ctx), in, o...) }
-	}
-	c.tab.mu.Unlock()
-	if left < 0 {
-		return nil, errAway
-	}
-	return c.Client.UpdateItem(ctx, in, o...)
-}
-
-func newTable(t *testing.T, numbers int) *table {
+func newTable(t *testing.T, size int) table {
 	t.Helper()
-	server, err := embeddeddb.New(embeddeddb.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tab := &table{Handler: server, away: map[string]bool{}, calls: map[string]int{}, writes: 1 << 30}
-	tab.name = dynamotest.CreateTable(t, tab.client(""))
-	if numbers > 0 {
-		store := lease.NewDynamoDB(tab.client(""), tab.name)
-		if _, err := leasepool.Open(store, "orders").Seed(t.Context(), leasepool.Spec{Size: numbers}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return tab
-}
-
-// client is one member's.
-func (tab *table) client(member string) *dynamodb.Client {
-	return dynamodb.New(dynamodb.Options{
-		Region: "us-east-1", BaseEndpoint: aws.String("http://table"), Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-		HTTPClient: doer(func(r *http.Request) (*http.Response, error) {
-			call := strings.TrimPrefix(r.Header.Get("X-Amz-Target"), "DynamoDB_20120810.")
-			tab.mu.Lock()
-			away := tab.away[member]
-			tab.calls[member+" "+call]++
-			tab.mu.Unlock()
-			if away {
-				<-r.Context().Done()
-				return nil, r.Context().Err()
-			}
-			answer := httptest.NewRecorder()
-			tab.ServeHTTP(answer, r)
-			return answer.Result(), nil
-		}),
-		Retryer: aws.NopRetryer{},
-	})
-}
-
-type doer func(*http.Request) (*http.Response, error)
-
-func (d doer) Do(r *http.Request) (*http.Response, error) { return d(r) }
-
-func (tab *table) setAway(member string, away bool) {
-	tab.mu.Lock()
-	defer tab.mu.Unlock()
-	tab.away[member] = away
-}
-
-// count is how many calls there were since the last count.
-func (tab *table) count(key string) int {
-	tab.mu.Lock()
-	defer tab.mu.Unlock()
-	defer delete(tab.calls, key)
-	return tab.calls[key]
+	return table{fixture.NewTable(t, size)}
 }
 
 // leased starts an agent and a node that heartbeats with it.
-func (tab *table) leased(t *testing.T, name string, change ...func(*cluster.Config)) (*lease.Agent, *cluster.Node) {
+func (tab table) leased(t *testing.T, name string, change ...func(*cluster.Config)) (*lease.Agent, *cluster.Node) {
 	t.Helper()
-	client := tab.client(name)
-	a, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(client, tab.name), Pool: "orders", Task: name, Logger: silent})
+	client := tab.Client(name)
+	a, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(client, tab.Name), Pool: "orders", Task: name, Logger: silent})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = a.Close() })
-	n := join(t, cluster.NewTable(client, tab.name), name, append([]func(*cluster.Config){func(c *cluster.Config) { c.Agent, c.Cluster = a, "" }}, change...)...)
+	n := join(t, dynamocoordinator.New(client, tab.Name), name, append([]func(*cluster.Config){func(c *cluster.Config) { c.Agent, c.Cluster = a, "" }}, change...)...)
 	return a, n
 }
 
 // free frees a lease by force, as an operator does.
-func (tab *table) free(t *testing.T, l lease.Lease) {
+func (tab table) free(t *testing.T, l lease.Lease) {
 	t.Helper()
-	res, err := lease.NewDynamoDB(tab.client(""), tab.name).Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: l.NodeID}, Version: l.Version})
+	res, err := lease.NewDynamoDB(tab.Client(""), tab.Name).Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: l.NodeID}, Version: l.Version})
 	if err != nil || !res.Applied {
 		t.Fatal(res, err)
 	}

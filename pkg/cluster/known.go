@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// maxKnown is the largest cluster in which known versions are published: each
-// member writes an item that grows with the cluster.
-const maxKnown = 1024
+// MaxKnown is how many members a cluster may have in which known versions are
+// published: each member writes an item as long as the cluster.
+const MaxKnown = 1024
 
 // tellKnown publishes the versions that this node knows, if they have changed. In a
 // large cluster each member waits for a random time, so that all together stay below
 // the limit of one partition.
 func (n *Node) tellKnown(ctx context.Context, s State) {
-	if !n.cfg.PublishKnown || s.Len() > maxKnown {
+	if !n.cfg.PublishKnown || s.Len() > MaxKnown {
 		return
 	}
 	known := s.versions()
@@ -92,8 +92,8 @@ func (n *Node) WaitKnown(ctx context.Context) error {
 		if first && spread > 0 {
 			look += rand.N(spread)
 		}
-		if v.state.Len() > maxKnown {
-			err = fmt.Errorf("%d members: known versions are published in clusters of up to %d", v.state.Len(), maxKnown)
+		if v.state.Len() > MaxKnown {
+			err = fmt.Errorf("%d members: known versions are published in clusters of up to %d", v.state.Len(), MaxKnown)
 		} else if now >= look {
 			var missing []string
 			missing, err = n.unaware(ctx, v)
@@ -141,7 +141,7 @@ type highest map[string]sighting
 // go back to an older one: WaitKnown of that member has returned. Versions are
 // remembered after they were last seen for longer than any digest is trusted.
 func (n *Node) withoutOutdated(members []Member, now time.Duration) []Member {
-	if !n.cfg.PublishKnown || len(members) > maxKnown {
+	if !n.cfg.PublishKnown || len(members) > MaxKnown {
 		return members
 	}
 	if n.highest == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -21,14 +22,14 @@ func publish(c *cluster.Config) { c.PublishKnown = true }
 
 // secondLife starts another process on the node ID of "b", which has ended, and
 // takes part.
-func (tab *table) secondLife(t *testing.T, change ...func(*cluster.Config)) *cluster.Node {
+func (tab table) secondLife(t *testing.T, change ...func(*cluster.Config)) *cluster.Node {
 	t.Helper()
-	agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.client("b2"), tab.name), Pool: "orders", Logger: silent, Wait: time.Minute})
+	agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.Client("b2"), tab.Name), Pool: "orders", Logger: silent, Wait: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = agent.Close() })
-	return join(t, cluster.NewTable(tab.client("b2"), tab.name), "b", append([]func(*cluster.Config){func(c *cluster.Config) { c.Agent = agent }, publish}, change...)...)
+	return join(t, dynamocoordinator.New(tab.Client("b2"), tab.Name), "b", append([]func(*cluster.Config){func(c *cluster.Config) { c.Agent = agent }, publish}, change...)...)
 }
 
 // Readiness waits for nobody on a node ID that nobody held, or that was given back.
@@ -37,8 +38,8 @@ func TestWaitKnownIsFreeAfterACleanEnd(t *testing.T) {
 		tab := newTable(t, 2)
 		tab.leased(t, "a") // does not publish
 		agent, b := tab.leased(t, "b", publish)
-		tab.count("b Query")
-		if err := b.WaitKnown(t.Context()); err != nil || tab.count("b Query") > 0 {
+		tab.Count("b Query")
+		if err := b.WaitKnown(t.Context()); err != nil || tab.Count("b Query") > 0 {
 			t.Errorf("on a new node ID it asked, or returned %v", err)
 		}
 		_ = b.Close()
@@ -49,8 +50,8 @@ func TestWaitKnownIsFreeAfterACleanEnd(t *testing.T) {
 		if n.Self().Version != 2 {
 			t.Fatalf("%+v", n.Self())
 		}
-		tab.count("b2 Query")
-		if err := n.WaitKnown(t.Context()); err != nil || tab.count("b2 Query") > 0 {
+		tab.Count("b2 Query")
+		if err := n.WaitKnown(t.Context()); err != nil || tab.Count("b2 Query") > 0 {
 			t.Errorf("after a clean end it asked, or returned %v", err)
 		}
 	})
@@ -63,7 +64,7 @@ func TestWaitKnownGivesUp(t *testing.T) {
 		tab.leased(t, "older release")
 		tab.leased(t, "b", publish)
 		fixture.Wait(settled)
-		tab.setAway("b", true)
+		tab.SetAway("b", true)
 		fixture.Wait(settled)
 		var log buffer
 		n := tab.secondLife(t, func(c *cluster.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
@@ -84,7 +85,7 @@ func TestPublish(t *testing.T) {
 		_, a := tab.leased(t, "a")
 		tab.leased(t, "b", publish)
 		fixture.Wait(settled)
-		tab.setAway("b", true)
+		tab.SetAway("b", true)
 		fixture.Wait(settled)
 		n := tab.secondLife(t)
 		for version := range int64(2) {
@@ -146,7 +147,7 @@ func TestKnownVersionsNeverGoBack(t *testing.T) {
 		})
 		tab.leased(t, "b", publish)
 		fixture.Wait(settled)
-		tab.setAway("b", true)
+		tab.SetAway("b", true)
 		fixture.Wait(settled)
 		n := tab.secondLife(t)
 		if err := n.WaitKnown(t.Context()); err != nil {
@@ -175,24 +176,24 @@ func TestWaitKnownAsksThePresentHolder(t *testing.T) {
 		tab.leased(t, "a", publish)
 		tab.leased(t, "b", publish)
 		fixture.Wait(settled)
-		tab.setAway("b", true)
+		tab.SetAway("b", true)
 		fixture.Wait(settled)
 		n := tab.secondLife(t)
 		if err := n.WaitKnown(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		// Another process takes a's node ID, and has not published yet.
-		tab.setAway("a", true)
+		tab.SetAway("a", true)
 		fixture.Wait(2 * settled)
 		if names(n.State()) != "b" {
 			t.Fatalf("%q are alive", names(n.State()))
 		}
-		agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.client("a2"), tab.name), Pool: "orders", Logger: silent, Wait: time.Minute})
+		agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.Client("a2"), tab.Name), Pool: "orders", Logger: silent, Wait: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = agent.Close() })
-		join(t, cluster.NewTable(tab.client("a2"), tab.name), "a", func(c *cluster.Config) { c.Agent = agent })
+		join(t, dynamocoordinator.New(tab.Client("a2"), tab.Name), "a", func(c *cluster.Config) { c.Agent = agent })
 		fixture.Wait(settled)
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -31,10 +32,10 @@ func TestClocksOffByTheLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				tab := newTable(t, 8)
-				link := &frozen{Coordinator: off{cluster.NewTable(tab.client("a"), tab.name), -by}}
+				link := &frozen{Coordinator: off{dynamocoordinator.New(tab.Client("a"), tab.Name), -by}}
 				a := join(t, link, "a")
 				fixture.Wait(time.Second)
-				b := join(t, off{cluster.NewTable(tab.client("b"), tab.name), by}, "b")
+				b := join(t, off{dynamocoordinator.New(tab.Client("b"), tab.Name), by}, "b")
 				watch := func(during time.Duration, alive bool) {
 					t.Helper()
 					for range during / (100 * time.Millisecond) {
@@ -103,9 +104,9 @@ func TestLeasesWithClocksOffByTheLimit(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				tab := newTable(t, 8)
 				start := func(name string, clock lease.Clock) *cluster.Node {
-					client := tab.client(name)
-					agent := fixture.Start(t, lease.Config{Store: lease.NewDynamoDB(client, tab.name), Pool: "orders", Task: name, Logger: silent, Clock: clock})
-					return join(t, cluster.NewTable(client, tab.name), name, func(c *cluster.Config) { c.Agent, c.Cluster = agent, "" })
+					client := tab.Client(name)
+					agent := fixture.Start(t, lease.Config{Store: lease.NewDynamoDB(client, tab.Name), Pool: "orders", Task: name, Logger: silent, Clock: clock})
+					return join(t, dynamocoordinator.New(client, tab.Name), name, func(c *cluster.Config) { c.Agent, c.Cluster = agent, "" })
 				}
 				fixture.Wait(2 * time.Second) // by a clock that is behind, the pool is of this moment
 				a := start("a", leasetest.NewClock(by))
@@ -128,12 +129,12 @@ func TestLeasesWithClocksOffByTheLimit(t *testing.T) {
 				if leader(a) != "a" || leader(b) != "a" {
 					t.Fatalf("a says that %s leads, b that %s does", leader(a), leader(b))
 				}
-				tab.setAway("a", true)
+				tab.SetAway("a", true)
 				watch(4*timeout, false)
 				if leader(b) != "b" {
 					t.Fatalf("b says that %s leads, want b", leader(b))
 				}
-				tab.setAway("a", false)
+				tab.SetAway("a", false)
 				watch(4*settled, false)
 				watch(time.Minute, true)
 				if leader(a) != "b" || leader(b) != "b" {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 // NoNodeID is the NodeID of a member that has no lease.
@@ -49,19 +50,43 @@ func (m Member) Key() string {
 	return strconv.Itoa(m.NodeID)
 }
 
+// MemberOf returns the member that holds a lease, if the holder takes part in a
+// cluster. The caller decides whether its heartbeat is recent.
+func MemberOf(l lease.Lease) (Member, bool) {
+	m := Member{
+		Cluster: l.Pool, Name: l.Metadata[metaNode], NodeID: l.NodeID, SessionID: l.Metadata[metaSession], Version: l.Version,
+		Heartbeat: l.ExpiresAt.Add(-l.TTL), Metadata: said(l.Metadata),
+	}
+	return m, l.Holder != "" && m.SessionID != "" && m.Validate() == nil
+}
+
+// said returns the metadata of a lease without the names that a node adds.
+func said(metadata map[string]string) map[string]string {
+	var rest map[string]string
+	for name, value := range metadata {
+		if name != metaNode && name != metaSession {
+			if rest == nil {
+				rest = map[string]string{}
+			}
+			rest[name] = value
+		}
+	}
+	return rest
+}
+
 // Bounds of a member's name and metadata, checked on reading and on writing.
 const (
 	maxName     = 128
-	maxKey      = 1 + maxName // of a member: its node ID, or its name after an "@"
 	maxSession  = 64
 	maxVersion  = 1 << 53
 	maxMetadata = 512 // bytes of a member without a lease; a lease has its own bound
 	maxLeased   = 1024
 )
 
-// check returns an error for a member that our nodes do not write: foreign items are
-// checked when they are read.
-func (m Member) check() error {
+// Validate returns an error for a member that no node writes: a name or session that is
+// empty, too long or not printable, metadata that are too long, a node ID or version out
+// of bounds. A backend that others can write to leaves such members out.
+func (m Member) Validate() error {
 	text, most := 0, maxMetadata
 	for name, value := range m.Metadata {
 		text += len(name) + len(value)

@@ -30,7 +30,7 @@ func (n *Node) SetMetadata(changes map[string]string) error {
 			delete(m.Metadata, name)
 		}
 	}
-	if err := m.check(); err != nil {
+	if err := m.Validate(); err != nil {
 		return fmt.Errorf("cluster: SetMetadata: %w", err)
 	}
 	n.now.self = m

@@ -56,7 +56,7 @@ func TestTimeout(t *testing.T) {
 			t.Errorf("after the time-out: %q", names(a.State()))
 		}
 		if !errors.Is(b.Err(), cluster.ErrClosed) {
-			t.Error(b.Err())
+			t.Errorf("got %v, want ErrClosed", b.Err())
 		}
 		<-b.Done()
 	})
@@ -202,7 +202,7 @@ func TestFatalListener(t *testing.T) {
 				b := join(t, c, "b")
 				<-a.Done()
 				if err := a.Err(); !errors.Is(err, cluster.ErrListener) || !strings.Contains(err.Error(), "no disk") {
-					t.Error(err)
+					t.Errorf("got %v, want ErrListener with its reason", err)
 				}
 				health(t, a, 503, "DOWN", "no disk")
 				health(t, b, 200, "UP", "")
@@ -217,7 +217,7 @@ func TestFatalListener(t *testing.T) {
 					t.Error("a listener of a node that is down was told more")
 				}
 				if err := a.Close(); err != nil || !errors.Is(a.Err(), cluster.ErrListener) {
-					t.Error(err, a.Err())
+					t.Errorf("Close returned %v, then Err %v, want nil and ErrListener", err, a.Err())
 				}
 			})
 		})
@@ -265,7 +265,7 @@ func TestCloseFromAListener(t *testing.T) {
 		nodes <- n
 		<-n.Done()
 		if !errors.Is(n.Err(), cluster.ErrClosed) {
-			t.Error(n.Err())
+			t.Errorf("got %v, want ErrClosed", n.Err())
 		}
 	})
 }
@@ -411,7 +411,7 @@ func TestStartWithoutAnswer(t *testing.T) {
 		link.set(true, nil)
 		_, err := cluster.Start(ctx, cluster.Config{Cluster: "c", Name: "a", Coordinator: link, Logger: silent})
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), errAway.Error()) {
-			t.Error(err)
+			t.Errorf("got %v, want DeadlineExceeded with the last failure", err)
 		}
 	})
 }

@@ -21,7 +21,7 @@ type State struct {
 // among them, are not copied, and their sessions not compared: that would take
 // longer than everything else in a cluster of tens of thousands.
 func newState(self *Member, snap Snapshot) State {
-	if i, found := slices.BinarySearchFunc(snap.Members, self.SessionID, sessionOf); snap.ordered && found && snap.Members[i].Same(*self) {
+	if i, found := slices.BinarySearchFunc(snap.Members, self.SessionID, sessionOf); snap.Ordered && found && snap.Members[i].Same(*self) {
 		*self = snap.Members[i]
 		if countOf(*self, snap.Members) == 1 {
 			return State{members: snap.Members}

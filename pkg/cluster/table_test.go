@@ -3,21 +3,14 @@ package cluster_test
 import (
 	"context"
 	"errors"
-	"hash/crc32"
-	"net/http"
-	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -44,12 +37,12 @@ func TestHeartbeatIsTheRenewal(t *testing.T) {
 			t.Errorf("%+v, c is %+v", m, l)
 		}
 		for _, call := range []string{"UpdateItem", "GetItem", "Query"} {
-			tab.count("c " + call)
+			tab.Count("c " + call)
 		}
 		began := renewals(t, tab, nodes[2])
 		fixture.Wait(time.Minute)
 		renewed := int(renewals(t, tab, nodes[2]) - began)
-		writes, reads, queries := tab.count("c UpdateItem"), tab.count("c GetItem"), tab.count("c Query")
+		writes, reads, queries := tab.Count("c UpdateItem"), tab.Count("c GetItem"), tab.Count("c Query")
 		// And the leader's own item, every second time-out.
 		if renewed < 10 || writes != renewed || reads < renewed || reads > renewed+3 || queries != 0 {
 			t.Errorf("in a minute %d renewals, %d writes, %d reads of one item, %d queries", renewed, writes, reads, queries)
@@ -58,9 +51,9 @@ func TestHeartbeatIsTheRenewal(t *testing.T) {
 }
 
 // renewals is how many renewals a node's lease had.
-func renewals(t *testing.T, tab *table, n *cluster.Node) int64 {
+func renewals(t *testing.T, tab table, n *cluster.Node) int64 {
 	t.Helper()
-	l, err := lease.NewDynamoDB(tab.client(""), tab.name).Get(t.Context(), "orders", n.Self().NodeID)
+	l, err := lease.NewDynamoDB(tab.Client(""), tab.Name).Get(t.Context(), "orders", n.Self().NodeID)
 	if err != nil || l == nil {
 		t.Fatal(l, err)
 	}
@@ -98,7 +91,7 @@ func TestFatalListenerMarksTheLease(t *testing.T) {
 			t.Errorf("no ID: %v", err)
 		}
 		// Another node may take part with the same agent.
-		join(t, cluster.NewTable(tab.client("b"), tab.name), "b", func(c *cluster.Config) { c.Agent = agent })
+		join(t, dynamocoordinator.New(tab.Client("b"), tab.Name), "b", func(c *cluster.Config) { c.Agent = agent })
 		fixture.Wait(settled)
 		if names(a.State()) != "a c b" {
 			t.Errorf("a sees %q", names(a.State()))
@@ -115,12 +108,12 @@ func TestRotationWithALease(t *testing.T) {
 		agent, b := tab.leased(t, "b")
 		fixture.Wait(settled)
 		before, session := mustLease(t, agent), b.Self().SessionID
-		tab.setAway("b", true)
+		tab.SetAway("b", true)
 		fixture.Wait(2 * timeout)
 		if names(a.State()) != "a" {
 			t.Errorf("a sees %q", names(a.State()))
 		}
-		tab.setAway("b", false)
+		tab.SetAway("b", false)
 		<-agent.Renewed()
 		after := mustLease(t, agent)
 		if after.Holder != before.Holder || after.Version != before.Version || after.Metadata["session_id"] == session || after.Metadata["session_id"] != b.Self().SessionID {
@@ -154,14 +147,14 @@ func TestEndOfTheLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := mustLease(t, freed)
-		store := lease.NewDynamoDB(tab.client(""), tab.name)
+		store := lease.NewDynamoDB(tab.Client(""), tab.Name)
 		if _, err := store.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: l.NodeID}, Version: l.Version}); err != nil {
 			t.Fatal(err)
 		}
 		<-b.Done()
 		<-c.Done()
 		if !errors.Is(b.Err(), cluster.ErrLease) || !errors.Is(b.Err(), lease.ErrClosed) || !errors.Is(c.Err(), lease.ErrLost) {
-			t.Error(b.Err(), c.Err())
+			t.Errorf("got %v and %v, want ErrLease with ErrClosed, and ErrLost", b.Err(), c.Err())
 		}
 		fixture.Wait(timeout / 2)
 		if names(a.State()) != "a" {
@@ -184,12 +177,12 @@ func TestStaleDigest(t *testing.T) {
 			fixture.Wait(time.Second)
 		}
 		fixture.Wait(2 * settled)
-		tab.count("d Query")
+		tab.Count("d Query")
 		fixture.Wait(time.Minute)
-		if n := tab.count("d Query"); n != 0 {
+		if n := tab.Count("d Query"); n != 0 {
 			t.Errorf("%d queries by d, though there is a digest", n)
 		}
-		tab.setAway("a", true)
+		tab.SetAway("a", true)
 		fixture.Wait(2*timeout + settled)
 		for _, n := range rest {
 			if names(n.State()) != "b c d" || leader(n) != "b" {
@@ -197,12 +190,12 @@ func TestStaleDigest(t *testing.T) {
 			}
 		}
 		fixture.Wait(settled)
-		tab.count("d Query")
+		tab.Count("d Query")
 		fixture.Wait(time.Minute)
-		if n := tab.count("d Query"); n != 0 {
+		if n := tab.Count("d Query"); n != 0 {
 			t.Errorf("%d queries by d, though there is a new digest", n)
 		}
-		tab.setAway("a", false)
+		tab.SetAway("a", false)
 		fixture.Wait(2 * settled)
 		if names(a.State()) != "b c d a" || !a.State().Equal(rest[2].State()) {
 			t.Errorf("a sees %q, d %q", names(a.State()), names(rest[2].State()))
@@ -216,7 +209,7 @@ func TestNodesWithoutLeases(t *testing.T) {
 		tab := newTable(t, 8)
 		_, a := tab.leased(t, "a")
 		fixture.Wait(time.Second)
-		b := join(t, cluster.NewTable(tab.client("b"), tab.name), "b", func(c *cluster.Config) { c.Metadata = map[string]string{"zone": "1"} })
+		b := join(t, dynamocoordinator.New(tab.Client("b"), tab.Name), "b", func(c *cluster.Config) { c.Metadata = map[string]string{"zone": "1"} })
 		fixture.Wait(2 * settled)
 		m, ok := a.State().Member(b.Self().SessionID)
 		if !a.State().Equal(b.State()) || !ok || m.NodeID != cluster.NoNodeID || m.Metadata["zone"] != "1" {
@@ -226,7 +219,7 @@ func TestNodesWithoutLeases(t *testing.T) {
 }
 
 // A node waits until every live member knows its version: also one that saw its
-// predecessor on the same number.
+// predecessor on the same node ID.
 func TestWaitKnown(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -235,14 +228,14 @@ func TestWaitKnown(t *testing.T) {
 		agent, _ := tab.leased(t, "b", publish)
 		fixture.Wait(settled)
 		number := agent.NodeID()
-		tab.setAway("b", true) // an unclean end
+		tab.SetAway("b", true) // an unclean end
 		fixture.Wait(settled)
-		second, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.client("b2"), tab.name), Pool: "orders", Logger: silent, Wait: time.Minute})
+		second, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.Client("b2"), tab.Name), Pool: "orders", Logger: silent, Wait: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer second.Close()
-		n := join(t, cluster.NewTable(tab.client("b2"), tab.name), "b", func(c *cluster.Config) { c.Agent, c.PublishKnown = second, true })
+		n := join(t, dynamocoordinator.New(tab.Client("b2"), tab.Name), "b", func(c *cluster.Config) { c.Agent, c.PublishKnown = second, true })
 		if second.NodeID() != number || n.Self().Version != 2 {
 			t.Fatalf("%+v", n.Self())
 		}
@@ -257,29 +250,29 @@ func TestWaitKnown(t *testing.T) {
 			t.Error(err)
 		}
 		// Known is written when it changes, and then no more.
-		tab.count("a UpdateItem")
+		tab.Count("a UpdateItem")
 		_ = a
 		fixture.Wait(time.Minute)
-		if writes := tab.count("a UpdateItem"); writes > 2*14 {
+		if writes := tab.Count("a UpdateItem"); writes > 2*14 {
 			t.Errorf("%d writes in a minute by the oldest, which renews and writes the digest 12 times", writes)
 		}
 	})
 }
 
-// A lost number is replaced by another: another incarnation.
-func TestAnotherNumber(t *testing.T) {
+// A lost node ID is replaced by another: another incarnation.
+func TestAnotherNodeID(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
 		_, a := tab.leased(t, "a")
-		agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.client("b"), tab.name), Pool: "orders", Logger: silent, OnLost: lease.Reacquire})
+		agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.Client("b"), tab.Name), Pool: "orders", Logger: silent, OnLost: lease.Reacquire})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer agent.Close()
-		b := join(t, cluster.NewTable(tab.client("b"), tab.name), "b", func(c *cluster.Config) { c.Agent = agent })
+		b := join(t, dynamocoordinator.New(tab.Client("b"), tab.Name), "b", func(c *cluster.Config) { c.Agent = agent })
 		fixture.Wait(settled)
 		before := b.Self()
-		store := lease.NewDynamoDB(tab.client(""), tab.name)
+		store := lease.NewDynamoDB(tab.Client(""), tab.Name)
 		if _, err := store.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: before.NodeID}, Version: before.Version}); err != nil {
 			t.Fatal(err)
 		}
@@ -289,37 +282,4 @@ func TestAnotherNumber(t *testing.T) {
 			t.Errorf("was %+v, is %+v; a sees %q", before, after, names(a.State()))
 		}
 	})
-}
-
-// An answer that is not DynamoDB's is no heartbeat, no empty cluster and no version
-// that was published, with any client; nor is one without the item that was asked for a
-// refusal.
-func TestAnswerOfSomebodyElse(t *testing.T) {
-	named := false
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
-		if named {
-			w.Header().Set("X-Amzn-Requestid", "1")
-			w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte("{}"))), 10))
-		}
-		_, _ = w.Write([]byte("{}"))
-	}))
-	t.Cleanup(proxy.Close)
-	tab := cluster.NewTable(dynamodb.New(dynamodb.Options{
-		Region: "eu-central-1", BaseEndpoint: &proxy.URL, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), Retryer: aws.NopRetryer{},
-	}), "leases")
-	self := cluster.Member{Cluster: "orders", Name: "a", NodeID: cluster.NoNodeID, SessionID: "s", Version: 1}
-	if snap, err := tab.Heartbeat(t.Context(), cluster.Beat{Self: self, At: time.Now(), Timeout: timeout}); !errors.Is(err, protocol.ErrNotDynamoDB) {
-		t.Errorf("Heartbeat returned %v and %v, want ErrNotDynamoDB", snap, err)
-	}
-	if err := tab.Publish(t.Context(), self, 1, cluster.Versions{}); !errors.Is(err, protocol.ErrNotDynamoDB) {
-		t.Errorf("Publish returned %v, want ErrNotDynamoDB", err)
-	}
-	if known, err := tab.Known(t.Context(), "orders"); !errors.Is(err, protocol.ErrNotDynamoDB) {
-		t.Errorf("Known returned %v and %v, want ErrNotDynamoDB", known, err)
-	}
-	named = true
-	if err := tab.Publish(t.Context(), self, 1, cluster.Versions{}); !errors.Is(err, protocol.ErrNotDynamoDB) {
-		t.Errorf("Publish returned %v for an answer without an item, want ErrNotDynamoDB", err)
-	}
 }

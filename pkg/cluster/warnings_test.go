@@ -11,6 +11,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -84,15 +85,15 @@ func TestAnOutageIsFewLines(t *testing.T) {
 func TestStartBesideALease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 4)
-		client := tab.client("a")
+		client := tab.Client("a")
 		a := fixture.Start(t, lease.Config{
-			Store: lease.NewDynamoDB(client, tab.name), Pool: "orders", Logger: silent, Metadata: map[string]string{"x": strings.Repeat("x", 440)},
+			Store: lease.NewDynamoDB(client, tab.Name), Pool: "orders", Logger: silent, Metadata: map[string]string{"x": strings.Repeat("x", 440)},
 		})
 		for want, cfg := range map[string]cluster.Config{
 			`Cluster "stock" with an agent of the pool "orders"`: {Cluster: "stock", Name: "a"},
 			"do not fit beside the agent's":                      {Name: strings.Repeat("n", 100)},
 		} {
-			cfg.Agent, cfg.Coordinator, cfg.Logger = a, cluster.NewTable(client, tab.name), silent
+			cfg.Agent, cfg.Coordinator, cfg.Logger = a, dynamocoordinator.New(client, tab.Name), silent
 			_, err := cluster.Start(t.Context(), cfg)
 			if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, cluster.ErrLease) {
 				t.Errorf("got %v, want %q", err, want)

@@ -97,7 +97,7 @@ func TestGoneWithTheLease(t *testing.T) {
 	})
 }
 
-// The next holder of a number is not who was entered before.
+// The next holder of a node ID is not the one that was entered before.
 func TestNextHolderIsAnother(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(1)
@@ -137,7 +137,7 @@ func TestResumed(t *testing.T) {
 			t.Errorf("%v, %v", list, err)
 		}
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want ErrSuspended", err)
 		}
 		w.setOutage(nil)
 		<-a.Renewed()
@@ -149,7 +149,7 @@ func TestResumed(t *testing.T) {
 	})
 }
 
-// An agent that takes another number is entered with that one.
+// An agent that takes another node ID is entered with that one.
 func TestReacquired(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)

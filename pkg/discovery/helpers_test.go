@@ -18,7 +18,7 @@ import (
 
 var silent = slog.New(slog.DiscardHandler)
 
-// world is a pool of numbers, with what is registered.
+// world is a pool of node IDs, with what is registered.
 type world struct {
 	leases *leasetest.Memory
 	store  *counting
@@ -106,7 +106,7 @@ func (c *cut) Write(ctx context.Context, w protocol.Write) (protocol.Result, err
 
 func (w *world) cut() *cut { return &cut{Memory: w.leases} }
 
-// agent holds a number until the test ends.
+// agent holds a node ID until the test ends.
 func (w *world) agent(t *testing.T, change func(*lease.Config)) *lease.Agent {
 	t.Helper()
 	mine := w.cut()
@@ -209,7 +209,7 @@ func (w *world) left() (all []string) {
 	return all
 }
 
-// lease is a number as the table has it.
+// lease is a node ID as the table has it.
 func (w *world) lease(t *testing.T, node int) lease.Lease {
 	t.Helper()
 	l, err := w.leases.Get(t.Context(), "orders", node)

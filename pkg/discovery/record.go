@@ -9,8 +9,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// record is an item: an entry at a place, or, in the partition of what is
-// registered, the list of a node ID's entries. Without a holder it is deregistered.
+// record is an item: an entry at a place, or the list of the places that a node ID is
+// entered at. Without a holder it is gone.
 type record struct {
 	NodeID int    `dynamodbav:"node_id"`
 	Holder string `dynamodbav:"holder,omitempty"`
@@ -51,8 +51,8 @@ func (r record) check(at place) error {
 	return nil
 }
 
-// buried returns the record of a node ID that the holder of version left: newer than
-// anything that holder ever sends, older than anything from the next one.
+// buried returns the record of a node ID that version's holder left: newer than
+// anything that holder ever sends, older than anything of the next one.
 func buried(nodeID int, version int64) record { return record{NodeID: nodeID, Version: version + 1} }
 
 // olderThan reports whether o replaces r.

@@ -55,7 +55,7 @@ func TestDeregisterWhatIsInDoubt(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := d.Register(ctx, a, Service{"stock", at(1)}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want DeadlineExceeded", err)
 		}
 		wantPorts(t, service(t, d, "stock"), 1) // it exists
 		lose(nil)

@@ -161,7 +161,7 @@ func TestReadersShareLeases(t *testing.T) {
 	})
 }
 
-// TestChurn lets processes come, be killed, leave, lose their numbers and move for
+// TestChurn lets processes come, be killed, leave, lose their node IDs and move for
 // an hour, with outages, lost answers and a reaper. Nobody is ever given whose
 // lease has ended; everybody who lives is found soon; in the end nothing is left.
 func TestChurn(t *testing.T) {

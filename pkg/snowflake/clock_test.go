@@ -73,7 +73,7 @@ func (c *frozen) step(d time.Duration) {
 	c.wall = c.wall.Add(d)
 }
 
-// free is a span of number 7 without ends.
+// free is a span of node ID 7 without ends.
 func free() snowflake.Span {
 	return snowflake.Span{NodeID: 7, Nodes: 1024, Until: snowflake.Forever(), Deadline: math.MaxInt64}
 }

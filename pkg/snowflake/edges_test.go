@@ -207,8 +207,8 @@ func TestSpanPastTheEnd(t *testing.T) {
 	}
 }
 
-// The package imports the standard library and nothing else: a program that
-// wants IDs with a fixed node ID downloads no SDK.
+// The package imports the standard library and nothing else: whoever wants IDs
+// with a fixed node ID downloads no SDK.
 func TestImportsTheStandardLibraryOnly(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
 	if err != nil {

@@ -371,7 +371,7 @@ func TestCancelledCallsUseLittleUp(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		clock.asleep = func(time.Duration) { cancel() }
 		if _, err := g.NextContext(ctx); !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want Canceled", err)
 		}
 	}
 	clock.asleep = nil

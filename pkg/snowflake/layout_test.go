@@ -145,7 +145,7 @@ func widening(ms int) snowflake.Eras {
 	return snowflake.Eras{{NodeBits: 2}, {From: noon.Add(time.Duration(ms) * time.Millisecond), NodeBits: 3}}
 }
 
-// Two nodes whose numbers look the same in the narrow width make IDs through the
+// Two nodes whose node IDs look the same in the narrow width make IDs through the
 // change, as fast as they can: no two are alike, each grows, each is taken apart
 // rightly, and no call waits for longer than a tick.
 func TestErasChangeUnderLoad(t *testing.T) {
@@ -281,7 +281,7 @@ func TestErasSleeper(t *testing.T) {
 	before := next(t, g)
 	clock.advance(2 * time.Second)
 	if id, err := g.Next(); !errors.Is(err, snowflake.ErrFenced) {
-		t.Fatal(id, err)
+		t.Fatalf("got %v, %v, want ErrFenced", id, err)
 	}
 	if err := tl.Widen(widening(1000)[1]); err != nil {
 		t.Fatal(err)
@@ -294,7 +294,7 @@ func TestErasSleeper(t *testing.T) {
 	// Confirmed milliseconds may have been stamped: no era can begin there any more.
 	err := tl.Widen(snowflake.Era{From: noon.Add(30 * time.Second), NodeBits: 4})
 	if err == nil || !strings.Contains(err.Error(), "cannot be added") {
-		t.Error(err)
+		t.Errorf("got %v, want an error: cannot be added", err)
 	}
 	if err := tl.Widen(snowflake.Era{From: noon.Add(2 * time.Minute), NodeBits: 17}); err == nil {
 		t.Error("17 node bits")

@@ -35,7 +35,7 @@ func TestSealGivesTheLastMillisecond(t *testing.T) {
 			}
 		}
 
-		// Another number, a clock that went back, the same milliseconds: IDs grow.
+		// Another node ID, a clock that went back, the same milliseconds: IDs grow.
 		clock.step(-5 * ms)
 		s := free()
 		s.NodeID = 3
@@ -161,7 +161,7 @@ func TestSealWhileWaitingForNotBefore(t *testing.T) {
 	}
 }
 
-// A call that waits while its number is replaced gets an ID of the new one, and
+// A call that waits while its node ID is replaced gets an ID of the new one, and
 // never a fence that is not one.
 func TestRebindUnderAWaitingCall(t *testing.T) {
 	clock := newFrozen()

@@ -225,8 +225,8 @@ func fenced(err error) bool { return err == snowflake.ErrFenced }
 
 // Numbers come and go under a crew that never waits for them: no duplicate, no
 // order break, no stamp ahead of the clock or outside of the span, and each seal
-// yields the last millisecond of its number: exactly, unless a block has drawn
-// numbers that it does not hand out, a run was drawn while the number was sealed, or
+// yields the last millisecond of its node ID: exactly, unless a block has drawn
+// numbers that it does not hand out, a run was drawn while the node ID was sealed, or
 // a call on a busy machine has waited for longer than it may.
 func TestStressSealAndBind(t *testing.T) {
 	for name, l := range stressLayouts {
@@ -249,8 +249,8 @@ func TestStressSealAndBind(t *testing.T) {
 						last = at
 					}
 				}
-				c.awaitFence() // the last number is sealed
-				// The numbers' milliseconds follow each other, so that the IDs in
+				c.awaitFence() // the last node ID is sealed
+				// The node IDs' milliseconds follow each other, so that the IDs in
 				// order are those of one round after the other.
 				all, i := c.finish(), 0
 				for round, at := range sealed {
@@ -275,7 +275,7 @@ func TestStressSealAndBind(t *testing.T) {
 }
 
 // Renewals come in time and too late: no call that begins after the deadline
-// succeeds, and every late renewal brings the number back.
+// succeeds, and every late renewal brings the node ID back.
 func TestStressSuspendAndResume(t *testing.T) {
 	for name, l := range stressLayouts {
 		t.Run(name, func(t *testing.T) {
@@ -304,7 +304,7 @@ type stepping struct {
 
 func (s *stepping) Wall() time.Time { return s.Clock.Wall().Add(time.Duration(s.shift.Load())) }
 
-// While the wall clock steps, and while one number replaces another, a call never
+// While the wall clock steps, and while one node ID replaces another, a call never
 // sees a fence that is not one.
 func TestStressStepsAndRebinds(t *testing.T) {
 	for name, l := range stressLayouts {

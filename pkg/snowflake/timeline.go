@@ -10,6 +10,14 @@ import (
 	"time"
 )
 
+// Node provides the timeline from which generators draw. Each of pkg/lease's
+// providers is a Node, and so is *Timeline.
+type Node interface {
+	// Timeline returns the same timeline at every call: all generators on one node share
+	// it.
+	Timeline() *Timeline
+}
+
 // Timeline is the milliseconds that a node may stamp, and the one state word from
 // which all generators on that node draw, so that they never collide.
 //

@@ -195,7 +195,7 @@ func TestBudget(t *testing.T) {
 	defer stop()
 	<-ctx.Done()
 	if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) && !errors.Is(context.Cause(ctx), errTime) {
-		t.Error(context.Cause(ctx))
+		t.Errorf("the context ended with %v, want its deadline", context.Cause(ctx))
 	}
 }
 

@@ -1,7 +1,14 @@
 package main
 
 const (
-	clusterOwn = "./pkg/cluster"
+	clusterOwn = "./pkg/cluster ./pkg/cluster/clustertest"
+	tableFile  = "pkg/cluster/dynamocoordinator/table.go"
+	tableBeat  = "pkg/cluster/dynamocoordinator/dynamocoordinator.go"
+	tableNodes = "pkg/cluster/dynamocoordinator/nodes.go"
+	tableKnown = "pkg/cluster/dynamocoordinator/known.go"
+	digestFile = "pkg/cluster/dynamocoordinator/digest.go"
+	changes    = "pkg/cluster/dynamocoordinator/changes.go"
+	tableOwn   = "./pkg/cluster/dynamocoordinator ./pkg/cluster"
 	pgFile     = "pkg/cluster/pgcoordinator/pgcoordinator.go"
 	pgBeat     = "pkg/cluster/pgcoordinator/heartbeat.go"
 	pgOwn      = "./pkg/cluster/pgcoordinator"
@@ -35,11 +42,11 @@ var clusterMutants = []mutant{
 	{"discovery: a write that somebody else answered is believed", "pkg/discovery/table.go", `FailureAllOld,
 	}, protocol.Genuine)`, `FailureAllOld,
 	})`, discoveryOwn},
-	{"cluster: a list of somebody else is believed", "pkg/cluster/table.go", `":partition": str(partition)},
+	{"cluster: a list of somebody else is believed", tableFile, `":partition": str(partition)},
 			}, protocol.Genuine)`, `":partition": str(partition)},
-			})`, "./pkg/cluster"},
-	{"cluster: a heartbeat that somebody else answered counts", "pkg/cluster/table.go", `UpdateItem(ctx, in, protocol.Genuine)`, `UpdateItem(ctx, in)`, "./pkg/cluster"},
-	{"cluster: an answer without the item is a refusal", "pkg/cluster/table.go", `	if len(out.Attributes) == 0 { // it`, `	if false { // it`, "./pkg/cluster"},
+			})`, tableOwn},
+	{"cluster: a heartbeat that somebody else answered counts", tableFile, `UpdateItem(ctx, in, protocol.Genuine)`, `UpdateItem(ctx, in)`, tableOwn},
+	{"cluster: an answer without the item is a refusal", tableFile, `	if len(out.Attributes) == 0 { // it`, `	if false { // it`, tableOwn},
 	{"discovery: a lease that ran out while another group was read has ended", "pkg/discovery/shared.go", `for again := false; ; again = true {`, `for again := true; ; again = true {`, discoveryOwn + " world:cluster,corrupt,deploys,discovery,operators,outages,pauses,raises,sinks,steps,weather:2316:2"},
 	{"discovery: a reader on its own believes others", "pkg/discovery/shared.go", `	if !d.cfg.Alone && age >= 0`, `	if age >= 0`, discoveryOwn},
 	{"discovery: an answer in doubt is left for others", "pkg/discovery/shared.go", `v.doubt.lasts == 0 && !d.cfg.Alone`, `!d.cfg.Alone`, discoveryOwn},
@@ -70,9 +77,9 @@ var clusterMutants = []mutant{
 	sent = now`, clusterOwn},
 	{"cluster: memory records a dropped session", "pkg/cluster/clustertest/memory.go", `before.Same(m) && before.Heartbeat.Before(m.Heartbeat.Add(-b.Timeout)) ||`, ``, clusterOwn},
 	{"cluster: memory records an older lease", "pkg/cluster/clustertest/memory.go", `m.NodeID != cluster.NoNodeID && m.Version < before.Version`, `false`, clusterOwn},
-	{"cluster: the table records a dropped session", "pkg/cluster/nodes.go", `session_id = :session AND heartbeat_at >= :oldest`, `session_id = :session AND :oldest <= :now`, clusterOwn},
-	{"cluster: a refused heartbeat is no error", "pkg/cluster/nodes.go", `	if item == nil && err == nil {`, `	if false {`, clusterOwn},
-	{"cluster: a heartbeat counts from its arrival", "pkg/cluster/nodes.go", `":now": num(b.At.UnixMilli()), ":name"`, `":now": num(time.Now().UnixMilli()), ":name"`, clusterOwn},
+	{"cluster: the table records a dropped session", tableNodes, `session_id = :session AND heartbeat_at >= :oldest`, `session_id = :session AND :oldest <= :now`, tableOwn},
+	{"cluster: a refused heartbeat is no error", tableNodes, `	if item == nil && err == nil {`, `	if false {`, tableOwn},
+	{"cluster: a heartbeat counts from its arrival", tableNodes, `":now": num(b.At.UnixMilli()), ":name"`, `":now": num(time.Now().UnixMilli()), ":name"`, tableOwn},
 	{"cluster: a failed node stays in its lease", "pkg/cluster/node.go", `SetMetadata(map[string]string{metaNode: "", metaSession: ""})`, `SetMetadata(map[string]string{"has_left": "1"})`, clusterOwn},
 	{"cluster: a failed node waits for its next renewal", "pkg/cluster/node.go", `		if !errors.Is(err, ErrClosed) {
 			n.cfg.Agent.RenewNow()
@@ -85,32 +92,32 @@ var clusterMutants = []mutant{
 	{"cluster: a failed read waits for the renewal", "pkg/cluster/node.go", `	case n.failures > 0:`, `	case n.failures > 0 && n.cfg.Agent == nil:`, clusterOwn},
 	{"cluster: a node has a # in its cluster's name", "pkg/cluster/config.go", `if err := protocol.CheckPoolName(c.Cluster); err != nil {`, `if err := protocol.CheckPoolName(c.Cluster); err != nil && c.Cluster == "" {`, clusterOwn},
 	{"cluster: metadata without a lease have no bound", "pkg/cluster/member.go", `	case text > most:`, `	case text < 0:`, clusterOwn},
-	{"digest: content is not hashed", "pkg/cluster/digest.go", `err != nil || sum(content) != hash`, `err != nil`, clusterOwn},
-	{"digest: content is unpacked without a limit", "pkg/cluster/part.go", `io.LimitReader(z, maxPart+1)`, `z`, clusterOwn},
-	{"digest: members are not checked", "pkg/cluster/changes.go", `m.Cluster+"#digest" != d.partition || m.check() != nil`, `m.Cluster+"#digest" != d.partition`, clusterOwn},
-	{"digest: each change has all read a part", "pkg/cluster/digest.go", `fresh := advanced[name]`, `fresh := part{members: advanced[name].members}`, clusterOwn},
-	{"digest: changes count without their hash", "pkg/cluster/digest.go", `			fresh := advanced[name]
+	{"digest: content is not hashed", digestFile, `err != nil || sum(content) != hash`, `err != nil`, tableOwn},
+	{"digest: content is unpacked without a limit", "pkg/cluster/dynamocoordinator/part.go", `io.LimitReader(z, maxPart+1)`, `z`, tableOwn},
+	{"digest: members are not checked", changes, `m.Cluster+"#digest" != d.partition || m.Validate() != nil`, `m.Cluster+"#digest" != d.partition`, tableOwn},
+	{"digest: each change has all read a part", digestFile, `fresh := advanced[name]`, `fresh := part{members: advanced[name].members}`, tableOwn},
+	{"digest: changes count without their hash", digestFile, `			fresh := advanced[name]
 			if fresh.hash != h {`, `			fresh := advanced[name]
-			if fresh.members == nil {`, clusterOwn},
-	{"digest: changes have no bound", "pkg/cluster/changes.go", `err == nil && len(packed) <= maxChanges {`, `err == nil && len(packed) > 0 {`, clusterOwn},
-	{"digest: a newcomer reads all parts", "pkg/cluster/table.go", `			d.seed(members)`, ``, clusterOwn},
-	{"cluster: a look lacks a group", "pkg/cluster/table.go", `	if err := context.Cause(ctx); err != nil {`, `	if err := context.Cause(ctx); err != nil && open == 0 {`, clusterOwn},
-	{"digest: a reader that is missing believes it", "pkg/cluster/digest.go", `	if !d.has(b.Self) {`, `	if false {`, clusterOwn},
-	{"digest: the leader is not confirmed", "pkg/cluster/digest.go", `!ok || !m.Same(leader) || m.Heartbeat.Before(now.Add(-b.Timeout))`, `now.IsZero() || m.NodeID < NoNodeID`, clusterOwn},
-	{"digest: a reader that would lead believes it", "pkg/cluster/digest.go", `	if !ok || leader.Same(b.Self) {
+			if fresh.members == nil {`, tableOwn},
+	{"digest: changes have no bound", changes, `err == nil && len(packed) <= maxChanges {`, `err == nil && len(packed) > 0 {`, tableOwn},
+	{"digest: a newcomer reads all parts", tableBeat, `			d.seed(members)`, ``, tableOwn},
+	{"cluster: a look lacks a group", tableBeat, `	if err := context.Cause(ctx); err != nil {`, `	if err := context.Cause(ctx); err != nil && open == 0 {`, tableOwn},
+	{"digest: a reader that is missing believes it", digestFile, `	if !d.has(b.Self) {`, `	if false {`, tableOwn},
+	{"digest: the leader is not confirmed", digestFile, `!ok || !m.Same(leader) || m.Heartbeat.Before(now.Add(-b.Timeout))`, `now.IsZero() || m.NodeID < cluster.NoNodeID`, tableOwn},
+	{"digest: a reader that would lead believes it", digestFile, `	if !ok || leader.Same(b.Self) {
 		return !ok, nil
 	}`, `	if !ok || leader.Same(b.Self) {
 		return true, nil
-	}`, clusterOwn},
-	{"digest: a keeper's clock decides for all", "pkg/cluster/digest.go", `		agrees = !written.After(time.Now().Add(clockLimit)) &&`, `		agrees = true ||`, clusterOwn},
-	{"digest: a keeper's slow clock decides for all", "pkg/cluster/digest.go", `(asked.IsZero() || !written.Before(`, `(asked.IsZero() || written.Before(time.Now()) || !written.Before(`, clusterOwn},
-	{"digest: a part that comes late replaces a newer one", "pkg/cluster/digest.go", `"attribute_not_exists(beat) OR beat <= :beat"`, `""`, clusterOwn},
-	{"digest: one that cannot be written fails the heartbeat", "pkg/cluster/table.go", `return Snapshot{Members: members, Warning: d.write(ctx, b, members, now)}, nil`, `return Snapshot{Members: members}, d.write(ctx, b, members, now)`, clusterOwn},
-	{"cluster: a late publication replaces a newer one", "pkg/cluster/knowntable.go", `version = :version AND revision < :revision`, `version >= :version AND revision < :revision OR :revision = :revision`, clusterOwn},
-	{"cluster: known versions are never forgotten", "pkg/cluster/nodes.go", `	return t.forgetKnown(ctx, cluster, oldest)`, `	return nil`, clusterOwn},
-	{"cluster: what the living know is forgotten", "pkg/cluster/knowntable.go", `		if alive[text(item["member_key"])] {`, `		if false {`, clusterOwn},
+	}`, tableOwn},
+	{"digest: a keeper's clock decides for all", digestFile, `		agrees = !written.After(time.Now().Add(clockLimit)) &&`, `		agrees = true ||`, tableOwn},
+	{"digest: a keeper's slow clock decides for all", digestFile, `(asked.IsZero() || !written.Before(`, `(asked.IsZero() || written.Before(time.Now()) || !written.Before(`, tableOwn},
+	{"digest: a part that comes late replaces a newer one", digestFile, `"attribute_not_exists(beat) OR beat <= :beat"`, `""`, tableOwn},
+	{"digest: one that cannot be written fails the heartbeat", tableBeat, `return cluster.Snapshot{Members: members, Warning: d.write(ctx, b, members, now)}, nil`, `return cluster.Snapshot{Members: members}, d.write(ctx, b, members, now)`, tableOwn},
+	{"cluster: a late publication replaces a newer one", tableKnown, `version = :version AND revision < :revision`, `version >= :version AND revision < :revision OR :revision = :revision`, tableOwn},
+	{"cluster: known versions are never forgotten", tableNodes, `	return c.forgetKnown(ctx, clusterName, oldest)`, `	return nil`, tableOwn},
+	{"cluster: what the living know is forgotten", tableKnown, `		if alive[text(item["member_key"])] {`, `		if false {`, tableOwn},
 	{"cluster: waiters in a large cluster ask at each heartbeat", "pkg/cluster/known.go", `look = now + spread`, `look = now`, clusterOwn},
-	{"cluster: a waiter asks beyond the limit", "pkg/cluster/known.go", `if v.state.Len() > maxKnown {
+	{"cluster: a waiter asks beyond the limit", "pkg/cluster/known.go", `if v.state.Len() > MaxKnown {
 			err`, `if false {
 			err`, clusterOwn},
 	{"postgres: a fleet runs Schema at once", pgFile, `SELECT pg_advisory_xact_lock(5278920123347); -- for`, `-- for`, pgOwn},

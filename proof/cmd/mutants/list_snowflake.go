@@ -2,7 +2,6 @@ package main
 
 const (
 	layout = "pkg/snowflake/layout.go"
-	node   = "pkg/snowflake/node.go"
 )
 
 // The mutants of what independent tests found in the generator.

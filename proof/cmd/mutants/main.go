@@ -4,6 +4,7 @@
 //
 //	go run ./proof/cmd/mutants [-run substring] [-table docs/mutants.md [-resume]]
 //	go run ./proof/cmd/mutants -check    # only that each can still be made, where docs/mutants.md says
+//	go run ./proof/cmd/mutants -update   # write the names, files and order of docs/mutants.md again
 package main
 
 import (
@@ -20,11 +21,15 @@ func main() {
 	only := flag.String("run", "", "only mutants whose name contains this")
 	table := flag.String("table", "", "record what noticed in the table of this page")
 	resume := flag.Bool("resume", false, "skip those that the table has already")
-	check := flag.Bool("check", false, "run nothing; tell which mutants cannot be made any more, or stand elsewhere than docs/mutants.md says")
+	check := flag.Bool("check", false, "run nothing; list the mutants that cannot be made any more, or are elsewhere than "+page+" says")
+	update := flag.Bool("update", false, "run nothing; write the names, files and order of the table in "+page+" again")
 	flag.Parse()
 	do := func() error { return run(*only, *table, *resume) }
-	if *check {
+	switch {
+	case *check:
 		do = checkAll
+	case *update:
+		do = func() error { return rewrite(page) }
 	}
 	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -32,10 +37,13 @@ func main() {
 	}
 }
 
-// checkAll tells which mutants cannot be made of the code as it is, and whether
-// the recorded table still names their files.
+// page has the recorded table.
+const page = "docs/mutants.md"
+
+// checkAll returns an error with the mutants that cannot be made of the code as it is,
+// and the differences of the recorded table.
 func checkAll() error {
-	errs := []error{checkTable("docs/mutants.md")}
+	errs := []error{checkTable(page)}
 	seen := map[string]bool{}
 	for _, m := range mutants {
 		if seen[m.name] {

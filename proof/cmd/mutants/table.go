@@ -43,6 +43,15 @@ func record(page, name, by string) error {
 	return os.WriteFile(page, []byte(render(before, caught)), 0o600)
 }
 
+// rewrite writes a page's table by the list: names, files and order.
+func rewrite(page string) error {
+	before, caught, err := readTable(page)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(page, []byte(render(before, caught)), 0o600)
+}
+
 // checkTable returns an error unless a page's table names the files of its mutants, and
 // tests that would be run.
 func checkTable(page string) error {
@@ -52,7 +61,7 @@ func checkTable(page string) error {
 	}
 	before, caught, err := readTable(page)
 	if err == nil && render(before, caught) != string(text) {
-		err = fmt.Errorf("the table of %s does not follow the list (names, files, order): record one of its mutants again (-run NAME -table %s), which writes all rows", page, page)
+		err = fmt.Errorf("the table of %s does not follow the list (names, files, order): run make docs", page)
 	}
 	errs := []error{err}
 	for _, m := range mutants {

@@ -11,6 +11,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/history"
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 )
 
 // member is a process's part in the cluster.
@@ -23,7 +24,7 @@ type member struct {
 func (p *process) takePart(ctx context.Context) {
 	m := &member{}
 	n, err := cluster.Start(ctx, cluster.Config{
-		Name: p.host, Agent: p.agent, Coordinator: cluster.NewTable(clientOf(ctx), tableName), Timeout: p.Plan.TTL(), PublishKnown: true,
+		Name: p.host, Agent: p.agent, Coordinator: dynamocoordinator.New(clientOf(ctx), tableName), Timeout: p.Plan.TTL(), PublishKnown: true,
 		Logger: p.logger(), Listeners: []cluster.Listener{p.lead(m), p.stumble},
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -74,7 +75,7 @@ func RunTask(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 // takePart makes the task a member of the fleet's cluster, for as long as it has
 // a lease.
 func takePart(ctx context.Context, agent *lease.Agent, spec taskSpec) {
-	table := cluster.NewTable(client(spec.Endpoint), spec.Table)
+	table := dynamocoordinator.New(client(spec.Endpoint), spec.Table)
 	for ctx.Err() == nil {
 		renewed := agent.Renewed()
 		node, err := cluster.Start(ctx, cluster.Config{Name: spec.Name, Agent: agent, Coordinator: table, Logger: slog.New(slog.DiscardHandler)})

@@ -1,20 +1,22 @@
-package cluster
+package dynamocoordinator
 
 import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
 // edit is one change of an ordered list of members: the session is taken out, or
 // put in, or replaced.
 type edit struct {
 	session string
-	member  *Member // nil: it goes
+	member  *cluster.Member // nil: it goes
 }
 
 // diff returns the edits that lead from one ordered list to another.
-func diff(from, to []Member) (edits []edit) {
+func diff(from, to []cluster.Member) (edits []edit) {
 	for i, j := 0, 0; i < len(from) || j < len(to); {
 		switch {
 		case j == len(to) || i < len(from) && from[i].SessionID < to[j].SessionID:
@@ -33,15 +35,19 @@ func diff(from, to []Member) (edits []edit) {
 	return edits
 }
 
+func bySession(a, b cluster.Member) int { return strings.Compare(a.SessionID, b.SessionID) }
+
+func sessionOf(m cluster.Member, id string) int { return strings.Compare(m.SessionID, id) }
+
 // equal reports whether two members of one session have the same content.
-func equal(a, b Member) bool {
+func equal(a, b cluster.Member) bool {
 	return a.Name == b.Name && a.NodeID == b.NodeID && a.Version == b.Version && maps.Equal(a.Metadata, b.Metadata)
 }
 
-// patch returns the edited list: a new one, since readers have the old one, or the
-// same one if there are no edits. A session that is removed in one place and added
-// in another is in the result.
-func patch(all []Member, edits []edit) []Member {
+// patch returns the list with edits made: a new one, since readers have the old,
+// and the same one if there are none. A session that goes in one place and comes in
+// another is there afterwards.
+func patch(all []cluster.Member, edits []edit) []cluster.Member {
 	if len(edits) == 0 {
 		return all
 	}
@@ -53,7 +59,7 @@ func patch(all []Member, edits []edit) []Member {
 		}
 		return 1
 	})
-	out := make([]Member, 0, len(all)+len(edits))
+	out := make([]cluster.Member, 0, len(all)+len(edits))
 	for _, e := range edits {
 		i, found := slices.BinarySearchFunc(all, e.session, sessionOf)
 		out = append(out, all[:i]...)

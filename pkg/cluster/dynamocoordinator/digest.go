@@ -1,4 +1,4 @@
-package cluster
+package dynamocoordinator
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
 // digest is the snapshot that one member writes for all, so that N members need not read
@@ -26,7 +27,7 @@ import (
 // confirms the leader. Otherwise it reads the leases itself: so a digest with a foreign
 // writer, or with two, does no harm for long.
 type digest struct {
-	*Table
+	*Coordinator
 	partition string
 
 	mu     sync.Mutex
@@ -37,7 +38,7 @@ type digest struct {
 	hash   map[string]string
 	listed string // hash in item 0
 	parts  map[string]part
-	all    []Member // of all parts, in the order of their sessions
+	all    []cluster.Member // of all parts, in the order of their sessions
 
 	believed  string    // the session of the leader that was confirmed
 	confirmed time.Time // when that was
@@ -49,7 +50,7 @@ type digest struct {
 // part is a part of the digest as read.
 type part struct {
 	hash    string
-	members []Member // in the order of their sessions
+	members []cluster.Member // in the order of their sessions
 }
 
 const (
@@ -70,9 +71,9 @@ const (
 	copyFor = 4096
 )
 
-// partOf returns the part that contains a member.
-func (d *digest) partOf(m Member) int {
-	if m.NodeID == NoNodeID {
+// partOf is the part that has a member.
+func (d *digest) partOf(m cluster.Member) int {
+	if m.NodeID == cluster.NoNodeID {
 		return firstSlot + int(hashOf(m.Name)%uint64(d.slots)) //nolint:gosec // slots are positive
 	}
 	return m.NodeID / protocol.GroupSize
@@ -87,14 +88,14 @@ func hashOf(text string) uint64 {
 // read returns the members by the digest, if it is credible and fresh: rewritten
 // within the last time-out, by the reader's own clock. The first call only starts that
 // clock.
-func (d *digest) read(ctx context.Context, b Beat) (snap Snapshot, ok bool, err error) {
+func (d *digest) read(ctx context.Context, b cluster.Beat) (snap cluster.Snapshot, ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	began, asked := d.beat, d.asked
 	d.asked = time.Now()
 	item, err := d.get(ctx, d.copyOf(b.Self), 0, false)
 	if err != nil {
-		return Snapshot{}, false, err
+		return cluster.Snapshot{}, false, err
 	}
 	written, agrees := time.UnixMilli(number(item["written_at"])), true
 	if at := number(item["beat"]); at != d.beat {
@@ -106,23 +107,23 @@ func (d *digest) read(ctx context.Context, b Beat) (snap Snapshot, ok bool, err 
 		d.copies = 1 // a copy that is no longer written looks the same
 	}
 	if began == 0 || d.beat == 0 || !agrees || time.Since(d.since) > b.Timeout {
-		return Snapshot{}, false, nil
+		return cluster.Snapshot{}, false, nil
 	}
 	if fits, err := d.take(ctx, text(item["parts"]), text(item["changes"])); !fits || err != nil {
-		return Snapshot{}, false, err
+		return cluster.Snapshot{}, false, err
 	}
 	if !d.has(b.Self) {
-		return Snapshot{}, false, nil
+		return cluster.Snapshot{}, false, nil
 	}
 	if sure, err := d.confirm(ctx, b); !sure || err != nil {
-		return Snapshot{}, false, err
+		return cluster.Snapshot{}, false, err
 	}
-	// Every member in it had a heartbeat within the time-out before it was written.
-	return Snapshot{Members: d.all, ordered: true, Heard: written.Add(-b.Timeout).UTC()}, true, nil
+	// Whoever is in it had a heartbeat within the time-out before it was written.
+	return cluster.Snapshot{Members: d.all, Ordered: true, Heard: written.Add(-b.Timeout).UTC()}, true, nil
 }
 
-// copyOf returns the partition of item 0 that a member reads.
-func (d *digest) copyOf(m Member) string {
+// copyOf is the partition of item 0 that a member reads.
+func (d *digest) copyOf(m cluster.Member) string {
 	return d.copyAt(int64(hashOf(m.SessionID) % uint64(max(d.copies, 1)))) //nolint:gosec // it is less than copies
 }
 
@@ -172,20 +173,16 @@ func (d *digest) take(ctx context.Context, list, changes string) (fits bool, err
 }
 
 // has reports whether the digest has this session.
-func (d *digest) has(m Member) bool {
-	_, found := State{members: d.all}.Member(m.SessionID)
+func (d *digest) has(m cluster.Member) bool {
+	_, found := slices.BinarySearchFunc(d.all, m.SessionID, sessionOf)
 	return found
 }
 
 // confirm reports whether the digest's leader is alive by its own item. It reads the
 // item once for each leader, and again after two time-outs. A reader that would lead
 // has to read the leases itself.
-func (d *digest) confirm(ctx context.Context, b Beat) (bool, error) {
-	elect := b.Elect
-	if elect == nil {
-		elect = LowestSession
-	}
-	leader, ok := elect(State{members: d.all})
+func (d *digest) confirm(ctx context.Context, b cluster.Beat) (bool, error) {
+	leader, ok := b.Leader(cluster.Snapshot{Members: d.all, Ordered: true})
 	if !ok || leader.Same(b.Self) {
 		return !ok, nil
 	}
@@ -207,9 +204,9 @@ func (d *digest) confirm(ctx context.Context, b Beat) (bool, error) {
 // A keeper that is about to change parts claims item 0 first, and each part has the
 // beat that it was written for. A claim that another keeper left, because it died
 // or is late, is refused here: then all parts are written again, with a later beat,
-// so that late writes of the other keeper are refused. So no part remains that
-// differs from item 0.
-func (d *digest) write(ctx context.Context, b Beat, members []Member, now time.Time) error {
+// which refuses what may still arrive of the other's. So no part stays that is not
+// what item 0 says.
+func (d *digest) write(ctx context.Context, b cluster.Beat, members []cluster.Member, now time.Time) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	split, contents, err := d.split(members)
@@ -292,15 +289,15 @@ func (d *digest) head(ctx context.Context, set string, values attributes, all bo
 	return d.beat != 0, err
 }
 
-// split returns the contents of the parts, the same for the same members.
-func (d *digest) split(members []Member) (parts map[string][]Member, contents map[string][]byte, err error) {
+// split returns what the parts hold, the same for the same members.
+func (d *digest) split(members []cluster.Member) (parts map[string][]cluster.Member, contents map[string][]byte, err error) {
 	leaseless := 0
 	for _, m := range members {
-		if m.NodeID == NoNodeID {
+		if m.NodeID == cluster.NoNodeID {
 			leaseless++
 		}
 	}
-	// A count that varied around a power of two would rewrite all parts each time.
+	// Members that come and go at a power of two would have all parts written each time.
 	for d.slots = max(d.slots, 1); leaseless > 192*d.slots && d.slots < firstSlot; {
 		d.slots *= 2
 	}

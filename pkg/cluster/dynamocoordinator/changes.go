@@ -1,10 +1,12 @@
-package cluster
+package dynamocoordinator
 
 import (
 	"encoding/json"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
 // Item 0 of the digest carries the latest changes of members, so that readers need not
@@ -19,8 +21,8 @@ type step struct {
 
 // change has the members that left a part, and those that joined or changed.
 type change struct {
-	Gone []string `json:"gone,omitempty"`
-	Came []Member `json:"came,omitempty"`
+	Gone []string         `json:"gone,omitempty"`
+	Came []cluster.Member `json:"came,omitempty"`
 }
 
 const (
@@ -38,12 +40,12 @@ const (
 // nothing.
 type kept struct {
 	list  string
-	parts map[string][]Member
+	parts map[string][]cluster.Member
 	steps []*step
 }
 
-// then returns the state after another write.
-func (k kept) then(list string, parts map[string][]Member, changed []string) kept {
+// then returns what is kept after another writing.
+func (k kept) then(list string, parts map[string][]cluster.Member, changed []string) kept {
 	next := kept{list: list, parts: parts}
 	if k.parts == nil { // the readers' state is unknown
 		return next
@@ -116,7 +118,7 @@ func (d *digest) advance(packed string) map[string]part {
 	if first < 0 {
 		return nil // it missed too many, or does not have the keeper's state
 	}
-	members := map[string][]Member{}
+	members := map[string][]cluster.Member{}
 	for _, s := range steps[first:] {
 		for name, c := range s.Parts {
 			before, known := members[name]
@@ -142,22 +144,22 @@ func (d *digest) advance(packed string) map[string]part {
 	return fresh
 }
 
-// valid leaves out members that our nodes do not write.
-func (d *digest) valid(members []Member) []Member {
-	return slices.DeleteFunc(members, func(m Member) bool { return m.Cluster+"#digest" != d.partition || m.check() != nil })
+// valid leaves out members that no node of ours is.
+func (d *digest) valid(members []cluster.Member) []cluster.Member {
+	return slices.DeleteFunc(members, func(m cluster.Member) bool { return m.Cluster+"#digest" != d.partition || m.Validate() != nil })
 }
 
 // seed uses the reader's own view as parts before it has read any: parts that are the
 // same for the keeper need not be read. It leaves out members without a lease,
 // whose parts it does not know.
-func (d *digest) seed(members []Member) {
+func (d *digest) seed(members []cluster.Member) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.parts != nil {
 		return
 	}
 	d.parts, d.hash, d.listed, d.all = map[string]part{}, nil, "", nil
-	leased := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return m.NodeID == NoNodeID })
+	leased := slices.DeleteFunc(slices.Clone(members), func(m cluster.Member) bool { return m.NodeID == cluster.NoNodeID })
 	byPart := d.byPart(leased)
 	for _, name := range slices.Sorted(maps.Keys(byPart)) {
 		content, err := json.Marshal(byPart[name])
@@ -168,13 +170,13 @@ func (d *digest) seed(members []Member) {
 		d.all = append(d.all, byPart[name]...)
 	}
 	slices.SortFunc(d.all, bySession)
-	d.all = slices.CompactFunc(d.all, Member.Same)
+	d.all = slices.CompactFunc(d.all, cluster.Member.Same)
 }
 
 // byPart sorts members into parts, each in the order of sessions and without the times
 // of heartbeats, which change all the time.
-func (d *digest) byPart(members []Member) map[string][]Member {
-	parts := map[string][]Member{}
+func (d *digest) byPart(members []cluster.Member) map[string][]cluster.Member {
+	parts := map[string][]cluster.Member{}
 	for _, m := range members {
 		m.Heartbeat = time.Time{}
 		name := partName(d.partOf(m))

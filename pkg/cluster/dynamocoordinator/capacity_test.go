@@ -1,4 +1,4 @@
-package cluster
+package dynamocoordinator
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
@@ -187,7 +188,7 @@ func TestChangesThatDoNotMatch(t *testing.T) {
 				t.Errorf("%d requests, want item 0 and one part", reader.requests)
 			}
 			for _, m := range l.members {
-				if _, there := (State{members: snap.Members}).Member(m.SessionID); !there {
+				if !has(snap, m) {
 					t.Fatalf("%+v is missing", m)
 				}
 			}
@@ -218,7 +219,7 @@ func TestChangesOfSeveralWritings(t *testing.T) {
 			t.Errorf("%d writings were missed: %d requests", missed+1, reader.requests)
 		}
 		for _, m := range l.members {
-			if _, there := (State{members: snap.Members}).Member(m.SessionID); !there {
+			if !has(snap, m) {
 				t.Fatalf("%d writings were missed: %+v is missing", missed+1, m)
 			}
 		}
@@ -227,7 +228,7 @@ func TestChangesOfSeveralWritings(t *testing.T) {
 
 // Item 0 never has more changes than its readers can bear: the oldest go first.
 func TestChangesAreBounded(t *testing.T) {
-	parts := func(members []Member) map[string][]Member { return (&digest{slots: 1}).byPart(members) }
+	parts := func(members []cluster.Member) map[string][]cluster.Member { return (&digest{slots: 1}).byPart(members) }
 	k := kept{}.then("0", parts(fleetOf(2000)), nil)
 	if k.changes() != "" {
 		t.Error("changes of nothing known")
@@ -261,30 +262,30 @@ func TestNewcomerReadsNoPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	reader := weigh(client)
-	keeping, reading := NewTable(client, name), NewTable(reader, name)
+	keeping, reading := New(client, name), New(reader, name)
 	pool, err := store.PoolItem(t.Context(), "orders")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var members []Member
+	var members []cluster.Member
 	for i := range min(600, pool.OpenGroups*protocol.GroupSize) {
-		m := Member{Cluster: "orders", Name: fmt.Sprint("node-", i), NodeID: i, SessionID: fmt.Sprintf("%08d", i)}
+		m := cluster.Member{Cluster: "orders", Name: fmt.Sprint("node-", i), NodeID: i, SessionID: fmt.Sprintf("%08d", i)}
 		if i%100 != 0 {
 			continue
 		}
 		now := time.Now()
 		res, err := store.Write(t.Context(), protocol.Claim{
 			Key: protocol.Key{Pool: "orders", NodeID: i}, Session: "holder", Task: "task", At: now.Add(time.Minute), TTL: time.Hour, ExpiresAt: now.Add(time.Hour),
-			ReservedUntil: now.Add(2 * time.Hour), Metadata: map[string]string{metaNode: m.Name, metaSession: m.SessionID},
+			ReservedUntil: now.Add(2 * time.Hour), Metadata: map[string]string{"node": m.Name, "session_id": m.SessionID},
 		})
 		if err != nil || !res.Applied {
 			t.Fatal(res, err)
 		}
 		members = append(members, m)
 	}
-	beat := func(c *Table, i int) Snapshot {
+	beat := func(c *Coordinator, i int) cluster.Snapshot {
 		t.Helper()
-		snap, err := c.Heartbeat(t.Context(), Beat{Self: members[i], At: time.Now(), Timeout: 2 * time.Hour, Oldest: i == 0})
+		snap, err := c.Heartbeat(t.Context(), cluster.Beat{Self: members[i], At: time.Now(), Timeout: 2 * time.Hour, Oldest: i == 0})
 		if err != nil || snap.Warning != nil || len(snap.Members) != len(members) {
 			t.Fatal(len(snap.Members), err, snap.Warning)
 		}
@@ -294,7 +295,7 @@ func TestNewcomerReadsNoPart(t *testing.T) {
 	beat(reading, 1)
 	beat(keeping, 0)
 	reader.reset()
-	if snap := beat(reading, 1); !snap.ordered || reader.requests != 2 || reader.reads["orders#digest"] != 0.5 {
+	if snap := beat(reading, 1); !snap.Ordered || reader.requests != 2 || reader.reads["orders#digest"] != 0.5 {
 		t.Errorf("%d requests, %v: want item 0 and the leader", reader.requests, reader.reads)
 	}
 

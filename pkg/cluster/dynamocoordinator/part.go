@@ -1,4 +1,4 @@
-package cluster
+package dynamocoordinator
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
 // sum returns the hash of a part's content.
@@ -55,7 +57,7 @@ func parseParts(list string) (map[string]string, bool) {
 // pack compresses a part: members' descriptions are much alike.
 func pack(content []byte) (string, error) {
 	if len(content) > maxPart {
-		return "", fmt.Errorf("cluster: a part of the digest has %d bytes, at most %d are read: shorten what members say of themselves", len(content), maxPart)
+		return "", fmt.Errorf("dynamocoordinator: a part of the digest has %d bytes, at most %d are read: shorten what members say of themselves", len(content), maxPart)
 	}
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -67,14 +69,14 @@ func pack(content []byte) (string, error) {
 	}
 	packed := base64.StdEncoding.EncodeToString(b.Bytes())
 	if len(packed) > maxItem {
-		return "", fmt.Errorf("cluster: a part of the digest has %d bytes when packed, at most %d fit an item: shorten what members say of themselves", len(packed), maxItem)
+		return "", fmt.Errorf("dynamocoordinator: a part of the digest has %d bytes when packed, at most %d fit an item: shorten what members say of themselves", len(packed), maxItem)
 	}
 	return packed, nil
 }
 
 var (
-	errLong   = errors.New("cluster: a part of the digest is too long")
-	errNoList = errors.New("cluster: a part of the digest is no list")
+	errLong   = errors.New("dynamocoordinator: a part of the digest is too long")
+	errNoList = errors.New("dynamocoordinator: a part of the digest is no list")
 )
 
 // unpack undoes pack, within its limits: a few bytes can unpack to any number.
@@ -98,13 +100,13 @@ func unpack(packed string) ([]byte, error) {
 }
 
 // listed returns the members that the content of a part lists.
-func listed(content []byte) (members []Member, err error) {
+func listed(content []byte) (members []cluster.Member, err error) {
 	in := json.NewDecoder(bytes.NewReader(content))
 	if start, err := in.Token(); err != nil || start != json.Delim('[') {
 		return nil, errNoList
 	}
 	for in.More() {
-		var m Member
+		var m cluster.Member
 		if err := in.Decode(&m); err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package cluster_test
+package dynamocoordinator_test
 
 import (
 	"strconv"
@@ -10,16 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
-	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/cluster/clustertest"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 )
-
-func TestConformanceMemory(t *testing.T) {
-	clustertest.Conformance(t, func(*testing.T) clustertest.Backend {
-		m := clustertest.NewMemory()
-		return clustertest.Backend{Coordinator: m, Age: func(_ *testing.T, by time.Duration) { m.Age(by) }}
-	})
-}
 
 func TestConformanceTable(t *testing.T) {
 	onTable(t, dynamotest.Embedded(t))
@@ -32,7 +25,7 @@ func TestConformanceDynamoDBLocal(t *testing.T) {
 func onTable(t *testing.T, client *dynamodb.Client) {
 	clustertest.Conformance(t, func(t *testing.T) clustertest.Backend {
 		table := dynamotest.CreateTable(t, client)
-		return clustertest.Backend{Coordinator: cluster.NewTable(client, table), Age: func(t *testing.T, by time.Duration) {
+		return clustertest.Backend{Coordinator: dynamocoordinator.New(client, table), Age: func(t *testing.T, by time.Duration) {
 			age(t, client, table, "c#node", "heartbeat_at", by)
 			age(t, client, table, "c#known", "published_at", by)
 		}}

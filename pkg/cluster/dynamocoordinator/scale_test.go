@@ -1,4 +1,4 @@
-package cluster
+package dynamocoordinator
 
 import (
 	"fmt"
@@ -12,16 +12,17 @@ import (
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
+	"github.com/nodelease/nodelease/pkg/cluster"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
 // fleetOf makes members with leases, in no order of their sessions.
-func fleetOf(n int) []Member {
+func fleetOf(n int) []cluster.Member {
 	random := rand.NewChaCha8([32]byte{7})
-	members := make([]Member, n)
+	members := make([]cluster.Member, n)
 	for i := range members {
-		members[i] = Member{
+		members[i] = cluster.Member{
 			Cluster: "orders", Name: fmt.Sprint("node-", i), NodeID: i, SessionID: uuid.Must(uuid.NewRandomFromReader(random)).String(), Version: 1,
 			Metadata: map[string]string{"zone": "a"},
 		}
@@ -31,9 +32,9 @@ func fleetOf(n int) []Member {
 
 // large is a cluster of n members by its digest, as a reader sees it.
 type large struct {
-	members       []Member
-	keeper, table *Table
-	reader        Member
+	members       []cluster.Member
+	keeper, table *Coordinator
+	reader        cluster.Member
 	client        lease.Client
 }
 
@@ -41,7 +42,7 @@ func newLarge(tb testing.TB, n int) *large {
 	tb.Helper()
 	client := dynamotest.Embedded(tb)
 	name := dynamotest.CreateTable(tb, client)
-	l := &large{members: fleetOf(n), keeper: NewTable(client, name), table: NewTable(client, name), client: client}
+	l := &large{members: fleetOf(n), keeper: New(client, name), table: New(client, name), client: client}
 	// The leader is confirmed by its own item: it holds node ID 0.
 	l.members[0].SessionID = "00000000" + l.members[0].SessionID[8:]
 	store := lease.NewDynamoDB(client, name)
@@ -51,7 +52,7 @@ func newLarge(tb testing.TB, n int) *large {
 	now := time.Now()
 	res, err := store.Write(tb.Context(), protocol.Claim{
 		Key: protocol.Key{Pool: "orders"}, Session: "holder", Task: "task", At: now.Add(time.Minute), TTL: time.Hour, ExpiresAt: now.Add(time.Hour),
-		ReservedUntil: now.Add(2 * time.Hour), Metadata: map[string]string{metaNode: l.members[0].Name, metaSession: l.members[0].SessionID},
+		ReservedUntil: now.Add(2 * time.Hour), Metadata: map[string]string{"node": l.members[0].Name, "session_id": l.members[0].SessionID},
 	})
 	if err != nil || !res.Applied {
 		tb.Fatal(res, err)
@@ -66,19 +67,26 @@ func newLarge(tb testing.TB, n int) *large {
 // keep writes the digest, as the member with the oldest session does.
 func (l *large) keep(tb testing.TB) {
 	tb.Helper()
-	if err := l.keeper.digestOf(l.members[0]).write(tb.Context(), Beat{Self: l.members[0], Timeout: time.Hour}, l.members, time.Now()); err != nil {
+	if err := l.keeper.digestOf(l.members[0]).write(tb.Context(), cluster.Beat{Self: l.members[0], Timeout: time.Hour}, l.members, time.Now()); err != nil {
 		tb.Fatal(err)
 	}
 }
 
 // heartbeat is the reader's.
-func (l *large) heartbeat(tb testing.TB, want bool) Snapshot {
+func (l *large) heartbeat(tb testing.TB, want bool) cluster.Snapshot {
 	tb.Helper()
-	snap, ok, err := l.table.digestOf(l.reader).read(tb.Context(), Beat{Self: l.reader, Timeout: time.Hour})
+	snap, ok, err := l.table.digestOf(l.reader).read(tb.Context(), cluster.Beat{Self: l.reader, Timeout: time.Hour})
 	if err != nil || ok != want || ok && len(snap.Members) != len(l.members) {
 		tb.Fatalf("%d members of %d, believed %v, %v", len(snap.Members), len(l.members), ok, err)
 	}
 	return snap
+}
+
+// sameSlice reports whether both are one slice, so that nothing has changed.
+func sameSlice(a, b []cluster.Member) bool { return len(a) == len(b) && &a[0] == &b[0] }
+
+func has(s cluster.Snapshot, m cluster.Member) bool {
+	return slices.ContainsFunc(s.Members, m.Same)
 }
 
 // Where nothing has changed, a heartbeat makes nothing of the members anew: it
@@ -94,10 +102,6 @@ func TestUnchangedClusterCostsNothingMore(t *testing.T) {
 	if again := l.heartbeat(t, true); !sameSlice(first.Members, again.Members) || !again.Heard.After(first.Heard) {
 		t.Error("an unchanged digest is another list, or was not heard again")
 	}
-	self := l.reader
-	if s := newState(&self, first); !sameSlice(s.members, first.Members) {
-		t.Error("the state copies what is in order already")
-	}
 	d := l.table.digestOf(l.reader)
 	parts := d.parts["0"]
 	l.members[300].Version++ // another session on node ID 300
@@ -107,7 +111,7 @@ func TestUnchangedClusterCostsNothingMore(t *testing.T) {
 	if same := &d.parts["0"].members[0] == &parts.members[0]; !same || sameSlice(first.Members, snap.Members) || !slices.IsSortedFunc(snap.Members, bySession) {
 		t.Errorf("a part that did not change was read again: %v, or the list is not in order", !same)
 	}
-	if _, ok := (State{members: snap.Members}).Member(l.members[300].SessionID); !ok || len(snap.Members) != len(first.Members) {
+	if !has(snap, l.members[300]) || len(snap.Members) != len(first.Members) {
 		t.Error("the change is not in the list")
 	}
 }
@@ -117,8 +121,8 @@ func TestPatch(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	all := fleetOf(200)
 	for range 300 {
-		pick := func() []Member {
-			var some []Member
+		pick := func() []cluster.Member {
+			var some []cluster.Member
 			for _, m := range all {
 				if random.IntN(3) > 0 {
 					m.Version = random.Int64N(2)
@@ -130,7 +134,7 @@ func TestPatch(t *testing.T) {
 		}
 		from, to := pick(), pick()
 		got := patch(from, diff(from, to))
-		if !slices.EqualFunc(got, to, func(a, b Member) bool { return a.Same(b) && equal(a, b) }) {
+		if !slices.EqualFunc(got, to, func(a, b cluster.Member) bool { return a.Same(b) && equal(a, b) }) {
 			t.Fatalf("%d members, want %d", len(got), len(to))
 		}
 	}
@@ -145,9 +149,6 @@ func BenchmarkHeartbeat(b *testing.B) {
 				l.heartbeat(b, true)
 			}
 		})
-		before := l.heartbeat(b, true)
-		self := l.reader
-		state := newState(&self, before)
 		b.Run(fmt.Sprint("keeper, unchanged/", n), func(b *testing.B) {
 			for b.Loop() {
 				l.keep(b)
@@ -159,13 +160,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 				l.members[n/2].SessionID = uuid.Must(uuid.NewRandom()).String()
 				l.keep(b)
 				b.StartTimer()
-				snap := l.heartbeat(b, true)
-				_ = newState(&self, snap).Equal(state)
-			}
-		})
-		b.Run(fmt.Sprint("state of a list in no order/", n), func(b *testing.B) {
-			for b.Loop() {
-				_ = newState(&self, Snapshot{Members: l.members})
+				l.heartbeat(b, true)
 			}
 		})
 	}
@@ -177,7 +172,7 @@ func BenchmarkLook(b *testing.B) {
 	for _, n := range []int{1024, 8192, protocol.MaxPoolSize} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			client := dynamotest.Embedded(b)
-			table := NewTable(client, dynamotest.CreateTable(b, client))
+			table := New(client, dynamotest.CreateTable(b, client))
 			if _, err := leasepool.Open(table.store, "orders").Seed(b.Context(), leasepool.Spec{Size: n, Expect: n}); err != nil {
 				b.Fatal(err)
 			}
@@ -185,7 +180,7 @@ func BenchmarkLook(b *testing.B) {
 			for _, m := range fleetOf(n) {
 				res, err := table.store.Write(b.Context(), protocol.Claim{
 					Key: protocol.Key{Pool: "orders", NodeID: m.NodeID}, Session: "session", Task: "task", At: now, TTL: time.Hour, ExpiresAt: now.Add(time.Hour),
-					ReservedUntil: now.Add(2 * time.Hour), Metadata: map[string]string{metaNode: m.Name, metaSession: m.SessionID, "zone": "a"},
+					ReservedUntil: now.Add(2 * time.Hour), Metadata: map[string]string{"node": m.Name, "session_id": m.SessionID, "zone": "a"},
 				})
 				if err != nil || !res.Applied {
 					b.Fatal(res, err)

@@ -1,4 +1,4 @@
-package cluster
+package dynamocoordinator
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
 // Members without a lease have an item in the table, <pool>#node, by a hash of
@@ -13,8 +15,8 @@ import (
 
 // sortKey returns the sort key of a member's own items: its node ID, or a hash that no
 // node ID equals.
-func sortKey(m Member) int64 {
-	if m.NodeID != NoNodeID {
+func sortKey(m cluster.Member) int64 {
+	if m.NodeID != cluster.NoNodeID {
 		return int64(m.NodeID)
 	}
 	return int64(hashOf(m.Name)>>2 | 1<<62) //nolint:gosec // two bits are shifted out
@@ -23,9 +25,8 @@ func sortKey(m Member) int64 {
 // beat records the heartbeat of a member without a lease. The version grows with
 // each session: the first write of a session differs from those that follow. A
 // session that was silent for longer than the time-out is not recorded again. The
-// time is that of the sending: a heartbeat that arrives late does not revive its
-// session.
-func (t *Table) beat(ctx context.Context, b Beat) error {
+// time is that of the sending: a heartbeat that arrives late revives nobody.
+func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 	m := b.Self
 	metadata := attributes{}
 	for name, value := range m.Metadata {
@@ -37,25 +38,25 @@ func (t *Table) beat(ctx context.Context, b Beat) error {
 	}
 	partition, node := m.Cluster+"#node", sortKey(m)
 	values[":oldest"] = num(b.At.Add(-b.Timeout).UnixMilli())
-	item, err := t.update(ctx, partition, node, "SET heartbeat_at = :now, member_name = :name, metadata = :metadata", "session_id = :session AND heartbeat_at >= :oldest", values)
+	item, err := c.update(ctx, partition, node, "SET heartbeat_at = :now, member_name = :name, metadata = :metadata", "session_id = :session AND heartbeat_at >= :oldest", values)
 	if item != nil || err != nil {
 		return err
 	}
 	delete(values, ":oldest")
 	values[":zero"], values[":one"] = num(0), num(1)
-	item, err = t.update(ctx, partition, node,
+	item, err = c.update(ctx, partition, node,
 		"SET heartbeat_at = :now, member_name = :name, metadata = :metadata, session_id = :session, version = if_not_exists(version, :zero) + :one",
 		"attribute_not_exists(session_id) OR session_id <> :session", values)
 	if item == nil && err == nil {
-		return fmt.Errorf("%w: %q was silent for longer than %v", ErrDropped, m.Name, b.Timeout)
+		return fmt.Errorf("%w: %q was silent for longer than %v", cluster.ErrDropped, m.Name, b.Timeout)
 	}
 	return err
 }
 
-// nodeOf returns the member described by an item of <pool>#node, if it is valid.
-func nodeOf(cluster string, item attributes) (Member, bool) {
-	m := Member{
-		Cluster: cluster, Name: text(item["member_name"]), NodeID: NoNodeID, SessionID: text(item["session_id"]), Version: number(item["version"]),
+// nodeOf is the member that an item of <pool>#node is about, if it is in order.
+func nodeOf(clusterName string, item attributes) (cluster.Member, bool) {
+	m := cluster.Member{
+		Cluster: clusterName, Name: text(item["member_name"]), NodeID: cluster.NoNodeID, SessionID: text(item["session_id"]), Version: number(item["version"]),
 		Heartbeat: time.UnixMilli(number(item["heartbeat_at"])).UTC(),
 	}
 	if said, ok := item["metadata"].(*types.AttributeValueMemberM); ok && len(said.Value) > 0 {
@@ -64,27 +65,27 @@ func nodeOf(cluster string, item attributes) (Member, bool) {
 			m.Metadata[name] = text(value)
 		}
 	}
-	return m, m.SessionID != "" && m.check() == nil
+	return m, m.SessionID != "" && m.Validate() == nil
 }
 
 // nodes reads the members without a lease.
-func (t *Table) nodes(ctx context.Context, cluster string, oldest time.Time) (members []Member, err error) {
-	for item, err := range t.query(ctx, cluster+"#node") {
+func (c *Coordinator) nodes(ctx context.Context, clusterName string, oldest time.Time) (members []cluster.Member, err error) {
+	for item, err := range c.query(ctx, clusterName+"#node") {
 		if err != nil {
 			return nil, err
 		}
-		if m, ok := nodeOf(cluster, item); ok && !m.Heartbeat.Before(oldest) {
+		if m, ok := nodeOf(clusterName, item); ok && !m.Heartbeat.Before(oldest) {
 			members = append(members, m)
 		}
 	}
 	return members, nil
 }
 
-// Expire implements [Coordinator]. It concerns members without a lease; leases are
+// Expire implements [cluster.Coordinator]. It concerns members without a lease; leases are
 // the reaper's. An item stays, with its version.
-func (t *Table) Expire(ctx context.Context, cluster string, age time.Duration) error {
+func (c *Coordinator) Expire(ctx context.Context, clusterName string, age time.Duration) error {
 	oldest := time.Now().Add(-age)
-	for item, err := range t.query(ctx, cluster+"#node") {
+	for item, err := range c.query(ctx, clusterName+"#node") {
 		if err != nil {
 			return err
 		}
@@ -92,11 +93,11 @@ func (t *Table) Expire(ctx context.Context, cluster string, age time.Duration) e
 		if session == "" || !time.UnixMilli(number(item["heartbeat_at"])).Before(oldest) {
 			continue
 		}
-		_, err := t.update(ctx, cluster+"#node", number(item["node_id"]), "REMOVE session_id, metadata",
+		_, err := c.update(ctx, clusterName+"#node", number(item["node_id"]), "REMOVE session_id, metadata",
 			"session_id = :session AND heartbeat_at = :seen", attributes{":session": str(session), ":seen": item["heartbeat_at"]})
 		if err != nil {
 			return err
 		}
 	}
-	return t.forgetKnown(ctx, cluster, oldest)
+	return c.forgetKnown(ctx, clusterName, oldest)
 }

@@ -1,4 +1,4 @@
-package cluster_test
+package dynamocoordinator_test
 
 import (
 	"context"
@@ -21,6 +21,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -28,7 +29,7 @@ import (
 // every member, and there are twelve in a minute.
 func TestCost(t *testing.T) {
 	client := dynamotest.Local(t)
-	documented, err := os.ReadFile("../../docs/cluster.md")
+	documented, err := os.ReadFile("../../../docs/cluster.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,11 +90,11 @@ func thousands(n int) string {
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
-// fleet is members on one table, each with the lease of a number, in no time.
+// fleet is members on one table, each with the lease of a node ID, in no time.
 type fleet struct {
 	*meter
 	store   *lease.DynamoDB
-	table   *cluster.Table
+	table   *dynamocoordinator.Coordinator
 	name    string
 	members []cluster.Member
 	holders []string
@@ -105,7 +106,7 @@ func newFleet(t *testing.T, client *dynamodb.Client, members int) *fleet {
 	t.Helper()
 	name := dynamotest.CreateTable(t, client)
 	m := &meter{Client: client}
-	f := &fleet{meter: m, store: lease.NewDynamoDB(m, name), table: cluster.NewTable(m, name), name: name}
+	f := &fleet{meter: m, store: lease.NewDynamoDB(m, name), table: dynamocoordinator.New(m, name), name: name}
 	size := 256
 	if members > 200 {
 		size = 1024
@@ -136,7 +137,7 @@ func newFleet(t *testing.T, client *dynamodb.Client, members int) *fleet {
 // batch is how many items a request may put.
 const batch = 25
 
-// free is the item of a number that nobody ever held.
+// free is the item of a node ID that nobody ever held.
 func free(i int) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{
 		"pool_group": &types.AttributeValueMemberS{Value: fmt.Sprintf("orders#%d", i/protocol.GroupSize)}, "node_id": n(int64(i)),
@@ -234,7 +235,7 @@ func (f *fleet) turns(t *testing.T, from, to int) units {
 func (f *fleet) look(t *testing.T) units {
 	t.Helper()
 	f.reset()
-	if _, err := cluster.NewTable(f.meter, f.name).Heartbeat(t.Context(), cluster.Beat{Self: f.members[1], At: time.Now(), Timeout: unhurried}); err != nil {
+	if _, err := dynamocoordinator.New(f.meter, f.name).Heartbeat(t.Context(), cluster.Beat{Self: f.members[1], At: time.Now(), Timeout: unhurried}); err != nil {
 		t.Fatal(err)
 	}
 	return f.reset()

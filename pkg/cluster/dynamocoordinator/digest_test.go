@@ -1,4 +1,4 @@
-package cluster_test
+package dynamocoordinator_test
 
 import (
 	"bytes"
@@ -19,7 +19,19 @@ import (
 
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/cluster/dynamocoordinator"
+	"github.com/nodelease/nodelease/pkg/lease"
 )
+
+const timeout = lease.DefaultTTL
+
+// table is the table of the leases in virtual time, whose items a test changes.
+type table struct{ *fixture.Table }
+
+func newTable(t *testing.T) table {
+	t.Helper()
+	return table{fixture.NewTable(t, 0)}
+}
 
 // beat lets a member without a lease heartbeat, and counts whom it sees.
 func beat(t *testing.T, c cluster.Coordinator, name string, oldest bool) int {
@@ -39,8 +51,8 @@ func beat(t *testing.T, c cluster.Coordinator, name string, oldest bool) int {
 // they do to each other, nobody sees what was not there.
 func TestTwoWritersOfTheDigest(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		tab := newTable(t, 0)
-		one, two, reader := cluster.NewTable(tab.client("1"), tab.name), cluster.NewTable(tab.client("2"), tab.name), cluster.NewTable(tab.client("r"), tab.name)
+		tab := newTable(t)
+		one, two, reader := dynamocoordinator.New(tab.Client("1"), tab.Name), dynamocoordinator.New(tab.Client("2"), tab.Name), dynamocoordinator.New(tab.Client("r"), tab.Name)
 		beat(t, reader, "r", false)
 		for i := range 20 {
 			fixture.Wait(time.Second)
@@ -73,20 +85,20 @@ func TestPartThatDoesNotMatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
-				tab := newTable(t, 0)
-				writer, reader := cluster.NewTable(tab.client("w"), tab.name), cluster.NewTable(tab.client("r"), tab.name)
+				tab := newTable(t)
+				writer, reader := dynamocoordinator.New(tab.Client("w"), tab.Name), dynamocoordinator.New(tab.Client("r"), tab.Name)
 				beat(t, writer, "a", true)
 				beat(t, reader, "r", false)
 				beat(t, writer, "a", true)
 				tab.set(t, "orders#digest", 257, "members", &types.AttributeValueMemberS{Value: members})
-				tab.count("r Query")
+				tab.Count("r Query")
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				if got := beat(t, reader, "r", false); got != 2 {
 					t.Errorf("%d members, want 2", got)
 				}
 				runtime.ReadMemStats(&after)
-				if tab.count("r Query") == 0 {
+				if tab.Count("r Query") == 0 {
 					t.Error("the reader did not look for itself")
 				}
 				if took := after.TotalAlloc - before.TotalAlloc; took > 20<<20 {
@@ -112,10 +124,10 @@ func packed(t *testing.T, content []byte) string {
 }
 
 // set changes one attribute of an item.
-func (tab *table) set(t *testing.T, partition string, node int64, name string, value types.AttributeValue) {
+func (tab table) set(t *testing.T, partition string, node int64, name string, value types.AttributeValue) {
 	t.Helper()
-	if _, err := tab.client("").UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
-		TableName: &tab.name, UpdateExpression: aws.String("SET " + name + " = :value"),
+	if _, err := tab.Client("").UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+		TableName: &tab.Name, UpdateExpression: aws.String("SET " + name + " = :value"),
 		Key:                       map[string]types.AttributeValue{"pool_group": &types.AttributeValueMemberS{Value: partition}, "node_id": n(node)},
 		ExpressionAttributeValues: map[string]types.AttributeValue{":value": value},
 	}); err != nil {
@@ -124,10 +136,10 @@ func (tab *table) set(t *testing.T, partition string, node int64, name string, v
 }
 
 // get is one item.
-func (tab *table) get(t *testing.T, partition string, node int64) map[string]types.AttributeValue {
+func (tab table) get(t *testing.T, partition string, node int64) map[string]types.AttributeValue {
 	t.Helper()
-	out, err := tab.client("").GetItem(t.Context(), &dynamodb.GetItemInput{
-		TableName: &tab.name, ConsistentRead: aws.Bool(true),
+	out, err := tab.Client("").GetItem(t.Context(), &dynamodb.GetItemInput{
+		TableName: &tab.Name, ConsistentRead: aws.Bool(true),
 		Key: map[string]types.AttributeValue{"pool_group": &types.AttributeValueMemberS{Value: partition}, "node_id": n(node)},
 	})
 	if err != nil {
@@ -138,7 +150,7 @@ func (tab *table) get(t *testing.T, partition string, node int64) map[string]typ
 
 // forge replaces the digest by one with another content, as anyone can who may
 // write to the table: hashes and all.
-func (tab *table) forge(t *testing.T, content string, written time.Time) {
+func (tab table) forge(t *testing.T, content string, written time.Time) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(content))
 	beat, _ := strconv.ParseInt(tab.get(t, "orders#digest", 0)["beat"].(*types.AttributeValueMemberN).Value, 10, 64)
@@ -171,8 +183,8 @@ func TestDigestThatIsNotBelieved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
-				tab := newTable(t, 0)
-				writer, reader := cluster.NewTable(tab.client("w"), tab.name), cluster.NewTable(tab.client("r"), tab.name)
+				tab := newTable(t)
+				writer, reader := dynamocoordinator.New(tab.Client("w"), tab.Name), dynamocoordinator.New(tab.Client("r"), tab.Name)
 				beat(t, writer, "gone", false) // and no more
 				tab.set(t, "orders#node", tab.nodeOf(t, "gone"), "session_id", &types.AttributeValueMemberS{Value: "session of a0"})
 				fixture.Wait(2 * timeout)
@@ -182,11 +194,11 @@ func TestDigestThatIsNotBelieved(t *testing.T) {
 				beat(t, reader, "r", false)
 				fixture.Wait(time.Second)
 				tab.forge(t, c.content, time.Now().Add(c.ahead))
-				tab.count("r Query")
+				tab.Count("r Query")
 				if got := beat(t, reader, "r", false); got != 2 {
 					t.Errorf("%d members, want a and r", got)
 				}
-				if looked := tab.count("r Query") > 0; looked != c.looks {
+				if looked := tab.Count("r Query") > 0; looked != c.looks {
 					t.Errorf("the reader looked for itself: %v, want %v", looked, c.looks)
 				}
 			})
@@ -195,10 +207,10 @@ func TestDigestThatIsNotBelieved(t *testing.T) {
 }
 
 // nodeOf is the sort key of a member without a lease.
-func (tab *table) nodeOf(t *testing.T, name string) int64 {
+func (tab table) nodeOf(t *testing.T, name string) int64 {
 	t.Helper()
-	out, err := tab.client("").Query(t.Context(), &dynamodb.QueryInput{
-		TableName: &tab.name, KeyConditionExpression: aws.String("pool_group = :p"),
+	out, err := tab.Client("").Query(t.Context(), &dynamodb.QueryInput{
+		TableName: &tab.Name, KeyConditionExpression: aws.String("pool_group = :p"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{":p": &types.AttributeValueMemberS{Value: "orders#node"}},
 	})
 	if err != nil {
@@ -220,38 +232,34 @@ func TestTornDigestIsRepaired(t *testing.T) {
 	for name, writes := range map[string]int{"the other died after its part": 3, "the other's part comes late": 2} {
 		t.Run(name, func(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
-				tab := newTable(t, 0)
-				writer, reader := cluster.NewTable(tab.client("w"), tab.name), cluster.NewTable(tab.client("r"), tab.name)
-				other := cluster.NewTable(tab.cutOff("o"), tab.name)
+				tab := newTable(t)
+				writer, reader := dynamocoordinator.New(tab.Client("w"), tab.Name), dynamocoordinator.New(tab.Client("r"), tab.Name)
+				other := dynamocoordinator.New(tab.CutOff("o"), tab.Name)
 				beat(t, writer, "a", true)
 				beat(t, reader, "r", false)
 				beat(t, writer, "a", true)
 				beat(t, other, "o", false)
-				tab.mu.Lock()
-				tab.writes = writes // its heartbeat, the claim, the part, and then no more
-				tab.mu.Unlock()
+				tab.Writes(writes) // its heartbeat, the claim, the part, and then no more
 				if snap, err := other.Heartbeat(t.Context(), cluster.Beat{Self: member("o"), At: time.Now(), Timeout: timeout, Oldest: true}); err != nil || snap.Warning == nil {
 					t.Fatal(snap.Warning, err)
 				}
-				tab.mu.Lock()
-				tab.writes = 1 << 30
-				tab.mu.Unlock()
+				tab.Writes(1 << 30)
 				looks := 0
 				for i := range 30 {
 					if i == 5 {
-						tab.late()
+						tab.Late()
 					}
 					if i == 7 { // one that has no part from before
-						reader = cluster.NewTable(tab.client("r"), tab.name)
+						reader = dynamocoordinator.New(tab.Client("r"), tab.Name)
 						beat(t, reader, "r", false)
-						tab.count("r Query")
+						tab.Count("r Query")
 					}
 					fixture.Wait(time.Second)
 					beat(t, other, "o", false)
 					beat(t, other, "joined since", false) // so that a late part is another one
 					beat(t, writer, "a", true)
 					beat(t, reader, "r", false)
-					if tab.count("r Query") > 0 && i > 2 {
+					if tab.Count("r Query") > 0 && i > 2 {
 						looks++
 					}
 				}
@@ -270,11 +278,9 @@ func member(name string) cluster.Member {
 // A digest that cannot be written is a warning, and fails no heartbeat.
 func TestDigestThatCannotBeWritten(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
-		tab := newTable(t, 0)
-		writer := cluster.NewTable(tab.cutOff("o"), tab.name)
-		tab.mu.Lock()
-		tab.writes = 2 // its first heartbeat takes two
-		tab.mu.Unlock()
+		tab := newTable(t)
+		writer := dynamocoordinator.New(tab.CutOff("o"), tab.Name)
+		tab.Writes(2) // its first heartbeat takes two
 		snap, err := writer.Heartbeat(t.Context(), cluster.Beat{Self: member("a"), At: time.Now(), Timeout: timeout, Oldest: true})
 		if err != nil || snap.Warning == nil || len(snap.Members) != 1 {
 			t.Errorf("got %+v, %v, want a member and a warning", snap, err)
@@ -290,8 +296,8 @@ func TestManyMembersWithoutALease(t *testing.T) {
 		members = 500
 	}
 	fixture.Virtual(t, func(t *testing.T) {
-		tab := newTable(t, 0)
-		writer, reader := cluster.NewTable(tab.client("w"), tab.name), cluster.NewTable(tab.client("r"), tab.name)
+		tab := newTable(t)
+		writer, reader := dynamocoordinator.New(tab.Client("w"), tab.Name), dynamocoordinator.New(tab.Client("r"), tab.Name)
 		text := make([]byte, 250)
 		for i := range members {
 			_, _ = rand.Read(text) // never fails; data without repetition packs worst
@@ -301,7 +307,7 @@ func TestManyMembersWithoutALease(t *testing.T) {
 				"member_name": &types.AttributeValueMemberS{Value: m.Name}, "session_id": &types.AttributeValueMemberS{Value: m.SessionID},
 				"metadata": &types.AttributeValueMemberM{Value: map[string]types.AttributeValue{"x": &types.AttributeValueMemberS{Value: hex.EncodeToString(text)}}},
 			}
-			if _, err := tab.client("").PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &tab.name, Item: item}); err != nil {
+			if _, err := tab.Client("").PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &tab.Name, Item: item}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -309,8 +315,8 @@ func TestManyMembersWithoutALease(t *testing.T) {
 			beat(t, writer, "a", true)
 			beat(t, reader, "r", false)
 		}
-		tab.count("r Query")
-		if got := beat(t, reader, "r", false); got != members+2 || tab.count("r Query") > 0 {
+		tab.Count("r Query")
+		if got := beat(t, reader, "r", false); got != members+2 || tab.Count("r Query") > 0 {
 			t.Errorf("%d members, want %d by the digest", got, members+2)
 		}
 		if copies := len(tab.get(t, "orders#digest#1", 0)) > 0; copies != (members > 4096) {

@@ -1,0 +1,155 @@
+// Package dynamocoordinator keeps a cluster's heartbeats in the table of the leases.
+//
+// A member with a lease is its lease's item: the renewal was the heartbeat, and a
+// heartbeat here only reads. A member without a lease has an item of its own. The
+// member with the oldest session reads all items and keeps a digest of them; the others
+// read the digest, and read all items themselves where it is older than the time-out.
+package dynamocoordinator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/pkg/cluster"
+	"github.com/nodelease/nodelease/pkg/lease"
+)
+
+// Coordinator is a [cluster.Coordinator] on the table of the leases. It is safe for
+// concurrent use.
+type Coordinator struct {
+	client lease.Client
+	table  string
+	store  *lease.DynamoDB
+
+	mu      sync.Mutex
+	digests map[string]*digest // by the session that reads
+}
+
+var _ cluster.Coordinator = (*Coordinator)(nil)
+
+// New returns the backend on a table of leases. A cluster's name is a pool's: members
+// with leases are those of that pool.
+func New(client lease.Client, table string) *Coordinator {
+	return &Coordinator{client: client, table: table, store: lease.NewDynamoDB(client, table), digests: map[string]*digest{}}
+}
+
+// ClustersArePools is what [cluster.Start] looks for: with an agent, a cluster's name
+// must be the name of the agent's pool, in which the others look for this member.
+func (*Coordinator) ClustersArePools() {}
+
+// Heartbeat implements [cluster.Coordinator]. A digest that cannot be written fails no
+// heartbeat: it is a Warning.
+func (c *Coordinator) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
+	if b.Self.NodeID == cluster.NoNodeID {
+		if err := c.beat(ctx, b); err != nil {
+			return cluster.Snapshot{}, err
+		}
+	}
+	d := c.digestOf(b.Self)
+	if !b.Oldest {
+		snap, ok, err := d.read(ctx, b)
+		if ok || err != nil {
+			return snap, err
+		}
+	}
+	now := time.Now()
+	members, err := c.all(ctx, b.Self.Cluster, now, b.Timeout)
+	if err != nil || !b.Oldest {
+		if err == nil {
+			d.seed(members)
+		}
+		return cluster.Snapshot{Members: members}, err
+	}
+	return cluster.Snapshot{Members: members, Warning: d.write(ctx, b, members, now)}, nil
+}
+
+// digestOf is what a member knows of the digest. A process has few members.
+func (c *Coordinator) digestOf(m cluster.Member) *digest {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := m.Cluster + "#" + m.Key()
+	if c.digests[key] == nil {
+		c.digests[key] = &digest{Coordinator: c, partition: m.Cluster + "#digest", copies: 1}
+	}
+	return c.digests[key]
+}
+
+// all reads every member, strongly consistent.
+func (c *Coordinator) all(ctx context.Context, clusterName string, now time.Time, timeout time.Duration) ([]cluster.Member, error) {
+	oldest := now.Add(-timeout)
+	members, err := c.nodes(ctx, clusterName, oldest)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := c.store.PoolItem(ctx, clusterName)
+	if errors.Is(err, lease.ErrPoolNotSeeded) {
+		return members, nil // a cluster without leases
+	}
+	if err != nil {
+		return nil, err
+	}
+	// Numbers are leased in the open groups only.
+	groups, err := c.groups(ctx, clusterName, max(pool.OpenGroups, pool.ExcludeBelow/protocol.GroupSize+1), oldest)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(append(groups, members)...), nil
+}
+
+// readers is how many groups a look reads at a time: a heartbeat has a third of the
+// time-out for 256 of them.
+const readers = 8
+
+// groups reads the members with leases, by group.
+func (c *Coordinator) groups(ctx context.Context, clusterName string, open int, oldest time.Time) ([][]cluster.Member, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	all := make([][]cluster.Member, open)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(readers, open) {
+		wg.Go(func() {
+			for group := int(next.Add(1)) - 1; group < open && ctx.Err() == nil; group = int(next.Add(1)) - 1 {
+				g, err := c.store.Group(ctx, clusterName, group)
+				if err != nil {
+					cancel(err) // the first one counts
+					return
+				}
+				for _, l := range g.Leases {
+					if m, ok := cluster.MemberOf(l); ok && !m.Heartbeat.Before(oldest) {
+						all[group] = append(all[group], m)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	// A look that lacks a group is no look: its members would seem dead.
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// member reads one member's own item, strongly consistent.
+func (c *Coordinator) member(ctx context.Context, m cluster.Member) (cluster.Member, bool, error) {
+	if m.NodeID == cluster.NoNodeID {
+		item, err := c.get(ctx, m.Cluster+"#node", sortKey(m), true)
+		if err != nil {
+			return cluster.Member{}, false, err
+		}
+		now, ok := nodeOf(m.Cluster, item)
+		return now, ok, nil
+	}
+	l, err := c.store.Get(ctx, m.Cluster, m.NodeID)
+	if err != nil || l == nil {
+		return cluster.Member{}, false, err
+	}
+	now, ok := cluster.MemberOf(*l)
+	return now, ok, nil
+}

@@ -1,0 +1,113 @@
+package dynamocoordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// mostNodes bounds the items of one partition: members without a lease, or known
+// versions.
+const mostNodes = 20_000
+
+type attributes = map[string]types.AttributeValue
+
+// query goes through a partition, page by page, strongly consistent.
+func (c *Coordinator) query(ctx context.Context, partition string) func(func(attributes, error) bool) {
+	return func(yield func(attributes, error) bool) {
+		var from attributes
+		pages := protocol.Pages{Most: mostNodes}
+		for {
+			out, err := c.client.Query(ctx, &dynamodb.QueryInput{
+				TableName: &c.table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: from,
+				KeyConditionExpression: aws.String("pool_group = :partition"), ExpressionAttributeValues: attributes{":partition": str(partition)},
+			}, protocol.Genuine)
+			if err == nil {
+				err = pages.Next(out)
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("dynamocoordinator: Query of %s in table %q: %w", partition, c.table, err))
+				return
+			}
+			for i, item := range out.Items {
+				out.Items[i] = nil // its reader keeps what it needs
+				if protocol.Trimmed(item) != nil {
+					continue // no node of ours wrote it
+				}
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if from = out.LastEvaluatedKey; len(from) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// get reads one item, empty where there is none. Of an item that is too large parts
+// are missing: its readers check what they use.
+func (c *Coordinator) get(ctx context.Context, partition string, node int64, strong bool) (attributes, error) {
+	out, err := c.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &c.table, Key: key(partition, node), ConsistentRead: aws.Bool(strong)}, protocol.Genuine)
+	if err != nil {
+		return nil, fmt.Errorf("dynamocoordinator: GetItem of %s %d in table %q: %w", partition, node, c.table, err)
+	}
+	return out.Item, nil
+}
+
+// update does one UpdateItem and returns the item after it, nil if the condition
+// refused.
+func (c *Coordinator) update(ctx context.Context, partition string, node int64, set, onlyIf string, values attributes) (attributes, error) {
+	in := &dynamodb.UpdateItemInput{
+		TableName: &c.table, Key: key(partition, node), UpdateExpression: &set, ExpressionAttributeValues: values, ReturnValues: types.ReturnValueAllNew,
+	}
+	if onlyIf != "" {
+		in.ConditionExpression = &onlyIf
+	}
+	out, err := c.client.UpdateItem(ctx, in, protocol.Genuine)
+	var refused *types.ConditionalCheckFailedException
+	if errors.As(err, &refused) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("dynamocoordinator: UpdateItem of %s %d in table %q: %w", partition, node, c.table, err)
+	}
+	if len(out.Attributes) == 0 { // it would be taken for a refusal
+		return nil, fmt.Errorf("dynamocoordinator: UpdateItem of %s %d in table %q: %w: it holds no item", partition, node, c.table, protocol.ErrNotDynamoDB)
+	}
+	return out.Attributes, nil
+}
+
+func key(partition string, node int64) attributes {
+	return attributes{"pool_group": str(partition), "node_id": num(node)}
+}
+
+func str(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+func num(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
+// text is a string attribute, empty where it is none.
+func text(av types.AttributeValue) string {
+	if s, ok := av.(*types.AttributeValueMemberS); ok {
+		return s.Value
+	}
+	return ""
+}
+
+// number is a number attribute, 0 where it is none.
+func number(av types.AttributeValue) int64 {
+	if n, ok := av.(*types.AttributeValueMemberN); ok {
+		v, _ := strconv.ParseInt(n.Value, 10, 64)
+		return v
+	}
+	return 0
+}

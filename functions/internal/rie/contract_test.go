@@ -26,8 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a function, as it is built, in AWS's emulator, with all that it talks
-// to.
+// world is a built function in AWS's emulator, with everything that it uses.
 type world struct {
 	*rie.Function
 	cloud *rie.Cloud

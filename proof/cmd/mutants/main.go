@@ -32,8 +32,8 @@ func main() {
 	}
 }
 
-// checkAll tells which mutants cannot be made of the code as it is, and whether
-// the recorded table still names their files.
+// checkAll reports the mutants that no longer match the code, and whether the recorded
+// table still names their files.
 func checkAll() error {
 	errs := []error{checkTable("docs/mutants.md")}
 	seen := map[string]bool{}

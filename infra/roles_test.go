@@ -17,7 +17,8 @@ import (
 const (
 	onOrders = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*"]}}`
 	onMail   = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["mail","mail#*"]}}`
-	// A task may write everything beside the pool's own item but the reaper's memory, and of that item what an agent changes.
+	// A task may write everything except the pool's own item and the reaper's memory, and
+	// of that item what an agent changes.
 	onMailLeases = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["mail#*"]},"ForAllValues:StringNotLike":{"dynamodb:LeadingKeys":["mail#reaper"]}}`
 	onMailItself = ` if {"ForAllValues:StringEquals":{"dynamodb:Attributes":["pool_group","node_id","item_format","revision","layout","layout_before","pool_size"],` +
 		`"dynamodb:LeadingKeys":["mail"]},"Null":{"dynamodb:Attributes":"false"}}`

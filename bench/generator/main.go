@@ -1,5 +1,5 @@
-// Command generator measures pkg/snowflake beside its peers and beside what the
-// machine can do at all, and says which of the bars that were set for it are met.
+// Command generator compares pkg/snowflake with its peers and with the limits of the
+// machine, and reports which of the bars that were set for it are met.
 //
 //	cd bench && go run ./generator                  print everything, some 5 minutes
 //	cd bench && go run ./generator -out ../docs     and write the page and its picture

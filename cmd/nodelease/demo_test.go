@@ -176,7 +176,7 @@ func TestDemoOutageByAge(t *testing.T) {
 func TestDemoOutage(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
-	tmp := t.TempDir() // other demos run beside this one
+	tmp := t.TempDir() // other demos run in parallel with this one
 	cmd := self("demo", "--json", "--outage", "--duration", "9s", "--ttl", "2s", "--tasks", "3", "--seed", "2")
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "TMP="+tmp)
 	s, code, p := summary(t, cmd)

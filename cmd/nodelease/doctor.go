@@ -37,7 +37,7 @@ type diagnosis struct {
 	Findings []finding `json:"findings"`
 }
 
-// doctorClient is what the doctor needs of DynamoDB beside the store's calls.
+// doctorClient has the DynamoDB calls that the doctor needs in addition to the store's.
 type doctorClient interface {
 	lease.Client
 	DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error)

@@ -69,7 +69,7 @@ func TestExecFixed(t *testing.T) {
 	}
 }
 
-// A fixed node ID is asked for by name, with a layout, and never beside a lease.
+// A fixed node ID is requested explicitly, with a layout, and never together with a lease.
 func TestFixedUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"serve --fixed 5": "--fixed needs --layout",

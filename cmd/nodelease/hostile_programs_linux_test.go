@@ -44,8 +44,8 @@ func (w *ward) take(node int, name string) {
 // losses are texts of which each does something else to a terminal.
 var losses = []string{"csi clear", "newline", "bidi override", "c1 csi", "remedy"}
 
-// The logs of exec and serve, and the answers of serve, are plain beside hostile holders,
-// also when one of them takes the node ID.
+// The logs of exec and serve, and the answers of serve, are plain despite hostile
+// holders, even when one of them takes the node ID.
 func TestHostileNeighbours(t *testing.T) {
 	if testing.Short() {
 		t.Skip("programs that lose their leases")

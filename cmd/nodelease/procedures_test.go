@@ -23,8 +23,8 @@ import (
 )
 
 // The procedures of docs/operations.md and docs/migration.md: their commands are run
-// as they are on the page, beside an old fleet that makes IDs, and no ID may be made
-// twice by whoever makes IDs before, meanwhile and after.
+// exactly as on the page, while an old fleet makes IDs, and no ID may be made twice
+// by the processes before, meanwhile and after.
 
 var procedures = map[string]struct {
 	commands []string

@@ -86,7 +86,7 @@ func release1(cmd *cobra.Command, g *globals, l lease.Lease, version int64, t ta
 			return err
 		}
 	}
-	if !t.dry && l.Holder != "" || l.Version != version { // a stale version is refused, with who has it
+	if !t.dry && l.Holder != "" || l.Version != version { // a stale version is refused, with the present holder
 		store, err := g.store(cmd.Context())
 		if err != nil {
 			return err

@@ -89,7 +89,7 @@ func newUI(g *globals) *cobra.Command {
 	return cmd
 }
 
-// browse shows a URL in the browser of whoever sits here.
+// browse shows a URL in the local user's browser.
 func browse(url string) error {
 	switch runtime.GOOS {
 	case "darwin":

@@ -12,7 +12,7 @@ import (
 const clusterSession = "session_id"
 
 // MarshalJSON leaves the sessions out, but for the ends that tell them apart. Output is
-// kept in logs and passed on, and who reads it need not be who may read the table.
+// kept in logs and passed on, and its readers need not be permitted to read the table.
 func (n listedNode) MarshalJSON() ([]byte, error) {
 	n.Holder, n.TakenFrom = text.Session(n.Holder), text.Session(n.TakenFrom)
 	if n.Previous != nil {

@@ -1,4 +1,4 @@
-// Command cluster takes part in a cluster and says who is alive and who leads,
+// Command cluster takes part in a cluster and prints the live members and the leader,
 // each time that it changes.
 //
 //	NODELEASE_TABLE=… NODELEASE_POOL=orders go run ./examples/cluster order-service-1

@@ -1,7 +1,8 @@
 // Command leader shows the two ways to have a leader, side by side.
 //
-// By state: a pure function of who is alive. It costs nothing and needs no election, but two members that see different states, in a
-// partition, follow two leaders. Right where a second leader does work twice and no harm.
+// By state: a pure function of the live members. It costs nothing and needs no election,
+// but two members that see different states, in a partition, follow two leaders. Right
+// where a second leader does work twice and no harm.
 //
 // By lease: a pool of one number. One process at a time believes that it leads, within
 // the stated clock error, and the version shows a resource which leader is newer. Right

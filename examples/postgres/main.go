@@ -4,7 +4,7 @@
 //
 //	DATABASE_URL=postgres://… go run ./examples/postgres -name orders-1 -zone a
 //	GET    /leader    the leader, as this member sees it
-//	PUT    /standby   this member leads no more, for maintenance
+//	PUT    /standby   this member no longer leads, for maintenance
 //	DELETE /standby   it may lead again
 //	GET    /cluster   the check
 package main

@@ -68,7 +68,7 @@ func see(n *cluster.Node, names ...string) bool {
 	return len(found) == len(names) && n.State().Len() == len(names)
 }
 
-// members: who is alive.
+// members: the live ones.
 func (c *check) members(ctx context.Context) error {
 	var told atomic.Bool // that three members became two
 	listener := func(_ context.Context, e cluster.Event) error {

@@ -1,8 +1,8 @@
 // Command service is the sample that infra/service runs: it leases a node ID and hands out IDs over HTTP.
 //
 //	POST /ids?n=3   {"node_id":7,"ids":["7264…", …]}   strings, since JavaScript's numbers end at 2^53
-//	GET  /livez     the live check, for whoever would restart the process
-//	GET  /readyz    the ready check, for whoever would route requests to it
+//	GET  /livez     the liveness check, for restarting the process
+//	GET  /readyz    the readiness check, for routing requests to it
 //
 // On SIGTERM it stops accepting, answers what it has accepted, and releases the node ID last. If the lease is lost it ends with an error,
 // and ECS starts another task.

@@ -77,7 +77,8 @@ func (n *NodePool) tableWidgets() []awscloudwatch.IWidget {
 	}
 }
 
-// logWidget shows what the reaper freed, found corrupt or stuck: the numbers that lost their holders, and who these were.
+// logWidget shows what the reaper freed, found corrupt or stuck: the node IDs that lost
+// their holders, and those holders.
 func (n *NodePool) logWidget() awscloudwatch.IWidget {
 	return awscloudwatch.NewLogQueryWidget(&awscloudwatch.LogQueryWidgetProps{
 		Title: jsii.String("What the reaper reported"), Width: jsii.Number(24), Height: jsii.Number(8),

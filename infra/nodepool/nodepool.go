@@ -108,7 +108,7 @@ func (n *NodePool) Pool(name string) *Pool {
 // keep its promises.
 func (n *NodePool) Table() awsdynamodb.ITableV2 { return n.table }
 
-// Architecture of the functions, which tasks that are built beside them share.
+// Architecture of the functions, shared by tasks that are built with them.
 func (p *Pool) Architecture() awslambda.Architecture { return p.nodes.arch }
 
 // AlarmTopic is where all alarms of this construct go; subscribe people or a queue to it.

@@ -112,7 +112,8 @@ func TestDiskFullWhileRunning(t *testing.T) {
 	}
 }
 
-// A restart on a disk that is full at any byte, or fails in another way, leaves the data file as it is.
+// A restart on a disk that is full at any byte, or fails in another way, leaves the data
+// file unchanged.
 func TestDiskFullAtRestart(t *testing.T) {
 	data, want := seeded(t)
 	whole := read(t, data)
@@ -216,7 +217,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// Any byte of a journal that is not as it was written is noticed.
+// Any changed byte of a journal is noticed.
 func TestEveryByteFlipped(t *testing.T) {
 	data, _ := seeded(t)
 	whole := read(t, data)

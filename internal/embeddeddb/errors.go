@@ -29,7 +29,7 @@ func serialization(format string, args ...any) *apiError {
 	return failure(http.StatusBadRequest, coral+"SerializationException", format, args...)
 }
 
-// refuse refuses a request that could never succeed as it is written.
+// refuse refuses a request that could never succeed in its present form.
 func refuse(format string, args ...any) {
 	panic(failure(http.StatusBadRequest, "com.amazon.coral.validate#ValidationException", format, args...))
 }

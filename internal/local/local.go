@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// Guard is who may ask a server. The zero value answers programs of this machine.
+// Guard decides which requests a server answers. The zero value admits programs on this
+// machine.
 type Guard struct {
 	// Page says that the server has a page of its own, which may ask it, and to which a
 	// link of another site may lead.

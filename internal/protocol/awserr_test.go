@@ -13,8 +13,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// Whatever goes wrong on the way is told with the table and the remedy, not as
-// the SDK prints it; and it stays what it was for whoever asks with errors.As.
+// Whatever goes wrong on the way is told with the table and the remedy, not as the SDK
+// prints it; and it is still found by errors.As.
 func TestExplain(t *testing.T) {
 	sdk := func(err error) error {
 		return &smithy.OperationError{ServiceID: "DynamoDB", OperationName: "GetItem", Err: err}

@@ -130,8 +130,8 @@ func TestCorruptItems(t *testing.T) {
 	}
 }
 
-// A number that was marked for a newer layout is left alone by who does not
-// know it: claims and renewals carry the newest layout that they know.
+// A node ID that was marked for a newer width is left alone by agents that do not know
+// it: claims and renewals carry the newest layout that they know.
 func TestWidenTryIsRespected(t *testing.T) {
 	dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, table string) {
 		store := protocol.NewDynamoDB(client, table)

@@ -18,7 +18,7 @@ import (
 
 const modelBits = 3 // at the end
 
-// widener is whoever widens the pool, as far as it has come.
+// widener is a widener of the pool, with its progress.
 type widener struct {
 	w     *world
 	pool  protocol.PoolItem // as last read

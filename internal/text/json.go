@@ -20,7 +20,7 @@ func WriteJSON(w io.Writer, v any) error {
 }
 
 // MarshalJSON is [json.Marshal] with every mark and every character that is not
-// [Plain] as \u escape, so that a terminal shows the JSON as it is, and a line of it is one
+// [Plain] as \u escape, so that a terminal shows the JSON unchanged, and a line of it is one
 // line to every reader. The values are the same.
 func MarshalJSON(v any) ([]byte, error) {
 	raw, err := json.Marshal(v)

@@ -78,13 +78,13 @@ func (m *room) show(r rune, invalid bool, b byte, last bool) string {
 }
 
 // rightToLeft are the blocks whose characters, also those not yet assigned, are
-// written from right to left. One of them reorders the digits and signs beside it.
+// written from right to left. One of them reorders the digits and signs next to it.
 var rightToLeft = &unicode.RangeTable{
 	R16: []unicode.Range16{{Lo: 0x0590, Hi: 0x08ff, Stride: 1}, {Lo: 0xfb1d, Hi: 0xfdff, Stride: 1}, {Lo: 0xfe70, Hi: 0xfeff, Stride: 1}},
 	R32: []unicode.Range32{{Lo: 0x10800, Hi: 0x10fff, Stride: 1}, {Lo: 0x1e800, Hi: 0x1efff, Stride: 1}},
 }
 
-// Plain reports whether r is shown as it is: printable, visible, and with no
+// Plain reports whether r is shown unchanged: printable, visible, and with no
 // effect on its neighbours.
 func Plain(r rune) bool {
 	if r < utf8.RuneSelf {

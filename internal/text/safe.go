@@ -23,7 +23,7 @@ func Trusted(s string) Safe { return Safe{s} }
 
 // Sprintf formats like [fmt.Sprintf]. The format is the program's own and is kept;
 // a test refuses formats that are not constant. Every argument passes [Line],
-// errors pass [Error], and Safe text stays as it is. Slices of strings are gated
+// errors pass [Error], and Safe text does not change. Slices of strings are gated
 // one by one.
 func Sprintf(format string, args ...any) Safe {
 	gated := make([]any, len(args))

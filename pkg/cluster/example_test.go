@@ -84,7 +84,7 @@ func ExampleNode_Changes() {
 	// 1 alive, seen by anna
 }
 
-// Another rule for who leads: a pure function of the state.
+// Another leader rule: a pure function of the state.
 func ExampleElector() {
 	ctx := context.Background()
 	backend := clustertest.NewMemory()

@@ -42,7 +42,7 @@ func TestRegisterAndResolve(t *testing.T) {
 			t.Errorf("%+v, %v, want %+v in it", list, err, want)
 		}
 
-		// An address can be replaced, and taken back; both are seen by who asks anew.
+		// An address can be replaced, and withdrawn; the next lookup sees both.
 		register(t, d, a, Service{"orders", at(8081)})
 		wantPorts(t, service(t, other, "orders"), 9, 8081)
 		if err := d.Deregister(bounded(t), a, Service{Name: "orders"}, Endpoint{Name: "shard", Key: "7"}); err != nil {

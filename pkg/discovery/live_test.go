@@ -69,7 +69,7 @@ func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
 	})
 }
 
-// entriesBeside keeps entries beside leases of its own.
+// entriesBeside keeps entries with separate leases.
 type entriesBeside struct {
 	*Memory
 	store protocol.Store

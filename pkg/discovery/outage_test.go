@@ -264,7 +264,7 @@ func wantPortsInTime(t *testing.T, l *Lookup, want ...int) {
 	}
 }
 
-// putRaw stores a record as it is, whatever is there.
+// putRaw stores a record unchanged, whatever is there.
 func putRaw(t *testing.T, client *dynamodb.Client, table, partition string, r record) {
 	t.Helper()
 	item, err := attributevalue.MarshalMap(r)

@@ -74,7 +74,7 @@ func (r *registrar) change(ctx context.Context, fn func(map[place]*Address) erro
 	}
 }
 
-// loop ends with the agent: its entries count no more then.
+// loop ends with the agent: its entries no longer count then.
 func (r *registrar) loop() {
 	defer r.dir.forget(r.agent)
 	for failures := 0; r.agent.Err() == nil; {

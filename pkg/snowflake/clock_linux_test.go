@@ -286,7 +286,7 @@ func TestRestoredMachineWhoseClockIsSet(t *testing.T) {
 	}
 }
 
-// The cost of the counter, beside BenchmarkNext.
+// The cost of the counter, compared with BenchmarkNext.
 func BenchmarkNextWithVMClock(b *testing.B) {
 	path, _ := device(b, nil)
 	for name, machine := range map[string]*uint64{"without": nil, "with": mapGeneration(path)} {

@@ -1,7 +1,8 @@
-// Command awsverify is the first run on AWS, for whoever has an account (make aws-verify). It prints what it will create and what that
-// costs, asks, deploys the plain template as a throw-away stack, and goes through the checks that a laptop cannot make: the bootstrap function's
-// seed, a claim with the real task role, a killed task and the reaper's schedule, an alarm that reaches a queue, a refused rename and its
-// roll-back. Then it takes everything away and writes a dated report. Each check ends as seen, failed or not possible here.
+// Command awsverify is the first run on AWS, for anyone with an account (make aws-verify). It prints what it will
+// create and what that costs, asks, deploys the plain template as a throw-away stack, and goes through the checks that
+// a laptop cannot make: the bootstrap function's seed, a claim with the real task role, a killed task and the reaper's
+// schedule, an alarm that reaches a queue, a refused rename and its roll-back. Then it takes everything away and writes
+// a dated report. Each check ends as seen, failed or not possible here.
 //
 // Everything that it creates belongs to two CloudFormation stacks, which carry the tag nodelease-verify=RUN from the request that creates them. So a run
 // that is interrupted anywhere, even by SIGKILL, is found again:

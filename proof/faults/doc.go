@@ -3,5 +3,5 @@
 // server that is gone. The processes are those of the command worker; every ID of
 // every process is compared. It is a module of its own for what its rigs need.
 //
-// Leases are shortened here, with all their relations as they are.
+// Leases are shortened here, with all their relations unchanged.
 package faults

@@ -42,7 +42,7 @@ func NewCloud() (*Cloud, error) {
 func (c *Cloud) Close() error { return c.server.Close() }
 
 // Redirect sets another address for the answer in an event of CloudFormation; other
-// events stay as they are.
+// events do not change.
 func Redirect(event []byte, url string) []byte {
 	var fields map[string]any
 	if json.Unmarshal(event, &fields) != nil || fields["ResponseURL"] == nil {

@@ -56,8 +56,7 @@ func program(t *testing.T, name string) string {
 	return binary
 }
 
-// world is a function, as it is built, in AWS's emulator, with all that it talks
-// to.
+// world is a built function in AWS's emulator, with everything that it uses.
 type world struct {
 	*rie.Function
 	cloud *rie.Cloud

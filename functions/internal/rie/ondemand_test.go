@@ -150,7 +150,7 @@ func TestFunctionThatIsFrozen(t *testing.T) {
 		}
 	}
 
-	// A second environment beside it never shares its node ID.
+	// A second, concurrent environment never shares its node ID.
 	other, err := rie.Start(t.Context(), w.emulator, w.binary, w.env, w.log)
 	if err != nil {
 		t.Fatal(err)

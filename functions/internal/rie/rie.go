@@ -122,8 +122,8 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// Emulator is where scripts/rie.sh has put the emulator, for whoever runs inside
-// the repository.
+// Emulator is the path of the emulator installed by scripts/rie.sh, for programs
+// inside the repository.
 func Emulator() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -24,7 +24,8 @@ func created(t *testing.T, url, table string) (e map[string]any) {
 	return e
 }
 
-// A pool that is renamed in the stack comes as a Create beside a pool that nobody declares any longer.
+// A pool that is renamed in the stack arrives as a Create while another pool is no longer
+// declared.
 func TestBootstrapRefusesARename(t *testing.T) {
 	logs(t)
 	cf, client := newCloudformation(t), dynamotest.Embedded(t)
@@ -66,7 +67,7 @@ func TestBootstrapRefusesARename(t *testing.T) {
 	}
 }
 
-// A pool beside others that are declared, or in an empty table, is no rename.
+// A pool next to others that are declared, or in an empty table, is not a rename.
 func TestBootstrapAddsAPool(t *testing.T) {
 	logs(t)
 	cf, client := newCloudformation(t), dynamotest.Embedded(t)

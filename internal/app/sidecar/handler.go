@@ -24,7 +24,7 @@ func Handler(agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) h
 	return HandlerFor(local.Guard{}, agent, ids, metrics)
 }
 
-// HandlerFor answers the requests of the contract that who lets in. The agent's
+// HandlerFor answers the requests of the contract that the guard, who, admits. The agent's
 // generator is ids; metrics is what /metrics answers, and counts the rest.
 func HandlerFor(who local.Guard, agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) http.Handler {
 	h := &handler{agent: agent, ids: ids, queue: newQueue(ids.Layout()), who: who}

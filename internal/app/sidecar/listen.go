@@ -33,8 +33,7 @@ func CheckAddress(address string, remote bool) error {
 	return nil
 }
 
-// Listen opens where the sidecar is reached. mode is who may connect to a Unix
-// socket.
+// Listen opens the sidecar's address. mode has the permissions of a Unix socket.
 func Listen(address string, remote bool, mode os.FileMode) (net.Listener, error) {
 	if err := CheckAddress(address, remote); err != nil {
 		return nil, err

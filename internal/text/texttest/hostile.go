@@ -1,5 +1,5 @@
-// Package texttest is a corpus of texts that lie to whoever reads them, and the
-// check that output shows none of them as they are.
+// Package texttest is a corpus of texts that deceive their readers, and the check that no
+// output shows them unchanged.
 package texttest
 
 import (

@@ -214,7 +214,7 @@ func (r raw) Invoke(ctx context.Context, _ []byte) ([]byte, error) {
 	return r.out, err
 }
 
-// The answers of a handler are passed on as they are.
+// The answers of a handler are passed on unchanged.
 func TestWrapPassesResponsesThrough(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		for _, want := range []string{"", "no JSON", `{"a": "<b>"}`} {

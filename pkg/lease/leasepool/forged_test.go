@@ -82,7 +82,7 @@ func reapQuietly(t *testing.T, p *leasepool.Pool) {
 }
 
 // Changes that no write of ours makes are noticed, by the reaper, by the measurement and by
-// whoever asks what is due.
+// Due.
 func TestForged(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -129,8 +129,8 @@ func cutResize[W protocol.Write](t *testing.T, s *leasetest.Memory) (*leasepool.
 	}
 }
 
-// Resizes at the same time, to the same size or to others, leave the numbers as
-// the pool's item says, and who did not get their size is told.
+// Resizes at the same time, to the same size or to others, leave the node IDs as in the
+// pool's item, and the ones that did not get their size report it.
 func TestResizeTogether(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		p := seeded(t, s, 30, 0)

@@ -18,7 +18,7 @@ type Summary struct {
 	Lost       int     `json:"lost"`       // leases found to be someone else's, or nobody's
 	Suspended  int     `json:"suspended"`  // deadlines that passed unconfirmed
 	WentOn     int     `json:"went_on"`    // tasks that made IDs through the outage
-	Stopped    int     `json:"stopped"`    // tasks that made no more IDs when it ended
+	Stopped    int     `json:"stopped"`    // tasks that no longer made IDs when it ended
 	Seconds    float64 `json:"seconds"`    // from the fleet's start until its last process was gone
 }
 

@@ -41,6 +41,6 @@ func (s Summary) Text() string {
 // brief cuts an error's text to one line, without what the news say anyway.
 func brief(text, pool string) string {
 	line, _, _ := strings.Cut(strings.TrimPrefix(text, "lease: "), "\n")
-	line, _, _ = strings.Cut(strings.TrimPrefix(line, "lost: "), "; ") // the remedy is for whoever runs a task
+	line, _, _ = strings.Cut(strings.TrimPrefix(line, "lost: "), "; ") // the remedy is for the operator of a task
 	return strings.ReplaceAll(line, fmt.Sprintf(" of pool %q", pool), "")
 }

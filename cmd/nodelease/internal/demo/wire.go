@@ -52,7 +52,7 @@ type taskEvent struct {
 	Kind    lease.EventKind
 	Node    int
 	Version int64
-	IDsLeft time.Duration // until the task can make no more IDs without an answer
+	IDsLeft time.Duration // until the task can no longer make IDs without an answer
 	Error   string        `json:",omitempty"`
 }
 

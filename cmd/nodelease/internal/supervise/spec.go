@@ -24,8 +24,8 @@ type Spec struct {
 	Env  []string // name=value
 	// Grace is the time between SIGTERM and SIGKILL.
 	Grace time.Duration
-	// Left is the time until the deadline as it is known now. It is asked again
-	// at each Extend.
+	// Left returns the time until the last known deadline. It is called again at each
+	// Extend.
 	Left func() time.Duration
 }
 

@@ -20,7 +20,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // ServeHTTP implements [http.Handler]. There are only things to look at: every
-// method but GET and HEAD is refused, and so is whoever asks for another host.
+// method but GET and HEAD is refused, and so is a request for another host.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	local.Harden(h)

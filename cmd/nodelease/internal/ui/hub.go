@@ -168,8 +168,8 @@ func (s *Server) close(p *page) {
 	delete(s.pages, p)
 }
 
-// Tell adds to what just happened, beside what the table shows. Number is -1
-// where it is about none.
+// Tell adds an event that the table does not show. Number is -1 if it concerns no node
+// ID.
 func (s *Server) Tell(number int, kind, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

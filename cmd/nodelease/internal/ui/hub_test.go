@@ -63,7 +63,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 			t.Errorf("%+v", turn)
 		}
 
-		// 3 renews no more: late, then expired.
+		// 3 no longer renews: late, then expired.
 		for len(turn.Late) == 0 {
 			turn = next[turnMessage](t, p, "turn")
 		}
@@ -219,7 +219,7 @@ func TestTroubleIsToldAndPasses(t *testing.T) {
 		store.claim(t, 3, "api/3", 10*time.Second)
 		next[turnMessage](t, p, "turn")
 
-		// Through an outage what is shown stays as it was read: nobody has been seen
+		// During an outage the page keeps the last reading: no holder has been seen
 		// to expire.
 		store.SetOutage(errors.New("table on fire"))
 		for range 20 {

@@ -26,7 +26,7 @@ type status struct {
 	// Waits is [model.waits]. Outage says what an outage of DynamoDB would do now.
 	Waits   int64          `json:"waits,omitempty"`
 	Outage  string         `json:"outage,omitempty"`
-	Marks   map[int]string `json:"marks"` // null where nothing is known beside the table
+	Marks   map[int]string `json:"marks"` // null if nothing is known beyond the table
 	Line    string         `json:"line,omitempty"`
 	Reads   int            `json:"reads"`
 	Verdict verdict        `json:"verdict"`

@@ -22,7 +22,7 @@ type model struct {
 	churn  churn // since the last turn
 }
 
-// group is one group as it was read last.
+// group is one group as last read.
 type group struct {
 	readAt  time.Time
 	numbers []number // by number, from the group's first

@@ -13,7 +13,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// States that a number may be shown in, beside those of [lease.State].
+// States in which a node ID may be shown, in addition to those of [lease.State].
 const (
 	corrupt lease.State = "corrupt" // its item is unreadable: see its note
 	missing lease.State = "missing" // it has no item, since it was not seeded

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -57,8 +58,9 @@ func newRootWith(g *globals) *cobra.Command {
 			if g.timeout < 0 {
 				return usagef("--timeout %v: use 0, which is no limit of the whole, or more", g.timeout)
 			}
-			if g.endpoint != "" { // to be named also where the time is over before there is a client
-				g.answers.endpoint = redacted(g.endpoint)
+			// Named even where the time is over before there is a client.
+			if named := cmp.Or(g.endpoint, os.Getenv("AWS_ENDPOINT_URL_DYNAMODB"), os.Getenv("AWS_ENDPOINT_URL")); named != "" {
+				g.answers.endpoint = redacted(named)
 			}
 			g.log = slog.New(newLog(cmd.ErrOrStderr(), slog.LevelWarn))
 			cmd.SetContext(g.answers.begin(cmd.Context(), g.timeout))

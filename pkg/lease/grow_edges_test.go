@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -189,6 +190,48 @@ type readPool struct {
 func (s *readPool) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
 	s.reads = append(s.reads, time.Now())
 	return s.Network.PoolItem(ctx, pool)
+}
+
+// A count that took more than a minute is not stored: holders have come and gone meanwhile.
+func TestCountIsVoidAfterAMinute(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes  time.Duration
+		stored bool
+	}{"55 s": {55 * time.Second, true}, "61 s": {61 * time.Second, false}} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := &slowPages{Network: fixture.NewNetwork(64), takes: c.takes}
+				a := fixture.Start(t, growing(s))
+				ids(t, a)
+				fixture.Wait(8 * time.Hour)
+				p, err := s.PoolItem(t.Context(), "orders")
+				if err != nil || (p.Measured != nil) != c.stored {
+					t.Errorf("got the measurement %v, %v, want one: %t", p.Measured, err, c.stored)
+				}
+			})
+		})
+	}
+}
+
+// slowPages is a store whose groups are throttled from each count's first read on.
+type slowPages struct {
+	*fixture.Network
+	takes time.Duration
+	began time.Time
+}
+
+func (s *slowPages) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
+	if time.Since(s.began) > 2*time.Minute {
+		s.began = time.Now()
+	}
+	if time.Since(s.began) < s.takes {
+		return protocol.Group{}, errors.New("throttled")
+	}
+	return s.Network.Group(ctx, pool, n)
+}
+
+func (s *slowPages) EventualGroup(ctx context.Context, pool string, n int) (protocol.Group, error) {
+	return s.Group(ctx, pool, n)
 }
 
 // A renewal that grew may have asked for more than an open widening allows, before its

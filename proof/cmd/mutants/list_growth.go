@@ -37,6 +37,7 @@ var growthMutants = []mutant{
 	{"whoever counts learns nothing by it", grow, `		r.Learn(*p)
 	}`, `		_ = p
 	}`, "./pkg/lease"},
+	{"a count of long ago is stored", grow, `const turnLimit = time.Minute`, `const turnLimit = time.Hour`, "./pkg/lease"},
 	{"a read of the measurement costs the lease", grow, `min(renewLimit, left/4)`, `renewLimit`, growProof},
 	{"growth is stuck in a widening", leasePool, `if !t.Stuck(a.pool) ||`, `if true || !t.Stuck(a.pool) ||`, growProof},
 	{"growth voids a live widening", leasePool, ` || !t.AtRisk(a.clock.Monotonic()) {`, ` {`, growProof},

@@ -23,7 +23,7 @@ var worldMutants = []mutant{
 		return false, err
 	}
 	c.Pool.Numbers = numbers
-`, "world:operators,deploys,weather:6,12,18:30"},
+`, "world:operators,deploys,weather:6,12,18:3"},
 	{"world: each process has a layout of its own", start, `	a.timeline.DecideLayout(a.decideLayout)
 `, ``, "world:layouts:2,3:10"},
 	{"world: a copy that renews in step", term, `	case cur.Renewal > t.asked, cur.Renewal == t.asked && !t.sent(cur):

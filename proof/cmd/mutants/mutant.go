@@ -100,6 +100,8 @@ func worldNotices(overlay, world string) (string, error) {
 		if after := lived.FindStringSubmatch(text); caught != "" && after != nil {
 			caught += fmt.Sprintf(", %s: seed %s after %s agent hours", parts, seed, after[1])
 			fmt.Fprintf(os.Stderr, "%.300s\n", after[0])
+		} else if strings.Contains(text, "blocked goroutines remain") {
+			caught += fmt.Sprintf(", %s: seed %s leaves goroutines behind", parts, seed)
 		}
 		return caught, err
 	}

@@ -44,8 +44,8 @@ var worldMutants = []mutant{
 	{"world: an empty answer is a refusal", answer, `	Genuine(o)
 }
 
-// hasKey reports whether an item is the one with this key, and not that of the
-// answer to another request.
+// hasKey reports whether an item is the one with this key, and not one from the answer to
+// another request.
 func hasKey(av, key attributes) bool {
 `, `}
 

@@ -102,7 +102,9 @@ func (w Vouch) update() update {
 	return u
 }
 
-// ForgetVerdict removes the verdict, whichever there is: one too few costs questions.
+// ForgetVerdict removes the verdict, whichever there is: one too few costs questions. It is
+// a change of the pool, also where there is none: no hint card from before vouches any
+// longer, once it was written again.
 type ForgetVerdict struct{ Pool string }
 
 // PoolName implements [PoolWrite].
@@ -110,19 +112,20 @@ func (w ForgetVerdict) PoolName() string { return w.Pool }
 
 // Apply implements [PoolWrite].
 func (w ForgetVerdict) Apply(old *PoolItem) (PoolItem, bool) {
-	if old == nil || old.Verdict == nil {
+	if old == nil {
 		return PoolItem{}, false
 	}
 	p := *old
 	p.Verdict = nil
+	p.Revision++
 	return p, true
 }
 
 func (w ForgetVerdict) update() update {
 	return update{
-		set:    "REMOVE verdict",
-		onlyIf: "item_format = :format AND attribute_exists(verdict)",
-		values: attributes{":format": num(ItemFormat)},
+		set:    "SET revision = revision + :one REMOVE verdict",
+		onlyIf: "item_format = :format AND revision >= :one",
+		values: attributes{":format": num(ItemFormat), ":one": num(1)},
 	}
 }
 

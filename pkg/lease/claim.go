@@ -60,9 +60,13 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 		}
 		if a.stale { // this look predates the widening; reload and retry
 			a.stale = false
-			if a.pool, err = a.readPool(ctx); err != nil || a.pool.Widening.Try > c.WidenTry {
+			if err = a.verify(ctx); err != nil || a.pool.Widening.Try > c.WidenTry {
 				continue
 			}
+		}
+		if o.Free < 0 && a.hinted { // by a card: it may have grown since
+			err = a.verify(ctx)
+			continue
 		}
 		if o.Free >= 0 {
 			t, err = a.claim(ctx, o.Free, newSession(), &s)
@@ -75,7 +79,7 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 			continue
 		}
 		if err = a.nap(ctx, o, left); err == nil {
-			a.pool, err = a.readPool(ctx)
+			err = a.verify(ctx)
 		}
 	}
 	return t, err

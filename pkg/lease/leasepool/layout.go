@@ -146,7 +146,15 @@ func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, w
 //
 // An agent reads the layout after its claim. So either this finds the claim, and the
 // layout stays, or the agent finds no layout, and makes no ID before this has ended.
-func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (item Item, err error) {
+func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (Item, error) {
+	item, err := p.setLayout(ctx, l)
+	if err == nil {
+		p.tryPublish(ctx, item)
+	}
+	return item, err
+}
+
+func (p *Pool) setLayout(ctx context.Context, l snowflake.Layout) (item Item, err error) {
 	if err := l.Validate(); err != nil {
 		return item, err
 	}

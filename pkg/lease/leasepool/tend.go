@@ -13,13 +13,16 @@ import (
 // that a pool grows whose agents have no such permission. A pool that has all of its
 // groups open, and its width, costs one read.
 //
-// It also stores a verdict on the table, which spares each start the same question.
+// It also stores a verdict on the table, which spares each start the same question, and
+// writes the pool's hint cards where they are behind.
 func (p *Pool) Tend(ctx context.Context) (Changes, error) {
 	c, err := p.tend(ctx)
 	if c.Pool.Size == 0 { // it was not read
 		return c, err
 	}
-	return c, errors.Join(err, p.vouch(ctx, &c))
+	err = errors.Join(err, p.vouch(ctx, &c))
+	p.tryPublish(ctx, c.Pool)
+	return c, err
 }
 
 // vouchAge is from when on a verdict is made anew: early enough for some runs to fail.
@@ -84,7 +87,7 @@ func (p *Pool) tend(ctx context.Context) (Changes, error) {
 		}
 	}
 	if _, wider := c.Pool.NextBits(); wider || c.Pool.Widening.State == protocol.WidenOpen {
-		return p.Widen(ctx)
+		return p.widen(ctx, true)
 	}
 	return c, nil
 }

@@ -17,8 +17,8 @@ import (
 const (
 	onOrders = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*"]}}`
 	onMail   = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["mail","mail#*"]}}`
-	// A task may write everything beside the pool's own item but the reaper's memory, and of that item what an agent changes.
-	onMailLeases = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["mail#*"]},"ForAllValues:StringNotLike":{"dynamodb:LeadingKeys":["mail#reaper"]}}`
+	// A task may write everything beside the pool's own item but the reaper's memory and the hint cards, and of that item what an agent changes.
+	onMailLeases = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["mail#*"]},"ForAllValues:StringNotLike":{"dynamodb:LeadingKeys":["mail#reaper","mail#card#*"]}}`
 	onMailItself = ` if {"ForAllValues:StringEquals":{"dynamodb:Attributes":["pool_group","node_id","item_format","revision","layout","layout_before","pool_size"],` +
 		`"dynamodb:LeadingKeys":["mail"]},"Null":{"dynamodb:Attributes":"false"}}`
 	onBoth  = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*","mail","mail#*"]}}`
@@ -29,6 +29,7 @@ const (
 // Everything that any role may do. What is not in this list nobody may do, and docs/iam.md says why each is.
 var roles = map[string][]string{
 	"bootstrap": {
+		"dynamodb:DescribeTable on NodesTable",
 		"dynamodb:GetItem on NodesTable" + onIndex,
 		"dynamodb:Query on NodesTable" + onIndex,
 		"dynamodb:UpdateItem on NodesTable" + onIndex,

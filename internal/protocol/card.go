@@ -60,6 +60,16 @@ func (p PoolItem) newerThan(o PoolItem) bool {
 // Behind reports whether a card, nil for none, is to be written again for p.
 func (p PoolItem) Behind(card *PoolItem) bool { return card == nil || p.newerThan(*card) }
 
+// HintEnough reports whether a card with p is enough to start by: the width of node IDs
+// does not change, which who claims must know of or holds up; and all groups are open, or
+// those for as many holders as are expected. Where agents open groups as they come, those
+// that a card knows are the ones that a herd has filled since.
+func (p PoolItem) HintEnough() bool {
+	_, last := p.GroupsOpen()
+	enough := last+1 >= p.UsableGroups() || p.Expect > 0 && p.OpenGroups >= GroupsFor(p, p.Expect)
+	return enough && p.Widening.State != WidenOpen
+}
+
 // vouchedAt is when the verdict was made; 0 where there is none.
 func (p PoolItem) vouchedAt() int64 {
 	if p.Verdict == nil {

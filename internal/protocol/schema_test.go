@@ -74,6 +74,7 @@ func TestItemsPage(t *testing.T) {
 	} {
 		namesOnly(t, w, page["Pool"])
 	}
+	namesOnly(t, WriteCard{}, page["Card"])
 	client, _ := newTable(t)
 	for _, name := range slices.Sorted(maps.Keys(reserve(page))) {
 		set := "SET " + name + " = :one"

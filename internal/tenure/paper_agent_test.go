@@ -11,10 +11,10 @@ import (
 // when the agent's turn comes; its answer is known at once and acted upon after a
 // latency.
 //
-//	describes ─▶ reads pool ─▶ claims ─▶ holds ⟲ renews
-//	                 ▲           │ ▲
-//	                 │      taken▼ │free
-//	                 └──nap── looks ⇄ reads pool, opens groups
+//	reads a card ─▶ reads pool ─▶ claims ─▶ holds ⟲ renews
+//	                    ▲           │ ▲
+//	                    │      taken▼ │free
+//	                    └──nap── looks ⇄ reads pool, opens groups
 type paperAgent struct {
 	state  paperState
 	name   int
@@ -29,6 +29,7 @@ type paperAgent struct {
 	search *Search
 	term   *Term
 	known  protocol.PoolItem
+	hinted bool // known is a hint card
 	found  Outlook
 }
 
@@ -36,7 +37,7 @@ type paperState uint8
 
 const (
 	paperGone paperState = iota
-	paperDescribes
+	paperStarts
 	paperReads
 	paperClaims
 	paperLooks
@@ -60,28 +61,32 @@ func (a *paperAgent) then(w *paper, i int32, s paperState) {
 
 func (a *paperAgent) act(w *paper, i int32) {
 	switch a.state {
-	case paperDescribes:
+	case paperStarts:
 		if a.begun == 0 {
 			a.begun = w.now
 		}
-		if !w.allowed(&w.table.describe, 1) {
+		if !w.read(w.cards[w.dice.IntN(len(w.cards))], 0.5) { // each try another one
 			a.again(w, i)
 			return
 		}
-		a.then(w, i, paperReads)
+		if !w.card.HintEnough() {
+			a.then(w, i, paperReads)
+			return
+		}
+		a.known, a.hinted = w.card, true
+		a.guess(w, i)
 	case paperReads:
 		if !w.read(w.table.of(paperPool), 1) {
 			a.again(w, i)
 			return
 		}
-		a.known = w.pool
-		if a.search == nil { // the start: a blind guess
-			a.search = &Search{Dice: w.dice}
-			a.number, _ = Guess(a.session(), a.known)
-			a.then(w, i, paperClaims)
+		hinted := a.hinted
+		a.known, a.hinted = w.pool, false
+		if a.search == nil {
+			a.guess(w, i)
 			return
 		}
-		a.search.Waiting = true
+		a.search.Waiting = !hinted // by a card nobody waits: the item is read first
 		a.begin()
 		a.then(w, i, paperLooks)
 	case paperClaims:
@@ -98,7 +103,7 @@ func (a *paperAgent) act(w *paper, i int32) {
 			a.then(w, i, paperOpens)
 			return
 		}
-		a.known = w.pool
+		a.known, a.hinted = w.pool, false
 		a.search.Opened(before + 1)
 		a.choose(w, i)
 	case paperOpens:
@@ -113,7 +118,7 @@ func (a *paperAgent) act(w *paper, i int32) {
 		} else {
 			w.spent.refused++
 		}
-		a.known = w.pool
+		a.known, a.hinted = w.pool, false
 		a.search.Opened(before + 1)
 		a.choose(w, i)
 	case paperHolds:
@@ -129,6 +134,13 @@ func (a *paperAgent) act(w *paper, i int32) {
 		}
 		a.state = paperGone
 	}
+}
+
+// guess claims blindly.
+func (a *paperAgent) guess(w *paper, i int32) {
+	a.search = &Search{Dice: w.dice}
+	a.number, _ = Guess(a.session(), a.known)
+	a.then(w, i, paperClaims)
 }
 
 func (a *paperAgent) session() string { return fmt.Sprintf("%d.%d", a.name, a.claims) }
@@ -186,6 +198,10 @@ func (a *paperAgent) look(w *paper, i int32) {
 	if a.tries == 0 {
 		var ok bool
 		if n, ok = a.search.Group(a.known, w.wall()); !ok {
+			if a.hinted {
+				a.then(w, i, paperReads)
+				return
+			}
 			a.nap(w, i)
 			return
 		}

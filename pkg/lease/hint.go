@@ -11,8 +11,7 @@ import (
 // that has to be read. It is asked for at a start only, which a herd does all at once. An
 // error is of a store that did not answer until ctx ended.
 //
-// Invariant: a card never takes back what this agent knows of its pool. Nor is one enough
-// while the width changes: who claims then must know the latest of it, or holds it up.
+// Invariant: a card never takes back what this agent knows of its pool.
 func (a *Agent) readHint(ctx context.Context) (p protocol.PoolItem, ok bool, err error) {
 	s, cheap := a.cfg.Store.(protocol.CardStore)
 	if !cheap {
@@ -24,7 +23,7 @@ func (a *Agent) readHint(ctx context.Context) (p protocol.PoolItem, ok bool, err
 	if err != nil && ctx.Err() != nil {
 		return p, false, err
 	}
-	if err != nil || card == nil || card.Revision < a.pool.Revision || card.Widening.State == protocol.WidenOpen {
+	if err != nil || card == nil || card.Revision < a.pool.Revision || !card.HintEnough() {
 		return p, false, nil
 	}
 	return *card, true, nil

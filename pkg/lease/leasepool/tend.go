@@ -9,7 +9,7 @@ import (
 
 // Tend does for a pool what agents do that may write its item: it opens as many
 // groups again when the newest one is at least three quarters held, and lets the width of a
-// narrow pool follow its open groups. The reaper function calls it at each run, so
+// narrow pool follow its open groups. The reaper function calls it at each run, and bootstrap after it seeded, so
 // that a pool grows whose agents have no such permission. A pool that has all of its
 // groups open, and its width, costs one read.
 //
@@ -43,7 +43,7 @@ func (p *Pool) vouch(ctx context.Context, c *Changes) error {
 	if v == nil {
 		return err
 	}
-	v.By = "reaper"
+	v.By = "tend"
 	// Whatever else changed is said at once, and above all that the table is unsafe.
 	if old := c.Pool.Verdict; old != nil {
 		age := v.At.Sub(old.At)

@@ -41,7 +41,7 @@ type pool struct {
 // phased tells the meter what a write is for, and fails once its process is dead.
 type phased struct {
 	*protocol.DynamoDB // and so eventually consistent pages, hint cards and verdicts
-	dead atomic.Bool
+	dead               atomic.Bool
 }
 
 func (s *phased) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {

@@ -146,8 +146,8 @@ func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, w
 //
 // An agent reads the layout after its claim. So either this finds the claim, and the
 // layout stays, or the agent finds no layout, and makes no ID before this has ended.
-func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (Item, error) {
-	item, err := p.setLayout(ctx, l)
+func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (item Item, err error) {
+	item, err = p.setLayout(ctx, l)
 	if err == nil {
 		p.tryPublish(ctx, item)
 	}

@@ -80,7 +80,7 @@ func TestStartByCard(t *testing.T) {
 		start(0, 1, "after a raise")
 		fresh := protocol.PoolItem{Pool: "orders", Format: protocol.ItemFormat, Size: 64, OpenGroups: 1, Revision: 1}
 		open := fresh
-		open.Widening.State = protocol.WidenOpen
+		open.Widening = protocol.Widening{State: protocol.WidenOpen, From: time.Now().Add(time.Hour)} // which caps nobody
 		s.Show(&open)
 		start(1, 1, "while the width changes")
 		s.Show(nil)

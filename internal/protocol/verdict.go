@@ -104,7 +104,9 @@ func (w Vouch) update() update {
 	return u
 }
 
-// ForgetVerdict removes the verdict, whichever it is: a missing one only costs checks.
+// ForgetVerdict removes the verdict, whichever it is: a missing one only costs checks. It
+// is a change of the pool, even if there is none: once the hint cards are rewritten, none
+// from before vouches any longer.
 type ForgetVerdict struct{ Pool string }
 
 // PoolName implements [PoolWrite].
@@ -112,19 +114,20 @@ func (w ForgetVerdict) PoolName() string { return w.Pool }
 
 // Apply implements [PoolWrite].
 func (w ForgetVerdict) Apply(old *PoolItem) (PoolItem, bool) {
-	if old == nil || old.Verdict == nil {
+	if old == nil {
 		return PoolItem{}, false
 	}
 	p := *old
 	p.Verdict = nil
+	p.Revision++
 	return p, true
 }
 
 func (w ForgetVerdict) update() update {
 	return update{
-		set:    "REMOVE verdict",
-		onlyIf: "item_format = :format AND attribute_exists(verdict)",
-		values: attributes{":format": num(ItemFormat)},
+		set:    "SET revision = revision + :one REMOVE verdict",
+		onlyIf: "item_format = :format AND revision >= :one",
+		values: attributes{":format": num(ItemFormat), ":one": num(1)},
 	}
 }
 

@@ -11,13 +11,13 @@ import (
 // when the agent's turn comes; its answer is known at once and acted upon after a
 // latency.
 //
-//	describes ─▶ reads pool ─▶ claims ─▶ holds ⟲ renews ─▶ releases ─▶ reads and writes the note
-//	                            │ ▲
-//	                       taken▼ │free
-//	                           looks ⇄ reads pool, opens groups
-//	                            │ ▲
-//	                            ▼ │
-//	                           waits: see paper_wait_test.go
+//	reads a card ─▶ reads pool ─▶ claims ─▶ holds ⟲ renews ─▶ releases ─▶ reads and writes the note
+//	                      ▲        │ ▲
+//	                      │   taken▼ │free
+//	                      └────── looks ⇄ reads pool, opens groups
+//	                               │ ▲
+//	                               ▼ │
+//	                              waits: see paper_wait_test.go
 type paperAgent struct {
 	state  paperState
 	name   int
@@ -33,6 +33,7 @@ type paperAgent struct {
 	wait   *Wait
 	term   *Term
 	known  protocol.PoolItem
+	hinted bool // known is a hint card
 	found  Outlook
 }
 
@@ -40,7 +41,7 @@ type paperState uint8
 
 const (
 	paperGone paperState = iota
-	paperDescribes
+	paperStarts
 	paperReads
 	paperClaims
 	paperLooks
@@ -71,29 +72,36 @@ func (a *paperAgent) then(w *paper, i int32, s paperState) {
 
 func (a *paperAgent) act(w *paper, i int32) {
 	switch a.state {
-	case paperDescribes:
+	case paperStarts:
 		if a.begun == 0 {
 			a.begun = w.now
 		}
-		if !w.allowed(&w.table.describe, 1) {
+		if !w.read(w.cards[w.dice.IntN(len(w.cards))], 0.5) { // each try another one
 			a.again(w, i)
 			return
 		}
-		a.then(w, i, paperReads)
+		if !w.card.HintEnough() {
+			a.then(w, i, paperReads)
+			return
+		}
+		a.known, a.hinted = w.card, true
+		a.guess(w, i)
 	case paperReads:
 		if !w.read(w.table.of(paperPool), 1) {
 			a.again(w, i)
 			return
 		}
-		a.known = w.pool
-		a.search, a.wait = &Search{Dice: w.dice}, &Wait{Dice: w.dice}
-		if MostlyTaken(a.known, w.wall(), w.config.MaxSkew()) {
+		before := a.known.Revision
+		a.known, a.hinted = w.pool, false
+		switch {
+		case a.search == nil:
+			a.guess(w, i)
+		case a.known.Revision == before: // what was found by the card holds
+			a.foundNone(w, i)
+		default:
 			a.begin()
 			a.then(w, i, paperLooks)
-			return
 		}
-		a.number, _ = Guess(a.session(), a.known) // blind
-		a.then(w, i, paperClaims)
 	case paperClaims:
 		a.claim(w, i)
 	case paperLooks:
@@ -108,7 +116,7 @@ func (a *paperAgent) act(w *paper, i int32) {
 			a.then(w, i, paperOpens)
 			return
 		}
-		a.known = w.pool
+		a.known, a.hinted = w.pool, false
 		a.search.Opened(before + 1)
 		a.choose(w, i)
 	case paperOpens:
@@ -123,7 +131,7 @@ func (a *paperAgent) act(w *paper, i int32) {
 		} else {
 			w.spent.refused++
 		}
-		a.known = w.pool
+		a.known, a.hinted = w.pool, false
 		a.search.Opened(before + 1)
 		a.choose(w, i)
 	case paperHolds:
@@ -141,6 +149,18 @@ func (a *paperAgent) act(w *paper, i int32) {
 	default:
 		a.waits(w, i)
 	}
+}
+
+// guess claims blindly, unless the pool is known to be mostly taken.
+func (a *paperAgent) guess(w *paper, i int32) {
+	a.search, a.wait = &Search{Dice: w.dice}, &Wait{Dice: w.dice}
+	if MostlyTaken(a.known, w.wall(), w.config.MaxSkew()) {
+		a.begin()
+		a.then(w, i, paperLooks)
+		return
+	}
+	a.number, _ = Guess(a.session(), a.known)
+	a.then(w, i, paperClaims)
 }
 
 func (a *paperAgent) session() string { return fmt.Sprintf("%d.%d", a.name, a.claims) }

@@ -3,14 +3,12 @@ package tenure
 import "hash/fnv"
 
 // What DynamoDB allows, as far as AWS says: a partition does 1,000 write units and
-// 3,000 read units a second, and a table on demand begins with four of them; the
-// account may call DescribeTable 2,500 times a second. More than that is throttled
-// at once, which costs nothing. Two things that would help are left out: a table's
+// 3,000 read units a second, and a table on demand begins with four of them. More than
+// that is throttled at once, which costs nothing. Two things that would help are left out: a table's
 // growth, which takes minutes, and burst capacity, which a new table has not saved.
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/burst-adaptive-capacity.html
 type paperTable struct {
 	partitions []paperPartition
-	describe   bucket
 }
 
 type paperPartition struct{ write, read bucket }
@@ -32,7 +30,7 @@ func (b *bucket) take(now int64, n float64) bool {
 }
 
 func newPaperTable(partitions int) *paperTable {
-	t := &paperTable{partitions: make([]paperPartition, partitions), describe: bucket{rate: 2500}}
+	t := &paperTable{partitions: make([]paperPartition, partitions)}
 	for i := range t.partitions {
 		t.partitions[i] = paperPartition{bucket{rate: 1000}, bucket{rate: 3000}}
 	}

@@ -72,7 +72,7 @@ func (b *paperWriter) fleets() {
 	b.p("# Fleet simulation\n")
 	b.p("This page shows a whole fleet, and its table, when everything happens at once. The figures are computed, not measured. The agents' own decisions (which node ID, which group, when to retry, what a refused")
 	b.p("write means) run as a state machine in virtual time, on a table with DynamoDB's limits: 1,000 write units and 3,000 read units per second for each partition, 4 partitions for a new table on demand, a")
-	b.p("group's node IDs in one partition by the hash of its key, 2,500 DescribeTable per second. Requests beyond the limits are throttled at once. A table's growth, and burst capacity beyond one second's worth, are left out: they only help. A")
+	b.p("group's node IDs in one partition by the hash of its key, and hint cards with a verdict on the table. Requests beyond the limits are throttled at once. A table's growth, and burst capacity beyond one second's worth, are left out: they only help. A")
 	b.p("request takes 3 to 7 ms, one in a hundred up to 60 ms more. Runs repeat by seed; a fleet of 1,024 is one of the unit tests.\n")
 	b.p("    go test ./internal/tenure -run TestFleetsOnPaper -timeout 60m -args -paper $PWD/docs\n")
 	b.p("*Cold start*: all start within one second, on free numbers. *Outage*: DynamoDB answers nothing but errors for 5 minutes; nobody is restarted, all suspend and ask on, and the time is that from")

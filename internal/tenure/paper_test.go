@@ -14,7 +14,10 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-var paperOut = flag.String("paper", "", "directory for benchmarks-fleet.md, with fleets of all sizes")
+var (
+	paperOut  = flag.String("paper", "", "directory for benchmarks-fleet.md, with fleets of all sizes")
+	paperRuns = flag.Uint64("paper-seeds", 0, "seeds of each bar; 0 is 5")
+)
 
 // ours is what this package does: backoff and jitter, with dice of the paper's own.
 var ours = policy{

@@ -61,7 +61,7 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 		left := wait - (a.clock.Monotonic() - since)
 		if w.On && left <= 0 {
 			w.On, s.Strong, s.Waiting, s.Paced = false, true, false, 0
-			if a.pool, err = a.readPool(ctx); err != nil {
+			if err = a.verify(ctx); err != nil {
 				break
 			}
 		}
@@ -81,7 +81,13 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 		}
 		if a.stale { // this search predates the widening; reload and retry
 			a.stale = false
-			if a.pool, err = a.readPool(ctx); err != nil || a.pool.Widening.Try > c.WidenTry {
+			if err = a.verify(ctx); err != nil || a.pool.Widening.Try > c.WidenTry {
+				continue
+			}
+		}
+		if seen.Free < 0 && a.hinted { // by a card nobody waits or gives up: the pool may have grown since
+			before := a.pool.Revision
+			if err = a.verify(ctx); err != nil || a.pool.Revision != before {
 				continue
 			}
 		}

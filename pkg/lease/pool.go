@@ -47,7 +47,7 @@ func (a *Agent) reread(ctx context.Context) bool {
 // anything that needs it is reserved.
 func (a *Agent) learn(p protocol.PoolItem) {
 	known := a.pool
-	a.pool = p
+	a.pool, a.hinted = p, false
 	widened, err := tenure.Learn(a.timeline, known, p)
 	for range widened {
 		a.emit(Event{Kind: EventWidened, Lease: a.about(wholePool)})
@@ -131,8 +131,7 @@ func (a *Agent) mayNot(do string, err error) {
 // openMore is openGroups for a role that may write the pool's item.
 func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error {
 	_, before := a.pool.GroupsOpen()
-	var err error
-	if a.pool, err = a.readPool(ctx); err != nil {
+	if err := a.verify(ctx); err != nil {
 		return err
 	}
 	if before+1 >= a.pool.UsableGroups() {
@@ -142,7 +141,7 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 		if _, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).WidenUnlessOpen(ctx); err != nil {
 			return err
 		}
-		if a.pool, err = a.readPool(ctx); err != nil || before+1 >= a.pool.UsableGroups() {
+		if err := a.verify(ctx); err != nil || before+1 >= a.pool.UsableGroups() {
 			return err
 		}
 	}

@@ -115,7 +115,7 @@ func TestTendVouches(t *testing.T) {
 			return c.Pool.Verdict
 		}
 		first := tend()
-		if !first.Safe || first.By != "reaper" || !first.At.Equal(time.Now()) {
+		if !first.Safe || first.By != "tend" || !first.At.Equal(time.Now()) {
 			t.Errorf("got %+v", first)
 		}
 		fixture.Wait(20*time.Minute - time.Millisecond)

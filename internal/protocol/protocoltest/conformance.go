@@ -33,6 +33,7 @@ func Conformance(t *testing.T, newStore func(t *testing.T) protocol.Store) {
 		}
 	})
 	t.Run("pool", func(t *testing.T) { poolWrites(t, newStore(t)) })
+	t.Run("cards", func(t *testing.T) { cards(t, newStore(t)) })
 	t.Run("reaper", func(t *testing.T) { reaperMemory(t, newStore(t)) })
 	t.Run("note", func(t *testing.T) { notes(t, newStore(t)) })
 	t.Run("widening", func(t *testing.T) { widenings(t, newStore(t)) })

@@ -24,14 +24,28 @@ type metered struct {
 	*leasetest.Memory
 	note func(ctx context.Context, pool string) (protocol.Note, error)
 
-	mu                      sync.Mutex
-	polls, looks            int
-	claims, refused         int
-	told, offered           int // writes of the note, refused ones included
-	units                   float64
-	released                map[int]time.Time
-	served                  []time.Duration // from each release to the next claim
-	deniedNote, deniedWrite error
+	mu          sync.Mutex
+	spent       spent
+	released    map[int]time.Time
+	deniedWrite error
+}
+
+// spent is what was asked for, and what it cost.
+type spent struct {
+	polls, looks    int
+	claims, refused int
+	told, offered   int // writes of the note, refused ones included
+	units           float64
+	served          []time.Duration // from each release to the next claim
+}
+
+// spending returns what was spent since the last reset.
+func (s *metered) spending() spent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.spent
+	c.served = slices.Clone(c.served)
+	return c
 }
 
 func meter(t *testing.T, size int) *metered {
@@ -52,26 +66,26 @@ func (s *metered) count(with func()) {
 func (s *metered) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.polls, s.looks, s.claims, s.refused, s.told, s.offered, s.units, s.served = 0, 0, 0, 0, 0, 0, 0, nil
+	s.spent = spent{}
 }
 
 func (s *metered) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
-	s.count(func() { s.units++ })
+	s.count(func() { s.spent.units++ })
 	return s.Memory.PoolItem(ctx, pool)
 }
 
 func (s *metered) Get(ctx context.Context, pool string, node int) (*lease.Lease, error) {
-	s.count(func() { s.units++; s.looks++ })
+	s.count(func() { s.spent.units++; s.spent.looks++ })
 	return s.Memory.Get(ctx, pool, node)
 }
 
 func (s *metered) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
-	s.count(func() { s.units += 19 })
+	s.count(func() { s.spent.units += 19 })
 	return s.Memory.Group(ctx, pool, n)
 }
 
 func (s *metered) EventualGroup(ctx context.Context, pool string, n int) (protocol.Group, error) {
-	s.count(func() { s.units += 9.5 }) // 256 leases of 300 bytes
+	s.count(func() { s.spent.units += 9.5 }) // 256 leases of 300 bytes
 	return s.Memory.Group(ctx, pool, n)
 }
 
@@ -80,11 +94,11 @@ func (s *metered) Write(ctx context.Context, w protocol.Write) (res protocol.Res
 		res, err = s.Memory.Write(ctx, w)
 		switch at, known := s.released[w.Item().NodeID]; w.(type) {
 		case protocol.Claim:
-			s.claims++
+			s.spent.claims++
 			if !res.Applied {
-				s.refused++
+				s.spent.refused++
 			} else if known {
-				s.served = append(s.served, time.Since(at))
+				s.spent.served = append(s.spent.served, time.Since(at))
 				delete(s.released, w.Item().NodeID)
 			}
 		case protocol.Release:
@@ -95,7 +109,7 @@ func (s *metered) Write(ctx context.Context, w protocol.Write) (res protocol.Res
 }
 
 func (s *metered) Note(ctx context.Context, pool string) (protocol.Note, error) {
-	s.count(func() { s.units += .5; s.polls++ })
+	s.count(func() { s.spent.units += .5; s.spent.polls++ })
 	if s.note != nil {
 		return s.note(ctx, pool)
 	}
@@ -106,9 +120,9 @@ func (s *metered) WriteNote(ctx context.Context, w protocol.NoteWrite) (n protoc
 	s.count(func() {
 		switch w.(type) {
 		case protocol.Await:
-			s.told++
+			s.spent.told++
 		case protocol.Leave:
-			s.offered++
+			s.spent.offered++
 		}
 		if err = s.deniedWrite; err == nil {
 			n, applied, err = s.Memory.WriteNote(ctx, w)
@@ -178,15 +192,15 @@ func TestWaitingIsCheap(t *testing.T) {
 				s.reset()
 				got := waiters(t, s, n)
 				fixture.Wait(5 * time.Minute)
-				began, idle := s.claims+s.told, s.units
+				began, idle := s.spending().claims+s.spending().told, s.spending().units
 				s.reset()
 				fixture.Wait(10 * time.Minute)
-				polls, units := float64(s.polls)/n/600, s.units/n/600
-				t.Logf("waiting: %.1f read units in the first 5 min, then %.2f a second, of which %.2f for polls; %.2f writes in all", idle/n, units, polls/2, float64(began+s.claims+s.told)/n)
+				polls, units := float64(s.spending().polls)/n/600, s.spending().units/n/600
+				t.Logf("waiting: %.1f read units in the first 5 min, then %.2f a second, of which %.2f for polls; %.2f writes in all", idle/n, units, polls/2, float64(began+s.spending().claims+s.spending().told)/n)
 				if polls/2 > 1 || units > 1.1 {
 					t.Errorf("got %.2f read units a second for a process that waits, %.2f for polls, want at most 1.1 and 1", units, polls/2)
 				}
-				writes := began + s.claims + s.told
+				writes := began + s.spending().claims + s.spending().told
 				s.reset()
 				for _, a := range holders {
 					go a.Close()
@@ -196,18 +210,19 @@ func TestWaitingIsCheap(t *testing.T) {
 				if len(got) != n {
 					t.Fatalf("got %d of %d node IDs that were released", len(got), n)
 				}
-				slices.Sort(s.served)
-				p99 := s.served[n*99/100-1]
-				writes += s.claims + s.told
-				t.Logf("served: p50 %v, p99 %v; %.2f writes each (%d claims refused), %.2f read units; the releases wrote %.2f", s.served[n/2], p99, float64(writes)/n, s.refused, s.units/n, float64(s.offered)/n)
+				served := s.spending().served
+				slices.Sort(served)
+				p99 := served[n*99/100-1]
+				writes += s.spending().claims + s.spending().told
+				t.Logf("served: p50 %v, p99 %v; %.2f writes each (%d claims refused), %.2f read units; the releases wrote %.2f", served[n/2], p99, float64(writes)/n, s.spending().refused, s.spending().units/n, float64(s.spending().offered)/n)
 				if p99 > 2*time.Second {
 					t.Errorf("served after %v at p99, want 2s", p99)
 				}
 				if writes > 2*n {
 					t.Errorf("%d writes of %d processes that were served, want at most two each", writes, n)
 				}
-				if s.offered > n {
-					t.Errorf("%d releases wrote the note %d times", n, s.offered)
+				if s.spending().offered > n {
+					t.Errorf("%d releases wrote the note %d times", n, s.spending().offered)
 				}
 			})
 		})
@@ -227,8 +242,8 @@ func TestReleaseWithNobodyWaiting(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := a.Close(); err != nil || s.offered != want {
-				t.Errorf("%s: %v, %d writes of the note, want %d", what, err, s.offered, want)
+			if err := a.Close(); err != nil || s.spending().offered != want {
+				t.Errorf("%s: %v, %d writes of the note, want %d", what, err, s.spending().offered, want)
 			}
 		}
 		say := func(pool string, until time.Time) {
@@ -252,8 +267,8 @@ func TestReleaseWithNobodyWaiting(t *testing.T) {
 		got := waiters(t, s, 1)
 		fixture.Wait(10 * time.Second)
 		s.reset()
-		if err := errors.Join(a.Close(), b.Close()); err != nil || s.offered != 2 {
-			t.Errorf("%v, %d writes of the note, want 2: the time was corrected", err, s.offered)
+		if err := errors.Join(a.Close(), b.Close()); err != nil || s.spending().offered != 2 {
+			t.Errorf("%v, %d writes of the note, want 2: the time was corrected", err, s.spending().offered)
 		}
 		fixture.Wait(2 * time.Second)
 		if len(got) != 1 {
@@ -271,8 +286,8 @@ func TestReleaseBeforeTheFirstPoll(t *testing.T) {
 			holder := s.fill(t, 1024, 1)[0]
 			got := waiters(t, s, 1)
 			fixture.Wait(300 * time.Millisecond)
-			if err := holder.Close(); err != nil || s.offered > 0 {
-				t.Fatalf("%v, %d writes of the note: it begins to wait too early", err, s.offered)
+			if err := holder.Close(); err != nil || s.spending().offered > 0 {
+				t.Fatalf("%v, %d writes of the note: it begins to wait too early", err, s.spending().offered)
 			}
 			fixture.Wait(1200 * time.Millisecond)
 			if len(got) != 1 {
@@ -299,8 +314,8 @@ func TestCopyLeavesNothing(t *testing.T) {
 		if res, err := s.Memory.Write(t.Context(), copied); err != nil || !res.Applied {
 			t.Fatal(res, err)
 		}
-		if err := a.Close(); err != nil || s.offered > 0 || item(t, s.Memory, 0).Holder != "" {
-			t.Errorf("%v, %d writes of the note, left %+v", err, s.offered, item(t, s.Memory, 0))
+		if err := a.Close(); err != nil || s.spending().offered > 0 || item(t, s.Memory, 0).Holder != "" {
+			t.Errorf("%v, %d writes of the note, left %+v", err, s.spending().offered, item(t, s.Memory, 0))
 		}
 	})
 }
@@ -398,9 +413,9 @@ func TestForgedOffers(t *testing.T) {
 		fixture.Wait(10 * time.Second)
 		s.reset()
 		fixture.Wait(10 * time.Minute)
-		t.Logf("%d looks, %d claims, %.1f read units a second", s.looks, s.claims, s.units/600)
-		if s.looks > 1220 || s.claims > 0 || s.units > 4*600 {
-			t.Errorf("got %d looks, %d claims and %.0f read units in 600 s, want at most 1220, 0 and 2400", s.looks, s.claims, s.units)
+		t.Logf("%d looks, %d claims, %.1f read units a second", s.spending().looks, s.spending().claims, s.spending().units/600)
+		if s.spending().looks > 1220 || s.spending().claims > 0 || s.spending().units > 4*600 {
+			t.Errorf("got %d looks, %d claims and %.0f read units in 600 s, want at most 1220, 0 and 2400", s.spending().looks, s.spending().claims, s.spending().units)
 		}
 		l := item(t, s.Memory, 99)
 		if _, err := s.Memory.Write(t.Context(), protocol.Release{Key: protocol.Key{Pool: "orders", NodeID: 99}, Session: l.Holder, Version: l.Version, ReservedUntil: time.Now()}); err != nil {
@@ -462,12 +477,12 @@ func TestThrottledNoteIsNoOutage(t *testing.T) {
 			fixture.Wait(time.Until(end) - 20*time.Second)
 			s.reset()
 			fixture.Wait(18 * time.Second)
-			if s.polls < 1 || s.polls > 8 {
-				t.Errorf("%d polls in 18 s of throttles, want a few", s.polls)
+			if s.spending().polls < 1 || s.spending().polls > 8 {
+				t.Errorf("%d polls in 18 s of throttles, want a few", s.spending().polls)
 			}
 			fixture.Wait(4 * time.Second)
-			if len(got) != 1 || s.refused > 0 {
-				t.Errorf("nobody has node ID 77 two seconds after its time, or %d claims were refused", s.refused)
+			if len(got) != 1 || s.spending().refused > 0 {
+				t.Errorf("nobody has node ID 77 two seconds after its time, or %d claims were refused", s.spending().refused)
 			}
 		})
 	}
@@ -494,8 +509,8 @@ func TestOnDemandWaits(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- second.Refresh(t.Context()) }()
 		fixture.Wait(time.Minute)
-		if err := first.Close(); err != nil || s.offered != 1 {
-			t.Errorf("%v, %d writes of the note, want 1", err, s.offered)
+		if err := first.Close(); err != nil || s.spending().offered != 1 {
+			t.Errorf("%v, %d writes of the note, want 1", err, s.spending().offered)
 		}
 		fixture.Wait(2 * time.Second)
 		if len(done) != 1 || <-done != nil || second.NodeID() != 0 {

@@ -236,22 +236,22 @@ func (w *Wait) Look(p protocol.PoolItem, now time.Duration, wall time.Time) (nod
 		w.older = nil
 		return -1, all
 	}
-	for w.looks >= 1 {
-		switch i := slices.IndexFunc(w.rests, func(r Rest) bool { return !r.At.After(wall) }); {
-		case len(w.offers) > 0:
-			node, w.offers = w.offers[0].NodeID, w.offers[1:]
-		case i >= 0:
-			node = w.rests[i].NodeID
-			w.rests = slices.Delete(w.rests, i, i+1)
-		case len(w.older) > 0:
-			node, w.older = w.older[0].NodeID, w.older[1:]
-		default:
-			return -1, nil
-		}
-		w.looks--
-		return node, nil
+	if w.looks < 1 {
+		return -1, nil
 	}
-	return -1, nil
+	switch i := slices.IndexFunc(w.rests, func(r Rest) bool { return !r.At.After(wall) }); {
+	case len(w.offers) > 0:
+		node, w.offers = w.offers[0].NodeID, w.offers[1:]
+	case i >= 0:
+		node = w.rests[i].NodeID
+		w.rests = slices.Delete(w.rests, i, i+1)
+	case len(w.older) > 0:
+		node, w.older = w.older[0].NodeID, w.older[1:]
+	default:
+		return -1, nil
+	}
+	w.looks--
+	return node, nil
 }
 
 // Looked reports whether c could claim a node ID that was looked at.

@@ -36,7 +36,7 @@ var waitMutants = []mutant{
 	{"polls do not back off", waiting, `func (w *Wait) Missed() { w.missed++ }`, `func (w *Wait) Missed() {}`, "./internal/tenure"},
 	{"what was released before the note is not searched for", waiting, `again := w.recheck && w.Awaited(wall)`, `again := false`, "./pkg/lease"},
 	{"an old offer counts", waiting, `return age.Abs() <= freshOffer`, `return age.Abs() >= 0`, "./internal/tenure"},
-	{"looks have no bound", waiting, `		w.looks--
+	{"looks have no bound", waiting, `	w.looks--
 `, ``, "./internal/tenure"},
 	{"a look at a node ID of no pool", waiting, `return o.NodeID < p.ExcludeBelow || o.NodeID >= p.Limit() })`, `return false })`, "./internal/tenure"},
 	{"what rests is forgotten", "internal/tenure/outlook.go", `o.Rests = append(o.Rests, Rest{l.NodeID, at})`, `_ = at`, "./internal/tenure"},

@@ -51,7 +51,7 @@ stack() {
   step "a fleet on the deployed table"
   (cd localstack/e2e && go test -count=1 -timeout 15m -v -run TestStack .)
   step "cdk destroy"
-  quietly destroy run "$(block 'Take it away')"
+  quietly destroy run "$(block 'Remove it')"
 }
 changes() {
   build

@@ -54,15 +54,26 @@ func (h holders) unaware(entries []record) bool {
 // requires.
 const againAfter = 500 * time.Millisecond
 
-// group is the content of one group of leases, and when it was read.
+// group is the content of one group of leases, and when and how it was read.
 type group struct {
 	holders
-	at time.Time
+	at     time.Time
+	strong bool // read strongly consistent
+}
+
+// shows reports whether the group shows what counts about the entries' leases. A page
+// at half the price may be seconds old: a lease that has ended by it, or will before it
+// may be read again, or that it does not have yet, may have been renewed or claimed
+// since. Only a strong read shows that a lease has ended, except for one in known, which
+// an earlier strong read showed.
+func (g group) shows(entries []record, known doubt) bool {
+	return g.strong || !g.unaware(entries) && known.covers(g.doubted(entries, time.Now().Add(againAfter), doubt{}))
 }
 
 // read reads the groups of the entries' leases concurrently, if the last answer is
-// too old: never one read per instance. It returns the time of the oldest answer.
-func (d *Directory) read(ctx context.Context, entries []record) (holders, time.Time, error) {
+// too old: never one read per instance. The leases in known have ended, by a strong read
+// of before. It returns the time of the oldest answer.
+func (d *Directory) read(ctx context.Context, entries []record, known doubt) (holders, time.Time, error) {
 	byGroup := map[int][]record{}
 	for _, r := range entries {
 		byGroup[r.NodeID/protocol.GroupSize] = append(byGroup[r.NodeID/protocol.GroupSize], r)
@@ -74,13 +85,11 @@ func (d *Directory) read(ctx context.Context, entries []record) (holders, time.T
 		good := func(g group, at time.Time) bool {
 			age := time.Since(at)
 			in := g.doubted(entries, time.Now(), doubt{})
-			return age < min(againAfter, d.cfg.MaxAge) || age < d.cfg.MaxAge && in.lasts == 0 && !g.unaware(entries)
+			return age < min(againAfter, d.cfg.MaxAge) && g.shows(entries, known) || age < d.cfg.MaxAge && in.lasts == 0 && !g.unaware(entries)
 		}
 		wg.Go(func() {
 			g, err := d.group(n).get(ctx, good, func(ctx context.Context) (group, error) {
-				at := time.Now()
-				h, err := readHolders(ctx, d.pool, n)
-				return group{h, at}, err
+				return d.readGroup(ctx, n, entries, known)
 			})
 			mu.Lock()
 			defer mu.Unlock()
@@ -106,15 +115,35 @@ func (d *Directory) group(n int) *cached[group] {
 	return d.groups[n]
 }
 
+// readGroup reads one group of leases, and again, strongly, if that does not show
+// what counts.
+func (d *Directory) readGroup(ctx context.Context, n int, entries []record, known doubt) (group, error) {
+	g := group{at: time.Now()}
+	var err error
+	if g.holders, err = readHolders(ctx, d.pool, n); err != nil || g.shows(entries, known) {
+		return g, err
+	}
+	g = group{at: time.Now(), strong: true}
+	page, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) {
+		return d.cfg.Store.leases().Group(ctx, d.cfg.Pool, n)
+	})
+	g.holders = holdersOf(page)
+	return g, err
+}
+
 // readHolders reads one group, at half the price.
 func readHolders(ctx context.Context, p *leasepool.Pool, group int) (holders, error) {
 	g, err := p.Glance(ctx, group)
 	if err != nil {
 		return nil, err
 	}
+	return holdersOf(g), nil
+}
+
+func holdersOf(g protocol.Group) holders {
 	h := make(holders, len(g.Leases))
 	for _, l := range g.Leases { // a corrupt one has no holder
 		h[l.NodeID] = holder{l.Holder, l.Version, l.ExpiresAt}
 	}
-	return h, nil
+	return h
 }

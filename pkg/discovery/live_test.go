@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
 		}
 		hold(3, 1, time.Second)
 		hold(280, 1, 4*time.Second)
-		if _, _, err := d.read(t.Context(), []record{entry(3, 1), entry(280, 1)}); err != nil {
+		if _, _, err := d.read(t.Context(), []record{entry(3, 1), entry(280, 1)}, doubt{}); err != nil {
 			t.Fatal(err)
 		}
 		fixture.Wait(3900 * time.Millisecond)
@@ -66,6 +67,98 @@ func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
 			}
 		}
 		wantPorts(t, service(t, d, "orders"), 3, 280)
+	})
+}
+
+// late answers eventually consistent reads with a page of some time ago.
+type late struct {
+	*leasetest.Memory
+	page   protocol.Group
+	strong int
+}
+
+func (s *late) EventualGroup(context.Context, string, int) (protocol.Group, error) {
+	return s.page, nil
+}
+
+func (s *late) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
+	s.strong++
+	return s.Memory.Group(ctx, pool, n)
+}
+
+// A lease that has ended by a late page, or is not in it yet, is live. One that has
+// ended by a strong read too costs one strong read, not one for each answer.
+func TestLeaseOfALatePage(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a := w.agent(t, nil)
+		leases := &late{Memory: w.leases}
+		page := func() {
+			t.Helper()
+			var err error
+			if leases.page, err = w.leases.Group(t.Context(), "orders", 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := directory(t, Config{Store: &entriesBeside{w.store.Memory, leases}, Pool: "orders", Logger: silent})
+		register(t, d, a, Service{"orders", at(1)})
+		l := service(t, d, "orders")
+		wantPorts(t, l, 1) // the page is empty: from before the claim
+		if leases.strong != 1 {
+			t.Errorf("%d strong reads for a lease that the page does not have, want 1", leases.strong)
+		}
+		page()
+		fixture.Wait(20 * time.Second) // renewed since, and ended by that page
+		leases.strong = 0
+		wantPorts(t, l, 1)
+		if leases.strong != 1 {
+			t.Errorf("%d strong reads for a lease that has ended by the page, want 1", leases.strong)
+		}
+		w.kill(a)
+		fixture.Wait(20 * time.Second)
+		page()
+		leases.strong = 0
+		for range 5 {
+			wantPorts(t, l)
+			fixture.Wait(6 * time.Second)
+		}
+		if leases.strong != 1 {
+			t.Errorf("%d strong reads for a lease whose holder has died, want 1", leases.strong)
+		}
+	})
+}
+
+// A lease that is about to end by a late page, within the time for which an answer
+// counts, is live. So is one that has ended by a page that was read for another place.
+func TestLeaseThatSoonEndsByALatePage(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		w := newWorld(8)
+		a, b := w.agent(t, nil), w.agent(t, nil)
+		leases := &late{Memory: w.leases}
+		d := directory(t, Config{Store: &entriesBeside{w.store.Memory, leases}, Pool: "orders", Alone: true, Logger: silent})
+		register(t, d, a, Service{"orders", at(1)})
+		register(t, d, b, Service{"stock", at(2)})
+		page, err := w.leases.Group(t.Context(), "orders", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases.page = page
+		orders, stock := service(t, d, "orders"), service(t, d, "stock")
+		fixture.Wait(time.Until(page.Leases[a.NodeID()].ExpiresAt) - 300*time.Millisecond)
+		wantPorts(t, orders, 1)
+		fixture.Wait(400 * time.Millisecond)
+		wantPorts(t, orders, 1)
+
+		later := page
+		later.Leases = slices.Clone(page.Leases)
+		later.Leases[a.NodeID()].ExpiresAt = time.Now().Add(time.Hour)
+		leases.page, leases.strong = later, 0
+		fixture.Wait(time.Minute)
+		wantPorts(t, orders, 1)
+		wantPorts(t, stock, 2)
+		if leases.strong != 1 {
+			t.Errorf("%d strong reads, want 1: for the lease that has ended by the page", leases.strong)
+		}
 	})
 }
 

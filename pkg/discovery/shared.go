@@ -75,6 +75,14 @@ type doubt struct {
 	lasts time.Duration // how long the answer counts; 0: there is no doubt
 }
 
+// covers reports whether all leases of another doubt are in this one.
+func (d doubt) covers(other doubt) bool {
+	return !slices.ContainsFunc(other.nodes, func(n int) bool {
+		_, known := slices.BinarySearch(d.nodes, n)
+		return !known
+	})
+}
+
 // longestDoubt bounds the time until an answer in doubt is read again.
 const longestDoubt = defaultMaxAge
 
@@ -132,7 +140,7 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 		return v, nil
 	}
 	for again := false; ; again = true {
-		if v.leases, v.at, err = d.read(ctx, v.entries); err != nil {
+		if v.leases, v.at, err = d.read(ctx, v.entries, before.doubt); err != nil {
 			return v, err
 		}
 		// A group that was good when the reading began may have a lease that expired while

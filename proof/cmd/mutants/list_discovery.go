@@ -23,5 +23,10 @@ var discoveryMutants = []mutant{
 	{"discovery: the sweep takes a lease that was read too early", "pkg/discovery/sweep.go", `l.version > r.Version ||`, `l.version != r.Version ||`, discoveryOwn},
 	{"discovery: the sweep takes who lives", "pkg/discovery/sweep.go", `&& l.session != r.Holder)`, `)`, discoveryOwn},
 	{"discovery: the sweep follows a corrupt list", "pkg/discovery/place.go", `return p, err == nil && string(p) == text && text != ""`, `return place(text), text != "" || p != "" || err != nil`, discoveryOwn},
+	{"discovery: a late page ends a lease", "pkg/discovery/live.go", `return g.strong || !g.unaware(entries)`, `return g.strong || true || !g.unaware(entries)`, discoveryOwn},
+	{"discovery: a late page ends a lease soon", "pkg/discovery/live.go", `time.Now().Add(againAfter), doubt{}))`, `time.Now(), doubt{}))`, discoveryOwn},
+	{"discovery: a late page lacks a new lease", "pkg/discovery/live.go", `g.strong || !g.unaware(entries) && known`, `g.strong || known`, discoveryOwn},
+	{"discovery: a late page read for another place ends a lease", "pkg/discovery/live.go", `d.cfg.MaxAge) && g.shows(entries, known) ||`, `d.cfg.MaxAge) ||`, discoveryOwn},
+	{"discovery: a dead holder costs a strong read each time", "pkg/discovery/shared.go", `before.doubt); err`, `doubt{}); err`, discoveryOwn},
 	{"discovery: an old answer of another reader ends a lease", "pkg/discovery/resolve.go", `return age < soon && time.Since(v.at) < soon`, `return age < soon`, discoveryOwn},
 }

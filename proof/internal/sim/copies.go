@@ -186,8 +186,8 @@ func (o *origin) count(body map[string]json.RawMessage, in, name string, add int
 // claimGuard is the release's: the default, for none gives another.
 func (p *process) claimGuard() time.Duration { return min(time.Second, p.release.TTL/10) }
 
-// narrow leaves a pool no other node ID than the original's, so that the copy tries
-// that one.
+// narrow leaves a pool no other node ID than the original's, and no count by which it is
+// mostly taken, so that the copy claims that one without a look.
 func (o *origin) narrow(answer []byte) []byte {
 	var out struct{ Item map[string]any }
 	if json.Unmarshal(answer, &out) != nil || out.Item["pool_size"] == nil {
@@ -196,6 +196,7 @@ func (o *origin) narrow(answer []byte) []byte {
 	for name, n := range map[string]int{"exclude_below": o.node, "pool_size": o.node + 1} {
 		out.Item[name] = map[string]string{"N": strconv.Itoa(n)}
 	}
+	delete(out.Item, "measured")
 	narrowed, err := json.Marshal(out)
 	if err != nil {
 		return answer

@@ -16,7 +16,7 @@
 //	-busy           this share of the worlds is busy: leases of 5 s are renewed each 0.5 s, and a deploy comes each minute;
 //	                narrow pools are resized while they widen
 //	-parts          these parts in each world, instead of the mix that the seed draws
-//	-without        these parts in no world of a random mix; what is open with them is in docs/guarantees.md
+//	-without        these parts in no world of a random mix
 //	-ignore         a pattern of broken promises that do not end a world, to look for others
 //
 // A seed fixes what the world does: which parts it has, who is slow, cut off, paused,

@@ -28,7 +28,7 @@ var (
 	until      = flag.Float64("until", 0, "go on with more seeds until agents have lived so many hours, those of -record included")
 	recordFile = flag.String("record", "", "a file that remembers which seeds are done")
 	partList   = flag.String("parts", "", "the parts that every world has, divided by commas, instead of a random mix")
-	without    = flag.String("without", "cluster,copies,corrupt,discovery", "the parts that no world has unless -parts names them: docs/guarantees.md says what is open with them")
+	without    = flag.String("without", "", "the parts that no world has unless -parts names them")
 	ignore     = flag.String("ignore", "", "a pattern of broken promises that do not end a world, to find others")
 	grown      = flag.Bool("grown", false, "only worlds of 24 hours with wild clocks in which leases grow")
 	busy       = flag.Float64("busy", 0, "this share of the worlds is busy: see Plan.long")

@@ -184,5 +184,9 @@ func (s *Search) Believe(free []int, now time.Duration) []int {
 	})
 }
 
+// Again makes the next search as thorough as the first, for a claimant that waits: groups
+// that were full may not be.
+func (s *Search) Again() { s.Waiting, s.Paced = false, 0 }
+
 // Opened records that groups from first on are new.
 func (s *Search) Opened(first int) { s.fresh = first }

@@ -54,7 +54,7 @@ func (a *Agent) release(t *tenure.Term, last time.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBudget)
 	defer cancel()
 	began := a.clock.Monotonic()
-	freed, err := a.giveBack(ctx, t.Release(last), func(cur *Lease) (protocol.Write, bool) { return t.ReleaseAgain(last, cur) })
+	freed, err := a.giveBack(ctx, t, t.Release(last), func(cur *Lease) (protocol.Write, bool) { return t.ReleaseAgain(last, cur) })
 	e := Event{Kind: EventReleased, Lease: t.Lease, Took: a.clock.Monotonic() - began}
 	if err != nil {
 		err = fmt.Errorf("lease: giving node %d of pool %q back was not confirmed, it rests until %s: %w",
@@ -83,17 +83,16 @@ func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *Lease) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseBudget)
 	defer cancel()
-	if _, err := a.giveBack(ctx, w, t.Expose); err != nil {
+	if _, err := a.giveBack(ctx, t, w, t.Expose); err != nil {
 		a.emit(Event{Kind: EventNotReleased, Lease: t.Lease, Reason: protocol.Reason(err), Err: err})
 	}
 }
 
-// giveBack sends a release until it is answered, and returns the write that was done, or
-// nil. A refusal has three causes: an
-// earlier attempt landed, or the node ID is someone else's already, both of which are
-// as good as success; or the item has a renewal that the release did not know of, in
-// which case again returns the next one.
-func (a *Agent) giveBack(ctx context.Context, w protocol.Write, again func(*Lease) (protocol.Write, bool)) (done protocol.Write, err error) {
+// giveBack sends a release of t until it is answered, and returns the write that was done,
+// or nil. A refusal has three causes: an earlier attempt landed, or the node ID is someone
+// else's already, both of which are as good as success; or the item has a renewal that the
+// release did not know of, in which case again returns the next one.
+func (a *Agent) giveBack(ctx context.Context, t *tenure.Term, w protocol.Write, again func(*Lease) (protocol.Write, bool)) (done protocol.Write, err error) {
 	for {
 		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Result, error) {
 			one, cancel := context.WithTimeout(ctx, renewLimit)
@@ -103,7 +102,8 @@ func (a *Agent) giveBack(ctx context.Context, w protocol.Write, again func(*Leas
 		if err != nil {
 			return nil, err
 		}
-		if res.Applied {
+		// Free, and nobody has claimed it since: an earlier attempt landed whose answer was lost.
+		if l := res.Lease; res.Applied || l != nil && l.Holder == "" && l.Version == t.Lease.Version {
 			return w, nil
 		}
 		next, ok := again(res.Lease)

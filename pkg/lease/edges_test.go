@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,21 @@ func (i *interrupted) Group(ctx context.Context, pool string, n int) (protocol.G
 	return i.Network.Group(ctx, pool, n)
 }
 
+func (i *interrupted) Get(ctx context.Context, pool string, node int) (*lease.Lease, error) {
+	defer i.call()()
+	return i.Network.Get(ctx, pool, node)
+}
+
+func (i *interrupted) Note(ctx context.Context, pool string) (protocol.Note, error) {
+	defer i.call()()
+	return i.Network.Note(ctx, pool)
+}
+
+func (i *interrupted) WriteNote(ctx context.Context, w protocol.NoteWrite) (protocol.Note, bool, error) {
+	defer i.call()()
+	return i.Network.WriteNote(ctx, w)
+}
+
 func (i *interrupted) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
 	defer i.call()()
 	return i.Network.Write(ctx, w)
@@ -59,7 +75,7 @@ func (i *interrupted) Write(ctx context.Context, w protocol.Write) (protocol.Res
 // A start whose context ends, at whichever call and wait, ends at once and leaves no
 // node ID held.
 func TestStartIsCanceledAnywhere(t *testing.T) {
-	for nth := 1; nth <= 12; nth++ {
+	for nth := 1; nth <= 16; nth++ {
 		for _, after := range []bool{false, true} {
 			fixture.Virtual(t, func(t *testing.T) {
 				s := fixture.NewNetwork(2)
@@ -111,6 +127,7 @@ func TestExtremeDurations(t *testing.T) {
 		"TTL": func(c *lease.Config) *time.Duration { return &c.TTL }, "RenewEvery": func(c *lease.Config) *time.Duration { return &c.RenewEvery },
 		"Guard": func(c *lease.Config) *time.Duration { return &c.Guard }, "ClaimGuard": func(c *lease.Config) *time.Duration { return &c.ClaimGuard },
 		"Reserve": func(c *lease.Config) *time.Duration { return &c.Reserve }, "Wait": func(c *lease.Config) *time.Duration { return &c.Wait },
+		"MaxTTL": func(c *lease.Config) *time.Duration { return &c.MaxTTL }, "MaxReserve": func(c *lease.Config) *time.Duration { return &c.MaxReserve },
 	}
 	const longest = math.MaxInt64 / time.Millisecond * time.Millisecond
 	for name, field := range fields {
@@ -124,6 +141,13 @@ func TestExtremeDurations(t *testing.T) {
 				}
 				if a != nil {
 					_ = a.Close()
+				}
+				if name != "TTL" {
+					return
+				}
+				o, err := lease.NewOnDemand(cfg)
+				if o != nil || err == nil || strings.Contains(err.Error(), "Max") {
+					t.Errorf("on demand, TTL %v: got %v, want it refused by its name alone", d, err)
 				}
 			})
 		}

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,12 +67,9 @@ func NewOnDemand(cfg Config) (*OnDemand, error) {
 		cfg.TTL = defaultOnDemandTTL
 	}
 	// Its lease never grows: the environment's settings for growth cannot be wrong for it.
-	if cfg.MaxTTL == 0 && cfg.TTL > 0 {
-		cfg.MaxTTL = cfg.TTL
-	}
-	if cfg.MaxReserve == 0 && cfg.TTL > 0 {
-		cfg.MaxReserve = protocol.MaxTTL + cfg.TTL
-	}
+	// Those of a wrong TTL would be wrong as well, and nobody has set them.
+	ttl := min(max(cfg.TTL.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTTL)
+	cfg.MaxTTL, cfg.MaxReserve = cmp.Or(cfg.MaxTTL, ttl), cmp.Or(cfg.MaxReserve, protocol.MaxTTL+ttl)
 	full, err := cfg.withDefaults()
 	if errs = append(errs, err); errors.Join(errs...) != nil {
 		return nil, errors.Join(errs...)

@@ -21,7 +21,7 @@ func (a *Agent) await(ctx context.Context, w *tenure.Wait, s *tenure.Search, o t
 	if a.poll(ctx, w) {
 		a.sayWaiting(ctx, w)
 		if w.Recheck(a.clock.Wall()) {
-			s.Paced = 0
+			s.Again()
 			return -1, true, nil
 		}
 	}
@@ -42,7 +42,7 @@ func (a *Agent) await(ctx context.Context, w *tenure.Wait, s *tenure.Search, o t
 	if now := a.clock.Monotonic(); w.Reload(now) {
 		before := a.pool.Revision
 		if a.pool, err = a.readPool(ctx); err != nil || a.pool.Revision != before {
-			s.Paced = 0 // the pool has changed, and may have more node IDs
+			s.Again() // the pool has changed, and may have more node IDs
 			return -1, true, err
 		}
 	}

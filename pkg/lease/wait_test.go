@@ -278,20 +278,53 @@ func TestReleaseWithNobodyWaiting(t *testing.T) {
 }
 
 // Who begins to wait finds what was released between its search and its first poll: at
-// that time no release knew of it.
+// that time no release knew of it. So does who waits in a pool that has changed.
 func TestReleaseBeforeTheFirstPoll(t *testing.T) {
-	for range 8 { // it would find it by chance, sometimes
+	for _, size := range []int{1024, 4096} {
+		for range 8 { // it would find it by chance, sometimes
+			fixture.Virtual(t, func(t *testing.T) {
+				s := meter(t, size)
+				holder := s.fill(t, size, 1)[0]
+				got := waiters(t, s, 1)
+				fixture.Wait(300 * time.Millisecond)
+				if err := holder.Close(); err != nil || s.spending().offered > 0 {
+					t.Fatalf("%v, %d writes of the note: it begins to wait too early", err, s.spending().offered)
+				}
+				fixture.Wait(1500 * time.Millisecond)
+				if len(got) != 1 {
+					t.Errorf("nobody took the node ID of %d within 1.5 s", size)
+				}
+			})
+		}
+	}
+}
+
+// A release of which the first answer is lost leaves its node ID all the same.
+func TestReleaseIsOfferedAfterALostAnswer(t *testing.T) {
+	for range 4 { // a page would show it by chance, sometimes
 		fixture.Virtual(t, func(t *testing.T) {
-			s := meter(t, 1024)
-			holder := s.fill(t, 1024, 1)[0]
-			got := waiters(t, s, 1)
-			fixture.Wait(300 * time.Millisecond)
-			if err := holder.Close(); err != nil || s.spending().offered > 0 {
-				t.Fatalf("%v, %d writes of the note: it begins to wait too early", err, s.spending().offered)
+			s, lost := fixture.NewNetwork(1024), false
+			holder := fixture.Start(t, fixture.Config(s))
+			for n := range 1024 {
+				if n != holder.NodeID() {
+					fixture.Hold(t, s, n, time.Now(), 20*time.Hour)
+				}
 			}
-			fixture.Wait(1200 * time.Millisecond)
+			got := waiters(t, s, 1)
+			fixture.Wait(5 * time.Minute)
+			s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+				if _, release := w.(protocol.Release); release && !lost {
+					lost = true
+					return fixture.Lose(ctx, do)
+				}
+				return do()
+			})
+			if err := holder.Close(); err != nil || !lost {
+				t.Fatal(err, lost)
+			}
+			fixture.Wait(1500 * time.Millisecond)
 			if len(got) != 1 {
-				t.Error("nobody took the node ID within 1.2 s")
+				t.Error("nobody took the node ID within 1.5 s")
 			}
 		})
 	}

@@ -49,6 +49,7 @@ var onDemandMutants = []mutant{
 	{"a renewal without an answer fails those who wait", onDemand, `case good && ctx.Err() == nil:`, `case false && good:`, leaseOwn},
 	{"renewals while the last holder's span goes on", onDemand, `case !a.fresh() &&`, `case !a.good() &&`, leaseOwn},
 	{"a call waits for a clock that was set back", naps, `if left > a.cfg.ClaimGuard {`, `if false {`, leaseOwn},
+	{"a wrong TTL is reported by options that nobody has set", onDemand, `min(max(cfg.TTL.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTTL)`, `cfg.TTL`, leaseOwn},
 	{"a generator is made until the deadline", "pkg/lease/ondemand_node.go", `o.deciding = wait`, `o.deciding = ctx`, leaseOwn},
 	{"a call waits for a request that was given up", onDemand, `		case <-wait.Done():
 			return o.late(context.Cause(wait))

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"debug/elf"
 	"encoding/json"
+	"flag"
 	"maps"
 	"os"
 	"os/exec"
@@ -76,29 +78,40 @@ func TestServiceNetwork(t *testing.T) {
 	}
 }
 
-// There is no Docker in the tests. The Dockerfile's build command is run unchanged, with
-// the files of the image.
-func TestDockerfileBuilds(t *testing.T) {
-	dockerfile, err := os.ReadFile("../examples/service/Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	step := regexp.MustCompile(`(?m)^RUN (.*go build.*)$`).FindSubmatch(dockerfile)
-	if step == nil {
-		t.Fatal("the Dockerfile has no build step")
-	}
-	sources.Of(t, "../pkg", "../internal", "../examples/service")
-	binary := filepath.Join(t.TempDir(), "service")
-	command := strings.Replace(string(step[1]), "-o /service", "-o "+binary, 1)
+var arch = flag.String("arch", runtime.GOARCH, "the `architecture` for which the build steps of the Dockerfiles run")
 
-	build := exec.Command("sh", "-ec", command)
-	build.Dir = imageSource(t)
-	build.Env = append(os.Environ(), "TARGETARCH="+runtime.GOARCH, "GOOS=linux", "GOFLAGS=")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", command, err, out)
-	}
-	if info, err := os.Stat(binary); err != nil || info.Size() > 30<<20 {
-		t.Errorf("the binary is %v bytes (%v)", info.Size(), err)
+// There is no Docker in the tests. The build command of each Dockerfile is run unchanged,
+// for one architecture, with the files of the image.
+func TestDockerfilesBuild(t *testing.T) {
+	sources.Of(t, "../pkg", "../internal", "../examples/service", "../cmd/nodelease")
+	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+	for file, source := range map[string]string{"examples/service/Dockerfile": imageSource(t), "cmd/nodelease/Dockerfile": ".."} {
+		dockerfile, err := os.ReadFile(filepath.Join("..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := regexp.MustCompile(`(?m)^RUN (.*go build.* -o )/(\w+)( .*)$`).FindStringSubmatch(string(dockerfile))
+		if step == nil {
+			t.Fatalf("%s has no build step", file)
+		}
+		binary := filepath.Join(t.TempDir(), step[2])
+		build := exec.Command("sh", "-ec", step[1]+binary+step[3])
+		build.Dir = source
+		build.Env = append(os.Environ(), "TARGETARCH="+*arch, "GOOS=linux", "GOFLAGS=")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", step[0], err, out)
+		}
+		if info, err := os.Stat(binary); err != nil || info.Size() > 30<<20 {
+			t.Errorf("%s: the binary is %v bytes (%v)", file, info.Size(), err)
+		}
+		program, err := elf.Open(binary)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if program.Machine != machines[*arch] {
+			t.Errorf("%s for %s: the binary is for %v", file, *arch, program.Machine)
+		}
+		_ = program.Close()
 	}
 }
 

@@ -74,6 +74,8 @@ reproducible() { scripts/build-functions-check.sh; }
 platforms() {
 	GOARCH=386 go test -short $again ./pkg/snowflake/...
 	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
+	# The images' programs for both architectures: the suite builds them for this machine's.
+	for arch in amd64 arm64; do go test -count=1 -run 'TestDockerfilesBuild$' ./infra -args -arch "$arch"; done
 }
 deployed() { # the stack's changes, a function that makes IDs, and every block of the page Deploy, each on an emulator of its own
 	localstack/test.sh changes

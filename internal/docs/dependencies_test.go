@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,6 +63,51 @@ func npm(t *testing.T) (versions map[string]string) {
 	return parsed.DevDependencies
 }
 
+// others are the packages of the clients, and the tools that scripts install.
+func others(t *testing.T) (names []string) {
+	t.Helper()
+	var tests struct{ Dependencies map[string]string }
+	if err := json.Unmarshal([]byte(read(t, "clients/javascript/test/types/package.json")), &tests); err != nil {
+		t.Fatal(err)
+	}
+	names = slices.Collect(maps.Keys(tests.Dependencies))
+	for pattern, name := range map[string]*regexp.Regexp{
+		"clients/*/pom.xml":                    regexp.MustCompile(`<dependency>\s*<groupId>([^<]+)</groupId><artifactId>([^<]+)</artifactId>`),
+		"clients/java/*/pom.xml":               regexp.MustCompile(`<dependency>\s*<groupId>([^<]+)</groupId><artifactId>([^<]+)</artifactId>`),
+		"clients/python/tests/requirements.in": regexp.MustCompile(`(?m)^([\w-]+)`),
+		"clients/python/pyproject.toml":        regexp.MustCompile(`(?m)^(?:requires|dependencies) = \["([\w-]+)`),
+		"infra/lint/requirements.txt":          regexp.MustCompile(`(?m)^(cfn-lint|parliament)==`),
+		"localstack/requirements.txt":          regexp.MustCompile(`(?m)^(localstack-core)==`),
+		"scripts/*.sh":                         regexp.MustCompile(`(?m)(?:go install "|npm install .* ")([\w./-]+)@`),
+		"Makefile":                             regexp.MustCompile(`go run ([\w./-]+)@`),
+	} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+		}
+		found := 0
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range name.FindAllStringSubmatch(string(text), -1) {
+				found++
+				if m[1] != "dev.nodelease" { // our own
+					names = append(names, command.ReplaceAllString(strings.Join(m[1:], ":"), ""))
+				}
+			}
+		}
+		if found == 0 {
+			t.Errorf("%s: found no dependency", pattern)
+		}
+	}
+	return names
+}
+
+// command is the path of a command in its module.
+var command = regexp.MustCompile(`/cmd/.*$`)
+
 // Each direct dependency has one row in docs/dependencies.md with every cell filled in, and each row a dependency.
 func TestDependenciesListed(t *testing.T) {
 	wanted := map[string]bool{}
@@ -71,6 +117,9 @@ func TestDependenciesListed(t *testing.T) {
 		}
 	}
 	for name := range npm(t) {
+		wanted[name] = true
+	}
+	for _, name := range others(t) {
 		wanted[name] = true
 	}
 	listed := map[string]bool{}

@@ -83,7 +83,7 @@ func New(cfg Config) (*Directory, error) {
 		return nil, err
 	}
 	d := &Directory{
-		cfg: cfg, pool: leasepool.Open(cfg.Store.leases(), cfg.Pool),
+		cfg: cfg, pool: leasepool.Open(cfg.Store.Leases(), cfg.Pool),
 		groups: map[int]*cached[group]{}, registrars: map[*lease.Agent]*registrar{},
 	}
 	d.lists = d.ask(listsPlace)

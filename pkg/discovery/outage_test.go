@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/nodelease/nodelease/internal/entries"
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -82,7 +83,7 @@ func TestAnswerOfAnotherReaderRunsOut(t *testing.T) {
 		d := w.directory(t, slow)
 		register(t, d, a, Service{"orders", at(1)})
 		wantPorts(t, service(t, d, "orders"), 1)
-		left, err := w.store.get(t.Context(), "orders#svc#orders", sharedNode)
+		left, err := w.store.Get(t.Context(), "orders#svc#orders", sharedNode)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,13 +174,13 @@ func TestReaderWithItsClockAhead(t *testing.T) {
 		d := w.directory(t, nil)
 		register(t, d, a, Service{"orders", at(1)})
 		wantPorts(t, service(t, d, "orders"), 1)
-		found, err := w.store.get(t.Context(), "orders#svc#orders", sharedNode)
+		found, err := w.store.Get(t.Context(), "orders#svc#orders", sharedNode)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ahead := time.Now().AddDate(1, 0, 0).UnixMilli()
-		found.Version, found.ReadAt, found.Leases = found.Version+1, ahead, map[string]lent{strconv.Itoa(a.NodeID()): {1, ahead}}
-		if _, applied, err := w.store.write(t.Context(), "orders#svc#orders", found); err != nil || !applied {
+		found.Version, found.ReadAt, found.Leases = found.Version+1, ahead, map[string]finding{strconv.Itoa(a.NodeID()): {Version: 1, Ends: ahead}}
+		if _, applied, err := w.store.Write(t.Context(), "orders#svc#orders", found); err != nil || !applied {
 			t.Fatal(applied, err)
 		}
 		published := w.store.published
@@ -201,10 +202,10 @@ func TestAddressesAreCheckedWhenRead(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
 	s := NewTable(client, table)
-	if _, err := leasepool.Open(s.leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 2}); err != nil {
+	if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 2}); err != nil {
 		t.Fatal(err)
 	}
-	a := fixture.Start(t, fixture.Config(s.leases()))
+	a := fixture.Start(t, fixture.Config(s.Leases()))
 	held, err := a.Lease()
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +229,7 @@ func TestAddressesAreCheckedWhenRead(t *testing.T) {
 			register(t, d, a, Service{"orders", good})
 			wantPortsInTime(t, service(t, d, "orders"), 80)
 			bad := good
-			r := record{NodeID: held.NodeID, Holder: held.Holder, Version: held.Version, Revision: 1 << 40, Address: &bad}
+			r := record{NodeID: held.NodeID, Holder: held.Holder, Version: held.Version, Revision: 1 << 40, Address: (*entries.Address)(&bad)}
 			change(&r)
 			putRaw(t, client, table, "orders#svc#orders", r)
 			putRaw(t, client, table, "orders#svc#orders", record{NodeID: sharedNode}) // nobody has looked

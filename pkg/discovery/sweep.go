@@ -25,7 +25,7 @@ func Sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
 		}
 		n := list.NodeID / protocol.GroupSize
 		if groups[n] == nil {
-			if groups[n], err = readHolders(ctx, leasepool.Open(s.leases(), pool), n); err != nil {
+			if groups[n], err = readHolders(ctx, leasepool.Open(s.Leases(), pool), n); err != nil {
 				return cleared, err
 			}
 		}

@@ -140,11 +140,11 @@ func TestReadersShareLeases(t *testing.T) {
 		wantPorts(t, service(t, w.directory(t, nil), "orders"), 1, 2)
 
 		// One whose clock is ahead by an hour spoils nothing for the others.
-		found, err := w.store.get(t.Context(), "orders#svc#orders", sharedNode)
+		found, err := w.store.Get(t.Context(), "orders#svc#orders", sharedNode)
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries, err := w.store.query(t.Context(), "orders#svc#orders")
+		entries, err := w.store.Query(t.Context(), "orders#svc#orders")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestReadersShareLeases(t *testing.T) {
 		for _, e := range entries {
 			wrong[e.NodeID] = holder{e.Holder, e.Version, time.Now().Add(time.Second)}
 		}
-		if _, applied, err := w.store.write(t.Context(), "orders#svc#orders", share(found, entries, wrong, time.Now().Add(time.Hour))); !applied || err != nil {
+		if _, applied, err := w.store.Write(t.Context(), "orders#svc#orders", share(found, entries, wrong, time.Now().Add(time.Hour))); !applied || err != nil {
 			t.Fatal(applied, err)
 		}
 		w.kill(a)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/discovery"
+	"github.com/nodelease/nodelease/pkg/discovery/discoverytest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -60,7 +61,7 @@ func TestSessionsAreWithheld(t *testing.T) {
 // session is in an answer.
 func TestServices(t *testing.T) {
 	store := leasetest.NewMemory("orders", 8)
-	directory, err := discovery.New(discovery.Config{Pool: "orders", Store: discovery.NewMemory(store)})
+	directory, err := discovery.New(discovery.Config{Pool: "orders", Store: discoverytest.NewMemory(store)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/nodelease/nodelease/internal/testkit/postgrestest"
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -40,7 +40,7 @@ type key struct {
 }
 
 func keys(t *testing.T) []key {
-	node, err := lease.Fixed(7, snowflake.Default())
+	node, err := leasefixed.New(7, snowflake.Default())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -51,9 +52,9 @@ func generator(number int) (*snowflake.Generator, error) {
 // provider is a fixed node. Programs that lease their node ID have a *lease.Agent in its place, and the rest stays as it is.
 func provider(number int) (lease.Provider, error) {
 	if number < 0 {
-		return lease.StatefulSet(snowflake.JS53())
+		return leasefixed.StatefulSet(snowflake.JS53())
 	}
-	return lease.Fixed(number, snowflake.JS53())
+	return leasefixed.New(number, snowflake.JS53())
 }
 
 func options() []snowflake.Option {

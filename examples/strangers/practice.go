@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -115,7 +116,7 @@ func child(kind string, args []string) error {
 		if err := syscall.Sethostname([]byte(args[2])); err != nil {
 			return err
 		}
-		node, err := lease.StatefulSet(snowflake.Default())
+		node, err := leasefixed.StatefulSet(snowflake.Default())
 		if err != nil {
 			return err
 		}

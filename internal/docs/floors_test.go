@@ -28,6 +28,8 @@ type floor struct{ path, does string }
 var floors = []floor{
 	{"pkg/snowflake", "IDs: layouts, encodings, the timeline with its fence, the generator, clocks; standard library only"},
 	{"pkg/snowflake/snowflaketest", "generators that repeat the same IDs in every run"},
+	{"internal/testkit/certificate", "certificates for tests of TLS"},
+	{"internal/lastaddress", "connects to the addresses that answered last, while the DNS does not"},
 	{"internal/ecs", "what ECS reports about the task and its machine's clock"},
 	{"internal/text", "the gate that foreign text passes before a human sees it"},
 	{"internal/text/texttest", "hostile strings for tests of everything that prints"},
@@ -46,6 +48,7 @@ var floors = []floor{
 	{"pkg/lease/leasepool", "administers a pool: seed, resize, reap, widen, count"},
 	{"pkg/lease", "the agent: claims a node ID, renews it, releases it"},
 	{"pkg/lease/leasetest", "a store in memory and a settable clock, for users' tests"},
+	{"pkg/lease/leasefixed", "node IDs without a lease"},
 	{"pkg/lease/leaselambda", "leases and IDs inside AWS Lambda functions"},
 	{"pkg/lease/leaseotel", "events and states as OpenTelemetry metrics"},
 	{"internal/testkit/fixture", "what tests above pkg/lease share: virtual time, agents, a network, every store"},

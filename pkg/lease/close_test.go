@@ -145,3 +145,21 @@ func TestNothingGoesOnWhileReleasing(t *testing.T) {
 		}
 	})
 }
+
+// Every method may be called after Close, again and at once with others.
+func TestMethodsAfterClose(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		a := fixture.Start(t, fixture.Config(fixture.NewNetwork(1)))
+		fixture.Together(8, func(int) { _ = a.Close() })
+		_, err := a.Lease()
+		if !errors.Is(err, lease.ErrClosed) || !errors.Is(a.Err(), lease.ErrClosed) {
+			t.Errorf("got %v, %v, want ErrClosed", err, a.Err())
+		}
+		a.BeforeResume(func() {})
+		_ = a.SetMetadata(nil)
+		_, _ = a.Left(), a.Renewed()
+		if a.NodeID() != 0 || a.Pool() != "orders" || a.Timeline() == nil {
+			t.Error("an agent that has ended forgot what it was")
+		}
+	})
+}

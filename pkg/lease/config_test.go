@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -85,5 +86,30 @@ func TestTTLs(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Durations at the ends of their type are errors, or mean what they say; none wraps.
+func TestExtremeDurations(t *testing.T) {
+	fields := map[string]func(*lease.Config) *time.Duration{
+		"TTL": func(c *lease.Config) *time.Duration { return &c.TTL }, "RenewEvery": func(c *lease.Config) *time.Duration { return &c.RenewEvery },
+		"Guard": func(c *lease.Config) *time.Duration { return &c.Guard }, "ClaimGuard": func(c *lease.Config) *time.Duration { return &c.ClaimGuard },
+		"Reserve": func(c *lease.Config) *time.Duration { return &c.Reserve }, "Wait": func(c *lease.Config) *time.Duration { return &c.Wait },
+	}
+	const longest = math.MaxInt64 / time.Millisecond * time.Millisecond
+	for name, field := range fields {
+		for _, d := range []time.Duration{math.MinInt64, -1, -time.Millisecond, math.MaxInt64, longest} {
+			fixture.Virtual(t, func(t *testing.T) {
+				cfg := fixture.Config(fixture.NewNetwork(1))
+				*field(&cfg) = d
+				a, err := lease.Start(t.Context(), cfg)
+				if want := name == "Wait" && d > 0; (err == nil) != want {
+					t.Errorf("%s %v: got %v, want it taken: %v", name, d, err, want)
+				}
+				if a != nil {
+					_ = a.Close()
+				}
+			})
+		}
 	}
 }

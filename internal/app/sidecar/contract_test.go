@@ -20,6 +20,7 @@ import (
 	"github.com/nodelease/nodelease/internal/app/sidecar"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -107,7 +108,7 @@ func serveFixed(t testing.TB, layout snowflake.Layout) *serving {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := lease.Fixed(7, layout)
+	node, err := leasefixed.New(7, layout)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 const strong = awsdynamodb.MultiRegionConsistency_STRONG
 
-// Wrong properties fail at synth, with the value and what to do instead.
+// Wrong properties fail at synth, with the value and the remedy.
 func TestWrongProps(t *testing.T) {
 	pool := func(p nodepool.PoolProps) func(*nodepool.Props) {
 		return func(props *nodepool.Props) { props.Pools = append(props.Pools, p) }
@@ -81,7 +81,7 @@ func TestAsManyPoolsAsThereMayBe(t *testing.T) {
 	stack := newStack(t, "")
 	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Pools = many(40, 30) }))
 	doc := template(t, stack)
-	if n := len(doc.Resources); n > 490 { // with room for what else is in the stack
+	if n := len(doc.Resources); n > 490 { // with room for the rest of the stack
 		t.Errorf("%d resources for 40 pools, want at most 490", n)
 	}
 	if n := len(doc.Outputs); n > 200 {
@@ -161,7 +161,7 @@ func TestUnknownPool(t *testing.T) {
 	wantRefused(t, stack, `Pool("order")`, "use one of [orders]")
 }
 
-// refusal is what the synthesis of the stack's app says, or nothing if it succeeds.
+// refusal returns the error of the synthesis of the stack's app, or nothing if it succeeds.
 func refusal(stack awscdk.Stack) (message string) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -45,7 +45,7 @@ func self(args ...string) *exec.Cmd {
 	return exec.Command(binary, args...)
 }
 
-// hang is when a test gives up waiting for what must come.
+// hang is how long a test waits for an event that must come.
 const hang = 2 * time.Minute
 
 // launch starts a program. One that hangs is shown and killed, so that the test

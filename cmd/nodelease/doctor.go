@@ -21,7 +21,7 @@ const (
 	problem = "problem"
 )
 
-// finding is what the doctor says of one thing.
+// finding is the doctor's result for one check.
 type finding struct {
 	Check string `json:"check"`
 	Level string `json:"level"`

@@ -20,7 +20,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// checkPool looks at the pool's own item and at every number.
+// checkPool checks the pool's own item and every node ID.
 func (d *doctor) checkPool(ctx context.Context) {
 	item, err := d.store.PoolItem(ctx, d.pool)
 	var corrupt *lease.CorruptError
@@ -143,7 +143,7 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	}
 }
 
-// checkForged reports what no write of ours made since the reaper's last look.
+// checkForged reports changes since the reaper's last scan that no write of ours made.
 func (d *doctor) checkForged(forged leasepool.Corrupt) {
 	for _, n := range slices.Sorted(maps.Keys(forged)) {
 		why := forged[n]

@@ -44,7 +44,7 @@ func init() {
 }
 
 // runTerminalChild is interrupted once and then reads a line. A shell that is
-// interrupted between a look at its traps and its read goes on reading.
+// interrupted between checking its traps and its read goes on reading.
 func runTerminalChild() {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT)
@@ -138,7 +138,7 @@ func (s stage) enter(t *testing.T) *actor {
 	return a
 }
 
-// hear reads until the child says what is wanted, or dies: false.
+// hear reads until the child prints a wanted line; it returns false if the child dies first.
 func (a *actor) hear(want string) bool {
 	for a.lines.Scan() {
 		word, rest, _ := strings.Cut(a.lines.Text(), " ")
@@ -413,7 +413,7 @@ func TestExecDeadline(t *testing.T) {
 		if s.self {
 			send(t, s.program.Process.Pid, syscall.SIGCONT)
 		}
-		s.out(false) // so that the number can be given back
+		s.out(false) // so that the node ID can be released
 		if _, code := s.program.end(t); code != 117 || !strings.Contains(s.program.stderr.String(), "was ended, since node 0 of pool orders could not be kept") {
 			t.Errorf("%s: exit code %d, %s", s.name, code, s.program.stderr)
 		}
@@ -472,8 +472,8 @@ func TestExecKilled(t *testing.T) {
 	}
 }
 
-// Processes that a child leaves behind are told to end, and the number is given back only when
-// it has ended.
+// Processes that a child leaves behind are told to end, and the node ID is released only when
+// they have ended.
 func TestExecLeftBehind(t *testing.T) {
 	t.Parallel()
 	flags, s := onePool(t), newStage(t)

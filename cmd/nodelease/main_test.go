@@ -59,7 +59,7 @@ func (m tests) Run() int {
 // call runs a command in this process.
 func call(args ...string) (code int, stdout, stderr string) { return answering("", args...) }
 
-// answering is call with what the user types.
+// answering is call with input that the user types.
 func answering(typed string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	code = run(args, strings.NewReader(typed), &out, &errs)

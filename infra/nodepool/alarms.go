@@ -33,7 +33,7 @@ func (n *NodePool) newTopic() awssns.ITopic {
 	return topic
 }
 
-// alarm is what an alarm of this construct differs in.
+// alarm has the properties that differ between the construct's alarms.
 type alarm struct {
 	id, why   string
 	metric    awscloudwatch.IMetric

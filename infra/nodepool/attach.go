@@ -75,7 +75,7 @@ func (p *Pool) ensureStopTimeout(task awsecs.TaskDefinition, c awsecs.ContainerD
 	}
 	resource, place := task.Node().DefaultChild().(awsecs.CfnTaskDefinition), placeOf(task, c)
 	resource.AddPropertyOverride(jsii.String(fmt.Sprintf("ContainerDefinitions.%d.StopTimeout", place)), stopTimeout)
-	// The list itself is looked at when it is complete: CDK renders it once, and who asks for it earlier freezes it.
+	// The list itself is read when it is complete: CDK renders it once, and reading it earlier freezes it.
 	p.nodes.problems.addLater(func() error {
 		rendered, _ := awscdk.Stack_Of(task).Resolve(resource.ContainerDefinitions()).([]any)
 		if place < len(rendered) && rendered[place].(map[string]any)["name"] == *c.ContainerName() {

@@ -77,11 +77,11 @@ func (n *NodePool) tableWidgets() []awscloudwatch.IWidget {
 	}
 }
 
-// logWidget shows what the reaper freed, found corrupt or stuck: the node IDs that lost
-// their holders, and those holders.
+// logWidget shows the node IDs that the reaper freed or found corrupt or stuck: those that lost
+// their holders, and the holders.
 func (n *NodePool) logWidget() awscloudwatch.IWidget {
 	return awscloudwatch.NewLogQueryWidget(&awscloudwatch.LogQueryWidgetProps{
-		Title: jsii.String("What the reaper reported"), Width: jsii.Number(24), Height: jsii.Number(8),
+		Title: jsii.String("Reports of the reaper"), Width: jsii.Number(24), Height: jsii.Number(8),
 		LogGroupNames: &[]*string{n.functions[reaper].LogGroup().LogGroupName()},
 		QueryLines:    jsii.Strings("fields @timestamp, @message", "filter @message like /^\\{/", "sort @timestamp desc", "limit 100"),
 	})

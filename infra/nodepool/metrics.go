@@ -9,10 +9,10 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// metricNamespace is what the poolmetric function publishes under, with the dimensions Table and Pool.
+// metricNamespace is the namespace of the poolmetric function's metrics, with the dimensions Table and Pool.
 const metricNamespace = "Nodelease"
 
-// horizon is what time to exhaustion shows when the pool does not fill up, and the most that it shows.
+// horizon is the largest time to exhaustion, and its value when the pool does not fill up.
 const horizon = 24 * time.Hour
 
 func (n *NodePool) period() awscdk.Duration {

@@ -29,7 +29,7 @@ type Props struct {
 	Witness string
 
 	// Consistency between Regions. With Replicas only STRONG is accepted: with eventual consistency each Region decides a conditional write
-	// alone and the last writer wins, so two processes would be given the same number. Defaults to none: one Region.
+	// alone and the last writer wins, so two processes could get the same node ID. Defaults to none: one Region.
 	Consistency awsdynamodb.MultiRegionConsistency
 
 	// Key encrypts the table, and everybody who is granted a pool may use the key for that. It can be changed at any time. Defaults to the key
@@ -99,17 +99,17 @@ type PoolProps struct {
 	// Expect is how many node IDs will be held at once at most: the desired count of tasks, times the maximum percent of a deploy. The seed
 	// opens the groups of 256 for half as many again, as leasepool.Spec says, and a large fleet warms the table by it: see Throttling in
 	// docs/operations.md. Raise it at any time; when it is lowered, the table's warm throughput does not change, and
-	// the groups stay open. Defaults to 0: groups are opened as they fill, and no more writes than what a new table
+	// the groups stay open. Defaults to 0: groups are opened as they fill, and the table is provisioned as a new table
 	// takes, about 12,000 holders of all pools.
 	Expect int
 
-	// MaxTTL and MaxReserve are how far the leases of the containers that Attach is given grow: see lease.Config. With the MaxTTL of their TTL,
+	// MaxTTL and MaxReserve are how far the leases of the containers passed to Attach grow: see lease.Config. With the MaxTTL of their TTL,
 	// 15 seconds unless they say otherwise, they do not grow. Whole milliseconds, up to 24 hours. Defaults to 15 minutes and 4 hours.
-	// What it costs is in docs/operations.md: after a crash a node ID rests for up to half of its holder's life, and whoever restores or makes a table stops every process first.
+	// docs/operations.md has the costs: after a crash a node ID rests for up to half of its holder's life, and whoever restores or makes a table stops every process first.
 	MaxTTL, MaxReserve time.Duration
 
 	// Layout is the layout of the pool's IDs: a name such as wide16, or bits for time, node and sequence such as 40/13/10
-	// (leasepool.ParseLayout). It must have room for Size node IDs, and cannot be changed once a node ID has been claimed. Defaults to what
+	// (leasepool.ParseLayout). It must have room for Size node IDs, and cannot be changed once a node ID has been claimed. Defaults to the layout
 	// the first task that makes IDs binds, for which tasks may write those attributes of the pool's item.
 	Layout string
 
@@ -126,7 +126,7 @@ const (
 	defaultExhaustionAlarm  = time.Hour
 )
 
-// withDefaults returns a copy in which every zero value is replaced by what its comment says. The architecture is left to arch, which needs
+// withDefaults returns a copy in which every zero value is replaced by the default of its comment. The architecture is left to arch, which needs
 // the construct's context.
 func (p Props) withDefaults() Props {
 	if p.RemovalPolicy == "" {

@@ -16,7 +16,7 @@ import (
 const executable = "bootstrap"
 
 // validateZips refuses zips with which a function could not start. CloudFormation takes any zip, and would then wait for the bootstrap
-// function's answer until it gives up.
+// function's answer until its time-out.
 func (p Props) validateZips(arch awslambda.Architecture) error {
 	machine, make := elf.EM_AARCH64, "make functions"
 	if *arch.Name() == *awslambda.Architecture_X86_64().Name() {

@@ -6,7 +6,7 @@
 //   - The containers have time to drain and to release when they are stopped, and the load balancer stops sending before that time is over.
 //   - The tasks reach DynamoDB, ECR and the logs by VPC endpoints, from subnets with no way to the internet.
 //
-// It promises no more than a sample does: the load balancer speaks plain HTTP inside the VPC, and nothing scales by itself.
+// It is only a sample: the load balancer speaks plain HTTP inside the VPC, and nothing scales by itself.
 package service
 
 import (

@@ -44,7 +44,7 @@ func (c Config) withDefaults() (Config, error) {
 		errs = append(errs, err)
 	}
 	if c.Store == nil {
-		errs = append(errs, errors.New("no Store: give NewTable(client, table)"))
+		errs = append(errs, errors.New("no Store: use NewTable(client, table)"))
 	}
 	if c.MaxAge == 0 {
 		c.MaxAge = defaultMaxAge

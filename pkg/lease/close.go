@@ -42,7 +42,7 @@ func (a *Agent) shutdown() error {
 	if over == nil || errors.Is(over, errExpired) {
 		err = a.release(t, last)
 	}
-	a.end(fmt.Errorf("%w: node %d of pool %q was given back", ErrClosed, t.Lease.NodeID, a.cfg.Pool))
+	a.end(fmt.Errorf("%w: node %d of pool %q was released", ErrClosed, t.Lease.NodeID, a.cfg.Pool))
 	a.events.drain()
 	a.hangUp()
 	return err

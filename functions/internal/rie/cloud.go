@@ -14,7 +14,7 @@ import (
 	"github.com/aws/smithy-go/encoding/cbor"
 )
 
-// Cloud stands for the two services besides DynamoDB that the functions talk to:
+// Cloud replaces the two services besides DynamoDB that the functions talk to:
 // CloudFormation, which waits for an answer, and CloudWatch. It keeps what they
 // were told.
 type Cloud struct {

@@ -203,7 +203,7 @@ func TestBootstrapDirect(t *testing.T) {
 }
 
 // The width of a pool's node IDs follows its groups if it was made so; CloudFormation
-// says so with a string. A pool keeps to what it was made.
+// says so with a string. An existing pool does not change.
 func TestBootstrapNarrow(t *testing.T) {
 	logs(t)
 	store := leasetest.NewMemory("", 0)

@@ -60,7 +60,7 @@ func holdAs(t *testing.T, s lease.Store, pool string, node int, ttl time.Duratio
 	}
 }
 
-// One invocation is one look, and a later one frees what is unchanged then. Nothing
+// One invocation is one scan, and a later one frees the leases that are unchanged then. Nothing
 // waits inside the function.
 func TestReaper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestReaperFails(t *testing.T) {
 }
 
 // The entries of a process that is gone are cleared once its lease is
-// given back or reaped.
+// released or reaped.
 func TestReaperClearsEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		<-time.After(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual; ID layouts begin after 2000

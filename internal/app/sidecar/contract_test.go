@@ -157,7 +157,7 @@ var states = map[string]func(*testing.T) *serving{
 	},
 }
 
-// These differ from one time to the next: IDs, times, what is left.
+// These differ from one time to the next: IDs, times, time left.
 var varies = regexp.MustCompile(`\d{15,}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"left_ms":-?\d+|"first":"\d+"|[0-9.]+m?s ago`)
 
 // The exchanges in the contract are what is answered, in virtual time.

@@ -11,8 +11,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// problem is an error as clients get it: a word to switch on, a sentence, and what
-// to do.
+// problem is an error as clients get it: a word to switch on, a sentence, and
+// the remedy.
 type problem struct {
 	status int
 	Error  string `json:"error"`
@@ -32,7 +32,7 @@ func badRequest(detail, remedy string) *problem {
 	return &problem{http.StatusBadRequest, "bad_request", detail, remedy, 0}
 }
 
-// problemOf says what an error of the agent or of the generator means to a client.
+// problemOf translates an error of the agent or of the generator for clients.
 func (h *handler) problemOf(err error) problem {
 	var clock *snowflake.ClockError
 	if errors.Is(err, snowflake.ErrFenced) {

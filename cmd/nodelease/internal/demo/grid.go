@@ -66,7 +66,7 @@ const (
 // grid draws the numbers in the richest way that fits: cards, lines, or signs.
 func (s Snapshot) grid(width, height int) []string {
 	count := len(s.Numbers)
-	// As many columns as fit, but no more than make the rows equally long.
+	// As many columns as fit, as long as the rows are equally long.
 	shape := func(cell int) (columns, rows int) {
 		columns = max(1, width/cell)
 		rows = (count + columns - 1) / columns

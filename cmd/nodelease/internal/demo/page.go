@@ -71,7 +71,7 @@ func (b *Board) marks() map[int]string {
 	return marks
 }
 
-// line is what the demo is about.
+// line describes the demo in one line.
 func (b *Board) line() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

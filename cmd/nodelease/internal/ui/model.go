@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// model is what was read last of every group, and what that means.
+// model is the last read of every group, and the conclusions from it.
 type model struct {
 	pool   protocol.PoolItem
 	groups []group
@@ -32,7 +32,7 @@ type group struct {
 // churn counts how numbers changed hands.
 type churn struct{ claimed, ended int }
 
-// change is what one turn changed.
+// change has the changes of one turn.
 type change struct {
 	numbers map[int][]*number // by group: those of which more changed than a renewal
 	beats   map[int][]beat    // by group: renewals
@@ -44,7 +44,7 @@ func newChange() *change {
 	return &change{numbers: map[int][]*number{}, beats: map[int][]beat{}, groups: map[int]counts{}}
 }
 
-// read takes in what a group was read as.
+// read records the result of reading a group.
 func (m *model) read(index int, got protocol.Group, at time.Time, c *change) {
 	for len(m.groups) <= index {
 		m.groups = append(m.groups, group{})
@@ -187,7 +187,7 @@ func (m *model) waits(now time.Time) int64 {
 	return lease.DefaultTTL.Milliseconds()
 }
 
-// outage returns what an outage of DynamoDB would do to the holders now.
+// outage returns the effect on the holders of an outage of DynamoDB that began now.
 func (m *model) outage(now time.Time) (o leasepool.Outage) {
 	for _, g := range m.groups {
 		for i := range g.numbers {

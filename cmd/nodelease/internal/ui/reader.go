@@ -110,7 +110,7 @@ func (s *Server) readAll(ctx context.Context, due []int, c *change) (read int, e
 	for range min(len(due), readers) {
 		wg.Go(func() {
 			for i := range next {
-				at := time.Now() // before it is read: never newer than what is known
+				at := time.Now() // before it is read: never newer than the known state
 				g, e := s.source.Group(ctx, s.pool, i)
 				s.mu.Lock()
 				if e == nil {

@@ -119,7 +119,7 @@ func TestUsage(t *testing.T) {
 		"seed --floor -1h":                        "is in the past",
 		"seed --floor 2090-01-01":                 "more than a year ahead",
 		"serve --metadata zone":                   "--metadata zone: use name=value",
-		"serve --metadata a=1 --metadata a=2":     "the name a is given twice",
+		"serve --metadata a=1 --metadata a=2":     "the name a appears twice",
 		"serve --guard 11s":                       "--guard 11s leaves no time to renew",
 		"serve --ttl 15s1us":                      "use whole milliseconds",
 		"serve --table t --pool p --name \x1b[2J": `--name \x1b[2J: use printable characters`,

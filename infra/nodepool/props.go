@@ -99,8 +99,8 @@ type PoolProps struct {
 	// Expect is how many node IDs will be held at once at most: the desired count of tasks, times the maximum percent of a deploy. The seed
 	// opens the groups of 256 for half as many again, as leasepool.Spec says, and a large fleet warms the table by it: see Throttling in
 	// docs/operations.md. Raise it at any time; when it is lowered, the table's warm throughput does not change, and
-	// the groups stay open. Defaults to 0: groups are opened as they fill, and the table is provisioned as a new table
-	// takes, about 12,000 holders of all pools.
+	// the groups stay open. Defaults to 0: groups are opened as they fill, and the table takes the
+	// writes of a new one, about 12,000 holders of all pools.
 	Expect int
 
 	// MaxTTL and MaxReserve are how far the leases of the containers passed to Attach grow: see lease.Config. With the MaxTTL of their TTL,
@@ -110,7 +110,7 @@ type PoolProps struct {
 
 	// Layout is the layout of the pool's IDs: a name such as wide16, or bits for time, node and sequence such as 40/13/10
 	// (leasepool.ParseLayout). It must have room for Size node IDs, and cannot be changed once a node ID has been claimed. Defaults to the layout
-	// the first task that makes IDs binds, for which tasks may write those attributes of the pool's item.
+	// that the first task that makes IDs binds, for which tasks may write those attributes of the pool's item.
 	Layout string
 
 	// Narrow lets the width of the node IDs follow the groups of 256 in use, so that the other bits make IDs in bursts: see

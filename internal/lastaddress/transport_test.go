@@ -21,7 +21,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/certificate"
 )
 
-// nameserver answers for every name with 127.0.0.1, or as it is told to fail.
+// nameserver answers for every name with 127.0.0.1, or fails in the way that set selects.
 type nameserver struct {
 	mu   sync.Mutex
 	fail string        // "", empty, no such name, server failure, silent, unreachable, slow

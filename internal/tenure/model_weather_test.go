@@ -16,7 +16,7 @@ type modelConfig struct {
 	stop bool // at the deadline
 }
 
-// weather is what a seed says of its world: which faults there are, and how many.
+// weather is the choice of faults that a seed makes for its world, and their number.
 type weather struct {
 	bounded bool          // clocks keep within epsilon; else they are wild
 	epsilon time.Duration // the clock error that the guards of all processes tolerate

@@ -16,7 +16,7 @@ import (
 
 var paperOut = flag.String("paper", "", "directory for benchmarks-fleet.md, with fleets of all sizes")
 
-// ours is what this package does: backoff and jitter, with dice of the paper's own.
+// ours is the behavior of this package: backoff and jitter, with dice of the paper's own.
 var ours = policy{
 	name: "full jitter, 50 ms to 1 s",
 	backoff: func(r *rand.Rand, n int) time.Duration {
@@ -51,7 +51,7 @@ func (r paperResult) String() string {
 		r.agents, r.partitions, r.policy.name, r.done, r.all, r.p50, r.p99, r.peak, r.offered, r.count, r.count.dollars(), r.steady, r.throttles)
 }
 
-// measured is what happened since a moment, and in the minute that follows.
+// measured has the counts since a moment, and in the minute that follows.
 func (w *paper) measured(from int64, before paperCount, done bool) paperResult {
 	r := paperResult{paperCase: w.paperCase, done: done, unmet: w.unmet, all: time.Duration(w.now-from) * time.Millisecond, count: w.spent.minus(before)}
 	w.run(time.Second, nil) // the second that is under way

@@ -123,8 +123,8 @@ func mustAttempt(t *testing.T, tm *Term, m0 time.Duration, w0 time.Time) Attempt
 	return a
 }
 
-// While an open try caps what may be reserved, a renewal is trusted only for as
-// long as what it reserved would last: a lease freed by force is kept from the
+// While an open try caps reservations, a renewal is trusted only for as
+// long as its own reservation would last: a lease freed by force is kept from the
 // next holder by that alone.
 func TestTrustEndsWithWhatTheCapAllows(t *testing.T) {
 	tm := newTestTerm(t) // until 113 s; reserved until 16 s from w0

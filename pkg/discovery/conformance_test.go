@@ -36,7 +36,7 @@ func TestDynamoDBLocalConforms(t *testing.T) {
 	})
 }
 
-// conformance is what every store does.
+// conformance tests the behavior that all stores share.
 func conformance(t *testing.T, open func(*testing.T) Store) {
 	here := Address{Host: "10.0.0.7", Port: 8080, Zone: "a", Weight: 3, Labels: map[string]string{"build": "7"}}
 	for name, fn := range map[string]func(*testing.T, Store){
@@ -172,7 +172,7 @@ func fromEntryToSweep(t *testing.T, s Store) {
 		}
 	}
 	if limit.Err() != nil {
-		t.Fatal("the instance whose lease was given back is still there")
+		t.Fatal("the instance whose lease was released is still there")
 	}
 	for round, want := range []int{2, 0} {
 		if cleared, err := Sweep(t.Context(), s, "orders"); err != nil || cleared != want {
@@ -188,7 +188,7 @@ func fromEntryToSweep(t *testing.T, s Store) {
 	wantPorts(t, service(t, fresh, "orders"), 0)
 }
 
-// An item is at most one write unit, and what is left of it is small.
+// An item is at most one write unit, and its remains are small.
 func TestItemsAreSmall(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)

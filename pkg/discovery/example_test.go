@@ -12,7 +12,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// hold returns a process's lease. A program passes a lease.Config{} and no more.
+// hold returns a process's lease. A program passes only a lease.Config{}.
 func hold(ctx context.Context, leases lease.Store) *lease.Agent {
 	agent, err := lease.Start(ctx, lease.Config{Pool: "shop", Store: leases, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 var silent = slog.New(slog.DiscardHandler)
 
-// world is a pool of node IDs, with what is registered.
+// world is a pool of node IDs, with its registrations.
 type world struct {
 	leases *leasetest.Memory
 	store  *counting
@@ -216,7 +216,7 @@ func (w *world) lease(t *testing.T, node int) lease.Lease {
 	return *l
 }
 
-// freeByForce is what an operator does, or a reaper after the lease's end.
+// freeByForce frees a node ID as an operator does, or a reaper after the lease's end.
 func (w *world) freeByForce(t *testing.T, node int) {
 	t.Helper()
 	res, err := w.leases.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: node}, Version: w.lease(t, node).Version})

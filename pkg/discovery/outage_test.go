@@ -24,7 +24,7 @@ import (
 )
 
 // After an outage a reader that looks before the holders have renewed asks again
-// soon, whatever MaxAge is, and no other reader goes by what it saw. It notices a
+// soon, whatever MaxAge is, and no other reader relies on its findings. It notices a
 // renewal no later than the outage had then been over, and half a second: an answer in
 // doubt counts as long as all before it together. A watch adds a twentieth of a second
 // to each of its waits.
@@ -165,8 +165,8 @@ func TestLeaveAfterTheContextEnded(t *testing.T) {
 	})
 }
 
-// A reader whose clock is a year ahead costs the others one look: the next reader
-// replaces what it left.
+// A reader whose clock is a year ahead costs the others one read: the next reader
+// replaces its findings.
 func TestReaderWithItsClockAhead(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -196,7 +196,7 @@ func TestReaderWithItsClockAhead(t *testing.T) {
 	})
 }
 
-// What Register would not write is not believed when it is read: no address is
+// An entry that Register would not write is not believed when it is read: no address is
 // handed to a caller who would dial it, and the entry is reported.
 func TestAddressesAreCheckedWhenRead(t *testing.T) {
 	client := dynamotest.Embedded(t)
@@ -278,7 +278,7 @@ func putRaw(t *testing.T, client *dynamodb.Client, table, partition string, r re
 	}
 }
 
-// logged is what a logger wrote.
+// logged is the output of a logger.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer

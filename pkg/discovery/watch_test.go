@@ -16,7 +16,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// TestWatch: the newest list at once and then each change, none twice, and what
+// TestWatch: the newest list at once and then each change, none twice, and entries that
 // came and went while the watcher was busy not at all.
 func TestWatch(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {

@@ -231,7 +231,7 @@ func weigh(tb testing.TB, s lease.Store, agents int) (goroutines, bytes float64)
 	return goroutines, bytes
 }
 
-// memory is what heap and stacks take after a collection.
+// memory returns the size of heap and stacks after a collection.
 func memory() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -62,7 +62,7 @@ func (a *Agent) release(t *tenure.Term, last time.Time) error {
 		e.Kind, e.Reason, e.Err = EventNotReleased, protocol.Reason(err), err
 	}
 	a.emitNow(e)
-	// Only after the release, which nothing else may delay. A node ID that was given back
+	// Only after the release, which nothing else may delay. A node ID that was released
 	// because of a copy rests for as long as it is reserved.
 	if _, whole := freed.(protocol.Release); whole {
 		a.offer(ctx, t.Lease.NodeID)

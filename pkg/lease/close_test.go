@@ -53,7 +53,7 @@ func TestCloseFencesThenReleases(t *testing.T) {
 	})
 }
 
-// A session that stamped nothing hands back its whole span, and no more.
+// A session that stamped nothing releases exactly its whole span.
 func TestCloseOfAnUnusedLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

@@ -160,7 +160,7 @@ func TestReacquireRidesErrorsOut(t *testing.T) {
 }
 
 // A suspended holder asks at least a second and at most five apart, the more often
-// the less of what it has reserved is left.
+// the less of its reservation is left.
 func TestSuspendedHolderAsksAtItsLeisure(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)

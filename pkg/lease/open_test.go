@@ -85,7 +85,7 @@ func TestEndpointIsChecked(t *testing.T) {
 	}
 }
 
-// Nothing listens there: the error says where, and what to check.
+// Nothing listens there: the error names the address and the remedy.
 func TestNobodyAnswers(t *testing.T) {
 	cfg := fixture.Config(nil)
 	store, err := lease.Open(t.Context(), "leases", "http://127.0.0.1:1")
@@ -344,7 +344,7 @@ func forward(t *testing.T, client *dynamodb.Client, w http.ResponseWriter, r *ht
 	_, _ = io.Copy(w, res.Body)
 }
 
-// What DynamoDB says about a throttle reaches events and logs as it came over the wire:
+// DynamoDB's words about a throttle reach events and logs unchanged:
 // the limit in a word, the reason and the remedy in the error.
 func TestThrottlesSayWhichLimit(t *testing.T) {
 	client := dynamotest.Embedded(t)

@@ -79,8 +79,8 @@ func TestIDsUntilIsTrue(t *testing.T) {
 	}
 }
 
-// away is a store that can be away for everybody, as a Region is: requests are given
-// up, and what was under way is not done.
+// away is a store that can be away for everybody, as a Region is: requests are
+// abandoned, and those under way are not executed.
 type away struct {
 	*leasetest.Memory
 	gone atomic.Bool
@@ -304,7 +304,7 @@ func TestOutageOfHours(t *testing.T) {
 // An outage of three hours in which the name of DynamoDB's endpoint has no address, as in
 // us-east-1 in October 2025, and each renewal needs a new connection: holders at 30 % of the
 // pool renew all the time at the address that answered last. In one that answers nobody at
-// that address either, they outlast the outage by what they have reserved.
+// that address either, they outlast the outage by their reservation.
 func TestOutageOfTheName(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")

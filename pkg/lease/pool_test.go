@@ -105,8 +105,8 @@ func TestLayoutNeedsAnAnswer(t *testing.T) {
 	})
 }
 
-// A pool without a layout that is larger than the one asked for is refused with what
-// to do, and nothing is bound.
+// A pool without a layout that is larger than the one asked for is refused with a
+// remedy, and nothing is bound.
 func TestLayoutTooSmallForThePool(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 2048)

@@ -181,7 +181,7 @@ func TestGroupsFillUp(t *testing.T) {
 	})
 }
 
-// A herd much larger than what is open finds room after a few rounds.
+// A herd much larger than the open groups finds room after a few rounds.
 func TestHerdOpensGroups(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		const tasks = 1500
@@ -291,7 +291,7 @@ func (s *aged) Write(ctx context.Context, w protocol.Write) (protocol.Result, er
 	return s.Memory.Write(ctx, w)
 }
 
-// photograph keeps the page as it is now.
+// photograph keeps the current page.
 func (s *aged) photograph(t *testing.T) {
 	t.Helper()
 	var err error

@@ -57,7 +57,7 @@ func TestClockSkew(t *testing.T) {
 	})
 }
 
-// A store that never answers ends the start in time, and says what it heard.
+// A store that never answers ends the start in time, and the error has the last answer.
 func TestStartGivesUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 1)
@@ -198,7 +198,7 @@ func TestFleetSeeds(t *testing.T) {
 	})
 }
 
-// judged is a table that says what it is, and how often it was asked.
+// judged is a table with a fixed verdict that counts the questions about it.
 type judged struct {
 	*fixture.Network
 	unsafe error

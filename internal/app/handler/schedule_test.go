@@ -88,7 +88,7 @@ func TestReaper(t *testing.T) {
 				}
 			}
 		}
-		for _, part := range []string{`"level":"WARN","msg":"reaped","pool":"orders"`, `"level":"INFO","msg":"reaped","pool":"users"`, `not seeded yet","pool":"new"`, `another look decides`} {
+		for _, part := range []string{`"level":"WARN","msg":"reaped","pool":"orders"`, `"level":"INFO","msg":"reaped","pool":"users"`, `not seeded yet","pool":"new"`, `another scan decides`} {
 			if !strings.Contains(logged(), part) {
 				t.Errorf("logs %s\nlack %s", logged(), part)
 			}

@@ -187,7 +187,7 @@ func TestResizeBehindGap(t *testing.T) {
 	if c, err := p.Resize(t.Context(), leasepool.Spec{Size: 20}); err != nil || c.Retired != 581 || c.Finishing != 1 {
 		t.Errorf("shrinking: %+v, %v", c, err)
 	}
-	// Growing looks at some numbers twice, and counts who finishes once.
+	// Growing reads some node IDs twice, and counts holders that finish once.
 	if c, err := p.Resize(t.Context(), leasepool.Spec{Size: 300}); err != nil || c.Restored != 280 || c.Finishing != 1 {
 		t.Errorf("growing: %+v, %v", c, err)
 	}

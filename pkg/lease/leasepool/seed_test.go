@@ -190,7 +190,7 @@ func TestSeedOvertaken(t *testing.T) {
 	errorHas(t, err, "exists with 5", "resize")
 }
 
-// An item that turns corrupt between the look and the write is reported like any
+// An item that turns corrupt between the read and the write is reported like any
 // other, and stops nobody.
 func TestCorruptMeanwhile(t *testing.T) {
 	s := leasetest.NewMemory("orders", 20)

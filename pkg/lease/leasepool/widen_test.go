@@ -135,8 +135,8 @@ func TestWidenTwiceInARow(t *testing.T) {
 	}
 }
 
-// A widening that is cut off anywhere is finished by the next who comes, and what is
-// marked is not marked again.
+// A widening that is cut off anywhere is finished by the next widener, and marked node IDs
+// are not marked again.
 func TestWidenResumes(t *testing.T) {
 	for _, after := range []int64{1, 300, 504} {
 		s := leasetest.NewMemory("", 0)
@@ -483,8 +483,8 @@ func (s *readPool) PoolItem(ctx context.Context, pool string) (protocol.PoolItem
 	return s.Network.PoolItem(ctx, pool)
 }
 
-// While a try is open nothing is reserved from its beginning on, by those who know
-// of it, and what they asked for before is not lowered.
+// While a try is open, agents that know of it reserve nothing from its beginning on,
+// and their earlier requests are not lowered.
 func TestOpenTryCaps(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(0)

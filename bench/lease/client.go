@@ -30,7 +30,7 @@ func newClient(endpoint string, m *meter) *dynamodb.Client {
 	})
 }
 
-// counting counts what leaves the process, and what was refused. A request that is
+// counting counts the requests that leave the process, and the refused ones. A request that is
 // given up while it waits for a connection does not leave.
 type counting struct {
 	next http.RoundTripper

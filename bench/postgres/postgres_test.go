@@ -55,7 +55,7 @@ func keys(t *testing.T) []key {
 	}
 }
 
-// measured is what one table came to.
+// measured has the results of one table.
 type measured struct {
 	index   int64   // bytes
 	perSec  float64 // rows a second; making the IDs is not in it

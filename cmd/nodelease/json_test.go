@@ -17,7 +17,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
-var update = flag.Bool("update", false, "write testdata/json as it is now")
+var update = flag.Bool("update", false, "write testdata/json again")
 
 // The output of --json is a contract: testdata/json has it, with times and
 // the differences between builds masked, and docs/cli.md explains every key of it.

@@ -49,7 +49,7 @@ func generator(number int) (*snowflake.Generator, error) {
 	return snowflake.New(node, options()...)
 }
 
-// provider is a fixed node. Programs that lease their node ID have a *lease.Agent in its place, and the rest stays as it is.
+// provider is a fixed node. Programs that lease their node ID use a *lease.Agent instead; the rest is the same.
 func provider(number int) (lease.Provider, error) {
 	if number < 0 {
 		return leasefixed.StatefulSet(snowflake.JS53())

@@ -109,7 +109,7 @@ func (k *kid) end() {
 	_ = k.Wait()
 }
 
-// child is what the processes do that spawn starts.
+// child is the program of the processes that spawn starts.
 func child(kind string, args []string) error {
 	ctx := context.Background()
 	if kind == "child-ordinal" {

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated parts of the documentation again")
 
-// A floor is a package, or all packages below a folder, with what they do.
+// A floor is a package, or all packages below a folder, with its purpose.
 // Packages of one folder ("proof/...") may import each other.
 type floor struct{ path, does string }
 
@@ -35,10 +35,10 @@ var floors = []floor{
 	{"internal/text/texttest", "hostile strings for tests of everything that prints"},
 	{"internal/local", "who may ask the servers on this machine"},
 	{"internal/embeddeddb", "the subset of DynamoDB that the demo and the tests run on"},
-	{"internal/testkit/dynamotest", "gives a test an embedded server or DynamoDB Local"},
+	{"internal/testkit/dynamotest", "an embedded server or DynamoDB Local for a test"},
 	{"internal/embeddeddb/conform", "the embedded server compared with DynamoDB Local"},
 	{"internal/testkit/sources", "names the files that a test depends on and does not open itself"},
-	{"internal/testkit/postgrestest", "gives a test a real PostgreSQL"},
+	{"internal/testkit/postgrestest", "a real PostgreSQL for a test"},
 	{"internal/testkit/iampolicy", "decides what a generated IAM policy allows"},
 	{"internal/testkit/history", "judges a history of leases and IDs: S1, S2, S3"},
 	{"internal/protocol", "the items, the conditional writes, the DynamoDB store"},

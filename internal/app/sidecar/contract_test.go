@@ -25,7 +25,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-var update = flag.Bool("update", false, "write what is answered into docs/sidecar.md")
+var update = flag.Bool("update", false, "write the answers into docs/sidecar.md")
 
 const contract = "../../../docs/sidecar.md"
 

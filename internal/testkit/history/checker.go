@@ -26,7 +26,7 @@ type node struct {
 }
 
 // span is one version: its milliseconds are those after notBefore, up to the
-// notBefore of the next version, or up to what the item reserves.
+// notBefore of the next version, or up to the item's reservation.
 type span struct {
 	who       int
 	notBefore int64

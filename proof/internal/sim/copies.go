@@ -29,7 +29,7 @@ import (
 // Dice: the original and a copy with the same dice renew in step, each time; with other
 // dice, they do not.
 
-// origin is what a copy is made of.
+// origin is the original of a copy.
 type origin struct {
 	node    int
 	item    map[string]json.RawMessage // as the original's last renewal left it
@@ -183,7 +183,7 @@ func (o *origin) count(body map[string]json.RawMessage, in, name string, add int
 	return all
 }
 
-// claimGuard is the release's: the default, for none gives another.
+// claimGuard is the release's: the default, since no configuration sets another.
 func (p *process) claimGuard() time.Duration { return min(time.Second, p.release.TTL/10) }
 
 // narrow leaves a pool no other node ID than the original's, so that the copy tries

@@ -27,7 +27,7 @@ var limbs = []limb{
 	{"discovery", (*process).discover},
 }
 
-// config is what the process asks its agent for.
+// config is the configuration of the process's agent.
 func (p *process) config(client lease.Client) lease.Config {
 	cfg := p.release
 	cfg.Pool, cfg.Task, cfg.Clock, cfg.Logger = poolName, p.task, &processClock{p}, p.logger()

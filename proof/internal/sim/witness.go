@@ -12,7 +12,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// ops tells the writes apart by what their update expressions begin with. The
+// ops distinguishes the writes by the beginning of their update expressions. The
 // witness reads the wire, not the code under test.
 var ops = []struct {
 	prefix string

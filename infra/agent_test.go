@@ -82,7 +82,7 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 	if found, err := lookup.Resolve(t.Context()); err != nil || len(found) != 2 {
 		t.Fatalf("%v, %v", found, err)
 	}
-	// With every number taken it has to look at all that it may look at.
+	// With every node ID taken it has to look at all that it may look at.
 	if _, err := lease.Start(t.Context(), config); !errors.Is(err, lease.ErrPoolExhausted) {
 		t.Fatalf("a third agent on two numbers: %v", err)
 	}

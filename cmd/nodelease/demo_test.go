@@ -172,7 +172,7 @@ func TestDemoOutageByAge(t *testing.T) {
 }
 
 // The DynamoDB is killed for longer than the lease: the fleet suspends, resumes
-// the same numbers, and loses nothing.
+// the same node IDs, and loses nothing.
 func TestDemoOutage(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -265,7 +265,7 @@ func TestDemoPortTaken(t *testing.T) {
 }
 
 // The comparison can fail. A build that breaks the protocol on purpose, by claims
-// that ignore who holds a number, is found out; no other build can be asked to.
+// that ignore who holds a node ID, is found out; no other build can be asked to.
 func TestDemoFindsDuplicates(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()

@@ -69,7 +69,7 @@ func (d *doctor) checkHalfSeeded(ctx context.Context) {
 	}
 }
 
-// checkNumbers: all numbers below the pool's size are there and in use, and none above.
+// checkNumbers: all node IDs below the pool's size are there and in use, and none above.
 func (d *doctor) checkNumbers(l *listed) {
 	p := l.Pool
 	there := len(l.Corrupt)

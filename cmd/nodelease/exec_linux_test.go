@@ -207,7 +207,7 @@ func holder(t *testing.T, flags []string) (task string, expires time.Time) {
 	return l.Nodes[0].State, l.Nodes[0].ExpiresAt
 }
 
-// onePool is a table with a pool of one number.
+// onePool is a table with a pool of one node ID.
 func onePool(t *testing.T) (flags []string) {
 	t.Helper()
 	flags, _ = breakable(t, 1)
@@ -498,7 +498,7 @@ func TestExecLeftBehind(t *testing.T) {
 	}
 }
 
-// An operator frees the number by force: the child is told at once, since it must
+// An operator frees the node ID by force: the child is told at once, since it must
 // go, and long before its deadline.
 func TestExecLost(t *testing.T) {
 	takesSeconds(t)

@@ -156,7 +156,7 @@ func (g *globals) open(ctx context.Context) (*leasepool.Pool, leasepool.Item, er
 	return pool, item, err
 }
 
-// node reads one number, which the arguments name.
+// node reads one node ID, which the arguments name.
 func (g *globals) node(ctx context.Context, arg string) (lease.Lease, error) {
 	n, err := strconv.Atoi(arg)
 	if err != nil || n < 0 || n >= leasepool.MaxSize {

@@ -98,7 +98,7 @@ func newServe(g *globals) *cobra.Command {
 	return cmd
 }
 
-// runServe leases a number and answers until a signal comes or the lease is lost.
+// runServe leases a node ID and answers until a signal comes or the lease is lost.
 func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, opts []snowflake.Option, listener net.Listener, who local.Guard) error {
 	defer listener.Close()
 	metrics, err := sidecar.NewMetrics()

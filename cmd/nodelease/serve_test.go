@@ -33,7 +33,7 @@ func serveOn(t *testing.T, args ...string) (p *program, said serving, flags []st
 	return p, said, flags
 }
 
-// A life: it answers, drains on SIGTERM and leaves its number free.
+// A life: it answers, drains on SIGTERM and leaves its node ID free.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	p, said, flags := serveOn(t, "--listen", "127.0.0.1:0", "--layout", "40/3/10")

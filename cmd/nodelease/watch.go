@@ -107,7 +107,7 @@ func changesBetween(before, now *listed) (changes []change) {
 	return changes
 }
 
-// happened names what became of a number.
+// happened names what became of a node ID.
 func happened(was, is listedNode) (kind string, what text.Safe) {
 	switch {
 	case is.Version > was.Version && is.Holder == "":

@@ -9,7 +9,7 @@ import (
 )
 
 // Seconds that ECS waits after SIGTERM before it kills a container. In that time the service drains, then the lease is released; without the
-// release its number stays taken until the lease expires.
+// release its node ID stays taken until the lease expires.
 const (
 	stopTimeout    = 60 // what Attach sets where nothing is set; ECS's own default is 30
 	minStopTimeout = 10

@@ -84,7 +84,7 @@ type PoolProps struct {
 	// Name of the pool: 1 to 64 letters, digits, dots, underscores or hyphens.
 	Name string
 
-	// Size is how many numbers the pool has, from 0 to Size-1; 1 to 65,536. Raise it at any time; lowering it retires the numbers at the top
+	// Size is how many node IDs the pool has, from 0 to Size-1; 1 to 65,536. Raise it at any time; lowering it retires the node IDs at the top
 	// and lets their holders finish.
 	Size int
 

@@ -97,7 +97,7 @@ const eventual = "with eventual consistency each Region decides a conditional wr
 	"so two processes would hold the same node ID"
 
 // validateRegions accepts a single Region or the two shapes that strong consistency has: three replicas (this Region counts), or two and a
-// witness. Anything else would be created as an eventually consistent table, on which two Regions can lease the same number.
+// witness. Anything else would be created as an eventually consistent table, on which two Regions can lease the same node ID.
 func (p Props) validateRegions(region string) error {
 	if len(p.Replicas) == 0 {
 		if p.Witness != "" || p.Consistency != "" {

@@ -22,7 +22,7 @@ import (
 // Items that no program of ours has written: attributes missing, of the wrong
 // type, huge, negative.
 
-// fuzzNode is the number whose item is strange, between two that are not.
+// fuzzNode is the node ID whose item is strange, between two that are not.
 const fuzzNode = 5
 
 // strange makes attributes of bytes: for each name whether it is there, of which

@@ -108,7 +108,7 @@ func (p *process) act() {
 	}
 }
 
-// try begins to claim a number, with a session of its own.
+// try begins to claim a node ID, with a session of its own.
 func (p *process) try(node int) {
 	p.tries++
 	p.reads = nil

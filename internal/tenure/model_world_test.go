@@ -157,7 +157,7 @@ func (w *world) pass() {
 	}
 }
 
-// race lets a process that has no number take one at the first moment at which
+// race lets a process that has no node ID take one at the first moment at which
 // its clock allows that, without delay, or begin to rely on it: where guards are
 // just long enough.
 func (w *world) race() {

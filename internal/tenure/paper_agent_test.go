@@ -26,8 +26,8 @@ type paperAgent struct {
 	claims int
 	next   int32 // agent in the list of this millisecond
 	begun  int64 // when it started, ms
-	took   int64 // until it had a number
-	away   bool  // counted as one that wants a number or its confirmation
+	took   int64 // until it had a node ID
+	away   bool  // counted as one that wants a node ID or its confirmation
 	inStep bool  // after its claim, or after requests without an answer
 	search *Search
 	wait   *Wait

@@ -38,7 +38,7 @@ type paperResult struct {
 	paperCase
 	done              bool
 	unmet             int           // that have none when patience ends
-	all               time.Duration // until all have a number, or their confirmation
+	all               time.Duration // until all have a node ID, or their confirmation
 	p50, p99          time.Duration // of an agent; only of starts
 	count             paperCount
 	peak, offered     int // most writes done and most requests sent in one second
@@ -69,7 +69,7 @@ func (w *paper) measured(from int64, before paperCount, done bool) paperResult {
 
 const paperLimit = 3 * time.Minute
 
-// coldStart starts the whole fleet within a second, on free numbers.
+// coldStart starts the whole fleet within a second, on free node IDs.
 func coldStart(c paperCase) (*paper, paperResult) {
 	w := newPaper(c)
 	for i := range w.agents {

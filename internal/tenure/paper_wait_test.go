@@ -140,7 +140,7 @@ func (a *paperAgent) searches(w *paper, i int32, paced int, wanted ...int) {
 	a.then(w, i, paperLooks)
 }
 
-// foundNone begins to wait, or goes on waiting, after a search that found no number.
+// foundNone begins to wait, or goes on waiting, after a search that found no node ID.
 func (a *paperAgent) foundNone(w *paper, i int32) {
 	first, last := a.known.GroupsOpen()
 	a.found.Open = last + 1 - first

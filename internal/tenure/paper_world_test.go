@@ -36,9 +36,9 @@ type paper struct {
 	tail   []int32
 	born   int
 	down   bool // the table answers nothing but errors
-	unmet  int  // agents that do not hold a number and want to
+	unmet  int  // agents that do not hold a node ID and want to
 	spent  paperCount
-	rested []int64      // ms from the release of each number to its next claim
+	rested []int64      // ms from the release of each node ID to its next claim
 	second []paperCount // spent up to the end of each second
 }
 
@@ -235,7 +235,7 @@ func (w *paper) start(i int32, within time.Duration) {
 	w.after(i, time.Duration(w.dice.Int64N(int64(within))))
 }
 
-// stop lets an agent release its number and end, at its next turn.
+// stop lets an agent release its node ID and end, at its next turn.
 func (w *paper) stop(i int32) { w.agents[i].state = paperReleases }
 
 // peak is the most of something in one second, from one second to another.

@@ -144,7 +144,7 @@ func TestTrustEndsWithWhatTheCapAllows(t *testing.T) {
 	}
 }
 
-// A renewal that was sent before a try was known of may have been lost, and the number
+// A renewal that was sent before a try was known of may have been lost, and the node ID
 // marked since: asking for it again would reserve what the new width needs. So
 // there is nothing to ask for until the try is settled.
 func TestNothingBeyondTheCapIsAskedForAgain(t *testing.T) {

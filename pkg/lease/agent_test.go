@@ -16,7 +16,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// The leases that people know by name: a holder keeps its number over many
+// The leases that people know by name: a holder keeps its node ID over many
 // renewals, one conditional write each, and its span never ends before it does.
 func TestNamedLeases(t *testing.T) {
 	for _, c := range []struct {

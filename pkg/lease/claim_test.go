@@ -94,7 +94,7 @@ func TestWaitForANumber(t *testing.T) {
 	})
 }
 
-// A task that waits for a number gets one that was seeded while it waited.
+// A task that waits for a node ID gets one that was seeded while it waited.
 func TestWaitForAResize(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -321,7 +321,7 @@ func herd(t *testing.T, store lease.Store, n int) {
 }
 
 // The answer of the first claim is lost: the same session asks again, learns
-// from the refusal that it holds the number, and trusts from its first attempt.
+// from the refusal that it holds the node ID, and trusts from its first attempt.
 func TestLostAnswerOfAClaim(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(8)

@@ -81,7 +81,7 @@ func TestCloseReportsAReleaseWithoutAnswer(t *testing.T) {
 	})
 }
 
-// Close while another number is being taken leaves none behind.
+// Close while another node ID is being taken leaves none behind.
 func TestCloseWhileReacquiring(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)
@@ -114,7 +114,7 @@ func TestCloseWhileReacquiring(t *testing.T) {
 	})
 }
 
-// Once Close has begun, nobody relies on the number, whatever becomes of the
+// Once Close has begun, nobody relies on the node ID, whatever becomes of the
 // release; and no renewal is under way any more when it is sent.
 func TestNothingGoesOnWhileReleasing(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {

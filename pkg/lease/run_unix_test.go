@@ -15,7 +15,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// A real signal ends the callback's context; the number is given back after.
+// A real signal ends the callback's context; the node ID is given back after.
 func TestRunOnSignal(t *testing.T) {
 	s := leasetest.NewMemory("orders", 1)
 	err := lease.Run(t.Context(), fixture.Config(s), func(ctx context.Context, a *lease.Agent) error {

@@ -144,7 +144,7 @@ func TestStartRidesErrorsOut(t *testing.T) {
 	}
 }
 
-// seedsCounted counts how often each number was seeded.
+// seedsCounted counts how often each node ID was seeded.
 type seedsCounted struct {
 	lease.Store
 	mu    sync.Mutex
@@ -165,7 +165,7 @@ func (s *seedsCounted) Write(ctx context.Context, w protocol.Write) (protocol.Re
 	return res, err
 }
 
-// A fleet starts at once on an empty table, and every agent may seed: each number
+// A fleet starts at once on an empty table, and every agent may seed: each node ID
 // is seeded once, and each agent gets one.
 func TestFleetSeeds(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s lease.Store, _ func(int)) {

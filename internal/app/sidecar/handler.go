@@ -60,7 +60,7 @@ func only(method string) http.Handler {
 	})
 }
 
-// nodeAnswer is the number.
+// nodeAnswer is the node ID.
 type nodeAnswer struct {
 	Pool    string `json:"pool"`
 	NodeID  int    `json:"node_id"`

@@ -205,7 +205,7 @@ func (c *Checker) may(e Event) error {
 			s.heir = e.Who
 		}
 		// Two that requested exactly the same milliseconds cannot be distinguished,
-		// and are copies of each other again: docs/guarantees.md promises no more,
+		// and are copies of each other again: docs/guarantees.md promises exactly that.
 		// and no less.
 		inStep = s.heir != e.Who && e.Until == s.may
 		if s.heir != e.Who && !inStep {

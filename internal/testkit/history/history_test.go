@@ -74,7 +74,7 @@ func both(one, other int) []Event {
 	return []Event{may(one, 1, 40), renew(1, 3, 50), may(other, 1, 50)}
 }
 
-// held is a number that process 1 holds with version 1, renewed once, and may
+// held is a node ID that process 1 holds with version 1, renewed once, and may
 // stamp up to 30.
 func held() []Event {
 	return []Event{{Kind: World, Bounded: true}, seed(), claim(1, 1, 10, 20), may(1, 1, 20), stamp(1, 1, 15), renew(1, 1, 30), may(1, 1, 30), hold(1, 1)}

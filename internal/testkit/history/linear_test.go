@@ -40,7 +40,7 @@ type answer struct {
 	lease   string
 }
 
-// register is one number's item, as a porcupine model. Numbers are independent.
+// register is one node ID's item, as a porcupine model. Node IDs are independent.
 var register = porcupine.Model{
 	Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {
 		byNode := map[int][]porcupine.Operation{}

@@ -92,7 +92,7 @@ func TestResizeRefuses(t *testing.T) {
 	inUse(t, p, 5)
 }
 
-// Wherever a resize is cut off, no agent is led to a number that is not there,
+// Wherever a resize is cut off, no agent is led to a node ID that is not there,
 // and the next run ends it.
 func TestResizeResumes(t *testing.T) {
 	for _, c := range []struct {

@@ -93,7 +93,7 @@ func TestSeedEarlyFloor(t *testing.T) {
 	}
 }
 
-// A seed that is cut off says how far it came; until all numbers are there no
+// A seed that is cut off says how far it came; until all node IDs are there no
 // agent takes the pool for complete; and the next run goes on.
 func TestSeedResumes(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
@@ -117,7 +117,7 @@ func TestSeedResumes(t *testing.T) {
 	})
 }
 
-// Many seed at once: each number once, and they share the work instead of each
+// Many seed at once: each node ID once, and they share the work instead of each
 // paying for all.
 func TestSeedTogether(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {

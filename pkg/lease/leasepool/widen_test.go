@@ -34,7 +34,7 @@ func narrow(t *testing.T, s protocol.Store, size, open int) *leasepool.Pool {
 	return p
 }
 
-// widened checks that the pool has these widths, and that every number it can hold
+// widened checks that the pool has these widths, and that every node ID it can hold
 // is there, marked, and nobody's before its width begins.
 func widened(t *testing.T, s protocol.Store, widths ...int) protocol.PoolItem {
 	t.Helper()
@@ -171,7 +171,7 @@ func TestWidenTogether(t *testing.T) {
 }
 
 // A reservation far ahead puts the new width off: it begins behind it. That is
-// found when the numbers are looked at, or, where a holder reserves it later, when
+// found when the node IDs are looked at, or, where a holder reserves it later, when
 // they are marked: then another try begins.
 func TestWidenBehindWhatIsReserved(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
@@ -252,7 +252,7 @@ func TestGrowthWaitsForTheWidth(t *testing.T) {
 type fleet struct {
 	t    *testing.T
 	mu   sync.Mutex
-	made map[snowflake.ID]int // by which number
+	made map[snowflake.ID]int // by which node ID
 	stop chan struct{}
 	once sync.Once
 	wg   sync.WaitGroup
@@ -341,7 +341,7 @@ func TestFleetWidens(t *testing.T) {
 		narrow(t, s, 65536, 1)
 		f := newFleet(t)
 		for range 5 {
-			for range 6 { // and many that only hold a number
+			for range 6 { // and many that only hold a node ID
 				f.join(fixture.Config(s))
 			}
 			for range 194 {

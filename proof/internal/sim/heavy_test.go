@@ -31,7 +31,7 @@ func many() int {
 }
 
 // A process full of agents, each with a client of its own: for half an hour of
-// virtual time neither goroutines nor memory grow, nobody loses a number, and
+// virtual time neither goroutines nor memory grow, nobody loses a node ID, and
 // nothing is left behind (the bubble would wait for it).
 func TestManyAgentsStayFlat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

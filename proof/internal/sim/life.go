@@ -182,7 +182,7 @@ func (p *process) generator() (*snowflake.Generator, bool) {
 	return ids, err == nil
 }
 
-// work makes IDs until the process is told to stop, loses its number or dies.
+// work makes IDs until the process is told to stop, loses its node ID or dies.
 func (p *process) work(stopping context.Context) {
 	p.World.witnessBeliefs()
 	ids, ok := p.generator()

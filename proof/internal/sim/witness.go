@@ -206,7 +206,7 @@ func (w *World) witnessWidths(attribute json.RawMessage, try string) {
 	}
 }
 
-// witnessBeliefs asks every process whether it believes to hold its number. All of
+// witnessBeliefs asks every process whether it believes to hold its node ID. All of
 // it happens at one moment of virtual time. Those who have ceased to believe go
 // first: nobody was asked at the moment when they did.
 func (w *World) witnessBeliefs() {

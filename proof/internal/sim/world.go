@@ -65,7 +65,7 @@ type World struct {
 
 	widths sync.Mutex
 	eras   snowflake.Eras       // of a narrow world's pool, as its table says
-	made   map[snowflake.ID]int // by which number, as they were taken apart when they were made
+	made   map[snowflake.ID]int // by which node ID, as they were taken apart when they were made
 }
 
 // Run lives through a plan, inside of a synctest bubble, and returns the events.
@@ -192,11 +192,11 @@ func (w *World) settling() time.Duration {
 	return 4*w.Plan.TTL() + w.Plan.Reserve() + 2*time.Minute
 }
 
-// again is within what time whoever has no number looks for one again: an orchestrator
+// again is within what time whoever has no node ID looks for one again: an orchestrator
 // waits for a minute after a start that has failed.
 const again = 90 * time.Second
 
-// liveness judges that nobody waits for a number while one could be had. A number that has
+// liveness judges that nobody waits for a node ID while one could be had. A node ID that has
 // come free just now is waited for.
 func (w *World) liveness(o *operator) error {
 	for {

@@ -51,7 +51,7 @@ type taskState struct {
 	rate     meter
 }
 
-// The states of a task; also what its number is shown as.
+// The states of a task; also what its node ID is shown as.
 const (
 	taskStarting  = "starting"
 	taskHolding   = "held"

@@ -42,7 +42,7 @@ func TestBoardFindsDuplicates(t *testing.T) {
 	}
 }
 
-// Each task's IDs strictly increase, also over a change of its number.
+// Each task's IDs strictly increase, also over a change of its node ID.
 func TestBoardFindsDisorder(t *testing.T) {
 	for _, second := range [][]snowflake.ID{{12, 11}, {9}, {10}} {
 		b, _ := testBoard(t)

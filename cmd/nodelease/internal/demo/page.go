@@ -25,7 +25,7 @@ var onPage = map[string]bool{
 // withNode is how the director names the number of a task.
 var withNode = regexp.MustCompile(`, with node (\d+)`)
 
-// tellPage passes news on, with the number apart from the text.
+// tellPage passes news on, with the node ID apart from the text.
 func (b *Board) tellPage(n News) {
 	if b.page == nil || !onPage[n.Kind] {
 		return

@@ -86,7 +86,7 @@ func (s Snapshot) latest(width, room int) []string {
 	return lines
 }
 
-// homeless names the tasks that have no number.
+// homeless names the tasks that have no node ID.
 func (s Snapshot) homeless() string {
 	const named = 4
 	n := len(s.Homeless)

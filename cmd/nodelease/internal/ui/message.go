@@ -54,7 +54,7 @@ type allMessage struct {
 	Every     int64     `json:"every"`     // ms
 	Threshold int       `json:"threshold"` // percent from which the pool is nearly full
 	States    any       `json:"states"`
-	Whole     bool      `json:"whole"` // every number is in it, else those of Group
+	Whole     bool      `json:"whole"` // every node ID is in it, else those of Group
 	Group     int       `json:"group"`
 	Groups    []counts  `json:"groups"`
 	Numbers   []*number `json:"numbers"`

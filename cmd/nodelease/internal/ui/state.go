@@ -29,7 +29,7 @@ func (c *counts) add(s lease.State, by int) { c[slices.Index(states, s)] += by }
 
 func (c counts) of(s lease.State) int { return c[slices.Index(states, s)] }
 
-// number is one number as the page shows it. Times are milliseconds of the Unix
+// number is one node ID as the page shows it. Times are milliseconds of the Unix
 // epoch; 0 is none.
 type number struct {
 	ID    int         `json:"n"`
@@ -93,7 +93,7 @@ func lines(metadata map[string]string) map[string]string {
 	return shown
 }
 
-// beat is a renewal: all that changes about a number most of the time.
+// beat is a renewal: all that changes about a node ID most of the time.
 type beat [5]int64
 
 func (n *number) beat() beat { return beat{int64(n.ID), n.Expires, n.Reserved, n.Renewal, n.IDs} }

@@ -84,7 +84,7 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 	}
 	// With every node ID taken it has to look at all that it may look at.
 	if _, err := lease.Start(t.Context(), config); !errors.Is(err, lease.ErrPoolExhausted) {
-		t.Fatalf("a third agent on two numbers: %v", err)
+		t.Fatalf("a third agent on two node IDs: %v", err)
 	}
 	for _, end := range ended {
 		if err := end(); err != nil {

@@ -84,7 +84,7 @@ func (p *Pool) checkFunction(fn awslambda.Function, u FunctionUse) {
 	}
 	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 	awscdk.Annotations_Of(p.nodes).AddWarningV2(jsii.String("nodelease:pool-too-small-for-function:"+p.props.Name+":"+*fn.Node().Id()), jsii.String(fmt.Sprintf(
-		"pool %s has %d usable numbers, but function %s may hold %s at once: %s environments × (2 + a TTL of %s s ÷ a shortest life of %s s): raise Size to %s or more, "+
+		"pool %s has %d usable node IDs, but function %s may hold %s at once: %s environments × (2 + a TTL of %s s ÷ a shortest life of %s s): raise Size to %s or more, "+
 			"reserve less concurrency for the function, or lower lease.Config.TTL and say so in FunctionUse",
 		p.props.Name, p.props.usable(), *fn.Node().Path(), number(need), number(concurrency), number(u.TTL), number(u.ShortestLife), number(need+float64(p.props.ExcludeBelow)))))
 }

@@ -31,7 +31,7 @@ func (p *Pool) widgets() []awscloudwatch.IWidget {
 	return []awscloudwatch.IWidget{
 		awscloudwatch.NewTextWidget(&awscloudwatch.TextWidgetProps{
 			Width: jsii.Number(24), Height: jsii.Number(2),
-			Markdown: jsii.String(fmt.Sprintf("## Pool %s: %d numbers, %d usable\nWho holds what: `nodelease list --table %s --pool %s`",
+			Markdown: jsii.String(fmt.Sprintf("## Pool %s: %d node IDs, %d usable\nHolders: `nodelease list --table %s --pool %s`",
 				name, p.props.Size, p.props.usable(), *p.nodes.table.TableName(), name)),
 		}),
 		awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{
@@ -49,7 +49,7 @@ func (p *Pool) widgets() []awscloudwatch.IWidget {
 			}},
 		}),
 		awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{
-			Title: jsii.String(name + ": where the numbers are"), Width: jsii.Number(8), Height: jsii.Number(6),
+			Title: jsii.String(name + ": node IDs by state"), Width: jsii.Number(8), Height: jsii.Number(6),
 			Left: gauges("Capacity", "Held", "Free", "Expired", "Cooling", "Retired", "Corrupt", "Stuck", "Braked"), LeftYAxis: left,
 		}),
 	}

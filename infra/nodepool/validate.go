@@ -64,10 +64,10 @@ func (p Props) validatePools() error {
 		}
 		seen[pool.Name] = true
 		if pool.Size < 1 || pool.Size > leasepool.MaxSize {
-			errs = append(errs, fmt.Errorf("Pools[%d].Size is %d: choose 1 to %d numbers", i, pool.Size, leasepool.MaxSize))
+			errs = append(errs, fmt.Errorf("Pools[%d].Size is %d: choose 1 to %d node IDs", i, pool.Size, leasepool.MaxSize))
 		}
 		if pool.ExcludeBelow < 0 || pool.ExcludeBelow >= pool.Size {
-			errs = append(errs, fmt.Errorf("Pools[%d].ExcludeBelow is %d of %d: it must be at least 0 and leave a number to lease", i, pool.ExcludeBelow, pool.Size))
+			errs = append(errs, fmt.Errorf("Pools[%d].ExcludeBelow is %d of %d: it must be at least 0 and leave a node ID to lease", i, pool.ExcludeBelow, pool.Size))
 		}
 		for name, d := range map[string]time.Duration{"MaxTTL": pool.MaxTTL, "MaxReserve": pool.MaxReserve} {
 			if d < 0 || d > 24*time.Hour || d%time.Millisecond != 0 || d > 0 && d < time.Second {

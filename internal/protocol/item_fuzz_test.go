@@ -181,7 +181,7 @@ func FuzzItem(f *testing.F) {
 			}
 		}
 		if free < 2 {
-			t.Errorf("of three numbers, %d are free", free)
+			t.Errorf("of three node IDs, %d are free", free)
 		}
 		w := fuzzWrites(k, before)[int(which)%len(fuzzWrites(k, before))]
 		res, err := s.Write(t.Context(), w)

@@ -131,7 +131,7 @@ func TestFleetOnPaper(t *testing.T) {
 	for _, r := range all {
 		t.Log(r)
 		if !r.done || r.count.lost > 0 {
-			t.Errorf("not all have their numbers: %v", r)
+			t.Errorf("not all have their node IDs: %v", r)
 		}
 	}
 	start := all[0]

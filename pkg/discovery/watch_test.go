@@ -232,7 +232,7 @@ func churn(t *testing.T, seed uint64) {
 				t.Fatal(err)
 			}
 			if _, err := Sweep(t.Context(), w.store, "orders"); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatal(err)
+				t.Fatalf("got %v, want context.DeadlineExceeded", err)
 			}
 		}
 		list, err := readers[r.IntN(2)].Resolve(t.Context())

@@ -80,14 +80,14 @@ func TestLargerReserve(t *testing.T) {
 		s.SetOutage(errors.New("away"))
 		fixture.Wait(10*time.Minute - 2*time.Second - time.Millisecond)
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrSuspended", err)
 		}
 		if _, err := g.Next(); err != nil {
 			t.Error(err)
 		}
 		fixture.Wait(time.Millisecond)
 		if _, err := g.Next(); !errors.Is(err, snowflake.ErrFenced) {
-			t.Error(err)
+			t.Errorf("got %v, want snowflake.ErrFenced", err)
 		}
 	})
 }

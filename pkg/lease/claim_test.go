@@ -28,10 +28,10 @@ func TestPoolExhausted(t *testing.T) {
 		_, err := lease.Start(t.Context(), fixture.Config(s))
 		var full *lease.ExhaustedError
 		if !errors.Is(err, lease.ErrPoolExhausted) || !errors.As(err, &full) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want an ExhaustedError", err)
 		}
 		if left := time.Until(full.NextFree); full.Size != 3 || left != 16*time.Second {
-			t.Errorf("%d numbers, the next in %v: %v", full.Size, left, err)
+			t.Errorf("%d node IDs, the next in %v: %v", full.Size, left, err)
 		}
 		if !strings.Contains(err.Error(), "none of the 3 node IDs") || !strings.Contains(err.Error(), "2040-01-02T") {
 			t.Error(err)
@@ -62,14 +62,14 @@ func TestWaitForANumber(t *testing.T) {
 		}
 		fixture.Wait(time.Minute)
 		if len(got) > 0 {
-			t.Fatal("a fourth holder of three numbers")
+			t.Fatal("a fourth holder of three node IDs")
 		}
 		if err := first[1].Close(); err != nil {
 			t.Fatal(err)
 		}
 		fixture.Wait(3 * time.Second)
 		if len(got) != 1 {
-			t.Fatal("nobody took the released number")
+			t.Fatal("nobody took the released node ID")
 		}
 		// The third dies silently: it is paused forever.
 		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
@@ -80,7 +80,7 @@ func TestWaitForANumber(t *testing.T) {
 		})
 		fixture.Wait(25 * time.Second)
 		if len(got) != 2 {
-			t.Fatal("nobody took the dead task's number")
+			t.Fatal("nobody took the dead task's node ID")
 		}
 		numbers := map[int]bool{first[0].NodeID(): true}
 		for range 2 {
@@ -121,12 +121,12 @@ func TestWaitEnds(t *testing.T) {
 		cfg.Wait = 10 * time.Second
 		began := time.Now()
 		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrPoolExhausted) || time.Since(began) != cfg.Wait {
-			t.Error(err, time.Since(began))
+			t.Errorf("got %v, %v, want lease.ErrPoolExhausted", err, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := lease.Start(ctx, cfg); !errors.Is(err, lease.ErrPoolExhausted) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
+			t.Errorf("got %v, want context.DeadlineExceeded", err)
 		}
 	})
 }
@@ -210,7 +210,7 @@ func TestCoolingIsNotClockBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := lease.Start(t.Context(), fixture.Config(s)); !errors.Is(err, lease.ErrPoolExhausted) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrPoolExhausted", err)
 		}
 		cfg := fixture.Config(s)
 		cfg.Wait = 20 * time.Second
@@ -345,7 +345,7 @@ func TestLostAnswerOfAClaim(t *testing.T) {
 		claims := fixture.WritesOf[protocol.Claim](s)
 		for _, c := range claims {
 			if c.Session != l.Holder || c.NodeID != l.NodeID {
-				t.Errorf("a doubtful number was left for another: %+v", c)
+				t.Errorf("a doubtful node ID was left for another: %+v", c)
 			}
 		}
 		// No renewal is confirmed; the deadline counts from the first attempt.
@@ -383,7 +383,7 @@ func TestDoubtfulClaimIsAbandoned(t *testing.T) {
 		})
 		before := item(t, s, 0).ReservedUntil
 		if _, err := lease.Start(ctx, fixture.Config(s)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want context.DeadlineExceeded", err)
 		}
 		if l := item(t, s, 0); l.Holder != "" || !l.ReservedUntil.Equal(before) {
 			t.Errorf("left %+v", l)

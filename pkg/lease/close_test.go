@@ -39,7 +39,7 @@ func TestCloseFencesThenReleases(t *testing.T) {
 			t.Errorf("left %+v, want it free and reserved until %v", l, last.Time())
 		}
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrClosed) || !errors.Is(a.Err(), lease.ErrClosed) {
-			t.Error(err, a.Err())
+			t.Errorf("got %v, %v, want lease.ErrClosed", err, a.Err())
 		}
 		if _, err := g.Next(); err == nil {
 			t.Error("an ID after Close")

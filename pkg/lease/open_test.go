@@ -123,7 +123,7 @@ func TestStartsThatFailLeaveNothing(t *testing.T) {
 	fail := func(times int) (goroutines int, heap uint64) {
 		for range times {
 			if _, err := lease.Start(t.Context(), lease.Config{Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, lease.ErrPoolNotSeeded) {
-				t.Fatal(err)
+				t.Fatalf("got %v, want lease.ErrPoolNotSeeded", err)
 			}
 		}
 		for began := time.Now(); open.Load() > 0; runtime.Gosched() { // the last ones may be on their way
@@ -185,7 +185,7 @@ func TestMissingTable(t *testing.T) {
 	dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, _ string) {
 		_, err := lease.Start(t.Context(), fixture.Config(lease.NewDynamoDB(client, "no-such-table")))
 		if !errors.Is(err, lease.ErrTable) || !strings.Contains(err.Error(), `"no-such-table" does not exist`) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrTable", err)
 		}
 	})
 }
@@ -203,7 +203,7 @@ func TestWrongKeys(t *testing.T) {
 		}
 		defer client.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name})
 		if _, err := lease.Start(t.Context(), fixture.Config(lease.NewDynamoDB(client, name))); !errors.Is(err, lease.ErrTable) || !strings.Contains(err.Error(), "pk S HASH") {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrTable", err)
 		}
 	})
 }

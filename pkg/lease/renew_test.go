@@ -28,7 +28,7 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 		})
 		fixture.Wait(time.Minute)
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrSuspended", err)
 		}
 		s.On(nil)
 		fixture.Wait(3 * time.Second)
@@ -91,7 +91,7 @@ func TestSlowAnswers(t *testing.T) {
 		}
 		fixture.Wait(time.Millisecond)
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrSuspended", err)
 		}
 		s.On(nil)
 	})
@@ -199,7 +199,7 @@ func TestRetiredHolderFinishes(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := lease.Start(t.Context(), fixture.Config(s)); !errors.Is(err, lease.ErrPoolExhausted) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrPoolExhausted", err)
 		}
 	})
 }
@@ -222,7 +222,7 @@ func TestAttemptsFitTheTimeLeft(t *testing.T) {
 		})
 		fixture.Wait(2 * time.Second)
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrSuspended", err)
 		}
 		s.On(nil)
 	})
@@ -280,7 +280,7 @@ func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
 			t.Errorf("after the end: %+v", got)
 		}
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrLost", err)
 		}
 		if err := a.Close(); err != nil {
 			t.Error(err)

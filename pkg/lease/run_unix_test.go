@@ -48,7 +48,7 @@ func TestRunOnLoss(t *testing.T) {
 			return ctx.Err()
 		})
 		if !errors.Is(err, lease.ErrLost) || errors.Is(err, context.Canceled) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrLost", err)
 		}
 	})
 }
@@ -58,7 +58,7 @@ func TestRunReturnsErrors(t *testing.T) {
 		s := fixture.NewNetwork(1)
 		broken := errors.New("broken")
 		if err := lease.Run(t.Context(), fixture.Config(s), func(context.Context, *lease.Agent) error { return broken }); !errors.Is(err, broken) {
-			t.Error(err)
+			t.Errorf("got %v, want fn's own error", err)
 		}
 		if err := lease.Run(t.Context(), fixture.Config(s), func(context.Context, *lease.Agent) error { return nil }); err != nil {
 			t.Error(err)

@@ -21,7 +21,7 @@ import (
 func TestPoolNotSeeded(t *testing.T) {
 	_, err := lease.Start(t.Context(), fixture.Config(leasetest.NewMemory("", 0)))
 	if !errors.Is(err, lease.ErrPoolNotSeeded) {
-		t.Error(err)
+		t.Errorf("got %v, want lease.ErrPoolNotSeeded", err)
 	}
 }
 
@@ -192,9 +192,9 @@ func TestFleetSeeds(t *testing.T) {
 			}
 		}
 		if len(counted.times) != agents || len(holders) != agents {
-			t.Errorf("%d numbers seeded, %d held", len(counted.times), len(holders))
+			t.Errorf("%d node IDs seeded, %d held", len(counted.times), len(holders))
 		}
-		t.Logf("%d writes to seed %d numbers", counted.tries, agents)
+		t.Logf("%d writes to seed %d node IDs", counted.tries, agents)
 	})
 }
 
@@ -292,7 +292,7 @@ func TestTendVouches(t *testing.T) {
 			t.Helper()
 			c, err := pool.Tend(t.Context())
 			if !errors.Is(err, s.unsafe) {
-				t.Fatal(err)
+				t.Fatalf("got %v, want s.unsafe", err)
 			}
 			if p, err := s.PoolItem(t.Context(), "orders"); err != nil || *p.Verdict != *c.Pool.Verdict || p.Revision != 1 {
 				t.Fatalf("got %+v, %v, want %+v and the revision as it was", p, err, c.Pool.Verdict)

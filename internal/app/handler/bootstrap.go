@@ -165,7 +165,7 @@ func (b *Bootstrap) ensure(ctx context.Context, r request) (leasepool.Changes, e
 		"finishing", c.Finishing, "corrupt", c.Corrupt)
 	if err != nil {
 		log.Error("bootstrap failed", "error", err.Error())
-		return c, fmt.Errorf("pool %q: %d numbers seeded, %d retired, %d restored, then: %w", r.Pool, c.Seeded, c.Retired, c.Restored, err)
+		return c, fmt.Errorf("pool %q: %d node IDs seeded, %d retired, %d restored, then: %w", r.Pool, c.Seeded, c.Retired, c.Restored, err)
 	}
 	log.Info("bootstrapped")
 	return c, nil

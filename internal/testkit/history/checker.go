@@ -206,7 +206,6 @@ func (c *Checker) may(e Event) error {
 		}
 		// Two that requested exactly the same milliseconds cannot be distinguished,
 		// and are copies of each other again: docs/guarantees.md promises exactly that.
-		// and no less.
 		inStep = s.heir != e.Who && e.Until == s.may
 		if s.heir != e.Who && !inStep {
 			return fmt.Errorf("process %d may stamp up to %d in version %d, and so may its copy or original %d: both have renewed since the copy was made",

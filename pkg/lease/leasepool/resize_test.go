@@ -51,10 +51,10 @@ func TestResize(t *testing.T) {
 		// Nothing is deleted, and the holder of a retired number may finish.
 		leases, _ := all(t, p)
 		if len(leases) != 299 || !leases[299].Retired || leases[19].Retired {
-			t.Errorf("%d numbers, %+v", len(leases), leases[19])
+			t.Errorf("%d node IDs, %+v", len(leases), leases[19])
 		}
 		if res, err := s.Write(t.Context(), renew(held, time.Now())); err != nil || !res.Applied || !res.Lease.Retired {
-			t.Errorf("renewal of a retired number: %+v, %v", res, err)
+			t.Errorf("renewal of a retired node ID: %+v, %v", res, err)
 		}
 		if c := resize(20); c.Retired != 0 || c.Restored != 0 || c.Finishing != 1 {
 			t.Errorf("shrinking again: %+v", c)
@@ -74,7 +74,7 @@ func TestResize(t *testing.T) {
 			t.Errorf("node 290 is %+v, want it as it was", l)
 		}
 		if _, ok := leases[0]; ok {
-			t.Error("the reserved number was seeded")
+			t.Error("the reserved node ID was seeded")
 		}
 	})
 }

@@ -102,7 +102,7 @@ func TestSeedResumes(t *testing.T) {
 		c, err := leasepool.Open(cut, "orders").Seed(ctx, spec)
 		errorHas(t, err, "of 3 groups", "run it again")
 		if c.Seeded == 0 || c.Seeded > 99 {
-			t.Errorf("%d numbers seeded, want the partial progress", c.Seeded)
+			t.Errorf("%d node IDs seeded, want the partial progress", c.Seeded)
 		}
 		p := leasepool.Open(s, "orders")
 		if _, err := p.Stats(t.Context()); !errors.Is(err, protocol.ErrPoolNotSeeded) {
@@ -112,7 +112,7 @@ func TestSeedResumes(t *testing.T) {
 		leases, _ := all(t, p)
 		// A request that was in flight when the first run ended may have been done.
 		if err != nil || rest.Seeded > 600-c.Seeded || rest.Seeded < 500 || len(leases) != 600 {
-			t.Errorf("the next run seeded %d after %d, %v; %d numbers", rest.Seeded, c.Seeded, err, len(leases))
+			t.Errorf("the next run seeded %d after %d, %v; %d node IDs", rest.Seeded, c.Seeded, err, len(leases))
 		}
 	})
 }
@@ -132,14 +132,14 @@ func TestSeedTogether(t *testing.T) {
 			seeded.Add(int64(c.Seeded))
 		})
 		if seeded.Load() != size {
-			t.Errorf("%d numbers seeded, want %d", seeded.Load(), size)
+			t.Errorf("%d node IDs seeded, want %d", seeded.Load(), size)
 		}
 		// One for all would cost 300 writes, each for themselves 6,000, all in the
 		// same order about 1,300.
 		if most := int64(3 * size); writes.Load() > most {
 			t.Errorf("%d writes, want at most %d", writes.Load(), most)
 		}
-		t.Logf("%d writes for %d numbers by %d seeders", writes.Load(), size, seeders)
+		t.Logf("%d writes for %d node IDs by %d seeders", writes.Load(), size, seeders)
 	})
 }
 
@@ -171,7 +171,7 @@ func TestSeedAnswerLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	if leases, _ := all(t, p); len(leases) != 20 {
-		t.Errorf("%d numbers", len(leases))
+		t.Errorf("%d node IDs", len(leases))
 	}
 }
 

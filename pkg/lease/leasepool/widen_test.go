@@ -53,7 +53,7 @@ func widened(t *testing.T, s protocol.Store, widths ...int) protocol.PoolItem {
 	last := item.Eras[len(item.Eras)-1]
 	leases, _ := all(t, leasepool.Open(s, "orders"))
 	if want := min(item.Size, 1<<last.NodeBits); item.Numbers != want || len(leases) != want-item.ExcludeBelow {
-		t.Fatalf("%d numbers, %d are there, want %d", item.Numbers, len(leases), want)
+		t.Fatalf("%d node IDs, %d are there, want %d", item.Numbers, len(leases), want)
 	}
 	for n, l := range leases {
 		if l.WidenTry != item.Widening.Try || n >= 1<<(last.NodeBits-1) && len(widths) > 1 && l.ReservedUntil.Before(last.From) {
@@ -425,7 +425,7 @@ func TestDeadWidenerStopsNobody(t *testing.T) {
 		}
 		ctx, cut := stopAfter[protocol.Mark](t, s, 504) // all but one are marked: the holders know
 		if _, err := leasepool.Open(cut, "orders").Widen(ctx); !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want context.Canceled", err)
 		}
 		fixture.Wait(2 * time.Minute)
 		item, err := s.PoolItem(t.Context(), "orders")

@@ -35,7 +35,7 @@ func TestBoardFindsDuplicates(t *testing.T) {
 		t.Errorf("%+v", sum)
 	}
 	if err := b.verdict(); !errors.Is(err, ErrDuplicates) || errors.Is(err, ErrDisorder) {
-		t.Error(err)
+		t.Errorf("got %v, want ErrDuplicates", err)
 	}
 	if !slices.Contains(kinds(), "DUPLICATE") {
 		t.Error("nobody was told")

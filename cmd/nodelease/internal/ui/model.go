@@ -136,7 +136,7 @@ func (m *model) compare(old, n *number, c *change) {
 	case old.State == lease.Expired && n.State == lease.Held:
 		say("resumed", "%s renews again", n.Task)
 	case old.State == missing && n.State != missing:
-		say("seeded", "a new number")
+		say("seeded", "a new node ID")
 	case n.State == lease.Retired && old.State != lease.Retired:
 		say("retired", "out of use")
 	case old.State == lease.Retired && n.State != lease.Retired:

@@ -13,7 +13,7 @@ import (
 )
 
 // docs/policies are the statements of the construct's roles as JSON, with placeholders for names. TestAgentOnTheSynthesizedTable compares
-// those of the agent with what agents call. Write them again with
+// those of the agent with the calls of agents. Write them again with
 //
 //	go test ./infra -run PolicyFiles -update
 func TestPolicyFiles(t *testing.T) {

@@ -64,7 +64,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// capacity asks with each request for what DynamoDB charges for it. A refused
+// capacity asks with each request for its consumed capacity. A refused
 // write's answer does not say.
 func capacity(m *meter) func(*middleware.Stack) error {
 	return func(s *middleware.Stack) error {

@@ -102,7 +102,7 @@ func newDoctor(g *globals) *cobra.Command {
 	return cmd
 }
 
-// examine looks at one thing after the other, and stops where the rest would
+// examine runs one check after the other, and stops where the rest would
 // only repeat what is wrong.
 func (d *doctor) examine(ctx context.Context) diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)

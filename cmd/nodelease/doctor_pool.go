@@ -105,11 +105,11 @@ func (d *doctor) checkNumbers(l *listed) {
 	}
 }
 
-// forgotten is for how long an expired number has been there when the reaper
+// forgotten is for how long an expired node ID has been there when the reaper
 // must have missed it: it runs every few minutes.
 const forgotten = 15 * time.Minute
 
-// checkItems looks for numbers that are corrupt, stuck or forgotten.
+// checkItems finds node IDs that are corrupt, stuck or forgotten.
 func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	for _, n := range slices.Sorted(maps.Keys(l.Corrupt)) {
 		d.add("items", problem, fmt.Sprintf("node %d is corrupt, someone else wrote it: %s; leave it, since deleting or rewriting it makes IDs twice", n, l.Corrupt[n]), d.again(fmt.Sprintf("inspect %d", n)))

@@ -26,8 +26,8 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
-// testChild makes this test binary a program that exec runs. It says what happens
-// to it, and every few milliseconds its clock, over a connection of its own, whose
+// testChild makes this test binary a program that exec runs. It reports its signals,
+// and every few milliseconds its clock, over a connection of its own, whose
 // end is its death.
 const testChild = "test-child"
 
@@ -76,7 +76,7 @@ func runTestChild(address, mode string) {
 	go func() {
 		for {
 			say("alive %d", time.Now().UnixMilli())
-			time.Sleep(5 * time.Millisecond) // the child's pulse: the test waits for what it hears, not for this
+			time.Sleep(5 * time.Millisecond) // the child's pulse: the test waits for its messages, not for this
 		}
 	}()
 	if mode == "leaver" {

@@ -168,7 +168,7 @@ func TestUsage(t *testing.T) {
 		"help nosuch":                            `no command "nosuch"`,
 		"help lst":                               "did you mean list?",
 		"list --table tab --pool p --endpoint x": "--endpoint x: use a URL such as http://127.0.0.1:8000",
-		"serve --ttl 2s":                         "--ttl 2s is below 5s: give --guard and --claim-guard too",
+		"serve --ttl 2s":                         "--ttl 2s is below 5s: set --guard and --claim-guard too",
 		"serve --ttl 1ms":                        "--ttl 1ms: use 5s to 24h",
 		"serve --wait=-1s":                       "--wait -1s: use 0",
 		"ui --listen 127.0.0.1:99999":            "invalid port",

@@ -19,7 +19,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
 
-// serveOn is serve on a fresh pool of four numbers, and where it listens.
+// serveOn is serve on a fresh pool of four node IDs, and where it listens.
 func serveOn(t *testing.T, args ...string) (p *program, said serving, flags []string) {
 	t.Helper()
 	flags = database(t, "leases")
@@ -78,8 +78,8 @@ func TestServeUsage(t *testing.T) {
 		"--listen example.org:0":   "--allow-remote if you mean it",
 		"--listen 127.0.0.1:99999": `"99999" is no port: use 1 to 65535`,
 		"--listen 7373":            "use an address such as 127.0.0.1:7373",
-		"--listen unix:":           "give the path of a file",
-		"--listen unix:@abstract":  "give the path of a file",
+		"--listen unix:":           "use the path of a file",
+		"--listen unix:@abstract":  "use the path of a file",
 		"--listen unix:" + file:    "there is a file that is not a socket",
 		"--layout 41/10":           "or bits such as 40/3/10",
 		"--layout 41/10/x":         `"x" is not a number of bits`,

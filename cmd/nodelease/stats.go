@@ -21,7 +21,7 @@ func newStats(g *globals) *cobra.Command {
 		Short: "Count the node IDs of a pool by state: is it nearly exhausted?",
 		Long: "Count the node IDs of a pool by state. Utilization is the share of held node IDs, in percent of those that can be leased (held, free, expired\n" +
 			"and cooling). It reads every node ID of the pool once.\n\n" +
-			"It also says how many holders would make IDs for how long if DynamoDB went away now: by what each has reserved ahead, less\n" +
+			"It also says how many holders would make IDs for how long if DynamoDB went away now: by the reservation of each, less\n" +
 			"the default guards. Leases that grow (--max-ttl) reserve hours; a short lease lasts for seconds.",
 		Example: "  nodelease stats --table leases --pool orders\n  nodelease stats --table leases --pool orders --json | jq .utilization",
 		Args:    noArgs,

@@ -20,7 +20,7 @@ const (
 // essential) container. A container that has no stop time-out gets 60 s. CloudFormation makes the task definition, and with it every service
 // that runs it, after the pool has been seeded.
 //
-// When the app is synthesized it warns if the services that run the pool's tasks may hold more numbers during a rolling deploy than the pool
+// When the app is synthesized it warns if the services that run the pool's tasks may hold more node IDs during a rolling deploy than the pool
 // has.
 func (p *Pool) Attach(task awsecs.TaskDefinition, containers ...awsecs.ContainerDefinition) {
 	n := p.nodes

@@ -31,8 +31,8 @@ const (
 // gets NODELEASE_TABLE and NODELEASE_POOL, with which leaselambda.Wrap needs no configuration. CloudFormation makes the function after the pool
 // has been seeded.
 //
-// When the app is synthesized it warns if the pool has fewer numbers than concurrency × (2 + TTL ÷ shortest life). A new version of the function
-// replaces all environments at once, and those that ended hold their numbers until their leases run out.
+// When the app is synthesized it warns if the pool has fewer node IDs than concurrency × (2 + TTL ÷ shortest life). A new version of the function
+// replaces all environments at once, and those that ended hold their node IDs until their leases run out.
 func (p *Pool) AttachFunction(fn awslambda.Function, use ...FunctionUse) {
 	n := p.nodes
 	path := *fn.Node().Path()

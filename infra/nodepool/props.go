@@ -66,7 +66,7 @@ type Props struct {
 	// AlarmTopic is told when an alarm goes off and when it ends. Defaults to a new topic without subscribers: see NodePool.AlarmTopic.
 	AlarmTopic awssns.ITopic
 
-	// UtilizationAlarm is the share of a pool's usable numbers, in percent above 0 and up to 100, from which its alarm goes off. Keep room
+	// UtilizationAlarm is the share of a pool's usable node IDs, in percent above 0 and up to 100, from which its alarm goes off. Keep room
 	// for a rolling deploy, which holds the numbers of both fleets at once. Defaults to 80.
 	UtilizationAlarm float64
 
@@ -88,7 +88,7 @@ type PoolProps struct {
 	// and lets their holders finish.
 	Size int
 
-	// ExcludeBelow numbers at the bottom are never leased, because someone uses them by another way (a migration from fixed IDs). Less than
+	// ExcludeBelow node IDs at the bottom are never leased, because someone uses them by another way (a migration from fixed IDs). Less than
 	// Size. Defaults to 0.
 	ExcludeBelow int
 

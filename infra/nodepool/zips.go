@@ -26,7 +26,7 @@ func (p Props) validateZips(arch awslambda.Architecture) error {
 	for _, name := range functionNames {
 		path := filepath.Join(p.FunctionsDir, name+".zip")
 		if err := checkZip(path, machine); err != nil {
-			errs = append(errs, fmt.Errorf("FunctionsDir has no %s.zip for %s: %w; run `%s`, or set FunctionsDir to where the zips are, and Architecture to what they were built for",
+			errs = append(errs, fmt.Errorf("FunctionsDir has no %s.zip for %s: %w; run `%s`, or set FunctionsDir to where the zips are, and Architecture to the one of their build",
 				name, *arch.Name(), err, make))
 		}
 	}

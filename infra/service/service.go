@@ -83,7 +83,7 @@ func newTask(s constructs.Construct, props *Props) (awsecs.FargateTaskDefinition
 			Platform:   platform,
 			IgnoreMode: awscdk.IgnoreMode_DOCKER,
 			// The image is made again when these change, and only then.
-			Exclude: jsii.Strings("*", "!go.mod", "!go.sum", "!pkg", "!internal/ecs", "!internal/protocol", "!internal/tenure", "!internal/text", "!examples/service", "**/*_test.go"),
+			Exclude: jsii.Strings("*", "!go.mod", "!go.sum", "!pkg", "!internal/ecs", "!internal/lastaddress", "!internal/protocol", "!internal/tenure", "!internal/text", "!examples/service", "**/*_test.go"),
 		}),
 		PortMappings:           &[]*awsecs.PortMapping{{ContainerPort: jsii.Number(port)}},
 		ReadonlyRootFilesystem: jsii.Bool(true),

@@ -121,7 +121,7 @@ func TestLongBodyRefused(t *testing.T) {
 	}
 }
 
-// processorTime is the processor time that this process has used: unlike the time of day, it does not depend on what else runs on the machine.
+// processorTime is the processor time that this process has used: unlike the time of day, it does not depend on other programs on the machine.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used syscall.Rusage

@@ -111,7 +111,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// fuzzTable is a table on an embedded server with three numbers.
+// fuzzTable is a table on an embedded server with three node IDs.
 func fuzzTable(f *testing.F) (*dynamodb.Client, *DynamoDB) {
 	client, s := newTable(f)
 	for _, n := range []int{fuzzNode - 1, fuzzNode + 1} {

@@ -86,7 +86,7 @@ func TestAttemptsCutTheLease(t *testing.T) {
 		}
 		trusted := at.M0 + at.Length.Lease - 110*time.Second
 		if most := at.Write.ReservedUntil.Sub(w0.Add(10*time.Second)) - time.Second + time.Millisecond; trusted > most {
-			t.Errorf("%s: trusted for %v, and what is reserved allows %v", name, trusted, most)
+			t.Errorf("%s: trusted for %v, and its reservation allows %v", name, trusted, most)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // 8, while its processes make IDs. The decisions are made by the real code here too: the
 // writes' Apply, PoolItem, Term, Learn, and the steps of a widening that leasepool.Widen
 // runs. The model chooses when each step is taken: its wideners can stop anywhere, and
-// act on what they read long ago.
+// act on old reads.
 
 const modelBits = 3 // at the end
 

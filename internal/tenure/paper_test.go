@@ -82,7 +82,7 @@ func coldStart(c paperCase) (*paper, paperResult) {
 }
 
 // rolling replaces the fleet, a tenth at a time: those stop, as many start, and when
-// they have numbers the next tenth follows.
+// they have node IDs the next tenth follows.
 func rolling(w *paper) paperResult {
 	from, before := w.now, w.spent
 	n := len(w.agents)

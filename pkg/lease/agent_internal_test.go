@@ -20,7 +20,7 @@ func (c *stopped) Monotonic() time.Duration { return c.at }
 func (c *stopped) Wall() time.Time          { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).Add(c.at) }
 func (c *stopped) Sleep(time.Duration)      {}
 
-// A late notice of a term that is over ends no other one: the next number
+// A late notice of a term that is over ends no other one: the next node ID
 // would be held in the table, and by nobody here.
 func TestLateNewsOfATermThatIsOver(t *testing.T) {
 	var clock stopped

@@ -110,7 +110,7 @@ func TestTwoGenerators(t *testing.T) {
 	})
 }
 
-// A number is freed by force while its holder, cut off and with a clock that is
+// A node ID is freed by force while its holder, cut off and with a clock that is
 // behind, still relies on it; an agent with a clock ahead claims it for its own
 // lost one. It does not rely on it before what the holder reserved has passed, by
 // its own clock: at no time do both.

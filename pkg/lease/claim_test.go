@@ -39,7 +39,7 @@ func TestPoolExhausted(t *testing.T) {
 	})
 }
 
-// Five tasks on three numbers: two wait, and each gets one when one is released
+// Five tasks on three node IDs: two wait, and each gets one when one is released
 // or its holder's lease runs out.
 func TestWaitForANumber(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestCoolingIsNotClockBehind(t *testing.T) {
 	})
 }
 
-// A herd of 1,024 on 1,024 numbers: at most 2 conditional writes a task.
+// A herd of 1,024 on 1,024 node IDs: at most 2 conditional writes a task.
 func TestHerdOnMemory(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) { herd(t, leasetest.NewMemory("orders", 1024), 1024) })
 }

@@ -25,7 +25,7 @@ func TestConfigProblems(t *testing.T) {
 		{"microseconds", lease.Config{Store: s, Pool: "p", TTL: 7 * time.Second, Guard: 1500 * time.Microsecond}, []string{"Guard 1.5ms", "whole milliseconds"}},
 		{"too short", lease.Config{Store: s, Pool: "p", TTL: 900 * time.Millisecond}, []string{"TTL 900ms"}},
 		{"too long", lease.Config{Store: s, Pool: "p", TTL: 25 * time.Hour}, []string{"TTL 25h"}},
-		{"short without guards", lease.Config{Store: s, Pool: "p", TTL: 3 * time.Second}, []string{"give Guard and ClaimGuard"}},
+		{"short without guards", lease.Config{Store: s, Pool: "p", TTL: 3 * time.Second}, []string{"set Guard and ClaimGuard"}},
 		{"renews too late", lease.Config{Store: s, Pool: "p", TTL: 10 * time.Second, RenewEvery: 6 * time.Second}, []string{"RenewEvery 6s is more than half of TTL 10s"}},
 		{"no time to renew", lease.Config{Store: s, Pool: "p", TTL: 10 * time.Second, RenewEvery: 5 * time.Second, Guard: 5 * time.Second}, []string{"Guard 5s leaves no time"}},
 		{"reserves too little", lease.Config{Store: s, Pool: "p", TTL: 10 * time.Second, Reserve: 10 * time.Second}, []string{"Reserve 10s", "11s"}},

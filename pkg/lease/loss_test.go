@@ -56,7 +56,7 @@ func TestLost(t *testing.T) {
 			t.Errorf("Close touched another's lease: %+v", l)
 		}
 		if n := len(fixture.WritesOf[protocol.Release](s)); n != 0 {
-			t.Errorf("%d releases of what is another's, a write unit each", n)
+			t.Errorf("%d releases of another's lease, a write unit each", n)
 		}
 	})
 }

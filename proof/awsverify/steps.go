@@ -215,7 +215,7 @@ func (r *run) watchAlarms(ctx context.Context) error {
 	}), "OK")
 	within := patience
 	if r.account.emulator {
-		within = 5 * time.Second // its scheduler looks at none of them
+		within = 5 * time.Second // its scheduler ignores them
 	}
 	evaluated := func(a cwtypes.MetricAlarm) bool { return a.StateValue != cwtypes.StateValueInsufficientData }
 	r.judge("metric-math", r.eventually(ctx, within, func(ctx context.Context) error {

@@ -15,8 +15,8 @@ import (
 )
 
 // Cloud replaces the two services besides DynamoDB that the functions talk to:
-// CloudFormation, which waits for an answer, and CloudWatch. It keeps what they
-// were told.
+// CloudFormation, which waits for an answer, and CloudWatch. It keeps their
+// requests.
 type Cloud struct {
 	URL    string
 	server http.Server

@@ -170,7 +170,7 @@ func TestThrottles(t *testing.T) {
 	}
 }
 
-// No number is free.
+// No node ID is free.
 func TestExhaustion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, collect := instruments(t)

@@ -48,7 +48,7 @@ func TestResize(t *testing.T) {
 		if c := resize(20); c.Retired != 280 || c.Finishing != 1 || c.Seeded != 0 {
 			t.Errorf("shrinking: %+v", c)
 		}
-		// Nothing is deleted, and the holder of a retired number may finish.
+		// Nothing is deleted, and the holder of a retired node ID may finish.
 		leases, _ := all(t, p)
 		if len(leases) != 299 || !leases[299].Retired || leases[19].Retired {
 			t.Errorf("%d node IDs, %+v", len(leases), leases[19])
@@ -197,6 +197,6 @@ func TestResizeBehindGap(t *testing.T) {
 		t.Errorf("raise: %+v, %v", c, err)
 	}
 	if l, err := s.Get(t.Context(), "orders", 590); err != nil || l.Holder != "" || l.ReservedUntil.Before(to.Add(50*time.Minute)) {
-		t.Errorf("%+v, %v, want no holder and what was reserved", l, err)
+		t.Errorf("%+v, %v, want no holder and the same reservation", l, err)
 	}
 }

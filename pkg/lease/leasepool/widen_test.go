@@ -85,7 +85,7 @@ func TestWiden(t *testing.T) {
 	})
 }
 
-// A number whose seed is late is made by its mark, and the seed comes too late.
+// A node ID whose seed is late is made by its mark, and the seed comes too late.
 func TestWidenMakesWhatIsMissing(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	for n := range 512 { // someone seeds, and has not come to number 77
@@ -215,7 +215,7 @@ func TestWidenStopsAtWhatIsCorrupt(t *testing.T) {
 	})
 }
 
-// No number comes to be while a try is open, nor one that needs the new width
+// No node ID is added while a try is open, nor one that needs the new width
 // before it is committed.
 func TestGrowthWaitsForTheWidth(t *testing.T) {
 	s := leasetest.NewMemory("", 0)

@@ -33,7 +33,7 @@ type step struct {
 func makePlan(o Options) []step {
 	p := planner{Options: o, rng: rand.New(rand.NewPCG(o.Seed, 0)), free: make([]time.Duration, o.Tasks)}
 	begin, end := o.Duration/10, o.Duration-max(o.Duration/10, time.Second)
-	// Often enough to be worth watching, but not so often that more numbers rest
+	// Often enough to be worth watching, but not so often that more node IDs rest
 	// than are held.
 	every := min(max(1300*time.Millisecond, 3*o.TTL/2/time.Duration(min(o.Tasks, o.Numbers))), o.Duration/8)
 	if o.Outage {

@@ -29,7 +29,7 @@ type group struct {
 	counts  counts
 }
 
-// churn counts how numbers changed hands.
+// churn counts changes of holders.
 type churn struct{ claimed, ended int }
 
 // change has the changes of one turn.
@@ -82,7 +82,7 @@ func (m *model) read(index int, got protocol.Group, at time.Time, c *change) {
 	*g = group{readAt: at, numbers: now, counts: sum}
 }
 
-// show lays a group's items out by their numbers. One that should have an item
+// show arranges a group's items by node ID. One that should have an item
 // and has none is shown as missing.
 func (m *model) show(index int, got protocol.Group, at time.Time) []number {
 	from := index * protocol.GroupSize

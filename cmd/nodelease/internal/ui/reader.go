@@ -43,7 +43,7 @@ func (s *Server) turn(ctx context.Context) {
 }
 
 // readWhole reads every group for the first time, and on behind the last one for
-// as long as there are numbers: retired ones lie above a pool that was made
+// as long as there are node IDs: retired ones lie above a pool that was made
 // smaller.
 func (s *Server) readWhole(ctx context.Context, c *change) (read int, err error) {
 	var all []int

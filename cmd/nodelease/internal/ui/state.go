@@ -22,7 +22,7 @@ const (
 // states orders the counts of a group; the page has the same order.
 var states = []lease.State{lease.Held, lease.Free, lease.Cooling, lease.Expired, lease.Retired, corrupt, missing}
 
-// counts are how many numbers are in each of states.
+// counts are how many node IDs are in each of states.
 type counts [7]int
 
 func (c *counts) add(s lease.State, by int) { c[slices.Index(states, s)] += by }
@@ -76,8 +76,8 @@ func shown(session string) string {
 // mostMetadata is how many entries of a holder's metadata are shown.
 const mostMetadata = 32
 
-// lines makes metadata fit to be shown. A holder chooses it freely, up to what an
-// item of DynamoDB can have.
+// lines makes metadata fit to be shown. A holder chooses it freely, up to the size of an
+// item of DynamoDB.
 func lines(metadata map[string]string) map[string]string {
 	shown := make(map[string]string, min(len(metadata), mostMetadata))
 	for _, k := range slices.Sorted(maps.Keys(metadata)) {

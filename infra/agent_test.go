@@ -82,9 +82,9 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 	if found, err := lookup.Resolve(t.Context()); err != nil || len(found) != 2 {
 		t.Fatalf("%v, %v", found, err)
 	}
-	// With every number taken it has to look at all that it may look at.
+	// With every node ID taken it has to look at all that it may look at.
 	if _, err := lease.Start(t.Context(), config); !errors.Is(err, lease.ErrPoolExhausted) {
-		t.Fatalf("a third agent on two numbers: %v", err)
+		t.Fatalf("a third agent on two node IDs: %v", err)
 	}
 	for _, end := range ended {
 		if err := end(); err != nil {
@@ -118,7 +118,7 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 	}
 }
 
-// member gives what takes part in the cluster of the pool orders, and waits until all who take part know of it.
+// member starts a member of the cluster of the pool orders, and waits until all members know of it.
 func member(t *testing.T, calls *recorder, table string) func(name string, agent *lease.Agent) (end func() error) {
 	coordinator := dynamocoordinator.New(calls, table)
 	limit, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -185,7 +185,7 @@ type recorder struct {
 	lease.Client
 	mu       sync.Mutex
 	keys     map[string]map[string]bool
-	requests map[string]iampolicy.Request // by what IAM sees of them
+	requests map[string]iampolicy.Request // by their form in IAM
 }
 
 func (r *recorder) note(call string, input any, keys ...types.AttributeValue) {

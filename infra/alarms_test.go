@@ -128,7 +128,7 @@ func TestDashboard(t *testing.T) {
 	body, _ := json.Marshal(template(t, stack).one(t, "AWS::CloudWatch::Dashboard").Properties["DashboardBody"])
 	text := strings.ReplaceAll(string(body), `\`, "")
 	for _, want := range append(gauges, "orders: are we about to run out?", "mail: are we about to run out?", "RATE(held)",
-		"nodelease list --table", "ConsumedWriteCapacityUnits", "What the reaper reported") {
+		"nodelease list --table", "ConsumedWriteCapacityUnits", "Reports of the reaper") {
 		if !strings.Contains(text, want) {
 			t.Errorf("the dashboard lacks %q", want)
 		}

@@ -187,7 +187,7 @@ func TestTooSmallAPool(t *testing.T) {
 				t.Fatalf("there are %d warnings", len(warnings))
 			}
 			for _, w := range warnings {
-				if text := w.Entry.Data.(string); !strings.Contains(text, tt.want) || !strings.Contains(text, "10 usable numbers") {
+				if text := w.Entry.Data.(string); !strings.Contains(text, tt.want) || !strings.Contains(text, "10 usable node IDs") {
 					t.Errorf("the warning is %q, want %q in it", text, tt.want)
 				}
 			}

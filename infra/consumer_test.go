@@ -49,7 +49,7 @@ func TestConsumerDownloadsNoCDK(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(archives) == 0 {
-		t.Fatal("nothing was downloaded: the test looks at the wrong cache")
+		t.Fatal("nothing was downloaded: the test reads the wrong cache")
 	}
 	for _, a := range archives {
 		for _, never := range []string{"aws-cdk-go", "constructs-go", "jsii-runtime-go", "aws-lambda-go", "spf13", "cdk-nag"} {

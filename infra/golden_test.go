@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write the golden templates again")
 // hash of an asset: it changes with every build of the functions and with every source file of the image.
 var hash = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 
-// A change of the template is a change of what runs in someone's account: it shows here, for review. Accept it with
+// A change of the template changes resources in someone's account: it shows here, for review. Accept it with
 //
 //	go test ./infra -run Golden -update
 func TestGolden(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 // All tests of the infrastructure are in this one package and run one after the other: each package would start a jsii kernel (a node
 // process) of its own, and a kernel serves one caller at a time.
 
-// zips and amdZips are directories with stand-ins for what `make functions` builds, for arm64 and x86_64: the head of a program that each
+// zips and amdZips are directories with stand-ins for the zips that `make functions` builds, for arm64 and x86_64: the head of a program that each
 // could run. Templates depend on nothing else in them but their hashes.
 var zips, amdZips string
 
@@ -194,7 +194,7 @@ func (d document) one(t *testing.T, kind string) resource {
 	panic("unreachable")
 }
 
-// tableARN stands for the one table of a template in requests and policies.
+// tableARN represents the one table of a template in requests and policies.
 const tableARN = "arn:aws:dynamodb:us-east-1:111111111111:table/example"
 
 // policies are those of the roles whose logical ID begins so.
@@ -204,7 +204,7 @@ func (d document) policies(prefix string) map[string]resource {
 	return found
 }
 
-// policyOf is what those policies allow together.
+// policyOf returns a policy that allows everything that those policies allow.
 func policyOf(t *testing.T, d document, prefix string) iampolicy.Policy {
 	t.Helper()
 	found := d.policies(prefix)

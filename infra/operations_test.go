@@ -11,7 +11,7 @@ import (
 	"github.com/nodelease/nodelease/infra/nodepool"
 )
 
-// Whatever alarm wakes someone, the page says what to do.
+// The page has a remedy for every alarm.
 func TestOperationsPageHasEveryAlarm(t *testing.T) {
 	page, stack := operations(t), newStack(t, "")
 	nodes := nodepool.New(stack, "Nodes", orders(nil))

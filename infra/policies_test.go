@@ -12,8 +12,8 @@ import (
 	"github.com/nodelease/nodelease/infra/nodepool"
 )
 
-// docs/policies are the statements of the construct's roles as JSON, with words in the place of names. TestAgentOnTheSynthesizedTable compares
-// those of the agent with what agents call. Write them again with
+// docs/policies are the statements of the construct's roles as JSON, with placeholders for names. TestAgentOnTheSynthesizedTable compares
+// those of the agent with the calls of agents. Write them again with
 //
 //	go test ./infra -run PolicyFiles -update
 func TestPolicyFiles(t *testing.T) {

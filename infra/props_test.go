@@ -17,7 +17,7 @@ import (
 
 const strong = awsdynamodb.MultiRegionConsistency_STRONG
 
-// Wrong properties fail at synth, with the value and what to do instead.
+// Wrong properties fail at synth, with the value and the remedy.
 func TestWrongProps(t *testing.T) {
 	pool := func(p nodepool.PoolProps) func(*nodepool.Props) {
 		return func(props *nodepool.Props) { props.Pools = append(props.Pools, p) }
@@ -31,9 +31,9 @@ func TestWrongProps(t *testing.T) {
 		"wildcard":        {pool(nodepool.PoolProps{Name: "*", Size: 1}), []string{`Pools[1].Name: pool name "*"`}},
 		"long name":       {pool(nodepool.PoolProps{Name: strings.Repeat("x", 65), Size: 1}), []string{"1 to 64"}},
 		"twice":           {pool(nodepool.PoolProps{Name: "orders", Size: 1}), []string{`"orders" for the second time`}},
-		"no numbers":      {pool(nodepool.PoolProps{Name: "a"}), []string{"Pools[1].Size is 0", "1 to 65536"}},
+		"no node IDs":     {pool(nodepool.PoolProps{Name: "a"}), []string{"Pools[1].Size is 0", "1 to 65536"}},
 		"too many":        {pool(nodepool.PoolProps{Name: "a", Size: 65537}), []string{"Pools[1].Size is 65537"}},
-		"all reserved":    {pool(nodepool.PoolProps{Name: "a", Size: 8, ExcludeBelow: 8}), []string{"ExcludeBelow is 8 of 8", "leave a number"}},
+		"all reserved":    {pool(nodepool.PoolProps{Name: "a", Size: 8, ExcludeBelow: 8}), []string{"ExcludeBelow is 8 of 8", "leave a node ID"}},
 		"early floor":     {pool(nodepool.PoolProps{Name: "a", Size: 8, Floor: time.Unix(0, 0).UTC()}), []string{"Floor is 1970-01-01"}},
 		"too often":       {func(p *nodepool.Props) { p.Every = 30 * time.Second }, []string{"Every is 30s", "whole minutes"}},
 		"not minutes":     {func(p *nodepool.Props) { p.Every = 90 * time.Second }, []string{"Every is 1m30s"}},
@@ -81,7 +81,7 @@ func TestAsManyPoolsAsThereMayBe(t *testing.T) {
 	stack := newStack(t, "")
 	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Pools = many(40, 30) }))
 	doc := template(t, stack)
-	if n := len(doc.Resources); n > 490 { // with room for what else is in the stack
+	if n := len(doc.Resources); n > 490 { // with room for the rest of the stack
 		t.Errorf("%d resources for 40 pools, want at most 490", n)
 	}
 	if n := len(doc.Outputs); n > 200 {
@@ -161,7 +161,7 @@ func TestUnknownPool(t *testing.T) {
 	wantRefused(t, stack, `Pool("order")`, "use one of [orders]")
 }
 
-// refusal is what the synthesis of the stack's app says, or nothing if it succeeds.
+// refusal returns the error of the synthesis of the stack's app, or nothing if it succeeds.
 func refusal(stack awscdk.Stack) (message string) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -119,7 +119,7 @@ func twoPools(stack awscdk.Stack, edit func(*nodepool.Props)) *nodepool.NodePool
 	}))
 }
 
-// roleName is what the roles are called in this test.
+// roleName is the name of the role in this test.
 func roleName(t *testing.T, policy resource) string {
 	t.Helper()
 	text, _ := json.Marshal(policy.Properties["Roles"])
@@ -160,7 +160,7 @@ func list(v any) []any {
 	return []any{v}
 }
 
-// names of what a statement is on: logical IDs without their hashes.
+// names returns a statement's resources: logical IDs without their hashes.
 func names(v any) (names []string) {
 	for _, r := range list(v) {
 		switch r := r.(type) {

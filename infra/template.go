@@ -181,7 +181,7 @@ func (p *plain) edit(id, kind string, resource, properties object) error {
 	case "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::Role", "AWS::Logs::LogGroup", "AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::Events::Rule",
 		"AWS::Lambda::Permission", "AWS::Lambda::EventInvokeConfig", "AWS::CloudWatch::Dashboard":
 	default:
-		return fmt.Errorf("%s is a %s, of which the plain template knows nothing: look at what of it depends on a parameter", id, kind)
+		return fmt.Errorf("%s is a %s, which the plain template does not know: check which of its properties depend on a parameter", id, kind)
 	}
 	return nil
 }

@@ -23,8 +23,8 @@ var poolKinds = []struct {
 	{"narrow", nodepool.PoolProps{Size: 1024, Layout: "wide16", Narrow: true}},
 }
 
-// Each row of the page about what a task's role may do is asked of the policies that
-// are synthesized, for each kind of pool.
+// Each row of the page about the permissions of a task's role is compared with the
+// synthesized policies, for each kind of pool.
 func TestThreatModel(t *testing.T) {
 	text, err := os.ReadFile("../docs/threat-model.md")
 	if err != nil {

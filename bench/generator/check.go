@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// A verdict is what was found among the IDs that many goroutines made at once.
+// A verdict describes the IDs that many goroutines made at once.
 type verdict struct {
 	name       string
 	ids        int

@@ -9,6 +9,7 @@ import (
 	gofrs "github.com/gofrs/uuid/v5"
 	google "github.com/google/uuid"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 	"github.com/oklog/ulid/v2"
@@ -41,7 +42,7 @@ func shared(name string, per int, start func() (func(), error)) contender {
 
 func mine(name string, l snowflake.Layout, per int, call func(*snowflake.Generator) func() error, opts ...snowflake.Option) contender {
 	return contender{name, func() (func() func(), int, func(), error) {
-		node, err := lease.Fixed(0, l)
+		node, err := leasefixed.New(0, l)
 		if err != nil {
 			return nil, 0, nil, err
 		}

@@ -35,7 +35,7 @@ func floors() []contender {
 		}),
 		shared("floor: mutex", 1, func() (func(), error) {
 			var mu sync.Mutex
-			return func() { mu.Lock(); mu.Unlock() }, nil //nolint:staticcheck // the lock is what is measured
+			return func() { mu.Lock(); mu.Unlock() }, nil //nolint:staticcheck // the lock is measured
 		}),
 		{"floor: fill a slice of 1000", func() (func() func(), int, func(), error) {
 			return func() func() {

@@ -149,7 +149,7 @@ func loop(worker func() func(), goroutines int, d time.Duration, h *histogram) (
 	return calls, time.Since(start)
 }
 
-// cpuTime is what all threads of this process have used, in user and system mode.
+// cpuTime is the processor time of all threads of this process, in user and system mode.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -52,7 +52,7 @@ func fairness(s sample) float64 { return s.fairness }
 func p999(s sample) float64     { return s.p999 / 1e6 }
 func slowest(s sample) float64  { return s.max / 1e6 }
 
-// capNs is what the format allows: 4,096 IDs in a millisecond.
+// capNs is the limit of the format: 4,096 IDs in a millisecond.
 const capNs = 1e6 / 4096
 
 func efficiency(s sample) float64 { return capNs / s.perID }

@@ -30,7 +30,7 @@ func newClient(endpoint string, m *meter) *dynamodb.Client {
 	})
 }
 
-// counting counts what leaves the process, and what was refused. A request that is
+// counting counts the requests that leave the process, and the refused ones. A request that is
 // given up while it waits for a connection does not leave.
 type counting struct {
 	next http.RoundTripper
@@ -64,7 +64,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// capacity asks with each request for what DynamoDB charges for it. A refused
+// capacity asks with each request for its consumed capacity. A refused
 // write's answer does not say.
 func capacity(m *meter) func(*middleware.Stack) error {
 	return func(s *middleware.Stack) error {

@@ -44,8 +44,8 @@ func startEtcd() (*etcdServer, error) {
 	}}, nil
 }
 
-// etcd claims as etcd's users do, with what a herd needs: a lease, then a random
-// number in one transaction; a claimant that finds it taken lists all and takes a
+// etcd claims as etcd's users do, with the steps that a herd needs: a lease, then a random
+// node ID in one transaction; a claimant that finds it taken lists all and takes a
 // random free one.
 func etcd(server *etcdServer) contender {
 	return contender{"etcd v3.7.3", func(ctx context.Context, m *meter, n int, t terms) (numbers, error) {

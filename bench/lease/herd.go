@@ -18,7 +18,7 @@ type herdResult struct {
 	placed   int // that have a number when all do, or when patience ended
 }
 
-// cut reports whether patience ended first. The counts then cover only what was sent
+// cut reports whether patience ended first. The counts then cover only the requests
 // until that moment, and are a lower bound.
 func (h herdResult) cut() bool { return h.placed < h.size }
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// A phase is what a request is made for; it travels in the context, through the
+// A phase is the purpose of a request; it travels in the context, through the
 // contender and the SDK down to the transport.
 type phase string
 
@@ -21,7 +21,7 @@ type phaseKey struct{}
 func in(ctx context.Context, p phase) context.Context { return context.WithValue(ctx, phaseKey{}, p) }
 
 // phaseOf is the phase of a request; a request without a phase belongs to the claim (a
-// start looks at its table and its pool).
+// start reads its table and its pool).
 func phaseOf(ctx context.Context) phase {
 	if p, ok := ctx.Value(phaseKey{}).(phase); ok {
 		return p
@@ -29,7 +29,7 @@ func phaseOf(ctx context.Context) phase {
 	return claiming
 }
 
-// tally is what was sent in one phase.
+// tally counts the requests of one phase.
 type tally struct {
 	requests, writes, refused int // all; conditional writes; of those, refused
 	queries                   int // requests that read many items

@@ -53,7 +53,7 @@ func (s *phased) Write(ctx context.Context, w protocol.Write) (protocol.Result, 
 	return s.Store.Write(ctx, w)
 }
 
-// claim starts an agent as an application does, with all that it looks at first.
+// claim starts an agent as an application does, with all the checks before it.
 func (p pool) claim(ctx context.Context) (held, error) {
 	h := &agent{store: &phased{Store: p.store}, renewed: make(chan time.Duration, 1000)}
 	a, err := lease.Start(ctx, lease.Config{

@@ -15,7 +15,7 @@ import (
 )
 
 // A plainResult compares our store's writes with the least that DynamoDB's client
-// can do: an UpdateItem with a condition, whose answer nobody looks at.
+// can do: an UpdateItem with a condition, whose answer is ignored.
 type plainResult struct{ renew, claim, bare time.Duration } // medians
 
 func (p plainResult) ratio() float64 { return float64(p.renew) / float64(p.bare) }

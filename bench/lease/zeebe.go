@@ -39,7 +39,7 @@ type scan struct {
 	terms  terms
 }
 
-// slot is one number's object; tag stands for S3's ETag.
+// slot is the object of one node ID; tag replaces S3's ETag.
 type slot struct {
 	tag     int
 	task    string

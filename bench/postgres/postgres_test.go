@@ -20,7 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/nodelease/nodelease/internal/testkit/postgrestest"
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -40,7 +40,7 @@ type key struct {
 }
 
 func keys(t *testing.T) []key {
-	node, err := lease.Fixed(7, snowflake.Default())
+	node, err := leasefixed.New(7, snowflake.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func keys(t *testing.T) []key {
 	}
 }
 
-// measured is what one table came to.
+// measured has the results of one table.
 type measured struct {
 	index   int64   // bytes
 	perSec  float64 // rows a second; making the IDs is not in it

@@ -20,7 +20,7 @@ import (
 )
 
 // adapters are the commands of the clients' adapters, in the folder clients. They need
-// their toolchains and what scripts/test.sh clients builds, so tests of theirs run with
+// their toolchains and the builds of scripts/test.sh clients, so tests of theirs run with
 // NODELEASE_CLIENTS, which lists languages.
 var adapters = map[string][]string{
 	"python":         {"python3", "python/tests/adapter.py"},

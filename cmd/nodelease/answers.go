@@ -53,7 +53,7 @@ func (e *silenceError) Error() string {
 	return what + ": check --endpoint (AWS_ENDPOINT_URL_DYNAMODB), AWS_REGION and the network"
 }
 
-// reason is the innermost error, which says what the machine saw.
+// reason is the innermost error, as this machine got it.
 func reason(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -127,7 +127,7 @@ func (a *answers) giveUp(timeout time.Duration) {
 	a.end = nil
 }
 
-// explain puts the reason why the command was ended in place of what came of it.
+// explain replaces the error of a canceled request by the reason why the command ended.
 func (a *answers) explain(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

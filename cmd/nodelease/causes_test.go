@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
-// onPool are the commands that read a pool, each with what it needs to get there.
+// onPool are the commands that read a pool, each with the arguments that it needs.
 var onPool = []string{
 	"list", "list --watch", "inspect 1", "stats", "watch --for 1s", "release 1 --version 1 --yes", "release --task t --yes", "resize --size 4 --yes", "raise --yes", "reap --yes",
 	"serve --listen 127.0.0.1:0", "exec -- true", "ui",

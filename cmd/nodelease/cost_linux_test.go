@@ -248,7 +248,7 @@ func used(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// took is what a reading takes of all processors, at best: others use them, too. It
+// took returns the processor time of a reading, the least of several: others use the processors, too. It
 // goes on for a while when it is above the limit.
 func took(t *testing.T, limit time.Duration, read func() any) (best time.Duration) {
 	t.Helper()
@@ -261,14 +261,14 @@ func took(t *testing.T, limit time.Duration, read func() any) (best time.Duratio
 	return best
 }
 
-// aLook is what a look at 3 MB of JSON takes, which is as much as an item can be made
+// aLook is the time of one pass over 3 MB of JSON, the most that an item can be made
 // to take: by it the test knows a machine that is slow, or busy.
 func aLook(t *testing.T) time.Duration {
 	text := []byte("[" + strings.Repeat(`{"BOOL":true},`, 3<<20/14) + "0]")
 	return took(t, 0, func() any { return json.Valid(text) })
 }
 
-// keeps is how much memory stays in use with what was read.
+// keeps returns the memory that stays in use after a reading.
 func keeps(limit int64, read func() any) (least int64) {
 	least = 1 << 40
 	for round := 0; round < 1 || round < 10 && least > limit; round++ {
@@ -285,7 +285,7 @@ func keeps(limit int64, read func() any) (least int64) {
 }
 
 // One item, whatever somebody writes into it, costs no reader more than 50 ms of a
-// processor, or five looks at its JSON on a slow machine, and 1 MB that it keeps.
+// processor, or five passes over its JSON on a slow machine, and 1 MB that it keeps.
 func TestWhatOneItemCostsAReader(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it reads many large items")

@@ -122,7 +122,7 @@ func (f *deadlineFile) changed(e lease.Event) {
 	}
 }
 
-// close ends the writing, with what was noted last.
+// close writes the last note and stops.
 func (f *deadlineFile) close() {
 	f.mu.Lock()
 	news := f.news

@@ -140,7 +140,7 @@ func repeat(o demo.Options) string {
 	return strings.Join(words, " ")
 }
 
-// newDemoTask is what the demo starts as a task.
+// newDemoTask returns the command that the demo starts as a task.
 func newDemoTask() *cobra.Command {
 	return &cobra.Command{
 		Use:    demo.TaskCommand,

@@ -45,7 +45,7 @@ func self(args ...string) *exec.Cmd {
 	return exec.Command(binary, args...)
 }
 
-// hang is when a test gives up waiting for what must come.
+// hang is how long a test waits for an event that must come.
 const hang = 2 * time.Minute
 
 // launch starts a program. One that hangs is shown and killed, so that the test
@@ -172,7 +172,7 @@ func TestDemoOutageByAge(t *testing.T) {
 }
 
 // The DynamoDB is killed for longer than the lease: the fleet suspends, resumes
-// the same numbers, and loses nothing.
+// the same node IDs, and loses nothing.
 func TestDemoOutage(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -265,7 +265,7 @@ func TestDemoPortTaken(t *testing.T) {
 }
 
 // The comparison can fail. A build that breaks the protocol on purpose, by claims
-// that ignore who holds a number, is found out; no other build can be asked to.
+// that ignore who holds a node ID, is found out; no other build can be asked to.
 func TestDemoFindsDuplicates(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()

@@ -21,7 +21,7 @@ const (
 	problem = "problem"
 )
 
-// finding is what the doctor says of one thing.
+// finding is the doctor's result for one check.
 type finding struct {
 	Check string `json:"check"`
 	Level string `json:"level"`
@@ -102,7 +102,7 @@ func newDoctor(g *globals) *cobra.Command {
 	return cmd
 }
 
-// examine looks at one thing after the other, and stops where the rest would
+// examine runs one check after the other, and stops where the rest would
 // only repeat what is wrong.
 func (d *doctor) examine(ctx context.Context) diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)

@@ -20,7 +20,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// checkPool looks at the pool's own item and at every number.
+// checkPool checks the pool's own item and every node ID.
 func (d *doctor) checkPool(ctx context.Context) {
 	item, err := d.store.PoolItem(ctx, d.pool)
 	var corrupt *lease.CorruptError
@@ -69,7 +69,7 @@ func (d *doctor) checkHalfSeeded(ctx context.Context) {
 	}
 }
 
-// checkNumbers: all numbers below the pool's size are there and in use, and none above.
+// checkNumbers: all node IDs below the pool's size are there and in use, and none above.
 func (d *doctor) checkNumbers(l *listed) {
 	p := l.Pool
 	there := len(l.Corrupt)
@@ -105,11 +105,11 @@ func (d *doctor) checkNumbers(l *listed) {
 	}
 }
 
-// forgotten is for how long an expired number has been there when the reaper
+// forgotten is for how long an expired node ID has been there when the reaper
 // must have missed it: it runs every few minutes.
 const forgotten = 15 * time.Minute
 
-// checkItems looks for numbers that are corrupt, stuck or forgotten.
+// checkItems finds node IDs that are corrupt, stuck or forgotten.
 func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	for _, n := range slices.Sorted(maps.Keys(l.Corrupt)) {
 		d.add("items", problem, fmt.Sprintf("node %d is corrupt, someone else wrote it: %s; leave it, since deleting or rewriting it makes IDs twice", n, l.Corrupt[n]), d.again(fmt.Sprintf("inspect %d", n)))
@@ -143,7 +143,7 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	}
 }
 
-// checkForged reports what no write of ours made since the reaper's last look.
+// checkForged reports changes since the reaper's last scan that no write of ours made.
 func (d *doctor) checkForged(forged leasepool.Corrupt) {
 	for _, n := range slices.Sorted(maps.Keys(forged)) {
 		why := forged[n]

@@ -20,7 +20,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// checkTable looks at the table as such. False: there is nothing to look at.
+// checkTable checks the table itself, and reports whether it can be read at all.
 func (d *doctor) checkTable(ctx context.Context) bool {
 	err := d.store.Check(ctx)
 	out, described := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
@@ -225,7 +225,7 @@ func (d *doctor) policy(actions []string) string {
 	return string(doc)
 }
 
-// clockError is what agents with the default guards bear.
+// clockError is the clock error that agents with the default guards tolerate.
 const clockError = 1500 * time.Millisecond
 
 // checkClock compares this machine's clock, before and after a request, with
@@ -254,7 +254,7 @@ func hasCode(err error, code string) bool {
 	return errors.As(err, &api) && api.ErrorCode() == code
 }
 
-// brief is what AWS says, without the ceremony.
+// brief returns AWS's message without the operation's name and request ID.
 func brief(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {

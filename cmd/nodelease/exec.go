@@ -26,18 +26,18 @@ func newExec(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec [flags] -- program [argument]...",
 		Short: "Run a program that has a node ID for as long as it runs",
-		Long: "Lease a node ID, run a program with it, and give it back when the program has ended. The program finds it in its\n" +
+		Long: "Lease a node ID, run a program with it, and release it when the program has ended. The program finds it in its\n" +
 			"environment:\n\n" +
 			"  NODELEASE_NODE_ID        the node ID\n" +
 			"  NODELEASE_VERSION        the fencing token: it grows each time that the node ID changes hands\n" +
 			"  NODELEASE_POOL           the pool\n" +
 			"  NODELEASE_DEADLINE_FILE  with --deadline-file: the file that has the lease's state and deadline\n\n" +
 			"Signals are passed on to the program. If the lease cannot be renewed, the program is ended before anybody else may\n" +
-			"have the node ID: SIGTERM --grace before the deadline, SIGKILL at it. What the program has started and left behind\n" +
-			"is ended with it, also when this command itself is killed.\n\n" +
+			"have the node ID: SIGTERM --grace before the deadline, SIGKILL at it. Processes that the program has started\n" +
+			"and left behind are ended with it, also when this command itself is killed.\n\n" +
 			"With --on-demand, for programs that live for seconds or minutes (batch jobs, steps of a pipeline), there are no\n" +
-			"heartbeats: the lease is 5m long unless --ttl says otherwise, and is renewed when less than a third of it is left. A\n" +
-			"program that ends before costs a claim and a release.\n\n" +
+			"heartbeats: the lease is 5m long unless --ttl is set, and is renewed when less than a third of it is left. A program\n" +
+			"that ends before that costs a claim and a release.\n\n" +
 			"Exit codes: the program's own; 128+n when signal n ended it; 127 not found; 126 cannot be run; for failures of exec's\n" +
 			"own 111 any other, 112 usage, 113 pool exhausted, 114 not seeded, 115 no access, 116 no answer, 117 the lease was lost\n" +
 			"and the program ended.",
@@ -68,7 +68,7 @@ func newExec(g *globals) *cobra.Command {
 	f.SetInterspersed(false) // arguments after the program's name belong to the program
 	t.register(f)
 	f.BoolVar(&short, "on-demand", false, "no heartbeats: renew when less than a third of the lease is left; --ttl is 5m by default")
-	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL (default: a fifth of what is between the last renewal and the deadline; with --on-demand half of what it may be)")
+	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL (default: a fifth of the time from the last renewal to the deadline; with --on-demand at most half of it)")
 	f.StringVar(&file, "deadline-file", "", "`file` that is replaced at each change of the lease (or $NODELEASE_DEADLINE_FILE)")
 	f.StringVar(&layout, "layout", "", "with --fixed, the `layout` of the IDs that the program makes: a name or T/N/S")
 	registerFixed(cmd, &fixed)
@@ -179,7 +179,7 @@ func startKeeper(ctx context.Context, cfg lease.Config, short bool) (keeper, err
 	return lease.Start(ctx, cfg)
 }
 
-// follow passes on what happens until the child has ended.
+// follow forwards signals and events until the child has ended.
 func follow(child *supervise.Child, node interface{ Done() <-chan struct{} }, signals <-chan os.Signal, renewed, ended <-chan struct{}) {
 	lost := node.Done()
 	for {
@@ -243,11 +243,11 @@ func environment(l lease.Lease, deadlineFile string) []string {
 	return env
 }
 
-// newExecGuardian is what exec starts between itself and the program.
+// newExecGuardian returns the command that exec starts between itself and the program.
 func newExecGuardian() *cobra.Command {
 	return &cobra.Command{
 		Use:                supervise.GuardianCommand,
-		Short:              "What watches over the program that exec runs",
+		Short:              "Watch over the program that exec runs",
 		Hidden:             true,
 		DisableFlagParsing: true, // all of them are the program's
 		Args:               cobra.MinimumNArgs(2),

@@ -26,8 +26,8 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
-// testChild makes this test binary a program that exec runs. It says what happens
-// to it, and every few milliseconds its clock, over a connection of its own, whose
+// testChild makes this test binary a program that exec runs. It reports its signals,
+// and every few milliseconds its clock, over a connection of its own, whose
 // end is its death.
 const testChild = "test-child"
 
@@ -44,7 +44,7 @@ func init() {
 }
 
 // runTerminalChild is interrupted once and then reads a line. A shell that is
-// interrupted between a look at its traps and its read goes on reading.
+// interrupted between checking its traps and its read goes on reading.
 func runTerminalChild() {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT)
@@ -76,7 +76,7 @@ func runTestChild(address, mode string) {
 	go func() {
 		for {
 			say("alive %d", time.Now().UnixMilli())
-			time.Sleep(5 * time.Millisecond) // the child's pulse: the test waits for what it hears, not for this
+			time.Sleep(5 * time.Millisecond) // the child's pulse: the test waits for its messages, not for this
 		}
 	}()
 	if mode == "leaver" {
@@ -138,7 +138,7 @@ func (s stage) enter(t *testing.T) *actor {
 	return a
 }
 
-// hear reads until the child says what is wanted, or dies: false.
+// hear reads until the child prints a wanted line; it returns false if the child dies first.
 func (a *actor) hear(want string) bool {
 	for a.lines.Scan() {
 		word, rest, _ := strings.Cut(a.lines.Text(), " ")
@@ -207,7 +207,7 @@ func holder(t *testing.T, flags []string) (task string, expires time.Time) {
 	return l.Nodes[0].State, l.Nodes[0].ExpiresAt
 }
 
-// onePool is a table with a pool of one number.
+// onePool is a table with a pool of one node ID.
 func onePool(t *testing.T) (flags []string) {
 	t.Helper()
 	flags, _ = breakable(t, 1)
@@ -413,7 +413,7 @@ func TestExecDeadline(t *testing.T) {
 		if s.self {
 			send(t, s.program.Process.Pid, syscall.SIGCONT)
 		}
-		s.out(false) // so that the number can be given back
+		s.out(false) // so that the node ID can be released
 		if _, code := s.program.end(t); code != 117 || !strings.Contains(s.program.stderr.String(), "was ended, since node 0 of pool orders could not be kept") {
 			t.Errorf("%s: exit code %d, %s", s.name, code, s.program.stderr)
 		}
@@ -472,8 +472,8 @@ func TestExecKilled(t *testing.T) {
 	}
 }
 
-// Processes that a child leaves behind are told to end, and the number is given back only when
-// it has ended.
+// Processes that a child leaves behind are told to end, and the node ID is released only when
+// they have ended.
 func TestExecLeftBehind(t *testing.T) {
 	t.Parallel()
 	flags, s := onePool(t), newStage(t)
@@ -498,7 +498,7 @@ func TestExecLeftBehind(t *testing.T) {
 	}
 }
 
-// An operator frees the number by force: the child is told at once, since it must
+// An operator frees the node ID by force: the child is told at once, since it must
 // go, and long before its deadline.
 func TestExecLost(t *testing.T) {
 	takesSeconds(t)

@@ -110,7 +110,7 @@ func startOnDemand(ctx context.Context, cfg lease.Config) (*onDemand, error) {
 	return o, nil
 }
 
-// keep looks at each tick at the time left, also while a renewal has no answer.
+// keep checks the time left at each tick, also while a renewal has no answer.
 func (o *onDemand) keep(tick <-chan time.Time) {
 	var asking sync.Mutex
 	for {

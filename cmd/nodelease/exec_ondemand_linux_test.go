@@ -80,7 +80,7 @@ func tallied(t *testing.T) (flags []string, n *tally) {
 	return flags, n
 }
 
-// taken returns the requests since the last call, sorted: the two of a look are sent at once.
+// taken returns the requests since the last call, sorted: the two of one status are sent at once.
 func (n *tally) taken() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -93,7 +93,7 @@ func (n *tally) taken() []string {
 // Leases on demand that are renewed and end within a test.
 var shortOnDemand = []string{"--on-demand", "--ttl", "10s", "--guard", "500ms", "--claim-guard", "500ms", "--grace", "1s"}
 
-// A program that is done before a third of its lease is left costs a look, a claim
+// A program that is done before a third of its lease is left costs a read, a claim
 // and a release, and one that is killed with its exec nothing but the claim.
 func TestExecOnDemandRequests(t *testing.T) {
 	t.Parallel()
@@ -239,7 +239,7 @@ func TestExecOnDemandThaw(t *testing.T) {
 }
 
 // An operator frees the node ID by force: the next renewal is refused, and the program
-// is told. It is not given another node ID, which it could not learn of.
+// is told. It gets no other node ID, since it could not learn of it.
 func TestExecOnDemandLost(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -296,7 +296,7 @@ func TestExecOnDemandWallClock(t *testing.T) {
 	}
 }
 
-// A program whose lease has run out is killed at once, with what it has started, also
+// A program whose lease has run out is killed at once, with its own children, also
 // where the deadline that its guardian knows is far away.
 func TestExecEndsWithoutGrace(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nodelease/nodelease/cmd/nodelease/internal/supervise"
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 )
 
 // byOrdinal is the value of --fixed for the ordinal of a StatefulSet's pod.
@@ -22,7 +22,7 @@ func registerFixed(cmd *cobra.Command, value *string) {
 
 // fixedNode is the node ID of --fixed. It is never a fall-back: flags that a lease
 // needs contradict it.
-func fixedNode(cmd *cobra.Command, g *globals, value, layout string, log slog.Handler) (*lease.FixedNode, error) {
+func fixedNode(cmd *cobra.Command, g *globals, value, layout string, log slog.Handler) (*leasefixed.Node, error) {
 	var wrong string
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if slices.Contains([]string{"table", "pool", "endpoint", "ttl", "guard", "claim-guard", "wait", "name", "metadata", "grace", "deadline-file", "on-demand"}, f.Name) {
@@ -40,15 +40,15 @@ func fixedNode(cmd *cobra.Command, g *globals, value, layout string, log slog.Ha
 		return nil, err
 	}
 	slog.SetDefault(slog.New(log))
-	var node *lease.FixedNode
+	var node *leasefixed.Node
 	if value == byOrdinal {
-		node, err = lease.StatefulSet(l)
+		node, err = leasefixed.StatefulSet(l)
 	} else {
 		n, bad := strconv.Atoi(value)
 		if bad != nil {
 			return nil, usagef("--fixed %s: use a node ID, from 0, or %s", strconv.Quote(value), byOrdinal)
 		}
-		node, err = lease.Fixed(n, l)
+		node, err = leasefixed.New(n, l)
 	}
 	if err != nil {
 		return nil, &usageError{err}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// serve with a fixed node ID answers without any table, and says what it is.
+// serve with a fixed node ID answers without any table, and reports that its node ID is fixed.
 func TestServeFixed(t *testing.T) {
 	t.Parallel()
 	p := start(t, self("serve", "--json", "--listen", "127.0.0.1:0", "--fixed", "5", "--layout", "js53"))

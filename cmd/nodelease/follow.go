@@ -35,7 +35,7 @@ func (f filter) follow(cmd *cobra.Command, g *globals, pool *leasepool.Pool, as 
 	})
 }
 
-// essence is what a list says apart from how far its times are from now.
+// essence is a list's text without the distances of its times from now.
 func (f filter) essence(l *listed) string {
 	var b strings.Builder
 	shown := &listed{Pool: l.Pool, Nodes: f.apply(append([]listedNode(nil), l.Nodes...)), Corrupt: l.Corrupt}

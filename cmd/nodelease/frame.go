@@ -12,7 +12,7 @@ import (
 	"github.com/nodelease/nodelease/internal/text"
 )
 
-// onTerminal looks at the pool and passes each look on to a program that draws the
+// onTerminal reads the pool repeatedly and passes each result to a program that draws the
 // whole terminal, until ctx ends or somebody presses q.
 func (w *watch) onTerminal(ctx context.Context, model tea.Model, in io.Reader, out io.Writer, message func(*listed, []change) tea.Msg) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -36,7 +36,7 @@ func (w *watch) onTerminal(ctx context.Context, model tea.Model, in io.Reader, o
 	return errors.Join(err, <-looked)
 }
 
-// frame is what such programs have in common: a title, an outage, and their size.
+// frame is the part that such programs share: a title, an outage, and their size.
 type frame struct {
 	title         text.Safe
 	outage        outage

@@ -19,8 +19,8 @@ func idle(cmd *cobra.Command) {
 	}
 }
 
-// Whatever the arguments: no panic, and what is wrong with them is told as wrong
-// use, with the usage.
+// Whatever the arguments, there is no panic, and wrong ones are reported as wrong use,
+// with the usage.
 func FuzzArguments(f *testing.F) {
 	for _, args := range []string{
 		"", "demo", "demo --numbers 7 --json", "demo --ttl=-3s", "list --table t --pool p", "list --table", "seed --size x", "reap -h", "help seed",

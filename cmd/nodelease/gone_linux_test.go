@@ -34,7 +34,7 @@ func checkGone(t *testing.T) {
 	}
 }
 
-// showAndKill shows what each process of a test is waiting for, and kills them all.
+// showAndKill shows the state of each process of a test, and kills them all.
 func showAndKill(t *testing.T) {
 	for _, dir := range marked(t) {
 		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The commands, their flags and what these mean are a contract: testdata/help.golden has what --help prints.
+// The commands, their flags and the meaning of each are a contract: testdata/help.golden is the output of --help.
 func TestHelpBaseline(t *testing.T) {
 	var page strings.Builder
 	var add func(cmd *cobra.Command)

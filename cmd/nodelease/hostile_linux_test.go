@@ -19,7 +19,7 @@ import (
 	"github.com/nodelease/nodelease/internal/text/texttest"
 )
 
-// reads are the read paths of the commands, with what the user types.
+// reads are the read paths of the commands, with the user's arguments.
 var reads = []struct{ args, typed string }{
 	{"list", ""}, {"list -o wide", ""}, {"list -o csv", ""}, {"list -o name", ""}, {"list --json", ""}, {"list --metadata key", ""},
 	{"services", ""}, {"resolve api", ""}, {"resolve api --json", ""}, {"resolve shard --keys", ""}, {"__complete resolve ", ""},
@@ -124,8 +124,8 @@ func shown(line, typed string, flags []string) string {
 
 var aNumber = regexp.MustCompile(`\d+`)
 
-// facts are the lines of an output without what the value says, what differs from
-// moment to moment, and how wide the columns are.
+// facts are the lines of an output without the hostile value, the parts that change with
+// time, and the widths of columns.
 func facts(output, value string) string {
 	for _, as := range []string{text.Line(cutTo(value, 100) + "x"), text.Line(metadataName(value)), text.Quote(value).String(), text.Cell(value), text.Line(value), text.Line(cutTo(value, 64)), text.Line(text.Session(cutTo(value, 64)))} {
 		output = strings.ReplaceAll(output, as, "VALUE")
@@ -147,7 +147,7 @@ func facts(output, value string) string {
 	return b.String()
 }
 
-// onTerminal is what a command draws on a terminal of that many columns.
+// onTerminal returns the drawing of a command on a terminal of that many columns.
 func onTerminal(t *testing.T, columns int, args ...string) string {
 	t.Helper()
 	near, far := terminal(t)
@@ -198,7 +198,7 @@ func TestHostileEndpoint(t *testing.T) {
 	}
 }
 
-// So do the environment's, and what comes on the command line.
+// The same holds for the environment and the command line.
 func TestHostileEnvironment(t *testing.T) {
 	for name, value := range texttest.Hostile {
 		if strings.Contains(value, "\x00") || len(value) > 10_000 {

@@ -237,7 +237,7 @@ func (g *globals) maker(ctx context.Context, layout string) (who func(context.Co
 	}, l, nil
 }
 
-// whoMade finds the holder that made an ID. A millisecond of a number belongs to one lease
+// whoMade finds the holder that made an ID. A millisecond of a node ID belongs to one lease
 // at most, and the item has the span of the last one.
 func whoMade(l *lease.Lease, t takenApart) *madeBy {
 	switch {

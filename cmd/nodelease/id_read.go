@@ -25,7 +25,7 @@ type idLayout struct {
 func (l idLayout) takeApart(id snowflake.ID) snowflake.Parts { return l.eras.Decompose(l.Layout, id) }
 
 // of returns the layout of a pool's IDs, which the pool's item has. A different one
-// is refused. A pool that has none yet has no IDs: then it is the one given.
+// is refused. A pool without a layout has no IDs yet: then want is returned.
 func (l idLayout) of(p leasepool.Item, given bool) (idLayout, error) {
 	l.eras = p.Eras
 	if p.Layout == nil {

@@ -30,7 +30,7 @@ func newInit(g *globals) *cobra.Command {
 		Use:   "init",
 		Short: "Create a table for development, or show how to create one for production",
 		Long: "Create a table with the keys that Nodelease needs, for development: on an endpoint of this machine at once, in AWS after it\n" +
-			"has asked. A table that exists is left as it is, after a look at its keys. A production table also wants deletion\n" +
+			"has asked. An existing table is not changed; only its keys are checked. A production table also wants deletion\n" +
 			"protection, point-in-time recovery, roles and alarms: --print shows the CDK, CloudFormation or aws way, and does nothing.",
 		Example: "  nodelease init --table leases --endpoint http://127.0.0.1:8000\n" +
 			"  nodelease init --table leases --print cdk\n  nodelease init --table leases --print cloudformation >leases.yaml",
@@ -40,7 +40,7 @@ func newInit(g *globals) *cobra.Command {
 				return err
 			}
 			if protocol.TableName(g.table) != g.table {
-				return usagef("--table %s: a table is created by its name, in the account of the credentials: give %s", g.table, protocol.TableName(g.table))
+				return usagef("--table %s: a table is created by its name, in the account of the credentials: use %s", g.table, protocol.TableName(g.table))
 			}
 			if cmd.Flags().Changed("print") {
 				way, ok := ways[print]

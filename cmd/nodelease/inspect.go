@@ -112,7 +112,7 @@ func before(p *protocol.Previous) text.Safe {
 	return text.Sprintf("session %s, version %d%s; %s", text.Session(p.Session), p.Version, since, how)
 }
 
-// nextStep says what one can do about a node ID in this state.
+// nextStep suggests a command for a node ID in this state.
 func nextStep(g *globals, l lease.Lease, now time.Time) text.Safe {
 	switch l.State(now) {
 	case lease.Held:

@@ -17,10 +17,10 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
-var update = flag.Bool("update", false, "write testdata/json as it is now")
+var update = flag.Bool("update", false, "write testdata/json again")
 
-// What --json prints is a contract: testdata/json has it, with times and what
-// differs from build to build masked, and docs/cli.md explains every key of it.
+// The output of --json is a contract: testdata/json has it, with times and
+// the differences between builds masked, and docs/cli.md explains every key of it.
 func TestJSONContract(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	w := &ward{Client: client, t: t, table: dynamotest.CreateTable(t, client)}
@@ -166,7 +166,7 @@ func keysIn(v any) map[string]bool {
 	return keys
 }
 
-// sectionOf is what the page says of a command, with what it says for several.
+// sectionOf returns the page's text about a command, with the parts about several.
 func sectionOf(page, command string) (text string) {
 	for _, section := range strings.Split(page, "\n## ") {
 		title, _, _ := strings.Cut(section, "\n")
@@ -177,7 +177,7 @@ func sectionOf(page, command string) (text string) {
 	return text
 }
 
-// Every command and flag says what it is for; every command shows how it is used.
+// Every command and flag has a description; every command has an example.
 func TestEveryCommandHasExamples(t *testing.T) {
 	page, err := os.ReadFile("../../docs/cli.md")
 	if err != nil {

@@ -147,7 +147,7 @@ func (l *listed) counts() text.Safe {
 		in[lease.Held], in[lease.Free], in[lease.Expired], in[lease.Cooling], in[lease.Retired], len(l.Corrupt))
 }
 
-// print writes the table, what is corrupt, and the counts of the whole pool.
+// print writes the table, the corrupt items, and the counts of the whole pool.
 func (l *listed) print(out io.Writer, counts text.Safe, wide bool) error {
 	var b text.Builder
 	if len(l.Nodes) > 0 {

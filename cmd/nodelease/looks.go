@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// patience is how long a look may have no answer until that is shown: nobody may
+	// patience is how long a read may have no answer until that is shown: nobody may
 	// take silence for calm.
 	patience = 5 * time.Second
 	// shortestFirst is the least time for the first look, whatever --for says.
 	shortestFirst = 2 * time.Second
 )
 
-// watch looks at a pool again and again.
+// watch reads a pool again and again.
 type watch struct {
 	pool    *leasepool.Pool
 	every   time.Duration
@@ -100,8 +100,8 @@ func (w *watch) look(ctx context.Context) (*listed, []change, error) {
 	return now, changes, nil
 }
 
-// lines passes on each look's changes until ctx or the time for it ends. After the
-// first look an outage does not end it: a viewer wants to see it end.
+// lines passes on each read's changes until ctx or the time for it ends. After the
+// first read an outage does not end it: a viewer wants to see the outage end.
 func (w *watch) lines(ctx context.Context, tell func(*listed, []change) error) error {
 	began := time.Now()
 	ticker := time.NewTicker(w.every)

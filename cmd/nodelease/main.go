@@ -40,7 +40,7 @@ import (
 )
 
 func main() {
-	slog.SetDefault(slog.New(newLog(os.Stderr, slog.LevelWarn))) // for what no logger was given to
+	slog.SetDefault(slog.New(newLog(os.Stderr, slog.LevelWarn))) // for code without a logger of its own
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -79,7 +79,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return code
 }
 
-// forShells puts what somebody at a shell can do in place of what a program can.
+// forShells replaces remedies for programs by remedies for somebody at a shell.
 var forShells = strings.NewReplacer("(Config.Wait, --wait)", "(--wait)", "use WithLayout with", "use a --layout with a node part of", "check NODELEASE_TABLE", "check --table",
 	"what pool.GrantLease grants (", "what docs/iam.md has for an agent (")
 

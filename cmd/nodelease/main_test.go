@@ -59,7 +59,7 @@ func (m tests) Run() int {
 // call runs a command in this process.
 func call(args ...string) (code int, stdout, stderr string) { return answering("", args...) }
 
-// answering is call with what the user types.
+// answering is call with input that the user types.
 func answering(typed string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	code = run(args, strings.NewReader(typed), &out, &errs)
@@ -119,7 +119,7 @@ func TestUsage(t *testing.T) {
 		"seed --floor -1h":                        "is in the past",
 		"seed --floor 2090-01-01":                 "more than a year ahead",
 		"serve --metadata zone":                   "--metadata zone: use name=value",
-		"serve --metadata a=1 --metadata a=2":     "the name a is given twice",
+		"serve --metadata a=1 --metadata a=2":     "the name a appears twice",
 		"serve --guard 11s":                       "--guard 11s leaves no time to renew",
 		"serve --ttl 15s1us":                      "use whole milliseconds",
 		"serve --table t --pool p --name \x1b[2J": `--name \x1b[2J: use printable characters`,
@@ -168,7 +168,7 @@ func TestUsage(t *testing.T) {
 		"help nosuch":                            `no command "nosuch"`,
 		"help lst":                               "did you mean list?",
 		"list --table tab --pool p --endpoint x": "--endpoint x: use a URL such as http://127.0.0.1:8000",
-		"serve --ttl 2s":                         "--ttl 2s is below 5s: give --guard and --claim-guard too",
+		"serve --ttl 2s":                         "--ttl 2s is below 5s: set --guard and --claim-guard too",
 		"serve --ttl 1ms":                        "--ttl 1ms: use 5s to 24h",
 		"serve --wait=-1s":                       "--wait -1s: use 0",
 		"ui --listen 127.0.0.1:99999":            "invalid port",

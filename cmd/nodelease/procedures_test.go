@@ -19,6 +19,7 @@ import (
 
 	"github.com/nodelease/nodelease/cmd/nodelease/internal/demo"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -128,7 +129,7 @@ var procedures = map[string]struct {
 		"nodelease seed --table TABLE --pool orders --size 1024 --layout twitter --exclude-below 16",
 	}, func(p *procedure) {
 		for node := range 16 {
-			old, err := lease.Fixed(node, snowflake.Twitter())
+			old, err := leasefixed.New(node, snowflake.Twitter())
 			if err != nil {
 				p.t.Fatal(err)
 			}

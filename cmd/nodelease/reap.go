@@ -23,8 +23,8 @@ func newReap(g *globals) *cobra.Command {
 		Long: "Free node IDs whose leases have been expired for more than a minute. Claimants take expired node IDs themselves;\n" +
 			"reaping makes the table show who is there. A lease is freed only if two looks, 40 seconds apart or more, find it\n" +
 			"unchanged: after an outage, holders need that time to renew. The command waits for the second look; when very many\n" +
-			"leases are due at once, for a third. What it saw is kept in the table, so it may be interrupted and run again. Then\n" +
-			"it clears the service entries of processes that are gone. The reaper function does the same, a look at each run.",
+			"leases are due at once, for a third. Its findings are kept in the table, so it may be interrupted and run again. Then\n" +
+			"it clears the service entries of processes that are gone. The reaper function does the same, one scan per run.",
 		Example: "  nodelease reap --table leases --pool orders --dry-run\n  nodelease reap --table leases --pool orders",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -75,8 +75,8 @@ func newReap(g *globals) *cobra.Command {
 // another reaper makes it start over.
 const mostLooks = 9
 
-// lookAgain looks at a pool until what the first look found is freed or has come
-// back, and prints what it waits for.
+// lookAgain scans a pool until each lease that the first scan found is freed or was
+// renewed, and prints the ones that it waits for.
 func lookAgain(ctx context.Context, out io.Writer, pool *leasepool.Pool) (r leasepool.ReapReport, err error) {
 	for range mostLooks {
 		r, err = pool.Reap(ctx)
@@ -85,7 +85,7 @@ func lookAgain(ctx context.Context, out io.Writer, pool *leasepool.Pool) (r leas
 		}
 		left := time.Until(r.NextLook)
 		switch {
-		case r.NextLook.IsZero(): // a look that did not count
+		case r.NextLook.IsZero(): // a scan that did not count
 			left = time.Minute
 			err = say(out, text.Sprintf("%d due; another reaper is at work, or a request had no answer: looking again in %v\n", len(r.Due), left))
 		case r.Braked:

@@ -29,7 +29,7 @@ func newRelease(g *globals) *cobra.Command {
 		Long: "Free a node ID by your word, whether its lease has expired or not, if it still has the version that you saw. With --task it\n" +
 			"is the one that this task holds: the whole name, or a part of it that no other holder's has.\n\n" +
 			"IDs stay unique: reserved milliseconds stay reserved, and the next holder waits for them and begins behind them. But the old\n" +
-			"holder learns of it only at its next renewal. What it does with its node ID besides IDs is exclusive until then only where\n" +
+			"holder learns of it only at its next renewal. Other uses of the node ID are exclusive until then only where\n" +
 			"the version is checked. Expired node IDs need no release: claimants take them.",
 		Example: "  nodelease inspect 7 --table leases --pool orders      shows the version\n" +
 			"  nodelease release 7 --version 12 --table leases --pool orders\n" +
@@ -145,7 +145,7 @@ func (g *globals) heldBy(ctx context.Context, task string) (lease.Lease, error) 
 	return lease.Lease{}, usagef("--task %s: %d holders have that in their names, of %s; name one node ID and its --version", text.Line(task), len(found), some(ids))
 }
 
-// whatReleaseMeans describes whose node ID it is and what a release does to it.
+// whatReleaseMeans describes the holder of the node ID and the effect of a release.
 func whatReleaseMeans(out io.Writer, l lease.Lease, now time.Time) text.Safe {
 	return text.Sprintf("%s%s\n%s\n", inspected(out, l, now),
 		text.Sprintf("IDs stay unique: the next holder begins behind %s.", moment(l.ReservedUntil, now)),

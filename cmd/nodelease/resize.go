@@ -78,7 +78,7 @@ func newResize(g *globals) *cobra.Command {
 	return cmd
 }
 
-// resized is what a resize would do, as far as this look shows.
+// resized is the effect that a resize would have, according to this read.
 func (l *listed) resized(size int) leasepool.Changes {
 	c := leasepool.Changes{Pool: l.Pool, Corrupt: l.Corrupt}
 	c.Pool.Size = size

@@ -26,7 +26,7 @@ func newResolve(g *globals) *cobra.Command {
 			"  nodelease resolve shard --key 7 --table leases --pool orders --json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("give the name of one service or endpoint; this lists them: %s", g.again("services"))
+				return usagef("name one service or endpoint; this command lists them: %s", g.again("services"))
 			}
 			return nil
 		},

@@ -36,7 +36,7 @@ func newRootWith(g *globals) *cobra.Command {
 		Short: "Small unique node IDs for stateless processes, leased from DynamoDB",
 		Long: "nodelease leases small unique node IDs to stateless processes from a DynamoDB table.\n" +
 			"To see it at work on this machine, without AWS: nodelease demo\n\n" +
-			"No command waits forever: without an answer for 10 seconds it gives up.\n" +
+			"No command waits forever: it fails after 10 seconds without an answer.\n" +
 			"Exit codes: 0 done, 1 other error (doctor: a problem), 2 usage, 3 pool exhausted, 4 pool not seeded, 5 no access, 6 no answer,\n" +
 			"7 lease lost; exec: its program's own, 110 + these for its own failures, 126 and 127 as shells.",
 		Version:       thisBuild().text(),
@@ -75,7 +75,7 @@ func newRootWith(g *globals) *cobra.Command {
 	f.StringVar(&g.pool, "pool", os.Getenv("NODELEASE_POOL"), "`pool` of node IDs in the table (or $NODELEASE_POOL)")
 	f.StringVar(&g.endpoint, "endpoint", "", "DynamoDB `URL`; one on 127.0.0.1 needs no Region and no credentials")
 	f.BoolVar(&g.json, "json", false, "print the result as one line of JSON")
-	f.DurationVar(&g.timeout, "timeout", 0, "give up after this `duration`; what runs on is bounded until it is ready (default: after 10s without an answer)")
+	f.DurationVar(&g.timeout, "timeout", 0, "fail after this `duration`; commands that run on are bounded until they are ready (default: after 10s without an answer)")
 	completeFunc(root, "pool", g.completePools)
 	completeFunc(root, "table", cobra.NoFileCompletions)
 	completeFunc(root, "endpoint", cobra.NoFileCompletions)
@@ -86,7 +86,7 @@ func newRootWith(g *globals) *cobra.Command {
 	return root
 }
 
-// checkTable reports what is wrong with the flags that lead to a table.
+// checkTable reports wrong flags for the choice of a table.
 func (g *globals) checkTable() error {
 	if g.table == "" {
 		return usagef("which table? Use --table, or set NODELEASE_TABLE")
@@ -108,7 +108,7 @@ func (g *globals) checkTable() error {
 	return nil
 }
 
-// check reports what is wrong with the flags that lead to a pool.
+// check reports wrong flags for the choice of a pool.
 func (g *globals) check() error {
 	if err := g.checkTable(); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (g *globals) open(ctx context.Context) (*leasepool.Pool, leasepool.Item, er
 	return pool, item, err
 }
 
-// node reads one number, which the arguments name.
+// node reads one node ID, which the arguments name.
 func (g *globals) node(ctx context.Context, arg string) (lease.Lease, error) {
 	n, err := strconv.Atoi(arg)
 	if err != nil || n < 0 || n >= leasepool.MaxSize {

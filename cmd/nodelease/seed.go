@@ -11,7 +11,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// sizes are the flags of what makes numbers.
+// sizes are the flags of the commands that create node IDs.
 type sizes struct {
 	size, low int
 	expect    int
@@ -22,7 +22,7 @@ type sizes struct {
 
 func (s *sizes) flags(cmd *cobra.Command, size string) {
 	f := cmd.Flags()
-	f.IntVar(&s.low, "exclude-below", 0, "how many of the lowest node IDs are never leased, for what is not managed; it stays so")
+	f.IntVar(&s.low, "exclude-below", 0, "number of lowest node IDs that are never leased, for unmanaged processes; cannot be changed later")
 	f.StringVar(&s.floor, "floor", "", "no ID with a new node ID is from before this `time`, now or later: where node IDs were fixed by hand until then (default: now)")
 	f.IntVar(&s.size, "size", 0, size)
 	f.IntVar(&s.expect, "expect", 0, "how many node IDs will be held at once: groups are opened for half as many again, so that a large fleet starts at once (default: as they fill)")
@@ -31,7 +31,7 @@ func (s *sizes) flags(cmd *cobra.Command, size string) {
 func (s *sizes) spec() (spec leasepool.Spec, err error) {
 	switch {
 	case s.size < 1 || s.size > leasepool.MaxSize:
-		return spec, usagef("--size %d: use 1 to %d, what 16 bits can name", s.size, leasepool.MaxSize)
+		return spec, usagef("--size %d: use 1 to %d, the limit of 16 bits", s.size, leasepool.MaxSize)
 	case s.low < 0 || s.low >= s.size:
 		return spec, usagef("--exclude-below %d: use 0 to %d", s.low, s.size-1)
 	case s.expect < 0 || s.expect > s.size-s.low:

@@ -19,7 +19,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// serving is what serve says once it answers.
+// serving is the message of serve once it answers requests.
 type serving struct {
 	Listen  string `json:"listen"` // a URL, or unix: and a path
 	Pool    string `json:"pool"`
@@ -44,8 +44,8 @@ func newServe(g *globals) *cobra.Command {
 			"  GET  /livez        200 while the process should live on, also through an outage of DynamoDB\n" +
 			"  GET  /readyz       200 while an ID can be made; ?need=lease: while the node ID may be relied on\n" +
 			"  GET  /metrics      for Prometheus\n\n" +
-			"There is no access control: who can connect can take IDs. On SIGTERM it answers what was asked and gives its node ID\n" +
-			"back last. When the lease is lost it ends with exit code 7, to be started again.\n\nLayouts of the IDs:\n" + describeLayouts(),
+			"There is no access control: every process that can connect can take IDs. On SIGTERM it answers open requests and then\n" +
+			"releases its node ID. If the lease is lost it exits with code 7, so that a supervisor starts it again.\n\nLayouts of the IDs:\n" + describeLayouts(),
 		Example: "  nodelease serve --table leases --pool orders\n" +
 			"  nodelease serve --table leases --pool orders --listen unix:/run/nodelease/sidecar.sock\n" +
 			"  curl -X POST 'http://127.0.0.1:7373/v1/ids?n=3'",
@@ -98,7 +98,7 @@ func newServe(g *globals) *cobra.Command {
 	return cmd
 }
 
-// runServe leases a number and answers until a signal comes or the lease is lost.
+// runServe leases a node ID and answers until a signal comes or the lease is lost.
 func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, opts []snowflake.Option, listener net.Listener, who local.Guard) error {
 	defer listener.Close()
 	metrics, err := sidecar.NewMetrics()

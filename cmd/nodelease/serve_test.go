@@ -19,7 +19,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
 
-// serveOn is serve on a fresh pool of four numbers, and where it listens.
+// serveOn is serve on a fresh pool of four node IDs, and where it listens.
 func serveOn(t *testing.T, args ...string) (p *program, said serving, flags []string) {
 	t.Helper()
 	flags = database(t, "leases")
@@ -33,7 +33,7 @@ func serveOn(t *testing.T, args ...string) (p *program, said serving, flags []st
 	return p, said, flags
 }
 
-// A life: it answers, drains on SIGTERM and leaves its number free.
+// A life: it answers, drains on SIGTERM and leaves its node ID free.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	p, said, flags := serveOn(t, "--listen", "127.0.0.1:0", "--layout", "40/3/10")
@@ -78,8 +78,8 @@ func TestServeUsage(t *testing.T) {
 		"--listen example.org:0":   "--allow-remote if you mean it",
 		"--listen 127.0.0.1:99999": `"99999" is no port: use 1 to 65535`,
 		"--listen 7373":            "use an address such as 127.0.0.1:7373",
-		"--listen unix:":           "give the path of a file",
-		"--listen unix:@abstract":  "give the path of a file",
+		"--listen unix:":           "use the path of a file",
+		"--listen unix:@abstract":  "use the path of a file",
 		"--listen unix:" + file:    "there is a file that is not a socket",
 		"--layout 41/10":           "or bits such as 40/3/10",
 		"--layout 41/10/x":         `"x" is not a number of bits`,

@@ -10,7 +10,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/discovery"
 )
 
-// offeredService is a service with a live instance, and what can be asked of it by key.
+// offeredService is a service with a live instance, and its endpoints by key.
 type offeredService struct {
 	Name      string   `json:"name"`
 	Endpoints []string `json:"endpoints,omitempty"`

@@ -53,7 +53,7 @@ func TestServicesAndResolve(t *testing.T) {
 	run("resolve|shard|--key|7", "10.0.0.7:8080", 0)
 	run("resolve|shard|--key|", "::1", 0)
 
-	run("resolve", "give the name of one service", 2)
+	run("resolve", "name one service or endpoint", 2)
 	run("resolve|a#b", "service name", 2)
 	run("resolve|shard|--key|a#b", "key", 2)
 	run("resolve|a#b|--keys", "endpoint name", 2)

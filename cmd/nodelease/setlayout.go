@@ -11,7 +11,7 @@ func newSetLayout(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "set-layout LAYOUT",
 		Short: "Correct the layout of a pool's IDs, before any of its node IDs was used",
-		Long: "Set the layout of all IDs of a pool. Once a node ID of the pool has been claimed, the layout stays as it is: IDs of it\n" +
+		Long: "Set the layout of all IDs of a pool. Once a node ID of the pool has been claimed, the layout is final: IDs of it\n" +
 			"may exist, and IDs of two layouts can be equal. Then seed another pool with the right layout. Run it again if it was\n" +
 			"interrupted: nobody can begin to make IDs until it has ended.\n\nLayouts:\n" + describeLayouts(),
 		Example:           "  nodelease set-layout wide16 --table leases --pool orders",

@@ -19,9 +19,9 @@ func newStats(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stats",
 		Short: "Count the node IDs of a pool by state: is it nearly exhausted?",
-		Long: "Count the node IDs of a pool by state. Utilization is what is held, in percent of what can be leased (held, free, expired\n" +
+		Long: "Count the node IDs of a pool by state. Utilization is the share of held node IDs, in percent of those that can be leased (held, free, expired\n" +
 			"and cooling). It reads every node ID of the pool once.\n\n" +
-			"It also says how many holders would make IDs for how long if DynamoDB went away now: by what each has reserved ahead, less\n" +
+			"It also says how many holders would make IDs for how long if DynamoDB went away now: by the reservation of each, less\n" +
 			"the default guards. Leases that grow (--max-ttl) reserve hours; a short lease lasts for seconds.",
 		Example: "  nodelease stats --table leases --pool orders\n  nodelease stats --table leases --pool orders --json | jq .utilization",
 		Args:    noArgs,
@@ -84,7 +84,7 @@ func barOn(out io.Writer) int {
 	return 50
 }
 
-// bar draws the shares of the states of what can be leased; the rest is free.
+// bar draws the share of each state among the usable node IDs; the rest is free.
 func bar(s leasepool.Stats, cells int) text.Safe {
 	share := func(n int) int { return cells * n / max(s.Capacity, 1) }
 	held, expired, cooling := share(s.Held), share(s.Expired), share(s.Cooling)

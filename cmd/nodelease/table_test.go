@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Every command takes the ARN of a table, which is what a table of another account has to be named by.
+// Every command accepts the ARN of a table, which is required for a table of another account.
 func TestTableARN(t *testing.T) {
 	t.Parallel()
 	flags := database(t, "leases")

@@ -49,7 +49,7 @@ func stateInk(s lease.State) ink {
 
 // say prints text that may have colours: they are left out where out is no
 // terminal, and where NO_COLOR is set. It and writeJSON are the only ways out of
-// this program; the type of what they take has passed the gate.
+// this program; the type of their argument proves that it has passed the gate.
 func say(out io.Writer, s text.Safe) error {
 	_, err := lipgloss.Fprint(out, s.String())
 	return err
@@ -87,8 +87,8 @@ func folded(out io.Writer, line text.Safe, indent int) text.Safe {
 	return text.Trusted(b.String())
 }
 
-// widthOf is how many cells a line has; 0 where nobody looks at it, and lines
-// may be as long as they like.
+// widthOf returns the number of cells of a line; 0 if the output is no terminal, and lines
+// may have any length.
 func widthOf(out io.Writer) int {
 	if !isTerminal(out) {
 		return 0
@@ -144,7 +144,7 @@ func (s sheet) text(width int) text.Safe {
 	return text.Trusted(b.String())
 }
 
-// fit cuts the long column to what the others leave of it.
+// fit cuts the long column to the width that the others leave.
 func (s sheet) fit(width int) {
 	room := width
 	longest := 0
@@ -170,7 +170,7 @@ func (s sheet) fit(width int) {
 	}
 }
 
-// distance formats a time as its distance from now, which is what matters to a reader.
+// distance formats a time as its distance from now.
 func distance(t, now time.Time) string {
 	d := t.Sub(now)
 	unit := time.Second / 10

@@ -31,7 +31,7 @@ func (t *terms) register(f *pflag.FlagSet) {
 	f.StringArrayVar(&t.metadata, "metadata", nil, "`name=value` that is stored with the lease; may be repeated")
 }
 
-// config is what they mean for an agent on the table and the pool of the flags.
+// config returns the configuration of an agent on the table and the pool of the flags.
 func (t *terms) config(ctx context.Context, g *globals) (lease.Config, error) {
 	if err := t.check(); err != nil {
 		return lease.Config{}, err
@@ -68,7 +68,7 @@ func (t *terms) says() (map[string]string, error) {
 		case !ok || name == "":
 			return nil, usagef("--metadata %s: use name=value", text.Line(pair))
 		case twice:
-			return nil, usagef("--metadata %s: the name %s is given twice", text.Line(pair), name)
+			return nil, usagef("--metadata %s: the name %s appears twice", text.Line(pair), name)
 		case text.Cut(pair, maxOwnText) != pair:
 			return nil, usagef("--metadata %s: use printable characters", text.Line(pair))
 		}
@@ -99,7 +99,7 @@ func (t *terms) check() error {
 	case t.ttl < shortest || t.ttl > longest:
 		return usagef("--ttl %v: use 5s to 24h, or from 1s with --guard and --claim-guard", t.ttl)
 	case t.ttl < guarded && (t.guard == 0 || t.claimGuard == 0):
-		return usagef("--ttl %v is below %v: give --guard and --claim-guard too; clocks may differ by less than half their sum", t.ttl, guarded)
+		return usagef("--ttl %v is below %v: set --guard and --claim-guard too; clocks may differ by less than half their sum", t.ttl, guarded)
 	case t.guard < 0:
 		return usagef("--guard %v: use 0, which is the default, or more", t.guard)
 	case t.claimGuard < 0:

@@ -34,7 +34,7 @@ import (
 // between an operator and the endpoint.
 
 const (
-	// mostMemory is what one command may have at once, in kilobytes.
+	// mostMemory is the limit of one command's memory, in kilobytes.
 	mostMemory = 200 << 10
 	// longest ends a command that hangs. No command of these runs longer than its
 	// time-outs, which are shorter: the machine may be loaded.
@@ -190,7 +190,7 @@ func TestEveryAttribute(t *testing.T) {
 	}
 }
 
-// node5 is what list --json says of node 5.
+// node5 is node 5 in the output of list --json.
 func node5(output string) map[string]any {
 	output, _, _ = strings.Cut(output, "-- stderr --")
 	var all struct {
@@ -272,7 +272,7 @@ func heavyItems() map[string]types.AttributeValue {
 }
 
 // A pool whose items are all as large as they can be costs a command no more than 200
-// MB, whatever it reads, and node 5 is where it was.
+// MB, whatever it reads, and node 5 is unchanged.
 func TestLargestItems(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a hundred megabytes of items")
@@ -332,7 +332,7 @@ func TestLargestItems(t *testing.T) {
 	}
 }
 
-// An attacker between an operator and the endpoint can end a command, and do no more:
+// An attacker between an operator and the endpoint can end a command, but nothing else:
 // answers without an end, bombs and garbage cost a bounded amount.
 func TestHostileNetwork(t *testing.T) {
 	if testing.Short() {

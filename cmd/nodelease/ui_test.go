@@ -57,7 +57,7 @@ func TestUI(t *testing.T) {
 	}
 }
 
-// The demo's page shows what is done to the fleet, and ends with it.
+// The demo's page shows the demo's actions on the fleet, and ends with it.
 func TestDemoUI(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()

@@ -27,7 +27,7 @@ func thisBuild() buildInfo {
 	return buildOf(info)
 }
 
-// buildOf returns what Go recorded in a build: the version, and where it was built from a checkout also the commit and its date.
+// buildOf returns Go's record of a build: the version, and where it was built from a checkout also the commit and its date.
 // A build from the module cache (go install …@version) has the version alone.
 func buildOf(info *debug.BuildInfo) buildInfo {
 	r := buildInfo{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Format: protocol.ItemFormat}

@@ -11,7 +11,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// change is what happened to a number between two looks.
+// change is the change of a node ID between two reads.
 type change struct {
 	At   time.Time  `json:"at"`
 	Kind string     `json:"change"`
@@ -26,7 +26,7 @@ func newWatch(g *globals) *cobra.Command {
 		Use:   "watch",
 		Short: "Watch a pool live: who claims, releases and loses node IDs",
 		Long: "Watch a pool: what happens to its node IDs, as it happens. On a terminal it is a live view (q ends it), elsewhere a line\n" +
-			"for each change. Each look reads the whole pool: a pool of 1,024 node IDs costs some 50 read units a look.",
+			"for each change. Each refresh reads the whole pool: for 1,024 node IDs, about 50 read units.",
 		Example: "  nodelease watch --table leases --pool orders\n" +
 			"  nodelease watch --table leases --pool orders --every 5s --for 1h --plain >>changes.log\n" +
 			"  nodelease watch --table leases --pool orders --json | jq -r 'select(.change==\"expired\") | .node.node_id'",
@@ -107,7 +107,7 @@ func changesBetween(before, now *listed) (changes []change) {
 	return changes
 }
 
-// happened names what became of a number.
+// happened names what became of a node ID.
 func happened(was, is listedNode) (kind string, what text.Safe) {
 	switch {
 	case is.Version > was.Version && is.Holder == "":

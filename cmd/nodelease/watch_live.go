@@ -18,7 +18,7 @@ func (w *watch) live(ctx context.Context, in io.Reader, out io.Writer) error {
 	return w.onTerminal(ctx, s, in, out, func(l *listed, changes []change) tea.Msg { return seen{l, changes} })
 }
 
-// seen is the result of a look.
+// seen is the result of a read.
 type seen struct {
 	*listed
 	changes []change
@@ -46,7 +46,7 @@ func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // View implements [tea.Model].
 func (s screen) View() tea.View { return s.view(s.render()) }
 
-// render draws what fits: the counts, the node IDs in use, and what happened last.
+// render draws as much as fits: the counts, the node IDs in use, and the latest changes.
 func (s screen) render() string {
 	if s.width == 0 || s.last == nil {
 		return s.fit("looking…")

@@ -85,7 +85,7 @@ func (b broker) run(ctx context.Context, client *dynamodb.Client) error {
 }
 
 // connect keeps connections to the live brokers, and publishes to which of them there is one. A real broker would dial here, and publish
-// what its connections or its gossip say, not what the cluster's state does.
+// according to its connections or its gossip, not to the cluster's state.
 func (b broker) connect(ctx context.Context, node *cluster.Node) {
 	for e := range node.Changes(ctx) {
 		connected := cluster.Versions{}

@@ -31,7 +31,7 @@ func (s segments) append(ctx context.Context, nodeID int, version int64, entry s
 	return nil
 }
 
-// store is a store of segments: it stands for a database with WHERE version <= ?, object storage with a condition, another service.
+// store is a store of segments: it represents a database with WHERE version <= ?, object storage with a condition, another service.
 type store struct {
 	mu      sync.Mutex
 	highest map[int]int64
@@ -40,7 +40,7 @@ type store struct {
 
 func newStore() *store { return &store{highest: map[int]int64{}, entries: map[int][]string{}} }
 
-// append compares the token and writes in one step. That the two are one step is what makes fencing work.
+// append compares the token and writes in one step. Fencing works only if the two are one step.
 func (s *store) append(nodeID int, version int64, entry string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -52,7 +52,7 @@ func run(ctx context.Context, client *dynamodb.Client, name string, out io.Write
 		return err
 	}
 	defer node.Close()
-	// Ready when no member takes this number's last holder for alive.
+	// Ready when no member takes this node ID's last holder for alive.
 	if err := node.WaitKnown(ctx); err != nil {
 		return err
 	}

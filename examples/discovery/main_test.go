@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process is one that runs, and what it says.
+// process is a running process, and its output.
 type process struct {
 	*exec.Cmd
 	lines chan string

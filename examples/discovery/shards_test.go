@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nodelease/nodelease/pkg/discovery"
+	"github.com/nodelease/nodelease/pkg/discovery/discoverytest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -21,7 +22,7 @@ func TestShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer agent.Close()
-	directory, err := discovery.New(discovery.Config{Pool: "shop", Store: discovery.NewMemory(leases)})
+	directory, err := discovery.New(discovery.Config{Pool: "shop", Store: discoverytest.NewMemory(leases)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestCatalogue(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer agent.Close()
-	directory, err := discovery.New(discovery.Config{Pool: "shop", Store: discovery.NewMemory(leases)})
+	directory, err := discovery.New(discovery.Config{Pool: "shop", Store: discoverytest.NewMemory(leases)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 const avoidFor = 15 * time.Second
 
 // transport sends a request for http://orders/… to an instance of the service orders: in turn, by weight, those in the caller's zone
-// first. It goes on to the next one where nothing was sent, or nothing can have been changed by what was sent.
+// first. It tries the next one if nothing was sent, or if the request cannot have changed anything.
 type transport struct {
 	directory *discovery.Directory
 	zone      string

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nodelease/nodelease/pkg/discovery"
+	"github.com/nodelease/nodelease/pkg/discovery/discoverytest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -26,7 +27,7 @@ type shop struct {
 func open(t *testing.T, instances map[string]discovery.Address) *shop {
 	t.Helper()
 	leases := leasetest.NewMemory("shop", 8)
-	directory, err := discovery.New(discovery.Config{Pool: "shop", Store: discovery.NewMemory(leases)})
+	directory, err := discovery.New(discovery.Config{Pool: "shop", Store: discoverytest.NewMemory(leases)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// config lets an import outlast an hour without DynamoDB. If it crashes, its number rests for that hour.
+// config lets an import outlast an hour without DynamoDB. If it crashes, its node ID rests for that hour.
 func config() lease.Config {
 	return lease.Config{Metadata: map[string]string{"doing": "import"}, Reserve: time.Hour}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -49,7 +50,7 @@ func TestEachRowHasItsID(t *testing.T) {
 // A line that cannot be written or read ends the import.
 func TestFailures(t *testing.T) {
 	full := errors.New("disk full")
-	ids, err := lease.Fixed(1, snowflake.Default())
+	ids, err := leasefixed.New(1, snowflake.Default())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@
 // but two members that see different states, in a partition, follow two leaders. Right
 // where a second leader does work twice and no harm.
 //
-// By lease: a pool of one number. One process at a time believes that it leads, within
+// By lease: a pool of one node ID. One process at a time believes that it leads, within
 // the stated clock error, and the version shows a resource which leader is newer. Right
 // where two would do harm; the resource must compare the version then (see
 // examples/broker).

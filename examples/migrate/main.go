@@ -2,7 +2,7 @@
 // largest ID that the old generators have made, seeds a pool whose floor is that ID's time, and makes its own IDs in the old layout:
 // stored IDs stay sortable and can be decoded as before.
 //
-// The old generators must have stopped. Where they must run on for a while, leave them their numbers: see docs/migration.md.
+// The old generators must have stopped. Where they must run on for a while, leave them their node IDs: see docs/migration.md.
 //
 //	go run ./examples/migrate -from sonyflake -last 582914386421679104
 package main
@@ -47,7 +47,7 @@ func main() {
 }
 
 func run(ctx context.Context, layout snowflake.Layout, old snowflake.ID, size int) error {
-	// Nothing at or before the floor is ever stamped by a leased number. The old ID's tick may be 10 ms long: its end counts.
+	// Nothing at or before the floor is ever stamped by a leased node ID. The old ID's tick may be 10 ms long: its end counts.
 	parts := layout.Decompose(old)
 	floor := parts.Time.Add(layout.Tick)
 	fmt.Printf("the last ID is of node %d at %s; nothing up to %s will be stamped\n",

@@ -118,7 +118,7 @@ func (c *check) pool(ctx context.Context, kind string, size int) (string, error)
 	return name, err
 }
 
-// process stands for one: its own connection to the table, which can be cut, and its lease.
+// process simulates a process: its own connection to the table, which can be cut, and its lease.
 type process struct {
 	client *dynamodb.Client
 	cut    *atomic.Bool

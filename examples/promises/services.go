@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -152,7 +153,7 @@ func (c *check) services(ctx context.Context) error {
 // fixed: a node ID without a lease, where the platform has one.
 func (c *check) fixed(context.Context) error {
 	var p lease.Provider
-	p, err := lease.Fixed(7, snowflake.Default())
+	p, err := leasefixed.New(7, snowflake.Default())
 	if err != nil {
 		return err
 	}

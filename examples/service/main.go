@@ -74,7 +74,7 @@ func serve(ctx context.Context, agent *lease.Agent, listen string) error {
 	return context.Cause(ctx)
 }
 
-// live is what the container's health check runs: the image has nothing else that could ask.
+// live runs as the container's health check: the image has no other program for it.
 func live(listen string) error {
 	_, port, err := net.SplitHostPort(listen)
 	if err != nil {

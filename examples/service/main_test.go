@@ -37,7 +37,7 @@ func service(t *testing.T, env []string, args ...string) *exec.Cmd {
 	return command
 }
 
-// The life of a task: it starts, answers, is healthy by its own check, drains on SIGTERM and leaves its number free.
+// The life of a task: it starts, answers, is healthy by its own check, drains on SIGTERM and leaves its node ID free.
 func TestLife(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
@@ -120,7 +120,7 @@ func TestHealthCheckOfNothing(t *testing.T) {
 	}
 }
 
-// listening reads the service's log until it says where it listens and which number it has.
+// listening reads the service's log until it says where it listens and which node ID it has.
 func listening(t *testing.T, log io.Reader) (address string, nodeID int) {
 	t.Helper()
 	lines := bufio.NewReader(log)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -48,12 +49,12 @@ func generator(number int) (*snowflake.Generator, error) {
 	return snowflake.New(node, options()...)
 }
 
-// provider is a fixed node. Programs that lease their node ID have a *lease.Agent in its place, and the rest stays as it is.
+// provider is a fixed node. Programs that lease their node ID use a *lease.Agent instead; the rest is the same.
 func provider(number int) (lease.Provider, error) {
 	if number < 0 {
-		return lease.StatefulSet(snowflake.JS53())
+		return leasefixed.StatefulSet(snowflake.JS53())
 	}
-	return lease.Fixed(number, snowflake.JS53())
+	return leasefixed.New(number, snowflake.JS53())
 }
 
 func options() []snowflake.Option {

@@ -57,7 +57,7 @@ var topics = []topic{
 	{practiceOrdinal, "P8"},
 }
 
-// A world is what all topics share.
+// A world is the environment that all topics share.
 type world struct {
 	endpoint, table, run string
 	client               *dynamodb.Client

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodelease/nodelease/pkg/discovery"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -47,7 +48,7 @@ func microNumbers(ctx context.Context, w *world) error {
 		held[a.NodeID()] = true
 	}
 	_, err = w.start(ctx, short(name))
-	fixed, err2 := lease.Fixed(3, snowflake.Default())
+	fixed, err2 := leasefixed.New(3, snowflake.Default())
 	w.judge("M2", err2, want(errors.Is(err, lease.ErrPoolExhausted), "a fifth one: %v", err), want(len(held) == 4 && !held[3] && held[8] && held[11], "held: %v", held))
 	if err2 == nil {
 		defer fixed.Close()

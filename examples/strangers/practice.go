@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -108,14 +109,14 @@ func (k *kid) end() {
 	_ = k.Wait()
 }
 
-// child is what the processes do that spawn starts.
+// child is the program of the processes that spawn starts.
 func child(kind string, args []string) error {
 	ctx := context.Background()
 	if kind == "child-ordinal" {
 		if err := syscall.Sethostname([]byte(args[2])); err != nil {
 			return err
 		}
-		node, err := lease.StatefulSet(snowflake.Default())
+		node, err := leasefixed.StatefulSet(snowflake.Default())
 		if err != nil {
 			return err
 		}

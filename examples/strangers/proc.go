@@ -158,7 +158,7 @@ func take(ctx context.Context, g *snowflake.Generator, n int) ([]snowflake.ID, e
 	return ids[:n], err
 }
 
-// within returns what f returns, with how long that took.
+// within returns f's result, and its duration.
 func within(f func() error) (time.Duration, error) {
 	began := time.Now()
 	err := f()

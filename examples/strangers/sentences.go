@@ -2,7 +2,7 @@
 
 package main
 
-// A sentence is what users of another project rely on, and where it says so.
+// A sentence is a promise on which users of another project rely, and its source.
 type sentence struct{ id, text, source string }
 
 const (

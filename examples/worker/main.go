@@ -58,7 +58,7 @@ func explain(err error) error {
 	return err
 }
 
-// work ends when there are no more jobs, on SIGTERM, or when the lease is lost.
+// work ends after the last job, on SIGTERM, or when the lease is lost.
 func work(ctx context.Context, agent *lease.Agent, jobs <-chan string, out io.Writer) error {
 	ids, err := snowflake.New(agent)
 	if err != nil {

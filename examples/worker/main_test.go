@@ -27,7 +27,7 @@ func config(store lease.Store) lease.Config {
 	return lease.Config{Pool: "orders", Store: store, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// DynamoDB is away for ten minutes: the job in hand waits, gets its ID afterwards, and the number is still the same.
+// DynamoDB is away for ten minutes: the job in hand waits, gets its ID afterwards, and the node ID is still the same.
 func TestOutage(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		store := leasetest.NewMemory("orders", 1)

@@ -1,4 +1,4 @@
-// Command reaper is the Lambda function that frees, on a schedule, the numbers
+// Command reaper is the Lambda function that frees, on a schedule, the node IDs
 // that crashed processes left behind, and the entries of their services. See [handler.Reaper]. Environment:
 // NODELEASE_TABLE, and NODELEASE_POOLS, a JSON list of {pool, size, excludeBelow}.
 package main

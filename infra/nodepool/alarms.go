@@ -33,7 +33,7 @@ func (n *NodePool) newTopic() awssns.ITopic {
 	return topic
 }
 
-// alarm is what an alarm of this construct differs in.
+// alarm has the properties that differ between the construct's alarms.
 type alarm struct {
 	id, why   string
 	metric    awscloudwatch.IMetric
@@ -76,12 +76,12 @@ func (n *NodePool) addAlarms(queue awssqs.Queue) {
 func (p *Pool) alarms() []alarm {
 	name, props := p.props.Name, p.nodes.props
 	return []alarm{
-		{name + "-utilization", fmt.Sprintf("Pool %s: %v %% of the numbers are in use; a deploy may not find enough", name, props.UtilizationAlarm),
+		{name + "-utilization", fmt.Sprintf("Pool %s: %v %% of the node IDs are in use; a deploy may not find enough", name, props.UtilizationAlarm),
 			p.gauge("Utilization", "Maximum"), atLeast, props.UtilizationAlarm, 3, ignore},
-		{name + "-exhausted", fmt.Sprintf("Pool %s: every number is held; new tasks cannot start", name),
+		{name + "-exhausted", fmt.Sprintf("Pool %s: every node ID is held; new tasks cannot start", name),
 			p.gauge("Utilization", "Maximum"), atLeast, 100, 1, ignore},
 		// A rolling deploy fills the pool up for a few minutes and is no reason to wake anyone.
-		{name + "-running-out", fmt.Sprintf("Pool %s: every number will be held in %v if it goes on like this", name, props.ExhaustionAlarm),
+		{name + "-running-out", fmt.Sprintf("Pool %s: every node ID will be held in %v if it goes on like this", name, props.ExhaustionAlarm),
 			p.timeToExhaustion(), below, props.ExhaustionAlarm.Minutes(), 10, ignore},
 		{name + "-corrupt", fmt.Sprintf("Pool %s: someone else has written to leases; leave the items alone and see nodelease doctor", name),
 			p.gauge("Corrupt", "Maximum"), atLeast, 1, 1, ignore},

@@ -9,7 +9,7 @@ import (
 )
 
 // Seconds that ECS waits after SIGTERM before it kills a container. In that time the service drains, then the lease is released; without the
-// release its number stays taken until the lease expires.
+// release its node ID stays taken until the lease expires.
 const (
 	stopTimeout    = 60 // what Attach sets where nothing is set; ECS's own default is 30
 	minStopTimeout = 10
@@ -20,7 +20,7 @@ const (
 // essential) container. A container that has no stop time-out gets 60 s. CloudFormation makes the task definition, and with it every service
 // that runs it, after the pool has been seeded.
 //
-// When the app is synthesized it warns if the services that run the pool's tasks may hold more numbers during a rolling deploy than the pool
+// When the app is synthesized it warns if the services that run the pool's tasks may hold more node IDs during a rolling deploy than the pool
 // has.
 func (p *Pool) Attach(task awsecs.TaskDefinition, containers ...awsecs.ContainerDefinition) {
 	n := p.nodes
@@ -75,7 +75,7 @@ func (p *Pool) ensureStopTimeout(task awsecs.TaskDefinition, c awsecs.ContainerD
 	}
 	resource, place := task.Node().DefaultChild().(awsecs.CfnTaskDefinition), placeOf(task, c)
 	resource.AddPropertyOverride(jsii.String(fmt.Sprintf("ContainerDefinitions.%d.StopTimeout", place)), stopTimeout)
-	// The list itself is looked at when it is complete: CDK renders it once, and who asks for it earlier freezes it.
+	// The list itself is read when it is complete: CDK renders it once, and reading it earlier freezes it.
 	p.nodes.problems.addLater(func() error {
 		rendered, _ := awscdk.Stack_Of(task).Resolve(resource.ContainerDefinitions()).([]any)
 		if place < len(rendered) && rendered[place].(map[string]any)["name"] == *c.ContainerName() {

@@ -31,8 +31,8 @@ const (
 // gets NODELEASE_TABLE and NODELEASE_POOL, with which leaselambda.Wrap needs no configuration. CloudFormation makes the function after the pool
 // has been seeded.
 //
-// When the app is synthesized it warns if the pool has fewer numbers than concurrency × (2 + TTL ÷ shortest life). A new version of the function
-// replaces all environments at once, and those that ended hold their numbers until their leases run out.
+// When the app is synthesized it warns if the pool has fewer node IDs than concurrency × (2 + TTL ÷ shortest life). A new version of the function
+// replaces all environments at once, and those that ended hold their node IDs until their leases run out.
 func (p *Pool) AttachFunction(fn awslambda.Function, use ...FunctionUse) {
 	n := p.nodes
 	path := *fn.Node().Path()
@@ -84,7 +84,7 @@ func (p *Pool) checkFunction(fn awslambda.Function, u FunctionUse) {
 	}
 	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 	awscdk.Annotations_Of(p.nodes).AddWarningV2(jsii.String("nodelease:pool-too-small-for-function:"+p.props.Name+":"+*fn.Node().Id()), jsii.String(fmt.Sprintf(
-		"pool %s has %d usable numbers, but function %s may hold %s at once: %s environments × (2 + a TTL of %s s ÷ a shortest life of %s s): raise Size to %s or more, "+
+		"pool %s has %d usable node IDs, but function %s may hold %s at once: %s environments × (2 + a TTL of %s s ÷ a shortest life of %s s): raise Size to %s or more, "+
 			"reserve less concurrency for the function, or lower lease.Config.TTL and say so in FunctionUse",
 		p.props.Name, p.props.usable(), *fn.Node().Path(), number(need), number(concurrency), number(u.TTL), number(u.ShortestLife), number(need+float64(p.props.ExcludeBelow)))))
 }

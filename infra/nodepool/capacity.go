@@ -56,7 +56,7 @@ func (p *Pool) warnIfTooSmall(services []awsecs.CfnService, targets []awsapplica
 	}
 	if total > p.props.usable() {
 		awscdk.Annotations_Of(p.nodes).AddWarningV2(jsii.String("nodelease:pool-too-small:"+p.props.Name), jsii.String(fmt.Sprintf(
-			"pool %s has %d usable numbers, but a rolling deploy may hold %d at once (%s): raise Size to %d or more, or lower the desired "+
+			"pool %s has %d usable node IDs, but a rolling deploy may hold %d at once (%s): raise Size to %d or more, or lower the desired "+
 				"count or the maximum percent", p.props.Name, p.props.usable(), total, strings.Join(parts, ", "), total+p.props.ExcludeBelow)))
 	}
 }

@@ -31,7 +31,7 @@ func (p *Pool) widgets() []awscloudwatch.IWidget {
 	return []awscloudwatch.IWidget{
 		awscloudwatch.NewTextWidget(&awscloudwatch.TextWidgetProps{
 			Width: jsii.Number(24), Height: jsii.Number(2),
-			Markdown: jsii.String(fmt.Sprintf("## Pool %s: %d numbers, %d usable\nWho holds what: `nodelease list --table %s --pool %s`",
+			Markdown: jsii.String(fmt.Sprintf("## Pool %s: %d node IDs, %d usable\nHolders: `nodelease list --table %s --pool %s`",
 				name, p.props.Size, p.props.usable(), *p.nodes.table.TableName(), name)),
 		}),
 		awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{
@@ -49,7 +49,7 @@ func (p *Pool) widgets() []awscloudwatch.IWidget {
 			}},
 		}),
 		awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{
-			Title: jsii.String(name + ": where the numbers are"), Width: jsii.Number(8), Height: jsii.Number(6),
+			Title: jsii.String(name + ": node IDs by state"), Width: jsii.Number(8), Height: jsii.Number(6),
 			Left: gauges("Capacity", "Held", "Free", "Expired", "Cooling", "Retired", "Corrupt", "Stuck", "Braked"), LeftYAxis: left,
 		}),
 	}
@@ -77,11 +77,11 @@ func (n *NodePool) tableWidgets() []awscloudwatch.IWidget {
 	}
 }
 
-// logWidget shows what the reaper freed, found corrupt or stuck: the node IDs that lost
-// their holders, and those holders.
+// logWidget shows the node IDs that the reaper freed or found corrupt or stuck: those that lost
+// their holders, and the holders.
 func (n *NodePool) logWidget() awscloudwatch.IWidget {
 	return awscloudwatch.NewLogQueryWidget(&awscloudwatch.LogQueryWidgetProps{
-		Title: jsii.String("What the reaper reported"), Width: jsii.Number(24), Height: jsii.Number(8),
+		Title: jsii.String("Reports of the reaper"), Width: jsii.Number(24), Height: jsii.Number(8),
 		LogGroupNames: &[]*string{n.functions[reaper].LogGroup().LogGroupName()},
 		QueryLines:    jsii.Strings("fields @timestamp, @message", "filter @message like /^\\{/", "sort @timestamp desc", "limit 100"),
 	})

@@ -12,6 +12,6 @@
 // for and nothing else. Wrong properties and wrong calls never build something that merely looks right: all of them are reported together
 // when the app is synthesized, each with its value and the remedy.
 //
-// It does not promise that there are enough numbers (it warns where it can count them), and it deletes no data: the table outlives the stack
+// It does not promise that there are enough node IDs (it warns where it can count them), and it deletes no data: the table outlives the stack
 // unless Props say otherwise, and removing a pool from Props leaves its items where they are.
 package nodepool

@@ -22,7 +22,7 @@ const (
 
 var functionNames = []string{bootstrap, reaper, poolmetric}
 
-// timeouts in seconds. The bootstrap function writes once per number: 65,536 of them at the 1,000 writes a second that it keeps to are 66 s,
+// timeouts in seconds. The bootstrap function writes once per node ID: 65,536 of them at the 1,000 writes a second that it keeps to are 66 s,
 // and ten minutes leave room for throttling. The reaper frees at that rate too, and never waits between its looks.
 var timeouts = map[string]float64{bootstrap: 600, reaper: 300, poolmetric: 60}
 

@@ -14,7 +14,7 @@ import (
 )
 
 // The rights of each function on the items of its pools. All changes are conditional UpdateItem calls: PutItem and DeleteItem could make a lease
-// forget how far its IDs went, and are given to nobody.
+// forget how far its IDs went, and are granted to nobody.
 var tableActions = map[string][]string{
 	bootstrap:  {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"},
 	reaper:     {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"},
@@ -117,7 +117,7 @@ func (p *Pool) statements(tables ...string) (all []any) {
 	return all
 }
 
-// accessStatement is what GrantAccess adds, for people to read.
+// accessStatement describes the statements that GrantAccess adds, for people.
 func (p *Pool) accessStatement(principal string) []any {
 	statements := p.statements("*")
 	for _, s := range statements {
@@ -126,7 +126,7 @@ func (p *Pool) accessStatement(principal string) []any {
 	return statements
 }
 
-// arnPatterns are the table's ARNs with words in the place of what is known only after the deployment.
+// arnPatterns are the table's ARNs with placeholders for the parts that are known only after the deployment.
 func (p *Pool) arnPatterns() (arns []string) {
 	if p.nodes.imported != nil {
 		return p.nodes.imported.arns()
@@ -189,7 +189,7 @@ func (n *NodePool) allow(name string, role awsiam.Role) {
 				"Null":                      map[string]any{"dynamodb:Attributes": "false"},
 			},
 		}))
-		// PutMetricData knows no resources; the namespace is what it can be held to.
+		// PutMetricData knows no resources; only the namespace can be restricted.
 		role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 			Actions:    jsii.Strings("cloudwatch:PutMetricData"),
 			Resources:  jsii.Strings("*"),

@@ -107,7 +107,7 @@ func (a *Attributes) arns() []string {
 	return arns
 }
 
-// tableForTasks is what tasks take for NODELEASE_TABLE: the table's name, and its ARN if it may be of another account.
+// tableForTasks returns the value of NODELEASE_TABLE for tasks: the table's name, and its ARN if it may be of another account.
 func (n *NodePool) tableForTasks() *string {
 	if n.imported != nil {
 		return jsii.String(n.imported.TableArn)

@@ -9,17 +9,17 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// metricNamespace is what the poolmetric function publishes under, with the dimensions Table and Pool.
+// metricNamespace is the namespace of the poolmetric function's metrics, with the dimensions Table and Pool.
 const metricNamespace = "Nodelease"
 
-// horizon is what time to exhaustion shows when the pool does not fill up, and the most that it shows.
+// horizon is the largest time to exhaustion, and its value when the pool does not fill up.
 const horizon = 24 * time.Hour
 
 func (n *NodePool) period() awscdk.Duration {
 	return awscdk.Duration_Minutes(jsii.Number(n.props.Every.Minutes()))
 }
 
-// gauge is one of the pool's published numbers. It has no label: with one, CDK would write its alarms as queries, which emulators do not
+// gauge is one of the pool's published metrics. It has no label: with one, CDK would write its alarms as queries, which emulators do not
 // evaluate.
 func (p *Pool) gauge(name, statistic string) awscloudwatch.Metric {
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
@@ -33,7 +33,7 @@ func (p *Pool) gauge(name, statistic string) awscloudwatch.Metric {
 
 // timeToExhaustion in minutes: the node IDs that are not held, divided by the rate at
 // which they decrease. They are counted as capacity less held, and not as Free, since an
-// expired number can be claimed too and a cooling one soon. A pool that is not filling up
+// expired node ID can be claimed too and a cooling one soon. A pool that is not filling up
 // shows the horizon.
 func (p *Pool) timeToExhaustion() awscloudwatch.MathExpression {
 	most := strconv.Itoa(int(horizon.Minutes()))

@@ -30,7 +30,7 @@ type NodePool struct {
 	containers map[string]string // path of an attached container to its pool's name
 }
 
-// Pool is one pool of a NodePool, to be given to tasks.
+// Pool is one pool of a NodePool, for tasks.
 type Pool struct {
 	nodes *NodePool
 	props PoolProps
@@ -114,7 +114,7 @@ func (p *Pool) Architecture() awslambda.Architecture { return p.nodes.arch }
 // AlarmTopic is where all alarms of this construct go; subscribe people or a queue to it.
 func (n *NodePool) AlarmTopic() awssns.ITopic { return n.topic }
 
-// Seeded is what a function, or anything else that leases from the pool when the stack is deployed, should wait for. Attach does so for
+// Seeded is the dependency of a function, or of anything else that leases from the pool when the stack is deployed. Attach does so for
 // tasks:
 //
 //	function.Node().AddDependency(nodes.Pool("orders").Seeded())

@@ -32,7 +32,7 @@ func (n *NodePool) output(key string, value *string, description string) {
 
 var notAlphanumeric = regexp.MustCompile("[^0-9A-Za-z]")
 
-// outputPolicy makes a managed policy of what GrantLease grants, to be attached to roles that no CDK app makes. Its key ends in a hash, as
+// outputPolicy makes a managed policy of the permissions that GrantLease grants, to be attached to roles that no CDK app makes. Its key ends in a hash, as
 // the names of two pools may differ in punctuation alone; its description has the pool's name.
 func (n *NodePool) outputPolicy(p *Pool) {
 	var statements []awsiam.PolicyStatement

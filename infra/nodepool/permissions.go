@@ -2,7 +2,7 @@ package nodepool
 
 import "github.com/nodelease/nodelease/internal/protocol"
 
-// permission is a statement of what a task's role may do with the table.
+// permission is a statement of a task's role about the table.
 type permission struct {
 	actions    []string
 	conditions map[string]any // operator, condition key, values
@@ -32,7 +32,7 @@ const (
 	attributes = "dynamodb:Attributes"
 )
 
-// permissions are what a process needs to lease from the pool, and no more. It writes
+// permissions are exactly those that a process needs to lease from the pool. It writes
 // leases and the items next to them, but never the reaper's memory, by which forged
 // leases are noticed, and the pool's own item only where the pool needs that, and then
 // only the attributes that an agent changes.

@@ -29,7 +29,7 @@ type Props struct {
 	Witness string
 
 	// Consistency between Regions. With Replicas only STRONG is accepted: with eventual consistency each Region decides a conditional write
-	// alone and the last writer wins, so two processes would be given the same number. Defaults to none: one Region.
+	// alone and the last writer wins, so two processes could get the same node ID. Defaults to none: one Region.
 	Consistency awsdynamodb.MultiRegionConsistency
 
 	// Key encrypts the table, and everybody who is granted a pool may use the key for that. It can be changed at any time. Defaults to the key
@@ -66,7 +66,7 @@ type Props struct {
 	// AlarmTopic is told when an alarm goes off and when it ends. Defaults to a new topic without subscribers: see NodePool.AlarmTopic.
 	AlarmTopic awssns.ITopic
 
-	// UtilizationAlarm is the share of a pool's usable numbers, in percent above 0 and up to 100, from which its alarm goes off. Keep room
+	// UtilizationAlarm is the share of a pool's usable node IDs, in percent above 0 and up to 100, from which its alarm goes off. Keep room
 	// for a rolling deploy, which holds the numbers of both fleets at once. Defaults to 80.
 	UtilizationAlarm float64
 
@@ -84,11 +84,11 @@ type PoolProps struct {
 	// Name of the pool: 1 to 64 letters, digits, dots, underscores or hyphens.
 	Name string
 
-	// Size is how many numbers the pool has, from 0 to Size-1; 1 to 65,536. Raise it at any time; lowering it retires the numbers at the top
+	// Size is how many node IDs the pool has, from 0 to Size-1; 1 to 65,536. Raise it at any time; lowering it retires the node IDs at the top
 	// and lets their holders finish.
 	Size int
 
-	// ExcludeBelow numbers at the bottom are never leased, because someone uses them by another way (a migration from fixed IDs). Less than
+	// ExcludeBelow node IDs at the bottom are never leased, because someone uses them by another way (a migration from fixed IDs). Less than
 	// Size. Defaults to 0.
 	ExcludeBelow int
 
@@ -99,18 +99,18 @@ type PoolProps struct {
 	// Expect is how many node IDs will be held at once at most: the desired count of tasks, times the maximum percent of a deploy. The seed
 	// opens the groups of 256 for half as many again, as leasepool.Spec says, and a large fleet warms the table by it: see Throttling in
 	// docs/operations.md. Raise it at any time; when it is lowered, the table's warm throughput does not change, and
-	// the groups stay open. Defaults to 0: groups are opened as they fill, and no more writes than what a new table
-	// takes, about 12,000 holders of all pools.
+	// the groups stay open. Defaults to 0: groups are opened as they fill, and the table takes the
+	// writes of a new one, about 12,000 holders of all pools.
 	Expect int
 
-	// MaxTTL and MaxReserve are how far the leases of the containers that Attach is given grow: see lease.Config. With the MaxTTL of their TTL,
+	// MaxTTL and MaxReserve are how far the leases of the containers passed to Attach grow: see lease.Config. With the MaxTTL of their TTL,
 	// 15 seconds unless they say otherwise, they do not grow. Whole milliseconds, up to 24 hours. Defaults to 15 minutes and 4 hours.
-	// What it costs is in docs/operations.md: after a crash a node ID rests for up to half of its holder's life, and whoever restores or makes a table stops every process first.
+	// docs/operations.md has the costs: after a crash a node ID rests for up to half of its holder's life, and whoever restores or makes a table stops every process first.
 	MaxTTL, MaxReserve time.Duration
 
 	// Layout is the layout of the pool's IDs: a name such as wide16, or bits for time, node and sequence such as 40/13/10
-	// (leasepool.ParseLayout). It must have room for Size node IDs, and cannot be changed once a node ID has been claimed. Defaults to what
-	// the first task that makes IDs binds, for which tasks may write those attributes of the pool's item.
+	// (leasepool.ParseLayout). It must have room for Size node IDs, and cannot be changed once a node ID has been claimed. Defaults to the layout
+	// that the first task that makes IDs binds, for which tasks may write those attributes of the pool's item.
 	Layout string
 
 	// Narrow lets the width of the node IDs follow the groups of 256 in use, so that the other bits make IDs in bursts: see
@@ -126,7 +126,7 @@ const (
 	defaultExhaustionAlarm  = time.Hour
 )
 
-// withDefaults returns a copy in which every zero value is replaced by what its comment says. The architecture is left to arch, which needs
+// withDefaults returns a copy in which every zero value is replaced by the default of its comment. The architecture is left to arch, which needs
 // the construct's context.
 func (p Props) withDefaults() Props {
 	if p.RemovalPolicy == "" {

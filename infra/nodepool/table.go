@@ -49,12 +49,12 @@ func (n *NodePool) newTable() awsdynamodb.TableV2 {
 	return table
 }
 
-// coldWrites is what a new on-demand table takes in a second, on four partitions of 1,000.
+// coldWrites is the write rate of a new on-demand table per second, on four partitions of 1,000.
 const coldWrites = 4000
 
-// warmWrites is how many writes a second the table must take for what the pools expect. A holder renews every 5 s, and a fleet that starts
+// warmWrites is how many writes a second the table must take for the holders that the pools expect. A holder renews every 5 s, and a fleet that starts
 // within 10 s makes two writes a holder in that time, which is the same. The groups of 256 hash onto partitions unevenly, so that the fullest of
-// them limits the table at three fifths of what it has. Capacity that has grown by itself
+// them limits the table at three fifths of its capacity. Capacity that has grown by itself
 // since is not counted: a new table would not have it.
 func (p Props) warmWrites() int {
 	expect := 0
@@ -64,7 +64,7 @@ func (p Props) warmWrites() int {
 	return (expect + 2) / 3 // expect ÷ 5 ÷ 3/5
 }
 
-// checkReplicas looks at the table as it will be: a replica can be added to it after New has looked at Props.
+// checkReplicas checks the final table: a replica can be added to it after New has checked Props.
 func checkReplicas(table awsdynamodb.TableV2) error {
 	resource := table.Node().DefaultChild().(awsdynamodb.CfnGlobalTable)
 	replicas, _ := awscdk.Stack_Of(table).Resolve(resource.Replicas()).([]any)

@@ -64,10 +64,10 @@ func (p Props) validatePools() error {
 		}
 		seen[pool.Name] = true
 		if pool.Size < 1 || pool.Size > leasepool.MaxSize {
-			errs = append(errs, fmt.Errorf("Pools[%d].Size is %d: choose 1 to %d numbers", i, pool.Size, leasepool.MaxSize))
+			errs = append(errs, fmt.Errorf("Pools[%d].Size is %d: choose 1 to %d node IDs", i, pool.Size, leasepool.MaxSize))
 		}
 		if pool.ExcludeBelow < 0 || pool.ExcludeBelow >= pool.Size {
-			errs = append(errs, fmt.Errorf("Pools[%d].ExcludeBelow is %d of %d: it must be at least 0 and leave a number to lease", i, pool.ExcludeBelow, pool.Size))
+			errs = append(errs, fmt.Errorf("Pools[%d].ExcludeBelow is %d of %d: it must be at least 0 and leave a node ID to lease", i, pool.ExcludeBelow, pool.Size))
 		}
 		for name, d := range map[string]time.Duration{"MaxTTL": pool.MaxTTL, "MaxReserve": pool.MaxReserve} {
 			if d < 0 || d > 24*time.Hour || d%time.Millisecond != 0 || d > 0 && d < time.Second {
@@ -97,7 +97,7 @@ const eventual = "with eventual consistency each Region decides a conditional wr
 	"so two processes would hold the same node ID"
 
 // validateRegions accepts a single Region or the two shapes that strong consistency has: three replicas (this Region counts), or two and a
-// witness. Anything else would be created as an eventually consistent table, on which two Regions can lease the same number.
+// witness. Anything else would be created as an eventually consistent table, on which two Regions can lease the same node ID.
 func (p Props) validateRegions(region string) error {
 	if len(p.Replicas) == 0 {
 		if p.Witness != "" || p.Consistency != "" {

@@ -16,7 +16,7 @@ import (
 const executable = "bootstrap"
 
 // validateZips refuses zips with which a function could not start. CloudFormation takes any zip, and would then wait for the bootstrap
-// function's answer until it gives up.
+// function's answer until its time-out.
 func (p Props) validateZips(arch awslambda.Architecture) error {
 	machine, make := elf.EM_AARCH64, "make functions"
 	if *arch.Name() == *awslambda.Architecture_X86_64().Name() {
@@ -26,7 +26,7 @@ func (p Props) validateZips(arch awslambda.Architecture) error {
 	for _, name := range functionNames {
 		path := filepath.Join(p.FunctionsDir, name+".zip")
 		if err := checkZip(path, machine); err != nil {
-			errs = append(errs, fmt.Errorf("FunctionsDir has no %s.zip for %s: %w; run `%s`, or set FunctionsDir to where the zips are, and Architecture to what they were built for",
+			errs = append(errs, fmt.Errorf("FunctionsDir has no %s.zip for %s: %w; run `%s`, or set FunctionsDir to where the zips are, and Architecture to the one of their build",
 				name, *arch.Name(), err, make))
 		}
 	}

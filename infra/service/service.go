@@ -6,7 +6,7 @@
 //   - The containers have time to drain and to release when they are stopped, and the load balancer stops sending before that time is over.
 //   - The tasks reach DynamoDB, ECR and the logs by VPC endpoints, from subnets with no way to the internet.
 //
-// It promises no more than a sample does: the load balancer speaks plain HTTP inside the VPC, and nothing scales by itself.
+// It is only a sample: the load balancer speaks plain HTTP inside the VPC, and nothing scales by itself.
 package service
 
 import (
@@ -83,7 +83,7 @@ func newTask(s constructs.Construct, props *Props) (awsecs.FargateTaskDefinition
 			Platform:   platform,
 			IgnoreMode: awscdk.IgnoreMode_DOCKER,
 			// The image is made again when these change, and only then.
-			Exclude: jsii.Strings("*", "!go.mod", "!go.sum", "!pkg", "!internal/ecs", "!internal/protocol", "!internal/tenure", "!internal/text", "!examples/service", "**/*_test.go"),
+			Exclude: jsii.Strings("*", "!go.mod", "!go.sum", "!pkg", "!internal/ecs", "!internal/lastaddress", "!internal/protocol", "!internal/tenure", "!internal/text", "!examples/service", "**/*_test.go"),
 		}),
 		PortMappings:           &[]*awsecs.PortMapping{{ContainerPort: jsii.Number(port)}},
 		ReadonlyRootFilesystem: jsii.Bool(true),

@@ -54,7 +54,7 @@ func TestBaselinesInChangelog(t *testing.T) {
 	changelog, page := read(t, "CHANGELOG.md"), read(t, "docs/compatibility.md")
 	for name, pattern := range baselines {
 		if line := missing(changelog, name, digest(t, pattern)); line != "" {
-			t.Errorf("%s is new or has changed: add a line under \"### Contracts\" of CHANGELOG.md: %swhat changed, and what users do about it", pattern, line)
+			t.Errorf("%s is new or has changed: add a line under \"### Contracts\" of CHANGELOG.md: %sthe change, and the remedy for users", pattern, line)
 		}
 		if !strings.Contains(page, "`"+pattern+"`") {
 			t.Errorf("docs/compatibility.md does not name the baseline %s", pattern)

@@ -136,7 +136,7 @@ func TestDependenciesListed(t *testing.T) {
 	}
 	for name := range wanted {
 		if !listed[name] {
-			t.Errorf("%s is not in docs/dependencies.md: add why it is there, its licence, and who keeps it", name)
+			t.Errorf("%s is not in docs/dependencies.md: add its reason, its licence, and its maintainer", name)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 const module = "github.com/nodelease/nodelease/"
 
-// Packages that people run and copy. The last is what cmd and the proof share.
+// Packages that people run and copy. The last is shared by cmd and the proof.
 var users = []string{"examples/", "cmd/", "functions/", "infra/", "internal/app/"}
 
 // Exported names that stay although nobody above uses them, and why.
@@ -216,7 +216,7 @@ func (s *survey) mention(t types.Type) {
 	}
 }
 
-// close marks what is used as a part of a used whole: the constants of a type, the fields of what is encoded, the methods of an interface
+// close marks names that are used as a part of a used whole: the constants of a type, the fields of an encoded struct, the methods of an interface
 // and those by which a type has one.
 func (s *survey) close() {
 	for before := -1; before != len(s.used); {

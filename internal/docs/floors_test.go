@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated parts of the documentation again")
 
-// A floor is a package, or all packages below a folder, with what they do.
+// A floor is a package, or all packages below a folder, with its purpose.
 // Packages of one folder ("proof/...") may import each other.
 type floor struct{ path, does string }
 
@@ -28,23 +28,27 @@ type floor struct{ path, does string }
 var floors = []floor{
 	{"pkg/snowflake", "IDs: layouts, encodings, the timeline with its fence, the generator, clocks; standard library only"},
 	{"pkg/snowflake/snowflaketest", "generators that repeat the same IDs in every run"},
+	{"internal/testkit/certificate", "certificates for tests of TLS"},
+	{"internal/lastaddress", "connects to the addresses that answered last, while the DNS does not"},
 	{"internal/ecs", "what ECS reports about the task and its machine's clock"},
 	{"internal/text", "the gate that foreign text passes before a human sees it"},
 	{"internal/text/texttest", "hostile strings for tests of everything that prints"},
 	{"internal/local", "who may ask the servers on this machine"},
 	{"internal/embeddeddb", "the subset of DynamoDB that the demo and the tests run on"},
-	{"internal/testkit/dynamotest", "gives a test an embedded server or DynamoDB Local"},
+	{"internal/testkit/dynamotest", "an embedded server or DynamoDB Local for a test"},
 	{"internal/embeddeddb/conform", "the embedded server compared with DynamoDB Local"},
 	{"internal/testkit/sources", "names the files that a test depends on and does not open itself"},
-	{"internal/testkit/postgrestest", "gives a test a real PostgreSQL"},
+	{"internal/testkit/postgrestest", "a real PostgreSQL for a test"},
 	{"internal/testkit/iampolicy", "decides what a generated IAM policy allows"},
 	{"internal/testkit/history", "judges a history of leases and IDs: S1, S2, S3"},
 	{"internal/protocol", "the items, the conditional writes, the DynamoDB store"},
 	{"internal/protocol/protocoltest", "the conformance suite that every store passes"},
+	{"internal/entries", "the records of service discovery, and a store in memory for tests"},
 	{"internal/tenure", "what a holder may believe, which groups a claimant searches, the timings; the model and the fleets on paper"},
 	{"pkg/lease/leasepool", "administers a pool: seed, resize, reap, widen, count"},
 	{"pkg/lease", "the agent: claims a node ID, renews it, releases it"},
 	{"pkg/lease/leasetest", "a store in memory and a settable clock, for users' tests"},
+	{"pkg/lease/leasefixed", "node IDs without a lease"},
 	{"pkg/lease/leaselambda", "leases and IDs inside AWS Lambda functions"},
 	{"pkg/lease/leaseotel", "events and states as OpenTelemetry metrics"},
 	{"internal/testkit/fixture", "what tests above pkg/lease share: virtual time, agents, a network, every store"},
@@ -53,6 +57,7 @@ var floors = []floor{
 	{"pkg/cluster/dynamocoordinator", "the membership backend on the table of the leases"},
 	{"pkg/cluster/pgcoordinator", "a membership backend on PostgreSQL"},
 	{"pkg/discovery", "service discovery: registration, lookups, watches, the sweep"},
+	{"pkg/discovery/discoverytest", "a store of entries in memory, for users' tests"},
 	{"internal/app/...", "rooms that a program and the proof both need: the sidecar"},
 	{"clients/...", "clients in other languages, and the conformance suite that drives them"},
 	{"functions/...", "the three Lambda functions"},

@@ -112,8 +112,8 @@ func holds(t *testing.T, term string, r map[string]any) bool {
 	return false
 }
 
-// The query in docs/operations.md answers who had a node ID at a time, from what agents
-// log: the first line that it finds is of the holder, or of the end of its lease.
+// The query in docs/operations.md finds the holder of a node ID at a time in the logs
+// of agents: the first line that it finds is of the holder, or of the end of its lease.
 func TestWhoHadIt(t *testing.T) {
 	page, err := os.ReadFile(root + "/docs/operations.md")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
 
-// The mutants can all be made of the code as it is.
+// All mutants can be made of the current code.
 func TestMutantsAreUpToDate(t *testing.T) {
 	sources.Of(t, root)
 	cmd := exec.CommandContext(t.Context(), "go", "run", "./proof/cmd/mutants", "-check")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// pages are all pages of the project, and what they say.
+// pages are all pages of the project, and their texts.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -1,4 +1,4 @@
-// Package docs has no code: its tests hold the documentation to what is.
+// Package docs has no code: its tests compare the documentation with the code.
 package docs
 
 import (

@@ -27,7 +27,7 @@ var (
 // decode reads a JSON document. It is stricter than encoding/json, which matches names in any case, keeps the last of two
 // equal members and turns broken text into U+FFFD: each of these would make one request of two.
 //
-// Unknown members and values are refused by name, before anything else is judged: members, and what know finds in their values. To
+// Unknown members and values are refused by name, before anything else is judged: members, and the values that know rejects. To
 // serve a request without one of its conditions would be to lie.
 func decode[T any](data []byte) *T {
 	if !utf8.Valid(data) || bytes.IndexByte(data, '\\') >= 0 && surrogate.Match(escapes.ReplaceAll(data, nil)) {
@@ -65,7 +65,7 @@ type walk struct {
 	wrong   func() // refuses what else is wrong, once it is clear that there are no such members
 }
 
-// space leaves spaces out, and the signs between two values, and returns what comes then.
+// space leaves spaces out, and the signs between two values, and returns the next token.
 func (w *walk) space() byte {
 	for w.data[0] <= ' ' || w.data[0] == ',' || w.data[0] == ':' {
 		w.data = w.data[1:]

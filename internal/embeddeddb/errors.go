@@ -36,14 +36,14 @@ func refuse(format string, args ...any) {
 
 // refuseUnsupported refuses what DynamoDB would serve and this server will not.
 func refuseUnsupported(what string) {
-	refuse("the embedded DynamoDB does not support %s: it speaks only what Nodelease uses", what)
+	refuse("the embedded DynamoDB does not support %s: it has only the operations that Nodelease uses", what)
 }
 
 func refuseFor(err error) {
 	panic(failure(http.StatusInternalServerError, coral+"InternalServerError", "%v", err))
 }
 
-// caught returns what f was refused for.
+// caught returns the error with which f was refused.
 func caught(f func()) (refused *apiError) {
 	defer func() {
 		if r := recover(); r != nil {

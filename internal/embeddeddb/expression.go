@@ -136,7 +136,7 @@ func (p *parser) wantDistinct(operator string, first operand, others ...operand)
 	}
 }
 
-// An update is what an UpdateExpression does to an item: to each attribute its new value, or nil to remove it.
+// An update is the effect of an UpdateExpression on an item: for each attribute its new value, or nil to remove it.
 type update map[string]func(old Item) Value
 
 // update reads the sections SET and REMOVE, each once and in any order.

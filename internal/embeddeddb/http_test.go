@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// raw sends bytes as they are over a connection of its own, and returns the answers.
+// raw sends bytes unchanged over a connection of its own, and returns the answers.
 func raw(tb testing.TB, endpoint, request string) string {
 	tb.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(endpoint, "http://"))
@@ -121,7 +121,7 @@ func TestLongBodyRefused(t *testing.T) {
 	}
 }
 
-// processorTime is what this process has used: unlike the time of day, it does not depend on what else runs on the machine.
+// processorTime is the processor time that this process has used: unlike the time of day, it does not depend on other programs on the machine.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used syscall.Rusage
@@ -223,8 +223,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// FuzzHTTP sends bytes to the server as they are: it answers every one with HTTP, never breaks, and
-// what it keeps is what DynamoDB could keep.
+// FuzzHTTP sends raw bytes to the server: it answers every request with HTTP, never breaks, and
+// keeps only items that DynamoDB could keep.
 func FuzzHTTP(f *testing.F) {
 	f.Add([]byte(post("UpdateItem", claim)))
 	f.Add([]byte(post("PutItem", `{"TableName":"leases","Item":{"pool_group":{"S":"p"},"node_id":{"N":"1e2"},"m":{"M":{"l":{"L":[{"BOOL":true}]}}}}}`)))

@@ -12,7 +12,7 @@ import (
 	"regexp"
 )
 
-// An entry is a change of the database. All are made by apply, so that a journal replays to what was in memory.
+// An entry is a change of the database. All are made by apply, so that replaying a journal restores the memory.
 type entry struct {
 	Table  string
 	Create *madeTable `json:",omitempty"`
@@ -56,7 +56,7 @@ type disk struct {
 
 var realDisk = disk{(*os.File).Write, (*os.File).Truncate, (*os.File).Sync, os.Rename}
 
-// A journal is a line that says what it is, and a line for each entry: the length and the checksum of its JSON, the checksum
+// A journal is a header line, and a line for each entry: the length and the checksum of its JSON, the checksum
 // of these two, and the JSON. A line begins with its newline, so that an entry of which the last byte could not be written,
 // and which was therefore refused, is never whole.
 //
@@ -66,7 +66,7 @@ type journal struct {
 	path  string // as the user named it
 	file  *os.File
 	info  os.FileInfo
-	size  int64 // of what was acknowledged
+	size  int64 // of the acknowledged entries
 	dirty bool  // the file may be longer than that
 }
 
@@ -121,7 +121,7 @@ func (j *journal) lost() error {
 	if err == nil && os.SameFile(info, j.info) {
 		return nil
 	}
-	return fmt.Errorf("data file %q was moved or removed, and what is written now would be lost: start the server again", j.path)
+	return fmt.Errorf("data file %q was moved or removed, and new writes would be lost: start the server again", j.path)
 }
 
 // open reads the data file, leaves out what has been overwritten since, and goes on from there.
@@ -156,8 +156,8 @@ var (
 	begun      = regexp.MustCompile(`^(\n[0-9a-f ]*)?$`) // an entry that may have been cut short
 )
 
-// replay applies every entry. The last one may have been cut short by a kill, and nobody was told of it; all else that is not
-// as it was written means that the file is not what it should be.
+// replay applies every entry. The last one may have been cut short by a kill, and nobody was told of it; any other change
+// means that the file is damaged.
 func (s *Server) replay(file io.Reader, path string) error {
 	in, first := bufio.NewReaderSize(file, 1<<16), make([]byte, len(journalHeader))
 	if _, err := io.ReadFull(in, first); err == io.EOF {

@@ -69,7 +69,7 @@ func TestJournalKeepsEverything(t *testing.T) {
 	must(t, s, "UpdateItem", claim)
 	must(t, s, "DeleteTable", `{"TableName":"dropped"}`)
 	want, described := contents(t, s), must(t, s, "DescribeTable", `{"TableName":"leases"}`)
-	for range 2 { // once from the journal as it grew, once from what it was made into
+	for range 2 { // once from the journal as it grew, once from the compacted one
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ const (
 	path          = `[\w\]]\s*[.[]\s*[#A-Za-z0-9]`
 )
 
-// unsupported is what DynamoDB would take in an expression and this server will not.
+// unsupported lists parts of expressions that DynamoDB accepts and this server does not.
 var unsupported = map[string]*regexp.Regexp{
 	"ConditionExpression":    regexp.MustCompile(path),
 	"FilterExpression":       regexp.MustCompile(path),

@@ -32,7 +32,7 @@ func wantOneOf(value *string, at, set string) {
 
 var tableName = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`)
 
-// tableARN is what requests may name a table by, too, except the one that creates it.
+// tableARN is the ARN of a table, which requests may use as its name, except the one that creates it.
 var tableARN = regexp.MustCompile(`^arn:aws:dynamodb:[a-z0-9-]+:[0-9]{12}:table/([a-zA-Z0-9_.-]{3,255})$`)
 
 // named is the name of the table that a request names so.

@@ -15,7 +15,7 @@ import (
 
 var crowd = flag.Bool("crowd", false, "as many connections as a hostile machine may open, instead of some")
 
-// What DynamoDB has and this server has not is refused, and the refusal names it.
+// Requests that DynamoDB supports and this server does not are refused, and the error names the feature.
 func TestRefusedByName(t *testing.T) {
 	s := open(t, "")
 	must(t, s, "CreateTable", createLeases)

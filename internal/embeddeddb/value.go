@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Value is one attribute value as it is on the wire: one field is set, none if it is absent. Values and items in a table are
-// never changed, so that answers are written without the lock and updates share what they leave alone.
+// Value is one attribute value in its wire form: one field is set, none if it is absent. Values and items in a table are
+// never changed, so that answers are written without the lock and updates share unchanged parts.
 type Value struct {
 	S    *string  `json:",omitempty"`
 	N    *Number  `json:",omitempty"`
@@ -150,7 +150,7 @@ func (n Number) spelled() Number {
 		refuse(notNumeric+": %.200s", string(n))
 	}
 	exponent, _ := strconv.Atoi(cmp.Or(parts[4], "0")) // the nearest, if it is too long for an int
-	// The number is 0.digits times ten to the power of point. A zero has a power too: DynamoDB judges it as it is written.
+	// The number is 0.digits times ten to the power of point. A zero has a power too: DynamoDB judges it by its spelling.
 	point := len(parts[2]) + min(max(exponent, -maxNumeral*2), maxNumeral*2)
 	digits := strings.TrimLeft(parts[2]+parts[3], "0")
 	if point -= len(parts[2]+parts[3]) - len(digits); digits == "" {

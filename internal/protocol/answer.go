@@ -117,8 +117,8 @@ func hasKey(av, key attributes) bool {
 	return group != nil && group.Value == want.Value && numberOf(av[sortKey]) == numberOf(key[sortKey])
 }
 
-// kept reports whether the item in the answer to a claim or a renewal is what it
-// requested. No other answer may be relied on.
+// kept reports whether the item in the answer to a claim or a renewal has the requested
+// values. No other answer may be relied on.
 func kept(w Write, l *Lease) bool {
 	switch w := w.(type) {
 	case Claim:

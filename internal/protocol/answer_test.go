@@ -105,7 +105,7 @@ func TestErrorsOfOthers(t *testing.T) {
 	}
 }
 
-// A claim or a renewal counts only if the item in the answer is what it asked for.
+// A claim or a renewal counts only if the item in the answer has the requested values.
 func TestWritesThatKeptSomethingElse(t *testing.T) {
 	body := `{"Attributes":{"pool_group":{"S":"orders#0"},"node_id":{"N":"0"},"holder":{"S":"me"},"version":{"N":"1"},"renewal":{"N":"0"},` +
 		`"expires_at":{"N":"1000"},"not_before":{"N":"0"},"reserved_until":{"N":"2000"}}}`

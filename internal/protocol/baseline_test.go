@@ -53,7 +53,7 @@ func recordings(t *testing.T) (files []string, all [][]recording) {
 	return files, all
 }
 
-// exchange sends requests on and keeps what was written. It sends an older release's request in place of this one's if it has one.
+// exchange forwards requests and records the writes. It sends an older release's request in place of this one's if it has one.
 type exchange struct {
 	http.RoundTripper
 	table string
@@ -145,7 +145,7 @@ func itemOf(t *testing.T, client *dynamodb.Client, table string, key any) map[st
 	return answer.Item
 }
 
-// The newest recording is what this release sends. -update keeps the recording before it, and adds one.
+// The newest recording has the requests of this release. -update keeps the recording before it, and adds one.
 func TestRequestsAreRecorded(t *testing.T) {
 	told := tell(t, func(int, string) *recording { return nil })
 	files, all := recordings(t)

@@ -123,8 +123,8 @@ func TestPagesEnd(t *testing.T) {
 	}
 }
 
-// An item of which parts were left out is corrupt, also if what is left would be a good
-// one: nobody knows what was left out. The pool's own item, too, with what to do.
+// An item of which parts were left out is corrupt, even if the rest would be a valid
+// one: nobody knows the missing parts. So is the pool's own item, and the error has the remedy.
 func TestTrimmedIsCorrupt(t *testing.T) {
 	client, store := newTable(t)
 	lease, pool := itemKey(Key{"orders", 7}), poolKey("orders")

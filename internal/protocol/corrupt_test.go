@@ -18,7 +18,7 @@ import (
 )
 
 // A claim, a mark and a raise refuse versions, reservations and marks that are out of
-// range, and leave the item as it is. A condition cannot ask for a whole number: a
+// range, and do not change the item. A condition cannot ask for a whole number: a
 // claim of such an item is noticed in its answer, before anybody uses the lease, and
 // taken back, so that what was reserved is not forgotten.
 func TestOutOfRangeIsNotHealed(t *testing.T) {

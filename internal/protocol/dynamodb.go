@@ -197,7 +197,7 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group int, consistent
 			var corrupt *CorruptError
 			switch {
 			case n/GroupSize != group:
-				g.Corrupt = append(g.Corrupt, &CorruptError{Pool: pool, NodeID: n, Err: fmt.Errorf("it stands in group %d", group)})
+				g.Corrupt = append(g.Corrupt, &CorruptError{Pool: pool, NodeID: n, Err: fmt.Errorf("it is stored in group %d", group)})
 				return g, nil // the rest is not of this group either
 			case errors.As(err, &corrupt):
 				g.Corrupt = append(g.Corrupt, corrupt)

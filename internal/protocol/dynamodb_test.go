@@ -24,7 +24,7 @@ type attributes = map[string]types.AttributeValue
 func n(s string) types.AttributeValue { return &types.AttributeValueMemberN{Value: s} }
 func s(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }
 
-// heldItem is the item of number 0 as a holder leaves it.
+// heldItem is the item of node 0 as a holder leaves it.
 func heldItem() attributes {
 	return attributes{
 		"pool_group": s("orders#0"), "node_id": n("0"), "holder": s("someone"), "task": s("a task"), "version": n("4"), "renewal": n("2"),
@@ -39,7 +39,7 @@ func put(t *testing.T, client *dynamodb.Client, table string, item attributes) {
 	}
 }
 
-// get reads the item of number 0.
+// get reads the item of node 0.
 func get(t *testing.T, client *dynamodb.Client, table string) attributes {
 	t.Helper()
 	out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{

@@ -22,7 +22,7 @@ import (
 // Items that no program of ours has written: attributes missing, of the wrong
 // type, huge, negative.
 
-// fuzzNode is the number whose item is strange, between two that are not.
+// fuzzNode is the node ID whose item is strange, between two that are not.
 const fuzzNode = 5
 
 // strange makes attributes of bytes: for each name whether it is there, of which
@@ -111,7 +111,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// fuzzTable is a table on an embedded server with three numbers.
+// fuzzTable is a table on an embedded server with three node IDs.
 func fuzzTable(f *testing.F) (*dynamodb.Client, *DynamoDB) {
 	client, s := newTable(f)
 	for _, n := range []int{fuzzNode - 1, fuzzNode + 1} {
@@ -181,7 +181,7 @@ func FuzzItem(f *testing.F) {
 			}
 		}
 		if free < 2 {
-			t.Errorf("of three numbers, %d are free", free)
+			t.Errorf("of three node IDs, %d are free", free)
 		}
 		w := fuzzWrites(k, before)[int(which)%len(fuzzWrites(k, before))]
 		res, err := s.Write(t.Context(), w)

@@ -36,7 +36,7 @@ const (
 	// NotePlaces is how many offers a note has room for. With all of them it stays below
 	// 1 KB, one write unit.
 	NotePlaces = 64
-	// mostNote is what a note may have in bytes: half a read unit buys as much.
+	// mostNote is the largest size of a note, in bytes: half a read unit buys as much.
 	mostNote = 4 << 10
 )
 

@@ -96,7 +96,7 @@ func TestForeignNote(t *testing.T) {
 }
 
 func asCorrupt(err error, to **CorruptError) bool {
-	c, ok := err.(*CorruptError) //nolint:errorlint // it is returned as it is
+	c, ok := err.(*CorruptError) //nolint:errorlint // it is not wrapped
 	*to = c
 	return ok
 }

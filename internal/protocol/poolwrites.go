@@ -128,7 +128,7 @@ func (w RaiseFloor) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// BindLayout gives a pool without a layout the layout of all of its IDs.
+// BindLayout sets the layout of all IDs of a pool that has none.
 type BindLayout struct {
 	Pool   string
 	Layout IDLayout

@@ -50,7 +50,7 @@ type trimmer struct {
 	item          int    // the depth of an item's attributes; 0 outside items
 	itemAt, begun int    // where in out the item and its current attribute begin
 	cut, over     bool   // the item was trimmed; the rest of the attribute is left out
-	tokens        int    // of what is in out
+	tokens        int    // in out
 	itemTokens    int    // tokens where the item began
 	begunTokens   int    // and where the attribute did
 	envelope      int

@@ -35,7 +35,7 @@ type Verdict struct {
 }
 
 // Counts reports whether the verdict saves a client of a store the check at now, by the
-// client's clock. Each doubt costs one DescribeTable, and no more.
+// client's clock. Each doubt costs only one DescribeTable.
 //
 // Invariant: a verdict counts only for the Region and the table where it was made: a
 // replica in another Region is seen by a check there. It counts for an hour, and not

@@ -12,10 +12,10 @@ import (
 // the layout's other node bits extend the sequence. When more groups are opened the width
 // changes, at one millisecond E for everybody, while the fleet makes IDs:
 //
-//	        Begin k (E, bits)      every number is marked with k: Mark
+//	        Begin k (E, bits)      every node ID is marked with k: Mark
 //	done ──────────────────▶ open ──────────────────────────────────▶ done: Commit k
 //	 k-1                      │                                        the new width from E on
-//	                          └──▶ void: someone cannot wait, or a number is reserved to E or beyond
+//	                          └──▶ void: someone cannot wait, or a node ID is reserved to E or beyond
 //
 // A node ID that is marked with k can be claimed and renewed only by agents that know try
 // k. While k is open, these reserve nothing from E on, and stamp the old width. A node ID

@@ -91,7 +91,7 @@ func (t Timings) FirstIn(l Length, trust time.Duration, share float64) time.Dura
 // waits until two thirds of TTL are left. So a fleet whose pool fills up sends no
 // additional requests.
 func (t *Term) Postponed(now time.Duration) time.Duration {
-	if t.Deadline-t.Sent <= t.ttl-t.guard { // a short lease, which is renewed as often as it is configured
+	if t.Deadline-t.Sent <= t.ttl-t.guard { // a short lease, which is renewed at the configured interval
 		return 0
 	}
 	return max(0, t.Deadline-now-t.ttl*2/3)

@@ -49,7 +49,7 @@ func TestLengthsFollowTheAge(t *testing.T) {
 	}
 }
 
-// No lease is longer than what is reserved less the claimants' guard, at any age.
+// No lease is longer than its reservation less the claimants' guard, at any age.
 func TestNoLeaseIsLongerThanItsReserve(t *testing.T) {
 	for _, c := range []Timings{{}, {MaxTTL: 15 * time.Minute}, {TTL: 5 * time.Second, MaxTTL: 15 * time.Minute}, {MaxTTL: time.Hour, MaxReserve: time.Minute}, {MaxTTL: time.Hour, Reserve: 10 * time.Minute}, {TTL: time.Minute, MaxTTL: 24 * time.Hour, MaxReserve: 24 * time.Hour}} {
 		c = complete(t, c)
@@ -86,12 +86,12 @@ func TestAttemptsCutTheLease(t *testing.T) {
 		}
 		trusted := at.M0 + at.Length.Lease - 110*time.Second
 		if most := at.Write.ReservedUntil.Sub(w0.Add(10*time.Second)) - time.Second + time.Millisecond; trusted > most {
-			t.Errorf("%s: trusted for %v, and what is reserved allows %v", name, trusted, most)
+			t.Errorf("%s: trusted for %v, and its reservation allows %v", name, trusted, most)
 		}
 	}
 }
 
-// Trust counts with the attempt's own length, and what was asked for never goes back.
+// Trust counts with the attempt's own length, and requested times never go back.
 func TestTrustByTheOwnLength(t *testing.T) {
 	tm := newTestTerm(t)
 	w0 := time.UnixMilli(1_000_000)

@@ -108,7 +108,7 @@ func (p *process) act() {
 	}
 }
 
-// try begins to claim a number, with a session of its own.
+// try begins to claim a node ID, with a session of its own.
 func (p *process) try(node int) {
 	p.tries++
 	p.reads = nil
@@ -162,7 +162,7 @@ func (p *process) renew() {
 	p.w.send(&message{from: p, write: at.Write, term: p.term, attempt: at})
 }
 
-// length is what the next renewal asks for. Whether there is room changes at will, so the
+// length is the length that the next renewal requests. Whether there is room changes at will, so the
 // lengths of a world that grows follow no age.
 func (p *process) length(m0 time.Duration) Length {
 	t := p.cfg.In(p.pool)

@@ -16,7 +16,7 @@ type modelConfig struct {
 	stop bool // at the deadline
 }
 
-// weather is what a seed says of its world: which faults there are, and how many.
+// weather is the choice of faults that a seed makes for its world, and their number.
 type weather struct {
 	bounded bool          // clocks keep within epsilon; else they are wild
 	epsilon time.Duration // the clock error that the guards of all processes tolerate
@@ -74,16 +74,16 @@ func newWeather(r *rand.Rand) weather {
 			after = min(after, c.Guard+c.ClaimGuard)
 		}
 	}
-	// A claimant waits until its own σ after the expiry, and who has claimed until
-	// what was reserved has passed. Each alone is enough, but the first says nothing
+	// A claimant waits until its own σ after the expiry, and after its claim until the
+	// reservation has passed. Each alone is enough, but the first says nothing
 	// where a lease was freed before it had expired. So worlds without that have
 	// claimants who do not wait.
 	margin := guard + claimGuard
 	if w.early {
 		margin = after
 	}
-	// g + σ ≥ 2ε + ρL + slack: the slack is what the timeline's clock may lag (10
-	// ms), what milliseconds cut off, and the drift of a lease's length.
+	// g + σ ≥ 2ε + ρL + slack: the slack is the lag of the timeline's clock (10
+	// ms), the rounding to milliseconds, and the drift of a lease's length.
 	w.epsilon = (margin - 13*time.Millisecond - longest/2000) / 2
 	w.layout = []snowflake.Layout{snowflake.Default(), snowflake.Default(), snowflake.JS53(), snowflake.Sonyflake()}[r.IntN(4)]
 	w.options = []snowflake.Option{snowflake.WithLayout(w.layout), snowflake.WithMaxWait(25 * time.Millisecond)}

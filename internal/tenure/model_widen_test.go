@@ -14,7 +14,7 @@ import (
 // 8, while its processes make IDs. The decisions are made by the real code here too: the
 // writes' Apply, PoolItem, Term, Learn, and the steps of a widening that leasepool.Widen
 // runs. The model chooses when each step is taken: its wideners can stop anywhere, and
-// act on what they read long ago.
+// act on old reads.
 
 const modelBits = 3 // at the end
 
@@ -26,7 +26,7 @@ type widener struct {
 	waits *message          // the latest request about the pool's item
 }
 
-// stamped is an ID and who it is of, as taken apart when it was made.
+// stamped is an ID and its maker, as taken apart when it was made.
 type stamped struct {
 	id   snowflake.ID
 	node int
@@ -73,7 +73,7 @@ func (p *process) read() {
 	p.w.send(p.reads)
 }
 
-// unstick is what a process does that an open try keeps from reserving enough:
+// unstick is the reaction of a process that an open try keeps from reserving enough:
 // uncap of an agent, with the network in between.
 func (p *process) unstick() {
 	if !p.cfg.Capped(p.pool, p.timeline.Now()) {
@@ -107,7 +107,7 @@ func (d *widener) act() {
 	}
 }
 
-// rest is what a widener does that has no try to mark for, on old sight, perhaps.
+// rest is the next step of a widener that has no try to mark for, perhaps on an old view.
 func (d *widener) rest(at time.Time) {
 	r := d.w.r
 	if d.run = protocol.NewWidener(d.pool); d.run != nil {

@@ -15,8 +15,8 @@ import (
 //
 // The code itself decides: the writes' Apply, Term, Timings, snowflake.Timeline and its
 // generators. The model itself only decides the order of events: which request is
-// delivered when, twice or never, which answer is heard, who runs next, and what a clock
-// says.
+// delivered when, twice or never, which answer arrives, which process runs next, and the readings of the
+// clocks.
 //
 // A pause may come at any reading of a clock, with other processes and the network
 // running on inside of it: the reading returns old news. So a process can stop
@@ -157,7 +157,7 @@ func (w *world) pass() {
 	}
 }
 
-// race lets a process that has no number take one at the first moment at which
+// race lets a process that has no node ID take one at the first moment at which
 // its clock allows that, without delay, or begin to rely on it: where guards are
 // just long enough.
 func (w *world) race() {
@@ -302,8 +302,8 @@ func (w *world) apply(wr protocol.Write) protocol.Result {
 	return protocol.Result{Applied: true, Lease: &copied}
 }
 
-// operate is the reaper, an operator or someone who seeds: each acts on what it
-// saw, perhaps long ago.
+// operate is the reaper, an operator or somebody who seeds: each acts on its view of the
+// table, which may be old.
 func (w *world) operate() {
 	n := w.r.IntN(len(w.table))
 	k := protocol.Key{Pool: modelPool, NodeID: n}

@@ -26,8 +26,8 @@ type paperAgent struct {
 	claims int
 	next   int32 // agent in the list of this millisecond
 	begun  int64 // when it started, ms
-	took   int64 // until it had a number
-	away   bool  // counted as one that wants a number or its confirmation
+	took   int64 // until it had a node ID
+	away   bool  // counted as one that wants a node ID or its confirmation
 	inStep bool  // after its claim, or after requests without an answer
 	search *Search
 	wait   *Wait
@@ -193,7 +193,7 @@ func (a *paperAgent) rest(w *paper) time.Duration {
 	return w.policy.jitter(w.dice, w.config.RenewEvery)
 }
 
-// begin begins a look.
+// begin begins a search.
 func (a *paperAgent) begin() {
 	a.search.Begin()
 	a.found = Outlook{Free: -1}
@@ -237,7 +237,7 @@ func (a *paperAgent) look(w *paper, i int32) {
 	a.choose(w, i)
 }
 
-// page is what reading a group costs, in units of 4 KB: an item that was never
+// page is the cost of reading a group, in units of 4 KB: an item that was never
 // leased has some 70 bytes, the others some 300.
 func (w *paper) page(n int) float64 {
 	bytes := 0

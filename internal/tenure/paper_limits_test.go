@@ -2,7 +2,7 @@ package tenure
 
 import "hash/fnv"
 
-// What DynamoDB allows, as far as AWS says: a partition does 1,000 write units and
+// DynamoDB's limits, as far as AWS documents them: a partition does 1,000 write units and
 // 3,000 read units a second, and a table on demand begins with four of them; the
 // account may call DescribeTable 2,500 times a second. More than that is throttled
 // at once, which costs nothing. Two things that would help are left out: a table's

@@ -75,7 +75,7 @@ func (b *paperWriter) fleets() {
 	b.p("group's node IDs in one partition by the hash of its key, 2,500 DescribeTable per second. Requests beyond the limits are throttled at once. A table's growth, and burst capacity beyond one second's worth, are left out: they only help. A")
 	b.p("request takes 3 to 7 ms, one in a hundred up to 60 ms more. Runs repeat by seed; a fleet of 1,024 is one of the unit tests.\n")
 	b.p("    go test ./internal/tenure -run TestFleetsOnPaper -timeout 60m -args -paper $PWD/docs\n")
-	b.p("*Cold start*: all start within one second, on free numbers. *Outage*: DynamoDB answers nothing but errors for 5 minutes; nobody is restarted, all suspend and ask on, and the time is that from")
+	b.p("*Cold start*: all start within one second, on free node IDs. *Outage*: DynamoDB answers nothing but errors for 5 minutes; nobody is restarted, all suspend and ask on, and the time is that from")
 	b.p("its end until the last is confirmed. *Rolling deploy*: a tenth stops, each when it would renew, and as many start within a second, ten times. Those that find no free number wait for one that is released. Writes count refused ones, which are billed, those of the [note](architecture.md#how-a-claimant-waits) by which releases find who waits, and the renewals of that time; the next column leaves renewals out. Prices as in [cost](cost.md).\n")
 
 	for _, c := range []struct {
@@ -131,7 +131,7 @@ func (b *paperWriter) firstStarts() {
 
 func (b *paperWriter) retries() {
 	b.p("## The defaults for retries\n")
-	b.p("Full jitter from 50 ms up to 1 s is what the agent does. The others, under the same seed:\n")
+	b.p("The agent uses full jitter from 50 ms up to 1 s. The others, under the same seed:\n")
 	for _, c := range []paperCase{{agents: 1024, partitions: 1}, {agents: 8192, partitions: 4, ttl: 30 * time.Second}} {
 		b.p("\n### %d agents on %s\n", c.agents, plural(c.partitions, "partition"))
 		b.head("pause before another try")

@@ -16,7 +16,7 @@ import (
 
 var paperOut = flag.String("paper", "", "directory for benchmarks-fleet.md, with fleets of all sizes")
 
-// ours is what this package does: backoff and jitter, with dice of the paper's own.
+// ours is the behavior of this package: backoff and jitter, with dice of the paper's own.
 var ours = policy{
 	name: "full jitter, 50 ms to 1 s",
 	backoff: func(r *rand.Rand, n int) time.Duration {
@@ -38,7 +38,7 @@ type paperResult struct {
 	paperCase
 	done              bool
 	unmet             int           // that have none when patience ends
-	all               time.Duration // until all have a number, or their confirmation
+	all               time.Duration // until all have a node ID, or their confirmation
 	p50, p99          time.Duration // of an agent; only of starts
 	count             paperCount
 	peak, offered     int // most writes done and most requests sent in one second
@@ -51,7 +51,7 @@ func (r paperResult) String() string {
 		r.agents, r.partitions, r.policy.name, r.done, r.all, r.p50, r.p99, r.peak, r.offered, r.count, r.count.dollars(), r.steady, r.throttles)
 }
 
-// measured is what happened since a moment, and in the minute that follows.
+// measured has the counts since a moment, and in the minute that follows.
 func (w *paper) measured(from int64, before paperCount, done bool) paperResult {
 	r := paperResult{paperCase: w.paperCase, done: done, unmet: w.unmet, all: time.Duration(w.now-from) * time.Millisecond, count: w.spent.minus(before)}
 	w.run(time.Second, nil) // the second that is under way
@@ -69,7 +69,7 @@ func (w *paper) measured(from int64, before paperCount, done bool) paperResult {
 
 const paperLimit = 3 * time.Minute
 
-// coldStart starts the whole fleet within a second, on free numbers.
+// coldStart starts the whole fleet within a second, on free node IDs.
 func coldStart(c paperCase) (*paper, paperResult) {
 	w := newPaper(c)
 	for i := range w.agents {
@@ -82,7 +82,7 @@ func coldStart(c paperCase) (*paper, paperResult) {
 }
 
 // rolling replaces the fleet, a tenth at a time: those stop, as many start, and when
-// they have numbers the next tenth follows.
+// they have node IDs the next tenth follows.
 func rolling(w *paper) paperResult {
 	from, before := w.now, w.spent
 	n := len(w.agents)
@@ -131,7 +131,7 @@ func TestFleetOnPaper(t *testing.T) {
 	for _, r := range all {
 		t.Log(r)
 		if !r.done || r.count.lost > 0 {
-			t.Errorf("not all have their numbers: %v", r)
+			t.Errorf("not all have their node IDs: %v", r)
 		}
 	}
 	start := all[0]

@@ -10,7 +10,7 @@ import (
 // How an agent on paper waits for a node ID, and leaves its own for those who wait; see
 // Agent.await and Agent.offer.
 
-// paperNote is the pool's note, as it is and as it was before its last write.
+// paperNote is the pool's note, its current state and the one before its last write.
 type paperNote struct {
 	protocol.Note
 	before protocol.Note
@@ -105,7 +105,7 @@ func (a *paperAgent) poll(w *paper) bool {
 	return true
 }
 
-// consider goes on with what the note showed.
+// consider continues according to the note.
 func (a *paperAgent) consider(w *paper, i int32) {
 	if a.wait.Recheck(w.wall()) {
 		a.searches(w, i, 0)
@@ -140,7 +140,7 @@ func (a *paperAgent) searches(w *paper, i int32, paced int, wanted ...int) {
 	a.then(w, i, paperLooks)
 }
 
-// foundNone begins to wait, or goes on waiting, after a search that found no number.
+// foundNone begins to wait, or goes on waiting, after a search that found no node ID.
 func (a *paperAgent) foundNone(w *paper, i int32) {
 	first, last := a.known.GroupsOpen()
 	a.found.Open = last + 1 - first

@@ -13,8 +13,8 @@ import (
 // A fleet on paper: up to 65,528 agents and a table with DynamoDB's limits, in one
 // goroutine and in virtual milliseconds, repeatable bit for bit. The decisions are made
 // by the real code: Guess, Search, Outlook, the writes' Apply and Term. The paper has of
-// its own the order of an agent's requests (what Start, acquire and loop do), its clocks,
-// which are right, and what the network and the table do.
+// its own the order of an agent's requests (as in Start, acquire and loop), its clocks,
+// which are right, and the behavior of the network and the table.
 //
 // Each agent waits for one thing at a time, so the queue of events is one list of
 // agents for each millisecond.
@@ -36,13 +36,13 @@ type paper struct {
 	tail   []int32
 	born   int
 	down   bool // the table answers nothing but errors
-	unmet  int  // agents that do not hold a number and want to
+	unmet  int  // agents that do not hold a node ID and want to
 	spent  paperCount
-	rested []int64      // ms from the release of each number to its next claim
+	rested []int64      // ms from the release of each node ID to its next claim
 	second []paperCount // spent up to the end of each second
 }
 
-// paperCase is what is asked.
+// paperCase describes one simulation.
 type paperCase struct {
 	agents, partitions int
 	ttl                time.Duration // 0: the default
@@ -62,7 +62,7 @@ type policy struct {
 	together bool
 }
 
-// paperCount is what happened so far.
+// paperCount has the counts so far.
 type paperCount struct {
 	requests, throttled, failed int
 	writes, refused             int
@@ -72,7 +72,7 @@ type paperCount struct {
 	told, left                  int // writes of the note, by those who wait and by releases
 }
 
-// dollars is what DynamoDB asks on demand in us-east-1; see docs/cost.md.
+// dollars returns DynamoDB's on-demand price in us-east-1; see docs/cost.md.
 func (c paperCount) dollars() float64 { return (float64(c.writes)*0.625 + c.reads*0.125) / 1e6 }
 
 func (c paperCount) minus(o paperCount) paperCount {
@@ -132,7 +132,7 @@ func (w *paper) put(n int, l protocol.Lease) {
 	w.leases[n] = l
 }
 
-// eventual is what an eventually consistent read shows of some leases: those of up to
+// eventual is the result of an eventually consistent read of some leases: those of up to
 // 20 ms ago, one time in a hundred of up to a second.
 func (w *paper) eventual(low, high int) []protocol.Lease {
 	late := w.dice.Int64N(20)
@@ -235,7 +235,7 @@ func (w *paper) start(i int32, within time.Duration) {
 	w.after(i, time.Duration(w.dice.Int64N(int64(within))))
 }
 
-// stop lets an agent release its number and end, at its next turn.
+// stop lets an agent release its node ID and end, at its next turn.
 func (w *paper) stop(i int32) { w.agents[i].state = paperReleases }
 
 // peak is the most of something in one second, from one second to another.

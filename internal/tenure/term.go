@@ -121,7 +121,7 @@ func (t *Term) saw(expires, until time.Time) {
 // While a widening try is open, nothing beyond its cap is requested. It returns false if
 // more has already been requested: then no renewal can be sent until the try is settled.
 //
-// want is the desired length; it is limited to what may be reserved. In every attempt,
+// want is the desired length; it is limited by the largest allowed reservation. In every attempt,
 // the lease is no longer than the reservation less the claimants' guard: when it is
 // freed by force, that alone keeps the next holder from relying on the node ID.
 //
@@ -282,7 +282,7 @@ func (t *Term) Release(last time.Time) protocol.Release {
 	}
 }
 
-// ReleaseAgain returns what to send after a release that cur refused; false when the
+// ReleaseAgain returns the write to send after a release that cur refused; false when the
 // node ID is not ours any more.
 func (t *Term) ReleaseAgain(last time.Time, cur *protocol.Lease) (protocol.Write, bool) {
 	if cur != nil && cur.Renewal == t.asked && t.sent(cur) { // a renewal landed whose answer was lost

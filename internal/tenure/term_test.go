@@ -123,8 +123,8 @@ func mustAttempt(t *testing.T, tm *Term, m0 time.Duration, w0 time.Time) Attempt
 	return a
 }
 
-// While an open try caps what may be reserved, a renewal is trusted only for as
-// long as what it reserved would last: a lease freed by force is kept from the
+// While an open try caps reservations, a renewal is trusted only for as
+// long as its own reservation would last: a lease freed by force is kept from the
 // next holder by that alone.
 func TestTrustEndsWithWhatTheCapAllows(t *testing.T) {
 	tm := newTestTerm(t) // until 113 s; reserved until 16 s from w0
@@ -144,7 +144,7 @@ func TestTrustEndsWithWhatTheCapAllows(t *testing.T) {
 	}
 }
 
-// A renewal that was sent before a try was known of may have been lost, and the number
+// A renewal that was sent before a try was known of may have been lost, and the node ID
 // marked since: asking for it again would reserve what the new width needs. So
 // there is nothing to ask for until the try is settled.
 func TestNothingBeyondTheCapIsAskedForAgain(t *testing.T) {

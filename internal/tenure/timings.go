@@ -44,7 +44,7 @@ func (t *Timings) Complete() (errs []error) {
 		return errs
 	}
 	if t.TTL < guardedTTL && (t.Guard == 0 || t.ClaimGuard == 0) {
-		bad("TTL %v is below %v: give Guard and ClaimGuard; exclusivity tolerates clock errors of half their sum", t.TTL, guardedTTL)
+		bad("TTL %v is below %v: set Guard and ClaimGuard; exclusivity tolerates clock errors of half their sum", t.TTL, guardedTTL)
 	}
 	fill := func(d *time.Duration, def time.Duration) {
 		if *d == 0 {
@@ -87,7 +87,7 @@ func (t *Timings) completeGrowth() (errs []error) {
 	}
 	switch least := t.TTL + t.ClaimGuard; {
 	case t.MaxReserve < least:
-		bad("MaxReserve %v is below TTL + ClaimGuard = %v: no lease is longer than what is reserved for it", t.MaxReserve, least)
+		bad("MaxReserve %v is below TTL + ClaimGuard = %v: no lease is longer than its reservation", t.MaxReserve, least)
 	case t.MaxReserve < t.Reserve || t.MaxReserve > protocol.MaxTTL+t.TTL:
 		bad("MaxReserve %v: use Reserve = %v to %v", t.MaxReserve, t.Reserve, protocol.MaxTTL+t.TTL)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Wait decides what a claimant reads, and when, while it waits for a node ID of a full
-// pool. About once a second it polls the pool's note (half a read unit). It looks at
+// pool. About once a second it polls the pool's note (half a read unit). It reads
 // node IDs that were released since its last poll, and at those that nobody renews, once
 // their time has come. Besides it reads a group from time to time, since not everybody
 // who frees a node ID leaves it in the note.
@@ -54,7 +54,7 @@ const (
 	// offers. All who wait poll at their own random times, so the first of many hears of a
 	// release within milliseconds.
 	pollEvery = time.Second
-	// longestPoll is what pauses double up to while the note's partition throttles: with
+	// longestPoll limits the doubling of pauses while the note's partition throttles: with
 	// it, six thousand polls a second are those of 96,000 claimants.
 	longestPoll = 16 * time.Second
 	// freshOffer is the age up to which an offer counts that was there at the first poll.
@@ -103,7 +103,7 @@ func (w *Wait) Spare(free []int, claimed int) {
 	}
 }
 
-// pageCost is about what so many leases cost that are read eventually consistent.
+// pageCost is the approximate cost of reading so many leases eventually consistent.
 func pageCost(leases int) float64 { return max(1, math.Ceil(float64(leases)*300/4096)) / 2 }
 
 // between is the pause between two pages of a pool of so many open groups.
@@ -223,7 +223,7 @@ func (w *Wait) Look(p protocol.PoolItem, now time.Duration, wall time.Time) (nod
 			return -1, []int{g}
 		}
 	}
-	// Where offers went by, and no more come, what is left of them is on some page.
+	// If offers were skipped, and no new ones come, the remaining ones are on some page.
 	if len(w.offers) == 0 && len(w.older) > 0 && now >= w.sweep {
 		w.sweeps++
 		w.sweep = now + min(sweepFirst<<min(w.sweeps, 10), slowPass)

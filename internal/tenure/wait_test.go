@@ -103,8 +103,8 @@ func TestPollsBackOff(t *testing.T) {
 	}
 }
 
-// What is looked at: node IDs of this pool that came since the last poll or are of the
-// last seconds, each once, as many as were saved for.
+// A claimant reads node IDs of this pool that came since the last poll or are of the
+// last seconds, each once, as many as it has saved reads for.
 func TestLooks(t *testing.T) {
 	p := fullPool(4, 4)
 	w := waitOf(1)
@@ -188,7 +188,7 @@ func TestRestsAreLookedAt(t *testing.T) {
 	}
 }
 
-// looksFrom looks at a lease that c leaves alone, and returns what is looked at next.
+// looksFrom reads a lease that c leaves alone, and returns the next node ID to read.
 func looksFrom(w *Wait, l *protocol.Lease, p protocol.PoolItem, c protocol.Claim) int {
 	if w.Looked(l, p, c) {
 		return l.NodeID

@@ -41,7 +41,7 @@ func Cut(s string, limit int) string {
 	return b.String()
 }
 
-// room is what Cut remembers of the characters before.
+// room is Cut's state after the characters before.
 type room struct {
 	blank, base bool // the one before was a space; it can carry marks
 	marks       int
@@ -115,7 +115,7 @@ func Quote(s string) Safe {
 	return Safe{`"` + strings.ReplaceAll(Line(s), `"`, `\"`) + `"`}
 }
 
-// Error returns what err says on one line. The parts that errors.Join sets on
+// Error returns err's text on one line. The parts that errors.Join sets on
 // lines of their own are separated by semicolons.
 func Error(err error) string {
 	if err == nil {

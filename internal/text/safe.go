@@ -17,8 +17,8 @@ func (s Safe) String() string { return s.s }
 // Empty reports whether there is no text.
 func (s Safe) Empty() bool { return s.s == "" }
 
-// Trusted makes text safe by the caller's word. It is for what renders Safe text
-// anew: colours, columns, the frame of a screen. A test lists its callers.
+// Trusted makes text safe by the caller's word. It is for code that renders Safe text
+// anew: colors, columns, the frame of a screen. A test lists its callers.
 func Trusted(s string) Safe { return Safe{s} }
 
 // Sprintf formats like [fmt.Sprintf]. The format is the program's own and is kept;
@@ -83,5 +83,5 @@ func (b *Builder) Printf(format string, args ...any) { b.b.WriteString(Sprintf(f
 // Add appends s.
 func (b *Builder) Add(s Safe) { b.b.WriteString(s.s) }
 
-// Safe returns what was collected.
+// Safe returns the collected text.
 func (b *Builder) Safe() Safe { return Safe{b.b.String()} }

@@ -13,7 +13,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// TestChanges is what becomes of a stack after its first day: a pool beside the first, a rename that is refused, a larger and a smaller pool, a
+// TestChanges changes a stack after its first day: a pool beside the first, a rename that is refused, a larger and a smaller pool, a
 // second stack. A fleet goes on through all of it.
 func TestChanges(t *testing.T) {
 	port := emulator(t, "changes")
@@ -65,7 +65,7 @@ func TestChanges(t *testing.T) {
 	s.wantSize(t, "orders", 8)
 
 	// Another name is another ID space. The function refuses to seed it beside a fleet of the old one, which goes on. This comes last: LocalStack
-	// does not roll back, and what it has of the stack after that cannot even be deleted.
+	// does not roll back, and the rest of the stack cannot even be deleted after that.
 	out, err := tryDeploy(port, "Nodelease", "pool=invoices,mail", "size=8")
 	if err == nil || !strings.Contains(s.why(t)+out, "which this stack does not declare") {
 		t.Errorf("a rename ends with %v, want the refusal of the bootstrap function:\n%s\n%s", err, out, s.why(t))

@@ -46,14 +46,14 @@ func TestStack(t *testing.T) {
 	s.wantMetric(t, "Held", size)
 	s.wantMetric(t, "Capacity", size)
 
-	// Two tasks die without a word. Nobody claims their numbers, so that only the reaper can free them; it runs by its schedule alone.
+	// Two tasks die without a word. Nobody claims their node IDs, so that only the reaper can free them; it runs by its schedule alone.
 	dead := []lease.Lease{f.kill(t), f.kill(t)}
 	s.wantAlarm(t, "exhausted", mail)
 	for _, old := range dead {
 		s.wantReaped(t, old)
 	}
 
-	// Everyone goes home: no error, and no number is left held.
+	// Everyone goes home: no error, and no node ID is left held.
 	f.stop(t)
 	stats, err := leasepool.Open(s.store, poolName).Stats(t.Context())
 	if err != nil {

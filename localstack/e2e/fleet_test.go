@@ -22,7 +22,7 @@ type fleet struct {
 	binary string
 	env    []string
 	tasks  []*task
-	ids    map[snowflake.ID]int // every ID that any task ever made, and by which number
+	ids    map[snowflake.ID]int // every ID that any task ever made, and by which node ID
 }
 
 type task struct {
@@ -77,7 +77,7 @@ func (f *fleet) start(t *testing.T) {
 	t.Fatalf("a task ended before it listened: %v", process.Wait())
 }
 
-// wantDistinct makes IDs with every task, and wants no number in two hands and no ID twice, now or ever before.
+// wantDistinct makes IDs with every task, and wants no node ID in two hands and no ID twice, now or ever before.
 func (f *fleet) wantDistinct(t *testing.T) {
 	t.Helper()
 	owner := map[int]bool{}

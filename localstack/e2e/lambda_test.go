@@ -15,7 +15,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// made is what the function of examples/lambda answers.
+// made is the answer of the function of examples/lambda.
 type made struct {
 	IDs     []snowflake.ID `json:"ids"`
 	NodeID  int            `json:"node_id"`

@@ -14,7 +14,7 @@ var notRun = []string{"it builds an image, which needs Docker"}
 
 var fence = regexp.MustCompile("(?ms)^```(\\w*)([^\n]*)\n(.*?)^```$")
 
-// Every shell block of docs/deploy.md is run as it is printed, one after the other in one
+// Every shell block of docs/deploy.md is run as printed, one after the other in one
 // shell, as a reader would. The variables that point to the emulator come from the
 // environment that localstack/run.sh sets.
 func TestDeployPage(t *testing.T) {

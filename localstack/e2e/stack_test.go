@@ -23,7 +23,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// stack is what was deployed, as CloudFormation lists it.
+// stack is the deployed stack, as CloudFormation lists it.
 type stack struct {
 	config   aws.Config
 	endpoint string

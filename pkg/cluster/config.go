@@ -99,7 +99,7 @@ func (c Config) withDefaults() (Config, error) {
 		bad("Every %v is not within half of Timeout %v: one lost heartbeat would end a membership", c.Every, c.Timeout)
 	}
 	if c.Agent != nil && len(c.Metadata) > 0 {
-		bad("Metadata is the agent's where there is one: give it to lease.Config")
+		bad("Metadata belongs to the agent if there is one: set it in lease.Config")
 	}
 	if len(errs) > 0 {
 		return c, fmt.Errorf("cluster: Config: %w", errors.Join(errs...))

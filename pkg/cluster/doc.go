@@ -7,7 +7,7 @@
 // that had a heartbeat within the time-out. When there are no partitions and sessions no
 // longer come and go, all members see the same state after one time-out and two
 // heartbeats (with a digest, after two time-outs). Each listener receives the newest
-// state that it has not seen, as soon as it is ready.
+// unseen state as soon as it is ready.
 //
 // A node is recorded before it reads the others, and when [Start] returns, both are done:
 // a node that reads later sees it.

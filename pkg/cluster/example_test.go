@@ -41,7 +41,7 @@ func Example() {
 	// anna leads
 }
 
-// Listeners are told the newest state, and what they were told before.
+// Listeners receive the newest state, and the one that they received before.
 func ExampleListener() {
 	ctx := context.Background()
 	backend := clustertest.NewMemory()
@@ -69,7 +69,7 @@ func ExampleListener() {
 	// 2 alive, 1 before
 }
 
-// The loop takes the changes as it is ready for them.
+// The loop receives each change when it is ready for it.
 func ExampleNode_Changes() {
 	node, err := cluster.Start(context.Background(), cluster.Config{Cluster: "orders", Name: "anna", Coordinator: clustertest.NewMemory()})
 	if err != nil {

@@ -402,7 +402,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// within waits for what comes within a few heartbeats.
+// within waits for an event that comes within a few heartbeats.
 func within[T any](t *testing.T, c <-chan T) {
 	t.Helper()
 	select {

@@ -32,7 +32,7 @@ func (tab table) secondLife(t *testing.T, change ...func(*cluster.Config)) *clus
 	return join(t, dynamocoordinator.New(tab.Client("b2"), tab.Name), "b", append([]func(*cluster.Config){func(c *cluster.Config) { c.Agent = agent }, publish}, change...)...)
 }
 
-// Readiness waits for nobody on a node ID that nobody held, or that was given back.
+// Readiness waits for nobody on a node ID that nobody held, or that was released.
 func TestWaitKnownIsFreeAfterACleanEnd(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -78,7 +78,7 @@ func TestWaitKnownGivesUp(t *testing.T) {
 	})
 }
 
-// An application publishes what it knows itself, and what it knew before is replaced.
+// An application publishes the versions that it knows, which replace the previous ones.
 func TestPublish(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -107,8 +107,8 @@ func TestPublish(t *testing.T) {
 	})
 }
 
-// outdated answers some heartbeats with what an earlier one found, as a digest does that
-// was written before its reader looked for itself.
+// outdated answers some heartbeats with the result of an earlier one, like a digest that
+// was written before its reader read the leases.
 type outdated struct {
 	cluster.Coordinator
 	mu    sync.Mutex
@@ -207,7 +207,7 @@ func TestWaitKnownAsksThePresentHolder(t *testing.T) {
 type crowd struct {
 	*clustertest.Memory
 	members int
-	asked   atomic.Int64 // for what all know
+	asked   atomic.Int64 // for the versions that all know
 }
 
 func (c *crowd) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {

@@ -25,7 +25,7 @@ func (o off) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, e
 
 // Two members whose clocks differ by the limit, a tenth of the time-out: each sees
 // the other alive, and at most one believes that it leads, also while the leader is
-// stopped and comes back. One stamps earlier and the other later, which is what
+// stopped and comes back. One stamps earlier and the other later, as
 // each sees of the other if the second clock is ahead.
 func TestClocksOffByTheLimit(t *testing.T) {
 	for name, by := range map[string]time.Duration{"the leader is behind": timeout / 10, "the leader is ahead": -timeout / 10} {

@@ -249,7 +249,7 @@ func TestWaitKnown(t *testing.T) {
 		if err := n.WaitKnown(ctx); err != nil {
 			t.Error(err)
 		}
-		// Known is written when it changes, and then no more.
+		// Known is written only when it changes.
 		tab.Count("a UpdateItem")
 		_ = a
 		fixture.Wait(time.Minute)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/entries"
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -18,7 +19,7 @@ import (
 )
 
 func TestMemoryConforms(t *testing.T) {
-	conformance(t, func(*testing.T) Store { return NewMemory(leasetest.NewMemory("", 0)) })
+	conformance(t, func(*testing.T) Store { return entries.NewMemory(leasetest.NewMemory("", 0)) })
 }
 
 func TestEmbeddedConforms(t *testing.T) {
@@ -35,7 +36,7 @@ func TestDynamoDBLocalConforms(t *testing.T) {
 	})
 }
 
-// conformance is what every store does.
+// conformance tests the behavior that all stores share.
 func conformance(t *testing.T, open func(*testing.T) Store) {
 	here := Address{Host: "10.0.0.7", Port: 8080, Zone: "a", Weight: 3, Labels: map[string]string{"build": "7"}}
 	for name, fn := range map[string]func(*testing.T, Store){
@@ -54,7 +55,7 @@ func theNewerWins(t *testing.T, s Store) {
 	of := func(version, revision int64, holder string) record {
 		r := record{NodeID: 7, Version: version, Revision: revision, Holder: holder}
 		if holder != "" {
-			r.Address = &here
+			r.Address = (*entries.Address)(&here)
 		}
 		return r
 	}
@@ -76,19 +77,19 @@ func theNewerWins(t *testing.T, s Store) {
 		{buried(7, 5), false},
 		{of(9, 1, "nine"), true},
 	} {
-		stored, applied, err := s.write(t.Context(), partition, c.r)
+		stored, applied, err := s.Write(t.Context(), partition, c.r)
 		if err != nil || applied != c.want {
 			t.Fatalf("write %d: %v, %v", i, applied, err)
 		}
 		if c.want {
 			now = c.r
 		}
-		got, err := s.get(t.Context(), partition, 7)
+		got, err := s.Get(t.Context(), partition, 7)
 		if err != nil || !reflect.DeepEqual(got, now) || !reflect.DeepEqual(stored, now) {
 			t.Fatalf("write %d left %+v (%v), and said %+v, want %+v", i, got, err, stored, now)
 		}
 	}
-	if r, err := s.get(t.Context(), partition, 8); err != nil || !reflect.DeepEqual(r, record{}) {
+	if r, err := s.Get(t.Context(), partition, 8); err != nil || !reflect.DeepEqual(r, record{}) {
 		t.Errorf("where nothing is there is %+v, %v", r, err)
 	}
 }
@@ -96,17 +97,17 @@ func theNewerWins(t *testing.T, s Store) {
 func comeBackWhole(t *testing.T, s Store, here Address) {
 	var want []record
 	for n := range 300 {
-		want = append(want, record{NodeID: n, Holder: fmt.Sprint("h", n), Version: int64(n), Revision: 1, Address: &here})
-		if _, applied, err := s.write(t.Context(), "orders#svc#orders", want[n]); err != nil || !applied {
+		want = append(want, record{NodeID: n, Holder: fmt.Sprint("h", n), Version: int64(n), Revision: 1, Address: (*entries.Address)(&here)})
+		if _, applied, err := s.Write(t.Context(), "orders#svc#orders", want[n]); err != nil || !applied {
 			t.Fatal(applied, err)
 		}
 	}
 	list := record{NodeID: 3, Holder: "h3", Version: 3, Revision: 1, Places: []string{"svc#orders", "ep#shard#_"}}
-	if _, applied, err := s.write(t.Context(), listsOf("orders", 3), list); err != nil || !applied {
+	if _, applied, err := s.Write(t.Context(), listsOf("orders", 3), list); err != nil || !applied {
 		t.Fatal(applied, err)
 	}
 	for partition, want := range map[string][]record{"orders#svc#orders": want, listsOf("orders", 3): {list}, "orders#svc#order": nil} {
-		got, err := s.query(t.Context(), partition)
+		got, err := s.Query(t.Context(), partition)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %d records, %v, want %d", partition, len(got), err, len(want))
 		}
@@ -118,7 +119,7 @@ func oneOfMany(t *testing.T, s Store) {
 	var wg sync.WaitGroup
 	for n := range 16 {
 		wg.Go(func() {
-			_, ok, err := s.write(t.Context(), "orders#svc#orders", record{NodeID: 1, Holder: fmt.Sprint(n), Version: 1, Revision: 1})
+			_, ok, err := s.Write(t.Context(), "orders#svc#orders", record{NodeID: 1, Holder: fmt.Sprint(n), Version: 1, Revision: 1})
 			if err != nil {
 				t.Error(err)
 			}
@@ -135,13 +136,13 @@ func oneOfMany(t *testing.T, s Store) {
 
 // fromEntryToSweep goes through the life of a pool's entries.
 func fromEntryToSweep(t *testing.T, s Store) {
-	if _, err := leasepool.Open(s.leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 3}); err != nil {
+	if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 3}); err != nil {
 		t.Fatal(err)
 	}
 	d := directory(t, Config{Store: s, Pool: "orders", MaxAge: time.Hour, Logger: silent})
 	var agents []*lease.Agent
 	for n := range 3 {
-		a, err := lease.Start(t.Context(), lease.Config{Store: s.leases(), Pool: "orders", Logger: silent})
+		a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +172,7 @@ func fromEntryToSweep(t *testing.T, s Store) {
 		}
 	}
 	if limit.Err() != nil {
-		t.Fatal("the instance whose lease was given back is still there")
+		t.Fatal("the instance whose lease was released is still there")
 	}
 	for round, want := range []int{2, 0} {
 		if cleared, err := Sweep(t.Context(), s, "orders"); err != nil || cleared != want {
@@ -179,7 +180,7 @@ func fromEntryToSweep(t *testing.T, s Store) {
 		}
 	}
 	for _, partition := range []string{"orders#svc#orders", "orders#ep#shard#1", listsOf("orders", 3)} {
-		all, err := s.query(t.Context(), partition)
+		all, err := s.Query(t.Context(), partition)
 		if err != nil || slices.ContainsFunc(all, func(r record) bool { return r.NodeID == gone && r.Holder != "" }) {
 			t.Errorf("%s: %+v, %v", partition, all, err)
 		}
@@ -187,7 +188,7 @@ func fromEntryToSweep(t *testing.T, s Store) {
 	wantPorts(t, service(t, fresh, "orders"), 0)
 }
 
-// An item is at most one write unit, and what is left of it is small.
+// An item is at most one write unit, and its remains are small.
 func TestItemsAreSmall(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
@@ -201,12 +202,12 @@ func TestItemsAreSmall(t *testing.T) {
 	if err := a.check(); err != nil {
 		t.Fatal(err)
 	}
-	r := record{NodeID: 65535, Holder: "0197a3e2-7d7c-7b5a-9c5d-3f0d0c1b2a39", Version: 1 << 40, Revision: 1 << 40, Address: &a}
+	r := record{NodeID: 65535, Holder: "0197a3e2-7d7c-7b5a-9c5d-3f0d0c1b2a39", Version: 1 << 40, Revision: 1 << 40, Address: (*entries.Address)(&a)}
 	for _, c := range []struct {
 		r         record
 		low, high int
 	}{{r, 900, 1024}, {buried(65535, 1<<41), 0, 350}} {
-		if _, _, err := s.write(t.Context(), p.in(pool), c.r); err != nil {
+		if _, _, err := s.Write(t.Context(), p.in(pool), c.r); err != nil {
 			t.Fatal(err)
 		}
 		if size := dynamotest.ItemBytes(raw(t, client, table, p.in(pool), 65535)); size < c.low || size > c.high {

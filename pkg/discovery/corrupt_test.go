@@ -21,7 +21,7 @@ func TestCorrupt(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
 	s := NewTable(client, table)
-	if _, err := leasepool.Open(s.leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 2}); err != nil {
+	if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 2}); err != nil {
 		t.Fatal(err)
 	}
 	before := raw(t, client, table, "orders#0", 1)
@@ -46,7 +46,7 @@ func TestCorrupt(t *testing.T) {
 		t.Errorf("the lease is %v now", now)
 	}
 	for range 2 {
-		a, err := lease.Start(t.Context(), lease.Config{Store: s.leases(), Pool: "orders", Logger: silent})
+		a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,8 +83,8 @@ func TestRefusalWithoutItem(t *testing.T) {
 	s := NewTable(bare{client}, dynamotest.CreateTable(t, client))
 	r := record{NodeID: 1, Holder: "h", Version: 1, Revision: 1}
 	for i, want := range []bool{true, false} {
-		now, applied, err := s.write(t.Context(), "orders#svc#orders", r)
-		if err != nil || applied != want || !now.same(r) || !slices.Equal(now.Places, r.Places) {
+		now, applied, err := s.Write(t.Context(), "orders#svc#orders", r)
+		if err != nil || applied != want || !now.Same(r) || !slices.Equal(now.Places, r.Places) {
 			t.Errorf("write %d: %+v, %v, %v", i, now, applied, err)
 		}
 	}

@@ -44,7 +44,7 @@ func (c Config) withDefaults() (Config, error) {
 		errs = append(errs, err)
 	}
 	if c.Store == nil {
-		errs = append(errs, errors.New("no Store: give NewTable(client, table)"))
+		errs = append(errs, errors.New("no Store: use NewTable(client, table)"))
 	}
 	if c.MaxAge == 0 {
 		c.MaxAge = defaultMaxAge
@@ -83,7 +83,7 @@ func New(cfg Config) (*Directory, error) {
 		return nil, err
 	}
 	d := &Directory{
-		cfg: cfg, pool: leasepool.Open(cfg.Store.leases(), cfg.Pool),
+		cfg: cfg, pool: leasepool.Open(cfg.Store.Leases(), cfg.Pool),
 		groups: map[int]*cached[group]{}, registrars: map[*lease.Agent]*registrar{},
 	}
 	d.lists = d.ask(listsPlace)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/entries"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
@@ -205,8 +206,8 @@ func TestLostAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		here := at(1)
-		late := record{NodeID: held.NodeID, Holder: held.Holder, Version: held.Version, Revision: 3, Address: &here}
-		if _, applied, err := w.store.write(t.Context(), "orders#svc#stock", late); applied || err != nil {
+		late := record{NodeID: held.NodeID, Holder: held.Holder, Version: held.Version, Revision: 3, Address: (*entries.Address)(&here)}
+		if _, applied, err := w.store.Write(t.Context(), "orders#svc#stock", late); applied || err != nil {
 			t.Errorf("%v, %v", applied, err)
 		}
 	})

@@ -7,11 +7,12 @@ import (
 	"log/slog"
 
 	"github.com/nodelease/nodelease/pkg/discovery"
+	"github.com/nodelease/nodelease/pkg/discovery/discoverytest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// hold returns a process's lease. A program passes a lease.Config{} and no more.
+// hold returns a process's lease. A program passes only a lease.Config{}.
 func hold(ctx context.Context, leases lease.Store) *lease.Agent {
 	agent, err := lease.Start(ctx, lease.Config{Pool: "shop", Store: leases, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -25,7 +26,7 @@ func hold(ctx context.Context, leases lease.Store) *lease.Agent {
 func Example() {
 	ctx := context.Background()
 	leases := leasetest.NewMemory("shop", 8) // a program has discovery.NewTable(client, table)
-	directory, err := discovery.New(discovery.Config{Pool: "shop", Store: discovery.NewMemory(leases)})
+	directory, err := discovery.New(discovery.Config{Pool: "shop", Store: discoverytest.NewMemory(leases)})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func Example() {
 func ExampleLookup_Watch() {
 	ctx := context.Background()
 	leases := leasetest.NewMemory("shop", 8)
-	directory, err := discovery.New(discovery.Config{Pool: "shop", Store: discovery.NewMemory(leases)})
+	directory, err := discovery.New(discovery.Config{Pool: "shop", Store: discoverytest.NewMemory(leases)})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/entries"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -18,7 +19,7 @@ import (
 
 var silent = slog.New(slog.DiscardHandler)
 
-// world is a pool of node IDs, with what is registered.
+// world is a pool of node IDs, with its registrations.
 type world struct {
 	leases *leasetest.Memory
 	store  *counting
@@ -27,12 +28,12 @@ type world struct {
 
 func newWorld(size int) *world {
 	m := leasetest.NewMemory("orders", size)
-	return &world{m, &counting{Memory: NewMemory(m)}, map[*lease.Agent]*cut{}}
+	return &world{m, &counting{Memory: entries.NewMemory(m)}, map[*lease.Agent]*cut{}}
 }
 
 // counting is a store in memory that counts calls, and loses answers.
 type counting struct {
-	*Memory
+	*entries.Memory
 	mu                    sync.Mutex
 	queries, gets, writes int
 	published             int
@@ -46,17 +47,17 @@ func (c *counting) note(n *int) {
 	*n++
 }
 
-func (c *counting) query(ctx context.Context, partition string) ([]record, error) {
+func (c *counting) Query(ctx context.Context, partition string) ([]record, error) {
 	c.note(&c.queries)
-	return c.Memory.query(ctx, partition)
+	return c.Memory.Query(ctx, partition)
 }
 
-func (c *counting) get(ctx context.Context, partition string, nodeID int) (record, error) {
+func (c *counting) Get(ctx context.Context, partition string, nodeID int) (record, error) {
 	c.note(&c.gets)
-	return c.Memory.get(ctx, partition, nodeID)
+	return c.Memory.Get(ctx, partition, nodeID)
 }
 
-func (c *counting) write(ctx context.Context, partition string, r record) (record, bool, error) {
+func (c *counting) Write(ctx context.Context, partition string, r record) (record, bool, error) {
 	if r.NodeID == sharedNode {
 		c.note(&c.published)
 	} else {
@@ -68,7 +69,7 @@ func (c *counting) write(ctx context.Context, partition string, r record) (recor
 	if refused {
 		return record{}, false, errors.New("away")
 	}
-	now, applied, err := c.Memory.write(ctx, partition, r)
+	now, applied, err := c.Memory.Write(ctx, partition, r)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.lose != nil && c.lose(partition, r) {
@@ -86,9 +87,7 @@ func (c *counting) sent() int {
 // setOutage lets nothing answer, neither leases nor entries.
 func (w *world) setOutage(err error) {
 	w.leases.SetOutage(err)
-	w.store.Memory.mu.Lock()
-	defer w.store.Memory.mu.Unlock()
-	w.store.outage = err
+	w.store.SetOutage(err)
 }
 
 // cut is the store as one agent sees it: killed, it is never heard of again.
@@ -196,9 +195,7 @@ func wantPorts(t *testing.T, l *Lookup, want ...int) {
 
 // left is every entry, cleared ones aside.
 func (w *world) left() (all []string) {
-	w.store.Memory.mu.Lock()
-	defer w.store.Memory.mu.Unlock()
-	for partition, records := range w.store.partitions {
+	for partition, records := range w.store.Partitions() {
 		for n, r := range records {
 			if r.Holder != "" {
 				all = append(all, fmt.Sprintf("%s %d", partition, n))
@@ -219,7 +216,7 @@ func (w *world) lease(t *testing.T, node int) lease.Lease {
 	return *l
 }
 
-// freeByForce is what an operator does, or a reaper after the lease's end.
+// freeByForce frees a node ID as an operator does, or a reaper after the lease's end.
 func (w *world) freeByForce(t *testing.T, node int) {
 	t.Helper()
 	res, err := w.leases.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: node}, Version: w.lease(t, node).Version})

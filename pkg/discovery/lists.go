@@ -39,7 +39,7 @@ func point(ctx context.Context, s Store, pool string, nodeID int) error {
 		return nil
 	}
 	first := listsOf(pool, 0)
-	if now, err := s.get(ctx, first, pointer(part).NodeID); err != nil || now.Version > 0 {
+	if now, err := s.Get(ctx, first, pointer(part).NodeID); err != nil || now.Version > 0 {
 		return err
 	}
 	return put(ctx, s, first, pointer(part))
@@ -47,7 +47,7 @@ func point(ctx context.Context, s Store, pool string, nodeID int) error {
 
 // queryAll reads the records of a place; for the lists, those of all partitions.
 func queryAll(ctx context.Context, s Store, pool string, p place) ([]record, error) {
-	first, err := s.query(ctx, p.in(pool))
+	first, err := s.Query(ctx, p.in(pool))
 	if err != nil || p != listsPlace {
 		return first, err
 	}
@@ -60,7 +60,7 @@ func queryAll(ctx context.Context, s Store, pool string, p place) ([]record, err
 			}
 			continue
 		}
-		more, err := s.query(ctx, listsOf(pool, part*listsSpan))
+		more, err := s.Query(ctx, listsOf(pool, part*listsSpan))
 		if err != nil {
 			return nil, err
 		}

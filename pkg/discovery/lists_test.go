@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nodelease/nodelease/internal/entries"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
@@ -91,9 +92,9 @@ func TestPointerComesFirst(t *testing.T) {
 
 // Unwritten pointers, and lists in another one's partition, are ignored.
 func TestForgedPointers(t *testing.T) {
-	s := NewMemory(nil)
+	s := entries.NewMemory(nil)
 	put := func(partition string, r record) {
-		if _, _, err := s.write(t.Context(), partition, r); err != nil {
+		if _, _, err := s.Write(t.Context(), partition, r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -121,11 +122,11 @@ func TestForgedPointers(t *testing.T) {
 }
 
 type countQueries struct {
-	*Memory
+	*entries.Memory
 	n *int
 }
 
-func (c countQueries) query(ctx context.Context, partition string) ([]record, error) {
+func (c countQueries) Query(ctx context.Context, partition string) ([]record, error) {
 	*c.n++
-	return c.Memory.query(ctx, partition)
+	return c.Memory.Query(ctx, partition)
 }

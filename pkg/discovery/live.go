@@ -125,7 +125,7 @@ func (d *Directory) readGroup(ctx context.Context, n int, entries []record, know
 	}
 	g = group{at: time.Now(), strong: true}
 	page, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) {
-		return d.cfg.Store.leases().Group(ctx, d.cfg.Pool, n)
+		return d.cfg.Store.Leases().Group(ctx, d.cfg.Pool, n)
 	})
 	g.holders = holdersOf(page)
 	return g, err

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/entries"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -29,7 +30,7 @@ func (s *slowGroup) Group(ctx context.Context, pool string, n int) (protocol.Gro
 func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		leases := &slowGroup{Memory: leasetest.NewMemory("orders", 300)}
-		d := directory(t, Config{Store: &entriesBeside{NewMemory(leases.Memory), leases}, Pool: "orders", Logger: silent})
+		d := directory(t, Config{Store: &entriesBeside{entries.NewMemory(leases.Memory), leases}, Pool: "orders", Logger: silent})
 		hold := func(node int, version int64, until time.Duration) {
 			t.Helper()
 			now := time.Now()
@@ -46,7 +47,7 @@ func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
 		}
 		entry := func(node int, version int64) record {
 			a := at(node)
-			return record{NodeID: node, Holder: "s", Version: version, Address: &a}
+			return record{NodeID: node, Holder: "s", Version: version, Address: (*entries.Address)(&a)}
 		}
 		hold(3, 1, time.Second)
 		hold(280, 1, 4*time.Second)
@@ -164,11 +165,11 @@ func TestLeaseThatSoonEndsByALatePage(t *testing.T) {
 
 // entriesBeside keeps entries with separate leases.
 type entriesBeside struct {
-	*Memory
+	*entries.Memory
 	store protocol.Store
 }
 
-func (e *entriesBeside) leases() protocol.Store { return e.store }
+func (e *entriesBeside) Leases() protocol.Store { return e.store }
 
 // A reader on its own believes no findings that somebody left, and leaves none.
 func TestAlone(t *testing.T) {
@@ -184,7 +185,7 @@ func TestAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		forged := record{NodeID: sharedNode, Version: 1, ReadAt: time.Now().UnixMilli(), Leases: map[string]lent{strconv.Itoa(l.NodeID): {Version: l.Version}}}
+		forged := record{NodeID: sharedNode, Version: 1, ReadAt: time.Now().UnixMilli(), Leases: map[string]finding{strconv.Itoa(l.NodeID): {Version: l.Version}}}
 		if err := put(t.Context(), w.store, p.in("orders"), forged); err != nil {
 			t.Fatal(err)
 		}

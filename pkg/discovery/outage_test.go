@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/nodelease/nodelease/internal/entries"
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -23,7 +24,7 @@ import (
 )
 
 // After an outage a reader that looks before the holders have renewed asks again
-// soon, whatever MaxAge is, and no other reader goes by what it saw. It notices a
+// soon, whatever MaxAge is, and no other reader relies on its findings. It notices a
 // renewal no later than the outage had then been over, and half a second: an answer in
 // doubt counts as long as all before it together. A watch adds a twentieth of a second
 // to each of its waits.
@@ -82,7 +83,7 @@ func TestAnswerOfAnotherReaderRunsOut(t *testing.T) {
 		d := w.directory(t, slow)
 		register(t, d, a, Service{"orders", at(1)})
 		wantPorts(t, service(t, d, "orders"), 1)
-		left, err := w.store.get(t.Context(), "orders#svc#orders", sharedNode)
+		left, err := w.store.Get(t.Context(), "orders#svc#orders", sharedNode)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,8 +165,8 @@ func TestLeaveAfterTheContextEnded(t *testing.T) {
 	})
 }
 
-// A reader whose clock is a year ahead costs the others one look: the next reader
-// replaces what it left.
+// A reader whose clock is a year ahead costs the others one read: the next reader
+// replaces its findings.
 func TestReaderWithItsClockAhead(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -173,13 +174,13 @@ func TestReaderWithItsClockAhead(t *testing.T) {
 		d := w.directory(t, nil)
 		register(t, d, a, Service{"orders", at(1)})
 		wantPorts(t, service(t, d, "orders"), 1)
-		found, err := w.store.get(t.Context(), "orders#svc#orders", sharedNode)
+		found, err := w.store.Get(t.Context(), "orders#svc#orders", sharedNode)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ahead := time.Now().AddDate(1, 0, 0).UnixMilli()
-		found.Version, found.ReadAt, found.Leases = found.Version+1, ahead, map[string]lent{strconv.Itoa(a.NodeID()): {1, ahead}}
-		if _, applied, err := w.store.write(t.Context(), "orders#svc#orders", found); err != nil || !applied {
+		found.Version, found.ReadAt, found.Leases = found.Version+1, ahead, map[string]finding{strconv.Itoa(a.NodeID()): {Version: 1, Ends: ahead}}
+		if _, applied, err := w.store.Write(t.Context(), "orders#svc#orders", found); err != nil || !applied {
 			t.Fatal(applied, err)
 		}
 		published := w.store.published
@@ -195,16 +196,16 @@ func TestReaderWithItsClockAhead(t *testing.T) {
 	})
 }
 
-// What Register would not write is not believed when it is read: no address is
+// An entry that Register would not write is not believed when it is read: no address is
 // handed to a caller who would dial it, and the entry is reported.
 func TestAddressesAreCheckedWhenRead(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
 	s := NewTable(client, table)
-	if _, err := leasepool.Open(s.leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 2}); err != nil {
+	if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 2}); err != nil {
 		t.Fatal(err)
 	}
-	a := fixture.Start(t, fixture.Config(s.leases()))
+	a := fixture.Start(t, fixture.Config(s.Leases()))
 	held, err := a.Lease()
 	if err != nil {
 		t.Fatal(err)
@@ -228,7 +229,7 @@ func TestAddressesAreCheckedWhenRead(t *testing.T) {
 			register(t, d, a, Service{"orders", good})
 			wantPortsInTime(t, service(t, d, "orders"), 80)
 			bad := good
-			r := record{NodeID: held.NodeID, Holder: held.Holder, Version: held.Version, Revision: 1 << 40, Address: &bad}
+			r := record{NodeID: held.NodeID, Holder: held.Holder, Version: held.Version, Revision: 1 << 40, Address: (*entries.Address)(&bad)}
 			change(&r)
 			putRaw(t, client, table, "orders#svc#orders", r)
 			putRaw(t, client, table, "orders#svc#orders", record{NodeID: sharedNode}) // nobody has looked
@@ -277,7 +278,7 @@ func putRaw(t *testing.T, client *dynamodb.Client, table, partition string, r re
 	}
 }
 
-// logged is what a logger wrote.
+// logged is the output of a logger.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer

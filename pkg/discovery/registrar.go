@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/entries"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
@@ -136,7 +137,7 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 	for _, p := range slices.Sorted(maps.Keys(wanted)) {
 		if a := wanted[p]; r.written[p] != a {
 			r.written[p] = nil
-			if err := r.put(p.in(r.dir.cfg.Pool), record{Address: a}); err != nil {
+			if err := r.put(p.in(r.dir.cfg.Pool), record{Address: (*entries.Address)(a)}); err != nil {
 				return err
 			}
 			r.written[p] = a
@@ -164,7 +165,7 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 func (r *registrar) begin(now session) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
-	old, err := r.dir.cfg.Store.get(ctx, listsOf(r.dir.cfg.Pool, now.nodeID), now.nodeID)
+	old, err := r.dir.cfg.Store.Get(ctx, listsOf(r.dir.cfg.Pool, now.nodeID), now.nodeID)
 	if err != nil {
 		return err
 	}

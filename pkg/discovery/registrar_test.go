@@ -82,7 +82,7 @@ func TestLeasesReadTooEarly(t *testing.T) {
 		if got := h.over(c.r); got != c.over {
 			t.Errorf("%+v: over %v", c.r, got)
 		}
-		known, _ := share(record{}, []record{c.r}, h, time.Now()).shared([]record{c.r})
+		known, _ := shared(share(record{}, []record{c.r}, h, time.Now()), []record{c.r})
 		if got, want := known.unaware([]record{c.r}), c.r.Version > h[c.r.NodeID].version; got != want {
 			t.Errorf("%+v: others are unaware: %v, want %v", c.r, got, want)
 		}

@@ -43,8 +43,8 @@ func (v view) counts(maxAge time.Duration) time.Duration {
 	return maxAge
 }
 
-func (r record) instance() Instance {
-	return Instance{r.NodeID, r.Holder, r.Version, r.Address.clone()}
+func instance(r record) Instance {
+	return Instance{r.NodeID, r.Holder, r.Version, Address(*r.Address).clone()}
 }
 
 // Lookup finds the instances of one service, or of one key of an endpoint, and
@@ -101,7 +101,7 @@ func (l *Lookup) resolve(ctx context.Context) ([]Instance, time.Time, error) {
 	records, again, err := l.asked.resolve(ctx)
 	var list []Instance
 	for _, r := range records {
-		list = append(list, r.instance())
+		list = append(list, instance(r))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

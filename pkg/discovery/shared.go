@@ -21,22 +21,15 @@ const maxShared = 1 << 53
 // maxSharedLeases is the number of leases for which a record has room, in 400 KB.
 const maxSharedLeases = 8192
 
-// lent is the finding about a node ID: the version of its entry, and when the lease of
-// that version ends; 0 if it has ended.
-type lent struct {
-	Version int64 `dynamodbav:"version"`
-	Ends    int64 `dynamodbav:"ends,omitempty"`
-}
-
 // share returns the record with findings about the entries' leases, to replace the one
 // that the reader found.
 func share(found record, entries []record, h holders, at time.Time) record {
-	r := record{NodeID: sharedNode, Version: found.Version + 1, ReadAt: at.UnixMilli(), Leases: map[string]lent{}}
+	r := record{NodeID: sharedNode, Version: found.Version + 1, ReadAt: at.UnixMilli(), Leases: map[string]finding{}}
 	for _, e := range entries {
 		if h[e.NodeID].version < e.Version {
 			continue // read too early to know
 		}
-		l := lent{Version: e.Version}
+		l := finding{Version: e.Version}
 		if ends := h.of(e); !ends.IsZero() {
 			l.Ends = ends.UnixMilli()
 		}
@@ -46,7 +39,7 @@ func share(found record, entries []record, h holders, at time.Time) record {
 }
 
 // shared returns the record's findings about entries, and their time.
-func (r record) shared(entries []record) (holders, time.Time) {
+func shared(r record, entries []record) (holders, time.Time) {
 	h := holders{}
 	for _, e := range entries {
 		l := r.Leases[strconv.Itoa(e.NodeID)]
@@ -120,9 +113,9 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 		switch {
 		case r.NodeID == sharedNode:
 			left = r
-		case r.check(p) != nil:
+		case checkEntry(r, p) != nil:
 			if v.corrupt++; v.corrupt > before.corrupt {
-				d.cfg.Logger.Warn("discovery: a corrupt entry is skipped", "pool", d.cfg.Pool, "place", p, "node_id", r.NodeID, "error", r.check(p))
+				d.cfg.Logger.Warn("discovery: a corrupt entry is skipped", "pool", d.cfg.Pool, "place", p, "node_id", r.NodeID, "error", checkEntry(r, p))
 			}
 		case r.Holder != "":
 			v.entries = append(v.entries, r)
@@ -131,7 +124,7 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 	if len(v.entries) == 0 {
 		return v, nil
 	}
-	v.leases, v.at = left.shared(v.entries)
+	v.leases, v.at = shared(left, v.entries)
 	// A record that is ahead of this clock would never be old. A lease that has
 	// expired may be live again since: the record was read too early for this
 	// reader, whatever the time was by its clock.
@@ -167,7 +160,7 @@ func (d *Directory) publish(ctx context.Context, p place, r record) {
 	if off {
 		return
 	}
-	if _, _, err := d.cfg.Store.write(ctx, p.in(d.cfg.Pool), r); err != nil {
+	if _, _, err := d.cfg.Store.Write(ctx, p.in(d.cfg.Pool), r); err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.mute = time.Now().Add(time.Minute)

@@ -11,7 +11,7 @@ import (
 // Sweep clears the entries of a pool whose lease is gone permanently (released,
 // freed, or taken by another holder) and returns how many. The reaper runs it after
 // reaping. It can run at any time, even concurrently, and nothing depends on it: such
-// entries do not count. It reads no clock, and writes only what is older than a
+// entries do not count. It reads no clock, and replaces only records that are older than the
 // next holder's first entry.
 func Sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
 	lists, err := queryAll(ctx, s, pool, listsPlace)
@@ -25,7 +25,7 @@ func Sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
 		}
 		n := list.NodeID / protocol.GroupSize
 		if groups[n] == nil {
-			if groups[n], err = readHolders(ctx, leasepool.Open(s.leases(), pool), n); err != nil {
+			if groups[n], err = readHolders(ctx, leasepool.Open(s.Leases(), pool), n); err != nil {
 				return cleared, err
 			}
 		}

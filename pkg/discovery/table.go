@@ -11,28 +11,30 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/nodelease/nodelease/internal/entries"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Table is the [Store] on the table of the leases. It needs no more permissions than
-// an agent: GetItem, Query and UpdateItem. With any client, an answer that DynamoDB
-// does not send, such as the `{}` of a proxy, is an error: neither an empty list nor a
-// successful write.
-type Table struct {
+// table is the [Store] on the table of the leases. With
+// any client, an answer that DynamoDB does not send, such as the `{}` of a proxy, is an
+// error: neither an empty list nor a successful write.
+type table struct {
+	entries.Sealed
 	client lease.Client
-	table  string
+	name   string
 	store  lease.Store
 }
 
-var _ Store = (*Table)(nil)
+var _ Store = (*table)(nil)
 
-// NewTable returns a store that keeps entries in the table of the leases.
-func NewTable(client lease.Client, table string) *Table {
-	return &Table{client: client, table: table, store: lease.NewDynamoDB(client, table)}
+// NewTable returns a store that keeps entries in the table of the leases, by its name. It
+// needs no more permissions than an agent: GetItem, Query and UpdateItem.
+func NewTable(client lease.Client, name string) Store {
+	return &table{client: client, name: name, store: lease.NewDynamoDB(client, name)}
 }
 
-func (t *Table) leases() lease.Store { return t.store }
+func (t *table) Leases() lease.Store { return t.store }
 
 const (
 	// mostRecords is an entry for each node ID of the largest pool, plus the
@@ -44,12 +46,12 @@ const (
 
 type attributes = map[string]types.AttributeValue
 
-func (t *Table) query(ctx context.Context, partition string) (all []record, err error) {
+func (t *table) Query(ctx context.Context, partition string) (all []record, err error) {
 	var from attributes
 	pages := protocol.Pages{Most: mostRecords}
 	for {
 		out, err := t.client.Query(ctx, &dynamodb.QueryInput{
-			TableName: &t.table, ExclusiveStartKey: from,
+			TableName: &t.name, ExclusiveStartKey: from,
 			KeyConditionExpression: aws.String("pool_group = :partition"), ExpressionAttributeValues: attributes{":partition": str(partition)},
 		}, protocol.Genuine)
 		if err == nil {
@@ -61,7 +63,7 @@ func (t *Table) query(ctx context.Context, partition string) (all []record, err 
 		for _, item := range out.Items {
 			r, err := decode(item)
 			if err != nil { // a corrupt entry does not count, and its reader logs it
-				r = record{NodeID: nodeOf(item), corrupt: err}
+				r = record{NodeID: nodeOf(item), Corrupt: err}
 			}
 			all = append(all, r)
 		}
@@ -71,8 +73,8 @@ func (t *Table) query(ctx context.Context, partition string) (all []record, err 
 	}
 }
 
-func (t *Table) get(ctx context.Context, partition string, nodeID int) (record, error) {
-	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.table, Key: key(partition, nodeID), ConsistentRead: aws.Bool(true)}, protocol.Genuine)
+func (t *table) Get(ctx context.Context, partition string, nodeID int) (record, error) {
+	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.name, Key: key(partition, nodeID), ConsistentRead: aws.Bool(true)}, protocol.Genuine)
 	if err != nil {
 		return record{}, t.failed("GetItem", partition, err)
 	}
@@ -83,7 +85,7 @@ func (t *Table) get(ctx context.Context, partition string, nodeID int) (record, 
 	return r, nil
 }
 
-func (t *Table) write(ctx context.Context, partition string, r record) (record, bool, error) {
+func (t *table) Write(ctx context.Context, partition string, r record) (record, bool, error) {
 	values, err := attributevalue.MarshalMap(r)
 	if err != nil {
 		return record{}, false, fmt.Errorf("discovery: %s: %w", partition, err)
@@ -102,7 +104,7 @@ func (t *Table) write(ctx context.Context, partition string, r record) (record, 
 		set += " REMOVE" + remove[1:]
 	}
 	_, err = t.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &t.table, Key: key(partition, r.NodeID), UpdateExpression: &set, ExpressionAttributeValues: given,
+		TableName: &t.name, Key: key(partition, r.NodeID), UpdateExpression: &set, ExpressionAttributeValues: given,
 		// A comparison with a missing attribute, or one of another type, is false:
 		// the next write repairs a corrupt item. Unlike with a lease, no uniqueness
 		// depends on an entry.
@@ -116,15 +118,15 @@ func (t *Table) write(ctx context.Context, partition string, r record) (record, 
 	case !errors.As(err, &refused):
 		return record{}, false, t.failed("UpdateItem", partition, err)
 	case len(refused.Item) == 0: // DynamoDB Local may leave it out
-		now, err := t.get(ctx, partition, r.NodeID)
+		now, err := t.Get(ctx, partition, r.NodeID)
 		return now, false, err
 	}
 	now, err := decode(refused.Item)
 	return now, false, err
 }
 
-func (t *Table) failed(call, partition string, err error) error {
-	return fmt.Errorf("discovery: %s of %s in table %q: %w", call, partition, t.table, err)
+func (t *table) failed(call, partition string, err error) error {
+	return fmt.Errorf("discovery: %s of %s in table %q: %w", call, partition, t.name, err)
 }
 
 func decode(item attributes) (r record, err error) {

@@ -25,13 +25,13 @@ func TestAnswerOfSomebodyElse(t *testing.T) {
 		Region: "eu-central-1", BaseEndpoint: &proxy.URL, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""), Retryer: aws.NopRetryer{},
 	}), "leases")
 	const partition = "orders#svc#orders"
-	if all, err := s.query(t.Context(), partition); !errors.Is(err, protocol.ErrNotDynamoDB) {
+	if all, err := s.Query(t.Context(), partition); !errors.Is(err, protocol.ErrNotDynamoDB) {
 		t.Errorf("query returned %v and %v, want ErrNotDynamoDB", all, err)
 	}
-	if r, err := s.get(t.Context(), partition, 7); !errors.Is(err, protocol.ErrNotDynamoDB) {
+	if r, err := s.Get(t.Context(), partition, 7); !errors.Is(err, protocol.ErrNotDynamoDB) {
 		t.Errorf("get returned %v and %v, want ErrNotDynamoDB", r, err)
 	}
-	if _, applied, err := s.write(t.Context(), partition, record{NodeID: 7, Version: 1}); applied || !errors.Is(err, protocol.ErrNotDynamoDB) {
+	if _, applied, err := s.Write(t.Context(), partition, record{NodeID: 7, Version: 1}); applied || !errors.Is(err, protocol.ErrNotDynamoDB) {
 		t.Errorf("write returned %v and %v, want ErrNotDynamoDB", applied, err)
 	}
 }

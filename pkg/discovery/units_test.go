@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/nodelease/nodelease/internal/entries"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/pkg/lease"
@@ -57,10 +58,10 @@ func TestUnits(t *testing.T) {
 	table := dynamotest.CreateTable(t, client)
 	m := &metered{Client: client}
 	s := NewTable(client, table)
-	if _, err := leasepool.Open(s.leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 256}); err != nil {
+	if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 256}); err != nil {
 		t.Fatal(err)
 	}
-	agent, err := lease.Start(t.Context(), lease.Config{Store: s.leases(), Pool: "orders", Logger: silent})
+	agent, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func TestUnits(t *testing.T) {
 		if n == held.NodeID {
 			n = 249
 		}
-		res, err := s.leases().Write(t.Context(), protocol.Claim{
+		res, err := s.Leases().Write(t.Context(), protocol.Claim{
 			Key: protocol.Key{Pool: "orders", NodeID: n}, Session: held.Holder, At: now.Add(time.Minute), ClaimGuard: time.Second,
 			Task: "arn:aws:ecs:eu-central-1:123456789012:task/production-cluster/0123456789abcdef0123456789abcdef",
 			TTL:  time.Hour, ExpiresAt: now.Add(time.Hour), ReservedUntil: now.Add(2 * time.Hour),
@@ -96,7 +97,7 @@ func TestUnits(t *testing.T) {
 		if err != nil || !res.Applied {
 			t.Fatal(res, err)
 		}
-		if _, _, err := s.write(t.Context(), "orders#svc#wide", record{NodeID: n, Holder: held.Holder, Version: 1, Revision: 1, Address: &here}); err != nil {
+		if _, _, err := s.Write(t.Context(), "orders#svc#wide", record{NodeID: n, Holder: held.Holder, Version: 1, Revision: 1, Address: (*entries.Address)(&here)}); err != nil {
 			t.Fatal(err)
 		}
 	}

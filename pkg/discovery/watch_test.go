@@ -16,7 +16,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// TestWatch: the newest list at once and then each change, none twice, and what
+// TestWatch: the newest list at once and then each change, none twice, and entries that
 // came and went while the watcher was busy not at all.
 func TestWatch(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -140,11 +140,11 @@ func TestReadersShareLeases(t *testing.T) {
 		wantPorts(t, service(t, w.directory(t, nil), "orders"), 1, 2)
 
 		// One whose clock is ahead by an hour spoils nothing for the others.
-		found, err := w.store.get(t.Context(), "orders#svc#orders", sharedNode)
+		found, err := w.store.Get(t.Context(), "orders#svc#orders", sharedNode)
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries, err := w.store.query(t.Context(), "orders#svc#orders")
+		entries, err := w.store.Query(t.Context(), "orders#svc#orders")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestReadersShareLeases(t *testing.T) {
 		for _, e := range entries {
 			wrong[e.NodeID] = holder{e.Holder, e.Version, time.Now().Add(time.Second)}
 		}
-		if _, applied, err := w.store.write(t.Context(), "orders#svc#orders", share(found, entries, wrong, time.Now().Add(time.Hour))); !applied || err != nil {
+		if _, applied, err := w.store.Write(t.Context(), "orders#svc#orders", share(found, entries, wrong, time.Now().Add(time.Hour))); !applied || err != nil {
 			t.Fatal(applied, err)
 		}
 		w.kill(a)
@@ -232,7 +232,7 @@ func churn(t *testing.T, seed uint64) {
 				t.Fatal(err)
 			}
 			if _, err := Sweep(t.Context(), w.store, "orders"); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatal(err)
+				t.Fatalf("got %v, want context.DeadlineExceeded", err)
 			}
 		}
 		list, err := readers[r.IntN(2)].Resolve(t.Context())

@@ -1,11 +1,13 @@
 package lease
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/lastaddress"
 	"github.com/nodelease/nodelease/internal/tenure"
 	"github.com/nodelease/nodelease/internal/text/texttest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -18,7 +20,7 @@ func (c *stopped) Monotonic() time.Duration { return c.at }
 func (c *stopped) Wall() time.Time          { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).Add(c.at) }
 func (c *stopped) Sleep(time.Duration)      {}
 
-// A late notice of a term that is over ends no other one: the next number
+// A late notice of a term that is over ends no other one: the next node ID
 // would be held in the table, and by nobody here.
 func TestLateNewsOfATermThatIsOver(t *testing.T) {
 	var clock stopped
@@ -50,6 +52,20 @@ func TestHealthIsPlain(t *testing.T) {
 		body, ended := strings.CutSuffix(w.Body.String(), "\n")
 		if err := texttest.Check(body, false, 0); err != nil || !ended || strings.Contains(body, "\n") || w.Code != 503 {
 			t.Errorf("%s: %d, %v", name, w.Code, err)
+		}
+	}
+}
+
+// The client of Open connects to the last known addresses, unless they are turned off.
+func TestLastKnownAddressesInOpen(t *testing.T) {
+	for value, want := range map[string]bool{"": true, "on": true, "off": false} {
+		t.Setenv(lastaddress.Variable, value)
+		client, err := OpenClient(t.Context(), "https://127.0.0.1:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, on := client.Options().HTTPClient.(*http.Client).Transport.(plainBodies).RoundTripper.(*lastaddress.Transport); on != want {
+			t.Errorf("%s=%q: on is %v, want %v", lastaddress.Variable, value, on, want)
 		}
 	}
 }

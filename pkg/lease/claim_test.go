@@ -28,10 +28,10 @@ func TestPoolExhausted(t *testing.T) {
 		_, err := lease.Start(t.Context(), fixture.Config(s))
 		var full *lease.ExhaustedError
 		if !errors.Is(err, lease.ErrPoolExhausted) || !errors.As(err, &full) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want an ExhaustedError", err)
 		}
 		if left := time.Until(full.NextFree); full.Size != 3 || left != 16*time.Second {
-			t.Errorf("%d numbers, the next in %v: %v", full.Size, left, err)
+			t.Errorf("%d node IDs, the next in %v: %v", full.Size, left, err)
 		}
 		if !strings.Contains(err.Error(), "none of the 3 node IDs") || !strings.Contains(err.Error(), "2040-01-02T") {
 			t.Error(err)
@@ -39,7 +39,7 @@ func TestPoolExhausted(t *testing.T) {
 	})
 }
 
-// Five tasks on three numbers: two wait, and each gets one when one is released
+// Five tasks on three node IDs: two wait, and each gets one when one is released
 // or its holder's lease runs out.
 func TestWaitForANumber(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -62,14 +62,14 @@ func TestWaitForANumber(t *testing.T) {
 		}
 		fixture.Wait(time.Minute)
 		if len(got) > 0 {
-			t.Fatal("a fourth holder of three numbers")
+			t.Fatal("a fourth holder of three node IDs")
 		}
 		if err := first[1].Close(); err != nil {
 			t.Fatal(err)
 		}
 		fixture.Wait(3 * time.Second)
 		if len(got) != 1 {
-			t.Fatal("nobody took the released number")
+			t.Fatal("nobody took the released node ID")
 		}
 		// The third dies silently: it is paused forever.
 		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
@@ -80,7 +80,7 @@ func TestWaitForANumber(t *testing.T) {
 		})
 		fixture.Wait(25 * time.Second)
 		if len(got) != 2 {
-			t.Fatal("nobody took the dead task's number")
+			t.Fatal("nobody took the dead task's node ID")
 		}
 		numbers := map[int]bool{first[0].NodeID(): true}
 		for range 2 {
@@ -94,7 +94,7 @@ func TestWaitForANumber(t *testing.T) {
 	})
 }
 
-// A task that waits for a number gets one that was seeded while it waited.
+// A task that waits for a node ID gets one that was seeded while it waited.
 func TestWaitForAResize(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -121,12 +121,12 @@ func TestWaitEnds(t *testing.T) {
 		cfg.Wait = 10 * time.Second
 		began := time.Now()
 		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrPoolExhausted) || time.Since(began) != cfg.Wait {
-			t.Error(err, time.Since(began))
+			t.Errorf("got %v, %v, want lease.ErrPoolExhausted", err, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := lease.Start(ctx, cfg); !errors.Is(err, lease.ErrPoolExhausted) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
+			t.Errorf("got %v, want context.DeadlineExceeded", err)
 		}
 	})
 }
@@ -210,7 +210,7 @@ func TestCoolingIsNotClockBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := lease.Start(t.Context(), fixture.Config(s)); !errors.Is(err, lease.ErrPoolExhausted) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrPoolExhausted", err)
 		}
 		cfg := fixture.Config(s)
 		cfg.Wait = 20 * time.Second
@@ -221,7 +221,7 @@ func TestCoolingIsNotClockBehind(t *testing.T) {
 	})
 }
 
-// A herd of 1,024 on 1,024 numbers: at most 2 conditional writes a task.
+// A herd of 1,024 on 1,024 node IDs: at most 2 conditional writes a task.
 func TestHerdOnMemory(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) { herd(t, leasetest.NewMemory("orders", 1024), 1024) })
 }
@@ -321,7 +321,7 @@ func herd(t *testing.T, store lease.Store, n int) {
 }
 
 // The answer of the first claim is lost: the same session asks again, learns
-// from the refusal that it holds the number, and trusts from its first attempt.
+// from the refusal that it holds the node ID, and trusts from its first attempt.
 func TestLostAnswerOfAClaim(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(8)
@@ -345,7 +345,7 @@ func TestLostAnswerOfAClaim(t *testing.T) {
 		claims := fixture.WritesOf[protocol.Claim](s)
 		for _, c := range claims {
 			if c.Session != l.Holder || c.NodeID != l.NodeID {
-				t.Errorf("a doubtful number was left for another: %+v", c)
+				t.Errorf("a doubtful node ID was left for another: %+v", c)
 			}
 		}
 		// No renewal is confirmed; the deadline counts from the first attempt.
@@ -383,7 +383,7 @@ func TestDoubtfulClaimIsAbandoned(t *testing.T) {
 		})
 		before := item(t, s, 0).ReservedUntil
 		if _, err := lease.Start(ctx, fixture.Config(s)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want context.DeadlineExceeded", err)
 		}
 		if l := item(t, s, 0); l.Holder != "" || !l.ReservedUntil.Equal(before) {
 			t.Errorf("left %+v", l)

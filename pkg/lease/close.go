@@ -42,7 +42,7 @@ func (a *Agent) shutdown() error {
 	if over == nil || errors.Is(over, errExpired) {
 		err = a.release(t, last)
 	}
-	a.end(fmt.Errorf("%w: node %d of pool %q was given back", ErrClosed, t.Lease.NodeID, a.cfg.Pool))
+	a.end(fmt.Errorf("%w: node %d of pool %q was released", ErrClosed, t.Lease.NodeID, a.cfg.Pool))
 	a.events.drain()
 	a.hangUp()
 	return err
@@ -62,7 +62,7 @@ func (a *Agent) release(t *tenure.Term, last time.Time) error {
 		e.Kind, e.Reason, e.Err = EventNotReleased, protocol.Reason(err), err
 	}
 	a.emitNow(e)
-	// Only after the release, which nothing else may delay. A node ID that was given back
+	// Only after the release, which nothing else may delay. A node ID that was released
 	// because of a copy rests for as long as it is reserved.
 	if _, whole := freed.(protocol.Release); whole {
 		a.offer(ctx, t.Lease.NodeID)

@@ -39,7 +39,7 @@ func TestCloseFencesThenReleases(t *testing.T) {
 			t.Errorf("left %+v, want it free and reserved until %v", l, last.Time())
 		}
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrClosed) || !errors.Is(a.Err(), lease.ErrClosed) {
-			t.Error(err, a.Err())
+			t.Errorf("got %v, %v, want lease.ErrClosed", err, a.Err())
 		}
 		if _, err := g.Next(); err == nil {
 			t.Error("an ID after Close")
@@ -53,7 +53,7 @@ func TestCloseFencesThenReleases(t *testing.T) {
 	})
 }
 
-// A session that stamped nothing hands back its whole span, and no more.
+// A session that stamped nothing releases exactly its whole span.
 func TestCloseOfAnUnusedLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -81,7 +81,7 @@ func TestCloseReportsAReleaseWithoutAnswer(t *testing.T) {
 	})
 }
 
-// Close while another number is being taken leaves none behind.
+// Close while another node ID is being taken leaves none behind.
 func TestCloseWhileReacquiring(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)
@@ -114,7 +114,7 @@ func TestCloseWhileReacquiring(t *testing.T) {
 	})
 }
 
-// Once Close has begun, nobody relies on the number, whatever becomes of the
+// Once Close has begun, nobody relies on the node ID, whatever becomes of the
 // release; and no renewal is under way any more when it is sent.
 func TestNothingGoesOnWhileReleasing(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -142,6 +142,24 @@ func TestNothingGoesOnWhileReleasing(t *testing.T) {
 		}
 		if err := a.Close(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// Every method may be called after Close, again and at once with others.
+func TestMethodsAfterClose(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		a := fixture.Start(t, fixture.Config(fixture.NewNetwork(1)))
+		fixture.Together(8, func(int) { _ = a.Close() })
+		_, err := a.Lease()
+		if !errors.Is(err, lease.ErrClosed) || !errors.Is(a.Err(), lease.ErrClosed) {
+			t.Errorf("got %v, %v, want ErrClosed", err, a.Err())
+		}
+		a.BeforeResume(func() {})
+		_ = a.SetMetadata(nil)
+		_, _ = a.Left(), a.Renewed()
+		if a.NodeID() != 0 || a.Pool() != "orders" || a.Timeline() == nil {
+			t.Error("an agent that has ended forgot what it was")
 		}
 	})
 }

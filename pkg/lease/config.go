@@ -56,7 +56,7 @@ type Config struct {
 	// RenewEvery is the time between renewals, up to half of TTL; each waits 10 %
 	// more or less at random. The first one after a start or an outage comes after half
 	// of it to one and a half of it, so that a fleet is out of step at once, and no later
-	// than two thirds of what the lease is still trusted for. Each costs one write unit.
+	// than two thirds of the time for which the lease is still trusted. Each costs one write unit.
 	// Defaults to TTL / 3.
 	RenewEvery time.Duration
 	// Guard is how long before the possible expiry the holder stops relying on the

@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func TestConfigProblems(t *testing.T) {
 		{"microseconds", lease.Config{Store: s, Pool: "p", TTL: 7 * time.Second, Guard: 1500 * time.Microsecond}, []string{"Guard 1.5ms", "whole milliseconds"}},
 		{"too short", lease.Config{Store: s, Pool: "p", TTL: 900 * time.Millisecond}, []string{"TTL 900ms"}},
 		{"too long", lease.Config{Store: s, Pool: "p", TTL: 25 * time.Hour}, []string{"TTL 25h"}},
-		{"short without guards", lease.Config{Store: s, Pool: "p", TTL: 3 * time.Second}, []string{"give Guard and ClaimGuard"}},
+		{"short without guards", lease.Config{Store: s, Pool: "p", TTL: 3 * time.Second}, []string{"set Guard and ClaimGuard"}},
 		{"renews too late", lease.Config{Store: s, Pool: "p", TTL: 10 * time.Second, RenewEvery: 6 * time.Second}, []string{"RenewEvery 6s is more than half of TTL 10s"}},
 		{"no time to renew", lease.Config{Store: s, Pool: "p", TTL: 10 * time.Second, RenewEvery: 5 * time.Second, Guard: 5 * time.Second}, []string{"Guard 5s leaves no time"}},
 		{"reserves too little", lease.Config{Store: s, Pool: "p", TTL: 10 * time.Second, Reserve: 10 * time.Second}, []string{"Reserve 10s", "11s"}},
@@ -85,5 +86,38 @@ func TestTTLs(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Durations at the ends of their type are errors, or mean what they say; none wraps.
+func TestExtremeDurations(t *testing.T) {
+	fields := map[string]func(*lease.Config) *time.Duration{
+		"TTL": func(c *lease.Config) *time.Duration { return &c.TTL }, "RenewEvery": func(c *lease.Config) *time.Duration { return &c.RenewEvery },
+		"Guard": func(c *lease.Config) *time.Duration { return &c.Guard }, "ClaimGuard": func(c *lease.Config) *time.Duration { return &c.ClaimGuard },
+		"Reserve": func(c *lease.Config) *time.Duration { return &c.Reserve }, "Wait": func(c *lease.Config) *time.Duration { return &c.Wait },
+		"MaxTTL": func(c *lease.Config) *time.Duration { return &c.MaxTTL }, "MaxReserve": func(c *lease.Config) *time.Duration { return &c.MaxReserve },
+	}
+	const longest = math.MaxInt64 / time.Millisecond * time.Millisecond
+	for name, field := range fields {
+		for _, d := range []time.Duration{math.MinInt64, -1, -time.Millisecond, math.MaxInt64, longest} {
+			fixture.Virtual(t, func(t *testing.T) {
+				cfg := fixture.Config(fixture.NewNetwork(1))
+				*field(&cfg) = d
+				a, err := lease.Start(t.Context(), cfg)
+				if want := name == "Wait" && d > 0; (err == nil) != want {
+					t.Errorf("%s %v: got %v, want it taken: %v", name, d, err, want)
+				}
+				if a != nil {
+					_ = a.Close()
+				}
+				if name != "TTL" {
+					return
+				}
+				o, err := lease.NewOnDemand(cfg)
+				if o != nil || err == nil || strings.Contains(err.Error(), "Max") {
+					t.Errorf("on demand, TTL %v: got %v, want it refused by its name alone", d, err)
+				}
+			})
+		}
 	}
 }

@@ -109,7 +109,7 @@ func (e Event) log(l *slog.Logger) {
 	_ = l.Handler().Handle(context.Background(), r) // as in slog.Logger
 }
 
-// wholePool stands in for the node ID in an event about the whole pool.
+// wholePool replaces the node ID in an event about the whole pool.
 const wholePool = -1
 
 // about returns a Lease that names a node ID in an event, if its lease is unknown.

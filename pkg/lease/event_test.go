@@ -121,8 +121,8 @@ func TestNothingOfTheUsersStopsTheLease(t *testing.T) {
 	}
 }
 
-// A hook that hangs costs memory for so many events, and no more: the oldest are
-// dropped, and the hook hears how many.
+// A hook that hangs costs memory for a limited number of events: the oldest are
+// dropped, and the hook learns how many.
 func TestSlowHookIsToldWhatItMissed(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		var ev events
@@ -147,7 +147,7 @@ func TestSlowHookIsToldWhatItMissed(t *testing.T) {
 }
 
 // A hook that panics, or ends its goroutine, hears the next event all the same; the
-// log says what it did, and the other way round.
+// log reports the panic, and vice versa.
 func TestHookThatFails(t *testing.T) {
 	for name, fail := range map[string]func(){"panicked: oh no": func() { panic("oh no") }, "ended its goroutine": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 
 // The wall clock is an hour ahead for a while, in a span of two hours. Stamps follow
 // it only if a renewal is confirmed and the store's clock agrees, or the store tells no
-// time. Once the wall clock is right again, so is the clock of renewals, and what was
-// asked for stays.
+// time. Once the wall clock is right again, so is the clock of renewals, and requested times
+// stay.
 func TestGlitchOfAnHour(t *testing.T) {
 	for name, c := range map[string]struct{ renewed, tells bool }{
 		"between two renewals": {}, "with a renewal": {renewed: true}, "with a renewal, of a store that tells its time": {renewed: true, tells: true},

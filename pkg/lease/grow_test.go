@@ -180,7 +180,7 @@ func TestHoldersCountInTurn(t *testing.T) {
 	})
 }
 
-// A fleet whose pool fills up sends no more for it: nothing while more than two thirds of
+// A fleet whose pool fills up sends no extra requests: nothing while more than two thirds of
 // TTL are left, and renewals with TTL then.
 func TestAPoolThatFillsUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {

@@ -42,7 +42,7 @@ func (e *events) kinds(kinds ...lease.EventKind) (names []lease.EventKind) {
 	return names
 }
 
-// item reads a number from the table.
+// item reads a node ID from the table.
 func item(t *testing.T, s lease.Store, node int) lease.Lease {
 	t.Helper()
 	l, err := s.Get(context.WithoutCancel(t.Context()), "orders", node)

@@ -39,7 +39,7 @@ func TestLost(t *testing.T) {
 		taken(t, s, a)
 		<-a.Done()
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) || !errors.Is(a.Err(), lease.ErrLost) {
-			t.Error(err, a.Err())
+			t.Errorf("got %v, %v, want lease.ErrLost", err, a.Err())
 		}
 		if _, err := g.Next(); err == nil {
 			t.Error("an ID after the loss")
@@ -56,7 +56,7 @@ func TestLost(t *testing.T) {
 			t.Errorf("Close touched another's lease: %+v", l)
 		}
 		if n := len(fixture.WritesOf[protocol.Release](s)); n != 0 {
-			t.Errorf("%d releases of what is another's, a write unit each", n)
+			t.Errorf("%d releases of another's lease, a write unit each", n)
 		}
 	})
 }
@@ -117,7 +117,7 @@ func TestReacquireInAPoolThatOutgrewTheLayout(t *testing.T) {
 		select {
 		case <-a.Done():
 		default:
-			t.Fatal("it goes on without a number that it could use")
+			t.Fatal("it goes on without a node ID that it could use")
 		}
 		stats, err := leasepool.Open(s, "orders").Stats(t.Context())
 		if err != nil || stats.Held != 1 { // the thief's
@@ -160,7 +160,7 @@ func TestReacquireRidesErrorsOut(t *testing.T) {
 }
 
 // A suspended holder asks at least a second and at most five apart, the more often
-// the less of what it has reserved is left.
+// the less of its reservation is left.
 func TestSuspendedHolderAsksAtItsLeisure(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -255,7 +255,7 @@ func TestOnExpiryStop(t *testing.T) {
 		fixture.Wait(time.Millisecond)
 		<-a.Done()
 		if !errors.Is(a.Err(), lease.ErrLost) {
-			t.Error(a.Err())
+			t.Errorf("got %v, want lease.ErrLost", a.Err())
 		}
 		s.SetOutage(nil)
 		if err := a.Close(); err != nil {
@@ -287,7 +287,7 @@ func TestHungRequestSuspends(t *testing.T) {
 			t.Error("not announced at the deadline")
 		}
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrSuspended", err)
 		}
 		s.On(nil)
 	})

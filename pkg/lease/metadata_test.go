@@ -65,7 +65,7 @@ func TestSetMetadataChecks(t *testing.T) {
 	})
 }
 
-// The renewal that resumes a suspended lease says what has changed; the ones
+// The renewal that resumes a suspended lease carries the changes; the ones
 // before it do not ask.
 func TestBeforeResume(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestBeforeResume(t *testing.T) {
 	})
 }
 
-// Answers are lost, and what is said changes meanwhile: the lease goes on, and
-// the table says the last of it. Another number says it from its claim on.
+// Answers are lost, and the metadata changes meanwhile: the lease continues, and
+// the table has the last state. Another node ID has it from its claim on.
 func TestSetMetadataWhileAnswersAreLost(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(2)
@@ -126,8 +126,8 @@ func TestSetMetadataWhileAnswersAreLost(t *testing.T) {
 	})
 }
 
-// What Start took, a change may leave: the name that Start found out counts against
-// nobody's bytes.
+// A change may keep any metadata that Start accepted: the name that Start detected does not
+// count.
 func TestSetMetadataTakesWhatStartTook(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		cfg := fixture.Config(fixture.NewNetwork(1))

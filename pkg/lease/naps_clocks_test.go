@@ -35,7 +35,7 @@ func TestOnDemandEachPauseByAnotherClock(t *testing.T) {
 					if d.monoLag.Load()+d.wallLag.Load() == lags+int64(pause) {
 						fixture.Wait(pause)
 					}
-					_, _ = o.Lease() // each use looks at the clocks
+					_, _ = o.Lease() // each use reads the clocks
 				}
 				if _, err := o.Lease(); !errors.Is(err, lease.ErrSuspended) {
 					t.Errorf("Lease of 5 min after two pauses of %v: got %v, want ErrSuspended", pause, err)

@@ -23,7 +23,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// death is what becomes of a connection while its process is frozen.
+// death is the fate of a connection while its process is frozen.
 type death int32
 
 const (

@@ -124,7 +124,7 @@ func TestOnDemandFrozenWhileItClaims(t *testing.T) {
 }
 
 // A copy of the process is made while it sleeps, or while its claim has no answer: it
-// gives up what both have, and never asks for that again.
+// gives up the shared node ID, and never claims it again.
 func TestOnDemandCopied(t *testing.T) {
 	for name, pending := range map[string]bool{"with a lease": false, "with a claim in doubt": true} {
 		t.Run(name, func(t *testing.T) {

@@ -291,7 +291,7 @@ func (o *OnDemand) open(ctx context.Context) (*Agent, error) {
 	return a, nil
 }
 
-// idleOf returns what closes the idle connections of the user's own client, if its HTTP
+// idleOf returns a function that closes the idle connections of the user's own client, if its HTTP
 // client can: a freeze may have killed many, and each would cost a request its retry.
 func idleOf(d *DynamoDB) func() {
 	client, _ := d.Table()

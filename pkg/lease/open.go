@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go/logging"
 
+	"github.com/nodelease/nodelease/internal/lastaddress"
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
@@ -93,7 +94,7 @@ func ownConnections(cfg aws.Config, idle time.Duration) (*http.Client, func()) {
 	transport := sdk.GetTransport()
 	transport.IdleConnTimeout = idle
 	return &http.Client{
-		Transport:     plainBodies{remembered(transport)},
+		Transport:     plainBodies{lastaddress.Remember(transport)},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, transport.CloseIdleConnections
 }

@@ -10,10 +10,15 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
@@ -80,7 +85,7 @@ func TestEndpointIsChecked(t *testing.T) {
 	}
 }
 
-// Nothing listens there: the error says where, and what to check.
+// Nothing listens there: the error names the address and the remedy.
 func TestNobodyAnswers(t *testing.T) {
 	cfg := fixture.Config(nil)
 	store, err := lease.Open(t.Context(), "leases", "http://127.0.0.1:1")
@@ -118,7 +123,7 @@ func TestStartsThatFailLeaveNothing(t *testing.T) {
 	fail := func(times int) (goroutines int, heap uint64) {
 		for range times {
 			if _, err := lease.Start(t.Context(), lease.Config{Logger: slog.New(slog.DiscardHandler)}); !errors.Is(err, lease.ErrPoolNotSeeded) {
-				t.Fatal(err)
+				t.Fatalf("got %v, want lease.ErrPoolNotSeeded", err)
 			}
 		}
 		for began := time.Now(); open.Load() > 0; runtime.Gosched() { // the last ones may be on their way
@@ -172,4 +177,235 @@ func TestAnswersAreReadWhole(t *testing.T) {
 	if got, err := io.ReadAll(res.Body); err != nil || string(got) != body {
 		t.Errorf("got %q, %v, want %q", got, err, body)
 	}
+}
+
+// A start judges the table that it finds, and the answers of DynamoDB.
+
+func TestMissingTable(t *testing.T) {
+	dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, _ string) {
+		_, err := lease.Start(t.Context(), fixture.Config(lease.NewDynamoDB(client, "no-such-table")))
+		if !errors.Is(err, lease.ErrTable) || !strings.Contains(err.Error(), `"no-such-table" does not exist`) {
+			t.Errorf("got %v, want lease.ErrTable", err)
+		}
+	})
+}
+
+func TestWrongKeys(t *testing.T) {
+	dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, table string) {
+		name := table + "-other"
+		_, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
+			TableName: &name, BillingMode: types.BillingModePayPerRequest,
+			AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("pk"), AttributeType: types.ScalarAttributeTypeS}},
+			KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("pk"), KeyType: types.KeyTypeHash}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.DeleteTable(context.Background(), &dynamodb.DeleteTableInput{TableName: &name})
+		if _, err := lease.Start(t.Context(), fixture.Config(lease.NewDynamoDB(client, name))); !errors.Is(err, lease.ErrTable) || !strings.Contains(err.Error(), "pk S HASH") {
+			t.Errorf("got %v, want lease.ErrTable", err)
+		}
+	})
+}
+
+// described is a client whose table is described otherwise.
+type described struct {
+	*dynamodb.Client
+	change func(*types.TableDescription)
+}
+
+func (d *described) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
+	out, err := d.Client.DescribeTable(ctx, in, o...)
+	if err == nil && d.change != nil {
+		d.change(out.Table)
+	}
+	return out, err
+}
+
+func TestReplication(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	if _, err := leasepool.Open(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
+		t.Fatal(err)
+	}
+	replicas := []types.ReplicaDescription{{RegionName: aws.String("eu-west-1")}}
+	for _, c := range []struct {
+		name   string
+		change func(*types.TableDescription)
+		unsafe bool
+	}{
+		{"one Region", nil, false},
+		{"MREC", func(d *types.TableDescription) { d.Replicas = replicas }, true},
+		{"one Region, which lists itself", func(d *types.TableDescription) {
+			d.TableArn, d.Replicas = aws.String("arn:aws:dynamodb:eu-west-1:111111111111:table/t"), replicas
+		}, false},
+		{"itself and another Region", func(d *types.TableDescription) {
+			d.TableArn = aws.String("arn:aws:dynamodb:eu-west-1:111111111111:table/t")
+			d.Replicas = append(slices.Clone(replicas), types.ReplicaDescription{RegionName: aws.String("eu-west-2")})
+		}, true},
+		{"a replica, and no Region in the ARN", func(d *types.TableDescription) {
+			d.TableArn, d.Replicas = nil, replicas
+		}, true},
+		{"MREC by name", func(d *types.TableDescription) {
+			d.Replicas, d.MultiRegionConsistency = replicas, types.MultiRegionConsistencyEventual
+		}, true},
+		{"MRSC", func(d *types.TableDescription) {
+			d.Replicas, d.MultiRegionConsistency = replicas, types.MultiRegionConsistencyStrong
+		}, false},
+	} {
+		a, err := lease.Start(t.Context(), fixture.Config(lease.NewDynamoDB(&described{Client: client, change: c.change}, table)))
+		if errors.Is(err, lease.ErrUnsafeReplication) != c.unsafe || err == nil == c.unsafe {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if a != nil {
+			_ = a.Close()
+		}
+	}
+}
+
+// Start judges each answer of AWS: errors that no retry fixes end it at once with
+// the remedy, the others are retried.
+func TestAWSErrors(t *testing.T) {
+	type answer struct {
+		status  int
+		code    string
+		message string
+	}
+	for _, c := range []struct {
+		name   string
+		op     string // the call that gets the answer
+		answer answer
+		want   error // nil: tried again
+		text   string
+	}{
+		{"denied", "GetItem", answer{400, "AccessDeniedException", "User: arn:aws:iam::1:role/r is not authorized to perform: dynamodb:GetItem"}, lease.ErrAccess, "GrantLease"},
+		{"expired token", "GetItem", answer{400, "ExpiredTokenException", "The security token included in the request is expired"}, lease.ErrAccess, "expired"},
+		{"bad keys", "GetItem", answer{400, "UnrecognizedClientException", "The security token included in the request is invalid."}, lease.ErrAccess, "invalid"},
+		{"wrong keys", "GetItem", answer{400, "ValidationException", "The provided key element does not match the schema"}, lease.ErrTable, "pool_group"},
+		{"no table", "DescribeTable", answer{400, "ResourceNotFoundException", "Requested resource not found"}, lease.ErrTable, "does not exist"},
+		{"nonsense", "UpdateItem", answer{400, "ValidationException", "Invalid UpdateExpression: Syntax error"}, lease.ErrTable, "Syntax error"},
+		{"throttled", "UpdateItem", answer{400, "ProvisionedThroughputExceededException", "slow down"}, nil, ""},
+		{"throttled account", "Query", answer{400, "ThrottlingException", "slow down"}, nil, ""},
+		{"broken", "UpdateItem", answer{500, "InternalServerError", "oops"}, nil, ""},
+		{"unavailable", "GetItem", answer{503, "ServiceUnavailable", "oops"}, nil, ""},
+		{"replicated write conflict", "UpdateItem", answer{400, "ReplicatedWriteConflictException", "again"}, nil, ""},
+		{"check not permitted", "DescribeTable", answer{400, "AccessDeniedException", "no"}, nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client := dynamotest.Embedded(t)
+			table := dynamotest.CreateTable(t, client)
+			if _, err := leasepool.Open(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
+				t.Fatal(err)
+			}
+			// A proxy that sends the answer: always if it is final, else once.
+			var given atomic.Int64
+			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasSuffix(r.Header.Get("X-Amz-Target"), "."+c.op) && (given.Add(1) == 1 || c.want != nil) {
+					w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+					w.WriteHeader(c.answer.status)
+					_, _ = w.Write([]byte(`{"__type":"com.amazonaws.dynamodb.v20120810#` + c.answer.code + `","message":"` + c.answer.message + `"}`))
+					return
+				}
+				forward(t, client, w, r)
+			}))
+			defer proxy.Close()
+			a, err := lease.Start(t.Context(), fixture.Config(lease.NewDynamoDB(dynamotest.Client(t, proxy.URL), table)))
+			if !errors.Is(err, c.want) || c.want != nil && !strings.Contains(err.Error(), c.text) {
+				t.Fatalf("got %v, want %v with %q", err, c.want, c.text)
+			}
+			if c.want != nil && given.Load() != 1 {
+				t.Errorf("tried %d times", given.Load())
+			}
+			if a != nil {
+				_ = a.Close()
+			}
+		})
+	}
+}
+
+// forward sends a request on to the client's endpoint.
+func forward(t *testing.T, client *dynamodb.Client, w http.ResponseWriter, r *http.Request) {
+	req, err := http.NewRequestWithContext(r.Context(), r.Method, *client.Options().BaseEndpoint, r.Body)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	req.Header = r.Header
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer res.Body.Close()
+	for k, v := range res.Header {
+		w.Header()[k] = v
+	}
+	w.WriteHeader(res.StatusCode)
+	_, _ = io.Copy(w, res.Body)
+}
+
+// DynamoDB's words about a throttle reach events and logs unchanged:
+// the limit in a word, the reason and the remedy in the error.
+func TestThrottlesSayWhichLimit(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	table := dynamotest.CreateTable(t, client)
+	if _, err := leasepool.Open(lease.NewDynamoDB(client, table), "orders").Seed(t.Context(), leasepool.Spec{Size: 1}); err != nil {
+		t.Fatal(err)
+	}
+	answers := []string{
+		`{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"slow","ThrottlingReasons":[{"reason":"TableWriteKeyRangeThroughputExceeded","resource":"arn:aws:dynamodb:eu-west-1:1:table/leases"}]}`,
+		`{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException","message":"slow","throttlingReasons":[{"reason":"TableWriteMaxOnDemandThroughputExceeded","resource":"arn:aws:dynamodb:eu-west-1:1:table/leases"}]}`,
+		`{"__type":"com.amazonaws.dynamodb.v20120810#RequestLimitExceeded","message":"slow","ThrottlingReasons":[{"reason":"TableWriteAccountLimitExceeded","resource":"arn:aws:dynamodb:eu-west-1:1:table/leases"}]}`,
+		`{"__type":"com.amazonaws.dynamodb.v20120810#ThrottlingException","message":"slow"}`,
+	}
+	var given atomic.Int64
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".UpdateItem") {
+			if n := int(given.Add(1)); n <= len(answers) {
+				w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = w.Write([]byte(answers[n-1]))
+				return
+			}
+		}
+		forward(t, client, w, r)
+	}))
+	defer proxy.Close()
+	lines, events := make(lineWriter, 100), make(chan lease.Event, 100)
+	cfg := fixture.Config(lease.NewDynamoDB(dynamotest.Client(t, proxy.URL), table))
+	cfg.Logger = slog.New(slog.NewTextHandler(lines, nil))
+	cfg.OnEvent = func(e lease.Event) {
+		if e.Kind == lease.EventUnanswered {
+			events <- e
+		}
+	}
+	a, err := lease.Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	for i, want := range []string{"hot_key", "table", "account", ""} {
+		e := <-events
+		if e.Throttled != want || e.Reason != "throttled" {
+			t.Errorf("event %d: %q, %q, want throttled, %q: %v", i, e.Reason, e.Throttled, want, e.Err)
+		}
+		if i == 0 && !strings.Contains(e.Err.Error(), "TableWriteKeyRangeThroughputExceeded arn:aws:dynamodb:eu-west-1:1:table/leases") {
+			t.Errorf("%v does not name the reason", e.Err)
+		}
+		line := <-lines
+		for !strings.Contains(line, "event=unanswered") {
+			line = <-lines
+		}
+		if strings.Contains(line, " throttled=") != (want != "") || !strings.Contains(line, "throttled="+want) && want != "" {
+			t.Errorf("the log says %s, want the limit %q", line, want)
+		}
+	}
+}
+
+// lineWriter takes the lines of a log.
+type lineWriter chan string
+
+func (w lineWriter) Write(p []byte) (int, error) {
+	w <- string(p)
+	return len(p), nil
 }

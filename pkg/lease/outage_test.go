@@ -2,16 +2,31 @@ package lease_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/nodelease/nodelease/internal/embeddeddb"
+	"github.com/nodelease/nodelease/internal/lastaddress"
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/certificate"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
+	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
 // The table's answer about how long a holder makes IDs without it is right: the holder
@@ -64,8 +79,8 @@ func TestIDsUntilIsTrue(t *testing.T) {
 	}
 }
 
-// away is a store that can be away for everybody, as a Region is: requests are given
-// up, and what was under way is not done.
+// away is a store that can be away for everybody, as a Region is: requests are
+// abandoned, and those under way are not executed.
 type away struct {
 	*leasetest.Memory
 	gone atomic.Bool
@@ -175,4 +190,285 @@ func TestOutageOfAFullPool(t *testing.T) {
 			})
 		})
 	}
+}
+
+const oldPool = 20
+
+// oldFleet is holders that are eight hours old, in a pool of 20.
+type oldFleet struct {
+	agents   []*lease.Agent
+	makers   []*snowflake.Generator
+	versions []int64
+	seen     map[snowflake.ID]bool
+}
+
+// start starts so many holders, each with a store of its own, and lets them grow old.
+func (f *oldFleet) start(t *testing.T, holders int, store func() lease.Store) {
+	f.seen = map[snowflake.ID]bool{}
+	for range holders {
+		a := fixture.Start(t, growing(store()))
+		f.agents, f.makers = append(f.agents, a), append(f.makers, ids(t, a))
+	}
+	fixture.Wait(8 * time.Hour)
+	for i, a := range f.agents {
+		l, err := a.Lease()
+		if err != nil || f.make(t, i) != nil {
+			t.Fatalf("holder %d before the outage: %v", i, err)
+		}
+		f.versions = append(f.versions, l.Version)
+	}
+}
+
+// make lets a holder make an ID.
+func (f *oldFleet) make(t *testing.T, i int) error {
+	id, err := f.makers[i].Next()
+	if err == nil && f.seen[id] {
+		t.Fatalf("%v was made twice", id)
+	}
+	f.seen[id] = err == nil
+	return err
+}
+
+// ready reports whether a holder is.
+func (f *oldFleet) ready(i int) bool {
+	w := httptest.NewRecorder()
+	f.agents[i].Ready().ServeHTTP(w, nil)
+	return w.Code == http.StatusOK
+}
+
+// outlasts lets three hours pass, in which every holder makes IDs and is ready.
+func (f *oldFleet) outlasts(t *testing.T) {
+	for end := time.Now().Add(3 * time.Hour); time.Now().Before(end); fixture.Wait(time.Minute) {
+		for i := range f.agents {
+			if err := f.make(t, i); err != nil || !f.ready(i) {
+				t.Fatalf("holder %d, %v before the outage ends: %v, ready %v", i, time.Until(end), err, f.ready(i))
+			}
+		}
+	}
+}
+
+// hasAll reports a holder that is not back ten seconds after the outage, with its node ID.
+func (f *oldFleet) hasAll(t *testing.T) {
+	fixture.Wait(10 * time.Second)
+	for i, a := range f.agents {
+		if l, err := a.Lease(); err != nil || l.Version != f.versions[i] || f.make(t, i) != nil || !f.ready(i) {
+			t.Errorf("holder %d after the outage: %+v, %v, want version %d again", i, l, err, f.versions[i])
+		}
+	}
+}
+
+// An outage of three hours in which no request is answered. At 30 % of the pool, holders
+// that are eight hours old go on making IDs and stay ready; one that has just begun
+// stops. At 90 % of it leases are short, and all stop after 16 s. Either way all keep their
+// node IDs, and no ID is made twice.
+func TestOutageOfHours(t *testing.T) {
+	for name, c := range map[string]struct {
+		holders int
+		grown   bool
+	}{"30 % of the pool": {6, true}, "90 % of the pool": {18, false}} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := fixture.NewNetwork(oldPool)
+				measuring(t, s, func() int { return c.holders })
+				var f oldFleet
+				f.start(t, c.holders, func() lease.Store { return s })
+				young := fixture.Start(t, growing(s))
+				maker := ids(t, young)
+				s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
+					return fixture.Hang(ctx)
+				})
+				if c.grown {
+					f.outlasts(t)
+				} else {
+					fixture.Wait(16 * time.Second)
+					for i := range f.agents {
+						if err := f.make(t, i); err == nil || f.ready(i) {
+							t.Fatalf("holder %d makes IDs 16 s after the outage began, or is ready", i)
+						}
+					}
+					fixture.Wait(3 * time.Hour)
+				}
+				if id, err := maker.TryNext(); err == nil {
+					t.Errorf("a holder that had just begun has made %v", id)
+				}
+				if _, err := f.agents[0].Lease(); !errors.Is(err, lease.ErrSuspended) {
+					t.Errorf("exclusivity after 3 h: %v, want suspended", err)
+				}
+				s.On(nil)
+				f.hasAll(t)
+			})
+		})
+	}
+}
+
+// An outage of three hours in which the name of DynamoDB's endpoint has no address, as in
+// us-east-1 in October 2025, and each renewal needs a new connection: holders at 30 % of the
+// pool renew all the time at the address that answered last. In one that answers nobody at
+// that address either, they outlast the outage by their reservation.
+func TestOutageOfTheName(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
+	t.Setenv("AWS_REGION", "us-east-1")
+	for name, unreachable := range map[string]bool{"the servers go on": false, "the servers are gone too": true} {
+		t.Run(name, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				region := newRegion(t)
+				region.poolmetric(t)
+				var f oldFleet
+				f.start(t, 6, func() lease.Store { return lease.NewDynamoDB(region.client(t), "leases") })
+				dials := region.dialed.Load()
+				region.nameless.Store(true)
+				region.gone.Store(unreachable)
+				f.outlasts(t)
+				for i, a := range f.agents {
+					if _, err := a.Lease(); (err == nil) == unreachable {
+						t.Errorf("holder %d at the end: %v", i, err)
+					}
+				}
+				if n := region.dialed.Load() - dials; !unreachable && n < 6*20 {
+					t.Errorf("%d connections to the last address in 3 h, want more than 20 of each holder", n)
+				}
+				region.nameless.Store(false)
+				region.gone.Store(false)
+				f.hasAll(t)
+			})
+		})
+	}
+}
+
+// region is a DynamoDB behind a name, in memory.
+type region struct {
+	conns    chan net.Conn
+	done     chan struct{}
+	once     sync.Once
+	roots    *x509.CertPool
+	nameless atomic.Bool // the name has no address
+	gone     atomic.Bool // and no address answers
+	dialed   atomic.Int64
+}
+
+const regionName, regionAddress = "dynamodb.us-east-1.amazonaws.com", "192.0.2.1:443"
+
+func newRegion(t *testing.T) *region {
+	t.Helper()
+	r := &region{conns: make(chan net.Conn), done: make(chan struct{}), roots: x509.NewCertPool()}
+	db, err := embeddeddb.New(embeddeddb.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := certificate.Of(t, regionName)
+	r.roots.AddCert(own.Leaf)
+	server := &http.Server{Handler: db, TLSConfig: &tls.Config{Certificates: []tls.Certificate{own}}}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(tls.NewListener(r, server.TLSConfig))
+	}()
+	t.Cleanup(func() { _ = server.Close(); <-served })
+	return r
+}
+
+// client is the product's own, whose connections lead here.
+func (r *region) client(t *testing.T) *dynamodb.Client {
+	t.Helper()
+	c, err := lease.OpenClient(t.Context(), "https://"+regionName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{DialContext: r.dial, TLSClientConfig: &tls.Config{RootCAs: r.roots}, IdleConnTimeout: 90 * time.Second}
+	t.Cleanup(transport.CloseIdleConnections)
+	return dynamodb.New(c.Options(), func(o *dynamodb.Options) {
+		o.HTTPClient = &http.Client{Transport: lastaddress.Remember(transport)}
+	})
+}
+
+// poolmetric makes the pool, and counts it each minute.
+func (r *region) poolmetric(t *testing.T) {
+	t.Helper()
+	client := r.client(t)
+	if _, err := client.CreateTable(t.Context(), &dynamodb.CreateTableInput{
+		TableName: aws.String("leases"), BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{
+			{AttributeName: aws.String("pool_group"), AttributeType: types.ScalarAttributeTypeS},
+			{AttributeName: aws.String("node_id"), AttributeType: types.ScalarAttributeTypeN},
+		},
+		KeySchema: []types.KeySchemaElement{
+			{AttributeName: aws.String("pool_group"), KeyType: types.KeyTypeHash},
+			{AttributeName: aws.String("node_id"), KeyType: types.KeyTypeRange},
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	pool := leasepool.Open(lease.NewDynamoDB(client, "leases"), "orders")
+	if _, err := pool.Seed(t.Context(), leasepool.Spec{Size: oldPool}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			at := time.Now()
+			if stats, err := pool.Stats(ctx); err == nil {
+				_ = pool.Measure(ctx, stats, at)
+			}
+			select {
+			case <-time.After(time.Minute):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+func (r *region) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	if address != regionAddress && r.nameless.Load() {
+		return nil, &net.DNSError{Err: "no such host", Name: regionName, IsNotFound: true}
+	}
+	if r.gone.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	r.dialed.Add(1)
+	ours, theirs := net.Pipe()
+	select {
+	case r.conns <- theirs:
+		return &cable{Conn: ours, of: r}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Accept implements [net.Listener].
+func (r *region) Accept() (net.Conn, error) {
+	select {
+	case c := <-r.conns:
+		return c, nil
+	case <-r.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements [net.Listener].
+func (r *region) Close() error {
+	r.once.Do(func() { close(r.done) })
+	return nil
+}
+
+// Addr implements [net.Listener].
+func (r *region) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 443} }
+
+// cable is a connection to the region, which loses what is sent while that is gone.
+type cable struct {
+	net.Conn
+	of *region
+}
+
+func (l *cable) RemoteAddr() net.Addr { return l.of.Addr() }
+
+func (l *cable) Write(b []byte) (int, error) {
+	if l.of.gone.Load() {
+		return len(b), nil
+	}
+	return l.Conn.Write(b)
 }

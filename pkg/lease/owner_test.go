@@ -21,7 +21,7 @@ import (
 
 const (
 	arn = "arn:aws:ecs:eu-west-1:123456789012:task/prod/0123456789abcdef0123456789abcdef"
-	// good is what Fargate answers, cut down.
+	// good is a shortened answer of Fargate.
 	good = `{"Cluster":"prod","TaskARN":"` + arn + `","Family":"orders","AvailabilityZone":"eu-west-1b","Containers":[{"Name":"app"}]%s}`
 )
 
@@ -171,7 +171,7 @@ func TestIdentifyBroken(t *testing.T) {
 }
 
 // The facts about this process go into a lease's metadata where there is room
-// for it, and the user's own map stays as it is.
+// for it, and the user's own map is not changed.
 func TestWithFacts(t *testing.T) {
 	facts := [][2]string{{"zone", "eu-west-1b"}, {"cluster", "prod"}, {"lib", "v1.2.3"}, {"region", ""}}
 	given := map[string]string{"build": "7"}
@@ -213,8 +213,8 @@ func TestIntroduce(t *testing.T) {
 	}
 }
 
-// What ECS says of the clock is asked again at times, apart from the loop, and a
-// clock that has become bad is warned of.
+// ECS is asked about the clock again from time to time, outside the loop, and a
+// clock that has become bad causes a warning.
 func TestECSIsAskedAgain(t *testing.T) {
 	var bound atomic.Int64
 	var asked atomic.Int64

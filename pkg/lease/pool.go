@@ -125,7 +125,7 @@ func (a *Agent) openGroups(ctx context.Context, s *tenure.Search, full bool) err
 func (a *Agent) mayNot(do string, err error) {
 	a.denied = true
 	a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Reason: protocol.Reason(err), Err: fmt.Errorf(
-		"this role may not write the pool's item, and so not %s: the agent goes on with what there is, and the reaper function or nodelease resize does the rest: %w", do, err)})
+		"this role may not write the pool's item, and so not %s: the agent continues without it, and the reaper function or nodelease resize does the rest: %w", do, err)})
 }
 
 // openMore is openGroups for a role that may write the pool's item.

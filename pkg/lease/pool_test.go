@@ -1,12 +1,24 @@
 package lease_test
 
 import (
+	"context"
 	"errors"
+	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/nodelease/nodelease/internal/protocol"
+	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
+	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -93,8 +105,8 @@ func TestLayoutNeedsAnAnswer(t *testing.T) {
 	})
 }
 
-// A pool without a layout that is larger than the one asked for is refused with what
-// to do, and nothing is bound.
+// A pool without a layout that is larger than the one asked for is refused with a
+// remedy, and nothing is bound.
 func TestLayoutTooSmallForThePool(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 2048)
@@ -127,6 +139,299 @@ func TestSetLayout(t *testing.T) {
 		refused(t, err, "claimed", "wide16")
 		if got := layoutOf(t, s); got != "wide16" {
 			t.Errorf("the pool has layout %q, want wide16", got)
+		}
+	})
+}
+
+// turns lets one request of one actor at a time reach the table, in an order drawn by
+// lot, and repeats a write of the pool's item now and then.
+type turns struct {
+	*leasetest.Memory
+	dice    *rand.Rand
+	first   string // the actor whose turn it mostly is
+	waiting chan turn
+
+	mu    sync.Mutex
+	sent  []protocol.PoolWrite
+	reads map[string]int // of the pool's item
+}
+
+type turn struct {
+	actor string
+	begin chan struct{}
+}
+
+// actor is how one actor reaches the table.
+type actor struct {
+	*turns
+	name string
+}
+
+func (a actor) wait() {
+	b := make(chan struct{})
+	a.waiting <- turn{a.name, b}
+	<-b
+}
+
+func (a actor) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	a.wait()
+	a.mu.Lock()
+	a.reads[a.name]++
+	a.mu.Unlock()
+	return a.Memory.PoolItem(ctx, pool)
+}
+
+func (a actor) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
+	a.wait()
+	return a.Memory.Group(ctx, pool, n)
+}
+
+func (a actor) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
+	a.wait()
+	return a.Memory.Write(ctx, w)
+}
+
+func (a actor) WritePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
+	a.wait()
+	a.mu.Lock()
+	a.sent = append(a.sent, w)
+	a.mu.Unlock()
+	return a.Memory.WritePool(ctx, w)
+}
+
+// play runs the actors to their ends.
+func (s *turns) play(t *testing.T, actors map[string]func(lease.Store)) {
+	left := len(actors)
+	ended := make(chan struct{}, left)
+	for name, act := range actors {
+		go func() {
+			act(actor{s, name})
+			ended <- struct{}{}
+		}()
+	}
+	var ready []turn
+	for left > 0 {
+		synctest.Wait()
+		for len(s.waiting) > 0 {
+			ready = append(ready, <-s.waiting)
+		}
+		for ; len(ended) > 0; left-- {
+			<-ended
+		}
+		if len(ready) == 0 {
+			time.Sleep(time.Millisecond) // virtual: someone sleeps, or has just ended
+			continue
+		}
+		slices.SortFunc(ready, func(a, b turn) int { // else the lot is not the same in each run
+			if a.actor < b.actor {
+				return -1
+			}
+			return 1
+		})
+		n := s.dice.IntN(len(ready))
+		if i := slices.IndexFunc(ready, func(r turn) bool { return r.actor == s.first }); i >= 0 && s.dice.IntN(8) > 0 {
+			n = i
+		}
+		close(ready[n].begin)
+		ready = slices.Delete(ready, n, n+1)
+		synctest.Wait() // until that request is done
+		if len(s.sent) > 0 && s.dice.IntN(4) == 0 {
+			if _, err := s.Memory.WritePool(t.Context(), s.sent[s.dice.IntN(len(s.sent))]); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// Two agents start, an operator corrects the layout, and the reaper marks it as final,
+// in hundreds of orders: all generators have the layout that the pool has in the end.
+func TestLayoutInAnyOrder(t *testing.T) {
+	trusted, corrected := 0, 0
+	for seed := range uint64(300) {
+		fixture.Virtual(t, func(t *testing.T) {
+			table := leasetest.NewMemory("", 0)
+			if _, err := leasepool.Open(table, "orders").Seed(t.Context(), leasepool.Spec{Size: 8, Layout: snowflake.Discord()}); err != nil {
+				t.Fatal(err)
+			}
+			s := &turns{Memory: table, dice: rand.New(rand.NewPCG(seed, 0)), waiting: make(chan turn, 8), reads: map[string]int{}}
+			s.first = []string{"agent 1", "operator", "reaper", "nobody"}[seed%4]
+			made := map[string]string{} // layouts of generators, by agent
+			agents := map[string]*lease.Agent{}
+			start := func(name string) func(lease.Store) {
+				return func(at lease.Store) {
+					a, err := lease.Start(t.Context(), fixture.Config(at))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					g, err := snowflake.New(a)
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					agents[name] = a
+					if err == nil { // else an operator is at it
+						made[name] = g.Layout().String()
+					}
+				}
+			}
+			s.play(t, map[string]func(lease.Store){
+				"agent 1": start("agent 1"), "agent 2": start("agent 2"),
+				"operator": func(at lease.Store) { _, _ = leasepool.Open(at, "orders").SetLayout(t.Context(), snowflake.Wide16()) },
+				"reaper": func(at lease.Store) {
+					if _, err := leasepool.Open(at, "orders").Reap(t.Context()); err != nil {
+						t.Error(err)
+					}
+				},
+			})
+			// Run again, it ends what it has begun.
+			_, _ = leasepool.Open(table, "orders").SetLayout(t.Context(), snowflake.JS53())
+			p, err := table.PoolItem(t.Context(), "orders")
+			if err != nil || p.Layout == nil || p.LayoutBefore != nil {
+				t.Fatalf("seed %d: got %+v, %v, want a layout", seed, p, err)
+			}
+			for name, layout := range made {
+				if want := p.Layout.Snowflake().String(); layout != want {
+					t.Errorf("seed %d: %s makes IDs of the layout %s, and the pool has %s (final: %v)", seed, name, layout, want, p.LayoutFinal)
+				}
+				if s.reads[name] == 1 {
+					trusted++
+				}
+			}
+			if *p.Layout == protocol.LayoutOf(snowflake.Wide16()) {
+				corrected++
+			}
+			closing := map[string]func(lease.Store){}
+			for name, a := range agents {
+				closing["close "+name] = func(lease.Store) { _ = a.Close() }
+			}
+			s.play(t, closing)
+		})
+	}
+	t.Logf("%d agents read the pool's item once, and the layout was corrected %d times", trusted, corrected)
+	if trusted < 3 || corrected < 3 {
+		t.Errorf("%d agents read the pool's item once, and the layout was corrected %d times: the orders show nothing", trusted, corrected)
+	}
+}
+
+// leasesOnly is a client with a role that may write leases, and not the pool's item.
+type leasesOnly struct{ *dynamodb.Client }
+
+func (c leasesOnly) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	if key, _ := in.Key["pool_group"].(*types.AttributeValueMemberS); key != nil && !strings.Contains(key.Value, "#") {
+		return nil, &smithy.GenericAPIError{Code: "AccessDeniedException", Message: "not authorized to perform: dynamodb:UpdateItem"}
+	}
+	return c.Client.UpdateItem(ctx, in, o...)
+}
+
+// An agent that may not write the pool's item leases from the groups that are open,
+// says so once, and goes on. The reaper function opens more.
+func TestAgentThatMayNotWriteThePool(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	all := lease.NewDynamoDB(client, dynamotest.CreateTable(t, client))
+	pool := leasepool.Open(all, "orders")
+	// The open group has the node IDs 1276 to 1279, and the next one has 20.
+	if _, err := pool.Seed(t.Context(), leasepool.Spec{Size: 1300, ExcludeBelow: 1276, Layout: snowflake.Wide16()}); err != nil {
+		t.Fatal(err)
+	}
+	_, table := all.Table()
+	var seen events
+	cfg := fixture.Config(lease.NewDynamoDB(leasesOnly{client}, table))
+	cfg.OnEvent = seen.add
+	var agents []*lease.Agent
+	for range 4 {
+		agents = append(agents, fixture.Start(t, cfg))
+	}
+	for _, a := range agents {
+		if _, err := ids(t, a).Next(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrPoolExhausted) {
+		t.Fatalf("got %v, want that the open groups are full", err)
+	}
+	said := 0
+	for _, e := range seen.of(lease.EventWarning) {
+		if errors.Is(e.Err, lease.ErrAccess) {
+			said++
+		}
+	}
+	if said == 0 || said > 5 { // once for each of those that looked
+		t.Errorf("%d warnings that the pool's item may not be written, want one for each start that looked", said)
+	}
+	if c, err := pool.Tend(t.Context()); err != nil || c.Pool.OpenGroups != 6 {
+		t.Fatalf("%+v, %v: want that the next group was opened", c.Pool, err)
+	}
+	if l, err := fixture.Start(t, cfg).Lease(); err != nil || l.NodeID < 1280 {
+		t.Errorf("%+v, %v: want a node ID of the group that was opened", l, err)
+	}
+}
+
+// Without a layout in the pool such an agent makes no IDs, since nobody may guess one.
+func TestAgentThatMayNotBindTheLayout(t *testing.T) {
+	client := dynamotest.Embedded(t)
+	all := lease.NewDynamoDB(client, dynamotest.CreateTable(t, client))
+	if _, err := leasepool.Open(all, "orders").Seed(t.Context(), leasepool.Spec{Size: 2}); err != nil {
+		t.Fatal(err)
+	}
+	_, table := all.Table()
+	agent := fixture.Start(t, fixture.Config(lease.NewDynamoDB(leasesOnly{client}, table)))
+	if _, err := snowflake.New(agent); !errors.Is(err, lease.ErrAccess) {
+		t.Errorf("got %v, want that it may not", err)
+	}
+	if _, err := agent.Lease(); err != nil {
+		t.Errorf("it lost its lease over that: %v", err)
+	}
+	if _, err := leasepool.Open(all, "orders").SetLayout(t.Context(), snowflake.Default()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := snowflake.New(agent); err != nil {
+		t.Error(err)
+	}
+}
+
+// noPool refuses writes of the pool's item.
+type noPool struct{ lease.Store }
+
+func (noPool) WritePool(context.Context, protocol.PoolWrite) (protocol.PoolResult, error) {
+	return protocol.PoolResult{}, lease.ErrAccess
+}
+
+// A widening that nobody finishes and this agent may not end costs it nothing but the
+// end of its span: it is suspended there, and resumes when someone has ended the try.
+func TestAgentThatMayNotEndAWidening(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		store := leasetest.NewMemory("orders", 0)
+		pool := leasepool.Open(store, "orders")
+		if _, err := pool.Seed(t.Context(), leasepool.Spec{Size: 512, ExcludeBelow: 250, Narrow: true, Layout: snowflake.Wide16()}); err != nil {
+			t.Fatal(err)
+		}
+		agent := fixture.Start(t, fixture.Config(noPool{store}))
+		g := ids(t, agent)
+		item, err := store.PoolItem(t.Context(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := store.WritePool(t.Context(), protocol.BeginWiden{
+			Pool: "orders", Try: 1, Seen: item.Widening.State, From: time.Now().Add(time.Minute), Bits: 10, Numbers: item.Numbers})
+		if err != nil || !res.Applied {
+			t.Fatal(res, err)
+		}
+		l, err := agent.Lease()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Write(t.Context(), protocol.Mark{Key: protocol.Key{Pool: "orders", NodeID: l.NodeID}, Try: 1, From: res.Pool.Widening.From}); err != nil {
+			t.Fatal(err)
+		}
+		fixture.Wait(2 * time.Minute)
+		if _, err := g.TryNext(); err == nil {
+			t.Error("it made an ID behind the beginning of a width that it does not know")
+		}
+		if _, err := store.WritePool(t.Context(), protocol.VoidWiden{Pool: "orders", Try: 1}); err != nil {
+			t.Fatal(err)
+		}
+		fixture.Wait(time.Minute)
+		if _, err := g.Next(); err != nil {
+			t.Errorf("it did not resume: %v", err)
 		}
 	})
 }

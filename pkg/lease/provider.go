@@ -6,7 +6,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Provider provides this process with a node ID. [*Agent] leases it; [*FixedNode] has
+// Provider provides this process with a node ID. [*Agent] leases it; leasefixed.Node has
 // it without a lease. Code that is given a Provider works with both.
 type Provider interface {
 	snowflake.Node
@@ -26,7 +26,4 @@ type Provider interface {
 	Close() error
 }
 
-var (
-	_ Provider = (*Agent)(nil)
-	_ Provider = (*FixedNode)(nil)
-)
+var _ Provider = (*Agent)(nil)

@@ -3,6 +3,8 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,7 +28,7 @@ func TestLostAnswersOfRenewals(t *testing.T) {
 		})
 		fixture.Wait(time.Minute)
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrSuspended", err)
 		}
 		s.On(nil)
 		fixture.Wait(3 * time.Second)
@@ -89,7 +91,7 @@ func TestSlowAnswers(t *testing.T) {
 		}
 		fixture.Wait(time.Millisecond)
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrSuspended", err)
 		}
 		s.On(nil)
 	})
@@ -197,7 +199,7 @@ func TestRetiredHolderFinishes(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := lease.Start(t.Context(), fixture.Config(s)); !errors.Is(err, lease.ErrPoolExhausted) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrPoolExhausted", err)
 		}
 	})
 }
@@ -220,7 +222,7 @@ func TestAttemptsFitTheTimeLeft(t *testing.T) {
 		})
 		fixture.Wait(2 * time.Second)
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrSuspended", err)
 		}
 		s.On(nil)
 	})
@@ -278,7 +280,7 @@ func TestRenewalAnsweredAfterTheEnd(t *testing.T) {
 			t.Errorf("after the end: %+v", got)
 		}
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrLost) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrLost", err)
 		}
 		if err := a.Close(); err != nil {
 			t.Error(err)
@@ -357,4 +359,68 @@ func TestResumesAfterAnOutageOfHours(t *testing.T) {
 			t.Errorf("%d renewals in 3 h, want more", len(sent))
 		}
 	})
+}
+
+// The first renewal after a claim, and after an outage of any length, comes at any time
+// of an interval: agents that start or come back together are out of step at once.
+func TestFirstRenewal(t *testing.T) {
+	const fleet = 200
+	for what, away := range map[string]time.Duration{"a start": 0, "an outage that the leases outlive": 8 * time.Second, "an outage": time.Minute} {
+		t.Run(what, func(t *testing.T) {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := fixture.NewNetwork(fleet)
+				var down atomic.Bool
+				s.On(func(_ context.Context, _ protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+					if down.Load() {
+						return protocol.Result{}, errors.New("no answer")
+					}
+					return do()
+				})
+				var mu sync.Mutex
+				last, pauses := map[int]time.Time{}, map[int]time.Duration{}
+				cfg := fixture.Config(s)
+				cfg.OnEvent = func(e lease.Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					switch n := e.Lease.NodeID; e.Kind {
+					case lease.EventClaimed, lease.EventRenewed:
+						d := time.Since(last[n])
+						// After long outages a renewal follows at once, since the first reserves too little.
+						if _, known := pauses[n]; !known && !last[n].IsZero() && d > time.Second/10 {
+							pauses[n] = d
+						}
+						last[n] = time.Now()
+					}
+				}
+				for range fleet {
+					fixture.Start(t, cfg)
+				}
+				if away > 0 {
+					down.Store(true)
+					fixture.Wait(away)
+					mu.Lock()
+					clear(last)
+					clear(pauses)
+					mu.Unlock()
+					down.Store(false)
+				}
+				fixture.Wait(20 * time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				fifths := [5]int{}
+				for n, d := range pauses {
+					if d < 2500*time.Millisecond || d > 7501*time.Millisecond {
+						t.Errorf("node %d renews after %v, want half of 5 s to one and a half", n, d)
+						continue
+					}
+					fifths[min(int((d-2500*time.Millisecond)/time.Second), 4)]++
+				}
+				for _, n := range fifths {
+					if len(pauses) != fleet || n < fleet/20 || n > fleet*2/5 {
+						t.Fatalf("%d agents by fifth of the interval: %v, want %d spread evenly", len(pauses), fifths, fleet)
+					}
+				}
+			})
+		})
+	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// A real signal ends the callback's context; the number is given back after.
+// A real signal ends the callback's context; the node ID is given back after.
 func TestRunOnSignal(t *testing.T) {
 	s := leasetest.NewMemory("orders", 1)
 	err := lease.Run(t.Context(), fixture.Config(s), func(ctx context.Context, a *lease.Agent) error {
@@ -48,7 +48,7 @@ func TestRunOnLoss(t *testing.T) {
 			return ctx.Err()
 		})
 		if !errors.Is(err, lease.ErrLost) || errors.Is(err, context.Canceled) {
-			t.Error(err)
+			t.Errorf("got %v, want lease.ErrLost", err)
 		}
 	})
 }
@@ -58,7 +58,7 @@ func TestRunReturnsErrors(t *testing.T) {
 		s := fixture.NewNetwork(1)
 		broken := errors.New("broken")
 		if err := lease.Run(t.Context(), fixture.Config(s), func(context.Context, *lease.Agent) error { return broken }); !errors.Is(err, broken) {
-			t.Error(err)
+			t.Errorf("got %v, want fn's own error", err)
 		}
 		if err := lease.Run(t.Context(), fixture.Config(s), func(context.Context, *lease.Agent) error { return nil }); err != nil {
 			t.Error(err)

@@ -66,9 +66,9 @@ func TestLoneTask(t *testing.T) {
 				s := leasetest.NewMemory("", 0)
 				occupied(t, s, size, size/65536*8, part)
 				writes, pages := starts(t, s, 500)
-				t.Logf("%d numbers, %.0f %% held: %.2f writes, %.2f pages", size, 100*part, writes, pages)
+				t.Logf("%d node IDs, %.0f %% held: %.2f writes, %.2f pages", size, 100*part, writes, pages)
 				if writes > 2 || pages > 2 {
-					t.Errorf("%d numbers, %.0f %% held: %.2f writes and %.2f pages a task", size, 100*part, writes, pages)
+					t.Errorf("%d node IDs, %.0f %% held: %.2f writes and %.2f pages a task", size, 100*part, writes, pages)
 				}
 			})
 		}
@@ -79,7 +79,7 @@ func TestLoneTask(t *testing.T) {
 // there by hand, since seeding it takes a minute by design.
 func TestLoneTaskOnEmbedded(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it loads 66,560 numbers: run without -short")
+		t.Skip("it loads 66,560 node IDs: run without -short")
 	}
 	db, err := embeddeddb.New(embeddeddb.Options{})
 	if err != nil {
@@ -181,7 +181,7 @@ func TestGroupsFillUp(t *testing.T) {
 	})
 }
 
-// A herd much larger than what is open finds room after a few rounds.
+// A herd much larger than the open groups finds room after a few rounds.
 func TestHerdOpensGroups(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		const tasks = 1500
@@ -222,7 +222,7 @@ func TestExhaustionIsCheap(t *testing.T) {
 		cfg := fixture.Config(c)
 		cfg.TTL = 2 * time.Hour // reservations of others do not show that a clock is behind
 		if _, err := lease.Start(t.Context(), cfg); !errors.As(err, &none) || none.NextFree.IsZero() || !strings.Contains(err.Error(), "240 groups") {
-			t.Fatal(err)
+			t.Fatalf("got %v, want an ExhaustedError", err)
 		}
 		if pages := c.queries.Load(); pages != 16 {
 			t.Errorf("%d pages to find that nothing is free", pages)
@@ -230,7 +230,7 @@ func TestExhaustionIsCheap(t *testing.T) {
 		c.queries.Store(0)
 		cfg.Wait = time.Minute
 		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrPoolExhausted) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want lease.ErrPoolExhausted", err)
 		}
 		if pages := c.queries.Load(); pages > 16+4*125 {
 			t.Errorf("%d pages in a minute", pages)
@@ -291,7 +291,7 @@ func (s *aged) Write(ctx context.Context, w protocol.Write) (protocol.Result, er
 	return s.Memory.Write(ctx, w)
 }
 
-// photograph keeps the page as it is now.
+// photograph keeps the current page.
 func (s *aged) photograph(t *testing.T) {
 	t.Helper()
 	var err error

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 func TestPoolNotSeeded(t *testing.T) {
 	_, err := lease.Start(t.Context(), fixture.Config(leasetest.NewMemory("", 0)))
 	if !errors.Is(err, lease.ErrPoolNotSeeded) {
-		t.Error(err)
+		t.Errorf("got %v, want lease.ErrPoolNotSeeded", err)
 	}
 }
 
@@ -56,7 +57,7 @@ func TestClockSkew(t *testing.T) {
 	})
 }
 
-// A store that never answers ends the start in time, and says what it heard.
+// A store that never answers ends the start in time, and the error has the last answer.
 func TestStartGivesUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 1)
@@ -143,7 +144,7 @@ func TestStartRidesErrorsOut(t *testing.T) {
 	}
 }
 
-// seedsCounted counts how often each number was seeded.
+// seedsCounted counts how often each node ID was seeded.
 type seedsCounted struct {
 	lease.Store
 	mu    sync.Mutex
@@ -164,7 +165,7 @@ func (s *seedsCounted) Write(ctx context.Context, w protocol.Write) (protocol.Re
 	return res, err
 }
 
-// A fleet starts at once on an empty table, and every agent may seed: each number
+// A fleet starts at once on an empty table, and every agent may seed: each node ID
 // is seeded once, and each agent gets one.
 func TestFleetSeeds(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s lease.Store, _ func(int)) {
@@ -191,8 +192,233 @@ func TestFleetSeeds(t *testing.T) {
 			}
 		}
 		if len(counted.times) != agents || len(holders) != agents {
-			t.Errorf("%d numbers seeded, %d held", len(counted.times), len(holders))
+			t.Errorf("%d node IDs seeded, %d held", len(counted.times), len(holders))
 		}
-		t.Logf("%d writes to seed %d numbers", counted.tries, agents)
+		t.Logf("%d writes to seed %d node IDs", counted.tries, agents)
+	})
+}
+
+// judged is a table with a fixed verdict that counts the questions about it.
+type judged struct {
+	*fixture.Network
+	unsafe error
+	asked  atomic.Int64
+}
+
+func (j *judged) Check(context.Context) error {
+	j.asked.Add(1)
+	return j.unsafe
+}
+
+func (j *judged) Judge(ctx context.Context) (*protocol.Verdict, error) {
+	v, err := j.Network.Judge(ctx)
+	if v != nil && j.unsafe != nil {
+		v.Safe = false
+	}
+	return v, errors.Join(err, j.unsafe)
+}
+
+// A start asks about the table only where no verdict counts.
+func TestStartByVerdict(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := &judged{Network: fixture.NewNetwork(8)}
+		start := func(want int64, why string) {
+			t.Helper()
+			s.asked.Store(0)
+			fixture.Start(t, fixture.Config(s))
+			if got := s.asked.Load(); got != want {
+				t.Errorf("%s: asked %d times, want %d", why, got, want)
+			}
+		}
+		pool := leasepool.Open(s, "orders")
+		start(1, "without a verdict")
+		if _, err := pool.Tend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		start(0, "with one")
+		fixture.Wait(time.Hour)
+		start(0, "with one of an hour ago")
+		fixture.Wait(time.Millisecond)
+		start(1, "with an older one")
+		if _, err := pool.Tend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		start(0, "with a new one")
+		if _, err := pool.Raise(t.Context(), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := s.PoolItem(t.Context(), "orders"); err != nil || p.Verdict != nil {
+			t.Errorf("after a raise: %+v, %v, want no verdict", p.Verdict, err)
+		}
+	})
+}
+
+// An agent that reads an unsafe verdict checks the table, and no agent claims or seeds in
+// an unsafe table.
+func TestUnsafeIsAskedAgain(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := &judged{Network: fixture.NewNetwork(8), unsafe: lease.ErrUnsafeReplication}
+		pool := leasepool.Open(s, "orders")
+		if c, err := pool.Tend(t.Context()); !errors.Is(err, lease.ErrUnsafeReplication) || c.Pool.Verdict == nil || c.Pool.Verdict.Safe {
+			t.Fatalf("got %+v, %v, want that it is unsafe", c.Pool.Verdict, err)
+		}
+		cfg, before := fixture.Config(s), s.Writes()
+		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrUnsafeReplication) || s.Writes() != before {
+			t.Errorf("got %v after %d writes, want a refusal and none", err, s.Writes()-before)
+		}
+		cfg.Pool, cfg.SeedIfMissing = "missing", &leasepool.Spec{Size: 2}
+		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrUnsafeReplication) {
+			t.Errorf("got %v, want a refusal", err)
+		}
+		if _, err := s.PoolItem(t.Context(), "missing"); !errors.Is(err, lease.ErrPoolNotSeeded) {
+			t.Errorf("got %v, want that nothing was seeded", err)
+		}
+		s.unsafe = nil // the replica was removed
+		s.asked.Store(0)
+		fixture.Start(t, fixture.Config(s))
+		if s.asked.Load() != 1 {
+			t.Errorf("asked %d times, want once", s.asked.Load())
+		}
+	})
+}
+
+// The reaper's verdict is written when it says something new, and above all at once when
+// the table is unsafe.
+func TestTendVouches(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := &judged{Network: fixture.NewNetwork(8)}
+		pool := leasepool.Open(s, "orders")
+		tend := func() *protocol.Verdict {
+			t.Helper()
+			c, err := pool.Tend(t.Context())
+			if !errors.Is(err, s.unsafe) {
+				t.Fatalf("got %v, want s.unsafe", err)
+			}
+			if p, err := s.PoolItem(t.Context(), "orders"); err != nil || *p.Verdict != *c.Pool.Verdict || p.Revision != 1 {
+				t.Fatalf("got %+v, %v, want %+v and the revision as it was", p, err, c.Pool.Verdict)
+			}
+			return c.Pool.Verdict
+		}
+		first := tend()
+		if !first.Safe || first.By != "reaper" || !first.At.Equal(time.Now()) {
+			t.Errorf("got %+v", first)
+		}
+		fixture.Wait(20*time.Minute - time.Millisecond)
+		if v := tend(); *v != *first {
+			t.Errorf("got %+v, want no write for the same", v)
+		}
+		fixture.Wait(time.Millisecond)
+		second := tend()
+		if !second.At.Equal(time.Now()) {
+			t.Errorf("got %+v, want a new one", second)
+		}
+		s.unsafe = lease.ErrUnsafeReplication
+		if v := tend(); v.Safe {
+			t.Errorf("got %+v, want that it is unsafe", v)
+		}
+	})
+}
+
+// interrupted cancels a context at the nth call to a store, before the call is done
+// or after it.
+type interrupted struct {
+	*fixture.Network
+	calls, nth int
+	after      bool
+	cancel     context.CancelFunc
+}
+
+func (i *interrupted) call() (done func()) {
+	i.calls++
+	if i.calls != i.nth {
+		return func() {}
+	}
+	if !i.after {
+		i.cancel()
+	}
+	return i.cancel
+}
+
+func (i *interrupted) Check(ctx context.Context) error {
+	defer i.call()()
+	return i.Network.Check(ctx)
+}
+
+func (i *interrupted) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	defer i.call()()
+	return i.Network.PoolItem(ctx, pool)
+}
+
+func (i *interrupted) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
+	defer i.call()()
+	return i.Network.Group(ctx, pool, n)
+}
+
+func (i *interrupted) Get(ctx context.Context, pool string, node int) (*lease.Lease, error) {
+	defer i.call()()
+	return i.Network.Get(ctx, pool, node)
+}
+
+func (i *interrupted) Note(ctx context.Context, pool string) (protocol.Note, error) {
+	defer i.call()()
+	return i.Network.Note(ctx, pool)
+}
+
+func (i *interrupted) WriteNote(ctx context.Context, w protocol.NoteWrite) (protocol.Note, bool, error) {
+	defer i.call()()
+	return i.Network.WriteNote(ctx, w)
+}
+
+func (i *interrupted) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
+	defer i.call()()
+	return i.Network.Write(ctx, w)
+}
+
+// A start whose context ends, at whichever call and wait, ends at once and leaves no
+// node ID held.
+func TestStartIsCanceledAnywhere(t *testing.T) {
+	for nth := 1; nth <= 16; nth++ {
+		for _, after := range []bool{false, true} {
+			fixture.Virtual(t, func(t *testing.T) {
+				s := fixture.NewNetwork(2)
+				fixture.Hold(t, s, 0, time.Now(), time.Minute)
+				fixture.Hold(t, s, 1, time.Now(), 10*time.Second) // so that it looks and waits first
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				store := &interrupted{Network: s, nth: nth, after: after, cancel: cancel}
+				cfg := fixture.Config(store)
+				cfg.Wait = time.Minute
+				a, err := lease.Start(ctx, cfg)
+				if a != nil {
+					_ = a.Close() // it was started before the nth call
+				} else if !errors.Is(err, context.Canceled) {
+					t.Errorf("call %d: got %v, want canceled", nth, err)
+				}
+				for n := range 2 {
+					if l := item(t, s, n); l.Holder != "" && l.Task == "test" {
+						t.Errorf("call %d, after it: %v: left %+v", nth, after, l)
+					}
+				}
+			})
+		}
+	}
+}
+
+// It ends, too, while the node ID is still reserved for its last holder.
+func TestStartIsCanceledBeforeNotBefore(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(0)
+		// Reserved for 900 ms: within the claim guard, so it can be claimed.
+		if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 1, Floor: time.Now().Add(900 * time.Millisecond)}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := lease.Start(ctx, fixture.Config(s)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the deadline", err)
+		}
+		if l := item(t, s, 0); l.Holder != "" {
+			t.Errorf("left %+v", l)
+		}
 	})
 }

@@ -110,7 +110,7 @@ func (a *Agent) sayWaiting(ctx context.Context, w *tenure.Wait) {
 	}
 }
 
-// isFree looks at one node ID, so that fewer claims are refused. The claim decides.
+// isFree reads one node ID, so that fewer claims are refused. The claim decides.
 func (a *Agent) isFree(ctx context.Context, w *tenure.Wait, node int) bool {
 	ctx, cancel := context.WithTimeout(ctx, noteLimit)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// metered is a store whose requests take 5 ms each, and that counts them and what they
+// metered is a store whose requests take 5 ms each, and that counts them and their
 // cost. note, if set, answers polls of the note in its place.
 type metered struct {
 	*leasetest.Memory
@@ -30,7 +30,7 @@ type metered struct {
 	deniedWrite error
 }
 
-// spent is what was asked for, and what it cost.
+// spent has the number of requests, and their cost.
 type spent struct {
 	polls, looks    int
 	claims, refused int
@@ -39,7 +39,7 @@ type spent struct {
 	served          []time.Duration // from each release to the next claim
 }
 
-// spending returns what was spent since the last reset.
+// spending returns the cost since the last reset.
 func (s *metered) spending() spent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,8 +277,8 @@ func TestReleaseWithNobodyWaiting(t *testing.T) {
 	})
 }
 
-// Who begins to wait finds what was released between its search and its first poll: at
-// that time no release knew of it. So does who waits in a pool that has changed.
+// A claimant that begins to wait finds node IDs that were released between its search and its first poll: at
+// that time no release knew of it. So does one that waits in a pool that has changed.
 func TestReleaseBeforeTheFirstPoll(t *testing.T) {
 	for _, size := range []int{1024, 4096} {
 		for range 8 { // it would find it by chance, sometimes
@@ -330,7 +330,7 @@ func TestReleaseIsOfferedAfterALostAnswer(t *testing.T) {
 	}
 }
 
-// A node ID that was given back because a copy of the process runs rests for as long as it
+// A node ID that was released because a copy of the process runs rests for as long as it
 // is reserved: nobody needs to know.
 func TestCopyLeavesNothing(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {

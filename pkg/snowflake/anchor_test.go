@@ -168,8 +168,8 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
-// A wall clock that jumps past the span's end does not raise it: the span is what
-// a renewal has confirmed.
+// A wall clock that jumps past the span's end does not raise it: the span is the one
+// that a renewal has confirmed.
 func TestStepForwardPastTheSpan(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -501,7 +501,7 @@ func TestCeiling(t *testing.T) {
 	make1(clock.Wall())
 }
 
-// Check says what Next would say, and changes nothing.
+// Check returns the error that Next would return, and changes nothing.
 func TestCheckSaysWhatNextWould(t *testing.T) {
 	for seed := range uint64(1000) {
 		rng := rand.New(rand.NewPCG(seed, 14))

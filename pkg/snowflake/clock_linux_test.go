@@ -108,7 +108,7 @@ func device(t testing.TB, change func(page []byte)) (string, []byte) {
 	return path, mapped
 }
 
-// restore is what a hypervisor does to a machine that it restores from a snapshot.
+// restore changes a machine as a hypervisor does that restores it from a snapshot.
 func restore(page []byte) { atomic.AddUint64((*uint64)(unsafe.Pointer(&page[104])), 1) }
 
 // Only a device that has the counter counts.
@@ -159,8 +159,8 @@ func allOf(t testing.TB, g *Generator) map[string]func() (ID, error) {
 	}
 }
 
-// A restored machine is fenced at the next call of any kind. Nothing but a Seal and a
-// Bind of what was claimed after it ends that.
+// A restored machine is fenced at the next call of any kind. Only a Seal and a
+// Bind of a later claim end that.
 func TestRestoredMachineIsFenced(t *testing.T) {
 	path, page := device(t, nil)
 	for _, strict := range []bool{false, true} {

@@ -14,7 +14,7 @@ var (
 	ErrFenced = errors.New("snowflake: fenced: the node ID is not leased now; retry after its next renewal")
 
 	// ErrClosed is returned when the node was closed: retrying does not help.
-	ErrClosed = errors.New("snowflake: closed: the node ID was given back")
+	ErrClosed = errors.New("snowflake: closed: the node ID was released")
 
 	// ErrBusy is returned by TryNext when this tick's sequence is used up, and by
 	// Next when it would wait longer than WithMaxWait allows.

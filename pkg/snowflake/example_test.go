@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 	"github.com/nodelease/nodelease/pkg/snowflake/snowflaketest"
 )
 
 // A generator without a lease. With one it is snowflake.New(agent).
 func ExampleNew() {
-	node, err := lease.Fixed(7, snowflake.Default())
+	node, err := leasefixed.New(7, snowflake.Default())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -48,7 +48,7 @@ func ExampleID() {
 
 func ExampleJS53() {
 	fmt.Println(snowflake.JS53())
-	_, err := lease.Fixed(64, snowflake.JS53())
+	_, err := leasefixed.New(64, snowflake.JS53())
 	fmt.Println(err)
 	// Output:
 	// 41 time, 6 node, 6 sequence bits of 1ms from 2025-01-01 until 2094-09-07; 64 nodes, 64000 IDs/s each

@@ -45,7 +45,7 @@ func (t *Timeline) end(state lifeState) (last time.Time) {
 
 // seal ends the current term. Caller: mu held.
 //
-// The order is what makes the mark exact. First the deadline is set into the
+// The order makes the mark exact. First the deadline is set into the
 // past, and only then is the clock read. Every caller reads the clock first and the
 // deadline after it: one that has not seen this deadline has a reading before
 // ours, stamps no later tick, and is covered. The swap covers every ticket drawn

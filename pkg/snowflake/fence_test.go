@@ -268,7 +268,7 @@ func TestFenceByWallClock(t *testing.T) {
 	})
 }
 
-// A strict block looks at the wall clock for what it has left, too.
+// A strict block reads the wall clock for its remaining time, too.
 func TestFenceByWallClockInAStrictBlock(t *testing.T) {
 	clock := newFrozen()
 	s := free()

@@ -180,8 +180,8 @@ func TestTryNextIsNotBusyBehindAnother(t *testing.T) {
 	}
 }
 
-// When no more is asked for than a tick has, stamps are of the present tick, and
-// those of the catch-up window are given up.
+// At a rate within the capacity of a tick, stamps are of the present tick, and
+// those of the catch-up window are abandoned.
 func TestStampsArePresentAfterSaturation(t *testing.T) {
 	clock := newFrozen()
 	_, g := bind(t, clock, free())

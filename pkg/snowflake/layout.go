@@ -161,7 +161,7 @@ func (l Layout) endOf(tick uint64) time.Time { return l.at(tick + 1).Add(-time.M
 
 func (l Layout) equal(o Layout) bool {
 	same := l.Epoch.Equal(o.Epoch)
-	l.Epoch = o.Epoch // the rest compares as it is: a time.Time has a location too
+	l.Epoch = o.Epoch // the rest compares directly: a time.Time has a location too
 	return same && l == o
 }
 

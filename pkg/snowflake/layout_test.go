@@ -24,7 +24,7 @@ var layouts = map[string]snowflake.Layout{
 	"sonyflake": snowflake.Sonyflake(),
 }
 
-// Real IDs of others, and what their makers' documentation says is in them.
+// Real IDs of others, with their fields according to the makers' documentation.
 func TestIDsOfOthers(t *testing.T) {
 	for _, c := range []struct {
 		layout string

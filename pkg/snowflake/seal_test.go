@@ -205,7 +205,7 @@ func TestGeneratorsOnOneNode(t *testing.T) {
 }
 
 // Seals come while another draws as fast as it can, and every ID that was made is
-// one that the seals have counted: a seal takes the state word as it is when it
+// one that the seals have counted: a seal takes the state word at the moment when it
 // ends the term, not as it was a moment before. If reading and ending were two
 // steps, a draw would come in between in about one seal in a hundred that meet any,
 // and one of 3,000 shows in the sum. Where no core is free, seals meet none.

@@ -404,8 +404,8 @@ func TestStressAtTheEndOfTheSpan(t *testing.T) {
 	})
 }
 
-// Two callers want the last number of a tick at the same moment. Both look, and
-// find one; only looking again at what was drawn keeps the second one out of a tick
+// Two callers want the last sequence number of a tick at the same moment. Both look, and
+// find one; only checking the drawn ticket again keeps the second one out of a tick
 // that has not begun. They start together from a spin, for the window is a few
 // nanoseconds wide.
 func TestStressTwoAtTheLastNumber(t *testing.T) {
@@ -483,7 +483,7 @@ func (c *pair) Sleep(time.Duration) {
 }
 
 // A call is made in the very moment of a seal, in a tick of which nobody has drawn
-// before: either it fails, or its millisecond is what the seal tells.
+// before: either it fails, or its millisecond is the one that the seal returns.
 func TestStressSealDuringTheFirstCall(t *testing.T) {
 	clock := &ticking{}
 	tl := snowflake.NewTimeline(clock)

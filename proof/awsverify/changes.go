@@ -85,7 +85,7 @@ func (r *run) release(ctx context.Context) error {
 	return nil
 }
 
-// note keeps what a task says of its requests, at its end.
+// note keeps a task's report about its requests, at its end.
 func (r *run) note(l line) {
 	for op, n := range l.Calls {
 		r.called[op] += n

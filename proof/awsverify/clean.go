@@ -132,7 +132,7 @@ func (a *account) emptyBucket(ctx context.Context, bucket, run string, out io.Wr
 	return nil
 }
 
-// settled waits until CloudFormation is at rest, and returns the stack as it is then: in two looks, since a request of a run that was killed may
+// settled waits until CloudFormation is at rest, and returns the stack at that time: by two calls, since a request of a run that was killed may
 // still be under way at the first.
 func (a *account) settled(ctx context.Context, id string) (*cfntypes.Stack, error) {
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Minute) // a custom resource that never answers takes thirty
@@ -157,7 +157,7 @@ func (a *account) settled(ctx context.Context, id string) (*cfntypes.Stack, erro
 	}
 }
 
-// pause is between two looks at something that AWS does.
+// pause is the time between two checks of something that AWS does.
 func (a *account) pause(ctx context.Context) error {
 	wait := 5 * time.Second
 	if a.emulator {

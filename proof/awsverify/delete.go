@@ -39,7 +39,7 @@ func (a *account) deleteStack(ctx context.Context, id, run string, out io.Writer
 		if try > deletions {
 			return fmt.Errorf("the stack %s ends as %s: %s", id, s.StackStatus, a.undeleted(ctx, s))
 		}
-		// INVARIANT: CloudFormation forgets what it is told to retain. So the last try retains only what is shown to be gone.
+		// INVARIANT: CloudFormation forgets resources that it is told to retain. So the last try retains only those that are gone.
 		if try == deletions && s.StackStatus == cfntypes.StackStatusDeleteFailed { // it takes RetainResources in this state only
 			if retain, err = a.goneResources(ctx, id, out); err != nil {
 				return err
@@ -104,7 +104,7 @@ func (a *account) failedResources(ctx context.Context, stack string) (failed []c
 	return failed, nil
 }
 
-// undeleted says what a person has to look at.
+// undeleted lists the resources that a person has to check.
 func (a *account) undeleted(ctx context.Context, s *cfntypes.Stack) string {
 	says := []string{aws.ToString(s.StackStatusReason)}
 	failed, err := a.failedResources(ctx, aws.ToString(s.StackId))

@@ -17,7 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
-// deletionStory is what AWS answers to a program that deletes a stack. LocalStack knows neither DELETE_FAILED as an end nor RetainResources.
+// deletionStory has AWS's answers to a program that deletes a stack. LocalStack knows neither DELETE_FAILED as an end nor RetainResources.
 type deletionStory struct {
 	states    []string // of the stack: the first before the first DeleteStack, and one after each
 	resources string   // members of DescribeStackResources

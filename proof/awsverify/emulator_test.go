@@ -61,7 +61,7 @@ func (p *program) run(t *testing.T, answer string, args ...string) (string, erro
 	return string(out), err
 }
 
-// The whole run on an emulator: no check fails, and what the emulator cannot show is what the committed list says.
+// The whole run on an emulator: no check fails, and the checks that the emulator cannot show are those of the committed list.
 func TestVerify(t *testing.T) {
 	p := openEmulator(t)
 	out, err := p.run(t, "no\n", "-run", "whole")
@@ -125,7 +125,7 @@ func draw(all []moment, n int, seed uint64) []moment {
 	return some
 }
 
-// Killed at any step, a run is found again by its tag, and what has not its tag stays.
+// Killed at any step, a run is found again by its tag, and resources without its tag stay.
 func TestKilledAtEachStep(t *testing.T) {
 	p := openEmulator(t)
 	b := p.bystanders(t)
@@ -328,7 +328,7 @@ func (p *program) bystanders(t *testing.T) bystanders {
 	return b
 }
 
-// present lists what exists.
+// present lists the existing resources.
 func (p *program) present(t *testing.T) (stacks, buckets, tables []string) {
 	t.Helper()
 	pages := cloudformation.NewDescribeStacksPaginator(p.account.cfn, &cloudformation.DescribeStacksInput{})

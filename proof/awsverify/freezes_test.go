@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A pause that no clock shows is what the check is for; one that a single clock shows is
+// The check is for a pause that no clock shows; one that a single clock shows is
 // enough.
 func TestShown(t *testing.T) {
 	const pause = 30 * time.Second

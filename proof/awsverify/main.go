@@ -1,5 +1,5 @@
-// Command awsverify is the first run on AWS, for anyone with an account (make aws-verify). It prints what it will
-// create and what that costs, asks, deploys the plain template as a throw-away stack, and goes through the checks that
+// Command awsverify is the first run on AWS, for anyone with an account (make aws-verify). It prints the resources that it will
+// create and their costs, asks, deploys the plain template as a throw-away stack, and goes through the checks that
 // a laptop cannot make: the bootstrap function's seed, a claim with the real task role, a killed task and the reaper's
 // schedule, an alarm that reaches a queue, a refused rename and its roll-back. Then it takes everything away and writes
 // a dated report. Each check ends as seen, failed or not possible here.

@@ -65,7 +65,7 @@ func (r *run) record(name string, o outcome, detail string) {
 	fmt.Fprintf(r.out, "check: %s: %s: %s\n", name, o, r.results[name].detail)
 }
 
-// judge ends a check as what err says, or as not possible here where the emulator is known not to show it.
+// judge ends a check with err, or as not possible here where the emulator is known not to show it.
 func (r *run) judge(name string, err error, seen string) {
 	switch why := checkNamed(name).emulator; {
 	case err == nil:

@@ -95,7 +95,7 @@ func (r *run) takeAway(ctx context.Context) {
 	r.judge("gone", err, "both stacks, the table and the bucket")
 }
 
-// leftovers looks for what the stacks had, by the names that it had.
+// leftovers finds resources of the stacks, by their names.
 func (r *run) leftovers(ctx context.Context) error {
 	var errs []error
 	if stacks, err := r.account.stacks(ctx, r.options.run); err != nil || len(stacks) > 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// patience is how long the run waits for what schedules, alarms and IAM do by themselves.
+// patience is how long the run waits for effects of schedules, alarms and IAM.
 const patience = 10 * time.Minute
 
 // eventually waits until done returns no error, and returns the last one otherwise.
@@ -160,7 +160,7 @@ func (r *run) makeIDs(t *task) error {
 	return nil
 }
 
-// leadingKeys asks, with the task role, for what agents never ask for.
+// leadingKeys makes requests, with the task role, that agents never make.
 func (r *run) leadingKeys(ctx context.Context) error {
 	client := dynamodb.NewFromConfig(r.role)
 	foreign, own := key("another#0", 0), key(poolName+"#255", 65535) // neither exists
@@ -206,7 +206,7 @@ func (r *run) leadingKeys(ctx context.Context) error {
 	return nil
 }
 
-// watchAlarms waits for what the functions' schedules bring to CloudWatch while every node ID is held.
+// watchAlarms waits for the metrics of the scheduled functions in CloudWatch while every node ID is held.
 func (r *run) watchAlarms(ctx context.Context) error {
 	r.judge("metrics", r.eventually(ctx, patience, func(ctx context.Context) error { return r.datapoint(ctx, "Utilization", 100) }), "Utilization = 100")
 	r.judge("alarm", r.eventually(ctx, patience, r.alarmArrived), "ALARM, in the queue")
@@ -215,7 +215,7 @@ func (r *run) watchAlarms(ctx context.Context) error {
 	}), "OK")
 	within := patience
 	if r.account.emulator {
-		within = 5 * time.Second // its scheduler looks at none of them
+		within = 5 * time.Second // its scheduler ignores them
 	}
 	evaluated := func(a cwtypes.MetricAlarm) bool { return a.StateValue != cwtypes.StateValueInsufficientData }
 	r.judge("metric-math", r.eventually(ctx, within, func(ctx context.Context) error {

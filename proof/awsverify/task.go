@@ -27,7 +27,7 @@ import (
 // ECS. It answers on standard output, a line of JSON for each word on standard input, and ends with its parent.
 const taskArgument = "task"
 
-// line is what a task says.
+// line is a message of a task.
 type line struct {
 	NodeID  int            `json:"node_id"`
 	Version int64          `json:"version,omitempty"`

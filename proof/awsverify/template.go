@@ -11,7 +11,7 @@ import (
 
 type object = map[string]any
 
-// Names of what a run adds to the plain template.
+// Names of the resources that a run adds to the plain template.
 const (
 	stackPrefix = "nodelease-verify-"
 	zipsSuffix  = "-zips"
@@ -27,7 +27,7 @@ const (
 // functions are the zips that the template wants.
 var functions = []string{"bootstrap", "reaper", "poolmetric"}
 
-// template is the plain template, with what a throw-away run adds.
+// template is the plain template, with the additions of a throw-away run.
 type template struct {
 	dir     string
 	body    string // of the pool's stack
@@ -49,7 +49,7 @@ func zipsStack(run string) string {
 
 func tagsOf(run string) []any { return []any{object{"Key": tag, "Value": run}} }
 
-// readTemplate reads what make template wrote and adds what the run needs: a role for its tasks, with the policy that the template
+// readTemplate reads the output of make template and adds the needs of the run: a role for its tasks, with the policy that the template
 // makes for them, and a queue that listens to the alarms. Nothing outlives its stack, and the table carries the run's tag.
 func readTemplate(dir, run string) (*template, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "nodelease.template.json"))
@@ -147,7 +147,7 @@ func (t *template) add(resources object, policy, topic string) {
 	t.counts["AWS::S3::Bucket"]++ // the other stack's
 }
 
-// alarmedMetrics are the metrics that one alarm looks at.
+// alarmedMetrics are the metrics that one alarm watches.
 func alarmedMetrics(properties object) (n int) {
 	metrics, _ := properties["Metrics"].([]any)
 	if metrics == nil {
@@ -169,12 +169,12 @@ const (
 	poolGauges     = 10
 )
 
-// monthly is what the stack costs when it stays, without requests.
+// monthly is the monthly cost of the stack, without requests.
 func (t *template) monthly() float64 {
 	return poolGauges*priceMetric + float64(t.alarmed)*priceAlarm + float64(t.counts["AWS::CloudWatch::Dashboard"])*priceDashboard
 }
 
-// plan says what will be created and what that costs.
+// plan lists the resources that will be created and their costs.
 func (t *template) plan(run string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nThis will create two CloudFormation stacks, %s and %s, with the tag %s=%s and these resources:\n\n",

@@ -42,7 +42,7 @@ func TestKill9(t *testing.T) {
 	}
 }
 
-// Frozen across the lease: someone else takes the number, and the one that thaws
+// Frozen across the lease: someone else takes the node ID, and the one that thaws
 // makes no ID of its time, whatever it was in the middle of.
 func TestFreeze(t *testing.T) {
 	t.Parallel()
@@ -261,7 +261,7 @@ func (f *fleet) ended(w *worker) bool {
 }
 
 // The server is gone for longer than any lease, and comes back: every holder goes
-// on with the number and the version that it had. No process ended.
+// on with the node ID and the version that it had. No process ended.
 func TestServerGone(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 6)

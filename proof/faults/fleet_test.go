@@ -390,7 +390,7 @@ func (f *fleet) end() {
 	f.t.Logf("%d workers, %d IDs, %d milliseconds, %d uses of the lease", len(f.workers), len(f.ids), len(f.owner), uses)
 }
 
-// judgeUses looks for two who relied on one number at the same time, and for versions
+// judgeUses looks for two who relied on one node ID at the same time, and for versions
 // that did not grow: the process with an older version has stopped using it when one with
 // a newer version begins.
 func (f *fleet) judgeUses() (n int) {

@@ -128,11 +128,11 @@ type entry struct {
 	text   []byte
 }
 
-// base is what a program without a shell needs of a file system.
+// base has the files that a program without a shell needs.
 func base() []entry {
 	var roots bytes.Buffer
 	for root := range bundle.Roots() {
-		if root.Constraint == nil { // a PEM file cannot say for what else a root is trusted
+		if root.Constraint == nil { // a PEM file cannot say for which other uses a root is trusted
 			_ = pem.Encode(&roots, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // to memory
 		}
 	}

@@ -1,5 +1,5 @@
-// Sbom writes the software bill of materials of a Go binary, as CycloneDX JSON, from what the Go linker recorded in it: so it lists the
-// modules that are in the binary, and no others.
+// Sbom writes the software bill of materials of a Go binary, as CycloneDX JSON, from the records of the Go linker in it: so it lists
+// exactly the modules in the binary.
 //
 //	sbom BINARY FILE.cdx.json
 package main

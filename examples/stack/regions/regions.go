@@ -1,4 +1,4 @@
-// Package regions is the stack of the example: numbers that outlast a Region, and alarms that reach somebody.
+// Package regions is the stack of the example: node IDs that outlast a Region, and alarms that reach somebody.
 package regions
 
 import (

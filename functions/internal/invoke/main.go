@@ -4,7 +4,7 @@
 //
 // The function works on the DynamoDB of AWS_ENDPOINT_URL_DYNAMODB and the table of
 // NODELEASE_TABLE. Without an endpoint it gets an embedded one with a pool of
-// 1,024 numbers, of which one process holds one and another has crashed.
+// 1,024 node IDs, of which one process holds one and another has crashed.
 // CloudFormation and CloudWatch are replaced by stubs, which print their requests.
 package main
 

@@ -14,9 +14,9 @@ import (
 	"github.com/aws/smithy-go/encoding/cbor"
 )
 
-// Cloud stands for the two services besides DynamoDB that the functions talk to:
-// CloudFormation, which waits for an answer, and CloudWatch. It keeps what they
-// were told.
+// Cloud replaces the two services besides DynamoDB that the functions talk to:
+// CloudFormation, which waits for an answer, and CloudWatch. It keeps their
+// requests.
 type Cloud struct {
 	URL    string
 	server http.Server

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// program is a function as it is built, once for all tests.
+// program is the binary of a function, built once for all tests.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	sources.Of(t, "../..", "../../../pkg", "../../../internal", "../../../examples/lambda")
@@ -104,7 +104,7 @@ func run(t *testing.T, name string, change func(env []string) []string) *world {
 
 func endpoint(c *dynamodb.Client) string { return *c.Options().BaseEndpoint }
 
-// send sends an event of events/, or one that is given.
+// send sends an event of events/, or the caller's.
 func (w *world) send(t *testing.T, event string) ([]byte, error) {
 	t.Helper()
 	text := []byte(event)

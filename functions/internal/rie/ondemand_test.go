@@ -18,7 +18,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// made is what examples/lambda answers.
+// made is the answer of examples/lambda.
 type made struct {
 	IDs     []snowflake.ID `json:"ids"`
 	NodeID  int            `json:"node_id"`

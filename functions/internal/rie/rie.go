@@ -1,5 +1,5 @@
 // Package rie runs a built function under AWS's own runtime interface emulator,
-// the program that stands for Lambda in AWS's images, for the contract tests and
+// the program that replaces Lambda in AWS's images, for the contract tests and
 // for `make invoke`. scripts/rie.sh fetches it. Everything listens on 127.0.0.1.
 package rie
 
@@ -28,7 +28,7 @@ type Function struct {
 }
 
 // Start runs a function's binary under the emulator, until Close. Its log goes
-// to log, its environment is the given one alone.
+// to log, its environment has only the caller's variables.
 func Start(ctx context.Context, emulator, binary string, env []string, log io.Writer) (*Function, error) {
 	var err error
 	// A free port may be taken by someone else before the emulator takes it.

@@ -48,7 +48,7 @@ func (w *world) size(t *testing.T, pool string) int {
 	t.Helper()
 	p, err := w.store.PoolItem(t.Context(), pool)
 	if err != nil && !errors.Is(err, lease.ErrPoolNotSeeded) {
-		t.Fatal(err)
+		t.Fatalf("got %v, want lease.ErrPoolNotSeeded", err)
 	}
 	return p.Size
 }

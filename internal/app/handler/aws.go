@@ -108,7 +108,7 @@ func truth(name string) (bool, error) {
 	}
 }
 
-// endpoints is what clients ask the sources of their configuration for.
+// endpoints implements the interface by which clients find endpoints in their configuration.
 type endpoints struct{ fips, dual bool }
 
 // GetUseFIPSEndpoint is found by its name.

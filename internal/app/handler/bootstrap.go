@@ -100,8 +100,8 @@ func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data 
 
 // mayMove refuses to seed a pool in place of another one: another table or another name
 // is another ID space, and seeded at the present moment it would assign again the
-// milliseconds that processes of the old pool still have. A pool that is there already,
-// to which a rollback returns, keeps what it has reserved.
+// milliseconds that processes of the old pool still have. A pool that exists already,
+// to which a rollback returns, keeps its reservations.
 func (b *Bootstrap) mayMove(ctx context.Context, e cfn.Event, r request) error {
 	given := e.ResourceProperties["Floor"]
 	if text, _ := given.(string); text != "" && given != e.OldResourceProperties["Floor"] {
@@ -130,7 +130,7 @@ func (b *Bootstrap) missing(ctx context.Context, pool string) (bool, error) {
 // mayAdd refuses to seed a new pool without a Floor in a table with a pool that the
 // stack no longer declares. A pool that is renamed in the stack's properties comes
 // as the Create of another resource, and the old one's Delete only later, so this is
-// how a rename looks: see mayMove for what it would do.
+// how a rename looks: see mayMove for the consequences.
 func (b *Bootstrap) mayAdd(ctx context.Context, r request) error {
 	if len(b.Pools) == 0 || !time.Time(r.Floor).IsZero() {
 		return nil
@@ -165,7 +165,7 @@ func (b *Bootstrap) ensure(ctx context.Context, r request) (leasepool.Changes, e
 		"finishing", c.Finishing, "corrupt", c.Corrupt)
 	if err != nil {
 		log.Error("bootstrap failed", "error", err.Error())
-		return c, fmt.Errorf("pool %q: %d numbers seeded, %d retired, %d restored, then: %w", r.Pool, c.Seeded, c.Retired, c.Restored, err)
+		return c, fmt.Errorf("pool %q: %d node IDs seeded, %d retired, %d restored, then: %w", r.Pool, c.Seeded, c.Retired, c.Restored, err)
 	}
 	log.Info("bootstrapped")
 	return c, nil
@@ -278,7 +278,7 @@ func (w *whole) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(unquote(b), (*int)(w))
 }
 
-// layout is what [leasepool.ParseLayout] reads. An empty string is none.
+// layout is a text for [leasepool.ParseLayout]. An empty string means none.
 type layout struct{ snowflake.Layout }
 
 // UnmarshalJSON implements [json.Unmarshaler].

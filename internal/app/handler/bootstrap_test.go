@@ -55,7 +55,7 @@ func TestBootstrapCloudFormation(t *testing.T) {
 			t.Errorf("%s: %+v", step.event, a)
 		}
 		if got := inUse(t, store); got != step.want {
-			t.Errorf("after %s: %v numbers in use and retired, want %v", step.event, got, step.want)
+			t.Errorf("after %s: %v node IDs in use and retired, want %v", step.event, got, step.want)
 		}
 	}
 	if !strings.Contains(logged(), `"msg":"bootstrapped","pool":"orders","size":512,"seeded":0,"retired":512`) {
@@ -101,7 +101,7 @@ func TestBootstrapFailures(t *testing.T) {
 		{name: "a floor in words", event: "bootstrap-create", change: change("Floor", "yesterday"), says: "yesterday"},
 		{name: "a floor in seconds", event: "bootstrap-create", change: change("Floor", "1767225600"), says: "before 2000"},
 		{name: "too large", event: "bootstrap-update", change: change("Size", "65537"), says: "65537"},
-		{name: "reserved numbers changed", event: "bootstrap-update", store: leasetest.NewMemory("orders", 1024), change: change("ExcludeBelow", "5"), says: "reserved"},
+		{name: "excluded node IDs changed", event: "bootstrap-update", store: leasetest.NewMemory("orders", 1024), change: change("ExcludeBelow", "5"), says: "reserved"},
 		{name: "renamed, and failed", event: "bootstrap-update", store: broken(lease.ErrTable), change: change("Pool", "users"), says: "table unusable"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -198,12 +198,12 @@ func TestBootstrapDirect(t *testing.T) {
 		errorHas(t, err, says)
 	}
 	if got := inUse(t, store); got != [2]int{1024, 0} {
-		t.Errorf("%v numbers in use and retired", got)
+		t.Errorf("%v node IDs in use and retired", got)
 	}
 }
 
 // The width of a pool's node IDs follows its groups if it was made so; CloudFormation
-// says so with a string. A pool keeps to what it was made.
+// says so with a string. An existing pool does not change.
 func TestBootstrapNarrow(t *testing.T) {
 	logs(t)
 	store := leasetest.NewMemory("", 0)
@@ -282,7 +282,7 @@ func TestBootstrapTimeIsUp(t *testing.T) {
 					t.Errorf("answered after %v", took)
 				}
 				if obeys {
-					errorHas(t, err, "512 numbers seeded", "2 of 4 groups")
+					errorHas(t, err, "512 node IDs seeded", "2 of 4 groups")
 				}
 				close(free)
 				synctest.Wait()

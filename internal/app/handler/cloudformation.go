@@ -15,7 +15,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// answer is what CloudFormation was told.
+// answer is the response that CloudFormation received.
 type answer struct {
 	cfn.Response
 	err error // the failure in it

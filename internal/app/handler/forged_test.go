@@ -16,7 +16,7 @@ import (
 )
 
 // A forged item is an error in the reaper's log, and counts in the gauge that the alarm
-// <pool>-corrupt looks at, of this pool and no other.
+// <pool>-corrupt watches, of this pool and no other.
 func TestForgedRaisesTheAlarm(t *testing.T) {
 	for name, test := range map[string]struct{ partition, node, set, value, want string }{
 		"version":              {"orders#0", "1", "version", "3", `"forged":{"1":"version went back from 7 to 3"`},

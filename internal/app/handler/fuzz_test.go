@@ -16,7 +16,7 @@ import (
 )
 
 // Whatever event comes: an error, or a pool as the event says; never a panic, which
-// would leave a deployment waiting, and nothing is done for what is refused.
+// would leave a deployment waiting, and a refused event has no effect.
 func FuzzBootstrap(f *testing.F) {
 	events, err := filepath.Glob("../../../events/bootstrap*.json")
 	if err != nil || len(events) == 0 {

@@ -1,4 +1,4 @@
-// Package handler is what the three functions do with an event; their main.go
+// Package handler handles the events of the three functions; their main.go
 // only make the clients. Every function may be called again with the same event,
 // and by several at once: the verbs of [leasepool.Pool] bear that.
 //

@@ -20,11 +20,11 @@ import (
 // Namespace of the metrics. Their dimensions are Table and Pool.
 const Namespace = "Nodelease"
 
-// mostMetrics is what one PutMetricData takes.
+// mostMetrics is the limit of one PutMetricData.
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricData.html
 const mostMetrics = 1000
 
-// Metrics is what is needed of a CloudWatch client.
+// Metrics has the methods that are needed of a CloudWatch client.
 type Metrics interface {
 	PutMetricData(context.Context, *cloudwatch.PutMetricDataInput, ...func(*cloudwatch.Options)) (*cloudwatch.PutMetricDataOutput, error)
 }

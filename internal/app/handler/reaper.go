@@ -36,8 +36,8 @@ func (r *Reaper) pool(name string, log *slog.Logger) *leasepool.Pool {
 	return r.known[name]
 }
 
-// Handle looks at every pool and reports what it freed, what is corrupt and what
-// is stuck. The event is not looked at.
+// Handle scans every pool and reports the leases that it freed, corrupt items, and stuck
+// node IDs. The event is ignored.
 func (r *Reaper) Handle(ctx context.Context) ([]leasepool.ReapReport, error) {
 	var mu sync.Mutex
 	reports := []leasepool.ReapReport{}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/discovery"
+	"github.com/nodelease/nodelease/pkg/discovery/discoverytest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
@@ -59,7 +60,7 @@ func holdAs(t *testing.T, s lease.Store, pool string, node int, ttl time.Duratio
 	}
 }
 
-// One invocation is one look, and a later one frees what is unchanged then. Nothing
+// One invocation is one scan, and a later one frees the leases that are unchanged then. Nothing
 // waits inside the function.
 func TestReaper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +70,7 @@ func TestReaper(t *testing.T) {
 		}
 		hold(t, s, "users", 1, 15*time.Second)
 		hold(t, s, "users", 2, time.Hour)
-		r := &Reaper{Store: s, Entries: discovery.NewMemory(s), Pools: append(both, Spec{Pool: "new"})}
+		r := &Reaper{Store: s, Entries: discoverytest.NewMemory(s), Pools: append(both, Spec{Pool: "new"})}
 		for _, want := range [][]string{
 			{`"pool":"users","held":2,"due":[1],"freed":[],"braked":false,"next_look":"`, `"pool":"orders","held":12,`},
 			{`"pool":"users","held":2,"due":[1],"freed":[1],"braked":false,"cleared":0`, `"freed":[],"braked":true`},
@@ -87,7 +88,7 @@ func TestReaper(t *testing.T) {
 				}
 			}
 		}
-		for _, part := range []string{`"level":"WARN","msg":"reaped","pool":"orders"`, `"level":"INFO","msg":"reaped","pool":"users"`, `not seeded yet","pool":"new"`, `another look decides`} {
+		for _, part := range []string{`"level":"WARN","msg":"reaped","pool":"orders"`, `"level":"INFO","msg":"reaped","pool":"users"`, `not seeded yet","pool":"new"`, `another scan decides`} {
 			if !strings.Contains(logged(), part) {
 				t.Errorf("logs %s\nlack %s", logged(), part)
 			}
@@ -102,7 +103,7 @@ func TestReaperRemembersAnOutage(t *testing.T) {
 		s := leasetest.NewMemory("orders", 20)
 		hold(t, s, "orders", 1, 15*time.Second)
 		hold(t, s, "orders", 2, time.Hour)
-		r := &Reaper{Store: s, Entries: discovery.NewMemory(s), Pools: both[:1]}
+		r := &Reaper{Store: s, Entries: discoverytest.NewMemory(s), Pools: both[:1]}
 		for i, want := range []string{`"due":[1],"freed":[]`, "time is up", `"due":[1],"freed":[]`, `"freed":[1]`} {
 			<-time.After(2 * time.Minute) // virtual
 			s.SetOutage(map[bool]error{true: errors.New("away")}[i == 1])
@@ -125,7 +126,7 @@ func TestReaperFails(t *testing.T) {
 		}
 		return nil
 	}}
-	r := &Reaper{Store: s, Entries: discovery.NewMemory(s), Pools: both}
+	r := &Reaper{Store: s, Entries: discoverytest.NewMemory(s), Pools: both}
 	reports, err := r.Handle(t.Context())
 	if !errors.Is(err, lease.ErrAccess) || len(reports) != 2 {
 		t.Errorf("%+v, %v", reports, err)
@@ -137,12 +138,12 @@ func TestReaperFails(t *testing.T) {
 }
 
 // The entries of a process that is gone are cleared once its lease is
-// given back or reaped.
+// released or reaped.
 func TestReaperClearsEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		<-time.After(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual; ID layouts begin after 2000
 		logged, s := logs(t), leasetest.NewMemory("orders", 20)
-		entries := discovery.NewMemory(s)
+		entries := discoverytest.NewMemory(s)
 		d, err := discovery.New(discovery.Config{Pool: "orders", Store: entries})
 		if err != nil {
 			t.Fatal(err)

@@ -35,7 +35,7 @@ const (
 // blocks answers POST /v1/blocks: a run of IDs that the client hands out itself.
 //
 // The promise is docs/protocol-clients.md: no ID of a block is made by anybody else,
-// because its tickets were drawn from the timeline, and no answer is given twice: there is
+// because its tickets were drawn from the timeline, and no answer is sent twice: there is
 // no answer by nonce, and no retry gets the block of an earlier try.
 type blocks struct {
 	*handler
@@ -110,7 +110,7 @@ func (b *blocks) back() time.Duration {
 }
 
 // clients is how many clients have asked within the last life of a block, or in the one
-// before. Each is given one share of what there is.
+// before. Each gets an equal share of the remaining IDs.
 func (b *blocks) clients(name string, at time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,7 +147,7 @@ func readBlockQuery(query string) (q blockQuery, err error) {
 		case name != "client" && name != "nonce" && name != "n":
 			err = fmt.Errorf("there is no parameter %q", name)
 		case len(given) > 1:
-			err = fmt.Errorf("%s is given %d times", name, len(given))
+			err = fmt.Errorf("%s appears %d times", name, len(given))
 		case name != "n" && !token.MatchString(given[0]):
 			err = fmt.Errorf("%s is %q", name, given[0])
 		}

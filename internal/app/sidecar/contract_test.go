@@ -20,11 +20,12 @@ import (
 	"github.com/nodelease/nodelease/internal/app/sidecar"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-var update = flag.Bool("update", false, "write what is answered into docs/sidecar.md")
+var update = flag.Bool("update", false, "write the answers into docs/sidecar.md")
 
 const contract = "../../../docs/sidecar.md"
 
@@ -107,7 +108,7 @@ func serveFixed(t testing.TB, layout snowflake.Layout) *serving {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := lease.Fixed(7, layout)
+	node, err := leasefixed.New(7, layout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +157,7 @@ var states = map[string]func(*testing.T) *serving{
 	},
 }
 
-// These differ from one time to the next: IDs, times, what is left.
+// These differ from one time to the next: IDs, times, time left.
 var varies = regexp.MustCompile(`\d{15,}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"left_ms":-?\d+|"first":"\d+"|[0-9.]+m?s ago`)
 
 // The exchanges in the contract are what is answered, in virtual time.

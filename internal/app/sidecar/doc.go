@@ -2,7 +2,7 @@
 // the same machine, over HTTP on the loopback interface or a Unix socket. The
 // contract is docs/sidecar.md.
 //
-//	GET  /v1/node       the number, if it may be relied on now
+//	GET  /v1/node       the node ID, if it may be relied on now
 //	GET  /v1/lease      the lease that it comes from, with the time left
 //	POST /v1/ids?n=     1 to 10,000 IDs: JSON, text or binary
 //	POST /v1/blocks     a block of IDs, for a client that hands them out itself

@@ -29,8 +29,8 @@ func (h *handler) forms() []form {
 	}
 }
 
-// appendStrings writes {"ids":["1","2"]}: JavaScript, and what is made with it,
-// rounds numbers above 2^53.
+// appendStrings writes {"ids":["1","2"]}: JavaScript, and programs written in it,
+// round numbers above 2^53.
 func appendStrings(b []byte, ids []snowflake.ID) []byte {
 	b = append(b, `{"ids":["`...)
 	for i, id := range ids {

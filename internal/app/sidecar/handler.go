@@ -25,7 +25,7 @@ func Handler(agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) h
 }
 
 // HandlerFor answers the requests of the contract that the guard, who, admits. The agent's
-// generator is ids; metrics is what /metrics answers, and counts the rest.
+// generator is ids; metrics answers /metrics, and counts the other requests.
 func HandlerFor(who local.Guard, agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) http.Handler {
 	h := &handler{agent: agent, ids: ids, queue: newQueue(ids.Layout()), who: who}
 	mux := http.NewServeMux()
@@ -60,7 +60,7 @@ func only(method string) http.Handler {
 	})
 }
 
-// nodeAnswer is the number.
+// nodeAnswer is the node ID.
 type nodeAnswer struct {
 	Pool    string `json:"pool"`
 	NodeID  int    `json:"node_id"`
@@ -73,7 +73,7 @@ type nodeAnswer struct {
 	Layout layoutAnswer `json:"layout"`
 }
 
-// layoutAnswer is what a reader needs to take an ID apart.
+// layoutAnswer has the fields that a reader needs to take an ID apart.
 type layoutAnswer struct {
 	EpochMS      int64 `json:"epoch_ms"`
 	TickMS       int64 `json:"tick_ms"`

@@ -40,7 +40,7 @@ func listening(t testing.TB, layout snowflake.Layout) string {
 	return l.Addr().String()
 }
 
-// raw sends bytes as they are and returns the status of each answer.
+// raw sends bytes unchanged and returns the status of each answer.
 func raw(t *testing.T, address, text string) (status []int, body string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -50,7 +50,7 @@ func raw(t *testing.T, address, text string) (status []int, body string) {
 	defer conn.Close()
 	// The other side may refuse before it has read all.
 	_, _ = io.WriteString(conn, text)
-	// The server takes the end of what we send for a client that has gone, and
+	// The server takes the end of our input for a client that has gone, and
 	// abandons the request: it comes after the answer, unless there is no whole request.
 	end := func() { _ = conn.(*net.TCPConn).CloseWrite() }
 	if !strings.Contains(text, "\r\n\r\n") {

@@ -20,7 +20,7 @@ const MaxIDs = 10_000
 // the layout has.
 const patience = 5 * time.Second
 
-// batch is what a request needs, kept for the next one.
+// batch holds the buffers of a request, kept for the next one.
 type batch struct {
 	ids  []snowflake.ID
 	text []byte
@@ -110,6 +110,6 @@ func count(query string) (int, error) {
 		}
 		return int(n), nil
 	default:
-		return 0, fmt.Errorf("n is given %d times", len(given))
+		return 0, fmt.Errorf("n appears %d times", len(given))
 	}
 }

@@ -16,7 +16,7 @@ import (
 func CheckAddress(address string, remote bool) error {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		if path == "" || path[0] == '@' {
-			return fmt.Errorf("--listen %s: give the path of a file", address)
+			return fmt.Errorf("--listen %s: use the path of a file", address)
 		}
 		return nil
 	}
@@ -45,7 +45,7 @@ func Listen(address string, remote bool, mode os.FileMode) (net.Listener, error)
 	if err != nil {
 		return nil, fmt.Errorf("--listen %s: %w: choose another port (0 takes a free one)", address, err)
 	}
-	// The address that it listens on counts, not what the name was taken for.
+	// The address that it listens on counts, not the first result of resolving the name.
 	if a, ok := l.Addr().(*net.TCPAddr); !remote && (!ok || !a.IP.IsLoopback()) {
 		return nil, errors.Join(fmt.Errorf("--listen %s is %v, which is not the loopback interface", address, l.Addr()), l.Close())
 	}

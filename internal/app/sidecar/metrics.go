@@ -44,7 +44,7 @@ func NewMetrics() (*Metrics, error) {
 	return m, err
 }
 
-// handler is what /metrics answers.
+// handler answers /metrics.
 func (m *Metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// schema is what this test knows of JSON Schema. A field that is no schema's is an error.
+// schema is the subset of JSON Schema that this test knows. Any other field is an error.
 type schema struct {
 	Ref         string            `yaml:"$ref"`
 	Type        any               `yaml:"type"`
@@ -73,7 +73,7 @@ func readOpenAPI(t *testing.T) (o openapi) {
 	return o
 }
 
-// wrong returns what of an answer the schema does not have, or lacks.
+// wrong returns the fields of an answer that the schema does not have, and those that are missing.
 func (o openapi) wrong(at string, s schema, v any) (all []string) {
 	if s.Ref != "" {
 		return o.wrong(at, o.Components.Schemas[strings.TrimPrefix(s.Ref, "#/components/schemas/")], v)

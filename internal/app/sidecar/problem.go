@@ -11,8 +11,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// problem is an error as clients get it: a word to switch on, a sentence, and what
-// to do.
+// problem is an error as clients get it: a word to switch on, a sentence, and
+// the remedy.
 type problem struct {
 	status int
 	Error  string `json:"error"`
@@ -32,7 +32,7 @@ func badRequest(detail, remedy string) *problem {
 	return &problem{http.StatusBadRequest, "bad_request", detail, remedy, 0}
 }
 
-// problemOf says what an error of the agent or of the generator means to a client.
+// problemOf translates an error of the agent or of the generator for clients.
 func (h *handler) problemOf(err error) problem {
 	var clock *snowflake.ClockError
 	if errors.Is(err, snowflake.ErrFenced) {
@@ -43,15 +43,15 @@ func (h *handler) problemOf(err error) problem {
 	}
 	switch {
 	case errors.Is(err, lease.ErrLost):
-		return problem{http.StatusGone, "lost", err.Error(), "this number is someone else's for good: connect again once the sidecar was started anew, and forget the number", 0}
+		return problem{http.StatusGone, "lost", err.Error(), "this node ID is someone else's for good: connect again once the sidecar was started anew, and forget the node ID", 0}
 	case errors.Is(err, lease.ErrClosed), errors.Is(err, snowflake.ErrClosed):
 		return problem{http.StatusServiceUnavailable, "closed", err.Error(), "the sidecar is being stopped: connect again once it was started anew", time.Second}
 	case errors.Is(err, lease.ErrSuspended), errors.Is(err, snowflake.ErrFenced):
-		return problem{http.StatusServiceUnavailable, "suspended", err.Error(), "DynamoDB does not answer; do not use the number, and try again: it resumes by itself", time.Second}
+		return problem{http.StatusServiceUnavailable, "suspended", err.Error(), "DynamoDB does not answer; do not use the node ID, and try again: it resumes by itself", time.Second}
 	case errors.As(err, &clock):
 		return problem{http.StatusServiceUnavailable, "clock_behind", err.Error(), "try again when the clock has caught up", clock.Behind}
 	case errors.Is(err, snowflake.ErrBusy), errors.Is(err, context.DeadlineExceeded):
-		return problem{http.StatusServiceUnavailable, "busy", "more IDs are asked for than the layout has for one number: " + h.ids.Layout().String(),
+		return problem{http.StatusServiceUnavailable, "busy", "more IDs are asked for than the layout has for one node ID: " + h.ids.Layout().String(),
 			"ask for fewer, or use a layout with more sequence bits", time.Second}
 	}
 	return problem{http.StatusInternalServerError, "internal", err.Error(), "look at the sidecar's log", 0}

@@ -25,7 +25,7 @@ func written(s string) string {
 	})
 }
 
-// TestCases holds the embedded DynamoDB to what is known of the service, case by case.
+// TestCases compares the embedded DynamoDB with the known behavior of the service, case by case.
 func TestCases(t *testing.T) {
 	text, err := os.ReadFile("cases.txt")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestCases(t *testing.T) {
 	t.Logf("%v", verdicts)
 }
 
-// TestSuitesJudged: each test of the other suites has one verdict, with what it rests on.
+// TestSuitesJudged: each test of the other suites has one verdict, with its reason.
 func TestSuitesJudged(t *testing.T) {
 	text, err := os.ReadFile("suites.txt")
 	if err != nil {

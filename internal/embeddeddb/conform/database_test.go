@@ -95,7 +95,7 @@ func withoutKey(i map[string]types.AttributeValue) string {
 	return text(rest)
 }
 
-// wantError checks an error of the form "Code: text"; the text may be the beginning of what comes.
+// wantError checks an error of the form "Code: text"; the text may be a prefix of the message.
 func (db *database) wantError(t *testing.T, err error, want string) {
 	t.Helper()
 	got := errorText(err)

@@ -10,8 +10,8 @@ import (
 // the service in AWS, which are what an application sees.
 const awsWords = "the service's own words"
 
-// A difference between the embedded DynamoDB and DynamoDB Local 2.6.1: patterns of what each of
-// them answers.
+// A difference between the embedded DynamoDB and DynamoDB Local 2.6.1: patterns of the answers of
+// each.
 type difference struct{ embedded, other, why string }
 
 // differences are all that are known.
@@ -36,7 +36,7 @@ var differences = []difference{
 	{`reserved keyword: (?i:convert|size)$`, `^$`, "Local lets these two of the 573 words pass"},
 }
 
-// notCompared is what the fuzzer leaves out, because the two differ in more than a text.
+// notCompared lists the requests that the fuzzer leaves out, because the two differ in more than a text.
 var notCompared = []string{
 	"numbers of UpdateItem that are not spelled as DynamoDB spells them: Local gives back a 1.0 as it came and makes 3.0 of 1.5 + 1.5, but normalises those of PutItem",
 	"what the embedded one refuses by name, see its TestRefusedByName",

@@ -26,7 +26,7 @@ var (
 //
 // Answers must be equal to the letter, but for the table of differences and one more: of a request
 // with two faults either may be named. That set is kept small: both call the request
-// invalid, and what Local says of it is what the embedded one says of most such requests.
+// invalid, and Local's message is one that the embedded server has for such requests.
 func TestDifferential(t *testing.T) {
 	differential(t, dynamotest.Local(t), true)
 }
@@ -45,7 +45,7 @@ func differential(t *testing.T, local *dynamodb.Client, isLocal bool) {
 	g := &generator{Rand: rand.New(rand.NewPCG(*seed, 0))}
 	var same, twoFaults int
 	outcomes, reasons := map[string]int{}, map[string]int{}
-	refusals := map[string]*refusal{} // by what Local says
+	refusals := map[string]*refusal{} // by Local's message
 	for n := range *operations {
 		request := g.request()
 		want, got := send(t, local, localTable, request), send(t, embedded, embeddedTable, request)
@@ -69,7 +69,7 @@ func differential(t *testing.T, local *dynamodb.Client, isLocal bool) {
 		case got == want:
 			same++
 			r.same++
-			if removesOnly(request) { // see the differences: not every answer says what it did
+			if removesOnly(request) { // see the differences: not every answer shows its effect
 				alike(t, embedded, embeddedTable, local, localTable, request)
 			}
 		case ok:
@@ -213,7 +213,7 @@ func describe(request any) string {
 	return ""
 }
 
-// state is the item that the request was about, as it is now.
+// state returns the current item of the request.
 func state(t *testing.T, client *dynamodb.Client, table string, request any) string {
 	t.Helper()
 	key := map[string]types.AttributeValue(nil)

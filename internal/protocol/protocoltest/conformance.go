@@ -106,33 +106,33 @@ func cases() []conformanceCase {
 		}
 	}
 	return []conformanceCase{
-		{"seed makes a number", nothing, seed, true, func(l protocol.Lease) bool {
+		{"seed makes a node ID", nothing, seed, true, func(l protocol.Lease) bool {
 			return l.Version == 0 && l.Holder == "" && l.ReservedUntil.Equal(at(-1))
 		}},
 		{"seed resets nothing", held, seed, false, func(l protocol.Lease) bool { return l.Holder == "a" && l.Version == 1 }},
-		{"claim takes a free number", fresh, func(k protocol.Key) protocol.Write { return claim(k, "a", 0) }, true, func(l protocol.Lease) bool {
+		{"claim takes a free node ID", fresh, func(k protocol.Key) protocol.Write { return claim(k, "a", 0) }, true, func(l protocol.Lease) bool {
 			return l.Holder == "a" && l.Task == "task a" && l.Version == 1 && l.Renewal == 0 && l.TTL == ttl && l.Metadata["zone"] == "a" &&
 				l.NotBefore.Equal(at(-1)) && l.ReservedUntil.Equal(at(16000)) && l.ExpiresAt.Equal(at(15000))
 		}},
-		{"claim makes no number", nothing, func(k protocol.Key) protocol.Write { return claim(k, "a", 0) }, false, nil},
-		{"claim leaves a held number", held, func(k protocol.Key) protocol.Write { return claim(k, "b", 100) }, false, func(l protocol.Lease) bool { return l.Holder == "a" }},
+		{"claim makes no node ID", nothing, func(k protocol.Key) protocol.Write { return claim(k, "a", 0) }, false, nil},
+		{"claim leaves a held node ID", held, func(k protocol.Key) protocol.Write { return claim(k, "b", 100) }, false, func(l protocol.Lease) bool { return l.Holder == "a" }},
 		{"claim by the same session says that it landed", held, func(k protocol.Key) protocol.Write { return claim(k, "a", 100) }, false, func(l protocol.Lease) bool { return l.Holder == "a" && l.Version == 1 }},
-		{"claim leaves a number until σ after its expiry", held, func(k protocol.Key) protocol.Write { return claim(k, "b", expired) }, false, nil},
-		{"claim takes an expired number", held, func(k protocol.Key) protocol.Write { return claim(k, "b", expired+1) }, true, func(l protocol.Lease) bool {
+		{"claim leaves a node ID until σ after its expiry", held, func(k protocol.Key) protocol.Write { return claim(k, "b", expired) }, false, nil},
+		{"claim takes an expired node ID", held, func(k protocol.Key) protocol.Write { return claim(k, "b", expired+1) }, true, func(l protocol.Lease) bool {
 			return l.Holder == "b" && l.Version == 2 && l.NotBefore.Equal(at(16000))
 		}},
-		{"claim takes no number whose milliseconds are reserved beyond σ", func(k protocol.Key) []protocol.Write {
+		{"claim takes no node ID whose milliseconds are reserved beyond σ", func(k protocol.Key) []protocol.Write {
 			return []protocol.Write{seed(k), claim(k, "a", 0), protocol.ForceRelease{Key: k, Version: 1}}
 		}, func(k protocol.Key) protocol.Write { return claim(k, "b", 14999) }, false, func(l protocol.Lease) bool { return l.Holder == "" }},
-		{"claim takes a number whose milliseconds are reserved up to σ", func(k protocol.Key) []protocol.Write {
+		{"claim takes a node ID whose milliseconds are reserved up to σ", func(k protocol.Key) []protocol.Write {
 			return []protocol.Write{seed(k), claim(k, "a", 0), protocol.ForceRelease{Key: k, Version: 1}}
 		}, func(k protocol.Key) protocol.Write { return claim(k, "b", 15000) }, true, func(l protocol.Lease) bool { return l.NotBefore.Equal(at(16000)) }},
 		{"claim lowers no reserved_until", func(k protocol.Key) []protocol.Write { return []protocol.Write{protocol.Seed{Key: k, Floor: at(500)}} },
 			changed(0, func(c *protocol.Claim) { c.ReservedUntil = at(499) }), false, nil},
-		{"claim takes no retired number", func(k protocol.Key) []protocol.Write {
+		{"claim takes no retired node ID", func(k protocol.Key) []protocol.Write {
 			return []protocol.Write{seed(k), protocol.Retire{Key: k, Retired: true}}
 		}, func(k protocol.Key) protocol.Write { return claim(k, "a", 0) }, false, func(l protocol.Lease) bool { return l.Retired }},
-		{"claim takes a number that is back in use", func(k protocol.Key) []protocol.Write {
+		{"claim takes a node ID that is back in use", func(k protocol.Key) []protocol.Write {
 			return []protocol.Write{seed(k), protocol.Retire{Key: k, Retired: true, Resize: 2}, protocol.Retire{Key: k, Resize: 3}}
 		}, func(k protocol.Key) protocol.Write { return claim(k, "a", 0) }, true, nil},
 		{"renew extends", held, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 1, 5000) }, true, func(l protocol.Lease) bool {
@@ -175,10 +175,10 @@ func cases() []conformanceCase {
 		{"a renewal over one of a copy is refused where none is unanswered", renewed, following(16000), false, func(l protocol.Lease) bool { return l.Renewal == 3 }},
 		{"a renewal of another session is refused", held, func(k protocol.Key) protocol.Write { return renew(k, "b", 1, 1, 5000) }, false, nil},
 		{"a renewal of another version is refused", held, func(k protocol.Key) protocol.Write { return renew(k, "a", 2, 1, 5000) }, false, nil},
-		{"a renewal of a freed number is refused", func(k protocol.Key) []protocol.Write {
+		{"a renewal of a freed node ID is refused", func(k protocol.Key) []protocol.Write {
 			return []protocol.Write{seed(k), claim(k, "a", 0), release(k, "a", 1, 10)}
 		}, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 1, 5000) }, false, nil},
-		{"a renewal makes no number", nothing, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 1, 5000) }, false, nil},
+		{"a renewal makes no node ID", nothing, func(k protocol.Key) protocol.Write { return renew(k, "a", 1, 1, 5000) }, false, nil},
 		{"release hands back what was not stamped", held, func(k protocol.Key) protocol.Write { return release(k, "a", 1, 700) }, true, func(l protocol.Lease) bool {
 			return l.Holder == "" && l.ExpiresAt.IsZero() && l.Version == 1 && l.ReservedUntil.Equal(at(700))
 		}},
@@ -195,11 +195,11 @@ func cases() []conformanceCase {
 		{"reap leaves another holder", renewed, func(k protocol.Key) protocol.Write { return protocol.Reap{Key: k, Holder: "b", Version: 1, Renewal: 3} }, false, nil},
 		{"reap leaves another version", renewed, func(k protocol.Key) protocol.Write { return protocol.Reap{Key: k, Holder: "a", Version: 2, Renewal: 3} }, false, nil},
 		{"reap leaves a holder that came back", renewed, func(k protocol.Key) protocol.Write { return protocol.Reap{Key: k, Holder: "a", Version: 1, Renewal: 2} }, false, nil},
-		{"force release frees a held number", held, func(k protocol.Key) protocol.Write { return protocol.ForceRelease{Key: k, Version: 1} }, true, func(l protocol.Lease) bool {
+		{"force release frees a held node ID", held, func(k protocol.Key) protocol.Write { return protocol.ForceRelease{Key: k, Version: 1} }, true, func(l protocol.Lease) bool {
 			return l.Holder == "" && l.ReservedUntil.Equal(at(16000))
 		}},
 		{"force release leaves another version", held, func(k protocol.Key) protocol.Write { return protocol.ForceRelease{Key: k, Version: 2} }, false, nil},
-		{"force release of a free number is refused", fresh, func(k protocol.Key) protocol.Write { return protocol.ForceRelease{Key: k, Version: 0} }, false, nil},
+		{"force release of a free node ID is refused", fresh, func(k protocol.Key) protocol.Write { return protocol.ForceRelease{Key: k, Version: 0} }, false, nil},
 		{"retire keeps the holder", held, func(k protocol.Key) protocol.Write { return protocol.Retire{Key: k, Retired: true} }, true, func(l protocol.Lease) bool {
 			return l.Retired && l.Holder == "a" && l.Version == 1
 		}},
@@ -220,8 +220,8 @@ func cases() []conformanceCase {
 		{"freeing a copied lease leaves another version", renewed, func(k protocol.Key) protocol.Write { return freeCopy(k, "a", 2, 3) }, false, nil},
 		{"freeing a copied lease leaves another session", renewed, func(k protocol.Key) protocol.Write { return freeCopy(k, "b", 1, 3) }, false, nil},
 		{"freeing a copied lease leaves a renewal that it has not seen", renewed, func(k protocol.Key) protocol.Write { return freeCopy(k, "a", 1, 2) }, false, nil},
-		{"retire makes no number", nothing, func(k protocol.Key) protocol.Write { return protocol.Retire{Key: k, Retired: true} }, false, nil},
-		{"un-retire makes no number", nothing, func(k protocol.Key) protocol.Write { return protocol.Retire{Key: k} }, false, nil},
+		{"retire makes no node ID", nothing, func(k protocol.Key) protocol.Write { return protocol.Retire{Key: k, Retired: true} }, false, nil},
+		{"un-retire makes no node ID", nothing, func(k protocol.Key) protocol.Write { return protocol.Retire{Key: k} }, false, nil},
 		{"raise ends the lease and reserves", held, func(k protocol.Key) protocol.Write { return protocol.Raise{Key: k, To: at(90000)} }, true, func(l protocol.Lease) bool {
 			return l.Holder == "" && l.ReservedUntil.Equal(at(90000)) && l.Version == 1
 		}},
@@ -229,10 +229,10 @@ func cases() []conformanceCase {
 		{"a mark leaves all but the try", renewed, func(k protocol.Key) protocol.Write { return mark(k, 2, 21001) }, true, func(l protocol.Lease) bool {
 			return l.WidenTry == 2 && l.Holder == "a" && l.Version == 1 && l.Renewal == 3 && l.ReservedUntil.Equal(at(21000)) && l.ExpiresAt.Equal(at(20000))
 		}},
-		{"a mark makes a number that is not there", nothing, func(k protocol.Key) protocol.Write { return mark(k, 1, 500) }, true, func(l protocol.Lease) bool {
+		{"a mark makes a node ID that is not there", nothing, func(k protocol.Key) protocol.Write { return mark(k, 1, 500) }, true, func(l protocol.Lease) bool {
 			return l.WidenTry == 1 && l.Version == 0 && l.Holder == "" && l.ReservedUntil.Equal(at(-1))
 		}},
-		{"no late seed makes a number without its mark", func(k protocol.Key) []protocol.Write { return []protocol.Write{mark(k, 1, 500)} }, seed, false, nil},
+		{"no late seed makes a node ID without its mark", func(k protocol.Key) []protocol.Write { return []protocol.Write{mark(k, 1, 500)} }, seed, false, nil},
 		{"a mark is refused where the new width is reserved already", renewed, func(k protocol.Key) protocol.Write { return mark(k, 2, 21000) }, false, nil},
 		{"a late mark of an older try is refused", func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k), mark(k, 2, 500)} }, func(k protocol.Key) protocol.Write { return mark(k, 1, 500) }, false, nil},
 		{"a mark that is there is refused and shown", func(k protocol.Key) []protocol.Write { return []protocol.Write{seed(k), mark(k, 2, 500)} }, func(k protocol.Key) protocol.Write { return mark(k, 2, 500) }, false, func(l protocol.Lease) bool { return l.WidenTry == 2 }},
@@ -256,10 +256,10 @@ func cases() []conformanceCase {
 			r.WidenTry = 1
 			return r
 		}, true, nil},
-		{"a seed of a wider number has its mark", nothing, func(k protocol.Key) protocol.Write { return protocol.Seed{Key: k, Floor: at(90), WidenTry: 3} }, true, func(l protocol.Lease) bool {
+		{"a seed of a wider node ID has its mark", nothing, func(k protocol.Key) protocol.Write { return protocol.Seed{Key: k, Floor: at(90), WidenTry: 3} }, true, func(l protocol.Lease) bool {
 			return l.WidenTry == 3 && l.ReservedUntil.Equal(at(90))
 		}},
-		{"raise makes no number", nothing, func(k protocol.Key) protocol.Write { return protocol.Raise{Key: k, To: at(15000)} }, false, nil},
+		{"raise makes no node ID", nothing, func(k protocol.Key) protocol.Write { return protocol.Raise{Key: k, To: at(15000)} }, false, nil},
 	}
 }
 
@@ -300,7 +300,7 @@ func reads(t *testing.T, s protocol.Store) {
 		}
 	}
 	if l, err := s.Get(t.Context(), "p", 257); err != nil || l != nil {
-		t.Errorf("a number that was never seeded: %+v, %v", l, err)
+		t.Errorf("a node ID that was never seeded: %+v, %v", l, err)
 	}
 	g, err := s.Group(t.Context(), "p", 1)
 	if err != nil || len(g.Corrupt) > 0 {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// EnvLocal names the variable that holds DynamoDB Local's endpoint, and envVersion the one that says what runs there.
+	// EnvLocal names the variable that holds DynamoDB Local's endpoint, and envVersion the one with its version.
 	EnvLocal   = "NODELEASE_DYNAMODB_LOCAL"
 	envVersion = "NODELEASE_DYNAMODB_LOCAL_VERSION"
 	// envRequire names the variable that makes a missing emulator a failure; CI does so too.

@@ -26,7 +26,7 @@ type node struct {
 }
 
 // span is one version: its milliseconds are those after notBefore, up to the
-// notBefore of the next version, or up to what the item reserves.
+// notBefore of the next version, or up to the item's reservation.
 type span struct {
 	who       int
 	notBefore int64
@@ -205,8 +205,7 @@ func (c *Checker) may(e Event) error {
 			s.heir = e.Who
 		}
 		// Two that requested exactly the same milliseconds cannot be distinguished,
-		// and are copies of each other again: docs/guarantees.md promises no more,
-		// and no less.
+		// and are copies of each other again: docs/guarantees.md promises exactly that.
 		inStep = s.heir != e.Who && e.Until == s.may
 		if s.heir != e.Who && !inStep {
 			return fmt.Errorf("process %d may stamp up to %d in version %d, and so may its copy or original %d: both have renewed since the copy was made",

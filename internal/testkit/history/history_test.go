@@ -74,7 +74,7 @@ func both(one, other int) []Event {
 	return []Event{may(one, 1, 40), renew(1, 3, 50), may(other, 1, 50)}
 }
 
-// held is a number that process 1 holds with version 1, renewed once, and may
+// held is a node ID that process 1 holds with version 1, renewed once, and may
 // stamp up to 30.
 func held() []Event {
 	return []Event{{Kind: World, Bounded: true}, seed(), claim(1, 1, 10, 20), may(1, 1, 20), stamp(1, 1, 15), renew(1, 1, 30), may(1, 1, 30), hold(1, 1)}
@@ -136,7 +136,7 @@ func TestWhatIsNot(t *testing.T) {
 		"a renewal lowers the expiry":          {[]Event{{Kind: Item, Op: Renew, Node: 7, Who: 1, Held: true, Version: 1, NotBefore: 10, Renewal: 2, Expires: 28, Until: 30}}, "expires at 28"},
 		"an older renewal lands":               {[]Event{renew(1, 1, 31)}, "landed after renewal 1"},
 		"a renewal by another":                 {[]Event{renew(2, 2, 40)}, "not held by it"},
-		"a renewal of a freed number":          {[]Event{free(Free, 30), renew(1, 2, 40)}, "not held by it"},
+		"a renewal of a freed node ID":         {[]Event{free(Free, 30), renew(1, 2, 40)}, "not held by it"},
 		"not_before moves":                     {[]Event{{Kind: Item, Op: Free, Node: 7, Version: 1, NotBefore: 11, Until: 30}}, "moved not_before"},
 		"reaping forgets what is reserved":     {[]Event{free(Free, 29)}, "lowered reserved_until"},
 		"a release below the last stamp":       {[]Event{stamp(1, 1, 25), free(Release, 24)}, "25 was stamped"},
@@ -154,7 +154,7 @@ func TestWhatIsNot(t *testing.T) {
 		"told of another one's version":        {[]Event{may(2, 1, 30)}, "is process 1's"},
 		"given up without need":                {[]Event{{Kind: Lost, Who: 1, Node: 7, Version: 1}}, "which it holds"},
 		"two believers":                        {[]Event{hold(2, 2)}, "and so does process 1"},
-		"an ID of a number that is not there":  {[]Event{{Kind: Stamp, Node: 9, Who: 1, ID: 1, MS: 5}}, "no item"},
+		"an ID of a node ID that is not there": {[]Event{{Kind: Stamp, Node: 9, Who: 1, ID: 1, MS: 5}}, "no item"},
 		"raised below what is reserved":        {[]Event{free(Raise, 20)}, "lowered reserved_until"},
 		"released below what nobody stamped":   {[]Event{{Kind: Item, Op: Release, Node: 7, Version: 1, NotBefore: 10, Until: 14}}, "15 was stamped"},
 		"a copy and its original both go on":   {append([]Event{copied(2, 1, 30), renew(1, 2, 40)}, both(1, 2)...), "and so may its copy"},

@@ -33,14 +33,14 @@ type call struct {
 	node  int
 }
 
-// answer is what it said.
+// answer is its answer.
 type answer struct {
 	unknown bool
 	applied bool
 	lease   string
 }
 
-// register is one number's item, as a porcupine model. Numbers are independent.
+// register is one node ID's item, as a porcupine model. Node IDs are independent.
 var register = porcupine.Model{
 	Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {
 		byNode := map[int][]porcupine.Operation{}
@@ -224,8 +224,8 @@ func TestDynamoDBLocalIsLinearizable(t *testing.T) {
 	linearizable(t, lease.NewDynamoDB(client, dynamotest.CreateTable(t, client)))
 }
 
-// A store that grants a number twice is noticed, however seldom it does: so is one
-// that says it did what it did not, or did not what it did.
+// A store that grants a node ID twice is noticed, however rarely it does. So is one
+// that reports a write that it did not make, or denies one that it made.
 func TestLyingStoresAreNotLinearizable(t *testing.T) {
 	for name, lie := range map[string]func(ctx context.Context, s lease.Store, w protocol.Write) (protocol.Result, bool){
 		"grants twice": func(ctx context.Context, s lease.Store, w protocol.Write) (protocol.Result, bool) {

@@ -4,7 +4,7 @@
 // accepted policy is ignored.
 //
 // It does not replace IAM, which has more: boundaries, service control policies, resource
-// policies and sessions can only take rights away from what an identity policy allows in
+// policies and sessions can only remove rights that an identity policy grants in
 // one account.
 package iampolicy
 

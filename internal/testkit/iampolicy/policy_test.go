@@ -37,7 +37,7 @@ func TestDocumentedByDynamoDB(t *testing.T) {
 	both := parse(t, `{"Effect":"Allow","Action":["dynamodb:GetItem","dynamodb:UpdateItem"],"Resource":["`+table+`"],
 		"Condition":{"ForAllValues:StringEquals":{"dynamodb:LeadingKeys":["user-1"],"dynamodb:Attributes":["UserId","GameTitle","Wins"]},
 		"StringEqualsIfExists":{"dynamodb:Select":"SPECIFIC_ATTRIBUTES"}}}`)
-	// Example 2's other way: a Deny that takes back what an Allow gives.
+	// Example 2's other way: a Deny that overrides an Allow.
 	noWrites := Join(parse(t, `{"Effect":"Allow","Action":"dynamodb:*","Resource":"`+table+`"}`),
 		parse(t, `{"Effect":"Deny","Action":["dynamodb:Put*","dynamodb:Update*"],"Resource":"*"}`))
 
@@ -83,8 +83,8 @@ func TestDocumentedByDynamoDB(t *testing.T) {
 	}
 }
 
-// What "IAM JSON policy elements: Condition operators" and "Multivalued context keys"
-// say of each operator, for a key that has values, no values, or is missing.
+// The rules of "IAM JSON policy elements: Condition operators" and "Multivalued context keys"
+// for each operator, for a key that has values, no values, or is missing.
 func TestDocumentedByIAM(t *testing.T) {
 	const key = "aws:TagKeys"
 	for _, test := range []struct {

@@ -65,7 +65,7 @@ var Hostile = map[string]string{
 	"looks like the gate's": `\x1b[2J…`,
 }
 
-// Check reports what output has that no output may have: characters that are not
+// Check reports forbidden characters of an output: those that are not
 // plain, apart from line breaks and, where colours are allowed, SGR sequences. It
 // reports lines longer than limit characters, unless limit is 0.
 func Check(output string, colours bool, limit int) error {

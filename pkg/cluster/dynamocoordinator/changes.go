@@ -44,7 +44,7 @@ type kept struct {
 	steps []*step
 }
 
-// then returns what is kept after another writing.
+// then returns the state to keep after another write.
 func (k kept) then(list string, parts map[string][]cluster.Member, changed []string) kept {
 	next := kept{list: list, parts: parts}
 	if k.parts == nil { // the readers' state is unknown

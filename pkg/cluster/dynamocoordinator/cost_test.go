@@ -150,7 +150,7 @@ func n(v int64) types.AttributeValue {
 }
 
 // claimed is the item that an ECS task's claim leaves, and a new member. Sessions
-// repeat from run to run, for the sizes of what is packed depend on them.
+// repeat from run to run, since the packed sizes depend on them.
 func (f *fleet) claimed(i int) map[string]types.AttributeValue {
 	random := rand.NewChaCha8([32]byte{byte(i), byte(i >> 8)})
 	s := func(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }

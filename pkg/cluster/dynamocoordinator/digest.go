@@ -289,7 +289,7 @@ func (d *digest) head(ctx context.Context, set string, values attributes, all bo
 	return d.beat != 0, err
 }
 
-// split returns what the parts hold, the same for the same members.
+// split returns the contents of the parts, the same for the same members.
 func (d *digest) split(members []cluster.Member) (parts map[string][]cluster.Member, contents map[string][]byte, err error) {
 	leaseless := 0
 	for _, m := range members {

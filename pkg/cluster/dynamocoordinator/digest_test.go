@@ -69,8 +69,8 @@ func TestTwoWritersOfTheDigest(t *testing.T) {
 	})
 }
 
-// A part whose content is not what item 0 says is not used: the reader looks for
-// itself, and fails over nothing.
+// A part whose content does not match item 0 is not used: the reader reads the leases
+// itself, without a failure.
 func TestPartThatDoesNotMatch(t *testing.T) {
 	phantom := `[{"cluster":"orders","name":"a","node_id":-1,"session_id":"session of a","version":1},
 		{"cluster":"orders","name":"phantom","node_id":-1,"session_id":"session of b","version":1},
@@ -109,7 +109,7 @@ func TestPartThatDoesNotMatch(t *testing.T) {
 	}
 }
 
-// packed is what a keeper makes of a content, whatever its length.
+// packed is the digest that a keeper makes of a content of any length.
 func packed(t *testing.T, content []byte) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -185,7 +185,7 @@ func TestDigestThatIsNotBelieved(t *testing.T) {
 			fixture.Virtual(t, func(t *testing.T) {
 				tab := newTable(t)
 				writer, reader := dynamocoordinator.New(tab.Client("w"), tab.Name), dynamocoordinator.New(tab.Client("r"), tab.Name)
-				beat(t, writer, "gone", false) // and no more
+				beat(t, writer, "gone", false) // and no further one
 				tab.set(t, "orders#node", tab.nodeOf(t, "gone"), "session_id", &types.AttributeValueMemberS{Value: "session of a0"})
 				fixture.Wait(2 * timeout)
 				beat(t, writer, "a", true)
@@ -239,7 +239,7 @@ func TestTornDigestIsRepaired(t *testing.T) {
 				beat(t, reader, "r", false)
 				beat(t, writer, "a", true)
 				beat(t, other, "o", false)
-				tab.Writes(writes) // its heartbeat, the claim, the part, and then no more
+				tab.Writes(writes) // its heartbeat, the claim, the part, and then none
 				if snap, err := other.Heartbeat(t.Context(), cluster.Beat{Self: member("o"), At: time.Now(), Timeout: timeout, Oldest: true}); err != nil || snap.Warning == nil {
 					t.Fatal(snap.Warning, err)
 				}

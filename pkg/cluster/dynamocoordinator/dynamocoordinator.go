@@ -38,7 +38,7 @@ func New(client lease.Client, table string) *Coordinator {
 	return &Coordinator{client: client, table: table, store: lease.NewDynamoDB(client, table), digests: map[string]*digest{}}
 }
 
-// ClustersArePools is what [cluster.Start] looks for: with an agent, a cluster's name
+// ClustersArePools marks the coordinator for [cluster.Start]: with an agent, a cluster's name
 // must be the name of the agent's pool, in which the others look for this member.
 func (*Coordinator) ClustersArePools() {}
 
@@ -68,7 +68,7 @@ func (c *Coordinator) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Sn
 	return cluster.Snapshot{Members: members, Warning: d.write(ctx, b, members, now)}, nil
 }
 
-// digestOf is what a member knows of the digest. A process has few members.
+// digestOf is a member's knowledge of the digest. A process has few members.
 func (c *Coordinator) digestOf(m cluster.Member) *digest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +101,7 @@ func (c *Coordinator) all(ctx context.Context, clusterName string, now time.Time
 	return slices.Concat(append(groups, members)...), nil
 }
 
-// readers is how many groups a look reads at a time: a heartbeat has a third of the
+// readers is how many groups a heartbeat reads at a time: a heartbeat has a third of the
 // time-out for 256 of them.
 const readers = 8
 

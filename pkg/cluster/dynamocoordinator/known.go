@@ -12,7 +12,7 @@ import (
 
 // The partition <pool>#known has one item for each member: the versions that it knows.
 
-// Bounds of what a member publishes.
+// Bounds of the versions that a member publishes.
 const (
 	maxKey     = 129 // bytes of a member's key: its node ID, or its name after an "@"
 	maxVersion = 1 << 53

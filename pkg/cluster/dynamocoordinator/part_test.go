@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A part lists members, and not so many that reading them costs more than what it is made of.
+// A part lists members, and at most so many that reading it costs no more than reading their leases.
 func TestListed(t *testing.T) {
 	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("{},", n), ",") + "]" }
 	for name, test := range map[string]struct {

@@ -37,7 +37,7 @@ func (c *Coordinator) query(ctx context.Context, partition string) func(func(att
 				return
 			}
 			for i, item := range out.Items {
-				out.Items[i] = nil // its reader keeps what it needs
+				out.Items[i] = nil // its reader keeps the parts that it needs
 				if protocol.Trimmed(item) != nil {
 					continue // no node of ours wrote it
 				}

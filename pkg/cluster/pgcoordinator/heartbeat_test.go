@@ -78,7 +78,7 @@ func node(name string) cluster.Member {
 	return cluster.Member{Cluster: "c", Name: name, NodeID: cluster.NoNodeID, SessionID: "session of " + name, Metadata: map[string]string{"zone": "a"}}
 }
 
-// look is a heartbeat, and what it returns.
+// look is a heartbeat, and its result.
 func look(tb testing.TB, c *Coordinator, m cluster.Member) []cluster.Member {
 	tb.Helper()
 	snap, err := c.Heartbeat(tb.Context(), cluster.Beat{Self: m, Timeout: timeout})
@@ -115,7 +115,7 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// A member of a large cluster reads what has changed, and nothing else.
+// A member of a large cluster reads only the changes.
 func readsChanges(t *testing.T, db *pgxpool.Pool) {
 	rows := &counted{DB: db}
 	c, self := New(rows), node("self")
@@ -214,7 +214,7 @@ func readsAllAgain(t *testing.T, db *pgxpool.Pool) {
 	}
 }
 
-// Whatever happens, a view that was brought up to date is what one look at all is.
+// Whatever happens, a view that was updated step by step equals a full read.
 func isALook(t *testing.T, db *pgxpool.Pool) {
 	t.Logf("go test -run 'TestHeartbeat$' ./pkg/cluster/pgcoordinator -args -seed %d", *seed)
 	random := rand.New(rand.NewPCG(*seed, 0))

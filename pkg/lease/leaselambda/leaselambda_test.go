@@ -199,7 +199,7 @@ func TestWrongConfiguration(t *testing.T) {
 	}
 	for range 2 {
 		if _, err := invoke(t, h, "true"); err == nil || !contains(err, "NODELEASE_POOL") || !contains(err, "AttachFunction") {
-			t.Errorf("got %v, want that NODELEASE_POOL is missing, and who sets it", err)
+			t.Errorf("got %v, want that NODELEASE_POOL is missing, and how to set it", err)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func TestClockSetBackEndsInTime(t *testing.T) {
 						t.Fatal(err)
 					}
 					clock.lag.Add(int64(back))
-					fixture.Wait(20 * time.Millisecond) // a generator looks at the wall clock once per tick
+					fixture.Wait(20 * time.Millisecond) // a generator reads the wall clock once per tick
 					if took, err := invoke(use); err == nil || took > 950*time.Millisecond {
 						t.Errorf("in an invocation of 1 s: got %v after %v, want an error before", err, took)
 					}

@@ -35,7 +35,7 @@ func New(p metric.MeterProvider) (*Metrics, error) {
 	m := &Metrics{meter: p.Meter("github.com/nodelease/nodelease/pkg/lease")}
 	var errs [5]error
 	m.events, errs[0] = m.meter.Int64Counter("nodelease.lease.events",
-		metric.WithDescription("What happened to the lease, by event."))
+		metric.WithDescription("Events of the lease, by kind."))
 	m.claims, errs[1] = m.meter.Int64Counter("nodelease.claims",
 		metric.WithDescription("Numbers that were tried, by outcome: claimed, taken, corrupt, unanswered; and exhausted, when there was none to try."))
 	m.renewals, errs[2] = m.meter.Int64Counter("nodelease.renewals",

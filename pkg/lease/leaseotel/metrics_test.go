@@ -109,7 +109,7 @@ func TestLifeOfALease(t *testing.T) {
 			t.Errorf("in an outage: %v", before)
 		}
 		if _, err := ids.TryNext(); !errors.Is(err, snowflake.ErrFenced) {
-			t.Error(err)
+			t.Errorf("got %v, want snowflake.ErrFenced", err)
 		}
 		time.Sleep(10 * time.Second)
 		expect("later in the outage", map[string]float64{
@@ -170,7 +170,7 @@ func TestThrottles(t *testing.T) {
 	}
 }
 
-// No number is free.
+// No node ID is free.
 func TestExhaustion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, collect := instruments(t)
@@ -183,7 +183,7 @@ func TestExhaustion(t *testing.T) {
 		defer first.Close()
 		cfg.OnEvent, cfg.Wait = m.Event, 20*time.Second
 		if _, err := lease.Start(t.Context(), cfg); !errors.Is(err, lease.ErrPoolExhausted) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want lease.ErrPoolExhausted", err)
 		}
 		synctest.Wait()
 		if found := collect(); found["nodelease_claims_total{outcome=exhausted}"] == 0 {

@@ -30,7 +30,7 @@ func (m *Metrics) Observe(agent *lease.Agent) error {
 		each = append(each, func(o metric.Observer, with metric.ObserveOption) { o.ObserveFloat64(c, value(), with) })
 	}
 
-	gauge("nodelease.node_id", "", "The number, held or not.", func() float64 { return float64(agent.NodeID()) })
+	gauge("nodelease.node_id", "", "The node ID, held or not.", func() float64 { return float64(agent.NodeID()) })
 	gauge("nodelease.lease.held", "", "1 while the lease may be relied on, else 0.", func() float64 {
 		if _, err := agent.Lease(); err != nil {
 			return 0

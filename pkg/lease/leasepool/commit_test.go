@@ -9,7 +9,7 @@ import (
 )
 
 // A late commit of an old try is refused also where the present one begins at the
-// same millisecond and has the same width: its numbers may not be marked yet.
+// same millisecond and has the same width: its node IDs may not be marked yet.
 func TestCommitIsPinnedToItsTry(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		narrow(t, s, 700, 2)

@@ -72,7 +72,7 @@ func claim(node int, at time.Time) protocol.Claim {
 	}
 }
 
-// reapQuietly is a look that finds nothing forged.
+// reapQuietly is a scan that finds nothing forged.
 func reapQuietly(t *testing.T, p *leasepool.Pool) {
 	t.Helper()
 	r, err := p.Reap(t.Context())

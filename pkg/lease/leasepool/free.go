@@ -51,7 +51,7 @@ func (p *Pool) free(ctx context.Context, d dues, some candidates, r *ReapReport)
 	slices.Sort(freed)
 	r.Freed = append(r.Freed, freed...)
 	if err := context.Cause(ctx); err != nil {
-		return freed, fmt.Errorf("lease: pool %q: %d of %d leases freed; a later run looks at the others again: %w", p.Name, len(freed), len(some), err)
+		return freed, fmt.Errorf("lease: pool %q: %d of %d leases freed; a later run checks the others again: %w", p.Name, len(freed), len(some), err)
 	}
 	return freed, nil
 }

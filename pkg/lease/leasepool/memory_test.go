@@ -184,7 +184,7 @@ func TestReapRemembersAnOutage(t *testing.T) {
 	})
 }
 
-// Of two reapers one acts on a look, and a request that arrives late or twice
+// Of two reapers one acts on a scan, and a request that arrives late or twice
 // changes nothing.
 func TestReapReplays(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {

@@ -58,11 +58,11 @@ func TestSeedKeepsToThePace(t *testing.T) {
 			defer cancel()
 			first, err := p.Seed(cut, spec)
 			if !errors.Is(err, context.DeadlineExceeded) || first.Seeded < 10_000 {
-				t.Fatal(first.Seeded, err)
+				t.Fatalf("got %v, %v, want context.DeadlineExceeded", first.Seeded, err)
 			}
 			rest, err := p.Seed(t.Context(), spec)
 			took := time.Since(began)
-			t.Logf("%d partitions: %d and %d numbers in %v, %d throttles", partitions, first.Seeded, rest.Seeded, took, s.throttled)
+			t.Logf("%d partitions: %d and %d node IDs in %v, %d throttles", partitions, first.Seeded, rest.Seeded, took, s.throttled)
 			if err != nil || first.Seeded+rest.Seeded != 65528 {
 				t.Fatal(first.Seeded, rest.Seeded, err)
 			}

@@ -52,7 +52,7 @@ func all(t testing.TB, p *leasepool.Pool) (leases map[int]protocol.Lease, corrup
 	return leases, corrupt
 }
 
-// renew is what the holder of l would send next.
+// renew returns the next renewal of the holder of l.
 func renew(l protocol.Lease, at time.Time) protocol.Renew {
 	return protocol.Renew{
 		Key: protocol.Key{Pool: l.Pool, NodeID: l.NodeID}, Session: l.Holder, Version: l.Version, Renewal: l.Renewal + 1,
@@ -60,7 +60,7 @@ func renew(l protocol.Lease, at time.Time) protocol.Renew {
 	}
 }
 
-// through is a store whose writes and answers a test looks at or changes.
+// through is a store whose writes and answers a test inspects or changes.
 type through struct {
 	protocol.Store
 	before func(w protocol.Write) error

@@ -50,7 +50,7 @@ func TestRaise(t *testing.T) {
 }
 
 // A raise ends the leases too that have reserved more than up to its time, as one that
-// had grown has: their holders are of the time before the restore. What they reserved stays.
+// had grown has: their holders are of the time before the restore. Their reservations stay.
 func TestRaiseEndsGrownLeases(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
 		p := seeded(t, s, 8, 0)

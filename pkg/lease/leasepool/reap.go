@@ -161,7 +161,7 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 			if r.Braked {
 				look.Wait = max(look.Wait, d.longest(unchanged)+2*poolSkew)
 			}
-			p.logger().Warn("reap: so many leases are due at once, or nobody renews, that their holders may be about to come back: another look decides",
+			p.logger().Warn("reap: so many leases are due at once, or nobody renews, that their holders may be about to come back: another scan decides",
 				"pool", p.Name, "due", len(unchanged), "held", r.Held, "at_once", brake(r.Held), "next_look", look.Next())
 		}
 	}

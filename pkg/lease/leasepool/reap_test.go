@@ -60,8 +60,8 @@ func numbers(n int) (out []int) {
 	return out
 }
 
-// A lease is freed by the second of two looks that find it due and unchanged, and
-// keeps what the next holder must know.
+// A lease is freed by the second of two scans that find it due and unchanged, and
+// keeps the values that the next holder needs.
 func TestReap(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, corrupt func(int)) {
 		p := seeded(t, s, 8, 0, 1, 2, 6)
@@ -134,7 +134,7 @@ func TestReapGrace(t *testing.T) {
 	})
 }
 
-// The looks at a large pool lie further apart: four times what its holders need to
+// The scans of a large pool are further apart: four times the time that its holders need to
 // renew on one partition. A pool that has grown meanwhile counts as it is now.
 func TestReapLooksAreApart(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -165,8 +165,8 @@ func TestReapLooksAreApart(t *testing.T) {
 }
 
 // When more than 8 and more than a fifth of the held leases are unchanged at the
-// second look, the longest of their terms passes before the third, and only what
-// has not changed by then is freed.
+// second look, the longest of their terms passes before the third, and only leases that
+// have not changed by then are freed.
 func TestReapBrake(t *testing.T) {
 	for _, c := range []struct {
 		name      string

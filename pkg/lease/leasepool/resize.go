@@ -22,7 +22,7 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 		return c, err
 	}
 	if s.ExcludeBelow != c.Pool.ExcludeBelow || s.Narrow != c.Pool.Narrow() {
-		return c, fmt.Errorf("lease: pool %q has the lowest %d node IDs reserved and a width that follows its groups (Narrow): %v; a resize asked for %d and %v: these stay as they are: ask for the same, or name another pool",
+		return c, fmt.Errorf("lease: pool %q has the lowest %d node IDs reserved and a width that follows its groups (Narrow): %v; a resize asked for %d and %v: these cannot be changed: ask for the same, or name another pool",
 			p.Name, c.Pool.ExcludeBelow, c.Pool.Narrow(), s.ExcludeBelow, s.Narrow)
 	}
 	if s.otherLayout(c.Pool) {

@@ -48,13 +48,13 @@ func TestResize(t *testing.T) {
 		if c := resize(20); c.Retired != 280 || c.Finishing != 1 || c.Seeded != 0 {
 			t.Errorf("shrinking: %+v", c)
 		}
-		// Nothing is deleted, and the holder of a retired number may finish.
+		// Nothing is deleted, and the holder of a retired node ID may finish.
 		leases, _ := all(t, p)
 		if len(leases) != 299 || !leases[299].Retired || leases[19].Retired {
-			t.Errorf("%d numbers, %+v", len(leases), leases[19])
+			t.Errorf("%d node IDs, %+v", len(leases), leases[19])
 		}
 		if res, err := s.Write(t.Context(), renew(held, time.Now())); err != nil || !res.Applied || !res.Lease.Retired {
-			t.Errorf("renewal of a retired number: %+v, %v", res, err)
+			t.Errorf("renewal of a retired node ID: %+v, %v", res, err)
 		}
 		if c := resize(20); c.Retired != 0 || c.Restored != 0 || c.Finishing != 1 {
 			t.Errorf("shrinking again: %+v", c)
@@ -74,7 +74,7 @@ func TestResize(t *testing.T) {
 			t.Errorf("node 290 is %+v, want it as it was", l)
 		}
 		if _, ok := leases[0]; ok {
-			t.Error("the reserved number was seeded")
+			t.Error("the reserved node ID was seeded")
 		}
 	})
 }
@@ -92,7 +92,7 @@ func TestResizeRefuses(t *testing.T) {
 	inUse(t, p, 5)
 }
 
-// Wherever a resize is cut off, no agent is led to a number that is not there,
+// Wherever a resize is cut off, no agent is led to a node ID that is not there,
 // and the next run ends it.
 func TestResizeResumes(t *testing.T) {
 	for _, c := range []struct {
@@ -187,7 +187,7 @@ func TestResizeBehindGap(t *testing.T) {
 	if c, err := p.Resize(t.Context(), leasepool.Spec{Size: 20}); err != nil || c.Retired != 581 || c.Finishing != 1 {
 		t.Errorf("shrinking: %+v, %v", c, err)
 	}
-	// Growing looks at some numbers twice, and counts who finishes once.
+	// Growing reads some node IDs twice, and counts holders that finish once.
 	if c, err := p.Resize(t.Context(), leasepool.Spec{Size: 300}); err != nil || c.Restored != 280 || c.Finishing != 1 {
 		t.Errorf("growing: %+v, %v", c, err)
 	}
@@ -197,6 +197,6 @@ func TestResizeBehindGap(t *testing.T) {
 		t.Errorf("raise: %+v, %v", c, err)
 	}
 	if l, err := s.Get(t.Context(), "orders", 590); err != nil || l.Holder != "" || l.ReservedUntil.Before(to.Add(50*time.Minute)) {
-		t.Errorf("%+v, %v, want no holder and what was reserved", l, err)
+		t.Errorf("%+v, %v, want no holder and the same reservation", l, err)
 	}
 }

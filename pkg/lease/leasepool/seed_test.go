@@ -93,7 +93,7 @@ func TestSeedEarlyFloor(t *testing.T) {
 	}
 }
 
-// A seed that is cut off says how far it came; until all numbers are there no
+// A seed that is cut off says how far it came; until all node IDs are there no
 // agent takes the pool for complete; and the next run goes on.
 func TestSeedResumes(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
@@ -102,7 +102,7 @@ func TestSeedResumes(t *testing.T) {
 		c, err := leasepool.Open(cut, "orders").Seed(ctx, spec)
 		errorHas(t, err, "of 3 groups", "run it again")
 		if c.Seeded == 0 || c.Seeded > 99 {
-			t.Errorf("%d numbers seeded, want the partial progress", c.Seeded)
+			t.Errorf("%d node IDs seeded, want the partial progress", c.Seeded)
 		}
 		p := leasepool.Open(s, "orders")
 		if _, err := p.Stats(t.Context()); !errors.Is(err, protocol.ErrPoolNotSeeded) {
@@ -112,12 +112,12 @@ func TestSeedResumes(t *testing.T) {
 		leases, _ := all(t, p)
 		// A request that was in flight when the first run ended may have been done.
 		if err != nil || rest.Seeded > 600-c.Seeded || rest.Seeded < 500 || len(leases) != 600 {
-			t.Errorf("the next run seeded %d after %d, %v; %d numbers", rest.Seeded, c.Seeded, err, len(leases))
+			t.Errorf("the next run seeded %d after %d, %v; %d node IDs", rest.Seeded, c.Seeded, err, len(leases))
 		}
 	})
 }
 
-// Many seed at once: each number once, and they share the work instead of each
+// Many seed at once: each node ID once, and they share the work instead of each
 // paying for all.
 func TestSeedTogether(t *testing.T) {
 	fixture.OnEachStore(t, func(t *testing.T, s protocol.Store, _ func(int)) {
@@ -132,14 +132,14 @@ func TestSeedTogether(t *testing.T) {
 			seeded.Add(int64(c.Seeded))
 		})
 		if seeded.Load() != size {
-			t.Errorf("%d numbers seeded, want %d", seeded.Load(), size)
+			t.Errorf("%d node IDs seeded, want %d", seeded.Load(), size)
 		}
 		// One for all would cost 300 writes, each for themselves 6,000, all in the
 		// same order about 1,300.
 		if most := int64(3 * size); writes.Load() > most {
 			t.Errorf("%d writes, want at most %d", writes.Load(), most)
 		}
-		t.Logf("%d writes for %d numbers by %d seeders", writes.Load(), size, seeders)
+		t.Logf("%d writes for %d node IDs by %d seeders", writes.Load(), size, seeders)
 	})
 }
 
@@ -171,7 +171,7 @@ func TestSeedAnswerLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	if leases, _ := all(t, p); len(leases) != 20 {
-		t.Errorf("%d numbers", len(leases))
+		t.Errorf("%d node IDs", len(leases))
 	}
 }
 
@@ -190,7 +190,7 @@ func TestSeedOvertaken(t *testing.T) {
 	errorHas(t, err, "exists with 5", "resize")
 }
 
-// An item that turns corrupt between the look and the write is reported like any
+// An item that turns corrupt between the read and the write is reported like any
 // other, and stops nobody.
 func TestCorruptMeanwhile(t *testing.T) {
 	s := leasetest.NewMemory("orders", 20)

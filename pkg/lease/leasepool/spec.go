@@ -50,7 +50,7 @@ type Spec struct {
 func (s Spec) check(pool string) (Spec, error) {
 	errs := []error{protocol.CheckPoolName(pool)}
 	if s.Size < 1 || s.Size > protocol.MaxPoolSize {
-		errs = append(errs, fmt.Errorf("pool size %d: use 1 to %d, what 16 bits can name", s.Size, protocol.MaxPoolSize))
+		errs = append(errs, fmt.Errorf("pool size %d: use 1 to %d, the limit of 16 bits", s.Size, protocol.MaxPoolSize))
 	} else if s.ExcludeBelow < 0 || s.ExcludeBelow >= s.Size {
 		errs = append(errs, fmt.Errorf("%d reserved of %d node IDs: use 0 to %d", s.ExcludeBelow, s.Size, s.Size-1))
 	} else if most := s.Size - s.ExcludeBelow; s.Expect < 0 || s.Expect > most {

@@ -61,7 +61,7 @@ func asJSON(t *testing.T, v any) string {
 	return string(b)
 }
 
-// A pool without a usable number is full, so that its alarm goes off.
+// A pool without a usable node ID is full, so that its alarm goes off.
 func TestStatsWithoutCapacity(t *testing.T) {
 	s := leasetest.NewMemory("orders", 1)
 	if _, err := s.Write(t.Context(), protocol.Retire{Key: protocol.Key{Pool: "orders"}, Retired: true}); err != nil {

@@ -40,7 +40,7 @@ func (p *Pool) sweep(ctx context.Context, groups int, corrupt *Corrupt, fn visit
 }
 
 // sweepOpen is a sweep over the groups that leases can be in, and no others. Its writes
-// are conditioned on what it read, so answers may be a second old, at half the price.
+// are conditioned on the versions read, so answers may be a second old, at half the price.
 func (p *Pool) sweepOpen(ctx context.Context, item protocol.PoolItem, corrupt *Corrupt, fn visit) error {
 	s := &sweep{Pool: p, corrupt: corrupt, groups: openGroups(item)}
 	return s.run(ctx, p.Glance, fn)

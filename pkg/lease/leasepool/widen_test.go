@@ -34,7 +34,7 @@ func narrow(t *testing.T, s protocol.Store, size, open int) *leasepool.Pool {
 	return p
 }
 
-// widened checks that the pool has these widths, and that every number it can hold
+// widened checks that the pool has these widths, and that every node ID it can hold
 // is there, marked, and nobody's before its width begins.
 func widened(t *testing.T, s protocol.Store, widths ...int) protocol.PoolItem {
 	t.Helper()
@@ -53,7 +53,7 @@ func widened(t *testing.T, s protocol.Store, widths ...int) protocol.PoolItem {
 	last := item.Eras[len(item.Eras)-1]
 	leases, _ := all(t, leasepool.Open(s, "orders"))
 	if want := min(item.Size, 1<<last.NodeBits); item.Numbers != want || len(leases) != want-item.ExcludeBelow {
-		t.Fatalf("%d numbers, %d are there, want %d", item.Numbers, len(leases), want)
+		t.Fatalf("%d node IDs, %d are there, want %d", item.Numbers, len(leases), want)
 	}
 	for n, l := range leases {
 		if l.WidenTry != item.Widening.Try || n >= 1<<(last.NodeBits-1) && len(widths) > 1 && l.ReservedUntil.Before(last.From) {
@@ -85,7 +85,7 @@ func TestWiden(t *testing.T) {
 	})
 }
 
-// A number whose seed is late is made by its mark, and the seed comes too late.
+// A node ID whose seed is late is made by its mark, and the seed comes too late.
 func TestWidenMakesWhatIsMissing(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
 	for n := range 512 { // someone seeds, and has not come to number 77
@@ -135,8 +135,8 @@ func TestWidenTwiceInARow(t *testing.T) {
 	}
 }
 
-// A widening that is cut off anywhere is finished by the next who comes, and what is
-// marked is not marked again.
+// A widening that is cut off anywhere is finished by the next widener, and marked node IDs
+// are not marked again.
 func TestWidenResumes(t *testing.T) {
 	for _, after := range []int64{1, 300, 504} {
 		s := leasetest.NewMemory("", 0)
@@ -171,7 +171,7 @@ func TestWidenTogether(t *testing.T) {
 }
 
 // A reservation far ahead puts the new width off: it begins behind it. That is
-// found when the numbers are looked at, or, where a holder reserves it later, when
+// found when the node IDs are looked at, or, where a holder reserves it later, when
 // they are marked: then another try begins.
 func TestWidenBehindWhatIsReserved(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
@@ -215,7 +215,7 @@ func TestWidenStopsAtWhatIsCorrupt(t *testing.T) {
 	})
 }
 
-// No number comes to be while a try is open, nor one that needs the new width
+// No node ID is added while a try is open, nor one that needs the new width
 // before it is committed.
 func TestGrowthWaitsForTheWidth(t *testing.T) {
 	s := leasetest.NewMemory("", 0)
@@ -252,7 +252,7 @@ func TestGrowthWaitsForTheWidth(t *testing.T) {
 type fleet struct {
 	t    *testing.T
 	mu   sync.Mutex
-	made map[snowflake.ID]int // by which number
+	made map[snowflake.ID]int // by which node ID
 	stop chan struct{}
 	once sync.Once
 	wg   sync.WaitGroup
@@ -341,7 +341,7 @@ func TestFleetWidens(t *testing.T) {
 		narrow(t, s, 65536, 1)
 		f := newFleet(t)
 		for range 5 {
-			for range 6 { // and many that only hold a number
+			for range 6 { // and many that only hold a node ID
 				f.join(fixture.Config(s))
 			}
 			for range 194 {
@@ -425,7 +425,7 @@ func TestDeadWidenerStopsNobody(t *testing.T) {
 		}
 		ctx, cut := stopAfter[protocol.Mark](t, s, 504) // all but one are marked: the holders know
 		if _, err := leasepool.Open(cut, "orders").Widen(ctx); !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
+			t.Fatalf("got %v, want context.Canceled", err)
 		}
 		fixture.Wait(2 * time.Minute)
 		item, err := s.PoolItem(t.Context(), "orders")
@@ -483,8 +483,8 @@ func (s *readPool) PoolItem(ctx context.Context, pool string) (protocol.PoolItem
 	return s.Network.PoolItem(ctx, pool)
 }
 
-// While a try is open nothing is reserved from its beginning on, by those who know
-// of it, and what they asked for before is not lowered.
+// While a try is open, agents that know of it reserve nothing from its beginning on,
+// and their earlier requests are not lowered.
 func TestOpenTryCaps(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(0)

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reading is one look at the clocks, in nanoseconds.
+// Reading is one reading of the clocks, in nanoseconds.
 type Reading struct {
 	Boot      int64 `json:"boot"`
 	Monotonic int64 `json:"monotonic"`
 	Wall      int64 `json:"wall"`
 }
 
-// Answer has the readings of this invocation, and what tells environments apart.
+// Answer has the readings of this invocation, and the values that distinguish environments.
 type Answer struct {
 	Environment string  `json:"environment"`
 	Begin       Reading `json:"begin"`

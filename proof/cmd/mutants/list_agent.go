@@ -6,7 +6,7 @@ const (
 	protocols  = "./internal/protocol"
 )
 
-// The mutants of what an agent makes of answers, copies, errors and hooks.
+// The mutants of an agent's handling of answers, copies, errors and hooks.
 var agentMutants = []mutant{
 	{"an answer without a checksum counts", answer, `case sum == "" && status < http.StatusMultipleChoices:`, `case false:`, protocols},
 	{"an answer without a request counts", answer, `case h.Get("X-Amzn-Requestid") == "" && means:`, `case h.Get("X-Amzn-Requestid") == "" && !means:`, protocols},

@@ -6,7 +6,7 @@ const (
 	execNap = "cmd/nodelease/exec_ondemand.go"
 )
 
-// The mutants of the gate for text, and of what bounds a command.
+// The mutants of the gate for text, and of the bounds of a command.
 var cliMutants = []mutant{
 	{"text: letters from right to left are plain", "internal/text/line.go", `unicode.Variation_Selector, rightToLeft)`, `unicode.Variation_Selector)`, textOwn},
 	{"text: any number of marks", "internal/text/line.go", `if m.base && m.marks < marks && Plain(r) {`, `if m.base && Plain(r) {`, textOwn},

@@ -54,7 +54,7 @@ var clusterMutants = []mutant{
 	{"discovery: doubt costs two reads a second", "pkg/discovery/shared.go", `d.lasts = min(2*before.lasts, longestDoubt)`, `d.lasts = againAfter`, discoveryOwn},
 	{"discovery: old doubt hides new", "pkg/discovery/shared.go", `before.lasts > 0 && slices.Equal(before.nodes, d.nodes)`, `before.lasts > 0 && (true || slices.Equal(before.nodes, d.nodes))`, discoveryOwn},
 	{"discovery: what a clock ahead left is never replaced", "pkg/discovery/shared.go", `Version: found.Version + 1, ReadAt`, `Version: at.UnixMilli(), ReadAt`, discoveryOwn},
-	{"discovery: addresses are not checked when read", "pkg/discovery/record.go", `		return r.Address.check()
+	{"discovery: addresses are not checked when read", "pkg/discovery/record.go", `		return Address(*r.Address).check()
 `, `		return nil
 `, discoveryOwn},
 	{"discovery: Leave fails with a context that has ended", "pkg/discovery/register.go", `	if ctx.Err() != nil {

@@ -1,6 +1,6 @@
 package main
 
-// The mutants of what keeps copies of one process apart.
+// The mutants of the code that keeps copies of one process apart.
 var copyMutants = []mutant{
 	{"a renewal goes over a copy's", writes, `!w.Follows(old.ReservedUntil) || old.WidenTry`, `old.WidenTry`, leaseOwn},
 	{"a renewal goes over a copy's in the table", dynamo, `u.onlyIf += " AND (" + own + ")"`, `u.onlyIf += " AND (" + own + " OR attribute_exists(version))"`, stores},

@@ -6,7 +6,7 @@ const (
 	embeddedAll = "./internal/embeddeddb ./internal/embeddeddb/conform"
 )
 
-// The mutants of the embedded DynamoDB: of its data file, and of what it refuses.
+// The mutants of the embedded DynamoDB: of its data file, and of the requests that it refuses.
 var embeddedMutants = []mutant{
 	{"embedded: the old file is replaced though the new one is not whole", journalFile, `if _, err = j.write(file, content); err == nil {`, `if _, _ = j.write(file, content); err == nil {`, embeddedOwn},
 	{"embedded: the old file is replaced by one that is not synced", journalFile, `err = j.sync(file)`, `_ = j.sync(file)`, embeddedOwn},

@@ -5,7 +5,7 @@ const (
 	room   = "internal/tenure/room.go"
 	grow   = "pkg/lease/grow.go"
 	// addressBook is the memory of the client's transport.
-	addressBook = "pkg/lease/addresses.go"
+	addressBook = "internal/lastaddress/transport.go"
 	leasePool   = "pkg/lease/pool.go"
 	growProof   = "./internal/tenure ./pkg/lease"
 )
@@ -48,8 +48,8 @@ var growthMutants = []mutant{
 	{"every long lease may be late", "cmd/nodelease/internal/ui/state.go", `case n.Grown && waits > 0:`, `case waits > 0:`, "./cmd/nodelease/internal/ui"},
 	{"holders on demand outlast an outage", "pkg/lease/leasepool/outage.go", ` && !l.OnDemand && `, ` && `, "./pkg/lease/leasepool"},
 	{"dead holders outlast an outage", "pkg/lease/leasepool/outage.go", ` && !l.ExpiresAt.Before(now)`, ``, "./pkg/lease/leasepool"},
-	{"an address is remembered without TLS", addressBook, `r.URL.Scheme != "https" || `, ``, "./pkg/lease"},
-	{"the last addresses cannot be turned off", addressBook, `if os.Getenv(lastAddresses) == "off" {`, `if os.Getenv(lastAddresses) == "never" {`, "./pkg/lease"},
+	{"an address is remembered without TLS", addressBook, `r.URL.Scheme != "https" || `, ``, "./internal/lastaddress"},
+	{"the last addresses cannot be turned off", addressBook, `if os.Getenv(Variable) == "off" {`, `if os.Getenv(Variable) == "never" {`, "./internal/lastaddress"},
 	{"a cluster node takes a grown lease for its time-out", "pkg/cluster/config.go", `ttl := c.Agent.TTL()`, `ttl := l.TTL`, "./pkg/cluster"},
 	{"a lease grows beside a cluster node", "pkg/cluster/node.go", `		cfg.Agent.KeepShort()`, `		_ = cfg.Agent.KeepShort`, "./pkg/cluster"},
 	{"a lease grows beside a directory", "pkg/discovery/register.go", `	agent.KeepShort()`, `	_ = agent.KeepShort`, "./pkg/discovery"},

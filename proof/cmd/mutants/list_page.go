@@ -2,7 +2,7 @@ package main
 
 const pageOwn = "./cmd/nodelease/internal/ui"
 
-// The mutants of what the page of nodelease ui says and keeps to itself.
+// The mutants of the texts and the memory of nodelease ui's page to itself.
 var pageMutants = []mutant{
 	{"page: cooling node IDs count as room", "cmd/nodelease/internal/ui/verdict.go", `taken := 100 * float64(capacity-free)`, `taken := 100 * float64(held)`, pageOwn},
 	{"page: mostly expired looks calm", "cmd/nodelease/internal/ui/verdict.go", `case expired > held && expired > 2:`, `case expired > held && expired < 0:`, pageOwn},
@@ -18,7 +18,7 @@ var pageMutants = []mutant{
 	{"page: idle reading is as often as any", "cmd/nodelease/internal/ui/hub.go", `due = time.After(max(s.idle-s.every, 0))`, `due = time.After(0)`, pageOwn},
 	{"page: places that were looked up have no end", "cmd/nodelease/internal/ui/lists.go", `if len(l.known) >= mostLookups || l.known == nil {`, `if l.known == nil {`, pageOwn},
 	{"page: a search of the history takes parts of node IDs", "cmd/nodelease/internal/ui/news.go", `return strconv.Itoa(n.Number) == w.text`, `return strings.Contains(strconv.Itoa(n.Number), w.text)`, pageOwn},
-	{"lease: a closed body breaks the connection", "pkg/lease/open.go", `plainBodies{remembered(transport)},`, `remembered(transport),`, leaseOwn},
+	{"lease: a closed body breaks the connection", "pkg/lease/open.go", `plainBodies{lastaddress.Remember(transport)},`, `lastaddress.Remember(transport),`, leaseOwn},
 	{"cli: text of others begins a line", "cmd/nodelease/terminal.go", `b.WriteString(ansi.Truncate(word, room, "") + "\n" + strings.Repeat(" ", indent))`, `b.WriteString(ansi.Truncate(word, room, "") + "\n")`, cliOwn},
 	{"local: a name that anybody can register is answered", "internal/local/local.go", `!strings.Contains(strings.TrimSuffix(name, "."), ".") ||`, `name != "" ||`, "./internal/local"},
 	{"local: a server without a page answers pages", "internal/local/local.go", `if !(g.Page && origin == "http://"+r.Host) {`, `if origin != "http://"+r.Host {`, "./internal/local"},

@@ -9,7 +9,7 @@ const (
 	doctors    = "./cmd/nodelease"
 )
 
-// The mutants of what the pool's item keeps for everybody: its layout, its floor, its
+// The mutants of the pool's item: its layout, its floor, its
 // revision.
 var poolItemMutants = []mutant{
 	{"a verdict of another Region counts", verdicts, `v.Region == region && v.Table`, `v.Table`, "./internal/protocol"},

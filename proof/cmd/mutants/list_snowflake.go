@@ -4,7 +4,7 @@ const (
 	layout = "pkg/snowflake/layout.go"
 )
 
-// The mutants of what independent tests found in the generator.
+// The mutants that independent tests found in the generator.
 var snowflakeMutants = []mutant{
 	{"a Close lets a Bind in", fence, `	t.mu.Lock()
 	defer t.mu.Unlock()

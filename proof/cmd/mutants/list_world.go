@@ -5,7 +5,7 @@ const (
 	clusterNode = "pkg/cluster/node.go"
 )
 
-// The mutants of what broke promises where parts of the product meet: each is found by
+// The mutants that broke promises where parts of the product meet: each is found by
 // the composed world. Two cannot be: nothing in the world stops inside of a lock, or between
 // two lines that take no time. That a Close lets a Bind in takes nanoseconds ("a Close lets a
 // Bind in"), and the watchdog's events change places, and its bark ends the next term, only

@@ -40,7 +40,7 @@ func main() {
 // page has the recorded table.
 const page = "docs/mutants.md"
 
-// checkAll returns an error with the mutants that cannot be made of the code as it is,
+// checkAll returns an error with the mutants that cannot be made of the current code,
 // and the differences of the recorded table.
 func checkAll() error {
 	errs := []error{checkTable(page)}

@@ -29,7 +29,7 @@ func (m mutant) source() (string, error) {
 		return "", err
 	}
 	if n := strings.Count(string(src), m.old); n != 1 {
-		return "", fmt.Errorf("%q stands %d times in %s, not once: bring the mutant in proof/cmd/mutants up to date", m.old, n, m.file)
+		return "", fmt.Errorf("%q occurs %d times in %s, not once: bring the mutant in proof/cmd/mutants up to date", m.old, n, m.file)
 	}
 	return strings.Replace(string(src), m.old, m.new, 1), nil
 }

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// heading begins the table of the page; what stands before it is written by hand.
+// heading begins the table of the page; the text before it is written by hand.
 const heading = "| mutant | file | caught by |\n|---|---|---|\n"
 
-// nobody is what the table says of a survivor.
+// nobody is the table's entry for a survivor.
 const nobody = "NOBODY"
 
-// readTable gives what stands before a page's table, and what caught each mutant.
+// readTable returns the text before a page's table, and the test that caught each mutant.
 func readTable(page string) (before string, caught map[string]string, err error) {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -72,7 +72,7 @@ func checkTable(page string) error {
 	return errors.Join(errs...)
 }
 
-// render gives a page's text, with the rows in the order of the list.
+// render returns a page's text, with the rows in the order of the list.
 func render(before string, caught map[string]string) string {
 	var b strings.Builder
 	b.WriteString(before + heading)

@@ -1,5 +1,5 @@
 // Command worker is the process that the fault tests kill, freeze, cut off and
-// whose clock they move: it holds a number, makes IDs and tells on standard output
+// whose clock they move: it holds a node ID, makes IDs and tells on standard output
 // what happens, a line at a time:
 //
 //	claimed <node> <version>      also after a loss

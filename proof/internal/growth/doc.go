@@ -1,12 +1,12 @@
 // Package growth is a fleet whose leases grow, on paper: its processes and the table, in
-// one goroutine and in virtual time, so that months pass in seconds. Its tests hold
-// docs/cost.md to what such a fleet costs, and docs/operations.md to how long the node
-// IDs of crashed processes rest.
+// one goroutine and in virtual time, so that months pass in seconds. Its tests compare
+// docs/cost.md with the costs of such a fleet, and docs/operations.md with the time that the node
+// IDs of crashed processes stay taken.
 //
 // The product's own code decides: tenure's Guess, Search, Outlook, Term, Timings and Room,
 // and the writes' Apply. The paper has of its own the order of an agent's requests, which
 // a test compares with real agents; requests that take no time and are never lost; clocks
-// that are right; and who starts, crashes and stops when.
+// that are right; and a schedule of starts, crashes and stops.
 //
 //	go test ./proof/internal/growth -v -args -whole
 package growth

@@ -23,7 +23,7 @@ type Config struct {
 	Seed uint64
 }
 
-// Sum is what happened in some time.
+// Sum has the counts of some time.
 type Sum struct {
 	Writes, Units    float64 // request units
 	Claims, Renewals int
@@ -100,7 +100,7 @@ func (f *Fleet) Run(d time.Duration) {
 	f.account()
 }
 
-// Take returns what happened since the last Take.
+// Take returns the counts since the last Take.
 func (f *Fleet) Take() Sum {
 	f.account()
 	s := f.Sum
@@ -164,7 +164,7 @@ func (f *Fleet) write(w protocol.Write) protocol.Result {
 	return protocol.Result{Applied: true, Lease: &l}
 }
 
-// count is what a count of the open groups finds.
+// count is the result of counting the open groups.
 func (f *Fleet) count() (held, cooling int) {
 	_, open := f.pool.Open()
 	for _, l := range f.items[:open] {
@@ -211,7 +211,7 @@ func (f *Fleet) rested(l protocol.Lease) {
 	}
 }
 
-// reap is what the reaper function does with an expired lease.
+// reap handles an expired lease as the reaper function does.
 func (f *Fleet) reap(l protocol.Lease) {
 	f.write(protocol.Reap{Key: protocol.Key{Pool: "orders", NodeID: l.NodeID}, Holder: l.Holder, Version: l.Version, Renewal: l.Renewal})
 }

@@ -38,7 +38,7 @@ func fleet(t *testing.T, c Config) *Fleet {
 	return f
 }
 
-// said compares a row of docs/cost.md with what was simulated, to one part in twenty, and
+// said compares a row of docs/cost.md with the simulation, to one part in twenty, and
 // with whole weeks, whose crashes are others, to one in ten. The row begins with first.
 func said(t *testing.T, first string, want ...float64) {
 	t.Helper()

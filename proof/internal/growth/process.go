@@ -18,12 +18,12 @@ type process struct {
 	term    *tenure.Term
 	room    tenure.Room
 	stepped bool               // the next renewal is the first
-	counted *protocol.PoolItem // with what it has measured
+	counted *protocol.PoolItem // with its own measurement
 	over    bool
 	at      int // in f.live
 }
 
-// start returns what starts a process of a deployed version.
+// start returns a function that starts a process of a deployed version.
 func (f *Fleet) start(version int) func() {
 	return func() {
 		p := &process{f: f, version: version, began: f.now, search: tenure.Search{Dice: f.dice}}
@@ -152,7 +152,7 @@ func (p *process) due() {
 
 func (p *process) age() time.Duration { return p.f.now - p.term.Began }
 
-// length is what the next renewal asks for.
+// length is the length that the next renewal requests.
 func (p *process) length() tenure.Length {
 	t := p.f.Timings
 	if !t.Grows() || !p.room.Grows(p.f.wall(), t.MaxSkew()) {

@@ -35,7 +35,7 @@ type clock struct {
 func (c *clock) Wall() time.Time          { return c.Clock.Wall().Add(time.Duration(c.wall.Load())) }
 func (c *clock) Monotonic() time.Duration { return c.Clock.Monotonic() - time.Duration(c.mono.Load()) }
 
-// world is the table, what is wrong with it, and what was made.
+// world is the table, its faults, and the IDs made.
 type world struct {
 	t     *testing.T
 	table *leasetest.Memory
@@ -185,7 +185,7 @@ func (w *world) live(number int, seed uint64) {
 	}
 }
 
-// use is an invocation: it makes IDs, and looks at its lease.
+// use is an invocation: it makes IDs, and checks its lease.
 func (e *environment) use(ctx context.Context, ids *snowflake.Generator) (*snowflake.Generator, error) {
 	e.w.count("uses", 1)
 	if err := e.node.Refresh(ctx); err != nil {

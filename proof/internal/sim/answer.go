@@ -32,7 +32,7 @@ func (c *call) is(operation string) bool {
 	return c.header.Get("X-Amz-Target") == "DynamoDB_20120810."+operation
 }
 
-// answer is what the database, or who is in its place, has answered to a call. It is the
+// answer is the answer of the database, or of somebody in its place, to a call. It is the
 // http.ResponseWriter that the database writes it to.
 type answer struct {
 	status int

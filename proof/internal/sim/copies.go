@@ -29,7 +29,7 @@ import (
 // Dice: the original and a copy with the same dice renew in step, each time; with other
 // dice, they do not.
 
-// origin is what a copy is made of.
+// origin is the original of a copy.
 type origin struct {
 	node    int
 	item    map[string]json.RawMessage // as the original's last renewal left it
@@ -78,7 +78,6 @@ func (p *process) copied(l lease.Lease) {
 		c.pair.Store(same)
 	}
 	w.note(history.Event{Kind: history.Copy, Who: c.number, Of: p.number, Node: l.NodeID, Version: l.Version, Until: l.ReservedUntil.UnixMilli()})
-	w.count(func(c *Counts) { c.Copies++ })
 	w.background.Go(func() {
 		ctx, cancel := context.WithTimeout(w.troubles, 30*time.Minute)
 		defer cancel()
@@ -95,12 +94,10 @@ func (p *process) liveOn(stopping context.Context) {
 	a, err := lease.Start(stopping, cfg)
 	p.origin.born.Store(true)
 	p.lag.Store(0)
-	if err != nil && stopping.Err() == nil {
-		p.World.fail(fmt.Errorf("process %d is no copy: %w", p.number, err))
-	}
-	if err != nil {
+	if err != nil { // its clock has stepped since, or its world ends: it is no copy
 		return
 	}
+	p.World.count(func(c *Counts) { c.Copies++ })
 	p.serve(stopping, context.WithoutCancel(stopping), client, a)
 }
 
@@ -183,7 +180,7 @@ func (o *origin) count(body map[string]json.RawMessage, in, name string, add int
 	return all
 }
 
-// claimGuard is the release's: the default, for none gives another.
+// claimGuard is the release's: the default, since no configuration sets another.
 func (p *process) claimGuard() time.Duration { return min(time.Second, p.release.TTL/10) }
 
 // narrow leaves a pool no other node ID than the original's, and no count by which it is

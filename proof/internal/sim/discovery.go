@@ -16,7 +16,7 @@ import (
 
 const service = "orders"
 
-// entry is what a process has registered.
+// entry is a process's registration.
 type entry struct {
 	holder string // the session that it was registered with
 	since  time.Time

@@ -1,7 +1,7 @@
 // Package sim is the composed world: all actors of the product at once, the product's
 // own code with the AWS SDK's client against the embedded DynamoDB, over connections in
-// memory and in virtual time, in a world where everything goes wrong. What happens is
-// judged as it happens: by package history, and by the judges here.
+// memory and in virtual time, in a world where everything goes wrong. All events are
+// judged as they happen: by package history, and by the judges here.
 //
 // # How to run it
 //
@@ -19,8 +19,8 @@
 //	-without        these parts in no world of a random mix
 //	-ignore         a pattern of broken promises that do not end a world, to look for others
 //
-// A seed fixes what the world does: which parts it has, who is slow, cut off, paused,
-// killed, when clocks step, what the operators do. It does not fix the order in which
+// A seed determines the world: its parts, the processes that are slow, cut off, paused or
+// killed, the steps of clocks, the operators' actions. It does not fix the order in which
 // the runtime schedules goroutines, nor the agents' own jitter: a seed that fails is
 // likely to fail again, and its history, which is saved, is judged the same forever.
 // The model in internal/tenure is the one that repeats bit for bit.
@@ -43,11 +43,11 @@
 //
 // A pause stops a process where it touches the world: before a request is sent
 // (the clocks have been read by then), before an answer is heard, at a generator's
-// reading of the clock, which then returns what it was before the pause, and
+// reading of the clock, which then returns the time before the pause, and
 // between the two clocks that a claim reads. Timers of the agent go off meanwhile,
-// unlike in a process that is really stopped, and what they start stops at the
-// next of these points. It cannot stop where a lock is held, for virtual time
-// stands still when someone waits for a lock; the model can.
+// unlike in a process that is really stopped, and the code that they start stops at the
+// next of these points. It cannot stop where a lock is held, since virtual time
+// does not advance while a goroutine waits for a lock; the model can.
 //
 // A copy of a running process is a process whose way to the database made it believe
 // what the original believed at one moment: copies.go.
@@ -56,14 +56,14 @@
 //
 // An actor or a fault: a file of its own, and a line in parts. If it acts by itself,
 // give it a run function, which ends with its context; if others ask for it, Plan.has
-// says whether the world has it. What each process does while it holds a lease is a
-// limb, in life.go. What a machine suffers by itself is a trouble, in machine.go; what
-// the network does to a request is a weather in its climate. Draw from dice of your own
+// says whether the world has it. Each activity of a process that holds a lease is a
+// limb, in life.go. A fault of a machine is a trouble, in machine.go; a
+// fault of the network is a weather in its climate. Draw from dice of your own
 // (rand.NewPCG(seed, a number that nobody has)), never from those of another part, or
 // all seeds change. Whoever needs the database has a process or a function with a
 // machine, so that the machine's troubles are its own too.
 //
-// A judge: in package history if the table and what the processes say is enough for it,
+// A judge: in package history if the table and the reports of the processes are enough for it,
 // so that a saved history can be judged again; else here, in judge.go or beside its
 // actor, with World.fail. A judge of liveness asks calmFor first: nobody is blamed for
 // what a fault explains. Watch it fail: break the product, see that the world notices,

@@ -34,7 +34,7 @@ func (n *network) babble(request, genuine []byte) *answer {
 	case 5: // damaged: the checksum is that of the genuine
 		a.header.Set("X-Amz-Crc32", checksum(genuine))
 		a.body = damage(genuine)
-	case 6: // whole and named, but not what was asked for
+	case 6: // whole and named, but not the requested one
 		a.body = []byte("{}")
 		if bytes.Contains(request, []byte(`"ReturnValues":"ALL_NEW"`)) {
 			a.header.Set("X-Amzn-Requestid", "BABBLE")

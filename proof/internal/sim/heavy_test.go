@@ -31,7 +31,7 @@ func many() int {
 }
 
 // A process full of agents, each with a client of its own: for half an hour of
-// virtual time neither goroutines nor memory grow, nobody loses a number, and
+// virtual time neither goroutines nor memory grow, nobody loses a node ID, and
 // nothing is left behind (the bubble would wait for it).
 func TestManyAgentsStayFlat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestManyAgentsStayFlat(t *testing.T) {
 
 // The same number of agents start on a real socket, make IDs and close: not one
 // goroutine is left. Time is real here and the machine may be slow, so they start a
-// few at a time and renew nothing meanwhile: that is what the test above is for.
+// few at a time and renew nothing meanwhile: the test above covers renewals.
 func TestManyAgentsLeaveNothing(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Run("agents", func(t *testing.T) {

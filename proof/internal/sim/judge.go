@@ -28,8 +28,7 @@ func (w *World) watch() {
 	}
 }
 
-// patience is for how long all must be well before a process is blamed for what it
-// has not done.
+// patience is how long everything must work before a process is blamed for an omission.
 func (p *process) patience() time.Duration { return 2*p.Plan.TTL() + 20*time.Second }
 
 // judge judges a process that runs.
@@ -70,8 +69,8 @@ func (w *World) judgeReap(e history.Event, before history.Event) {
 	}
 }
 
-// judgeClaim judges that who waited through an outage leaves the leases that expired in
-// it to their holders, for as long as these may need to say that they live.
+// judgeClaim checks that a claimant that waited through an outage leaves the leases that expired
+// in it to their holders, for as long as these may need to renew.
 func (w *World) judgeClaim(e, before history.Event) {
 	from, until := w.network.lastOutage()
 	sent := e.Expires - e.TTL.Milliseconds()
@@ -154,7 +153,7 @@ type load struct {
 const ahead = time.Minute
 
 // judgeExpiry judges that a wall clock that was wrong for a moment leaves nothing
-// behind: once two renewals were answered, expiries are those of the clock as it is. It
+// behind: once two renewals were answered, expiries are those of the current clock. It
 // judges worlds whose store tells its time only, as DynamoDB does: elsewhere nothing can
 // show the holder that the clock was wrong when it claimed. Without an answer nothing can
 // either, not even where a renewal is found to have landed: the network was calm, too. A

@@ -27,7 +27,7 @@ var limbs = []limb{
 	{"discovery", (*process).discover},
 }
 
-// config is what the process asks its agent for.
+// config is the configuration of the process's agent.
 func (p *process) config(client lease.Client) lease.Config {
 	cfg := p.release
 	cfg.Pool, cfg.Task, cfg.Clock, cfg.Logger = poolName, p.task, &processClock{p}, p.logger()
@@ -182,7 +182,7 @@ func (p *process) generator() (*snowflake.Generator, bool) {
 	return ids, err == nil
 }
 
-// work makes IDs until the process is told to stop, loses its number or dies.
+// work makes IDs until the process is told to stop, loses its node ID or dies.
 func (p *process) work(stopping context.Context) {
 	p.World.witnessBeliefs()
 	ids, ok := p.generator()

@@ -182,7 +182,7 @@ const (
 
 // pauseFor stops what runs on the machine, for d. The pause begins when a process
 // comes to a place that is chosen before, or after a while: so it can begin inside
-// of what takes no time.
+// of an action that takes no time.
 func (m *machine) pauseFor(ctx context.Context, d time.Duration) {
 	begun := make(chan struct{})
 	m.mu.Lock()
@@ -217,8 +217,8 @@ func (m *machine) begin() {
 	m.begun = nil
 }
 
-// paused gives a channel that is closed when the pause ends that a process meets
-// at a place; nil when it meets none.
+// paused returns a channel that is closed at the end of the pause that a process meets
+// at a place; nil if it meets none.
 func (m *machine) paused(at string) chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -58,7 +58,7 @@ func valueEnd(text []byte, at int) int {
 	return at
 }
 
-// unquoted is what a text says.
+// unquoted returns the content of a text.
 func unquoted(text []byte) (s string) {
 	if len(text) > 1 && bytes.IndexByte(text, '\\') < 0 {
 		return string(text[1 : len(text)-1])

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// weather is what the network and the store do to requests, for a while.
+// weather is the treatment of requests by the network and the store, for a while.
 type weather struct {
 	name string
 	// Probabilities, of each request.
@@ -24,7 +24,7 @@ type weather struct {
 	refuse                                                 bool          // no connections
 }
 
-// climate is what the weather is drawn from.
+// climate is the distribution from which the weather is drawn.
 var climate = []weather{
 	{name: "calm", slow: 20 * time.Millisecond},
 	{name: "calm", slow: 20 * time.Millisecond},
@@ -47,7 +47,7 @@ var (
 	denying = []weather{{name: "denying", slow: 50 * time.Millisecond, denied: 0.3}, {name: "nothing but denials", slow: 50 * time.Millisecond, denied: 1}}
 )
 
-// network is what lies between the machines and the database.
+// network connects the machines with the database.
 type network struct {
 	*World
 	db http.Handler
@@ -80,7 +80,7 @@ func newNetwork(w *World, db http.Handler) *network {
 	return n
 }
 
-// fate is what happens to one request.
+// fate is the treatment of one request.
 type fate struct {
 	before, after time.Duration
 	lost          bool   // never arrives
@@ -181,7 +181,7 @@ func (n *network) do(c *call) *answer {
 
 var root = &url.URL{Path: "/"}
 
-// item is a node ID's item as it is.
+// item is the current item of a node ID.
 func (n *network) item(node int) map[string]json.RawMessage {
 	n.serial.Lock()
 	defer n.serial.Unlock()

@@ -43,7 +43,7 @@ func (w *World) operate(ctx context.Context) {
 	all.Wait()
 }
 
-// verbs are what an operator may do, each as likely as it is often here.
+// verbs are the actions of an operator, each as likely as the number of its entries.
 var verbs = []func(*operator, context.Context){
 	(*operator).resize, (*operator).resize, (*operator).resize, (*operator).look, (*operator).look, (*operator).force, (*operator).force,
 	(*operator).raise, (*operator).seed,

@@ -14,7 +14,7 @@ import (
 type part struct {
 	chance float64 // of a world to have it
 	about  string
-	// run is what the part does, until ctx ends; nil where others ask whether the
+	// run is the activity of the part, until ctx ends; nil where others ask whether the
 	// world has it.
 	run func(w *World, ctx context.Context)
 }

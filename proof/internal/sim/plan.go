@@ -12,14 +12,14 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Plan is what a seed says of its world.
+// Plan is the description of a seed's world.
 type Plan struct {
 	Seed  uint64
 	Parts map[string]bool // see parts
 	Wild  bool            // clocks are hours off
 	Dates bool            // the store tells its time, so agents refuse to start with a clock that is off
 	// ClockError is how far wall clocks are off where they are not wild: 2ε of any two
-	// is what the guards of all releases tolerate.
+	// is the error that the guards of all releases tolerate.
 	ClockError time.Duration
 	// Releases are what deploys change between: the first one is that of the first
 	// processes, and the only one in a world without "releases".
@@ -166,7 +166,7 @@ func (p Plan) unrest() (between, within time.Duration) {
 	return 6 * time.Minute, time.Minute
 }
 
-// How far leases grow in a world that has room: far enough for most of what happens to
+// How far leases grow in a world that has room: far enough that most events
 // come while they are long, and not so far that crashed processes' node IDs rest until the
 // world ends.
 const (

@@ -101,8 +101,8 @@ func (p *process) answeredTwiceSince(at time.Time) bool {
 	return p.answers[1].After(at)
 }
 
-// kill ends the process where it stands: it sends nothing more, hears nothing
-// more, and makes no more IDs.
+// kill ends the process immediately: it sends nothing, receives nothing,
+// and makes no IDs after that.
 func (p *process) kill() { p.once.Do(func() { close(p.dead) }) }
 
 func (p *process) isDead() bool {

@@ -128,7 +128,7 @@ func live(t *testing.T, p Plan) (c Counts) {
 	began := time.Now()
 	var w *World
 	var err error
-	// A process that is stopped inside of a lock stops its world, whose time stands still then.
+	// A process that is stopped inside of a lock stops its world, whose time does not advance then.
 	patience := 5*time.Minute + time.Duration(p.Hours.Hours()*float64(p.Tasks))*time.Minute
 	stuck := time.AfterFunc(patience, func() {
 		panic(fmt.Sprintf("seed %d stands still: who waits for a lock below, and who holds it?", p.Seed))
@@ -142,7 +142,7 @@ func live(t *testing.T, p Plan) (c Counts) {
 	return c
 }
 
-// failure shows what came before a promise was broken.
+// failure shows the events before a promise was broken.
 func (w *World) failure() string {
 	if w.History.Err() != nil {
 		return w.History.Failure()

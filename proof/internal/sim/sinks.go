@@ -50,7 +50,7 @@ func (p *process) tell(kind lease.EventKind) {
 	p.saidAt = time.Now()
 }
 
-// told is what tell remembers, and since when nothing was heard or blocked.
+// told is the state of tell, and the time since which nothing was received or blocked.
 func (p *process) told() (lease.EventKind, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

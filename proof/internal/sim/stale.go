@@ -12,7 +12,7 @@ const (
 	mostStale = 1000 // reads that are remembered
 )
 
-// shown is what a read showed, and when.
+// shown is the result of a read, and its time.
 type shown struct {
 	at     time.Time
 	answer *answer
@@ -38,7 +38,7 @@ func (n *network) read(c *call) *answer {
 	if len(n.pages) >= mostStale {
 		clear(n.pages)
 	}
-	// What is shown again stays as old as it was: the page of a later read does not replace
+	// A page that is shown again keeps its age: the page of a later read does not replace
 	// one that can still be shown.
 	if !known || time.Since(before.at) >= staleFor {
 		n.pages[string(c.body)] = shown{time.Now(), a}

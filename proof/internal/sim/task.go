@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// task is what an orchestrator wants to run: when its process ends, it starts
+// task is a task of an orchestrator: when its process ends, it starts
 // another one, until it is told to stop.
 type task struct {
 	*machine

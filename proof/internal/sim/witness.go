@@ -12,7 +12,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// ops tells the writes apart by what their update expressions begin with. The
+// ops distinguishes the writes by the beginning of their update expressions. The
 // witness reads the wire, not the code under test.
 var ops = []struct {
 	prefix string
@@ -206,7 +206,7 @@ func (w *World) witnessWidths(attribute json.RawMessage, try string) {
 	}
 }
 
-// witnessBeliefs asks every process whether it believes to hold its number. All of
+// witnessBeliefs asks every process whether it believes to hold its node ID. All of
 // it happens at one moment of virtual time. Those who have ceased to believe go
 // first: nobody was asked at the moment when they did.
 func (w *World) witnessBeliefs() {

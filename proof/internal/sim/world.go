@@ -65,10 +65,10 @@ type World struct {
 
 	widths sync.Mutex
 	eras   snowflake.Eras       // of a narrow world's pool, as its table says
-	made   map[snowflake.ID]int // by which number, as they were taken apart when they were made
+	made   map[snowflake.ID]int // by which node ID, as they were taken apart when they were made
 }
 
-// Run lives through a plan, inside of a synctest bubble, and gives what happened.
+// Run lives through a plan, inside of a synctest bubble, and returns the events.
 // The error is the first promise that was broken.
 func Run(p Plan) (*World, Counts, error) {
 	w := &World{
@@ -185,18 +185,18 @@ func (w *World) heal() {
 	}
 }
 
-// settling is how long after the faults everyone who can have a number has one:
-// what the dead hold expires and what they reserved passes, the last requests
+// settling is how long after the faults every process that can have a node ID has one:
+// the leases of the dead expire and their reservations pass, the last requests
 // that were late have arrived, and whoever waits looks again.
 func (w *World) settling() time.Duration {
 	return 4*w.Plan.TTL() + w.Plan.Reserve() + 2*time.Minute
 }
 
-// again is within what time whoever has no number looks for one again: an orchestrator
+// again is within what time whoever has no node ID looks for one again: an orchestrator
 // waits for a minute after a start that has failed.
 const again = 90 * time.Second
 
-// liveness judges that nobody waits for a number while one could be had. A number that has
+// liveness judges that nobody waits for a node ID while one could be had. A node ID that has
 // come free just now is waited for.
 func (w *World) liveness(o *operator) error {
 	for {
@@ -260,7 +260,7 @@ func (w *World) judgeLiveness(o *operator) (fresh time.Duration, err error) {
 	return 0, nil
 }
 
-// raised remembers to what the pool may be raised by now.
+// raised is the time up to which the pool may have been raised by now.
 func (w *World) raised(to time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -35,7 +35,7 @@ type Board struct {
 	pageURL  string
 }
 
-// taskState is what is known of one process, alive or dead.
+// taskState is the known state of one process, alive or dead.
 type taskState struct {
 	node     int // -1: none
 	status   string
@@ -51,7 +51,7 @@ type taskState struct {
 	rate     meter
 }
 
-// The states of a task; also what its number is shown as.
+// The states of a task; also what its node ID is shown as.
 const (
 	taskStarting  = "starting"
 	taskHolding   = "held"
@@ -135,7 +135,7 @@ func (b *Board) ids(name string, ids []snowflake.ID) {
 	b.rate.count += len(ids)
 }
 
-// event takes in what a task's agent says.
+// event records an event of a task's agent.
 func (b *Board) event(name string, e taskEvent) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -185,13 +185,13 @@ func (b *Board) event(name string, e taskEvent) {
 	case eventCaughtUp:
 		b.say("IDs again", "%s: its clock has caught up", name)
 	case lease.EventNotReleased:
-		b.say("not freed", "%s could not give node %d back, which rests until it expires", name, e.Node)
+		b.say("not freed", "%s could not release node %d, which stays taken until its lease expires", name, e.Node)
 	case lease.EventCorrupt, lease.EventWarning:
 		b.say(string(e.Kind), "%s: %s", name, brief(e.Error, b.opts.Pool))
 	}
 }
 
-// acted takes in what the director did to a task. status and count may be empty.
+// acted records an action of the director on a task. status and count may be empty.
 func (b *Board) acted(name, status string, count func(*Summary), kind, format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -247,7 +247,7 @@ func (b *Board) nodeOf(name string) string {
 	return fmt.Sprintf("node %d", b.tasks[name].node)
 }
 
-// table takes in what the table says.
+// table records the leases as read from the table.
 func (b *Board) table(leases []lease.Lease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -262,7 +262,7 @@ func (b *Board) table(leases []lease.Lease) {
 	}
 }
 
-// leaderOf elects as the members do, from what the table says.
+// leaderOf elects a leader from the table's leases, as the members do.
 func leaderOf(leases []lease.Lease, now time.Time) (name string) {
 	lowest := ""
 	for _, l := range leases {

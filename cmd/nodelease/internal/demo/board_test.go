@@ -35,14 +35,14 @@ func TestBoardFindsDuplicates(t *testing.T) {
 		t.Errorf("%+v", sum)
 	}
 	if err := b.verdict(); !errors.Is(err, ErrDuplicates) || errors.Is(err, ErrDisorder) {
-		t.Error(err)
+		t.Errorf("got %v, want ErrDuplicates", err)
 	}
 	if !slices.Contains(kinds(), "DUPLICATE") {
 		t.Error("nobody was told")
 	}
 }
 
-// Each task's IDs strictly increase, also over a change of its number.
+// Each task's IDs strictly increase, also over a change of its node ID.
 func TestBoardFindsDisorder(t *testing.T) {
 	for _, second := range [][]snowflake.ID{{12, 11}, {9}, {10}} {
 		b, _ := testBoard(t)
@@ -96,7 +96,7 @@ func TestBoardFollowsEvents(t *testing.T) {
 	}
 }
 
-// The table's word on a number, and what is known of its holder's process.
+// The table's state of a node ID, and the known state of its holder's process.
 func TestSnapshotStates(t *testing.T) {
 	b, _ := testBoard(t)
 	b.event("task-1", taskEvent{Kind: lease.EventClaimed, Node: 0, Version: 4})
@@ -156,7 +156,7 @@ func TestBoardTellsWhoLeads(t *testing.T) {
 	}
 }
 
-// A node ID that was given back is free, not dead, although the table was read
+// A released node ID is free, not dead, although the table was read
 // before that and the process has ended since; and the last frame is left behind.
 func TestLastFrame(t *testing.T) {
 	b, _ := testBoard(t)

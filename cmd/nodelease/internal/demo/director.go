@@ -108,7 +108,7 @@ func (d *director) do(ctx context.Context, s step) error {
 	case actStop:
 		t.stopping = true
 		t.terminate()
-		d.board.acted(t.name, "", nil, "SIGTERM", "%s, with %s, which it gives back", t.name, node)
+		d.board.acted(t.name, "", nil, "SIGTERM", "%s, with %s, which it releases", t.name, node)
 	case actClock:
 		way := "ahead"
 		if s.by < 0 {
@@ -167,7 +167,7 @@ func (d *director) outageFor(ctx context.Context, by time.Duration) {
 
 // end lets all tasks end in good order, or not, and returns when all are gone.
 func (d *director) end(grace time.Duration) {
-	d.board.Tell("end", "every task gives its node ID back")
+	d.board.Tell("end", "every task releases its node ID")
 	left := 0
 	for _, s := range d.slots {
 		if t := s.task; t != nil {

@@ -7,7 +7,7 @@ import (
 	"charm.land/lipgloss/v2"
 )
 
-// look is how a state of a number is shown.
+// look is how a state of a node ID is shown.
 type look struct {
 	sign  string
 	word  string
@@ -55,7 +55,7 @@ func (s Snapshot) legend() string {
 	return " " + strings.Join(append(words, cold.Render(movedSign)+" "+faint.Render("clock")), "  ")
 }
 
-// movedSign marks a number whose holder's clock was moved.
+// movedSign marks a node ID whose holder's clock was moved.
 const movedSign = "◷"
 
 const (
@@ -63,10 +63,10 @@ const (
 	lineWidth = 26
 )
 
-// grid draws the numbers in the richest way that fits: cards, lines, or signs.
+// grid draws the node IDs in the richest way that fits: cards, lines, or signs.
 func (s Snapshot) grid(width, height int) []string {
 	count := len(s.Numbers)
-	// As many columns as fit, but no more than make the rows equally long.
+	// As many columns as fit, as long as the rows are equally long.
 	shape := func(cell int) (columns, rows int) {
 		columns = max(1, width/cell)
 		rows = (count + columns - 1) / columns
@@ -107,7 +107,7 @@ func tile(numbers []Number, columns int, draw func(Number) string) []string {
 	return lines
 }
 
-// card shows a number with all that is known of it: two lines, and an empty one.
+// card shows a node ID with all that is known of it: two lines, and an empty one.
 func (n Number) card() string {
 	l := n.look()
 	bar := " " + l.style.Render("┃") + " "
@@ -134,7 +134,7 @@ func (n Number) version() string {
 	return fmt.Sprintf("v%d", n.Version)
 }
 
-// line shows a number in one line.
+// line shows a node ID in one line.
 func (n Number) line() string {
 	l := n.look()
 	text := l.style.Render(fmt.Sprintf(" %s %4d", l.sign, n.Node)) + " " + n.Task + " " + faint.Render(n.version())

@@ -11,7 +11,7 @@ import (
 	"github.com/charmbracelet/x/term"
 )
 
-// Live is a view for a terminal: the pool as a grid, and what just happened.
+// Live is a view for a terminal: the pool as a grid, and the latest events.
 type Live struct {
 	In  io.Reader
 	Out io.Writer

@@ -13,7 +13,7 @@ type Options struct {
 	Numbers  int           // size of the pool, 1 to 1024
 	Duration time.Duration // how long the fleet runs, at least 3 s
 	TTL      time.Duration // length of the leases, 1 s to 24 h
-	Wait     time.Duration // how long a task waits for a free number; 0 = not at all
+	Wait     time.Duration // how long a task waits for a free node ID; 0 = not at all
 	Outage   bool          // kill the DynamoDB process for longer than a short lease, and start it again; leases grow
 	Page     bool          // show the pool on a page, too
 	Seed     uint64        // the seed of the plan

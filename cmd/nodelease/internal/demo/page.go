@@ -25,7 +25,7 @@ var onPage = map[string]bool{
 // withNode is how the director names the number of a task.
 var withNode = regexp.MustCompile(`, with node (\d+)`)
 
-// tellPage passes news on, with the number apart from the text.
+// tellPage passes news on, with the node ID apart from the text.
 func (b *Board) tellPage(n News) {
 	if b.page == nil || !onPage[n.Kind] {
 		return
@@ -71,7 +71,7 @@ func (b *Board) marks() map[int]string {
 	return marks
 }
 
-// line is what the demo is about.
+// line describes the demo in one line.
 func (b *Board) line() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

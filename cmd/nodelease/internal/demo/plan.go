@@ -33,7 +33,7 @@ type step struct {
 func makePlan(o Options) []step {
 	p := planner{Options: o, rng: rand.New(rand.NewPCG(o.Seed, 0)), free: make([]time.Duration, o.Tasks)}
 	begin, end := o.Duration/10, o.Duration-max(o.Duration/10, time.Second)
-	// Often enough to be worth watching, but not so often that more numbers rest
+	// Often enough to be worth watching, but not so often that more node IDs rest
 	// than are held.
 	every := min(max(1300*time.Millisecond, 3*o.TTL/2/time.Duration(min(o.Tasks, o.Numbers))), o.Duration/8)
 	if o.Outage {
@@ -70,7 +70,7 @@ type planner struct {
 }
 
 // restart is how long a slot stays empty, and settle how long a new task may
-// need until it holds a number.
+// need until it holds a node ID.
 const (
 	restart = 500 * time.Millisecond
 	settle  = time.Second
@@ -86,18 +86,18 @@ func (p *planner) add(at time.Duration, act action, end time.Duration) bool {
 	busy := restart + settle
 	switch act {
 	case actFreeze:
-		// Every other time long enough that the reaper frees the number and it is
+		// Every other time long enough that the reaper frees the node ID and it is
 		// lost; else it is found expired, but still the task's own.
 		s.by = p.TTL + p.claimGuard()/2
 		if p.freezes%2 == 0 {
 			s.by = p.TTL + p.claimGuard() + reapAfter + 1500*time.Millisecond
-			// In turn a slot that takes another number then, and one that ends.
+			// In turn a slot that takes another node ID then, and one that ends.
 			s.slot = min(s.slot&^1|p.freezes/2%2, p.Tasks-1)
 		}
 		s.by += time.Duration(p.rng.Int64N(int64(p.claimGuard()/2 + 1)))
 		s.lasts = s.by
 	case actClock:
-		// Forward, the span ends early and the number rests longer afterwards; back,
+		// Forward, the span ends early and the node ID rests longer afterwards; back,
 		// the IDs must not repeat. In turn, so that both are seen. Later it is set
 		// right, as time synchronization does, which is a step the other way.
 		s.by = p.skew() + time.Duration(p.rng.Int64N(int64(2*min(p.TTL, time.Minute))))

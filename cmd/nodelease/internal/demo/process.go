@@ -64,7 +64,7 @@ func (e *exitError) Error() string { return e.said }
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// tail keeps the end of what a process says on stderr.
+// tail keeps the end of a process's stderr.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -78,8 +78,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// reason is what this program says when it ends with an error, or else the first
-// line of what it said.
+// reason returns the error that the program printed at its end, or else the first line
+// of its output.
 func (t *tail) reason() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

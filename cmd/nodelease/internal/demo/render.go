@@ -74,7 +74,7 @@ func (s Snapshot) counts() string {
 	return faint.Render(text)
 }
 
-// latest is what just happened, as much as fits, the last one at the bottom.
+// latest returns as many of the latest events as fit, the last one at the bottom.
 func (s Snapshot) latest(width, room int) []string {
 	if room < 2 {
 		return nil
@@ -86,7 +86,7 @@ func (s Snapshot) latest(width, room int) []string {
 	return lines
 }
 
-// homeless names the tasks that have no number.
+// homeless names the tasks that have no node ID.
 func (s Snapshot) homeless() string {
 	const named = 4
 	n := len(s.Homeless)

@@ -4,7 +4,7 @@ import "github.com/nodelease/nodelease/pkg/snowflake"
 
 // seen is the exact set of all IDs so far. IDs of one millisecond and node count
 // up, so 64 neighbours share one word: about half a byte for each ID at the
-// demo's rates, and one look into the map for up to 64 of them.
+// demo's rates, and one access to the map for up to 64 of them.
 type seen map[uint64]uint64
 
 // add puts the IDs into the set and returns how many were there already.

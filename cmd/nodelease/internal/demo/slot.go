@@ -12,7 +12,7 @@ import (
 type slot struct {
 	index int
 	task  *task // nil while the place is empty
-	// failure is how its last task ended that never had a number, so that one
+	// failure is how its last task ended that never had a node ID, so that one
 	// reason is told once.
 	failure string
 }
@@ -59,7 +59,7 @@ func (d *director) start(s *slot) error {
 }
 
 // pick finds a task to do something to: the planned slot's, or the next one's
-// that holds a number. nil if none does.
+// that holds a node ID. nil if none does.
 func (d *director) pick(slot int) *task {
 	for i := range d.slots {
 		t := d.slots[(slot+i)%len(d.slots)].task

@@ -16,7 +16,7 @@ type Snapshot struct {
 	PerSecond float64
 	History   []float64 // of PerSecond, oldest first
 	Numbers   []Number
-	Homeless  []string // tasks that have no number, and are not dead
+	Homeless  []string // tasks that have no node ID, and are not dead
 	Outage    bool
 	Leader    string // the task that leads; empty: none yet
 	PageURL   string // empty: none
@@ -48,7 +48,7 @@ func (b *Board) snapshot() Snapshot {
 		if l.Holder != "" {
 			n.Task = l.Task
 			t := b.tasks[l.Task]
-			// A task that said that it gave the number back has, whatever was read before.
+			// A task that said that it gave the node ID back has, whatever was read before.
 			if t != nil && t.gaveBack == l.NodeID+1 && t.node < 0 {
 				n.State, n.Task = "free", ""
 			} else if t != nil && (t.node == l.NodeID || t.status == taskDead) {

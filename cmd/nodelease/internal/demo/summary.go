@@ -33,7 +33,7 @@ var (
 	ErrInterrupted = errors.New("interrupted")
 )
 
-// verdict is what the comparison found, if anything.
+// verdict describes the result of the comparison, if there is one.
 func (b *Board) verdict() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

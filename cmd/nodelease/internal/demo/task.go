@@ -28,10 +28,10 @@ const (
 	maxWait = 100 * time.Millisecond
 )
 
-// RunTask is one task of the fleet: it holds a number and makes IDs until it is
+// RunTask is one task of the fleet: it holds a node ID and makes IDs until it is
 // told to stop, by SIGTERM or by the end of its stdin. The error is a
-// lease.ErrPoolExhausted when there was no number, a lease.ErrLost when it lost
-// its number and was told to end then.
+// lease.ErrPoolExhausted when there was no node ID, a lease.ErrLost when it lost
+// its node ID and was told to end then.
 func RunTask(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	orders := json.NewDecoder(stdin)
 	var spec taskSpec
@@ -98,7 +98,7 @@ func takePart(ctx context.Context, agent *lease.Agent, spec taskSpec) {
 // numbers, or with a clock that jumped) there are none, and it tries again.
 //
 // The pauses are of random length: two tasks in step would never stamp the same
-// millisecond, and if they ever held one number, nobody would see it.
+// millisecond, and if they ever held one node ID, nobody would see it.
 func makeIDs(ctx context.Context, ids *snowflake.Generator, out *frameWriter) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()

@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// watcher looks at the table for the board, and is the reaper of the demo.
+// watcher reads the table for the board, and is the reaper of the demo.
 type watcher struct {
 	Options
 	store lease.Store

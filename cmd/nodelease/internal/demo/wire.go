@@ -17,7 +17,7 @@ import (
 // The messages to a task, as JSON on its stdin: a taskSpec, then orders. When its
 // stdin ends, the task ends.
 
-// taskSpec is what a task is started with. The durations are those of
+// taskSpec configures a task. The durations are those of
 // lease.Config.
 type taskSpec struct {
 	Name, Endpoint, Table, Pool  string
@@ -29,7 +29,7 @@ type taskSpec struct {
 	ClockOff  time.Duration // how wrong its wall clock is at first
 }
 
-// order is what a task is told while it runs.
+// order is a message to a running task.
 type order struct {
 	ClockStep time.Duration // move the wall clock
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// received is what readFrames made of some bytes.
+// received is the result of readFrames for some bytes.
 func received(t *testing.T, in io.Reader) (ids []snowflake.ID, events []taskEvent, err error) {
 	t.Helper()
 	err = readFrames(in, func(b []snowflake.ID) { ids = append(ids, b...) }, func(e taskEvent) { events = append(events, e) })

@@ -90,7 +90,7 @@ func (g *guardian) report(stopped bool) {
 	_ = json.NewEncoder(os.NewFile(reportFile, "report")).Encode(report{Stopped: stopped})
 }
 
-// watch is the guardian's life. Each turn looks at the clock, whatever woke it.
+// watch is the guardian's main loop. Each turn reads the clock, whatever woke it.
 func (g *guardian) watch(orders <-chan order, dead <-chan death) error {
 	var tick <-chan time.Time
 	for {

@@ -14,7 +14,7 @@ const (
 	reportFile = 4
 )
 
-// Weaker says what is not promised on this platform; nothing.
+// Weaker describes the promises that do not hold on this platform: none.
 const Weaker = ""
 
 // settings is the first value in the pipe.
@@ -33,7 +33,7 @@ type order struct {
 	Now      bool           `json:"now,omitempty"`      // with Stop: without a grace
 }
 
-// report is what the guardian says at its end.
+// report is the guardian's last message.
 type report struct {
 	Stopped bool `json:"stopped"` // the child was ended because the lease was over
 }

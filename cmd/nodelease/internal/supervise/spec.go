@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The exit codes of what ends for reasons that are not the child's own. Of a
+// The exit codes of runs that end for reasons that are not the child's own. Of a
 // program that cannot be started they are a shell's; a child that was ended by
 // signal n counts as 128 + n.
 const (
@@ -18,7 +18,7 @@ const (
 	codeSignal   = 128
 )
 
-// Spec says what to run.
+// Spec describes the program to run.
 type Spec struct {
 	Args []string // program and arguments
 	Env  []string // name=value

@@ -168,9 +168,9 @@ func (c *Child) Wait() (code int, stopped bool, err error) {
 	}
 }
 
-// bury kills and buries what a guardian that was killed has left. It is over when
-// the kernel says that there is no child: a look at the process table alone may
-// miss one whose parent dies during the look.
+// bury kills and reaps the processes that a killed guardian has left. It is over when
+// the kernel says that there is no child: a scan of the process table alone may
+// miss one whose parent dies during the scan.
 func bury() {
 	for pause := wake; ; pause = min(2*pause, patience) {
 		signalBelow(os.Getpid(), syscall.SIGKILL)

@@ -28,7 +28,7 @@ type Child struct {
 	stopped  bool
 }
 
-// Weaker says what is not promised on this platform.
+// Weaker describes the promises that do not hold on this platform.
 const Weaker = "on this platform nothing ends the program if exec itself is frozen or killed with SIGKILL"
 
 // GuardianCommand does not exist here.

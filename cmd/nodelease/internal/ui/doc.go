@@ -15,6 +15,6 @@
 // while nobody looks.
 //
 // Not promised: that the page knows more than the table. A task that was killed
-// still holds its node ID there until its lease ends, and what is shown is as old
+// still holds its node ID there until its lease ends, and each state is as old
 // as the last read of its group.
 package ui

@@ -14,7 +14,7 @@ import (
 // filter is a search: every word of it has to match.
 type filter []word
 
-// word is one word of a search. With a key it looks at one property: state, task,
+// word is one word of a search. With a key it matches one property: state, task,
 // version, node, session, or else the metadata of that name. Without one it looks
 // at all of them.
 type word struct {

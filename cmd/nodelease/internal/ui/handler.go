@@ -132,7 +132,7 @@ type foundMessage struct {
 	Groups map[int]int `json:"groups"` // how many in each group
 }
 
-// serveFind answers a search from what was read last: it reads nothing.
+// serveFind answers a search from the last read, without a read of its own.
 func (s *Server) serveFind(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	group, err := strconv.Atoi(query.Get("group"))
@@ -160,7 +160,7 @@ func (s *Server) serveFind(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, m)
 }
 
-// historyMessage is what was seen, the newest first.
+// historyMessage lists the events seen, the newest first.
 type historyMessage struct {
 	Total int    `json:"total"`
 	News  []news `json:"news"`

@@ -136,7 +136,7 @@ func (h *history) highest() (most float64) {
 func (h *history) fullIn() time.Duration {
 	last, slope := h.last(), h.slope()
 	if last == nil || slope <= 0 || last.Used >= 100 || last.Used < h.highest()-1 {
-		return 0 // one that was fuller lately goes up and down, and fills no more than that
+		return 0 // a pool that was fuller lately goes up and down, and is not filling up
 	}
 	if d := time.Duration((100 - last.Used) / slope * float64(time.Millisecond)); d < 24*time.Hour && d > 0 {
 		return max(d, time.Millisecond)

@@ -11,7 +11,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/discovery"
 )
 
-// Source is what the page is read from; every [lease.Store] is one.
+// Source is the store that the page reads; every [lease.Store] is one.
 type Source interface {
 	PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error)
 	Group(ctx context.Context, pool string, group int) (protocol.Group, error)

@@ -31,8 +31,7 @@ type member struct {
 	session string
 }
 
-// serveMembers answers who takes part in the cluster of the pool, by what was read
-// last: the holders whose leases say so and have not expired, the oldest first.
+// serveMembers lists the members of the pool's cluster by the last read: the holders whose leases say so and have not expired, the oldest first.
 func (s *Server) serveMembers(w http.ResponseWriter, r *http.Request) {
 	f := parse(r.URL.Query().Get("q"))
 	s.mu.Lock()
@@ -84,12 +83,12 @@ func pairs(metadata map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// servicesMessage is a page of what can be found: services, the keys of an endpoint,
+// servicesMessage is a page of search results: services, the keys of an endpoint,
 // or the instances at one place.
 type servicesMessage struct {
 	sheet
 	Services  []service  `json:"services,omitempty"`
-	Keys      []string   `json:"keys,omitempty"` // an empty one stands for no key
+	Keys      []string   `json:"keys,omitempty"` // an empty one means no key
 	Instances []instance `json:"instances,omitempty"`
 	// Problem is why the answer may be old, or is none.
 	Problem string `json:"problem,omitempty"`

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/discovery"
+	"github.com/nodelease/nodelease/pkg/discovery/discoverytest"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
@@ -60,7 +61,7 @@ func TestSessionsAreWithheld(t *testing.T) {
 // session is in an answer.
 func TestServices(t *testing.T) {
 	store := leasetest.NewMemory("orders", 8)
-	directory, err := discovery.New(discovery.Config{Pool: "orders", Store: discovery.NewMemory(store)})
+	directory, err := discovery.New(discovery.Config{Pool: "orders", Store: discoverytest.NewMemory(store)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +113,8 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// While nobody looks, the pool is read once an idle interval, and what happened is
-// there for the next page.
+// Without a viewer, the pool is read once an idle interval, and the events are kept
+// for the next page.
 func TestHistoryWhileNobodyLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := startedWith(t, 12, Options{Every: time.Second, Idle: 30 * time.Second})
@@ -181,7 +182,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// A search of the history looks at the node ID, the task and the kind.
+// A search of the history matches the node ID, the task and the kind.
 func TestFindInHistory(t *testing.T) {
 	l := log{{1, 7, "claimed", "api/7, v1"}, {2, 77, "claimed", "api/77, v1"}, {3, 7, "expired", "api/7 stopped renewing"}, {4, -1, "full", "Full: all 7 node IDs are taken"}}
 	for query, want := range map[string]int{"": 4, "7": 2, "node=7": 2, "node=77": 1, "kind=expired": 1, "expired": 1, "task=api": 3, "task=api/7 kind=claimed": 2, "claimed api/77": 1, `"stopped renewing"`: 1, "full": 1, "kind=api": 0} {

@@ -23,7 +23,7 @@ type status struct {
 	LateCount    int       `json:"late_count"`
 	Expired      []*number `json:"expired"`
 	ExpiredCount int       `json:"expired_count"`
-	// Waits is [model.waits]. Outage says what an outage of DynamoDB would do now.
+	// Waits is [model.waits]. Outage describes the effect of an outage of DynamoDB that began now.
 	Waits   int64          `json:"waits,omitempty"`
 	Outage  string         `json:"outage,omitempty"`
 	Marks   map[int]string `json:"marks"` // null if nothing is known beyond the table
@@ -38,7 +38,7 @@ type status struct {
 	Slope  float64 `json:"slope,omitempty"` // percent per ms
 }
 
-// troubleMessage is what a page gets instead while the pool was never read.
+// troubleMessage replaces it as long as the pool was never read.
 type troubleMessage struct {
 	Now     int64   `json:"now"`
 	Pool    string  `json:"pool"`
@@ -54,7 +54,7 @@ type allMessage struct {
 	Every     int64     `json:"every"`     // ms
 	Threshold int       `json:"threshold"` // percent from which the pool is nearly full
 	States    any       `json:"states"`
-	Whole     bool      `json:"whole"` // every number is in it, else those of Group
+	Whole     bool      `json:"whole"` // every node ID is in it, else those of Group
 	Group     int       `json:"group"`
 	Groups    []counts  `json:"groups"`
 	Numbers   []*number `json:"numbers"`
@@ -62,7 +62,7 @@ type allMessage struct {
 	News      []news    `json:"news"`
 }
 
-// turnMessage is what changed since the message before.
+// turnMessage has the changes since the previous message.
 type turnMessage struct {
 	status
 	Point   *point         `json:"point,omitempty"`

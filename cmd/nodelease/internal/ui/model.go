@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// model is what was read last of every group, and what that means.
+// model is the last read of every group, and the conclusions from it.
 type model struct {
 	pool   protocol.PoolItem
 	groups []group
@@ -29,10 +29,10 @@ type group struct {
 	counts  counts
 }
 
-// churn counts how numbers changed hands.
+// churn counts changes of holders.
 type churn struct{ claimed, ended int }
 
-// change is what one turn changed.
+// change has the changes of one turn.
 type change struct {
 	numbers map[int][]*number // by group: those of which more changed than a renewal
 	beats   map[int][]beat    // by group: renewals
@@ -44,7 +44,7 @@ func newChange() *change {
 	return &change{numbers: map[int][]*number{}, beats: map[int][]beat{}, groups: map[int]counts{}}
 }
 
-// read takes in what a group was read as.
+// read records the result of reading a group.
 func (m *model) read(index int, got protocol.Group, at time.Time, c *change) {
 	for len(m.groups) <= index {
 		m.groups = append(m.groups, group{})
@@ -82,7 +82,7 @@ func (m *model) read(index int, got protocol.Group, at time.Time, c *change) {
 	*g = group{readAt: at, numbers: now, counts: sum}
 }
 
-// show lays a group's items out by their numbers. One that should have an item
+// show arranges a group's items by node ID. One that should have an item
 // and has none is shown as missing.
 func (m *model) show(index int, got protocol.Group, at time.Time) []number {
 	from := index * protocol.GroupSize
@@ -136,7 +136,7 @@ func (m *model) compare(old, n *number, c *change) {
 	case old.State == lease.Expired && n.State == lease.Held:
 		say("resumed", "%s renews again", n.Task)
 	case old.State == missing && n.State != missing:
-		say("seeded", "a new number")
+		say("seeded", "a new node ID")
 	case n.State == lease.Retired && old.State != lease.Retired:
 		say("retired", "out of use")
 	case old.State == lease.Retired && n.State != lease.Retired:
@@ -187,7 +187,7 @@ func (m *model) waits(now time.Time) int64 {
 	return lease.DefaultTTL.Milliseconds()
 }
 
-// outage returns what an outage of DynamoDB would do to the holders now.
+// outage returns the effect on the holders of an outage of DynamoDB that began now.
 func (m *model) outage(now time.Time) (o leasepool.Outage) {
 	for _, g := range m.groups {
 		for i := range g.numbers {

@@ -55,8 +55,8 @@ func (s *Server) keep(n news) {
 	}
 }
 
-// find lists the newest of what matches every word of a query: node=7, task=api and
-// kind=expired look at one property; else a number is a node ID, and anything else the
+// find lists the newest events that match every word of a query: node=7, task=api and
+// kind=expired match one property; otherwise a number is a node ID, and anything else the
 // beginning of a kind, or a part of the text. Total counts all that match.
 func (l log) find(query string, most int) (found []news, total int) {
 	found = []news{} // never null in JSON

@@ -62,7 +62,7 @@ func TestLongLeasesThatHaveNotGrownAreLate(t *testing.T) {
 	}
 }
 
-// The page says what an outage would do, as stats does.
+// The page shows the effect of an outage, as stats does.
 func TestPageSaysWhatAnOutageWouldDo(t *testing.T) {
 	now := time.Now()
 	s := pooled(nil)

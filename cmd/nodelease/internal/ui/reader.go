@@ -43,7 +43,7 @@ func (s *Server) turn(ctx context.Context) {
 }
 
 // readWhole reads every group for the first time, and on behind the last one for
-// as long as there are numbers: retired ones lie above a pool that was made
+// as long as there are node IDs: retired ones lie above a pool that was made
 // smaller.
 func (s *Server) readWhole(ctx context.Context, c *change) (read int, err error) {
 	var all []int
@@ -110,7 +110,7 @@ func (s *Server) readAll(ctx context.Context, due []int, c *change) (read int, e
 	for range min(len(due), readers) {
 		wg.Go(func() {
 			for i := range next {
-				at := time.Now() // before it is read: never newer than what is known
+				at := time.Now() // before it is read: never newer than the known state
 				g, e := s.source.Group(ctx, s.pool, i)
 				s.mu.Lock()
 				if e == nil {

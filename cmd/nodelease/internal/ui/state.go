@@ -22,14 +22,14 @@ const (
 // states orders the counts of a group; the page has the same order.
 var states = []lease.State{lease.Held, lease.Free, lease.Cooling, lease.Expired, lease.Retired, corrupt, missing}
 
-// counts are how many numbers are in each of states.
+// counts are how many node IDs are in each of states.
 type counts [7]int
 
 func (c *counts) add(s lease.State, by int) { c[slices.Index(states, s)] += by }
 
 func (c counts) of(s lease.State) int { return c[slices.Index(states, s)] }
 
-// number is one number as the page shows it. Times are milliseconds of the Unix
+// number is one node ID as the page shows it. Times are milliseconds of the Unix
 // epoch; 0 is none.
 type number struct {
 	ID    int         `json:"n"`
@@ -76,8 +76,8 @@ func shown(session string) string {
 // mostMetadata is how many entries of a holder's metadata are shown.
 const mostMetadata = 32
 
-// lines makes metadata fit to be shown. A holder chooses it freely, up to what an
-// item of DynamoDB can have.
+// lines makes metadata fit to be shown. A holder chooses it freely, up to the size of an
+// item of DynamoDB.
 func lines(metadata map[string]string) map[string]string {
 	shown := make(map[string]string, min(len(metadata), mostMetadata))
 	for _, k := range slices.Sorted(maps.Keys(metadata)) {
@@ -93,7 +93,7 @@ func lines(metadata map[string]string) map[string]string {
 	return shown
 }
 
-// beat is a renewal: all that changes about a number most of the time.
+// beat is a renewal: all that changes about a node ID most of the time.
 type beat [5]int64
 
 func (n *number) beat() beat { return beat{int64(n.ID), n.Expires, n.Reserved, n.Renewal, n.IDs} }

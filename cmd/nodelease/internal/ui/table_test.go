@@ -52,7 +52,7 @@ func (t *table) read() []int {
 	return groups
 }
 
-// claim makes a number held, for a time.
+// claim makes a node ID held, for a time.
 func (t *table) claim(tb testing.TB, id int, task string, ttl time.Duration) string {
 	tb.Helper()
 	now := time.Now()

@@ -103,7 +103,7 @@ func (s *Server) judge(now time.Time) verdict {
 	return verdict{Kind: "ok", Level: levelOK, Headline: fmt.Sprintf("%s of %s node IDs are free", comma(free), comma(capacity))}
 }
 
-// unreadable says why the pool could not be read, and what to do.
+// unreadable explains why the pool could not be read, and the remedy.
 func (s *Server) unreadable(err error) verdict {
 	v := verdict{Kind: "unreadable", Level: levelBad, Headline: "The table cannot be read", Text: text.Error(err), Command: s.command("doctor")}
 	switch {
@@ -124,7 +124,7 @@ func (s *Server) command(words string) string {
 	return s.complete(words)
 }
 
-// decide keeps since when the verdict is what it is.
+// decide keeps the time of the last change of the verdict.
 func (s *Server) decide(now time.Time) {
 	v, old := s.judge(now), s.verdict
 	switch {

@@ -1,17 +1,13 @@
-package lease
+package lastaddress
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,9 +17,11 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/testkit/certificate"
 )
 
-// nameserver answers for every name with 127.0.0.1, or as it is told to fail.
+// nameserver answers for every name with 127.0.0.1, or fails in the way that set selects.
 type nameserver struct {
 	mu   sync.Mutex
 	fail string        // "", empty, no such name, server failure, silent, unreachable, slow
@@ -104,7 +102,7 @@ func newPlace(t *testing.T) *place {
 	p := &place{names: &nameserver{test: t, slow: make(chan struct{})}}
 	p.server = httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { p.asked.Add(1) }))
 	p.server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	strangers := certificate(t, "other.example")
+	strangers := certificate.Of(t, "other.example")
 	p.server.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		if p.other.Load() {
 			return &tls.Config{Certificates: []tls.Certificate{strangers}}, nil
@@ -120,28 +118,9 @@ func newPlace(t *testing.T) *place {
 		DialContext:     (&net.Dialer{Resolver: &net.Resolver{PreferGo: true, Dial: p.names.dial}}).DialContext,
 		TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true, // each request makes a connection
 	}
-	p.client.Transport = remembered(p.transport)
+	p.client.Transport = Remember(p.transport)
 	_, p.port, _ = net.SplitHostPort(p.server.Listener.Addr().String())
 	return p
-}
-
-// certificate makes one for a name that signs itself.
-func certificate(t *testing.T, name string) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotAfter: time.Now().AddDate(1, 0, 0)}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
 func (p *place) get(t *testing.T, url string) error {
@@ -233,7 +212,7 @@ func TestLastKnownAddressesAreTriedInTurn(t *testing.T) {
 	if err := p.get(t, "https://"+host); err != nil {
 		t.Fatal(err)
 	}
-	a := p.client.Transport.(*addresses)
+	a := p.client.Transport.(*Transport)
 	gone := netip.MustParseAddrPort("127.0.0.1:0") // where nobody can listen
 	a.answered(host, gone)
 	if err := p.get(t, "https://"+host); err != nil {
@@ -257,7 +236,7 @@ func TestLastKnownAddressesAreTriedInTurn(t *testing.T) {
 func TestSlowNamesAreWaitedFor(t *testing.T) {
 	p := newPlace(t)
 	host := "example.com:" + p.port
-	a := p.client.Transport.(*addresses)
+	a := p.client.Transport.(*Transport)
 	a.answered(host, netip.MustParseAddrPort("127.0.0.1:0")) // where nobody can listen
 	resolve := a.resolve
 	a.resolve = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -277,7 +256,7 @@ func TestSlowNamesAreWaitedFor(t *testing.T) {
 
 // The memory is bounded, in hosts and in addresses of each.
 func TestLastKnownAddressesAreFew(t *testing.T) {
-	a := &addresses{hosts: map[string][]netip.AddrPort{}}
+	a := &Transport{hosts: map[string][]netip.AddrPort{}}
 	for host := range 2 * mostHosts {
 		for i := range 3 * mostAddresses {
 			a.answered(string(rune('a'+host)), netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 443))
@@ -293,19 +272,9 @@ func TestLastKnownAddressesAreFew(t *testing.T) {
 	}
 }
 
-// They can be turned off, and are on in the client of Open.
-func TestLastKnownAddressesInOpen(t *testing.T) {
-	for value, want := range map[string]bool{"": true, "on": true, "off": false} {
-		t.Setenv(lastAddresses, value)
-		client, err := OpenClient(t.Context(), "https://127.0.0.1:1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, on := client.Options().HTTPClient.(*http.Client).Transport.(plainBodies).RoundTripper.(*addresses); on != want {
-			t.Errorf("%s=%q: on is %v", lastAddresses, value, on)
-		}
-	}
-	t.Setenv(lastAddresses, "off")
+// They can be turned off.
+func TestLastKnownAddressesTurnedOff(t *testing.T) {
+	t.Setenv(Variable, "off")
 	p := newPlace(t)
 	url := "https://example.com:" + p.port
 	if err := p.get(t, url); err != nil {

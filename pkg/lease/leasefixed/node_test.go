@@ -1,4 +1,4 @@
-package lease
+package leasefixed
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -21,11 +22,11 @@ func TestFixed(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
-	f, err := Fixed(7, snowflake.JS53())
+	f, err := New(7, snowflake.JS53())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var p Provider = f
+	var p lease.Provider = f
 	l, err := p.Lease()
 	if err != nil || p.NodeID() != 7 || l.NodeID != 7 || l.Version != 0 || l.Fenced() || l.Holder != "" {
 		t.Errorf("got %+v, %v; want node 7 with version 0, unfenced", l, err)
@@ -63,7 +64,7 @@ func TestFixed(t *testing.T) {
 		}
 	}
 	<-p.Done()
-	if _, err := p.Lease(); !errors.Is(err, ErrClosed) || !errors.Is(p.Err(), ErrClosed) {
+	if _, err := p.Lease(); !errors.Is(err, lease.ErrClosed) || !errors.Is(p.Err(), lease.ErrClosed) {
 		t.Errorf("after Close: got %v and %v, want ErrClosed", err, p.Err())
 	}
 	if _, err := ids.Next(); !errors.Is(err, snowflake.ErrClosed) {
@@ -74,11 +75,11 @@ func TestFixed(t *testing.T) {
 
 func TestFixedRefuses(t *testing.T) {
 	for _, n := range []int{-1, 64, 1 << 16, math.MinInt, math.MaxInt} {
-		if _, err := Fixed(n, snowflake.JS53()); err == nil || !strings.Contains(err.Error(), strconv.Itoa(n)) || !strings.Contains(err.Error(), "use 0 to 63") {
-			t.Errorf("Fixed(%d): got %v, want an error with the number and the range", n, err)
+		if _, err := New(n, snowflake.JS53()); err == nil || !strings.Contains(err.Error(), strconv.Itoa(n)) || !strings.Contains(err.Error(), "use 0 to 63") {
+			t.Errorf("New(%d): got %v, want an error with the number and the range", n, err)
 		}
 	}
-	if _, err := Fixed(1, snowflake.Layout{}); err == nil || !strings.Contains(err.Error(), "snowflake.Default()") {
+	if _, err := New(1, snowflake.Layout{}); err == nil || !strings.Contains(err.Error(), "snowflake.Default()") {
 		t.Errorf("no layout: got %v, want an error with a remedy", err)
 	}
 }
@@ -97,7 +98,7 @@ func (c *still) Sleep(d time.Duration)    { c.wall, c.mono = c.wall.Add(d), c.mo
 // begins at the wall clock.
 func TestFixedMakesNothingAheadOfTheClock(t *testing.T) {
 	clock := &still{wall: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}
-	f, err := fixedOn(clock, 7, snowflake.Default())
+	f, err := newOn(clock, 7, snowflake.Default())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,6 @@
-package lease
+// Package lastaddress lets a client of a server outlast an outage of the DNS: it connects
+// to the addresses that answered last.
+package lastaddress
 
 import (
 	"context"
@@ -24,10 +26,10 @@ const (
 	slowAddress = time.Second
 )
 
-// lastAddresses is the environment variable that turns off the last known addresses.
-const lastAddresses = "NODELEASE_LAST_ADDRESSES"
+// Variable is the environment variable that turns off the last known addresses.
+const Variable = "NODELEASE_LAST_ADDRESSES"
 
-// addresses is a transport that remembers the addresses at which the hosts of its
+// Transport is a transport that remembers the addresses at which the hosts of its
 // requests answered, and connects to them when a name cannot be resolved: in a DNS
 // outage, or one that empties a record, the servers usually keep running.
 //
@@ -35,7 +37,7 @@ const lastAddresses = "NODELEASE_LAST_ADDRESSES"
 // its certificate was checked there before, and the transport checks it on each new
 // connection as always. Requests through a proxy are not remembered, since they
 // resolve the proxy's name.
-type addresses struct {
+type Transport struct {
 	*http.Transport
 	resolve func(ctx context.Context, network, address string) (net.Conn, error) // dials a name
 
@@ -43,12 +45,12 @@ type addresses struct {
 	hosts map[string][]netip.AddrPort // by host and port, the last to answer first
 }
 
-// remembered returns t with a memory for addresses, or t itself if that is turned off.
-func remembered(t *http.Transport) http.RoundTripper {
-	if os.Getenv(lastAddresses) == "off" {
+// Remember returns t with a memory for addresses, or t itself if that is turned off.
+func Remember(t *http.Transport) http.RoundTripper {
+	if os.Getenv(Variable) == "off" {
 		return t
 	}
-	a := &addresses{Transport: t, resolve: t.DialContext, hosts: map[string][]netip.AddrPort{}}
+	a := &Transport{Transport: t, resolve: t.DialContext, hosts: map[string][]netip.AddrPort{}}
 	if a.resolve == nil {
 		a.resolve = new(net.Dialer).DialContext
 	}
@@ -57,7 +59,7 @@ func remembered(t *http.Transport) http.RoundTripper {
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (a *addresses) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	host := a.teaches(r)
 	if host == "" {
 		return a.Transport.RoundTrip(r)
@@ -82,7 +84,7 @@ func (a *addresses) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // teaches returns the host and port of a request whose answer shows that an address
 // belongs to the host; empty if it does not.
-func (a *addresses) teaches(r *http.Request) string {
+func (a *Transport) teaches(r *http.Request) string {
 	if r.URL.Scheme != "https" || net.ParseIP(r.URL.Hostname()) != nil {
 		return ""
 	}
@@ -99,7 +101,7 @@ func (a *addresses) teaches(r *http.Request) string {
 }
 
 // answered remembers that a host has answered at an address.
-func (a *addresses) answered(host string, at netip.AddrPort) {
+func (a *Transport) answered(host string, at netip.AddrPort) {
 	if !at.IsValid() {
 		return
 	}
@@ -115,7 +117,7 @@ func (a *addresses) answered(host string, at netip.AddrPort) {
 }
 
 // known returns the addresses at which a host has answered, the last one first.
-func (a *addresses) known(host string) []netip.AddrPort {
+func (a *Transport) known(host string) []netip.AddrPort {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.hosts[host]
@@ -124,7 +126,7 @@ func (a *addresses) known(host string) []netip.AddrPort {
 // dial connects to a host by its name. If the name has no address, or none soon, dial
 // connects to the known addresses, and to the name again if none of them answers: they
 // may be old, and the DNS only slow.
-func (a *addresses) dial(ctx context.Context, network, host string) (net.Conn, error) {
+func (a *Transport) dial(ctx context.Context, network, host string) (net.Conn, error) {
 	known := a.known(host)
 	if len(known) == 0 {
 		return a.resolve(ctx, network, host)
@@ -175,7 +177,7 @@ func (d dialed) close() {
 
 // resolving dials a name. The second channel is closed when its addresses are known, or
 // when there is a result, whichever comes first.
-func (a *addresses) resolving(ctx context.Context, network, host string) (<-chan dialed, <-chan struct{}) {
+func (a *Transport) resolving(ctx context.Context, network, host string) (<-chan dialed, <-chan struct{}) {
 	byName, resolved := make(chan dialed, 1), make(chan struct{})
 	var once sync.Once
 	done := func() { once.Do(func() { close(resolved) }) }

@@ -1,4 +1,4 @@
-package lease
+package leasefixed
 
 import (
 	"fmt"
@@ -10,22 +10,22 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// StatefulSet returns [Fixed] with the ordinal of a Kubernetes StatefulSet, the number
+// StatefulSet returns [New] with the ordinal of a Kubernetes StatefulSet, the number
 // at the end of the host name: 7 in "orders-7". Only one pod has it at a time,
 // unless a pod is deleted by force; Kubernetes ensures that, and nothing else does.
 //
 // It is an error if the host name has no such number, or one that means something
 // else: a part of an IP address, the random end of a Deployment's pods.
-func StatefulSet(layout snowflake.Layout) (*FixedNode, error) {
+func StatefulSet(layout snowflake.Layout) (*Node, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("lease: no host name to take an ordinal from: %w", err)
+		return nil, fmt.Errorf("leasefixed: no host name to take an ordinal from: %w", err)
 	}
 	n, err := ordinal(host)
 	if err != nil {
 		return nil, err
 	}
-	return Fixed(n, layout)
+	return New(n, layout)
 }
 
 var (
@@ -43,11 +43,11 @@ func ordinal(host string) (int, error) {
 	name, _, _ := strings.Cut(host, ".")
 	found := ordinalName.FindStringSubmatch(name)
 	if found == nil || addressName.MatchString(name) || deploymentName.MatchString(name) {
-		return 0, fmt.Errorf("lease: host name %.80q has no StatefulSet ordinal, as in orders-7: run the process in a StatefulSet, pass the node ID yourself, or lease one", host)
+		return 0, fmt.Errorf("leasefixed: host name %.80q has no StatefulSet ordinal, as in orders-7: run the process in a StatefulSet, pass the node ID yourself, or lease one", host)
 	}
 	n, err := strconv.Atoi(found[1])
 	if err == nil && n >= 1<<16 {
-		err = fmt.Errorf("lease: ordinal %d of host name %.80q is beyond 16 bits", n, host)
+		err = fmt.Errorf("leasefixed: ordinal %d of host name %.80q is beyond 16 bits", n, host)
 	}
 	return n, err
 }

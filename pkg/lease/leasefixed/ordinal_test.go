@@ -1,4 +1,4 @@
-package lease
+package leasefixed
 
 import (
 	"os"
@@ -22,7 +22,7 @@ func TestOrdinal(t *testing.T) {
 		"ip-10-0-1-25", "ip-10-0-0-7", "ip-10-0-1-25.eu-west-1.compute.internal", "10-0-1-25",
 		"orders-7d4b9c6f5d-24568", "orders-7d4b9c6f-x2v7q", "3f2b1c0d9e8f", "Orders-7", "orders-7\n", "orders_7",
 	} {
-		if n, err := ordinal(host); err == nil || !strings.HasPrefix(err.Error(), "lease: ") {
+		if n, err := ordinal(host); err == nil || !strings.HasPrefix(err.Error(), "leasefixed: ") {
 			t.Errorf("%q: %d, %v, want an error", host, n, err)
 		}
 	}

@@ -1,4 +1,6 @@
-package lease
+// Package leasefixed has node IDs without a lease, for processes whose node ID is assigned in
+// another way, such as a StatefulSet's ordinal.
+package leasefixed
 
 import (
 	"fmt"
@@ -8,23 +10,26 @@ import (
 	"sync"
 
 	"github.com/nodelease/nodelease/internal/text"
+	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// FixedNode has a node ID without a lease, until Close. All of its methods are safe
+var _ lease.Provider = (*Node)(nil)
+
+// Node has a node ID without a lease, until Close. All of its methods are safe
 // for concurrent use. It is not checked that it is the only one: docs/guarantees.md
 // lists the lost promises.
-type FixedNode struct {
+type Node struct {
 	nodeID   int
 	timeline *snowflake.Timeline
 	done     chan struct{}
 	once     sync.Once
 }
 
-// Fixed returns the node ID n, 0 to the layout's last, without a lease. Two conditions
+// New returns the node ID n, 0 to the layout's last, without a lease. Two conditions
 // are up to the caller:
 //
-//   - no other process, and no other FixedNode in this one, has the same node ID, nor
+//   - no other process, and no other Node in this one, has the same node ID, nor
 //     is it leased from a pool that makes IDs of this layout;
 //   - when the process starts, its wall clock is past the last ID that an earlier
 //     run made. A clock that never steps back meets this. After a step back, do not
@@ -35,65 +40,65 @@ type FixedNode struct {
 // that has one; all processes whose IDs must differ must use the same one. The error
 // reports that the layout is invalid, or that n does not fit it. A warning that no
 // lease protects the node ID is logged once, to slog.Default.
-func Fixed(n int, layout snowflake.Layout) (*FixedNode, error) { return fixedOn(nil, n, layout) }
+func New(n int, layout snowflake.Layout) (*Node, error) { return newOn(nil, n, layout) }
 
-func fixedOn(c Clock, n int, layout snowflake.Layout) (*FixedNode, error) {
+func newOn(c lease.Clock, n int, layout snowflake.Layout) (*Node, error) {
 	if err := layout.Validate(); err != nil {
-		return nil, fmt.Errorf("lease: Fixed needs the layout of the IDs, such as snowflake.Default(): %w", err)
+		return nil, fmt.Errorf("leasefixed: New needs the layout of the IDs, such as snowflake.Default(): %w", err)
 	}
 	if n < 0 || n >= layout.Nodes() {
-		return nil, fmt.Errorf("lease: Fixed: node ID %d does not fit the layout, which has %d node bits: use 0 to %d", n, layout.NodeBits, layout.Nodes()-1)
+		return nil, fmt.Errorf("leasefixed: node ID %d does not fit the layout, which has %d node bits: use 0 to %d", n, layout.NodeBits, layout.Nodes()-1)
 	}
-	f := &FixedNode{nodeID: n, timeline: snowflake.NewTimeline(c), done: make(chan struct{})}
+	f := &Node{nodeID: n, timeline: snowflake.NewTimeline(c), done: make(chan struct{})}
 	f.timeline.DecideLayout(func(want *snowflake.Layout) (snowflake.Layout, error) {
 		if want != nil && *want != layout {
-			return layout, fmt.Errorf("lease: fixed node %d has the layout %v, not %v: use one layout for a node", n, layout, *want)
+			return layout, fmt.Errorf("leasefixed: fixed node %d has the layout %v, not %v: use one layout for a node", n, layout, *want)
 		}
 		return layout, nil
 	})
 	err := f.timeline.Bind(snowflake.Span{NodeID: n, Nodes: layout.Nodes(), Until: snowflake.Forever(), Deadline: math.MaxInt64, Unrecorded: true})
 	if err != nil {
-		return nil, fmt.Errorf("lease: Fixed: %w", err)
+		return nil, fmt.Errorf("leasefixed: %w", err)
 	}
-	slog.Warn("lease: the node ID is fixed: nothing keeps another process from having it, too", "node_id", n, "status", statusFixed)
+	slog.Warn("leasefixed: the node ID is fixed: nothing keeps another process from having it, too", "node_id", n, "status", statusFixed)
 	return f, nil
 }
 
 // NodeID returns the node ID, from 0.
-func (f *FixedNode) NodeID() int { return f.nodeID }
+func (f *Node) NodeID() int { return f.nodeID }
 
 // Timeline returns the timeline from which generators stamp; it makes the node a
 // [snowflake.Node].
-func (f *FixedNode) Timeline() *snowflake.Timeline { return f.timeline }
+func (f *Node) Timeline() *snowflake.Timeline { return f.timeline }
 
 // Lease returns the node ID with version 0, which is not a fencing token: Lease.Fenced is
 // false, and no resource can refuse a process that was replaced. The error is ErrClosed
 // after Close, and ErrLost on a machine that was restored from a snapshot.
-func (f *FixedNode) Lease() (Lease, error) {
+func (f *Node) Lease() (lease.Lease, error) {
 	if err := f.Err(); err != nil {
-		return Lease{}, err
+		return lease.Lease{}, err
 	}
 	if f.timeline.Copied() {
-		return Lease{}, fmt.Errorf("%w: this machine was restored from a snapshot, and fixed node %d may be a copy's as well", ErrLost, f.nodeID)
+		return lease.Lease{}, fmt.Errorf("%w: this machine was restored from a snapshot, and fixed node %d may be a copy's as well", lease.ErrLost, f.nodeID)
 	}
-	return Lease{NodeID: f.nodeID}, nil
+	return lease.Lease{NodeID: f.nodeID}, nil
 }
 
 // Done is closed by Close.
-func (f *FixedNode) Done() <-chan struct{} { return f.done }
+func (f *Node) Done() <-chan struct{} { return f.done }
 
 // Err returns nil until Close, and then ErrClosed.
-func (f *FixedNode) Err() error {
+func (f *Node) Err() error {
 	select {
 	case <-f.done:
-		return ErrClosed
+		return lease.ErrClosed
 	default:
 		return nil
 	}
 }
 
 // Close ends ID making. It returns nil, and may be called again.
-func (f *FixedNode) Close() error {
+func (f *Node) Close() error {
 	f.once.Do(func() {
 		f.timeline.Close()
 		close(f.done)
@@ -105,7 +110,7 @@ func (f *FixedNode) Close() error {
 const statusFixed = "fixed"
 
 // ServeHTTP answers 200 until Close, with the status "fixed" in JSON, and 503 then.
-func (f *FixedNode) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (f *Node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, err := f.Lease()
 	f.answer(w, err)
 }
@@ -113,17 +118,17 @@ func (f *FixedNode) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // Ready returns a handler that reports whether the process can make IDs now: 503 while
 // the clock is behind, and after Close. With ?need=lease in the URL it is always 503:
 // there is no lease.
-func (f *FixedNode) Ready() http.Handler {
+func (f *Node) Ready() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := f.timeline.Check()
 		if r != nil && r.URL != nil && r.URL.Query().Get("need") == "lease" {
-			err = fmt.Errorf("lease: fixed node %d has no lease", f.nodeID)
+			err = fmt.Errorf("leasefixed: fixed node %d has no lease", f.nodeID)
 		}
 		f.answer(w, err)
 	})
 }
 
-func (f *FixedNode) answer(w http.ResponseWriter, err error) {
+func (f *Node) answer(w http.ResponseWriter, err error) {
 	h := struct {
 		Status  string `json:"status"` // fixed, closed
 		Pool    string `json:"pool"`   // empty: it belongs to no pool

@@ -1,7 +1,0 @@
-package lease
-
-// For the tests of outages, which stand outside of the package.
-var (
-	Remembered  = remembered
-	Certificate = certificate
-)

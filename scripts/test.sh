@@ -272,3 +272,4 @@ done
 for step in $beside; do finish "$step"; done
 echo "== all passed in $SECONDS s; the slowest steps:"
 sort -rn "$work/times" | head -10
+[ $# -gt 0 ] || { busy; STEP_BUDGETS= judge test "$SECONDS" "$beside_before" "$BUSY"; }

@@ -45,7 +45,7 @@ reads_localstack='. :(glob,exclude)*.md :!docs :!bench :!clients :!proof :!relea
 # These steps mostly wait, for schedules and alarms, a fleet or a browser. Each word is a lane: its steps run one after the other, beside the
 # other lanes and the rest. They show what they printed when the rest has ended, or as soon as one fails. A release makes the template anew that
 # awsverify deploys, so it comes after it.
-lanes='localstack readme,ui deployed,awsverify,release'
+lanes='localstack readme,ui faults deployed,awsverify,release'
 
 # The proofs. The embedded server beside DynamoDB Local, beside dynoxide (Rust), and
 # under as many connections as a hostile machine may open; 1,024 agents in a process;
@@ -272,3 +272,4 @@ done
 for step in $beside; do finish "$step"; done
 echo "== all passed in $SECONDS s; the slowest steps:"
 sort -rn "$work/times" | head -10
+[ $# -gt 0 ] || { busy; STEP_BUDGETS= judge test "$SECONDS" "$beside_before" "$BUSY"; }

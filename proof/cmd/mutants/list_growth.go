@@ -58,5 +58,5 @@ var growthMutants = []mutant{
 				}
 `, `				continue
 `, poolOwn},
-	{"growth of others is wrong for an on-demand agent", "pkg/lease/ondemand.go", `if cfg.MaxReserve == 0 && cfg.TTL > 0 {`, `if false {`, growProof},
+	{"growth of others is wrong for an on-demand agent", "pkg/lease/ondemand.go", `cmp.Or(cfg.MaxReserve, protocol.MaxTTL+ttl)`, `cfg.MaxReserve`, growProof},
 }

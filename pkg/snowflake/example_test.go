@@ -52,7 +52,7 @@ func ExampleJS53() {
 	fmt.Println(err)
 	// Output:
 	// 41 time, 6 node, 6 sequence bits of 1ms from 2025-01-01 until 2094-09-07; 64 nodes, 64000 IDs/s each
-	// lease: Fixed: node ID 64 does not fit the layout, which has 6 node bits: use 0 to 63
+	// leasefixed: node ID 64 does not fit the layout, which has 6 node bits: use 0 to 63
 }
 
 func ExampleLayout_Decompose() {

@@ -26,8 +26,10 @@ func NewMemory(leases protocol.Store) *Memory {
 	return &Memory{store: leases, partitions: map[string]map[int]Record{}}
 }
 
+// Leases implements [Store].
 func (m *Memory) Leases() protocol.Store { return m.store }
 
+// Query implements [Store].
 func (m *Memory) Query(ctx context.Context, partition string) ([]Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,12 +40,14 @@ func (m *Memory) Query(ctx context.Context, partition string) ([]Record, error) 
 	return all, m.failed(ctx)
 }
 
+// Get implements [Store].
 func (m *Memory) Get(ctx context.Context, partition string, nodeID int) (Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.partitions[partition][nodeID], m.failed(ctx)
 }
 
+// Write implements [Store].
 func (m *Memory) Write(ctx context.Context, partition string, r Record) (Record, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -24,15 +24,12 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	if err := p.raiseFloor(ctx, &c, to); err != nil {
 		return c, err
 	}
-	// It belongs to the table before the restore.
-	if c.Pool.Verdict != nil {
-		res, err := p.writePool(ctx, protocol.ForgetVerdict{Pool: p.Name})
-		if err != nil {
-			return c, err
-		}
-		if res.Pool != nil {
-			c.Pool = *res.Pool
-		}
+	// It belongs to the table before the restore. No card may vouch for that one either.
+	if c.Pool, err = p.change(ctx, protocol.ForgetVerdict{Pool: p.Name}); err != nil {
+		return c, err
+	}
+	if err := p.publish(ctx, &c.Pool); err != nil {
+		return c, err
 	}
 	err = p.sweep(ctx, maxGroups, &c.Corrupt, func(ctx context.Context, s *sweep, _ int, g protocol.Group) error {
 		for _, l := range g.Leases {

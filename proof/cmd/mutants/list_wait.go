@@ -42,5 +42,5 @@ var waitMutants = []mutant{
 	{"what rests is forgotten", "internal/tenure/outlook.go", `o.Rests = append(o.Rests, Rest{l.NodeID, at})`, `_ = at`, "./internal/tenure"},
 	{"the other free node IDs of a page are forgotten", waiting, `if w.On && n != claimed &&`, `if false &&`, "./internal/tenure"},
 	{"a group is not read again", "internal/tenure/search.go", `s.turns[n] < s.turns[longest[0]]:`, `s.turns[n] > s.turns[longest[0]]:`, "./internal/tenure"},
-	{"a guess into a full pool", "internal/tenure/search.go", `return m.Fresh(now, skew) && 4*(m.Held+m.Cooling) >= 3*(p.Limit()-p.ExcludeBelow)`, `return m.Fresh(now, skew) && false`, "./internal/tenure"},
+	{"a guess into a full pool", "internal/tenure/search.go", `return m.Fresh(now, skew) && 2*(m.Held+m.Cooling) >= p.Limit()-p.ExcludeBelow`, `return m.Fresh(now, skew) && false`, "./internal/tenure"},
 }

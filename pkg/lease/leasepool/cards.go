@@ -15,69 +15,65 @@ const publishLimit = 10 * time.Second
 // publish copies the pool's item, as it was read or written, to the hint cards that are
 // behind it. Only the pool's verbs do: a card lets agents act without asking, and no task
 // may write what all others act on.
-func (p *Pool) publish(ctx context.Context, item *Item) error {
+func (p *Pool) publish(ctx context.Context, item Item) error {
+	return p.eachCard(func(s protocol.CardStore, n int) error {
+		card, err := p.card(ctx, s, n)
+		if err != nil || !item.Behind(card) {
+			return err
+		}
+		_, err = protocol.Retry(ctx, func(ctx context.Context) (bool, error) {
+			return s.WriteCard(ctx, protocol.WriteCard{Card: n, Item: item})
+		})
+		return err
+	})
+}
+
+// card reads a hint card; nil for one that is to be replaced.
+func (p *Pool) card(ctx context.Context, s protocol.CardStore, n int) (*Item, error) {
+	card, err := protocol.Retry(ctx, func(ctx context.Context) (*Item, error) { return s.Card(ctx, p.Name, n) })
+	var corrupt *protocol.CorruptError
+	if errors.As(err, &corrupt) || errors.Is(err, protocol.ErrItemFormat) {
+		return nil, nil //nolint:nilnil // the write replaces it if it can
+	}
+	return card, err
+}
+
+// eachCard does something with all hint cards at once, if the store has any.
+func (p *Pool) eachCard(do func(s protocol.CardStore, n int) error) error {
 	s, ok := p.store.(protocol.CardStore)
 	if !ok {
 		return nil
 	}
-	var cards [protocol.Cards]*Item
-	errs := eachCard(func(n int) (err error) {
-		cards[n], err = protocol.Retry(ctx, func(ctx context.Context) (*Item, error) { return s.Card(ctx, p.Name, n) })
-		var corrupt *protocol.CorruptError
-		if errors.As(err, &corrupt) || errors.Is(err, protocol.ErrItemFormat) {
-			cards[n], err = nil, nil // the write replaces it if it can
-		}
-		return err
-	})
-	if err := p.overtake(ctx, item, cards[:]); err != nil {
-		return errors.Join(append(errs, err)...)
-	}
-	return errors.Join(append(errs, eachCard(func(n int) error {
-		if errs[n] != nil || !item.Behind(cards[n]) {
-			return nil
-		}
-		_, err := protocol.Retry(ctx, func(ctx context.Context) (bool, error) {
-			return s.WriteCard(ctx, protocol.WriteCard{Card: n, Item: *item})
-		})
-		return err
-	})...)...)
-}
-
-// eachCard does something with all cards at once.
-func eachCard(do func(n int) error) []error {
 	var all sync.WaitGroup
 	errs := make([]error, protocol.Cards)
 	for n := range protocol.Cards {
-		all.Go(func() { errs[n] = do(n) })
+		all.Go(func() { errs[n] = do(s, n) })
 	}
 	all.Wait()
-	return errs
+	return errors.Join(errs...)
 }
 
-// overtake raises the pool's revision above that of all cards.
-//
-// Invariant: no card stays that is ahead of the pool's item. It is a copy of an item that is
-// gone: the table's items, or the pool's, are older or others than when the card was written,
-// and its layout and widths may be too. An item that is read after the card is not older.
-func (p *Pool) overtake(ctx context.Context, item *Item, cards []*Item) (err error) {
+// ahead returns by how much the newest card is ahead of item: it is a copy of an item that is
+// gone, if it is no faster verb's. Its layout and widths are of IDs that this pool does not
+// make.
+func (p *Pool) ahead(ctx context.Context, item Item) (int64, error) {
+	var cards [protocol.Cards]*Item
+	err := p.eachCard(func(s protocol.CardStore, n int) (err error) {
+		cards[n], err = p.card(ctx, s, n)
+		return err
+	})
 	newest := item.Revision
 	for _, card := range cards {
 		if card != nil {
 			newest = max(newest, card.Revision)
 		}
 	}
-	if newest == item.Revision {
-		return nil
-	}
-	if *item, err = p.item(ctx); err == nil && item.Revision < newest {
-		*item, err = p.change(ctx, protocol.ForgetVerdict{Pool: p.Name, Behind: newest - item.Revision})
-	}
-	return err
+	return newest - item.Revision, err
 }
 
 // tryPublish is publish where nothing hangs on it: a card that stays behind costs its
 // readers a request, until the reaper's next run.
-func (p *Pool) tryPublish(ctx context.Context, item *Item) {
+func (p *Pool) tryPublish(ctx context.Context, item Item) {
 	ctx, cancel := context.WithTimeout(ctx, publishLimit)
 	defer cancel()
 	if err := p.publish(ctx, item); err != nil {

@@ -149,7 +149,7 @@ func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, w
 func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (item Item, err error) {
 	item, err = p.setLayout(ctx, l)
 	if err == nil {
-		p.tryPublish(ctx, &item)
+		p.tryPublish(ctx, item)
 	}
 	return item, err
 }

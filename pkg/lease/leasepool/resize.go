@@ -80,7 +80,7 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if err := p.makeRoom(ctx, &c, s.Expect); err != nil {
 		return c, err
 	}
-	p.tryPublish(ctx, &c.Pool)
+	p.tryPublish(ctx, c.Pool)
 	return c, nil
 }
 

@@ -43,7 +43,7 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 		if err := p.makeRoom(ctx, &c, s.Expect); err != nil {
 			return c, err
 		}
-		p.tryPublish(ctx, &c.Pool)
+		p.tryPublish(ctx, c.Pool)
 		return c, nil
 	}
 	res, err := p.writePool(ctx, s.create(p.Name))
@@ -60,7 +60,7 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	// fewer holders.
 	err = errors.Join(p.raiseFloor(ctx, &c, s.kept), p.bindLayout(ctx, &c, s.Layout), p.makeRoom(ctx, &c, s.Expect))
 	if err == nil && res.Applied { // of those that seed at once, one writes the cards
-		p.tryPublish(ctx, &c.Pool)
+		p.tryPublish(ctx, c.Pool)
 	}
 	return c, err
 }

@@ -21,7 +21,7 @@ func (p *Pool) Tend(ctx context.Context) (Changes, error) {
 		return c, err
 	}
 	err = errors.Join(err, p.vouch(ctx, &c))
-	p.tryPublish(ctx, &c.Pool)
+	p.tryPublish(ctx, c.Pool)
 	return c, err
 }
 

@@ -24,7 +24,7 @@ const widenSlack = 3 * time.Second
 func (p *Pool) Widen(ctx context.Context) (Changes, error) {
 	c, err := p.widen(ctx, true)
 	if err == nil {
-		p.tryPublish(ctx, &c.Pool)
+		p.tryPublish(ctx, c.Pool)
 	}
 	return c, err
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// table is the [Store] on the table of the leases. With
-// any client, an answer that DynamoDB does not send, such as the `{}` of a proxy, is an
-// error: neither an empty list nor a successful write.
+// table is the [Store] on the table of the leases. With any client, an answer that
+// DynamoDB does not send, such as the `{}` of a proxy, is an error: neither an empty list
+// nor a successful write.
 type table struct {
 	entries.Sealed
 	client lease.Client

@@ -12,6 +12,7 @@ import (
 type clock struct {
 	mu     sync.Mutex
 	offset time.Duration // of the wall clock
+	moved  bool          // it was moved since the clock was made
 	began  time.Time     // monotonic 0
 	ppm    int64         // how much too fast the monotonic clock is
 }
@@ -37,14 +38,21 @@ func (c *clock) copy() *clock {
 func (c *clock) set(offset time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.offset = offset
+	c.offset, c.moved = offset, true
 }
 
 // shift moves the wall clock by d.
 func (c *clock) shift(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.offset += d
+	c.offset, c.moved = c.offset+d, true
+}
+
+// wasMoved reports whether the wall clock was moved since the clock was made.
+func (c *clock) wasMoved() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.moved
 }
 
 // off is by how much the wall clock is wrong.

@@ -94,7 +94,11 @@ func (p *process) liveOn(stopping context.Context) {
 	a, err := lease.Start(stopping, cfg)
 	p.origin.born.Store(true)
 	p.lag.Store(0)
-	if err != nil { // its clock has stepped since, or its world ends: it is no copy
+	// A claim that reads a clock later than the original did is not what the original sent.
+	if err != nil && stopping.Err() == nil && !p.clock.wasMoved() && !p.stopped.Load() {
+		p.World.fail(fmt.Errorf("process %d is no copy: %w", p.number, err))
+	}
+	if err != nil {
 		return
 	}
 	p.World.count(func(c *Counts) { c.Copies++ })

@@ -35,6 +35,7 @@ type process struct {
 	pair     atomic.Pointer[pair]
 	copyNext atomic.Bool  // it is copied with its next renewal
 	hadCopy  atomic.Bool  // it was copied
+	stopped  atomic.Bool  // it has waited while its machine was paused
 	lag      atomic.Int64 // ns by which its clocks are behind its machine's
 	sinks    atomic.Int64 // log lines and hooks that block now
 
@@ -120,6 +121,7 @@ func (p *process) stop(at string) bool {
 	if resume == nil {
 		return false
 	}
+	p.stopped.Store(true)
 	p.World.count(func(c *Counts) { c.Pauses[at]++ })
 	select {
 	case <-resume:

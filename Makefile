@@ -38,6 +38,9 @@ bench: ## the generator beside its peers and the machine's floors
 bench-lease: ## leases beside dynamolock, Zeebe's algorithm and etcd: requests, capacity, times
 	scripts/dynamodb-local.sh run -- sh -c 'cd bench/lease && go run .'
 
+fleet-page: ## docs/benchmarks-fleet.md anew: fleets of all sizes in virtual time, half an hour
+	go test -count=1 ./internal/tenure -run TestFleetsOnPaper -timeout 90m -args -paper $(CURDIR)/docs
+
 bench-clients: ## the clients in Java, Python and Node beside the usual generators of their languages: docs/benchmarks-clients.md
 	clients/bench/run.sh
 
@@ -109,4 +112,4 @@ trace: ## measure the page in a DevTools trace of Chromium: 65,536 node IDs unde
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files '*.go')
 
-.PHONY: help demo test unit proof ci release-snapshot release lint bench bench-lease bench-clients bench-postgres vuln sim fuzz spec docs mutants functions invoke synth template diff deploy deploy-sample destroy localstack localstack-test aws-verify ui picture layouts trace fmt
+.PHONY: help demo test unit proof ci release-snapshot release lint bench bench-lease fleet-page bench-clients bench-postgres vuln sim fuzz spec docs mutants functions invoke synth template diff deploy deploy-sample destroy localstack localstack-test aws-verify ui picture layouts trace fmt

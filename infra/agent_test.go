@@ -236,6 +236,8 @@ func touched(calls map[string]map[string]bool) []string {
 				rest = "#<group>"
 			case strings.HasPrefix(rest, "#svc#"):
 				rest = "#svc#<service>"
+			case strings.HasPrefix(rest, "#card#"):
+				rest = "#card#<n>"
 			case strings.HasPrefix(rest, "#ep#") && len(parts) == 4:
 				rest = "#ep#<endpoint>#<key>"
 			}

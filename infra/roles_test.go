@@ -17,9 +17,9 @@ import (
 const (
 	onOrders = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*"]}}`
 	onMail   = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["mail","mail#*"]}}`
-	// A task may write everything except the pool's own item and the reaper's memory, and
-	// of that item what an agent changes.
-	onMailLeases = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["mail#*"]},"ForAllValues:StringNotLike":{"dynamodb:LeadingKeys":["mail#reaper"]}}`
+	// A task may write everything except the pool's own item, the reaper's memory and the
+	// hint cards, and of that item what an agent changes.
+	onMailLeases = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["mail#*"]},"ForAllValues:StringNotLike":{"dynamodb:LeadingKeys":["mail#reaper","mail#card#*"]}}`
 	onMailItself = ` if {"ForAllValues:StringEquals":{"dynamodb:Attributes":["pool_group","node_id","item_format","revision","layout","layout_before","pool_size"],` +
 		`"dynamodb:LeadingKeys":["mail"]},"Null":{"dynamodb:Attributes":"false"}}`
 	onBoth  = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*","mail","mail#*"]}}`
@@ -31,6 +31,7 @@ const (
 // the reason for each.
 var roles = map[string][]string{
 	"bootstrap": {
+		"dynamodb:DescribeTable on NodesTable",
 		"dynamodb:GetItem on NodesTable" + onIndex,
 		"dynamodb:Query on NodesTable" + onIndex,
 		"dynamodb:UpdateItem on NodesTable" + onIndex,

@@ -22,7 +22,11 @@ func ours(endpoint string) contender {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := leasepool.Open(lease.NewDynamoDB(aside, table), "bench").Seed(ctx, leasepool.Spec{Size: n}); err != nil {
+		seeded := leasepool.Open(lease.NewDynamoDB(aside, table), "bench")
+		if _, err := seeded.Seed(ctx, leasepool.Spec{Size: n}); err != nil {
+			return nil, err
+		}
+		if _, err := seeded.Tend(ctx); err != nil { // as the functions do
 			return nil, err
 		}
 		return pool{lease.NewDynamoDB(client, table), t}, nil
@@ -30,14 +34,14 @@ func ours(endpoint string) contender {
 }
 
 type pool struct {
-	store lease.Store
+	store *protocol.DynamoDB
 	terms terms
 }
 
 // phased reports the purpose of a write to the meter, and fails once its process is dead.
 type phased struct {
-	lease.Store
-	dead atomic.Bool
+	*protocol.DynamoDB // and so eventually consistent pages, hint cards and verdicts
+	dead               atomic.Bool
 }
 
 func (s *phased) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
@@ -50,12 +54,12 @@ func (s *phased) Write(ctx context.Context, w protocol.Write) (protocol.Result, 
 	case protocol.Release:
 		ctx = in(ctx, releasing)
 	}
-	return s.Store.Write(ctx, w)
+	return s.DynamoDB.Write(ctx, w)
 }
 
 // claim starts an agent as an application does, with all the checks before it.
 func (p pool) claim(ctx context.Context) (held, error) {
-	h := &agent{store: &phased{Store: p.store}, renewed: make(chan time.Duration, 1000)}
+	h := &agent{store: &phased{DynamoDB: p.store}, renewed: make(chan time.Duration, 1000)}
 	a, err := lease.Start(ctx, lease.Config{
 		Pool: "bench", Store: h.store, TTL: p.terms.lease, RenewEvery: p.terms.every, Wait: time.Minute, Task: "bench",
 		Logger: slog.New(slog.DiscardHandler),

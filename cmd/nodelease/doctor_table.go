@@ -210,10 +210,10 @@ func (d *doctor) policy(actions []string) string {
 		statements = append(statements, object{"Effect": "Allow", "Action": onItems, "Resource": arn,
 			"Condition": object{"ForAllValues:StringLike": object{"dynamodb:LeadingKeys": []string{d.pool, d.pool + "#*"}}}})
 	}
-	if len(onLeases) > 0 { // the reaper's memory is not for tasks
+	if len(onLeases) > 0 { // the reaper's memory and the hint cards are not for tasks
 		statements = append(statements, object{"Effect": "Allow", "Action": onLeases, "Resource": arn, "Condition": object{
 			"ForAllValues:StringLike":    object{"dynamodb:LeadingKeys": []string{d.pool + "#*"}},
-			"ForAllValues:StringNotLike": object{"dynamodb:LeadingKeys": []string{d.pool + "#reaper"}}}})
+			"ForAllValues:StringNotLike": object{"dynamodb:LeadingKeys": []string{d.pool + "#reaper", d.pool + "#card#*"}}}})
 	}
 	if len(onTable) > 0 {
 		statements = append(statements, object{"Effect": "Allow", "Action": onTable, "Resource": arn})

@@ -167,7 +167,7 @@ func TestDoctor(t *testing.T) {
 		{"MRSC", func(w *ward) {
 			w.replicas, w.strong = []types.ReplicaDescription{{RegionName: aws.String("eu-west-1")}}, true
 		}, "replication", fine, "MRSC", ""},
-		{"no write", func(w *ward) { w.denied = "UpdateItem" }, "permissions", problem, "lack dynamodb:UpdateItem", `"dynamodb:LeadingKeys":["orders#reaper"]`},
+		{"no write", func(w *ward) { w.denied = "UpdateItem" }, "permissions", problem, "lack dynamodb:UpdateItem", `"dynamodb:LeadingKeys":["orders#reaper","orders#card#*"]`},
 		{"no read", func(w *ward) { w.denied = "GetItem Query" }, "permissions", problem, "lack dynamodb:GetItem, dynamodb:Query", "put-role-policy"},
 		{"no describe", func(w *ward) { w.denied = "DescribeTable DescribeTimeToLive" }, "permissions", problem, "lack dynamodb:DescribeTable", `{"Action":["dynamodb:DescribeTable"],"Effect":"Allow"`},
 		{"hot key", func(w *ward) { w.slow = "TableWriteKeyRangeThroughputExceeded" }, "throttling", problem, "dynamodb:UpdateItem was throttled: one partition", "nodelease resize --size N --expect HOLDERS"},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -19,9 +20,10 @@ const (
 	defaultMaxPercent = 200
 )
 
-// warnIfTooSmall warns of pools that a rolling deploy could run dry: ECS then runs up to desired count × maximum percent tasks, and the old
-// and the new fleet hold numbers at once. It runs at the end, because services are usually made after their task definition was attached.
-func (n *NodePool) warnIfTooSmall() error {
+// sizePools looks at the services that run the pools' tasks. In a rolling deploy ECS runs up to desired count × maximum percent of them, and
+// the old and the new fleet hold numbers at once: the pools' groups are opened for those, and a warning names pools that have fewer numbers.
+// It runs at the end, because services are usually made after their task definition was attached.
+func (n *NodePool) sizePools() error {
 	var services []awsecs.CfnService
 	var targets []awsapplicationautoscaling.CfnScalableTarget
 	for _, node := range *n.Node().Root().Node().FindAll(constructs.ConstructOrder_PREORDER) {
@@ -33,13 +35,26 @@ func (n *NodePool) warnIfTooSmall() error {
 		}
 	}
 	for _, props := range n.props.Pools {
-		n.pools[props.Name].warnIfTooSmall(services, targets)
+		pool := n.pools[props.Name]
+		total, parts := pool.mostTasks(services, targets)
+		pool.expect(total)
+		pool.warnIfTooSmall(total, parts)
 	}
 	return nil
 }
 
-func (p *Pool) warnIfTooSmall(services []awsecs.CfnService, targets []awsapplicationautoscaling.CfnScalableTarget) {
-	total, parts := 0, []string{}
+// expect lets the seed open groups for so many tasks, unless Expect says for how many. In a pool that is not narrow and has up to 1,024
+// numbers all groups are open anyway.
+func (p *Pool) expect(tasks int) {
+	seed, made := p.nodes.seeds[p.props.Name]
+	if !made || tasks == 0 || p.props.Expect > 0 || p.props.Size <= 1024 && !p.props.Narrow {
+		return
+	}
+	seed.Node().DefaultChild().(awscdk.CfnResource).AddPropertyOverride(jsii.String("Expect"), strconv.Itoa(min(tasks, p.props.usable())))
+}
+
+// mostTasks is how many tasks the services may run at once, as far as the synthesis knows, and how that was computed.
+func (p *Pool) mostTasks(services []awsecs.CfnService, targets []awsapplicationautoscaling.CfnScalableTarget) (total int, parts []string) {
 	for _, task := range p.tasks {
 		for _, service := range services {
 			if !runs(service, task) {
@@ -54,6 +69,10 @@ func (p *Pool) warnIfTooSmall(services []awsecs.CfnService, targets []awsapplica
 			parts = append(parts, fmt.Sprintf("%s: %v × %v %% = %d", *service.Node().Path(), desired, percent, need))
 		}
 	}
+	return total, parts
+}
+
+func (p *Pool) warnIfTooSmall(total int, parts []string) {
 	if total > p.props.usable() {
 		awscdk.Annotations_Of(p.nodes).AddWarningV2(jsii.String("nodelease:pool-too-small:"+p.props.Name), jsii.String(fmt.Sprintf(
 			"pool %s has %d usable node IDs, but a rolling deploy may hold %d at once (%s): raise Size to %d or more, or lower the desired "+

@@ -174,7 +174,7 @@ func (n *NodePool) allow(name string, role awsiam.Role) {
 		Resources:  &[]*string{n.table.TableArn()},
 		Conditions: &map[string]any{"ForAllValues:StringLike": keys},
 	}))
-	if name == reaper { // its verdict on the table spares each start the question
+	if name != poolmetric { // their verdict on the table spares each start the question
 		role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 			Actions: jsii.Strings("dynamodb:DescribeTable"), Resources: &[]*string{n.table.TableArn()},
 		}))

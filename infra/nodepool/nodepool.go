@@ -90,7 +90,7 @@ func New(scope constructs.Construct, id string, props *Props) *NodePool {
 	n.addAlarms(queue)
 	n.addDashboard()
 	n.addOutputs()
-	n.problems.addLater(n.warnIfTooSmall)
+	n.problems.addLater(n.sizePools)
 	return n
 }
 

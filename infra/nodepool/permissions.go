@@ -34,15 +34,15 @@ const (
 
 // permissions are exactly those that a process needs to lease from the pool. It writes
 // leases and the items next to them, but never the reaper's memory, by which forged
-// leases are noticed, and the pool's own item only where the pool needs that, and then
-// only the attributes that an agent changes.
+// leases are noticed, nor the hint cards, by which others start, and the pool's own item
+// only where the pool needs that, and then only the attributes that an agent changes.
 func (p *Pool) permissions() []permission {
 	name := p.props.Name
 	all := []permission{
 		{[]string{"dynamodb:GetItem", "dynamodb:Query"}, map[string]any{"ForAllValues:StringLike": *leadingKeys(name)}},
 		{[]string{"dynamodb:UpdateItem"}, map[string]any{
 			"ForAllValues:StringLike":    map[string]any{leading: []string{name + "#*"}},
-			"ForAllValues:StringNotLike": map[string]any{leading: []string{name + "#reaper"}},
+			"ForAllValues:StringNotLike": map[string]any{leading: []string{name + "#reaper", name + "#card#*"}},
 		}},
 	}
 	if own := p.ownAttributes(); len(own) > 0 {

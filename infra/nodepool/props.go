@@ -99,8 +99,9 @@ type PoolProps struct {
 	// Expect is how many node IDs will be held at once at most: the desired count of tasks, times the maximum percent of a deploy. The seed
 	// opens the groups of 256 for half as many again, as leasepool.Spec says, and a large fleet warms the table by it: see Throttling in
 	// docs/operations.md. Raise it at any time; when it is lowered, the table's warm throughput does not change, and
-	// the groups stay open. Defaults to 0: groups are opened as they fill, and the table takes the
-	// writes of a new one, about 12,000 holders of all pools.
+	// the groups stay open. Defaults to that count of the ECS services whose tasks are attached, as far as the synthesis knows it, for opening groups
+	// in pools of more than 1,024 node IDs and narrow ones; without such services groups are opened as they fill. The table is warmed by what is
+	// given here alone: without it for no more writes than what a new table takes, about 12,000 holders of all pools.
 	Expect int
 
 	// MaxTTL and MaxReserve are how far the leases of the containers passed to Attach grow: see lease.Config. With the MaxTTL of their TTL,

@@ -165,23 +165,33 @@ func (d *DynamoDB) poolItem(ctx context.Context, pool string, consistent bool) (
 // Group implements [Store]. One group is one Query of one page: 256 items of at
 // most 1 KB.
 func (d *DynamoDB) Group(ctx context.Context, pool string, group int) (Group, error) {
-	return d.query(ctx, pool, group, true)
+	return d.query(ctx, pool, group, Whole, true)
 }
 
 // EventualGroup is Group at half the price, for callers that accept an answer that is a
 // second old; see [EventualStore].
 func (d *DynamoDB) EventualGroup(ctx context.Context, pool string, group int) (Group, error) {
-	return d.query(ctx, pool, group, false)
+	return d.query(ctx, pool, group, Whole, false)
 }
 
-func (d *DynamoDB) query(ctx context.Context, pool string, group int, consistent bool) (Group, error) {
+// EventualPart implements [PartStore].
+func (d *DynamoDB) EventualPart(ctx context.Context, pool string, group, part int) (Group, error) {
+	return d.query(ctx, pool, group, part, false)
+}
+
+func (d *DynamoDB) query(ctx context.Context, pool string, group, part int, consistent bool) (Group, error) {
 	var g Group
-	// From the first node ID of the group to the last: other items in its partition
-	// cost a reader at most the rest of a page.
-	from, pages := rawKey(groupKey(pool, group), group*GroupSize-1), Pages{Most: 2 * GroupSize}
+	first, end, limit := group*GroupSize, (group+1)*GroupSize, (*int32)(nil)
+	if part != Whole {
+		first += part * PartSize
+		end, limit = first+PartSize, aws.Int32(PartSize)
+	}
+	// From the first node ID to the last: other items in its partition cost a reader at
+	// most the rest of a page.
+	from, pages := rawKey(groupKey(pool, group), first-1), Pages{Most: 2 * GroupSize}
 	for {
 		out, err := d.client.Query(ctx, &dynamodb.QueryInput{
-			TableName: &d.table, ConsistentRead: &consistent, ExclusiveStartKey: from,
+			TableName: &d.table, ConsistentRead: &consistent, ExclusiveStartKey: from, Limit: limit,
 			KeyConditionExpression:    aws.String(partitionKey + " = :group"),
 			ExpressionAttributeValues: attributes{":group": str(groupKey(pool, group))},
 		}, once)
@@ -193,6 +203,9 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group int, consistent
 		}
 		for i, av := range out.Items {
 			n, _ := strconv.Atoi(numberOf(av[sortKey]))
+			if part != Whole && n >= end { // where node IDs are missing, a part reaches into the next
+				break
+			}
 			l, err := decodeLease(Key{pool, n}, av)
 			var corrupt *CorruptError
 			switch {
@@ -209,7 +222,7 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group int, consistent
 		if err := pages.Next(out); err != nil {
 			return Group{}, explain(err, "Query", d.table)
 		}
-		if from = out.LastEvaluatedKey; len(from) == 0 {
+		if from = out.LastEvaluatedKey; len(from) == 0 || part != Whole {
 			return g, nil
 		}
 	}

@@ -37,8 +37,8 @@ type PoolItem struct {
 	CreatedAt    time.Time `json:"created_at,omitzero"`
 	ResizedAt    time.Time `json:"resized_at,omitzero"`
 
-	// Revision grows by one with every change of the pool, except of Verdict and
-	// Measured. Each write of an operator is conditioned on the revision it has seen.
+	// Revision grows by one with every change of the pool, except when Verdict or
+	// Measured is written. Each write of an operator is conditioned on the revision it has seen.
 	Revision int64 `json:"revision"`
 	// Floor never goes back. Every node ID that is created later begins after it. It is
 	// zero if none was set: each node ID then begins when it is created.

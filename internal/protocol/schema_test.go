@@ -74,6 +74,7 @@ func TestItemsPage(t *testing.T) {
 	} {
 		namesOnly(t, w, page["Pool"])
 	}
+	namesOnly(t, WriteCard{}, page["Card"])
 	for _, w := range []interface{ update() update }{Await{}, Await{Seen: time.UnixMilli(1)}, Leave{}} {
 		namesOnly(t, w, append(page["Note"], place(0)))
 	}

@@ -44,7 +44,24 @@ func EventualGroup(ctx context.Context, s Store, pool string, group int) (Group,
 	return s.Group(ctx, pool, group)
 }
 
-// Group is the content of one group of node IDs.
+// PartStore is a [Store] that reads a part of a group, at a part of its price.
+type PartStore interface {
+	// EventualPart reads the node IDs of one part of a group, 0 to Parts-1, in order and
+	// eventually consistent.
+	EventualPart(ctx context.Context, pool string, group, part int) (Group, error)
+}
+
+const (
+	// PartSize is the number of node IDs of a part. All of a group that is held cost 19
+	// read units, a part of it 3; half of both eventually consistent.
+	PartSize = 32
+	// Parts is the number of parts of a group.
+	Parts = GroupSize / PartSize
+	// Whole is the part of a group that is all of it.
+	Whole = -1
+)
+
+// Group is the content of one group of node IDs, or of a part of one.
 type Group struct {
 	Leases  []Lease
 	Corrupt []*CorruptError

@@ -50,9 +50,11 @@ func previous(session string, version int64, how Ending) types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: attributes{"session": str(session), "version": num(version), "ended": str(string(how))}}
 }
 
-// eraList returns a list with one entry of the pool's history.
-func eraList(e snowflake.Era) types.AttributeValue {
-	return &types.AttributeValueMemberL{Value: []types.AttributeValue{
-		&types.AttributeValueMemberM{Value: attributes{"from": millis(e.From), "node_bits": num(e.NodeBits)}},
-	}}
+// eraList returns a part of the pool's history.
+func eraList(eras ...snowflake.Era) types.AttributeValue {
+	list := []types.AttributeValue{}
+	for _, e := range eras {
+		list = append(list, &types.AttributeValueMemberM{Value: attributes{"from": millis(e.From), "node_bits": num(e.NodeBits)}})
+	}
+	return &types.AttributeValueMemberL{Value: list}
 }

@@ -104,27 +104,35 @@ func (w Vouch) update() update {
 	return u
 }
 
-// ForgetVerdict removes the verdict, whichever it is: a missing one only costs checks.
-type ForgetVerdict struct{ Pool string }
+// ForgetVerdict removes the verdict, whichever it is: a missing one only costs checks. It
+// is a change of the pool, even if there is none: once the hint cards are rewritten, none
+// from before vouches any longer.
+type ForgetVerdict struct {
+	Pool string
+	// Behind is by how much the revision is behind that of a hint card, which is then of a
+	// pool before this one; 0: it is not.
+	Behind int64
+}
 
 // PoolName implements [PoolWrite].
 func (w ForgetVerdict) PoolName() string { return w.Pool }
 
 // Apply implements [PoolWrite].
 func (w ForgetVerdict) Apply(old *PoolItem) (PoolItem, bool) {
-	if old == nil || old.Verdict == nil {
+	if old == nil {
 		return PoolItem{}, false
 	}
 	p := *old
 	p.Verdict = nil
+	p.Revision += w.Behind + 1
 	return p, true
 }
 
 func (w ForgetVerdict) update() update {
 	return update{
-		set:    "REMOVE verdict",
-		onlyIf: "item_format = :format AND attribute_exists(verdict)",
-		values: attributes{":format": num(ItemFormat)},
+		set:    "SET revision = revision + :more REMOVE verdict",
+		onlyIf: "item_format = :format AND revision >= :one",
+		values: attributes{":format": num(ItemFormat), ":one": num(1), ":more": num(w.Behind + 1)},
 	}
 }
 

@@ -60,7 +60,7 @@ func newProcess(w *world, slot, name int) *process {
 	p.clock = newModelClock(p)
 	p.cfg = w.configs[w.r.IntN(len(w.configs))]
 	p.timeline = snowflake.NewTimeline(p.clock)
-	p.pool = w.pool
+	p.pool = w.card()
 	ids, err := snowflake.New(p.timeline, w.options...)
 	if err != nil {
 		panic(err)

@@ -45,7 +45,7 @@ func TestModel(t *testing.T) {
 		}
 	})
 	t.Logf("seeds %d to %d, %v: %v", *modelSeed, *modelSeed+uint64(*modelSeeds)-1, time.Since(began).Round(time.Millisecond), total)
-	if c := total; *modelSeeds >= 60 && !t.Failed() && min(c.claims, c.renewals, c.resumed, c.lost, c.stale*10, c.landed, c.released, c.abandoned, c.crashes, c.nested, c.ids, c.freed, c.widened*10, c.capped, c.grown, c.shrunk) < 100 {
+	if c := total; *modelSeeds >= 60 && !t.Failed() && min(c.claims, c.renewals, c.resumed, c.lost, c.stale*10, c.landed, c.released, c.abandoned, c.crashes, c.nested, c.ids, c.freed, c.widened*10, c.capped, c.grown, c.shrunk, c.hinted) < 100 {
 		t.Errorf("a world in which too little happened: %v", total)
 	}
 }

@@ -101,7 +101,7 @@ func newWeather(r *rand.Rand) weather {
 
 // counts show that a run was not an idle one.
 type counts struct {
-	steps, claims, renewals, resumed, lost, stale, landed, released, abandoned, crashes, nested, ids, freed, widened, capped, full, grown, shrunk int
+	steps, claims, renewals, resumed, lost, stale, landed, released, abandoned, crashes, nested, ids, freed, widened, capped, full, grown, shrunk, hinted int
 
 	hours time.Duration
 }
@@ -122,6 +122,7 @@ func (c *counts) add(o counts) {
 	c.freed += o.freed
 	c.widened += o.widened
 	c.capped += o.capped
+	c.hinted += o.hinted
 	c.full += o.full
 	c.grown += o.grown
 	c.shrunk += o.shrunk
@@ -129,6 +130,6 @@ func (c *counts) add(o counts) {
 }
 
 func (c counts) String() string {
-	return fmt.Sprintf("%d steps in %.0f process hours: %d claims, %d renewals, %d resumed, %d lost, %d marked, %d landed unheard, %d released, %d abandoned, %d freed, %d crashes, %d pauses inside a step, %d IDs; %d times wider, %d capped renewals, %d with nothing new to ask for, %d longer than TTL, %d shorter than the one before",
-		c.steps, c.hours.Hours(), c.claims, c.renewals, c.resumed, c.lost, c.stale, c.landed, c.released, c.abandoned, c.freed, c.crashes, c.nested, c.ids, c.widened, c.capped, c.full, c.grown, c.shrunk)
+	return fmt.Sprintf("%d steps in %.0f process hours: %d claims, %d renewals, %d resumed, %d lost, %d marked, %d landed unheard, %d released, %d abandoned, %d freed, %d crashes, %d pauses inside a step, %d IDs; %d times wider, %d capped renewals, %d with nothing new to ask for, %d longer than TTL, %d shorter than the one before, %d starts by an old card",
+		c.steps, c.hours.Hours(), c.claims, c.renewals, c.resumed, c.lost, c.stale, c.landed, c.released, c.abandoned, c.freed, c.crashes, c.nested, c.ids, c.widened, c.capped, c.full, c.grown, c.shrunk, c.hinted)
 }

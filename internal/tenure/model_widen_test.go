@@ -35,6 +35,7 @@ type stamped struct {
 // narrowPool makes the pool of a narrow world.
 func (w *world) narrowPool() {
 	w.pool, _ = protocol.CreatePool{Pool: modelPool, Size: 1 << modelBits, OpenGroups: 1, NodeBits: 1, Numbers: 2}.Apply(nil)
+	w.cards = []protocol.PoolItem{w.pool}
 	w.table = make([]*protocol.Lease, 1<<modelBits)
 	w.wideners = []*widener{{w: w}, {w: w}}
 	w.apply(protocol.Seed{Key: protocol.Key{Pool: modelPool, NodeID: 0}, Floor: time.Unix(0, w.now)})
@@ -48,6 +49,7 @@ func (w *world) applyPool(wr protocol.PoolWrite) {
 		return
 	}
 	w.pool = p
+	w.cards = append(w.cards, p)
 	w.note(history.Event{Kind: history.Note, Text: fmt.Sprintf("%T: %+v", wr, p.Widening)})
 	if _, commit := wr.(protocol.CommitWiden); !commit {
 		return
@@ -65,6 +67,21 @@ func (w *world) decompose(id snowflake.ID) snowflake.Parts {
 	parts := w.pool.Eras.Decompose(w.layout, id)
 	w.stamps = append(w.stamps, stamped{id, parts.Node})
 	return parts
+}
+
+// card is the pool's item as a process has it that starts: as it is, or as one of its hint
+// cards, which may be as old as it likes. A newer one is likelier.
+func (w *world) card() protocol.PoolItem {
+	back := int(w.dice.ExpFloat64() * 3)
+	if !w.narrow || back == 0 || back >= len(w.cards) {
+		return w.pool
+	}
+	old := w.cards[len(w.cards)-1-back]
+	if !old.HintEnough() {
+		return w.pool
+	}
+	w.count.hinted++
+	return old
 }
 
 // read asks for the pool's item; the answer may be old when it comes.

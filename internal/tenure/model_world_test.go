@@ -40,6 +40,8 @@ type world struct {
 	looks    []protocol.Lease    // the observations of the reaper and the operator, on which they may act late
 	born     int
 	pool     protocol.PoolItem
+	cards    []protocol.PoolItem // of a narrow world: all that its pool's item was
+	dice     *rand.Rand          // which card a process starts by
 	wideners []*widener
 	stamps   []stamped // of a narrow world
 }
@@ -67,7 +69,7 @@ const modelPool = "p"
 // newWorld makes the world of a seed.
 func newWorld(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 0x6c65617365))
-	w := &world{r: r, now: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixNano(), sessions: map[string]*process{}}
+	w := &world{r: r, now: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixNano(), sessions: map[string]*process{}, dice: rand.New(rand.NewPCG(seed, 2))}
 	w.weather = newWeather(r)
 	w.table = make([]*protocol.Lease, 1+r.IntN(4))
 	w.note(history.Event{Kind: history.World, Bounded: w.bounded, Text: fmt.Sprintf("model seed %d", seed)})

@@ -11,18 +11,19 @@ import (
 // when the agent's turn comes; its answer is known at once and acted upon after a
 // latency.
 //
-//	describes ─▶ reads pool ─▶ claims ─▶ holds ⟲ renews ─▶ releases ─▶ reads and writes the note
-//	                            │ ▲
-//	                       taken▼ │free
-//	                           looks ⇄ reads pool, opens groups
-//	                            │ ▲
-//	                            ▼ │
-//	                           waits: see paper_wait_test.go
+//	reads a card ─▶ reads pool ─▶ claims ─▶ holds ⟲ renews ─▶ releases ─▶ reads and writes the note
+//	                      ▲        │ ▲
+//	                      │   taken▼ │free
+//	                      └────── looks ⇄ reads pool, opens groups
+//	                               │ ▲
+//	                               ▼ │
+//	                              waits: see paper_wait_test.go
 type paperAgent struct {
 	state  paperState
 	name   int
 	tries  int // of the present request that had no answer
-	number int // that is claimed
+	number int // that is claimed, or the group that is read
+	part   int // of that group
 	claims int
 	next   int32 // agent in the list of this millisecond
 	begun  int64 // when it started, ms
@@ -33,6 +34,7 @@ type paperAgent struct {
 	wait   *Wait
 	term   *Term
 	known  protocol.PoolItem
+	hinted bool // known is a hint card
 	found  Outlook
 }
 
@@ -40,7 +42,7 @@ type paperState uint8
 
 const (
 	paperGone paperState = iota
-	paperDescribes
+	paperStarts
 	paperReads
 	paperClaims
 	paperLooks
@@ -71,44 +73,51 @@ func (a *paperAgent) then(w *paper, i int32, s paperState) {
 
 func (a *paperAgent) act(w *paper, i int32) {
 	switch a.state {
-	case paperDescribes:
+	case paperStarts:
 		if a.begun == 0 {
 			a.begun = w.now
 		}
-		if !w.allowed(&w.table.describe, 1) {
+		if !w.read(w.cards[w.dice.IntN(len(w.cards))], 0.5) { // each try another one
 			a.again(w, i)
 			return
 		}
-		a.then(w, i, paperReads)
+		if !w.card.HintEnough() {
+			a.then(w, i, paperReads)
+			return
+		}
+		a.known, a.hinted = w.card, true
+		a.guess(w, i)
 	case paperReads:
 		if !w.read(w.table.of(paperPool), 1) {
 			a.again(w, i)
 			return
 		}
-		a.known = w.pool
-		a.search, a.wait = &Search{Dice: w.dice}, &Wait{Dice: w.dice}
-		if MostlyTaken(a.known, w.wall(), w.config.MaxSkew()) {
+		before := a.known.Revision
+		a.known, a.hinted = w.pool, false
+		switch {
+		case a.search == nil:
+			a.guess(w, i)
+		case a.known.Revision == before: // what was found by the card holds
+			a.foundNone(w, i)
+		default:
 			a.begin()
 			a.then(w, i, paperLooks)
-			return
 		}
-		a.number, _ = Guess(a.session(), a.known) // blind
-		a.then(w, i, paperClaims)
 	case paperClaims:
 		a.claim(w, i)
 	case paperLooks:
 		a.look(w, i)
 	case paperReadsAgain:
-		if !w.read(w.table.of(paperPool), 1) {
-			a.again(w, i)
+		_, before := a.known.GroupsOpen()
+		if !w.read(w.table.of(paperPool), 1) { // the refused write shows it too
+			a.then(w, i, paperOpens)
 			return
 		}
-		_, before := a.known.GroupsOpen()
 		if _, last := w.pool.GroupsOpen(); last == before {
 			a.then(w, i, paperOpens)
 			return
 		}
-		a.known = w.pool
+		a.known, a.hinted = w.pool, false
 		a.search.Opened(before + 1)
 		a.choose(w, i)
 	case paperOpens:
@@ -123,7 +132,7 @@ func (a *paperAgent) act(w *paper, i int32) {
 		} else {
 			w.spent.refused++
 		}
-		a.known = w.pool
+		a.known, a.hinted = w.pool, false
 		a.search.Opened(before + 1)
 		a.choose(w, i)
 	case paperHolds:
@@ -141,6 +150,18 @@ func (a *paperAgent) act(w *paper, i int32) {
 	default:
 		a.waits(w, i)
 	}
+}
+
+// guess claims blindly, unless the pool is known to be mostly taken.
+func (a *paperAgent) guess(w *paper, i int32) {
+	a.search, a.wait = &Search{Dice: w.dice, Parts: true}, &Wait{Dice: w.dice}
+	if MostlyTaken(a.known, w.wall(), w.config.MaxSkew()) {
+		a.begin()
+		a.then(w, i, paperLooks)
+		return
+	}
+	a.number, _ = Guess(a.session(), a.known)
+	a.then(w, i, paperClaims)
 }
 
 func (a *paperAgent) session() string { return fmt.Sprintf("%d.%d", a.name, a.claims) }
@@ -201,32 +222,39 @@ func (a *paperAgent) begin() {
 
 // look reads the next group, if there is to be one; see Agent.look.
 func (a *paperAgent) look(w *paper, i int32) {
-	n := a.number // a group whose read had no answer is read again
-	if a.tries == 0 {
+	if a.tries == 0 { // a group whose read had no answer is read again
 		var ok bool
-		if n, ok = a.search.Group(a.known, w.wall()); !ok {
+		if a.number, a.part, ok = a.search.Next(a.known, w.wall()); !ok {
 			a.foundNone(w, i)
 			return
 		}
-		a.number = n
 	}
-	low := n * protocol.GroupSize
-	if !w.read(w.groups[n], w.page(n)/2) { // eventually consistent
+	n := a.number
+	low, high := n*protocol.GroupSize, (n+1)*protocol.GroupSize
+	if a.part != protocol.Whole {
+		low += a.part * protocol.PartSize
+		high = low + protocol.PartSize
+	}
+	high = min(high, w.pool.Size)
+	if !w.read(w.groups[n], w.page(low, high)/2) { // eventually consistent
 		a.again(w, i)
 		return
 	}
 	one := Outlook{}
 	c := a.claimOf(w)
-	g := protocol.Group{Leases: w.eventual(low, min(low+protocol.GroupSize, w.pool.Size))}
+	g := protocol.Group{Leases: w.eventual(low, high)}
 	free := a.search.Believe(one.Add(g, a.known, c), w.monotonic())
-	a.found.Merge(one)
-	if len(free) == 0 {
+	if a.part == protocol.Whole {
+		a.found.Merge(one)
+	}
+	if len(free) == 0 && a.part == protocol.Whole {
 		a.search.FoundFull(n, one.Next)
-	} else {
+	}
+	if len(free) > 0 {
 		a.found.Free = free[w.dice.IntN(len(free))]
 		a.wait.Spare(free, a.found.Free)
 	}
-	if _, last := a.known.GroupsOpen(); n == last && len(free) < protocol.GroupSize/4 && last+1 < a.known.Groups() {
+	if _, last := a.known.GroupsOpen(); n == last && one.Crowded(a.part != protocol.Whole) && last+1 < a.known.Groups() {
 		a.then(w, i, paperReadsAgain)
 		return
 	}
@@ -237,11 +265,11 @@ func (a *paperAgent) look(w *paper, i int32) {
 	a.choose(w, i)
 }
 
-// page is the cost of reading a group, in units of 4 KB: an item that was never
-// leased has some 70 bytes, the others some 300.
-func (w *paper) page(n int) float64 {
+// page is the cost of reading some leases of a group, in units of 4 KB: an item that was
+// never leased has some 70 bytes, the others some 300.
+func (w *paper) page(low, high int) float64 {
 	bytes := 0
-	for _, l := range w.leases[n*protocol.GroupSize : min((n+1)*protocol.GroupSize, w.pool.Size)] {
+	for _, l := range w.leases[low:high] {
 		bytes += 70
 		if l.Version > 0 {
 			bytes += 230

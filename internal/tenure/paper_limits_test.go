@@ -3,14 +3,12 @@ package tenure
 import "hash/fnv"
 
 // DynamoDB's limits, as far as AWS documents them: a partition does 1,000 write units and
-// 3,000 read units a second, and a table on demand begins with four of them; the
-// account may call DescribeTable 2,500 times a second. More than that is throttled
-// at once, which costs nothing. Two things that would help are left out: a table's
+// 3,000 read units a second, and a table on demand begins with four of them. More than
+// that is throttled at once, which costs nothing. Two things that would help are left out: a table's
 // growth, which takes minutes, and burst capacity, which a new table has not saved.
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/burst-adaptive-capacity.html
 type paperTable struct {
 	partitions []paperPartition
-	describe   bucket
 }
 
 type paperPartition struct{ write, read bucket }
@@ -32,7 +30,7 @@ func (b *bucket) take(now int64, n float64) bool {
 }
 
 func newPaperTable(partitions int) *paperTable {
-	t := &paperTable{partitions: make([]paperPartition, partitions), describe: bucket{rate: 2500}}
+	t := &paperTable{partitions: make([]paperPartition, partitions)}
 	for i := range t.partitions {
 		t.partitions[i] = paperPartition{bucket{rate: 1000}, bucket{rate: 3000}}
 	}
@@ -48,4 +46,27 @@ func (t *paperTable) of(key string) *paperPartition {
 	x *= 0xff51afd7ed558ccd
 	x ^= x >> 33
 	return &t.partitions[x%uint64(len(t.partitions))]
+}
+
+// limits writes the section of what comes next.
+func (b *paperWriter) limits() {
+	b.p("## Which limit comes next\n")
+	b.p("What DynamoDB can bear, and what that is in agents. Quotas are AWS's defaults, those of a table and an account can be raised.\n")
+	b.p("| of | limit | what that is |\n|---|---|---|")
+	b.p("| one partition | 1,000 write units a second | renewals of 5,000 holders, one every 5 s: 19 groups. 1,000 claims, refused ones included |")
+	b.p("| | 3,000 read units a second | 3,000 starts by the pool's item, where no card is usable; 6,000 by one hint card; 2,000 parts of a group, or 315 whole pages; 6,000 polls of the note |")
+	b.p("| the pool's item | one partition | at a first start without `Expect` 3,000 agents a second, and the writes that open groups, each at least doubling them. With cards only agents that found everything full read it |")
+	b.p("| 16 hint cards | up to 16 partitions | 96,000 starts a second on 16 partitions or more, 24,000 on the 4 of a new table |")
+	b.p("| the note | one partition | 6,000 polls a second, which is enough for 96,000 waiting claimants at the longest pause |")
+	b.p("| a new table | 4 partitions: 4,000 writes, 12,000 read units a second | 20,000 holders that renew every 5 s, if groups were spread evenly. They are not: about 12,000 |")
+	b.p("| a warmed table | what was paid for, up to the quota | 65,528 holders need 13,106 writes a second; warm 22,000, since the fullest partition limits |")
+	b.p("| a table's quota | 40,000 write and 40,000 read units a second | 200,000 holders that renew every 5 s: three full pools |")
+	b.p("| one account in one Region | 2,500 DescribeTable a second | starts without a [verdict](architecture.md#who-asks-about-the-table), as in pools without the functions. A table on demand has no other limit for the account |")
+	b.p("| one pool | 65,536 node IDs | the 16 bits of the layout that has most of them. Larger fleets are several pools |\n")
+	b.p("| fleet | what limits it | what helps |\n|---|---|---|")
+	b.p("| up to 1,024 | nothing: all groups are open, and one partition has room for all renewals | – |")
+	b.p("| up to 12,000 | at the first start the groups that are open | `Expect` |")
+	b.p("| above 12,000 | write units of a new table's fullest partition, by renewals | `Expect` of the construct, which warms the table; or longer leases |")
+	b.p("| 65,536 | the size of a pool; writes of a herd, which the table takes in some seconds | more pools |")
+	b.p("| 200,000 in one table | its quota of write units | a higher quota, longer leases, or a second table |\n")
 }

@@ -45,7 +45,11 @@ func (b *paperWriter) p(format string, args ...any) { fmt.Fprintf(b, format+"\n"
 
 func paperPage(logf func(string, ...any)) string {
 	b := &paperWriter{logf: logf}
-	b.fleets()
+	b.intro()
+	b.bars()
+	b.lives()
+	b.firstStarts()
+	b.limits()
 	b.retries()
 	b.spread()
 	return b.String()
@@ -68,15 +72,20 @@ func (b *paperWriter) head(first string) {
 	b.p("| %s | all placed in | one agent, p50 / p99 | writes an agent | without renewals | read units an agent | most writes in a second | most requests in a second | throttled | lost | USD |\n|---|---|---|---|---|---|---|---|---|---|---|", first)
 }
 
-func (b *paperWriter) fleets() {
+func (b *paperWriter) intro() {
 	b.p("# Fleet simulation\n")
 	b.p("This page shows a whole fleet, and its table, when everything happens at once. The figures are computed, not measured. The agents' own decisions (which node ID, which group, when to retry, what a refused")
 	b.p("write means) run as a state machine in virtual time, on a table with DynamoDB's limits: 1,000 write units and 3,000 read units per second for each partition, 4 partitions for a new table on demand, a")
-	b.p("group's node IDs in one partition by the hash of its key, 2,500 DescribeTable per second. Requests beyond the limits are throttled at once. A table's growth, and burst capacity beyond one second's worth, are left out: they only help. A")
+	b.p("group's node IDs in one partition by the hash of its key, and hint cards with a verdict on the table. Requests beyond the limits are throttled at once. A table's growth, and burst capacity beyond one second's worth, are left out: they only help. A")
 	b.p("request takes 3 to 7 ms, one in a hundred up to 60 ms more. Runs repeat by seed; a fleet of 1,024 is one of the unit tests.\n")
-	b.p("    go test ./internal/tenure -run TestFleetsOnPaper -timeout 60m -args -paper $PWD/docs\n")
+	b.p("`make fleet-page` writes this page; a test of `internal/tenure` compares the rows that take seconds with the code.\n")
+}
+
+// lives are fleets in the events of their lives.
+func (b *paperWriter) lives() {
+	b.p("## Whole lives\n")
 	b.p("*Cold start*: all start within one second, on free node IDs. *Outage*: DynamoDB answers nothing but errors for 5 minutes; nobody is restarted, all suspend and ask on, and the time is that from")
-	b.p("its end until the last is confirmed. *Rolling deploy*: a tenth stops, each when it would renew, and as many start within a second, ten times. Those that find no free number wait for one that is released. Writes count refused ones, which are billed, those of the [note](architecture.md#how-a-claimant-waits) by which releases find who waits, and the renewals of that time; the next column leaves renewals out. Prices as in [cost](cost.md).\n")
+	b.p("its end until the last is confirmed. *Rolling deploy*: a tenth stops, each when it would renew, and as many start within a second, ten times; the next tenth follows when all of those are done. Those that find no free node ID wait for one that is released. Writes count refused ones, which are billed, those of the [note](architecture.md#how-a-claimant-waits) by which releases find who waits, and the renewals of that time; the next column leaves renewals out. Prices as in [cost](cost.md).\n")
 
 	for _, c := range []struct {
 		title string
@@ -87,7 +96,7 @@ func (b *paperWriter) fleets() {
 		{"65,528 agents, a new table (4 partitions), leases of 90 s", paperCase{agents: 65528, partitions: 4, ttl: 90 * time.Second}},
 	} {
 		c.policy, c.seed = ours, 1
-		b.p("## %s\n", c.title)
+		b.p("### %s\n", c.title)
 		b.head("")
 		w, r := coldStart(c.paperCase)
 		b.row("cold start", r)
@@ -98,11 +107,6 @@ func (b *paperWriter) fleets() {
 		}
 		b.p("")
 	}
-	b.firstStarts()
-	b.p("The last claimants of a pool of exactly as many numbers look for the last free ones: each reads every group once, 16 at a start and as many a second, then [ever more rarely](architecture.md#how-a-claimant-waits). Make a pool larger than its fleet.\n")
-	b.p("A fleet needs agents ÷ seconds between renewals write units every second: 65,528 agents that renew every 5 s need 13,106, which is more than the 4,000 of a new table. Give the table the")
-	b.p("[warm throughput](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput.html) for it before the fleet starts (as in the second table), or longer leases (as in the third).\n")
-
 }
 
 // firstStarts are those on a pool that was never used.
@@ -127,6 +131,9 @@ func (b *paperWriter) firstStarts() {
 		b.row(what, r)
 	}
 	b.p("")
+	b.p("The last claimants of a pool of exactly as many numbers look for the last free ones: each reads every group once, 16 at a start and as many a second, then [ever more rarely](architecture.md#how-a-claimant-waits). Make a pool larger than its fleet.\n")
+	b.p("A fleet needs agents ÷ seconds between renewals write units every second: 65,528 agents that renew every 5 s need 13,106, which is more than the 4,000 of a new table. Give the table the")
+	b.p("[warm throughput](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput.html) for it before the fleet starts (as in the second table), or longer leases (as in the third).\n")
 }
 
 func (b *paperWriter) retries() {

@@ -14,7 +14,10 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-var paperOut = flag.String("paper", "", "directory for benchmarks-fleet.md, with fleets of all sizes")
+var (
+	paperOut  = flag.String("paper", "", "directory for benchmarks-fleet.md, with fleets of all sizes")
+	paperRuns = flag.Uint64("paper-seeds", 0, "seeds of each bar; 0 is 5")
+)
 
 // ours is the behavior of this package: backoff and jitter, with dice of the paper's own.
 var ours = policy{
@@ -82,7 +85,7 @@ func coldStart(c paperCase) (*paper, paperResult) {
 }
 
 // rolling replaces the fleet, a tenth at a time: those stop, as many start, and when
-// they have node IDs the next tenth follows.
+// they have node IDs and the others are gone the next tenth follows.
 func rolling(w *paper) paperResult {
 	from, before := w.now, w.spent
 	n := len(w.agents)
@@ -93,7 +96,9 @@ func rolling(w *paper) paperResult {
 			w.stop(int32(i))
 			w.start(int32(n+i), time.Second)
 		}
-		done = w.run(paperLimit, w.placed)
+		done = w.run(paperLimit, func() bool {
+			return w.placed() && !slices.ContainsFunc(w.agents[tenth*n/10:(tenth+1)*n/10], func(a paperAgent) bool { return a.state != paperGone })
+		})
 	}
 	w.agents = w.agents[:2*n]
 	return w.measured(from, before, done)
@@ -199,7 +204,7 @@ func TestRenewalsOutOfStep(t *testing.T) {
 
 // Both sizes, all events, and the ways to retry that there were to choose from:
 //
-//	go test ./internal/tenure -run TestFleetsOnPaper -timeout 60m -args -paper ../../docs
+//	make fleet-page
 func TestFleetsOnPaper(t *testing.T) {
 	if *paperOut == "" {
 		t.Skip("writes a page of docs, in minutes: needs -args -paper DIRECTORY")

@@ -142,6 +142,10 @@ func (a *paperAgent) searches(w *paper, i int32, paced int, wanted ...int) {
 
 // foundNone begins to wait, or goes on waiting, after a search that found no node ID.
 func (a *paperAgent) foundNone(w *paper, i int32) {
+	if a.hinted { // by a card nobody waits: the item is read first
+		a.then(w, i, paperReads)
+		return
+	}
 	first, last := a.known.GroupsOpen()
 	a.found.Open = last + 1 - first
 	a.wait.Found(a.found, w.monotonic())

@@ -25,6 +25,8 @@ type paper struct {
 	now    int64 // ms since the start
 	table  *paperTable
 	pool   protocol.PoolItem
+	card   protocol.PoolItem // what the hint cards show: the pool's item after the reaper's last run
+	cards  []*paperPartition
 	leases []protocol.Lease
 	before []protocol.Lease  // each lease before its last write
 	wrote  []int64           // and when that was
@@ -82,6 +84,8 @@ func (c paperCount) minus(o paperCount) paperCount {
 const (
 	paperSlots = 1 << 17 // ms that an event may lie ahead, 131 s
 	paperPool  = "p"
+	// paperReaper is how often the reaper function writes the hint cards, in ms.
+	paperReaper = 60_000
 )
 
 var paperDay = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
@@ -115,6 +119,10 @@ func newPaper(c paperCase) *paper {
 	}
 	for g := range w.pool.Groups() {
 		w.groups = append(w.groups, w.table.of(fmt.Sprintf("%s#%d", paperPool, g)))
+	}
+	w.card = w.pool // the functions wrote them, with a verdict on the table
+	for n := range protocol.Cards {
+		w.cards = append(w.cards, w.table.of(fmt.Sprintf("%s#card#%d", paperPool, n)))
 	}
 	w.note.at = w.table.of(paperPool + "#note")
 	w.agents = make([]paperAgent, c.agents)
@@ -176,11 +184,14 @@ func (w *paper) run(limit time.Duration, done func() bool) bool {
 			i = a.next
 			a.act(w, this)
 		}
+		if w.now%60_000 == 0 { // here the poolmetric function runs shortly before the reaper
+			w.measure()
+		}
+		if w.now%paperReaper == 0 && w.pool.Behind(&w.card) {
+			w.card = w.pool
+		}
 		if w.now%1000 == 0 {
 			w.second = append(w.second, w.spent)
-		}
-		if w.now%60_000 == 0 {
-			w.measure()
 		}
 	}
 	return done != nil && done()
@@ -231,7 +242,7 @@ func (w *paper) read(p *paperPartition, units float64) bool {
 func (w *paper) start(i int32, within time.Duration) {
 	w.born++
 	w.unmet++
-	w.agents[i] = paperAgent{name: w.born, state: paperDescribes}
+	w.agents[i] = paperAgent{name: w.born, state: paperStarts}
 	w.after(i, time.Duration(w.dice.Int64N(int64(within))))
 }
 

@@ -20,20 +20,22 @@ func Guess(session string, p protocol.PoolItem) (node int, ok bool) {
 	return low + int(h.Sum64()%uint64(high-low)), true //nolint:gosec // high is more than low
 }
 
-// MostlyTaken reports whether three in four node IDs of a pool were taken when it was last
-// counted. A guess would be refused then, most times, and one refused write costs more
-// than half of a page.
+// MostlyTaken reports whether half of a pool's node IDs were taken when it was last
+// counted. A guess would then be refused as often as not: it needs as many requests as
+// to read a part of a group first, and costs more, since refused writes are paid for.
 func MostlyTaken(p protocol.PoolItem, now time.Time, skew time.Duration) bool {
 	m := p.Measured
-	return m.Fresh(now, skew) && 4*(m.Held+m.Cooling) >= 3*(p.Limit()-p.ExcludeBelow)
+	return m.Fresh(now, skew) && 2*(m.Held+m.Cooling) >= p.Limit()-p.ExcludeBelow
 }
 
 // Search chooses the groups that a claimant reads, and remembers its findings from
 // one search to the next.
 //
 // A page of a large pool is a group of 256, so reading all of it for one node ID
-// would be 256 pages. The first page is of a random open group, to spread a herd.
-// If that is full, the second is of the newest group while there are more to open: the
+// would be 256 pages. A search begins with a part of a group, at a random place: a tenth
+// of the price, and of the load on its partition. Only if that has nothing free, and no
+// group can be opened, are whole pages read. The first is of a random open group, to
+// spread a herd. If that is full, the second is of the newest group while there are more to open: the
 // older ones have had more time to fill, and only the newest shows whether it is time
 // to open the next. Random ones follow: first those that no search of this claimant has
 // read, so that it has seen every group once before it reads any again. Groups that
@@ -50,6 +52,8 @@ type Search struct {
 	full    map[int]time.Time // when the next lease of a full group expires
 	seen    map[int]bool      // in this search
 	Waiting bool              // an earlier search found nothing
+	Parts   bool              // the store reads parts of groups
+	parts   int               // that were read in this search, or since groups were opened
 	Strong  bool              // the next finding is the last: no page may be old
 	Paced   int               // pages of a search while polling a note; 0 = as above
 	Wanted  []int             // groups that such a search reads first
@@ -68,7 +72,44 @@ const (
 )
 
 // Begin begins a search.
-func (s *Search) Begin() { s.seen = map[int]bool{} }
+func (s *Search) Begin() { s.seen, s.parts = map[int]bool{}, 0 }
+
+// Next returns the group to read next, if there should be another page, and the part of
+// it.
+func (s *Search) Next(p protocol.PoolItem, now time.Time) (n, part int, ok bool) {
+	if node, ok := s.place(p); ok {
+		s.parts++
+		return node / protocol.GroupSize, node % protocol.GroupSize / protocol.PartSize, true
+	}
+	n, ok = s.Group(p, now)
+	return n, protocol.Whole, ok
+}
+
+// place returns a node ID whose part is to be read. While there are groups to open, the
+// second part is of the newest one, for the reason that the second page is. A claimant that
+// has found groups full, or has waited, reads whole pages, unless groups were opened.
+func (s *Search) place(p protocol.PoolItem) (node int, ok bool) {
+	low, high := p.Open()
+	_, last := p.GroupsOpen()
+	grows := last+1 < p.Groups()
+	switch {
+	case !s.Parts || s.Strong || s.Paced > 0:
+		return 0, false
+	case s.fresh > 0:
+		low = max(low, s.fresh*protocol.GroupSize)
+	case s.Waiting || len(s.full) > 0:
+		return 0, false
+	}
+	if s.parts == 1 && grows {
+		low = max(low, last*protocol.GroupSize)
+	} else if s.parts > 0 {
+		return 0, false
+	}
+	if low >= high {
+		return 0, false
+	}
+	return low + s.random(high-low), true
+}
 
 // Group returns the next group to read, if there should be another page.
 func (s *Search) Group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
@@ -189,4 +230,4 @@ func (s *Search) Believe(free []int, now time.Duration) []int {
 func (s *Search) Again() { s.Waiting, s.Paced = false, 0 }
 
 // Opened records that groups from first on are new.
-func (s *Search) Opened(first int) { s.fresh = first }
+func (s *Search) Opened(first int) { s.fresh, s.parts = first, 0 }

@@ -88,3 +88,49 @@ func TestSecondPage(t *testing.T) {
 		t.Errorf("the newest of 64 open groups was the second page of %d claimants in 1,000", newest)
 	}
 }
+
+// A search begins with a part of a group, anywhere in the open ones. With groups to open a
+// part of the newest follows, then whole pages; a claimant that was told of groups that
+// were opened meanwhile begins with a part of those.
+func TestPartsComeFirst(t *testing.T) {
+	const whole = protocol.Whole
+	type page struct{ group, part int }
+	read := func(s *Search, p protocol.PoolItem) (all []page) {
+		if s.seen == nil {
+			s.Begin()
+		}
+		for n, part, ok := s.Next(p, paperDay); ok; n, part, ok = s.Next(p, paperDay) {
+			if part == whole {
+				s.FoundFull(n, time.Time{})
+			}
+			all = append(all, page{n, part})
+		}
+		return all
+	}
+	places := map[page]bool{}
+	for seed := range uint64(400) {
+		p := fullPool(8, 4)
+		p.ExcludeBelow, p.Size = 40, 8*protocol.GroupSize-100
+		s := &Search{Parts: true, Dice: rand.New(rand.NewPCG(seed, 4))}
+		all := read(s, p)
+		if len(all) != 6 || all[0].part == whole || all[0].group > 3 || all[1].group != 3 || all[1].part == whole || all[2].part != whole {
+			t.Fatalf("seed %d: with 4 of 8 groups open the pages are %v, want two parts and all groups", seed, all)
+		}
+		places[all[0]] = true
+		p.OpenGroups = 8
+		s.Opened(4)
+		if all = read(s, p); len(all) != 5 || all[0].group < 4 || all[0].part == whole || all[1].part != whole {
+			t.Fatalf("seed %d: after 4 groups were opened the pages are %v, want a part and those groups", seed, all)
+		}
+		for _, pages := range [][]page{read(&Search{Parts: true, Strong: true}, p), read(&Search{Parts: true, Waiting: true}, p), read(&Search{}, p)} {
+			for _, pg := range pages {
+				if pg.part != whole {
+					t.Errorf("seed %d: a search that is strong, waits or has no parts read part %d", seed, pg.part)
+				}
+			}
+		}
+	}
+	if want := 4*protocol.Parts - 1; len(places) != want || places[page{0, 0}] { // the first 32 node IDs are excluded
+		t.Errorf("400 searches began at %d places of four groups, want %d", len(places), want)
+	}
+}

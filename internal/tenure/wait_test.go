@@ -234,7 +234,7 @@ func TestMostlyTaken(t *testing.T) {
 		held, cooling int
 		age           time.Duration
 		want          bool
-	}{{749, 0, 0, false}, {750, 0, 0, true}, {500, 250, time.Minute, true}, {1000, 0, turnValid, false}, {1000, 0, -time.Hour, false}} {
+	}{{499, 0, 0, false}, {500, 0, 0, true}, {300, 200, time.Minute, true}, {1000, 0, turnValid, false}, {1000, 0, -time.Hour, false}} {
 		m := Count(c.held, c.cooling, paperDay.Add(-c.age))
 		p.Measured = &m
 		if got := MostlyTaken(p, paperDay, time.Second); got != c.want {

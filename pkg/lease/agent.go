@@ -23,6 +23,7 @@ type Agent struct {
 	layout    poolLayout
 	events    outlets
 	pool      protocol.PoolItem // as last read; see pool.go
+	hinted    bool              // pool is a hint card
 	stale     bool              // a node ID was marked for a widening that pool lacks
 	denied    bool              // this role may not write the pool's item
 	checked   bool              // the store is known to be able to keep leases

@@ -33,7 +33,8 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 	since := a.clock.Monotonic()
 	session := newSession()
 	_, eventual := a.cfg.Store.(protocol.EventualStore)
-	s := tenure.Search{Strong: !eventual}
+	_, parts := a.cfg.Store.(protocol.PartStore)
+	s := tenure.Search{Strong: !eventual, Parts: parts}
 	first, ok := tenure.Guess(session, a.pool)
 	if !ok {
 		return nil, &CorruptError{Pool: a.cfg.Pool, NodeID: wholePool, Err: fmt.Errorf(
@@ -61,7 +62,7 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 		left := wait - (a.clock.Monotonic() - since)
 		if w.On && left <= 0 {
 			w.On, s.Strong, s.Waiting, s.Paced = false, true, false, 0
-			if a.pool, err = a.readPool(ctx); err != nil {
+			if err = a.verify(ctx); err != nil {
 				break
 			}
 		}
@@ -81,7 +82,13 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 		}
 		if a.stale { // this search predates the widening; reload and retry
 			a.stale = false
-			if a.pool, err = a.readPool(ctx); err != nil || a.pool.Widening.Try > c.WidenTry {
+			if err = a.verify(ctx); err != nil || a.pool.Widening.Try > c.WidenTry {
+				continue
+			}
+		}
+		if seen.Free < 0 && a.hinted { // by a card nobody waits or gives up: the pool may have grown since
+			before := a.pool.Revision
+			if err = a.verify(ctx); err != nil || a.pool.Revision != before {
 				continue
 			}
 		}
@@ -132,9 +139,9 @@ func newSession() string { return uuid.Must(uuid.NewV7()).String() }
 func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w *tenure.Wait) (tenure.Outlook, error) {
 	o := tenure.Outlook{Free: -1}
 	s.Begin()
-	for n, ok := s.Group(a.pool, c.At); ok; n, ok = s.Group(a.pool, c.At) {
+	for n, part, ok := s.Next(a.pool, c.At); ok; n, part, ok = s.Next(a.pool, c.At) {
 		g, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) {
-			return asking(a, func() (protocol.Group, error) { return a.page(ctx, n, s.Strong) })
+			return asking(a, func() (protocol.Group, error) { return a.page(ctx, n, part, s.Strong) })
 		})
 		if err != nil {
 			return o, err
@@ -144,14 +151,16 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w 
 		}
 		one := tenure.Outlook{}
 		free := s.Believe(one.Add(g, a.pool, c), a.clock.Monotonic())
-		o.Merge(one)
 		a.stale = a.stale || one.Newer
-		if len(free) == 0 {
-			s.FoundFull(n, one.Next)
+		if part == protocol.Whole {
+			o.Merge(one)
+			if len(free) == 0 {
+				s.FoundFull(n, one.Next)
+			}
 		}
 		// The newest group is emptier than the rest, so its state is that of all.
-		if _, last := a.pool.GroupsOpen(); n == last && one.Crowded(a.pool.Narrow()) && last+1 < a.pool.Groups() {
-			if err := a.openGroups(ctx, s, one.Held == one.Usable); err != nil {
+		if _, last := a.pool.GroupsOpen(); n == last && one.Crowded(a.pool.Narrow() || part != protocol.Whole) && last+1 < a.pool.Groups() {
+			if err := a.openGroups(ctx, s, part == protocol.Whole && one.Held == one.Usable); err != nil {
 				return o, err
 			}
 		}
@@ -169,10 +178,13 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w 
 	return o, nil
 }
 
-// page reads one group.
-func (a *Agent) page(ctx context.Context, n int, strong bool) (protocol.Group, error) {
+// page reads one group, or a part of it.
+func (a *Agent) page(ctx context.Context, n, part int, strong bool) (protocol.Group, error) {
 	if strong {
 		return a.cfg.Store.Group(ctx, a.cfg.Pool, n)
+	}
+	if s, ok := a.cfg.Store.(protocol.PartStore); ok && part != protocol.Whole {
+		return s.EventualPart(ctx, a.cfg.Pool, n, part)
 	}
 	return protocol.EventualGroup(ctx, a.cfg.Store, a.cfg.Pool, n)
 }

@@ -47,7 +47,7 @@ func (a *Agent) reread(ctx context.Context) bool {
 // anything that needs it is reserved.
 func (a *Agent) learn(p protocol.PoolItem) {
 	known := a.pool
-	a.pool = p
+	a.pool, a.hinted = p, false
 	widened, err := tenure.Learn(a.timeline, known, p)
 	for range widened {
 		a.emit(Event{Kind: EventWidened, Lease: a.about(wholePool)})
@@ -131,8 +131,18 @@ func (a *Agent) mayNot(do string, err error) {
 // openMore is openGroups for a role that may write the pool's item.
 func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error {
 	_, before := a.pool.GroupsOpen()
-	var err error
-	if a.pool, err = a.readPool(ctx); err != nil {
+	// Somebody may have opened groups. The write's refusal shows that too, at the price of a
+	// write, so the read is tried once: a herd that starts by the pool's item throttles its
+	// reads, and would keep closed what it waits for.
+	one, cancel := context.WithTimeout(ctx, protocol.CallLimit)
+	p, err := asking(a, func() (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(one, a.cfg.Pool) })
+	cancel()
+	var corrupt *CorruptError
+	switch {
+	case err == nil:
+		a.layout.learn(p)
+		a.pool, a.hinted = p, false
+	case permanent(err) || errors.As(err, &corrupt) || ctx.Err() != nil:
 		return err
 	}
 	if before+1 >= a.pool.UsableGroups() {
@@ -142,7 +152,7 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 		if _, err := leasepool.Open(a.cfg.Store, a.cfg.Pool).WidenUnlessOpen(ctx); err != nil {
 			return err
 		}
-		if a.pool, err = a.readPool(ctx); err != nil || before+1 >= a.pool.UsableGroups() {
+		if err := a.verify(ctx); err != nil || before+1 >= a.pool.UsableGroups() {
 			return err
 		}
 	}
@@ -153,7 +163,7 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 			return err
 		}
 		if res.Pool != nil {
-			a.pool = *res.Pool
+			a.pool, a.hinted = *res.Pool, false
 		}
 		if res.Applied && a.pool.Narrow() && a.pool.Bits() < protocol.BitsFor(a.pool.OpenGroups) {
 			a.widen()

@@ -300,7 +300,7 @@ func TestTendVouches(t *testing.T) {
 			return c.Pool.Verdict
 		}
 		first := tend()
-		if !first.Safe || first.By != "reaper" || !first.At.Equal(time.Now()) {
+		if !first.Safe || first.By != "tend" || !first.At.Equal(time.Now()) {
 			t.Errorf("got %+v", first)
 		}
 		fixture.Wait(20*time.Minute - time.Millisecond)
@@ -315,6 +315,31 @@ func TestTendVouches(t *testing.T) {
 		s.unsafe = lease.ErrUnsafeReplication
 		if v := tend(); v.Safe {
 			t.Errorf("got %+v, want that it is unsafe", v)
+		}
+	})
+}
+
+// skewed is a table whose clock differs from this machine's.
+type skewed struct {
+	*judged
+	off time.Duration
+}
+
+func (s *skewed) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
+	p, err := s.judged.PoolItem(ctx, pool)
+	p.ServerTime = time.Now().Add(s.off).Truncate(time.Second)
+	return p, err
+}
+
+// A verdict of a clock that is ahead would count when it is long out of date.
+func TestNoVerdictByAWrongClock(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := &skewed{&judged{Network: fixture.NewNetwork(8)}, -time.Hour}
+		if _, err := leasepool.Open(s, "orders").Tend(t.Context()); !errors.Is(err, lease.ErrClockSkew) {
+			t.Errorf("got %v, want ErrClockSkew", err)
+		}
+		if p, err := s.PoolItem(t.Context(), "orders"); err != nil || p.Verdict != nil {
+			t.Errorf("got %+v, %v, want no verdict", p.Verdict, err)
 		}
 	})
 }

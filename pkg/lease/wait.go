@@ -27,8 +27,7 @@ func (a *Agent) await(ctx context.Context, w *tenure.Wait, s *tenure.Search, o t
 	}
 	if w.Off {
 		s.Paced = 0
-		a.pool, err = a.readPool(ctx)
-		return -1, true, err
+		return -1, true, a.verify(ctx)
 	}
 	for node, groups := a.next(w); node >= 0 || len(groups) > 0; node, groups = a.next(w) {
 		if len(groups) > 0 {
@@ -41,7 +40,7 @@ func (a *Agent) await(ctx context.Context, w *tenure.Wait, s *tenure.Search, o t
 	}
 	if now := a.clock.Monotonic(); w.Reload(now) {
 		before := a.pool.Revision
-		if a.pool, err = a.readPool(ctx); err != nil || a.pool.Revision != before {
+		if err = a.verify(ctx); err != nil || a.pool.Revision != before {
 			s.Again() // the pool has changed, and may have more node IDs
 			return -1, true, err
 		}

@@ -89,6 +89,12 @@ func (s *metered) EventualGroup(ctx context.Context, pool string, n int) (protoc
 	return s.Memory.Group(ctx, pool, n)
 }
 
+func (s *metered) EventualPart(ctx context.Context, pool string, n, part int) (protocol.Group, error) {
+	s.count(func() { s.spent.units += 1.5 })
+	g, err := s.Memory.Group(ctx, pool, n)
+	return fixture.Part(g, part), err
+}
+
 func (s *metered) Write(ctx context.Context, w protocol.Write) (res protocol.Result, err error) {
 	s.count(func() {
 		res, err = s.Memory.Write(ctx, w)

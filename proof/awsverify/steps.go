@@ -182,6 +182,7 @@ func (r *run) leadingKeys(ctx context.Context) error {
 		},
 		"UpdateItem in another pool":        func() error { return set(foreign) },
 		"UpdateItem in the reaper's memory": func() error { return set(key(poolName+"#reaper", 0)) },
+		"UpdateItem of a hint card":         func() error { return set(key(poolName+"#card#0", 0)) },
 		"DeleteItem": func() error {
 			_, err := client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &r.table, Key: own})
 			return err

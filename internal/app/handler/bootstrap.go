@@ -216,13 +216,19 @@ func (b *Bootstrap) change(ctx context.Context, r request) (leasepool.Changes, e
 		}
 	}
 	spec := leasepool.Spec{Size: int(r.Size), ExcludeBelow: int(r.ExcludeBelow), Floor: time.Time(r.Floor), Layout: r.Layout.Layout, Narrow: bool(r.Narrow), Expect: int(r.Expect)}
-	return riding(ctx, func(ctx context.Context) (leasepool.Changes, error) {
+	c, err := riding(ctx, func(ctx context.Context) (leasepool.Changes, error) {
 		c, err := pool.Resize(ctx, spec)
 		if errors.Is(err, lease.ErrPoolNotSeeded) {
 			return pool.Seed(ctx, spec)
 		}
 		return c, err
 	})
+	if err == nil { // a fleet may start before the reaper's first run
+		if _, failed := pool.Tend(ctx); failed != nil {
+			logger(ctx).Warn("the table was not vouched for; the reaper's next run tries again", "pool", r.Pool, "error", failed.Error())
+		}
+	}
+	return c, err
 }
 
 // propagation is how long a role's new policy may take until it is in force

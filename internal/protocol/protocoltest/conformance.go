@@ -33,10 +33,12 @@ func Conformance(t *testing.T, newStore func(t *testing.T) protocol.Store) {
 		}
 	})
 	t.Run("pool", func(t *testing.T) { poolWrites(t, newStore(t)) })
+	t.Run("cards", func(t *testing.T) { cards(t, newStore(t)) })
 	t.Run("reaper", func(t *testing.T) { reaperMemory(t, newStore(t)) })
 	t.Run("note", func(t *testing.T) { notes(t, newStore(t)) })
 	t.Run("widening", func(t *testing.T) { widenings(t, newStore(t)) })
 	t.Run("reads", func(t *testing.T) { reads(t, newStore(t)) })
+	t.Run("parts", func(t *testing.T) { parts(t, newStore(t)) })
 	t.Run("random", func(t *testing.T) { randomWrites(t, newStore(t)) })
 	t.Run("one of many", func(t *testing.T) { oneOfMany(t, newStore(t)) })
 }
@@ -312,6 +314,46 @@ func reads(t *testing.T, s protocol.Store) {
 	}
 	if want := "p/256 p/300 "; got != want {
 		t.Errorf("group 1 of p is %q, want %q", got, want)
+	}
+}
+
+// parts checks that the parts of a group are the group, if the store has any: where node
+// IDs are missing, and at the borders of groups.
+func parts(t *testing.T, s protocol.Store) {
+	cheap, ok := s.(protocol.PartStore)
+	if !ok {
+		t.Skip("the store reads whole groups")
+	}
+	for n := range 2 * protocol.GroupSize {
+		if n%7 == 3 || n >= 300 && n < 350 {
+			continue
+		}
+		if _, err := s.Write(t.Context(), seed(protocol.Key{Pool: "p", NodeID: n})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for group := range 3 {
+		want, err := s.Group(t.Context(), "p", group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []protocol.Lease
+		for part := range protocol.Parts {
+			g, err := cheap.EventualPart(t.Context(), "p", group, part)
+			if err != nil || len(g.Corrupt) > 0 {
+				t.Fatal(g.Corrupt, err)
+			}
+			first := group*protocol.GroupSize + part*protocol.PartSize
+			for _, l := range g.Leases {
+				if l.NodeID < first || l.NodeID >= first+protocol.PartSize {
+					t.Errorf("node ID %d is in part %d of group %d", l.NodeID, part, group)
+				}
+			}
+			got = append(got, g.Leases...)
+		}
+		if !reflect.DeepEqual(got, want.Leases) {
+			t.Errorf("the parts of group %d have %d leases, the group %d", group, len(got), len(want.Leases))
+		}
 	}
 }
 

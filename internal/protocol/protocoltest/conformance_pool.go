@@ -37,7 +37,7 @@ func poolWrites(t *testing.T, s protocol.Store) {
 		protocol.Measure{Pool: "p", Measured: protocol.Measured{Held: 9, At: at(2)}}, // someone was first
 		protocol.Measure{Pool: "p", Seen: &protocol.Measured{Held: 1, Cooling: 2, At: at(1), Valid: time.Second}, Measured: protocol.Measured{Held: 9, At: at(2)}},
 		protocol.Measure{Pool: "p", Seen: &protocol.Measured{Held: 1, Cooling: 2, At: at(1), Valid: time.Minute}, Measured: protocol.Measured{Held: 3, At: at(2)}},
-		protocol.ForgetVerdict{Pool: "p"},                           // none exists
+		protocol.ForgetVerdict{Pool: "p"},                           // none exists, and it counts
 		protocol.Vouch{Pool: "p", Seen: &verdict, Verdict: verdict}, // none exists
 		protocol.Vouch{Pool: "p", Verdict: verdict},
 		protocol.Vouch{Pool: "p", Verdict: protocol.Verdict{Region: "eu-west-1", Table: "leases", At: at(9)}}, // someone was first
@@ -46,27 +46,28 @@ func poolWrites(t *testing.T, s protocol.Store) {
 		protocol.ForgetVerdict{Pool: "p"},
 		protocol.Vouch{Pool: "p", Seen: &later, Verdict: later}, // a late one must not bring anything back
 		protocol.Vouch{Pool: "p", Verdict: later},
-		protocol.SuspendLayout{Pool: "p", Revision: 5},                              // none exists
+		protocol.SuspendLayout{Pool: "p", Revision: 7},                              // none exists
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.JS53())}, // too small
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Default())},
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Wide16())},                 // someone was first
-		protocol.ReplaceLayout{Pool: "p", Revision: 6, Layout: protocol.LayoutOf(snowflake.Wide16())}, // it was not suspended
-		protocol.SuspendLayout{Pool: "p", Revision: 5},
-		protocol.SuspendLayout{Pool: "p", Revision: 6},
-		protocol.FinalizeLayout{Pool: "p", Revision: 7},                                               // an operator is replacing it
-		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Default())},                // an operator is replacing it
-		protocol.ReplaceLayout{Pool: "p", Revision: 6, Layout: protocol.LayoutOf(snowflake.Wide16())}, // a late one
-		protocol.ReplaceLayout{Pool: "p", Revision: 7, Layout: protocol.LayoutOf(snowflake.JS53())},   // too small
-		protocol.ReplaceLayout{Pool: "p", Revision: 7, Layout: protocol.LayoutOf(snowflake.Sonyflake())},
-		protocol.FinalizeLayout{Pool: "p", Revision: 7}, // a late one: an operator has changed it since
+		protocol.ReplaceLayout{Pool: "p", Revision: 8, Layout: protocol.LayoutOf(snowflake.Wide16())}, // it was not suspended
 		protocol.SuspendLayout{Pool: "p", Revision: 7},
-		protocol.ExpectHolders{Pool: "p", Revision: 7, Expect: 9, OpenGroups: 1}, // a late one
-		protocol.ExpectHolders{Pool: "p", Revision: 8, Expect: 150, OpenGroups: 2},
-		protocol.ExpectHolders{Pool: "p", Revision: 8, Expect: 200, OpenGroups: 1}, // someone was first
-		protocol.FinalizeLayout{Pool: "p", Revision: 9},
-		protocol.FinalizeLayout{Pool: "p", Revision: 10}, // it is final
-		protocol.SuspendLayout{Pool: "p", Revision: 10},
-		protocol.ReplaceLayout{Pool: "p", Revision: 10, Layout: protocol.LayoutOf(snowflake.Default())},
+		protocol.SuspendLayout{Pool: "p", Revision: 8},
+		protocol.FinalizeLayout{Pool: "p", Revision: 9},                                               // an operator is replacing it
+		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Default())},                // an operator is replacing it
+		protocol.ReplaceLayout{Pool: "p", Revision: 8, Layout: protocol.LayoutOf(snowflake.Wide16())}, // a late one
+		protocol.ReplaceLayout{Pool: "p", Revision: 9, Layout: protocol.LayoutOf(snowflake.JS53())},   // too small
+		protocol.ReplaceLayout{Pool: "p", Revision: 9, Layout: protocol.LayoutOf(snowflake.Sonyflake())},
+		protocol.FinalizeLayout{Pool: "p", Revision: 9}, // a late one: an operator has changed it since
+		protocol.SuspendLayout{Pool: "p", Revision: 9},
+		protocol.ExpectHolders{Pool: "p", Revision: 9, Expect: 9, OpenGroups: 1}, // a late one
+		protocol.ExpectHolders{Pool: "p", Revision: 10, Expect: 150, OpenGroups: 2},
+		protocol.ExpectHolders{Pool: "p", Revision: 10, Expect: 200, OpenGroups: 1}, // someone was first
+		protocol.FinalizeLayout{Pool: "p", Revision: 11},
+		protocol.FinalizeLayout{Pool: "p", Revision: 12}, // it is final
+		protocol.SuspendLayout{Pool: "p", Revision: 12},
+		protocol.ReplaceLayout{Pool: "p", Revision: 12, Layout: protocol.LayoutOf(snowflake.Default())},
+		protocol.ForgetVerdict{Pool: "p", Behind: 5},
 	} {
 		want, applied := w.Apply(cur)
 		res, err := s.WritePool(t.Context(), w)
@@ -83,6 +84,67 @@ func poolWrites(t *testing.T, s protocol.Store) {
 	got, err := s.PoolItem(t.Context(), "p")
 	if err != nil || !reflect.DeepEqual(withoutServerTime(got), *cur) {
 		t.Errorf("got %+v, %v, want %+v", got, err, *cur)
+	}
+}
+
+// cards checks the hint cards, if the store has any.
+func cards(t *testing.T, s protocol.Store) {
+	cheap, ok := s.(protocol.CardStore)
+	if !ok {
+		t.Skip("the store has no hint cards: each start reads the pool's item")
+	}
+	last := protocol.Cards - 1
+	if c, err := cheap.Card(t.Context(), "p", last); err != nil || c != nil {
+		t.Fatalf("a card that was never written: %+v, %v", c, err)
+	}
+	of := func(revision int64, verdict *protocol.Verdict) protocol.PoolItem {
+		return protocol.PoolItem{Pool: "p", Format: protocol.ItemFormat, Size: 300, OpenGroups: 1, ExcludeBelow: 8, CreatedAt: at(0), Revision: revision, Verdict: verdict}
+	}
+	layout, before := protocol.LayoutOf(snowflake.Wide16()), protocol.LayoutOf(snowflake.Default())
+	full := of(9, &protocol.Verdict{Region: "us-east-1", Table: "leases", At: at(3), By: "reaper", Safe: true})
+	full.ResizedAt, full.Floor, full.Layout, full.LayoutBefore, full.LayoutFinal, full.Expect = at(1), at(2), &layout, &before, true, 150
+	full.Eras = snowflake.Eras{{From: time.UnixMilli(0).UTC(), NodeBits: 9}, {From: at(5), NodeBits: 10}}
+	full.Widening, full.Numbers = protocol.Widening{Try: 3, From: at(5), Bits: 10, State: protocol.WidenDone}, 512
+	full.Measured = &protocol.Measured{Held: 1, Cooling: 2, At: at(1), Valid: time.Minute}
+	counted := func(i protocol.PoolItem, seconds int) protocol.PoolItem {
+		i.Measured = &protocol.Measured{Held: seconds, At: at(seconds)}
+		return i
+	}
+	var cur *protocol.PoolItem
+	for i, item := range []protocol.PoolItem{
+		of(3, nil),
+		of(2, &protocol.Verdict{Region: "us-east-1", At: at(9), Safe: true}), // an older one, whatever its verdict
+		of(3, nil), // the same
+		of(3, &protocol.Verdict{Region: "us-east-1", At: at(5), Safe: true}),
+		of(3, &protocol.Verdict{Region: "us-east-1", At: at(4), Safe: true}), // an older verdict
+		of(3, nil), // from before the verdict
+		counted(of(3, &protocol.Verdict{Region: "us-east-1", At: at(5), Safe: true}), 7),
+		counted(of(3, &protocol.Verdict{Region: "us-east-1", At: at(5), Safe: true}), 6), // an older count
+		counted(of(3, &protocol.Verdict{Region: "us-east-1", At: at(4), Safe: true}), 8), // an older verdict, whatever its count
+		of(3, &protocol.Verdict{Region: "us-east-1", At: at(6)}),
+		of(4, nil), // the verdict was forgotten
+		of(3, &protocol.Verdict{Region: "us-east-1", At: at(8), Safe: true}), // a late one does not bring one back
+		full,
+	} {
+		w := protocol.WriteCard{Card: last, Item: item}
+		want, applies := w.Apply(cur)
+		applied, err := cheap.WriteCard(t.Context(), w)
+		if err != nil || applied != applies {
+			t.Fatalf("%d: %+v: applied %v, want %v, %v", i, item, applied, applies, err)
+		}
+		if applies {
+			cur = &want
+		}
+		got, err := cheap.Card(t.Context(), "p", last)
+		if err != nil || got == nil || !reflect.DeepEqual(withoutServerTime(*got), *cur) {
+			t.Fatalf("%d: got %+v, %v, want %+v", i, got, err, cur)
+		}
+	}
+	if c, err := cheap.Card(t.Context(), "p", 0); err != nil || c != nil {
+		t.Errorf("another card: %+v, %v, want none", c, err)
+	}
+	if _, err := s.PoolItem(t.Context(), "p"); err == nil {
+		t.Error("a card counts as the pool's item")
 	}
 }
 

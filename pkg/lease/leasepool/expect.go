@@ -31,7 +31,7 @@ func (p *Pool) makeRoom(ctx context.Context, c *Changes, expect int) error {
 	if _, wider := c.Pool.NextBits(); !wider || c.Pool.OpenGroups == before {
 		return nil
 	}
-	w, err := p.Widen(ctx)
+	w, err := p.widen(ctx, true)
 	c.Seeded, c.Marked = c.Seeded+w.Seeded, c.Marked+w.Marked
 	for n, defect := range w.Corrupt {
 		if c.Corrupt == nil {

@@ -147,6 +147,14 @@ func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, w
 // and the layout stays, or the agent finds no layout, and makes no ID before
 // SetLayout has ended.
 func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (item Item, err error) {
+	item, err = p.setLayout(ctx, l)
+	if err == nil {
+		p.tryPublish(ctx, item)
+	}
+	return item, err
+}
+
+func (p *Pool) setLayout(ctx context.Context, l snowflake.Layout) (item Item, err error) {
 	if err := l.Validate(); err != nil {
 		return item, err
 	}

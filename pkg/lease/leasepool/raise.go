@@ -24,15 +24,18 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	if err := p.raiseFloor(ctx, &c, to); err != nil {
 		return c, err
 	}
-	// It belongs to the table before the restore.
-	if c.Pool.Verdict != nil {
-		res, err := p.writePool(ctx, protocol.ForgetVerdict{Pool: p.Name})
-		if err != nil {
-			return c, err
-		}
-		if res.Pool != nil {
-			c.Pool = *res.Pool
-		}
+	// Invariant: after a raise all cards are copies of this item: its revision is above theirs.
+	// The verdict belongs to the table before the restore, and so do cards that are ahead:
+	// items were put back from a backup beside them.
+	ahead, err := p.ahead(ctx, c.Pool)
+	if err != nil {
+		return c, err
+	}
+	if c.Pool, err = p.change(ctx, protocol.ForgetVerdict{Pool: p.Name, Behind: ahead}); err != nil {
+		return c, err
+	}
+	if err := p.publish(ctx, c.Pool); err != nil {
+		return c, err
 	}
 	err = p.sweep(ctx, maxGroups, &c.Corrupt, func(ctx context.Context, s *sweep, _ int, g protocol.Group) error {
 		for _, l := range g.Leases {

@@ -41,7 +41,7 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 		return c, err
 	}
 	if c.Pool.Narrow() { // an unfinished change of the width is finished first
-		if c, err = p.Widen(ctx); err == nil && s.Size > from {
+		if c, err = p.widen(ctx, true); err == nil && s.Size > from {
 			err = p.grow(ctx, &c, s.Size)
 		}
 		if err != nil {
@@ -77,7 +77,11 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if c.Pool.Size != s.Size {
 		return c, fmt.Errorf("lease: pool %q was resized to %d by someone else at the same time: run it again if %d is right", p.Name, c.Pool.Size, s.Size)
 	}
-	return c, p.makeRoom(ctx, &c, s.Expect)
+	if err := p.makeRoom(ctx, &c, s.Expect); err != nil {
+		return c, err
+	}
+	p.tryPublish(ctx, c.Pool)
+	return c, nil
 }
 
 // setSize writes the size, unless another process has resized the pool since it was read.

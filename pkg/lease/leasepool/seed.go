@@ -40,7 +40,11 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 		return c, err
 	}
 	if !fresh {
-		return c, p.makeRoom(ctx, &c, s.Expect)
+		if err := p.makeRoom(ctx, &c, s.Expect); err != nil {
+			return c, err
+		}
+		p.tryPublish(ctx, c.Pool)
+		return c, nil
 	}
 	res, err := p.writePool(ctx, s.create(p.Name))
 	if err != nil {
@@ -54,7 +58,11 @@ func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	}
 	// Another seed may have been first, with another floor, without a layout, or for
 	// fewer holders.
-	return c, errors.Join(p.raiseFloor(ctx, &c, s.kept), p.bindLayout(ctx, &c, s.Layout), p.makeRoom(ctx, &c, s.Expect))
+	err = errors.Join(p.raiseFloor(ctx, &c, s.kept), p.bindLayout(ctx, &c, s.Layout), p.makeRoom(ctx, &c, s.Expect))
+	if err == nil && res.Applied { // of those that seed at once, one writes the cards
+		p.tryPublish(ctx, c.Pool)
+	}
+	return c, err
 }
 
 // create creates the missing node IDs of a larger pool before they are searched.

@@ -9,17 +9,20 @@ import (
 
 // Tend maintains a pool as agents with permission to write its item do: it doubles the open
 // groups when the newest one is at least three quarters held, and lets the width of a
-// narrow pool follow its open groups. The reaper function calls it at each run, so that
-// pools whose agents lack that permission grow too. A pool that has all of its groups open,
-// and its width, costs one read.
+// narrow pool follow its open groups. The reaper function calls it at each run, and the
+// bootstrap function after a seed, so that pools whose agents lack that permission grow
+// too. A pool that has all of its groups open, and its width, costs one read.
 //
-// It also stores a verdict on the table, which saves each start the same request.
+// It also stores a verdict on the table, which saves each start the same request, and
+// writes the pool's hint cards that are behind.
 func (p *Pool) Tend(ctx context.Context) (Changes, error) {
 	c, err := p.tend(ctx)
-	if c.Pool.Size == 0 { // it was not read
+	if c.Pool.Size == 0 || errors.Is(err, protocol.ErrClockSkew) { // not read, or no time for a verdict
 		return c, err
 	}
-	return c, errors.Join(err, p.vouch(ctx, &c))
+	err = errors.Join(err, p.vouch(ctx, &c))
+	p.tryPublish(ctx, c.Pool)
+	return c, err
 }
 
 // vouchAge is the age from which a verdict is renewed: early enough to tolerate some
@@ -41,7 +44,7 @@ func (p *Pool) vouch(ctx context.Context, c *Changes) error {
 	if v == nil {
 		return err
 	}
-	v.By = "reaper"
+	v.By = "tend"
 	// Any other change is stored at once, above all that the table is unsafe.
 	if old := c.Pool.Verdict; old != nil {
 		age := v.At.Sub(old.At)
@@ -85,7 +88,7 @@ func (p *Pool) tend(ctx context.Context) (Changes, error) {
 		}
 	}
 	if _, wider := c.Pool.NextBits(); wider || c.Pool.Widening.State == protocol.WidenOpen {
-		return p.Widen(ctx)
+		return p.widen(ctx, true)
 	}
 	return c, nil
 }

@@ -21,7 +21,13 @@ const widenSlack = 3 * time.Second
 // Any number of processes may call it at once. The next run continues an unfinished
 // one, which blocks no one meanwhile. A corrupt item stops it, since its holder could
 // not learn of the width. Widen does not change a pool that is not narrow.
-func (p *Pool) Widen(ctx context.Context) (Changes, error) { return p.widen(ctx, true) }
+func (p *Pool) Widen(ctx context.Context) (Changes, error) {
+	c, err := p.widen(ctx, true)
+	if err == nil {
+		p.tryPublish(ctx, c.Pool)
+	}
+	return c, err
+}
 
 // WidenUnlessOpen is Widen for a herd: a caller that finds an open try leaves the work
 // to the one that began it.

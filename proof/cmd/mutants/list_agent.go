@@ -38,6 +38,11 @@ var agentMutants = []mutant{
 `, `	defer func() { go a.emitNow(Event{Kind: EventSuspended, Lease: t.Lease}) }()
 `, leaseOwn},
 	{"an old page exhausts a pool", "pkg/lease/claim.go", `case s.Strong && s.Paced == 0:`, `case true:`, leaseOwn},
+	{"a part of a group counts as all of it", "pkg/lease/claim.go", `		if part == protocol.Whole {
+			o.Merge(one)`, `		if true {
+			o.Merge(one)`, leaseOwn},
+	{"a part of a group reaches into the next", "internal/protocol/dynamodb.go", `if part != Whole && n >= end {`, `if part != Whole && n > end+GroupSize {`, protocolOwn},
+	{"opening groups needs a read that is answered", "pkg/lease/pool.go", `case permanent(err) || errors.As(err, &corrupt) || ctx.Err() != nil:`, `case err != nil || errors.As(err, &corrupt):`, leaseOwn},
 	{"an old page is believed twice", "internal/tenure/search.go", `return known && now-at < oldest`, `return known && now-at < 0`, leaseOwn},
 	{"a suspension whose end was dropped goes on", "pkg/lease/leaseotel/metrics.go", `if e.Left > 0 {`, `if false {`, "./pkg/lease/leaseotel"},
 	{"reacquiring gives up on a 403", renew, `if fatal(err) {`, `if permanent(err) {`, leaseOwn},

@@ -19,7 +19,22 @@ var poolItemMutants = []mutant{
 	{"an incomplete answer makes a verdict", "internal/protocol/dynamodb.go", `if !d.complete(out.Table) {`, `if out.Table == nil {`, "./internal/protocol"},
 	{"an unsafe verdict counts", verdicts, `|| !ok || !v.Safe {`, `|| !ok {`, "./internal/protocol ./pkg/lease"},
 	{"a late verdict undoes a raise", verdicts, `u.onlyIf = "verdict = :seen"`, `u.onlyIf = "(attribute_not_exists(verdict) OR verdict <> :format OR verdict = :seen)"`, "./internal/protocol"},
-	{"a raise leaves the verdict of another table", "pkg/lease/leasepool/raise.go", `if c.Pool.Verdict != nil {`, `if false {`, leaseOwn},
+	{"a raise leaves the verdict of another table", verdicts, `set:    "SET revision = revision + :more REMOVE verdict",`, `set:    "SET revision = revision + :more",`, "./internal/protocol"},
+	{"a raise leaves the verdict of another table on the cards", "pkg/lease/leasepool/raise.go", `if err := p.publish(ctx, c.Pool); err != nil {`, `if err := ctx.Err(); err != nil {`, leaseOwn},
+	{"an older hint replaces newer knowledge", "internal/protocol/card.go", `attribute_not_exists(revision) OR revision < :revision OR`, `attribute_not_exists(revision) OR revision <> :revision OR`, "./internal/protocol"},
+	{"an older count replaces a newer one on a card", "internal/protocol/card.go", `vouched_at = :vouched_at AND measured_at < :measured_at`, `vouched_at = :vouched_at AND measured_at <> :measured_at`, "./internal/protocol"},
+	{"a raise leaves cards of an item that is gone", "pkg/lease/leasepool/raise.go", `Behind: ahead})`, `Behind: 0 * ahead})`, poolOwn},
+	{"a revision that is behind grows by one", verdicts, `p.Revision += w.Behind + 1`, `p.Revision++`, "./internal/protocol"},
+	{"a clock that is wrong makes a verdict", "pkg/lease/leasepool/tend.go", `|| errors.Is(err, protocol.ErrClockSkew) {`, `{`, leaseOwn},
+	{"a slow card excuses a wrong clock", "pkg/lease/hint.go", `*sent = a.clock.Wall()`, `_ = sent`, leaseOwn},
+	{"a hint takes back what the agent knows", "pkg/lease/hint.go", `card.Revision < a.pool.Revision || `, ``, leaseOwn},
+	{"a hint is believed where a strong read is needed", "pkg/lease/claim.go", `if seen.Free < 0 && a.hinted {`, `if false {`, leaseOwn},
+	{"a hint is believed while the width changes", "internal/protocol/card.go", `return enough && p.Widening.State != WidenOpen`, `return enough`, leaseOwn},
+	{"a layout counts before the claim by a card that is not final", "pkg/lease/pool.go", `	if p.FinalLayout() != nil {
+		l.final.Store(&p)
+	}`, `	if p.Layout != nil {
+		l.final.Store(&p)
+	}`, leaseOwn},
 	{"begin is not pinned on widen_numbers", dynamo, `AND widen_numbers = :numbers",`, `AND :numbers = :numbers",`, stores},
 	{"a try is marked on what was read before it", widen, `	if c.Pool, err = p.change(ctx, begin); err != nil {
 		return false, err

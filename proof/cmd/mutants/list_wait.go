@@ -44,5 +44,5 @@ var waitMutants = []mutant{
 	{"a group is not read again", "internal/tenure/search.go", `s.turns[n] < s.turns[longest[0]]:`, `s.turns[n] > s.turns[longest[0]]:`, "./internal/tenure"},
 	{"who has begun to wait searches four groups again", "internal/tenure/search.go", `{ s.Waiting, s.Paced = false, 0 }`, `{ s.Paced = 0 }`, "./pkg/lease"},
 	{"a release of which an answer was lost leaves nothing", closing, `res.Applied || l != nil && l.Holder == "" && l.Version == t.Lease.Version {`, `res.Applied || l != nil && false {`, "./pkg/lease"},
-	{"a guess into a full pool", "internal/tenure/search.go", `return m.Fresh(now, skew) && 4*(m.Held+m.Cooling) >= 3*(p.Limit()-p.ExcludeBelow)`, `return m.Fresh(now, skew) && false`, "./internal/tenure"},
+	{"a guess into a full pool", "internal/tenure/search.go", `return m.Fresh(now, skew) && 2*(m.Held+m.Cooling) >= p.Limit()-p.ExcludeBelow`, `return m.Fresh(now, skew) && false`, "./internal/tenure"},
 }

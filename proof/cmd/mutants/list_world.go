@@ -79,4 +79,7 @@ func hasKey(av, key attributes) bool {
 	{"world: silence counts from the answer", "pkg/cluster/session.go", `	n.times.heard = max(n.times.heard, sent)
 	return nil`, `	n.times.heard = n.clock.Monotonic()
 	return nil`, "world:cluster,pauses,weather:44:30"},
+	{"world: an older hint replaces newer knowledge", "internal/protocol/card.go", `attribute_not_exists(revision) OR revision < :revision OR`, `attribute_not_exists(revision) OR revision <> :revision OR`, "world:cards,deploys,operators:2,3:2"},
+	{"world: a hint is believed where a strong read is needed", claim, `if seen.Free < 0 && a.hinted {`, `if false {`, "world:cards,deploys,operators:1,3:2"},
+	{"world: a verdict of another Region counts", "internal/protocol/verdict.go", `v.Region == region && `, ``, "world:abroad,cards,deploys,reaper:2,3:2"},
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// meter counts what reads cost: an item is one unit, a group of 256 leases 25, or half
-// of that where the page may be old.
+// meter counts what reads cost: an item is one unit, a group of 256 leases 25, a part of
+// one 4, or half of that where the page may be old.
 type meter struct {
 	*fixture.Network
 	halves atomic.Int64 // of units
@@ -42,6 +42,12 @@ func (m *meter) Group(ctx context.Context, pool string, n int) (protocol.Group, 
 func (m *meter) EventualGroup(ctx context.Context, pool string, n int) (protocol.Group, error) {
 	m.halves.Add(25)
 	return m.Network.Group(ctx, pool, n)
+}
+
+func (m *meter) EventualPart(ctx context.Context, pool string, n, part int) (protocol.Group, error) {
+	m.halves.Add(4)
+	g, err := m.Network.Group(ctx, pool, n)
+	return fixture.Part(g, part), err
 }
 
 // A million short workers a day cost what docs/cost.md says: the page's figures are

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -15,7 +16,7 @@ import (
 // client is the SDK's, over connections in memory.
 func (p *process) client() *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
-		Region: "us-east-1", Retryer: retry.NewStandard(), Credentials: aws.AnonymousCredentials{},
+		Region: cmp.Or(p.region, "us-east-1"), Retryer: retry.NewStandard(), Credentials: aws.AnonymousCredentials{},
 		APIOptions: []func(*middleware.Stack) error{endpoint(p.host).plain},
 		HTTPClient: &http.Client{Transport: &wire{p, p.line()}},
 	})

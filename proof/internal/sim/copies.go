@@ -191,13 +191,19 @@ func (p *process) claimGuard() time.Duration { return min(time.Second, p.release
 // mostly taken, so that the copy claims that one without a look.
 func (o *origin) narrow(answer []byte) []byte {
 	var out struct{ Item map[string]any }
-	if json.Unmarshal(answer, &out) != nil || out.Item["pool_size"] == nil {
+	if json.Unmarshal(answer, &out) != nil {
+		return answer
+	}
+	if out.Item["card"] != nil { // without one, it reads the pool's item
+		return []byte("{}")
+	}
+	if out.Item["pool_size"] == nil {
 		return answer
 	}
 	for name, n := range map[string]int{"exclude_below": o.node, "pool_size": o.node + 1} {
 		out.Item[name] = map[string]string{"N": strconv.Itoa(n)}
 	}
-	delete(out.Item, "measured")
+	delete(out.Item, "measured") // so that it guesses
 	narrowed, err := json.Marshal(out)
 	if err != nil {
 		return answer

@@ -16,6 +16,7 @@ type Counts struct {
 	Seeded, Raised, Measured, Glitches, Copies, Corrupted, Unfit, Poisoned     int
 	Requests, RequestsLost, AnswersLost, Refused, Late, SentLate               int
 	Garbage, Replays, Batches, States, Resolved, Stale                         int
+	OldCards, LateCards, Abroad                                                int
 	Widths                                                                     int // that node IDs have had
 	Grown, Rested                                                              int // renewals of more than TTL; claims after 10 min were reserved
 	IDs, Fenced                                                                int
@@ -46,6 +47,7 @@ func (c *Counts) Add(o Counts) {
 		{&c.Seeded, &o.Seeded}, {&c.Raised, &o.Raised}, {&c.Measured, &o.Measured}, {&c.Glitches, &o.Glitches}, {&c.Copies, &o.Copies},
 		{&c.Corrupted, &o.Corrupted}, {&c.Unfit, &o.Unfit}, {&c.Poisoned, &o.Poisoned}, {&c.Garbage, &o.Garbage}, {&c.Replays, &o.Replays}, {&c.Batches, &o.Batches},
 		{&c.States, &o.States}, {&c.Resolved, &o.Resolved}, {&c.Stale, &o.Stale},
+		{&c.OldCards, &o.OldCards}, {&c.LateCards, &o.LateCards}, {&c.Abroad, &o.Abroad},
 	} {
 		*p[0] += *p[1]
 	}
@@ -67,10 +69,10 @@ func (c *Counts) Add(o Counts) {
 func (c Counts) String() string {
 	return fmt.Sprintf("%.1f agent hours: %d IDs, %d fenced calls; %d processes (starts: %s), %d killed, %d deployments, %d closed; "+
 		"%d requests: %d lost, %d done late, %d sent late, %d refused, %d answers lost; %d clock steps; pauses: %s; %d reaped, %d resized, %d forced; %d widths; %d grown renewals, %d claims of what was reserved for 10 min, on grown leases: %s; "+
-		"%d seeded again, %d raised, %d measured, %d glitches, %d copies, %d corrupted, %d refused another layout, %d garbled, %d replayed, %d batches, %d states, %d resolved, %d old answers; events: %s",
+		"%d seeded again, %d raised, %d measured, %d glitches, %d copies, %d corrupted, %d refused another layout, %d garbled, %d replayed, %d batches, %d states, %d resolved, %d old answers, %d old cards, %d cards written late, %d refused in another Region; events: %s",
 		c.Lived.Hours(), c.IDs, c.Fenced, c.Processes, list(c.Starts), c.Kills, c.Deployments, c.Closed,
 		c.Requests, c.RequestsLost, c.Late, c.SentLate, c.Refused, c.AnswersLost, c.ClockSteps, list(c.Pauses), c.Reaped, c.Resized, c.Forced, c.Widths, c.Grown, c.Rested, list(c.OnGrown),
-		c.Seeded, c.Raised, c.Measured, c.Glitches, c.Copies, c.Corrupted, c.Unfit, c.Garbage, c.Replays, c.Batches, c.States, c.Resolved, c.Stale, list(c.Events))
+		c.Seeded, c.Raised, c.Measured, c.Glitches, c.Copies, c.Corrupted, c.Unfit, c.Garbage, c.Replays, c.Batches, c.States, c.Resolved, c.Stale, c.OldCards, c.LateCards, c.Abroad, list(c.Events))
 }
 
 func list[K ~string](m map[K]int) string {

@@ -49,6 +49,9 @@
 // next of these points. It cannot stop where a lock is held, since virtual time
 // does not advance while a goroutine waits for a lock; the model can.
 //
+// Hint cards may be shown as they were minutes ago, or as missing, and be written late,
+// after newer ones; an agent in another Region sees a table that is not safe: cards.go.
+//
 // A copy of a running process is a process whose way to the database made it believe
 // what the original believed at one moment: copies.go.
 //

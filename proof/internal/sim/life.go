@@ -35,6 +35,9 @@ func (p *process) config(client lease.Client) lease.Config {
 	if p.Plan.has("waiting") {
 		cfg.Wait *= 60
 	}
+	if p.Plan.has("cards") && p.number%4 == 0 { // it gives up at once, if it does
+		cfg.Wait = 0
+	}
 	return cfg
 }
 
@@ -121,6 +124,9 @@ func (p *process) started(err error) {
 		how = "ok"
 	}
 	p.World.count(func(c *Counts) { c.Starts[how]++ })
+	if how == "exhausted" {
+		p.judgeExhausted()
+	}
 	if how == "clock behind" && p.Plan.Bounded() && p.raisedTo().Before(time.Now()) && !p.isDead() {
 		p.World.fail(fmt.Errorf("process %d was told that its clock is behind, and it is off by %v: %w", p.number, p.clock.off(), err))
 	}

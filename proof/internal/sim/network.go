@@ -64,13 +64,16 @@ type network struct {
 	reads   map[string]load // of the pool's item, by host: see judgeLoad
 	stale   *rand.Rand
 	pages   map[string]shown // what reads that may be old showed, by request
+	cards   *cards
+	strong  map[string]time.Time // the last strong read of the pool's item, by host
+	foreign string               // the machine that is in another Region
 
 	serial sync.Mutex // one call at a time reaches the database, and is witnessed
 	calls  sync.WaitGroup
 }
 
 func newNetwork(w *World, db http.Handler) *network {
-	n := &network{World: w, db: db, r: rand.New(rand.NewPCG(w.Plan.Seed, 5)), weather: climate[0], since: time.Now(), local: map[string]weather{}, climate: climate, reads: map[string]load{}, stale: rand.New(rand.NewPCG(w.Plan.Seed, 13)), pages: map[string]shown{}}
+	n := &network{World: w, db: db, r: rand.New(rand.NewPCG(w.Plan.Seed, 5)), weather: climate[0], since: time.Now(), local: map[string]weather{}, climate: climate, reads: map[string]load{}, stale: rand.New(rand.NewPCG(w.Plan.Seed, 13)), pages: map[string]shown{}, cards: newCards(w.Plan.Seed), strong: map[string]time.Time{}}
 	if w.Plan.has("garbage") {
 		n.climate = append(slices.Clone(n.climate), garbled...)
 	}
@@ -143,6 +146,10 @@ func (n *network) carry(ctx context.Context, c *call) *answer {
 		return n.babble(c.body, []byte("{}"))
 	}
 	a := n.read(c)
+	if a == nil {
+		<-ctx.Done()
+		return nil
+	}
 	time.Sleep(f.after)
 	switch {
 	case f.garbage:
@@ -156,7 +163,8 @@ func (n *network) carry(ctx context.Context, c *call) *answer {
 		n.count(func(c *Counts) { c.AnswersLost++ })
 		return refusal("InternalServerError")
 	}
-	return a
+	n.answered(c)
+	return n.seenFrom(c, a)
 }
 
 // do lets the database do it, and witnesses what it did, in that order.

@@ -32,11 +32,13 @@ var parts = map[string]part{
 	"sidecar":    {.4, "IDs are also asked for over the sidecar's HTTP, in batches", nil},
 	"cluster":    {.35, "each process is a node of a cluster, with a listener that leads", nil},
 	"discovery":  {.35, "each process registers a service, and looks for the others", nil},
+	"abroad":     {.3, "agents start in another Region, where the table is a replica that is not safe", (*World).abroad},
 	"copies":     {.35, "running processes are copied, with the same and with other dice", (*World).copies},
 	// Faults.
 	"weather": {.9, "the network and the store fail in all the ways of the climate", (*World).changes},
 	"outages": {.4, "now and then the store is away for up to ten minutes", (*World).outages},
 	"stale":   {.5, "eventually consistent reads show what was true up to three seconds ago", nil},
+	"cards":   {.5, "hint cards are shown as they were up to 15 minutes ago, and written late and again", nil},
 	"garbage": {.4, "answers that are not DynamoDB's", nil},
 	"denied":  {.3, "expired tokens, missing permissions, and tables that seem to be gone", nil},
 	"replay":  {.5, "any request that was ever sent is sent again, at any time", (*World).replays},
@@ -56,7 +58,7 @@ func (p Plan) has(name string) bool { return p.Parts[name] }
 // draws of a seed are as they were.
 func drawParts(seed uint64, r *rand.Rand) map[string]bool {
 	all := map[string]bool{}
-	own := map[string]*rand.Rand{"waiting": rand.New(rand.NewPCG(seed, 11)), "stale": rand.New(rand.NewPCG(seed, 12))}
+	own := map[string]*rand.Rand{"waiting": rand.New(rand.NewPCG(seed, 11)), "stale": rand.New(rand.NewPCG(seed, 12)), "cards": rand.New(rand.NewPCG(seed, 16)), "abroad": rand.New(rand.NewPCG(seed, 17))}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		dice := r
 		if own[name] != nil {

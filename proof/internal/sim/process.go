@@ -22,6 +22,7 @@ type process struct {
 	task     string       // that it goes by
 	release  lease.Config // that it is of
 	born     time.Time
+	region   string        // that it asks; "": that of the table
 	misfit   bool          // asks for another layout than the pool's
 	copyOf   *process      // that it is a copy of; nil: it is none
 	origin   *origin       // of a copy

@@ -38,6 +38,9 @@ func (w *World) witnessWrite(request, answer []byte) {
 		w.witnessWidths(item["eras"], text(item["widen_try"]))
 		w.judgeResize(update, item, strings.HasPrefix(update, "SET pool_size") && w.doneBefore(request))
 		return
+	} else if strings.HasPrefix(partition, poolName+"#card#") {
+		w.judgeCard(partition, item)
+		return
 	} else if group := strings.TrimPrefix(partition, poolName+"#"); strings.Trim(group, "0123456789") != "" || text(key["node_id"]) == "-1" {
 		return // the cluster's, discovery's, the reaper's, or a copy of the pool's
 	}

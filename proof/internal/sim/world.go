@@ -51,6 +51,7 @@ type World struct {
 	refused   int                   // readers in a row; guarded likewise
 	began     time.Time             // when the faults did
 	size      string                // the pool's, as the table has it; guarded likewise
+	copied    map[string][3]int64   // revision, verdict and count of each hint card; guarded likewise
 	done      map[string]bool       // writes of operators; guarded likewise
 	floor     time.Time             // the latest that anybody tried to raise the pool to
 
@@ -72,7 +73,7 @@ type World struct {
 // The error is the first promise that was broken.
 func Run(p Plan) (*World, Counts, error) {
 	w := &World{
-		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{}, made: map[snowflake.ID]int{}, items: map[int]history.Event{}, raw: map[int]map[string]json.RawMessage{}, claimed: map[int]time.Duration{}, sessions: map[string]session{}, done: map[string]bool{}, functions: map[string]bool{}, broken: map[int]bool{},
+		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{}, made: map[snowflake.ID]int{}, items: map[int]history.Event{}, raw: map[int]map[string]json.RawMessage{}, claimed: map[int]time.Duration{}, sessions: map[string]session{}, copied: map[string][3]int64{}, done: map[string]bool{}, functions: map[string]bool{}, broken: map[int]bool{},
 		counts: newCounts(), layout: snowflake.Default(),
 	}
 	if p.Narrow {

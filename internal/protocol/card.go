@@ -1,0 +1,175 @@
+package protocol
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Cards is how many hint cards a pool has, each in a partition of its own: 16 of them
+// answer 96,000 eventually consistent reads a second where the pool's item answers 3,000
+// strong ones.
+const Cards = 16
+
+// CardStore is a [Store] with hint cards: copies of the pool's item that are read cheaply,
+// and that may be old. A store without them is read strongly at each start.
+//
+// To have read a card is to have read the pool's item some time ago, and to have been
+// paused since. So nothing is pinned on a card: whoever acts on one is refused where it is
+// behind, or reads the pool's item. docs/architecture.md, "The item and its cards".
+type CardStore interface {
+	// Card reads a card, 0 to Cards-1, eventually consistent; nil when it was never
+	// written.
+	Card(ctx context.Context, pool string, n int) (*PoolItem, error)
+	// WriteCard does one conditional write of a card, with one attempt.
+	WriteCard(ctx context.Context, w WriteCard) (applied bool, err error)
+}
+
+// WriteCard copies the pool's item to a card. Item was read, or was the answer to a write.
+type WriteCard struct {
+	Card int
+	Item PoolItem
+}
+
+// Apply returns the card after the write; see [Write].
+//
+// Invariant: an older copy never replaces a newer one. Each change of the pool raises its
+// revision, but a verdict and a count are none: of two copies of one revision the newer
+// verdict counts, then the newer count. To forget a verdict is a change, so no late copy
+// brings one back.
+func (w WriteCard) Apply(old *PoolItem) (PoolItem, bool) {
+	if old != nil && !w.Item.newerThan(*old) {
+		return PoolItem{}, false
+	}
+	p := w.Item
+	p.ServerTime = time.Time{}
+	return p, true
+}
+
+// newerThan reports whether a copy of p tells more than one of o.
+func (p PoolItem) newerThan(o PoolItem) bool {
+	return cmp.Or(cmp.Compare(p.Revision, o.Revision), cmp.Compare(p.vouchedAt(), o.vouchedAt()), cmp.Compare(p.measuredAt(), o.measuredAt())) > 0
+}
+
+// Behind reports whether a card, nil for none, is to be written again for p. A newer count
+// alone is worth that only when half of its validity has passed since the card's.
+func (p PoolItem) Behind(card *PoolItem) bool {
+	if card == nil || !p.newerThan(*card) {
+		return card == nil
+	}
+	counted := p.Revision == card.Revision && p.vouchedAt() == card.vouchedAt()
+	return !counted || p.measuredAt()-card.measuredAt() >= p.Measured.Valid.Milliseconds()/2
+}
+
+// HintEnough reports whether a card with p is enough to start by: the width of node IDs
+// does not change, which who claims must know of or holds up; and all groups are open, or
+// those for as many holders as are expected. Where agents open groups as they come, those
+// that a card knows are the ones that a herd has filled since.
+func (p PoolItem) HintEnough() bool {
+	_, last := p.GroupsOpen()
+	enough := last+1 >= p.UsableGroups() || p.Expect > 0 && p.OpenGroups >= GroupsFor(p, p.Expect)
+	return enough && p.Widening.State != WidenOpen
+}
+
+// vouchedAt is when the verdict was made; 0 where there is none.
+func (p PoolItem) vouchedAt() int64 {
+	if p.Verdict == nil {
+		return 0
+	}
+	return p.Verdict.At.UnixMilli()
+}
+
+// measuredAt is when its node IDs were last counted; 0 where they never were.
+func (p PoolItem) measuredAt() int64 {
+	if p.Measured == nil {
+		return 0
+	}
+	return p.Measured.At.UnixMilli()
+}
+
+func (w WriteCard) update() update {
+	item, _ := w.Apply(nil)
+	return update{
+		set: "SET revision = :revision, vouched_at = :vouched_at, measured_at = :measured_at, card = :card",
+		onlyIf: "attribute_not_exists(revision) OR revision < :revision OR (revision = :revision AND vouched_at < :vouched_at) OR " +
+			"(revision = :revision AND vouched_at = :vouched_at AND measured_at < :measured_at)",
+		values: attributes{":revision": num(item.Revision), ":vouched_at": num(item.vouchedAt()), ":measured_at": num(item.measuredAt()), ":card": item.card()},
+	}
+}
+
+// card is p as a card has it: the attributes of the pool's item in one map.
+func (p PoolItem) card() types.AttributeValue {
+	av := attributes{
+		"item_format": num(p.Format), "pool_size": num(p.Size), "open_groups": num(p.OpenGroups), "exclude_below": num(p.ExcludeBelow),
+		"revision": num(p.Revision), "floor": millis(Latest(p.Floor, time.UnixMilli(0))),
+	}
+	for name, at := range map[string]time.Time{"created_at": p.CreatedAt, "resized_at": p.ResizedAt} {
+		if !at.IsZero() {
+			av[name] = millis(at)
+		}
+	}
+	for name, l := range map[string]*IDLayout{"layout": p.Layout, "layout_before": p.LayoutBefore} {
+		if l != nil {
+			av[name] = layoutMap(*l)
+		}
+	}
+	if p.LayoutFinal {
+		av["layout_final"] = boolean(true)
+	}
+	if p.Expect > 0 {
+		av["expect"] = num(p.Expect)
+	}
+	if p.Verdict != nil {
+		av["verdict"] = p.Verdict.item()
+	}
+	if p.Measured != nil {
+		av["measured"] = p.Measured.item()
+	}
+	if p.Narrow() {
+		av["eras"] = eraList(p.Eras...)
+		av["widen_try"], av["widen_from"], av["widen_bits"] = num(p.Widening.Try), millis(p.Widening.From), num(p.Widening.Bits)
+		av["widen_state"], av["widen_numbers"] = str(string(p.Widening.State)), num(p.Numbers)
+	}
+	return &types.AttributeValueMemberM{Value: av}
+}
+
+// Card implements [CardStore] with one GetItem, which costs half a read unit. A card that
+// does not say what the pool's item could say is a *CorruptError.
+func (d *DynamoDB) Card(ctx context.Context, pool string, n int) (*PoolItem, error) {
+	key := cardKey(pool, n)
+	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: key, ConsistentRead: aws.Bool(false)}, once)
+	if err == nil && len(out.Item) > 0 && !hasKey(out.Item, key) {
+		err = notDynamoDB("the item in it is another one")
+	}
+	if err != nil || len(out.Item) == 0 {
+		return nil, explain(err, "GetItem", d.table)
+	}
+	card, ok := out.Item["card"].(*types.AttributeValueMemberM)
+	if wrong := Trimmed(out.Item); wrong != nil || !ok {
+		return nil, &CorruptError{Pool: pool, NodeID: poolNode, Err: errors.Join(wrong, fmt.Errorf("hint card %d has no map of the pool's attributes", n))}
+	}
+	p, err := decodePool(pool, card.Value)
+	if err != nil {
+		return nil, err
+	}
+	p.ServerTime, _ = middleware.GetServerTime(out.ResultMetadata)
+	return p, nil
+}
+
+// WriteCard implements [CardStore].
+func (d *DynamoDB) WriteCard(ctx context.Context, w WriteCard) (applied bool, err error) {
+	_, applied, err = d.send(ctx, cardKey(w.Item.Pool, w.Card), w.update())
+	return applied, explain(err, "UpdateItem", d.table)
+}
+
+// cardKey is the table's key of a hint card. Each has a partition key of its own, and so
+// most likely a partition.
+func cardKey(pool string, n int) attributes { return rawKey(pool+"#card#"+strconv.Itoa(n), 0) }

@@ -1,0 +1,82 @@
+package leasepool
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
+)
+
+// publishLimit is how long hint cards are waited for.
+const publishLimit = 10 * time.Second
+
+// publish copies the pool's item, as it was read or written, to the hint cards that are
+// behind it. Only the pool's verbs do: a card lets agents act without asking, and no task
+// may write what all others act on.
+func (p *Pool) publish(ctx context.Context, item Item) error {
+	return p.eachCard(func(s protocol.CardStore, n int) error {
+		card, err := p.card(ctx, s, n)
+		if err != nil || !item.Behind(card) {
+			return err
+		}
+		_, err = protocol.Retry(ctx, func(ctx context.Context) (bool, error) {
+			return s.WriteCard(ctx, protocol.WriteCard{Card: n, Item: item})
+		})
+		return err
+	})
+}
+
+// card reads a hint card; nil for one that is to be replaced.
+func (p *Pool) card(ctx context.Context, s protocol.CardStore, n int) (*Item, error) {
+	card, err := protocol.Retry(ctx, func(ctx context.Context) (*Item, error) { return s.Card(ctx, p.Name, n) })
+	var corrupt *protocol.CorruptError
+	if errors.As(err, &corrupt) || errors.Is(err, protocol.ErrItemFormat) {
+		return nil, nil //nolint:nilnil // the write replaces it if it can
+	}
+	return card, err
+}
+
+// eachCard does something with all hint cards at once, if the store has any.
+func (p *Pool) eachCard(do func(s protocol.CardStore, n int) error) error {
+	s, ok := p.store.(protocol.CardStore)
+	if !ok {
+		return nil
+	}
+	var all sync.WaitGroup
+	errs := make([]error, protocol.Cards)
+	for n := range protocol.Cards {
+		all.Go(func() { errs[n] = do(s, n) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// ahead returns by how much the newest card is ahead of item: it is a copy of an item that is
+// gone, if it is no faster verb's. Its layout and widths are of IDs that this pool does not
+// make.
+func (p *Pool) ahead(ctx context.Context, item Item) (int64, error) {
+	var cards [protocol.Cards]*Item
+	err := p.eachCard(func(s protocol.CardStore, n int) (err error) {
+		cards[n], err = p.card(ctx, s, n)
+		return err
+	})
+	newest := item.Revision
+	for _, card := range cards {
+		if card != nil {
+			newest = max(newest, card.Revision)
+		}
+	}
+	return newest - item.Revision, err
+}
+
+// tryPublish is publish where nothing hangs on it: a card that stays behind costs its
+// readers a request, until the reaper's next run.
+func (p *Pool) tryPublish(ctx context.Context, item Item) {
+	ctx, cancel := context.WithTimeout(ctx, publishLimit)
+	defer cancel()
+	if err := p.publish(ctx, item); err != nil {
+		p.logger().Warn("not all copies of the pool's item were written, so some starts read the item itself; the reaper's next run writes them", "pool", p.Name, "error", err)
+	}
+}

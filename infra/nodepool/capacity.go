@@ -21,7 +21,7 @@ const (
 )
 
 // sizePools looks at the services that run the pools' tasks. In a rolling deploy ECS runs up to desired count × maximum percent of them, and
-// the old and the new fleet hold numbers at once: the pools' groups are opened for those, and a warning names pools that have fewer numbers.
+// the old and the new fleet hold node IDs at once: the pools' groups are opened for those, and a warning names pools that have fewer node IDs.
 // It runs at the end, because services are usually made after their task definition was attached.
 func (n *NodePool) sizePools() error {
 	var services []awsecs.CfnService
@@ -43,8 +43,8 @@ func (n *NodePool) sizePools() error {
 	return nil
 }
 
-// expect lets the seed open groups for so many tasks, unless Expect says for how many. In a pool that is not narrow and has up to 1,024
-// numbers all groups are open anyway.
+// expect makes the seed open groups for that many tasks, unless Expect is given. In a pool that is not narrow and has up to 1,024
+// node IDs all groups are open anyway.
 func (p *Pool) expect(tasks int) {
 	seed, made := p.nodes.seeds[p.props.Name]
 	if !made || tasks == 0 || p.props.Expect > 0 || p.props.Size <= 1024 && !p.props.Narrow {
@@ -53,7 +53,7 @@ func (p *Pool) expect(tasks int) {
 	seed.Node().DefaultChild().(awscdk.CfnResource).AddPropertyOverride(jsii.String("Expect"), strconv.Itoa(min(tasks, p.props.usable())))
 }
 
-// mostTasks is how many tasks the services may run at once, as far as the synthesis knows, and how that was computed.
+// mostTasks returns the largest number of tasks that the services may run at once, as far as the synthesis knows, and its terms.
 func (p *Pool) mostTasks(services []awsecs.CfnService, targets []awsapplicationautoscaling.CfnScalableTarget) (total int, parts []string) {
 	for _, task := range p.tasks {
 		for _, service := range services {

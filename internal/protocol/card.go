@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Cards is how many hint cards a pool has, each in a partition of its own: 16 of them
+// Cards is the number of hint cards of a pool, each in a partition of its own: 16 of them
 // answer 96,000 eventually consistent reads a second where the pool's item answers 3,000
 // strong ones.
 const Cards = 16
@@ -54,12 +54,12 @@ func (w WriteCard) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// newerThan reports whether a copy of p tells more than one of o.
+// newerThan reports whether a copy of p replaces a copy of o.
 func (p PoolItem) newerThan(o PoolItem) bool {
 	return cmp.Or(cmp.Compare(p.Revision, o.Revision), cmp.Compare(p.vouchedAt(), o.vouchedAt()), cmp.Compare(p.measuredAt(), o.measuredAt())) > 0
 }
 
-// Behind reports whether a card, nil for none, is to be written again for p. A newer count
+// Behind reports whether a card, nil for none, has to be written again for p. A newer count
 // alone is worth that only when half of its validity has passed since the card's.
 func (p PoolItem) Behind(card *PoolItem) bool {
 	if card == nil || !p.newerThan(*card) {
@@ -70,9 +70,9 @@ func (p PoolItem) Behind(card *PoolItem) bool {
 }
 
 // HintEnough reports whether a card with p is enough to start by: the width of node IDs
-// does not change, which who claims must know of or holds up; and all groups are open, or
-// those for as many holders as are expected. Where agents open groups as they come, those
-// that a card knows are the ones that a herd has filled since.
+// does not change, which a claimant would have to know of; and all groups are open, or
+// those for as many holders as are expected. Where agents open groups as they arrive, the
+// groups on a card are those that a herd has filled since.
 func (p PoolItem) HintEnough() bool {
 	_, last := p.GroupsOpen()
 	enough := last+1 >= p.UsableGroups() || p.Expect > 0 && p.OpenGroups >= GroupsFor(p, p.Expect)
@@ -105,7 +105,7 @@ func (w WriteCard) update() update {
 	}
 }
 
-// card is p as a card has it: the attributes of the pool's item in one map.
+// card encodes p for a card: the attributes of the pool's item in one map.
 func (p PoolItem) card() types.AttributeValue {
 	av := attributes{
 		"item_format": num(p.Format), "pool_size": num(p.Size), "open_groups": num(p.OpenGroups), "exclude_below": num(p.ExcludeBelow),
@@ -141,8 +141,8 @@ func (p PoolItem) card() types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: av}
 }
 
-// Card implements [CardStore] with one GetItem, which costs half a read unit. A card that
-// does not say what the pool's item could say is a *CorruptError.
+// Card implements [CardStore] with one GetItem, which costs half a read unit. A card whose
+// content no pool's item could have is a *CorruptError.
 func (d *DynamoDB) Card(ctx context.Context, pool string, n int) (*PoolItem, error) {
 	key := cardKey(pool, n)
 	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: key, ConsistentRead: aws.Bool(false)}, once)

@@ -57,7 +57,7 @@ const (
 	PartSize = 32
 	// Parts is the number of parts of a group.
 	Parts = GroupSize / PartSize
-	// Whole is the part of a group that is all of it.
+	// Whole is the whole group, in place of a part.
 	Whole = -1
 )
 

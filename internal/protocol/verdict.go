@@ -109,8 +109,8 @@ func (w Vouch) update() update {
 // from before vouches any longer.
 type ForgetVerdict struct {
 	Pool string
-	// Behind is by how much the revision is behind that of a hint card, which is then of a
-	// pool before this one; 0: it is not.
+	// Behind is the distance of the revision from that of a newer hint card, which is then a
+	// copy of an earlier pool; 0: no card is newer.
 	Behind int64
 }
 

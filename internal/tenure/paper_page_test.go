@@ -131,7 +131,7 @@ func (b *paperWriter) firstStarts() {
 		b.row(what, r)
 	}
 	b.p("")
-	b.p("The last claimants of a pool of exactly as many numbers look for the last free ones: each reads every group once, 16 at a start and as many a second, then [ever more rarely](architecture.md#how-a-claimant-waits). Make a pool larger than its fleet.\n")
+	b.p("The last claimants of a pool of exactly as many node IDs look for the last free ones: each reads every group once, 16 at a start and as many a second, then [ever more rarely](architecture.md#how-a-claimant-waits). Make a pool larger than its fleet.\n")
 	b.p("A fleet needs agents ÷ seconds between renewals write units every second: 65,528 agents that renew every 5 s need 13,106, which is more than the 4,000 of a new table. Give the table the")
 	b.p("[warm throughput](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput.html) for it before the fleet starts (as in the second table), or longer leases (as in the third).\n")
 }

@@ -86,7 +86,7 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 				continue
 			}
 		}
-		if seen.Free < 0 && a.hinted { // by a card nobody waits or gives up: the pool may have grown since
+		if seen.Free < 0 && a.hinted { // no claimant waits or gives up by a card: the pool may have grown since
 			before := a.pool.Revision
 			if err = a.verify(ctx); err != nil || a.pool.Revision != before {
 				continue

@@ -8,10 +8,10 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// readHint reads one of the pool's hint cards, in place of the pool's item; false where
-// that has to be read. It is asked for at a start only, which a herd does all at once. sent
-// is set to the wall clock before each attempt. An error is of a store that did not answer
-// until ctx ended.
+// readHint reads one of the pool's hint cards in place of the pool's item; ok is false where
+// the item has to be read. Only a start calls it, since herds start at the same moment. sent
+// is set to the wall clock before each attempt. It fails only if the store did not answer
+// before ctx ended.
 //
 // Invariant: a card never takes back what this agent knows of its pool.
 func (a *Agent) readHint(ctx context.Context, sent *time.Time) (p protocol.PoolItem, ok bool, err error) {
@@ -32,7 +32,7 @@ func (a *Agent) readHint(ctx context.Context, sent *time.Time) (p protocol.PoolI
 	return *card, true, nil
 }
 
-// verify reads the pool's item, in place of the card that was acted on so far or again.
+// verify reads the pool's item, which replaces the card that was used so far.
 func (a *Agent) verify(ctx context.Context) error {
 	p, err := a.readPool(ctx)
 	if err == nil {

@@ -133,7 +133,7 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 	_, before := a.pool.GroupsOpen()
 	// Somebody may have opened groups. The write's refusal shows that too, at the price of a
 	// write, so the read is tried once: a herd that starts by the pool's item throttles its
-	// reads, and would keep closed what it waits for.
+	// reads, and would keep the groups closed that it waits for.
 	one, cancel := context.WithTimeout(ctx, protocol.CallLimit)
 	p, err := asking(a, func() (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(one, a.cfg.Pool) })
 	cancel()

@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// publishLimit is how long hint cards are waited for.
+// publishLimit is the time limit for writing hint cards.
 const publishLimit = 10 * time.Second
 
 // publish copies the pool's item, as it was read or written, to the hint cards that are
@@ -38,7 +38,7 @@ func (p *Pool) card(ctx context.Context, s protocol.CardStore, n int) (*Item, er
 	return card, err
 }
 
-// eachCard does something with all hint cards at once, if the store has any.
+// eachCard calls do for all hint cards at once, if the store has any.
 func (p *Pool) eachCard(do func(s protocol.CardStore, n int) error) error {
 	s, ok := p.store.(protocol.CardStore)
 	if !ok {
@@ -53,9 +53,9 @@ func (p *Pool) eachCard(do func(s protocol.CardStore, n int) error) error {
 	return errors.Join(errs...)
 }
 
-// ahead returns by how much the newest card is ahead of item: it is a copy of an item that is
-// gone, if it is no faster verb's. Its layout and widths are of IDs that this pool does not
-// make.
+// ahead returns the distance of the newest card's revision from item's. A newer card was written
+// by a faster verb, or is a copy of an item that is gone: its layout and widths are then of
+// IDs that this pool does not make.
 func (p *Pool) ahead(ctx context.Context, item Item) (int64, error) {
 	var cards [protocol.Cards]*Item
 	err := p.eachCard(func(s protocol.CardStore, n int) (err error) {
@@ -71,8 +71,8 @@ func (p *Pool) ahead(ctx context.Context, item Item) (int64, error) {
 	return newest - item.Revision, err
 }
 
-// tryPublish is publish where nothing hangs on it: a card that stays behind costs its
-// readers a request, until the reaper's next run.
+// tryPublish is publish where no card has to be current: an old one costs its readers a
+// request, until the reaper's next run.
 func (p *Pool) tryPublish(ctx context.Context, item Item) {
 	ctx, cancel := context.WithTimeout(ctx, publishLimit)
 	defer cancel()

@@ -113,7 +113,7 @@ func (b paperBar) row(w paperWorst) string {
 // bars writes the section of what was asked for.
 func (b *paperWriter) bars() {
 	b.p("## What was asked for\n")
-	b.p("Each case is run with five seeds, and each figure is the worst of the five. What is asked for was written down before there was anything to simulate. Writes are those of an agent that are no renewals; refused ones count.\n")
+	b.p("Each case is run with five seeds, and each figure is the worst of the five. The bars were set before anything was simulated. Writes are those of an agent that are no renewals; refused ones count.\n")
 	b.p("| case | asked for | all placed in | writes an agent | read units an agent | |\n|---|---|---|---|---|---|")
 	for _, bar := range paperBars() {
 		w, err := bar.run(paperSeeds)

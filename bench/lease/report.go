@@ -77,7 +77,7 @@ func (r *report) markdown() string {
 
 	p("\nA herd of as many claimants as node IDs guesses all at once, so more than a third of the guesses are refused, and so are those of the searches that follow at the same time: that is 3.2 requests a claim with any random choice, and etcd needs as many here. Without the collisions it would be 3.0. Wall time depends on the load of the machine more than requests do.")
 	p("\n## Claims\n")
-	p("So many claimants at once on as many node IDs, all free: a fleet that starts. *Ours* is all that `lease.Start` does: one GetItem of a [hint card](architecture.md#the-item-and-its-cards), which the bootstrap function wrote, and the claim; where that is refused, a Query of 32 node IDs. *dynamolock* is one lock per node ID, `FailIfLocked`, and")
+	p("So many claimants at once on as many node IDs, all free: a fleet that starts. *Ours* is all that `lease.Start` does: one GetItem of a [hint card](architecture.md#the-item-and-its-cards), which the bootstrap function wrote, and the claim; where that is refused, a Query of 16 node IDs. *dynamolock* is one lock per node ID, `FailIfLocked`, and")
 	p("10 ms instead of its 1 s before the loser of a race looks again. *Zeebe's algorithm* reads the numbers from 0 on, one GetItem each, and compares-and-sets the first free one, as its `RepositoryNodeIdProvider` does on S3. *etcd* grants a lease,")
 	p("tries a random number in a transaction and, where that is taken, lists all keys and tries a random free one: our own strategy. p50 and p99 are of one claimant's time from its start until it has a number.\n")
 	p("| | claimants | requests a claim | conditional writes | refused | Queries | read units | all have one in | p50 | p99 |\n|---|---|---|---|---|---|---|---|---|---|")
@@ -99,7 +99,7 @@ func (r *report) markdown() string {
 		}
 	}
 	p("\nA herd that has not ended after %v is cut off: its counts are of what was sent until then, and lower bounds (>).", r.patience)
-	p("DynamoDB bills a refused conditional write like one that is done: the writes column, times the item's size in KB rounded up, is the bill. A hint card is half a unit, an eventually consistent Query of 32 node IDs one or 1.5; a strongly consistent GetItem is one.")
+	p("DynamoDB bills a refused conditional write like one that is done: the writes column, times the item's size in KB rounded up, is the bill. A hint card is half a unit, an eventually consistent Query of 16 node IDs half a unit or one; a strongly consistent GetItem is one.")
 
 	p("\n## Renewals and releases\n")
 	p("%d holders, %d renewals each, twice a second. Capacity as DynamoDB Local reports it (`ReturnConsumedCapacity`); beside it the formula,", keepers, renewalsOf)

@@ -52,9 +52,9 @@ type PartStore interface {
 }
 
 const (
-	// PartSize is the number of node IDs of a part. All of a group that is held cost 19
-	// read units, a part of it 3; half of both eventually consistent.
-	PartSize = 32
+	// PartSize is the number of node IDs of a part. A group that is held costs 19 read
+	// units, a part of it 2; half of both eventually consistent.
+	PartSize = 16
 	// Parts is the number of parts of a group.
 	Parts = GroupSize / PartSize
 	// Whole is the whole group, in place of a part.

@@ -184,13 +184,15 @@ func (a *paperAgent) claim(w *paper, i int32) {
 	a.claims++
 	if !ok {
 		w.spent.refused++
-		a.search.Refused(a.number, w.monotonic())
+		took := w.latency()
+		a.search.Refused(a.number, w.monotonic()+took, took)
 		if a.wait.On {
 			a.nap(w, i)
 			return
 		}
 		a.begin()
-		a.then(w, i, paperLooks)
+		a.state, a.tries = paperLooks, 0
+		w.after(i, took+a.search.Pause())
 		return
 	}
 	if before := w.leases[a.number]; before.Holder == "" && before.Version > 0 {
@@ -254,7 +256,7 @@ func (a *paperAgent) look(w *paper, i int32) {
 		a.found.Free = free[w.dice.IntN(len(free))]
 		a.wait.Spare(free, a.found.Free)
 	}
-	if _, last := a.known.GroupsOpen(); n == last && one.Crowded(a.part != protocol.Whole) && last+1 < a.known.Groups() {
+	if _, last := a.known.GroupsOpen(); n == last && (a.part == protocol.Whole || len(free) == 0) && one.Crowded(a.part != protocol.Whole) && last+1 < a.known.Groups() {
 		a.then(w, i, paperReadsAgain)
 		return
 	}

@@ -35,11 +35,12 @@ func MostlyTaken(p protocol.PoolItem, now time.Time, skew time.Duration) bool {
 // would be 256 pages. A search begins with a part of a group, at a random place: a tenth
 // of the price, and of the load on its partition. Only if that has nothing free, and no
 // group can be opened, are whole pages read. The first is of a random open group, to
-// spread a herd. If that is full, the second is of the newest group while there are more to open: the
-// older ones have had more time to fill, and only the newest shows whether it is time
-// to open the next. Random ones follow: first those that no search of this claimant has
-// read, so that it has seen every group once before it reads any again. Groups that
-// were full and have no lease that expires by now come last: only a release makes room
+// spread a herd. If that is full and there are more groups to open, the second is of a random
+// one of the newer half, since the older ones have had more time to fill; and the third is of
+// the newest, which alone shows whether it is time to open the next. Read earlier, it would be
+// the same page for all of a herd. Random ones follow: first those that no search of this
+// claimant has read, so that it has seen every group once before it reads any again. Groups
+// that were full and have no lease that expires by now come last: only a release makes room
 // in them.
 //
 // The pool counts as exhausted when a search finds nothing on firstPages, which cover
@@ -61,6 +62,7 @@ type Search struct {
 	turn    int
 	fresh   int                   // groups from here on were opened since; 0 = none were
 	refused map[int]time.Duration // when a claim was, on the monotonic clock, by node ID
+	took    time.Duration         // the last refusal, unless Pause was called since
 	Dice    *rand.Rand            // set by a simulation; nil means the process's
 }
 
@@ -85,13 +87,12 @@ func (s *Search) Next(p protocol.PoolItem, now time.Time) (n, part int, ok bool)
 	return n, protocol.Whole, ok
 }
 
-// place returns a node ID whose part is to be read. While there are groups to open, the
-// second part is of the newest one, for the reason that the second page is. A claimant that
-// has found groups full, or has waited, reads whole pages, unless groups were opened.
+// place returns a node ID whose part is to be read: up to three while there are groups to
+// open, in the order of whole pages. A claimant that has found groups full, or has waited,
+// reads whole pages, unless groups were opened.
 func (s *Search) place(p protocol.PoolItem) (node int, ok bool) {
 	low, high := p.Open()
-	_, last := p.GroupsOpen()
-	grows := last+1 < p.Groups()
+	half, last := newer(p)
 	switch {
 	case !s.Parts || s.Strong || s.Paced > 0:
 		return 0, false
@@ -100,10 +101,14 @@ func (s *Search) place(p protocol.PoolItem) (node int, ok bool) {
 	case s.Waiting || len(s.full) > 0:
 		return 0, false
 	}
-	if s.parts == 1 && grows {
-		low = max(low, last*protocol.GroupSize)
-	} else if s.parts > 0 {
+	switch {
+	case s.parts == 0:
+	case last+1 >= p.Groups() || s.parts == 2 && half == last || s.parts > 2:
 		return 0, false
+	case s.parts == 1:
+		low = max(low, half*protocol.GroupSize)
+	default:
+		low = max(low, last*protocol.GroupSize)
 	}
 	if low >= high {
 		return 0, false
@@ -139,17 +144,34 @@ func (s *Search) Group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
 	}
 	for _, some := range [][]int{fresh, unread, due, full} {
 		if len(some) > 0 {
-			n = some[s.random(len(some))]
-			// Only while it may be time to open the next group: otherwise the newest
-			// would be every claimant's second page, and its partition the first to
-			// throttle.
-			if len(fresh) == 0 && len(s.seen) == 1 && some[len(some)-1] == last && last+1 < p.Groups() {
-				n = last
+			from := 0
+			if len(fresh) == 0 && last+1 < p.Groups() { // it may be time to open groups
+				from = s.later(some, p)
 			}
-			return s.take(n), true
+			return s.take(some[from+s.random(len(some)-from)]), true
 		}
 	}
 	return 0, false
+}
+
+// newer returns the first group of the newer half of the open ones, and the last.
+func newer(p protocol.PoolItem) (half, last int) {
+	first, last := p.GroupsOpen()
+	return last + 1 - (last+2-first)/2, last
+}
+
+// later returns the index in some groups from which on the next page is chosen: for the
+// second page that of the first one in the newer half, for the third that of the newest.
+func (s *Search) later(some []int, p protocol.PoolItem) int {
+	half, last := newer(p)
+	from, _ := slices.BinarySearch(some, half)
+	switch {
+	case len(s.seen) == 1 && from < len(some):
+		return from
+	case len(s.seen) == 2 && some[len(some)-1] == last:
+		return len(some) - 1
+	}
+	return 0
 }
 
 // paced is Group for a claimant that polls a note: it reads the groups that it was told
@@ -205,12 +227,28 @@ func (s *Search) FoundFull(n int, next time.Time) {
 	s.full[n] = next
 }
 
-// Refused records when a claim of a node ID was refused, on the monotonic clock.
-func (s *Search) Refused(node int, now time.Duration) {
+// Refused records when a claim of a node ID was refused, on the monotonic clock, and how
+// long the answer took.
+func (s *Search) Refused(node int, now, took time.Duration) {
+	s.took = took
 	if s.refused == nil {
 		s.refused = map[int]time.Duration{}
 	}
 	s.refused[node] = now
+}
+
+// longestPause is the longest pause before a search.
+const longestPause = time.Second
+
+// Pause returns the pause before the next search: after a refused claim up to twice the
+// time that its answer took. In a herd others claim at the same time, and a page shows only
+// what was written before it was read. So fewer claims are refused after it, by a third in a
+// herd on as many node IDs; and a start without others is not slower by more than a request
+// takes.
+func (s *Search) Pause() time.Duration {
+	longest := min(2*s.took, longestPause)
+	s.took = 0
+	return time.Duration(s.random(int(longest) + 1))
 }
 
 // Believe leaves out of the node IDs that look free those that refused a claim within

@@ -67,30 +67,58 @@ func TestWaitingReadsEveryGroup(t *testing.T) {
 	}
 }
 
-// The second page is the newest group while that reports whether to open the next. When
-// all groups are open it is any of them: the newest would be everybody's.
+// While there are groups to open, the second page is of the newer half of the open ones, and
+// the third of the newest, which shows whether to open the next. When all are open, each is of
+// any group: no page of a herd is of the same group for all.
 func TestSecondPage(t *testing.T) {
-	for seed := range uint64(20) {
-		s := Search{Dice: rand.New(rand.NewPCG(seed, 2))}
-		all := pages(&s, fullPool(64, 32), paperDay, time.Time{})
-		if all[0] != 31 && all[1] != 31 {
-			t.Errorf("seed %d: with 32 of 64 groups open the first pages are %v", seed, all[:2])
+	count := func(groups, page int) (times [32]int) {
+		for seed := range uint64(1000) {
+			s := Search{Dice: rand.New(rand.NewPCG(seed, 2))}
+			times[pages(&s, fullPool(groups, 32), paperDay, time.Time{})[page]]++
+		}
+		return times
+	}
+	for n, times := range count(64, 1) {
+		if n < 16 && times > 0 || n >= 16 && (times < 30 || times > 100) { // 62.5 are expected
+			t.Errorf("with 32 of 64 groups open, group %d is the second page of %d claimants in 1,000", n, times)
 		}
 	}
-	newest := 0
-	for seed := range uint64(1000) {
-		s := Search{Dice: rand.New(rand.NewPCG(seed, 3))}
-		if all := pages(&s, fullPool(64, 64), paperDay, time.Time{}); all[1] == 63 {
-			newest++
+	if newest := count(64, 2)[31]; newest < 850 { // the others have read it before
+		t.Errorf("with 32 of 64 groups open, the newest is the third page of %d claimants in 1,000, want more than 850", newest)
+	}
+	for page := range 3 {
+		for n, times := range count(32, page) {
+			if times > 60 { // 31 are expected
+				t.Errorf("with all groups open, group %d is page %d of %d claimants in 1,000", n, page, times)
+			}
 		}
 	}
-	if newest > 40 { // 16 are expected, and the seeds are the same in each run
-		t.Errorf("the newest of 64 open groups was the second page of %d claimants in 1,000", newest)
+}
+
+// A claimant whose claim was refused pauses once, for up to twice the answer's time, and for
+// a second at most.
+func TestPauseAfterARefusal(t *testing.T) {
+	s := Search{Dice: rand.New(rand.NewPCG(1, 5))}
+	if d := s.Pause(); d != 0 {
+		t.Errorf("before a refusal: got a pause of %v, want none", d)
+	}
+	for took, longest := range map[time.Duration]time.Duration{10 * time.Millisecond: 20 * time.Millisecond, time.Minute: time.Second} {
+		var most time.Duration
+		for range 1000 {
+			s.Refused(3, 0, took)
+			most = max(most, s.Pause())
+			if d := s.Pause(); d != 0 {
+				t.Fatalf("got a second pause of %v, want none", d)
+			}
+		}
+		if most > longest || most < longest*9/10 {
+			t.Errorf("answers of %v: the longest of 1,000 pauses is %v, want up to %v", took, most, longest)
+		}
 	}
 }
 
 // A search begins with a part of a group, anywhere in the open ones. With groups to open a
-// part of the newest follows, then whole pages; a claimant that was told of groups that
+// part of the newer half and one of the newest follow, then whole pages; a claimant that was told of groups that
 // were opened meanwhile begins with a part of those.
 func TestPartsComeFirst(t *testing.T) {
 	const whole = protocol.Whole
@@ -108,13 +136,13 @@ func TestPartsComeFirst(t *testing.T) {
 		return all
 	}
 	places := map[page]bool{}
-	for seed := range uint64(400) {
+	for seed := range uint64(1000) {
 		p := fullPool(8, 4)
 		p.ExcludeBelow, p.Size = 40, 8*protocol.GroupSize-100
 		s := &Search{Parts: true, Dice: rand.New(rand.NewPCG(seed, 4))}
 		all := read(s, p)
-		if len(all) != 6 || all[0].part == whole || all[0].group > 3 || all[1].group != 3 || all[1].part == whole || all[2].part != whole {
-			t.Fatalf("seed %d: with 4 of 8 groups open the pages are %v, want two parts and all groups", seed, all)
+		if len(all) != 7 || all[0].part == whole || all[0].group > 3 || all[1].group < 2 || all[1].part == whole || all[2].group != 3 || all[2].part == whole || all[3].part != whole {
+			t.Fatalf("seed %d: with 4 of 8 groups open the pages are %v, want three parts and all groups", seed, all)
 		}
 		places[all[0]] = true
 		p.OpenGroups = 8
@@ -130,7 +158,7 @@ func TestPartsComeFirst(t *testing.T) {
 			}
 		}
 	}
-	if want := 4*protocol.Parts - 1; len(places) != want || places[page{0, 0}] { // the first 32 node IDs are excluded
-		t.Errorf("400 searches began at %d places of four groups, want %d", len(places), want)
+	if want := 4*protocol.Parts - 2; len(places) != want || places[page{0, 0}] || places[page{0, 1}] { // the first 40 node IDs are excluded
+		t.Errorf("1,000 searches began at %d places of four groups, want %d", len(places), want)
 	}
 }

@@ -75,6 +75,11 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 				continue
 			}
 		}
+		if pause := s.Pause(); pause > 0 && !w.On {
+			if err = protocol.Pause(ctx, pause); err != nil {
+				break
+			}
+		}
 		var seen tenure.Outlook
 		c := a.claimOf(0, "") // the terms on which any node ID would be claimed
 		if seen, err = a.look(ctx, c, &s, &w); err != nil {
@@ -158,8 +163,9 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w 
 				s.FoundFull(n, one.Next)
 			}
 		}
-		// The newest group is emptier than the rest, so its state is that of all.
-		if _, last := a.pool.GroupsOpen(); n == last && one.Crowded(a.pool.Narrow() || part != protocol.Whole) && last+1 < a.pool.Groups() {
+		// The newest group is emptier than the rest, so its state is that of all. A part of
+		// it with a free node ID may be crowded by chance.
+		if _, last := a.pool.GroupsOpen(); n == last && (part == protocol.Whole || len(free) == 0) && one.Crowded(a.pool.Narrow() || part != protocol.Whole) && last+1 < a.pool.Groups() {
 			if err := a.openGroups(ctx, s, part == protocol.Whole && one.Held == one.Usable); err != nil {
 				return o, err
 			}
@@ -268,7 +274,7 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 	t := a.cfg.timings().Claimed(w, res, m0, first)
 	if t == nil {
 		e.Kind = EventTaken
-		s.Refused(node, m0+e.Took)
+		s.Refused(node, m0+e.Took, e.Took)
 		if res.Lease != nil {
 			e.Lease = *res.Lease
 			a.stale = a.stale || res.Lease.WidenTry > w.WidenTry

@@ -3,13 +3,17 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 	"github.com/nodelease/nodelease/pkg/lease"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
@@ -66,22 +70,22 @@ func TestOpeningNeedsNoRead(t *testing.T) {
 // A store that reads parts of groups.
 type inParts struct {
 	*leasetest.Memory
-	parts, pages, strong int
+	parts, pages, strong atomic.Int64
 }
 
 func (s *inParts) EventualPart(ctx context.Context, pool string, n, part int) (protocol.Group, error) {
-	s.parts++
+	s.parts.Add(1)
 	g, err := s.Memory.Group(ctx, pool, n)
 	return fixture.Part(g, part), err
 }
 
 func (s *inParts) EventualGroup(ctx context.Context, pool string, n int) (protocol.Group, error) {
-	s.pages++
+	s.pages.Add(1)
 	return s.Memory.Group(ctx, pool, n)
 }
 
 func (s *inParts) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
-	s.strong++
+	s.strong.Add(1)
 	return s.Memory.Group(ctx, pool, n)
 }
 
@@ -98,8 +102,8 @@ func TestPartsOfGroups(t *testing.T) {
 			}
 			_ = a.Close()
 		}
-		if s.parts == 0 || s.pages+s.strong > 0 {
-			t.Errorf("got %d parts, %d pages and %d strong pages for 200 starts, want parts alone", s.parts, s.pages, s.strong)
+		if parts, pages := s.parts.Load(), s.pages.Load()+s.strong.Load(); parts == 0 || pages > 0 {
+			t.Errorf("got %d parts and %d pages for 200 starts, want parts alone", parts, pages)
 		}
 	})
 	fixture.Virtual(t, func(t *testing.T) {
@@ -111,8 +115,8 @@ func TestPartsOfGroups(t *testing.T) {
 		if _, err := lease.Start(t.Context(), cfg); !errors.As(err, &none) || none.Size != 1024 || strings.Contains(err.Error(), "groups") {
 			t.Errorf("got %v, want an ExhaustedError of all 1,024", err)
 		}
-		if s.parts != 1 || s.pages != 4 || s.strong != 4 {
-			t.Errorf("got %d parts, %d pages and %d strong pages, want 1, 4 and 4", s.parts, s.pages, s.strong)
+		if parts, pages, strong := s.parts.Load(), s.pages.Load(), s.strong.Load(); parts != 1 || pages != 4 || strong != 4 {
+			t.Errorf("got %d parts, %d pages and %d strong pages, want 1, 4 and 4", parts, pages, strong)
 		}
 		last := item(t, s, 777)
 		if _, err := s.Write(t.Context(), protocol.Release{Key: protocol.Key{Pool: "orders", NodeID: 777}, Session: last.Holder, Version: last.Version, ReservedUntil: time.Now()}); err != nil {
@@ -154,6 +158,60 @@ func TestAFullPartIsNoFullGroup(t *testing.T) {
 			}
 			_ = a.Close()
 			time.Sleep(time.Millisecond) // virtual: its last millisecond passes
+		}
+	})
+}
+
+// A part that is crowded by chance, in a group with room, opens no groups: in a narrow pool
+// they would make all IDs wider.
+func TestAPartWithRoomOpensNoGroup(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := &inParts{Memory: leasetest.NewMemory("", 0)}
+		occupied(t, s.Memory, 2048, 0, 0)
+		if _, err := s.WritePool(t.Context(), protocol.OpenGroups{Pool: "orders", From: 8, To: 1}); err != nil {
+			t.Fatal(err)
+		}
+		dice := rand.New(rand.NewPCG(1, 1))
+		for n := range protocol.GroupSize {
+			if dice.Float64() < .6 {
+				fixture.Hold(t, s, n, time.Now(), time.Hour)
+			}
+		}
+		for range 300 {
+			a, err := lease.Start(t.Context(), fixture.Config(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = a.Close()
+			time.Sleep(time.Millisecond) // virtual: its last millisecond passes
+		}
+		if p, err := s.PoolItem(t.Context(), "orders"); err != nil || p.OpenGroups != 1 || s.parts.Load() < 100 {
+			t.Errorf("got %d open groups after %d parts, %v, want one", p.OpenGroups, s.parts.Load(), err)
+		}
+	})
+}
+
+// A narrow pool reaches its width for a fleet of 1,024 that starts at once in two changes.
+func TestNarrowPoolForAFleet(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s := &inParts{Memory: leasetest.NewMemory("", 0)}
+		if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 65536, Narrow: true}); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range 1024 {
+			cfg := fixture.Config(s)
+			cfg.Wait = 10 * time.Minute
+			all.Go(func() { fixture.Start(t, cfg) })
+		}
+		all.Wait()
+		fixture.Wait(5 * time.Minute)
+		p, err := s.PoolItem(t.Context(), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if changes := len(p.Eras) - 1; changes > 2 || p.Bits() != 11 || p.Widening.State == protocol.WidenOpen {
+			t.Errorf("got %d changes of the width, to %d bits for %d open groups, want two, to 11 bits", changes, p.Bits(), p.OpenGroups)
 		}
 	})
 }

@@ -80,19 +80,27 @@ func (a *Agent) askAgainIn(n int) time.Duration {
 	now := a.timeline.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.term.Held(a.clock.Monotonic()) {
+	held := a.term.Held(a.clock.Monotonic())
+	if held || n == 0 {
+		a.spread = false
+	}
+	if held {
 		return protocol.Backoff(n)
 	}
 	least, most := suspendedPause(a.term.Lease.ReservedUntil.Sub(now))
-	return least + rand.N(most-least)
+	if !a.spread { // the earlier request was not one of a suspended holder
+		a.spread, least = true, 0
+	}
+	return least + rand.N(most-least+1)
 }
 
 // suspendedPause bounds the pauses of a suspended holder whose milliseconds stay reserved
 // for left. Its node ID cannot be taken in that time, so a fleet that waits for its table
-// need not send all its requests at once; it sends more as left shrinks. Requests are one
-// to five seconds apart.
+// need not send all its requests at once; it sends more as left shrinks, up to one a
+// second each. Below 20 s all pauses are a second: what spreads a fleet then is that each
+// holder's first pause began at 0, as its later ones keep that distance.
 func suspendedPause(left time.Duration) (least, most time.Duration) {
-	return time.Second, max(min(5*time.Second, left/20), 2*time.Second)
+	return time.Second, max(min(5*time.Second, left/20), time.Second)
 }
 
 // jitter spreads a fleet's renewals: 10 % more or less.

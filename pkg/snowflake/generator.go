@@ -161,7 +161,7 @@ func (g *Generator) NextContext(ctx context.Context) (ID, error) {
 	} else if g.t != nil {
 		tm = g.t.term.Load()
 		now = g.now(tm)
-	} else { // no cost for the others: the zero Generator is not plain
+	} else {
 		return 0, errNotNew
 	}
 	if now < tm.deadline.Load() {

@@ -39,7 +39,7 @@ type Agent struct {
 	term      *tenure.Term // nil before the first claim
 	begun     bool         // not_before has passed
 	suspended bool         // announced
-	spread    bool         // a suspended holder has sent its first request, at random
+	sentHeld  bool         // the last renewal was sent before the deadline
 	stepped   bool         // renewals may be in step with a fleet: see inStep
 	outage    tenure.Outage
 	ceiling   snowflake.Ceiling // of the timeline

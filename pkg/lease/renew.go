@@ -80,16 +80,12 @@ func (a *Agent) askAgainIn(n int) time.Duration {
 	now := a.timeline.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	held := a.term.Held(a.clock.Monotonic())
-	if held || n == 0 {
-		a.spread = false
-	}
-	if held {
+	if a.term.Held(a.clock.Monotonic()) {
 		return protocol.Backoff(n)
 	}
 	least, most := suspendedPause(a.term.Lease.ReservedUntil.Sub(now))
-	if !a.spread { // the earlier request was not one of a suspended holder
-		a.spread, least = true, 0
+	if a.sentHeld || n == 0 {
+		least = 0
 	}
 	return least + rand.N(most-least+1)
 }
@@ -97,8 +93,9 @@ func (a *Agent) askAgainIn(n int) time.Duration {
 // suspendedPause bounds the pauses of a suspended holder whose milliseconds stay reserved
 // for left. Its node ID cannot be taken in that time, so a fleet that waits for its table
 // need not send all its requests at once; it sends more as left shrinks, up to one a
-// second each. Below 20 s all pauses are a second: what spreads a fleet then is that each
-// holder's first pause began at 0, as its later ones keep that distance.
+// second each. Below 20 s all pauses are a second, which would keep a fleet in step: its
+// last attempts before the deadline all end at the deadline, and a frozen machine wakes
+// all of its processes at once. So the first pause of a suspension begins at 0.
 func suspendedPause(left time.Duration) (least, most time.Duration) {
 	return time.Second, max(min(5*time.Second, left/20), time.Second)
 }
@@ -176,6 +173,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 	// that a wall clock that steps back never asks for an earlier expiry.
 	m0 := a.clock.Monotonic()
 	t := a.term
+	a.sentHeld = t.Held(m0)
 	w0 := a.timeline.Now()
 	at, ok := t.Attempt(m0, w0, a.pool, a.length(m0))
 	if !ok {

@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/nodelease/nodelease/cmd/nodelease/internal/demo"
+	"github.com/nodelease/nodelease/internal/app/handler"
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
@@ -47,6 +48,8 @@ var procedures = map[string]struct {
 		p.command(0, 0, "2048", "2") // shrinking: the holders may finish
 		p.makeMore()
 		p.command(1, 0, "1024", "8")
+		p.invoke("2048", "12") // by the function, as if the pool were exhausted
+		p.start("orders", 4)
 		p.stopAll()
 		p.start("orders", 8)
 		p.command(0, 1, "2048", "1025") // the layout cannot hold it
@@ -102,6 +105,20 @@ var procedures = map[string]struct {
 		p.makeMore()
 		p.stopAll() // before the floor
 		p.command(1, 0)
+		p.start("orders2", 4)
+	}},
+	"an older item format": {[]string{
+		"nodelease seed --table TABLE --pool orders2 --size 4096 --layout wide16 --floor +10m",
+	}, func(p *procedure) {
+		p.seed("--size", "4", "--layout", "default")
+		p.start("orders", 4)
+		p.stopAll()
+		last := p.clockAhead(snowflake.Default(), 4)
+		p.setFormat(1)
+		if _, err := lease.Start(p.t.Context(), lease.Config{Store: p.store, Pool: "orders"}); !errors.Is(err, lease.ErrItemFormat) {
+			p.t.Errorf("a start on a pool of format 1: got %v, want %v", err, lease.ErrItemFormat)
+		}
+		p.command(0, 0, "+10m", last.UTC().Format(time.RFC3339Nano), "4096", "4", "wide16", "default")
 		p.start("orders2", 4)
 	}},
 	"a wrong layout": {[]string{
@@ -471,6 +488,37 @@ func (p *procedure) items() []map[string]types.AttributeValue {
 		p.t.Fatal(err)
 	}
 	return out.Items
+}
+
+// setFormat gives the items of all pools another format.
+func (p *procedure) setFormat(format int) {
+	p.t.Helper()
+	for _, item := range p.items() {
+		if item["item_format"] == nil {
+			continue
+		}
+		item["item_format"] = &types.AttributeValueMemberN{Value: strconv.Itoa(format)}
+		if _, err := p.client().PutItem(p.t.Context(), &dynamodb.PutItemInput{TableName: aws.String("leases"), Item: item}); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// invoke calls the bootstrap function with the payload of the page's command.
+func (p *procedure) invoke(replace ...string) {
+	p.t.Helper()
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	payload := regexp.MustCompile(`aws lambda invoke .*--payload '([^']*)'`).FindStringSubmatch(string(page))
+	if payload == nil {
+		p.t.Fatal("the page invokes no function")
+	}
+	event := json.RawMessage(strings.NewReplacer(replace...).Replace(payload[1]))
+	if _, err := (&handler.Bootstrap{Table: "leases", Store: p.store}).Handle(p.t.Context(), event); err != nil {
+		p.t.Fatalf("%s: %v", event, err)
+	}
 }
 
 // restore replaces the table.

@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,8 +21,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/nodelease/nodelease/cmd/nodelease/internal/demo"
+	"github.com/nodelease/nodelease/internal/app/handler"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
+	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
@@ -42,6 +48,8 @@ var procedures = map[string]struct {
 		p.command(0, 0, "2048", "2") // shrinking: the holders may finish
 		p.makeMore()
 		p.command(1, 0, "1024", "8")
+		p.invoke("2048", "12") // by the function, as if the pool were exhausted
+		p.start("orders", 4)
 		p.stopAll()
 		p.start("orders", 8)
 		p.command(0, 1, "2048", "1025") // the layout cannot hold it
@@ -99,6 +107,20 @@ var procedures = map[string]struct {
 		p.command(1, 0)
 		p.start("orders2", 4)
 	}},
+	"an older item format": {[]string{
+		"nodelease seed --table TABLE --pool orders2 --size 4096 --layout wide16 --floor +10m",
+	}, func(p *procedure) {
+		p.seed("--size", "4", "--layout", "default")
+		p.start("orders", 4)
+		p.stopAll()
+		last := p.clockAhead(snowflake.Default(), 4)
+		p.setFormat(1)
+		if _, err := lease.Start(p.t.Context(), lease.Config{Store: p.store, Pool: "orders"}); !errors.Is(err, lease.ErrItemFormat) {
+			p.t.Errorf("a start on a pool of format 1: got %v, want %v", err, lease.ErrItemFormat)
+		}
+		p.command(0, 0, "+10m", last.UTC().Format(time.RFC3339Nano), "4096", "4", "wide16", "default")
+		p.start("orders2", 4)
+	}},
 	"a wrong layout": {[]string{
 		"nodelease set-layout wide16 --table TABLE --pool orders",
 	}, func(p *procedure) {
@@ -128,20 +150,140 @@ var procedures = map[string]struct {
 	"side by side": {[]string{
 		"nodelease seed --table TABLE --pool orders --size 1024 --layout twitter --exclude-below 16",
 	}, func(p *procedure) {
-		for node := range 16 {
-			old, err := leasefixed.New(node, snowflake.Twitter())
-			if err != nil {
-				p.t.Fatal(err)
-			}
-			g, err := snowflake.New(old)
-			if err != nil {
-				p.t.Fatal(err)
-			}
-			p.makeIDs(g, "an old process")
-		}
+		p.fixed(snowflake.Twitter(), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 		p.command(0, 0, "1024", "20")
 		p.start("orders", 4)
 	}},
+	"side by side, data centers 0 and 1": {nil, func(p *procedure) { p.besides(snowflake.Twitter(), "--exclude-below 64", 0, 31, 32, 63) }},
+	"side by side, Discord's workers":    {nil, func(p *procedure) { p.besides(snowflake.Discord(), "--exclude-below 512", 0, 31, 32, 15*32, 15*32+31) }},
+	"moving back": {nil, func(p *procedure) {
+		p.seed("--size", "4", "--layout", "twitter")
+		p.start("orders", 4)
+		p.stopAll()
+		p.clockAhead(snowflake.Twitter(), 4)
+		largest := slices.Max(slices.Collect(maps.Keys(p.made))) // SELECT max(id)
+		var decoded struct{ IDs []struct{ Time time.Time } }
+		if err := json.Unmarshal([]byte(p.call(0, []string{"id", largest.String(), "--json", "--pool", "orders"})), &decoded); err != nil {
+			p.t.Fatal(err)
+		}
+		time.Sleep(time.Until(decoded.IDs[0].Time.Add(time.Millisecond))) // as the page says, by the clock of the old processes
+		p.fixed(snowflake.Twitter(), 0, 1, 2, 3)
+	}},
+	"restore beside a process that cannot be stopped": {[]string{
+		"nodelease raise --table TABLE --pool orders --to +1m",
+	}, func(p *procedure) {
+		p.seed("--size", "4", "--layout", "default")
+		p.start("orders", 2)
+		backup := p.items()
+		p.startCutOff("orders", 2)
+		p.closeAll()
+		p.restore(backup)
+		p.command(0, 0, "+1m", "+"+cutOffReserve.String()) // now + MaxReserve
+		p.start("orders", 4)
+	}},
+	"a new table beside a process that cannot be stopped": {[]string{
+		"nodelease seed --table TABLE --pool orders --size 1024 --layout default --floor +1m",
+	}, func(p *procedure) {
+		p.seed("--size", "4", "--layout", "default")
+		p.startCutOff("orders", 2)
+		p.restore(nil)
+		p.command(0, 0, "+1m", "+"+cutOffReserve.String(), "1024", "4")
+		p.start("orders", 4)
+	}},
+	"where to look": {[]string{
+		"nodelease doctor --table TABLE --pool orders",
+		"nodelease list --table TABLE --pool orders",
+		"nodelease id ID --table TABLE --pool orders",
+	}, func(p *procedure) {
+		p.seed("--size", "16", "--layout", "default")
+		p.start("orders", 4)
+		before := p.items()
+		p.command(0, 0)
+		p.command(1, 0)
+		p.mu.Lock()
+		largest := slices.Max(slices.Collect(maps.Keys(p.made)))
+		p.mu.Unlock()
+		p.command(2, 0, "ID", largest.String())
+		p.must("inspect", "2", "--pool", "orders")
+		p.must("stats", "--json", "--pool", "orders")
+		if after := p.items(); len(after) != len(before) {
+			p.t.Errorf("the table has %d items after looking, and had %d", len(after), len(before))
+		}
+		p.must("reap", "--no-wait", "--pool", "orders") // and all are alive
+	}},
+}
+
+// besides seeds a pool as the page says for old processes with such node IDs, which run
+// on, and starts tasks beside them.
+func (p *procedure) besides(l snowflake.Layout, exclude string, nodes ...int) {
+	p.t.Helper()
+	page, err := os.ReadFile("../../docs/migration.md")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "| `"+exclude+"` |") {
+		p.t.Errorf("the page does not seed with %s", exclude)
+	}
+	p.fixed(l, nodes...)
+	low, _ := strconv.Atoi(exclude[strings.LastIndex(exclude, " ")+1:])
+	p.seed(append(strings.Fields(exclude), "--size", strconv.Itoa(low+4), "--layout", leasepool.LayoutName(l))...)
+	p.start("orders", 4)
+}
+
+// fixed lets old processes with node IDs of their own make IDs.
+func (p *procedure) fixed(l snowflake.Layout, nodes ...int) {
+	p.t.Helper()
+	for _, node := range nodes {
+		old, err := leasefixed.New(node, l)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		g, err := snowflake.New(old)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.makeIDs(g, "an old process")
+	}
+	p.makeMore()
+}
+
+// cutOffReserve is what a process that reaches nothing may go on for.
+const cutOffReserve = 4 * time.Second
+
+// startCutOff starts agents that reach the table no more once they make IDs.
+func (p *procedure) startCutOff(pool string, n int) {
+	p.t.Helper()
+	for range n {
+		store := &cutOff{DynamoDB: p.store}
+		a, err := lease.Start(p.t.Context(), lease.Config{
+			Store: store, Pool: pool, Wait: time.Minute, Logger: slog.New(slog.DiscardHandler),
+			TTL: time.Second, Guard: 200 * time.Millisecond, ClaimGuard: 100 * time.Millisecond, Reserve: cutOffReserve,
+		})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.t.Cleanup(func() { _ = a.Close() }) // which reaches nothing either
+		g, err := snowflake.New(a)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.makeIDs(g, "a process that cannot be stopped")
+		store.off.Store(true)
+	}
+	p.makeMore()
+}
+
+// cutOff is a store that can be cut off.
+type cutOff struct {
+	*lease.DynamoDB
+	off atomic.Bool
+}
+
+func (c *cutOff) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
+	if c.off.Load() {
+		return protocol.Result{}, errors.New("cut off")
+	}
+	return c.DynamoDB.Write(ctx, w)
 }
 
 func TestProcedures(t *testing.T) {
@@ -163,7 +305,8 @@ func TestProcedures(t *testing.T) {
 	}
 }
 
-// Every command of the two pages that names a table is run by a procedure.
+// Every command of the two pages that names a table is run by a procedure, and so is
+// every row of their tables with a flag of seed.
 func TestProceduresAreAllRun(t *testing.T) {
 	ran := map[string]bool{}
 	for _, c := range procedures {
@@ -177,7 +320,7 @@ func TestProceduresAreAllRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, command := range regexp.MustCompile("nodelease (?:seed|resize|raise|set-layout|release|reap|list)[^`\n]* --table TABLE[^`\n]*").FindAllString(string(text), -1) {
+		for _, command := range regexp.MustCompile("nodelease [a-z-]+[^`\n]* --table TABLE[^`\n]*").FindAllString(string(text), -1) {
 			found[command] = true
 		}
 	}
@@ -210,15 +353,17 @@ func (p *procedure) seed(args ...string) {
 
 func (p *procedure) must(args ...string) { p.call(0, args) }
 
-func (p *procedure) call(code int, args []string) {
+func (p *procedure) call(code int, args []string) (output string) {
 	p.t.Helper()
 	if args[0] == "raise" {
 		args = append(args, "--yes")
 	}
 	args = append(args, "--table", "leases", "--endpoint", p.endpoint)
-	if got, stdout, stderr := answering("y\n", args...); got != code {
+	got, stdout, stderr := answering("y\n", args...)
+	if got != code {
 		p.t.Fatalf("%s: exit code %d, want %d: %s%s", strings.Join(args, " "), got, code, stdout, stderr)
 	}
+	return stdout
 }
 
 // command runs a command of the page, with sizes and times that a test has.
@@ -317,16 +462,21 @@ func (p *procedure) makeMore() {
 	}
 }
 
-// stopAll stops the fleet: nobody makes IDs, and all leases are released.
-func (p *procedure) stopAll() {
-	p.stop()
-	p.work.Wait()
+// closeAll releases all leases, so that their generators make nothing more.
+func (p *procedure) closeAll() {
 	for _, a := range p.agents {
 		if err := a.Close(); err != nil {
 			p.t.Error(err)
 		}
 	}
 	p.agents = nil
+}
+
+// stopAll stops the fleet: nobody makes IDs, and all leases are released.
+func (p *procedure) stopAll() {
+	p.stop()
+	p.work.Wait()
+	p.closeAll()
 	p.making, p.stop = context.WithCancel(p.t.Context())
 }
 
@@ -338,6 +488,37 @@ func (p *procedure) items() []map[string]types.AttributeValue {
 		p.t.Fatal(err)
 	}
 	return out.Items
+}
+
+// setFormat gives the items of all pools another format.
+func (p *procedure) setFormat(format int) {
+	p.t.Helper()
+	for _, item := range p.items() {
+		if item["item_format"] == nil {
+			continue
+		}
+		item["item_format"] = &types.AttributeValueMemberN{Value: strconv.Itoa(format)}
+		if _, err := p.client().PutItem(p.t.Context(), &dynamodb.PutItemInput{TableName: aws.String("leases"), Item: item}); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// invoke calls the bootstrap function with the payload of the page's command.
+func (p *procedure) invoke(replace ...string) {
+	p.t.Helper()
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	payload := regexp.MustCompile(`aws lambda invoke .*--payload '([^']*)'`).FindStringSubmatch(string(page))
+	if payload == nil {
+		p.t.Fatal("the page invokes no function")
+	}
+	event := json.RawMessage(strings.NewReplacer(replace...).Replace(payload[1]))
+	if _, err := (&handler.Bootstrap{Table: "leases", Store: p.store}).Handle(p.t.Context(), event); err != nil {
+		p.t.Fatalf("%s: %v", event, err)
+	}
 }
 
 // restore replaces the table.

@@ -38,6 +38,7 @@ var floors = []floor{
 	{"internal/testkit/dynamotest", "an embedded server or DynamoDB Local for a test"},
 	{"internal/embeddeddb/conform", "the embedded server compared with DynamoDB Local"},
 	{"internal/testkit/sources", "names the files that a test depends on and does not open itself"},
+	{"internal/testkit/zero", "calls functions and methods with nil and zero values"},
 	{"internal/testkit/postgrestest", "a real PostgreSQL for a test"},
 	{"internal/testkit/iampolicy", "decides what a generated IAM policy allows"},
 	{"internal/testkit/history", "judges a history of leases and IDs: S1, S2, S3"},

@@ -145,7 +145,7 @@ func (p PoolItem) card() types.AttributeValue {
 // content no pool's item could have is a *CorruptError.
 func (d *DynamoDB) Card(ctx context.Context, pool string, n int) (*PoolItem, error) {
 	key := cardKey(pool, n)
-	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: key, ConsistentRead: aws.Bool(false)}, once)
+	out, err := Checked(ctx, d.client).GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: key, ConsistentRead: aws.Bool(false)}, once)
 	if err == nil && len(out.Item) > 0 && !hasKey(out.Item, key) {
 		err = notDynamoDB("the item in it is another one")
 	}

@@ -92,7 +92,7 @@ func (d *DynamoDB) WritePool(ctx context.Context, w PoolWrite) (PoolResult, erro
 // send does one conditional UpdateItem with one attempt. It returns the item after
 // the write, or the item that refused it.
 func (d *DynamoDB) send(ctx context.Context, key attributes, u update) (attributes, bool, error) {
-	out, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+	out, err := Checked(ctx, d.client).UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &d.table, Key: key,
 		UpdateExpression: &u.set, ConditionExpression: &u.onlyIf, ExpressionAttributeValues: u.values,
 		ReturnValues:                        types.ReturnValueAllNew,
@@ -123,7 +123,7 @@ func (d *DynamoDB) Get(ctx context.Context, pool string, nodeID int) (*Lease, er
 // read reads one item. An answer without an item means that
 // there is none: see [Genuine].
 func (d *DynamoDB) read(ctx context.Context, key attributes, consistent bool) (*dynamodb.GetItemOutput, error) {
-	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: key, ConsistentRead: &consistent}, once)
+	out, err := Checked(ctx, d.client).GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: key, ConsistentRead: &consistent}, once)
 	if err == nil && len(out.Item) > 0 && !hasKey(out.Item, key) {
 		err = notDynamoDB("the item in it is another one")
 	}
@@ -190,7 +190,7 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group, part int, cons
 	// most the rest of a page.
 	from, pages := rawKey(groupKey(pool, group), first-1), Pages{Most: 2 * GroupSize}
 	for {
-		out, err := d.client.Query(ctx, &dynamodb.QueryInput{
+		out, err := Checked(ctx, d.client).Query(ctx, &dynamodb.QueryInput{
 			TableName: &d.table, ConsistentRead: &consistent, ExclusiveStartKey: from, Limit: limit,
 			KeyConditionExpression:    aws.String(partitionKey + " = :group"),
 			ExpressionAttributeValues: attributes{":group": str(groupKey(pool, group))},
@@ -242,7 +242,7 @@ func (d *DynamoDB) Judge(ctx context.Context) (*Verdict, error) {
 		return nil, err
 	}
 	at := time.Now()
-	out, err := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table}, once)
+	out, err := Checked(ctx, d.client).DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table}, once)
 	if denied(err) {
 		return nil, fmt.Errorf("%w: DescribeTable on %q is not permitted, so its keys and replication were not looked at", ErrUnchecked, d.table)
 	}

@@ -35,7 +35,7 @@ func (d *DynamoDB) RecordPool(ctx context.Context, pool string) error {
 	if err := CheckPoolName(pool); err != nil {
 		return err
 	}
-	_, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+	_, err := Checked(ctx, d.client).UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &d.table, Key: attributes{partitionKey: str(PoolIndex), sortKey: &types.AttributeValueMemberN{Value: indexNode(pool)}},
 		UpdateExpression:          aws.String("SET " + indexed + " = :pool"),
 		ExpressionAttributeValues: attributes{":pool": str(pool)},
@@ -50,7 +50,7 @@ func (d *DynamoDB) Pools(ctx context.Context) ([]string, error) {
 	var from attributes
 	pages := Pages{Most: mostPools}
 	for {
-		out, err := d.client.Query(ctx, &dynamodb.QueryInput{
+		out, err := Checked(ctx, d.client).Query(ctx, &dynamodb.QueryInput{
 			TableName: &d.table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: from,
 			KeyConditionExpression:    aws.String(partitionKey + " = :index"),
 			ExpressionAttributeValues: attributes{":index": str(PoolIndex)},

@@ -10,7 +10,7 @@ import (
 
 // ReaperMemory implements [Store].
 func (d *DynamoDB) ReaperMemory(ctx context.Context, pool string) (ReaperMemory, error) {
-	out, err := d.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: memoryKey(pool), ConsistentRead: aws.Bool(true)}, once)
+	out, err := Checked(ctx, d.client).GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: memoryKey(pool), ConsistentRead: aws.Bool(true)}, once)
 	if err != nil {
 		return ReaperMemory{}, explain(err, "GetItem", d.table)
 	}
@@ -33,7 +33,7 @@ func (d *DynamoDB) WriteReaperMemory(ctx context.Context, w MemoryWrite) (applie
 	if one.onlyIf != "" {
 		in.ConditionExpression = &one.onlyIf
 	}
-	if _, err = d.client.UpdateItem(ctx, in, once); err == nil {
+	if _, err = Checked(ctx, d.client).UpdateItem(ctx, in, once); err == nil {
 		return true, nil
 	}
 	if _, refused := refusal(err); refused {

@@ -35,6 +35,9 @@ func Pause(ctx context.Context, d time.Duration) error {
 // error is one that a retry does not fix. It is for requests that may be repeated
 // regardless of the outcome of the earlier ones.
 func Retry[T any](ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
+	if err := CheckContext(ctx); err != nil {
+		return *new(T), err
+	}
 	var before error // the error before ctx ended
 	for n := 0; ; n++ {
 		one, cancel := context.WithTimeout(ctx, CallLimit)

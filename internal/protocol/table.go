@@ -36,7 +36,7 @@ func TableName(table string) string {
 func (d *DynamoDB) checkRegion() error {
 	arn := tableARNs.FindStringSubmatch(d.table)
 	client, ok := d.client.(interface{ Options() dynamodb.Options })
-	if arn == nil || !ok {
+	if arn == nil || !ok || IsNil(d.client) {
 		return nil
 	}
 	if o := client.Options(); o.BaseEndpoint == nil && o.Region != arn[1] {

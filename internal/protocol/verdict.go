@@ -138,7 +138,7 @@ func (w ForgetVerdict) update() update {
 
 // Place implements [Judge].
 func (d *DynamoDB) Place() (region, table string) {
-	if client, ok := d.client.(interface{ Options() dynamodb.Options }); ok {
+	if client, ok := d.client.(interface{ Options() dynamodb.Options }); ok && !IsNil(d.client) {
 		region = client.Options().Region
 	}
 	return region, TableName(d.table)

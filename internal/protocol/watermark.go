@@ -98,7 +98,7 @@ func (d *DynamoDB) ReadWatermarks(ctx context.Context, pool string) (Watermarks,
 	var from attributes
 	pages := Pages{Most: 2 + MaxPoolSize/GroupSize}
 	for {
-		out, err := d.client.Query(ctx, &dynamodb.QueryInput{
+		out, err := Checked(ctx, d.client).Query(ctx, &dynamodb.QueryInput{
 			TableName: &d.table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: from,
 			KeyConditionExpression:    aws.String(partitionKey + " = :group"),
 			ExpressionAttributeValues: attributes{":group": str(pool + "#reaper")},
@@ -178,7 +178,7 @@ func (d *DynamoDB) WritePoolWatermark(ctx context.Context, pool string, w PoolWa
 }
 
 func (d *DynamoDB) putWatermarks(ctx context.Context, pool string, node int, text string) error {
-	_, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+	_, err := Checked(ctx, d.client).UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &d.table, Key: rawKey(pool+"#reaper", node),
 		UpdateExpression: aws.String("SET " + watermarks + " = :text"), ExpressionAttributeValues: attributes{":text": str(text)},
 	}, once)

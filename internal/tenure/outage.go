@@ -19,8 +19,8 @@ type Outage struct {
 
 const (
 	// leftAlone is how long after an outage expired leases are left to their holders: a
-	// suspended holder whose milliseconds are used up sends a request at least every
-	// two seconds, for a second each time, so by then it has sent two.
+	// suspended holder whose milliseconds are used up sends a request a second after the
+	// last one ended, which takes a second at most, so by then it has sent two.
 	leftAlone = 6 * time.Second
 	// shortOutage is how long the store may be silent without suspending holders: lost
 	// packets are not an outage.

@@ -92,7 +92,7 @@ func (c Config) withDefaults() (Config, error) {
 	if err := (Member{Name: c.Name, SessionID: "-", NodeID: NoNodeID, Metadata: c.Metadata}).Validate(); err != nil {
 		bad("Name and Metadata: %w", err)
 	}
-	if c.Coordinator == nil {
+	if protocol.IsNil(c.Coordinator) {
 		bad("Coordinator is missing: dynamocoordinator.New or pgcoordinator.New make one")
 	}
 	if c.Timeout < 0 || c.Every < 0 || c.Every > c.Timeout/2 {

@@ -22,10 +22,17 @@ type Event struct {
 
 // Changes yields the newest state at once, and then each time that it, or the
 // leader, differs from the previous one, skipping states that came and went while
-// the caller was busy. It ends with ctx, with the node, or when the caller breaks.
+// the caller was busy. It ends with ctx (a nil one never ends), with the node, or when
+// the caller breaks.
 // It may be called any number of times; each call has its own Previous.
 func (n *Node) Changes(ctx context.Context) iter.Seq[Event] {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	return func(yield func(Event) bool) {
+		if n.absent() {
+			return
+		}
 		var previous Event
 		for {
 			e, next := n.event()

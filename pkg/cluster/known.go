@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // MaxKnown is how many members a cluster may have in which known versions are
@@ -59,6 +61,12 @@ func (n *Node) knownSpread(members int) time.Duration {
 // Member.Key. It replaces the last publication; a late call does not replace a
 // newer one.
 func (n *Node) Publish(ctx context.Context, known Versions) error {
+	if n.absent() {
+		return errAbsent
+	}
+	if err := protocol.CheckContext(ctx); err != nil {
+		return err
+	}
 	n.publishing.Lock()
 	defer n.publishing.Unlock()
 	n.revision++
@@ -76,6 +84,12 @@ func (n *Node) Publish(ctx context.Context, known Versions) error {
 // confirmed, and returns nil. So it does in a cluster of more than 1,024 members, where
 // nothing is published. The error is the context's, with their names, or the node's.
 func (n *Node) WaitKnown(ctx context.Context) error {
+	if n.absent() {
+		return errAbsent
+	}
+	if err := protocol.CheckContext(ctx); err != nil {
+		return err
+	}
 	began := n.clock.Monotonic()
 	look, err := began, errNotAsked
 	for first := true; ; first = false {

@@ -21,6 +21,9 @@ func LowestSession(s State) (Member, bool) {
 // time-out after the first start of a fleet no node leads, although the others name the
 // lowest session at once: ask the process that work is sent to.
 func (n *Node) Leader() (Member, bool) {
+	if n.absent() {
+		return Member{}, false
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.leaderLocked()

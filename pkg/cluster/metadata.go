@@ -7,6 +7,9 @@ import "fmt"
 // agent that is a renewal, which is sent at once. Others have it in State after their
 // next read; there is no event for it. On an error nothing changes.
 func (n *Node) SetMetadata(changes map[string]string) error {
+	if n.absent() {
+		return errAbsent
+	}
 	for name := range changes {
 		if name == "" || n.cfg.Agent != nil && (name == metaNode || name == metaSession) {
 			return fmt.Errorf("cluster: SetMetadata: the name %q is the cluster's own", name)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 
 	gate "github.com/nodelease/nodelease/internal/text"
@@ -31,7 +32,8 @@ var (
 )
 
 // Node is one live process in a cluster. All of its methods are safe for
-// concurrent use, and none waits for a listener.
+// concurrent use, and none waits for a listener. Start returns one; a nil or zero Node
+// behaves like one that was closed.
 type Node struct {
 	cfg   Config
 	clock clock // includes the time that the machine was suspended
@@ -66,6 +68,14 @@ type Node struct {
 	workers sync.WaitGroup
 }
 
+// absent reports whether n is nil or zero, and not from Start.
+func (n *Node) absent() bool { return n == nil || n.done == nil }
+
+var (
+	errAbsent = fmt.Errorf("%w: this Node is nil or zero: cluster.Start returns one", ErrClosed)
+	ended     = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+)
+
 // clock has the methods of a snowflake.Clock that a node needs.
 type clock interface{ Monotonic() time.Duration }
 
@@ -89,7 +99,7 @@ const callbacksLimit = time.Second
 // is recorded and has then read the others. ctx bounds only that.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	cfg, err := cfg.withDefaults()
-	if err != nil {
+	if err := errors.Join(protocol.CheckContext(ctx), err); err != nil {
 		return nil, err
 	}
 	n := &Node{cfg: cfg, clock: snowflake.SystemClock(), turned: make(chan struct{}), done: make(chan struct{})}
@@ -303,6 +313,9 @@ func (n *Node) expire(ctx context.Context) {
 
 // view returns the current view, and a channel that the next heartbeat closes.
 func (n *Node) view() (view, <-chan struct{}) {
+	if n.absent() {
+		return view{}, nil
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.now, n.turned
@@ -321,11 +334,19 @@ func (n *Node) Self() Member {
 }
 
 // Done is closed when the node no longer takes part; Err then returns the reason.
-func (n *Node) Done() <-chan struct{} { return n.done }
+func (n *Node) Done() <-chan struct{} {
+	if n.absent() {
+		return ended
+	}
+	return n.done
+}
 
 // Err returns nil while the node takes part, then ErrListener, ErrLease or ErrClosed
 // with the reason.
 func (n *Node) Err() error {
+	if n.absent() {
+		return errAbsent
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
@@ -375,8 +396,11 @@ func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 // for listeners up to 1 s. It may be called again, and from a listener. The lease
 // continues: close the agent after the node. Others see the end at their next
 // heartbeats if there is a lease, and after the time-out if there is none. It
-// returns nil.
+// returns nil, and an error only for a nil or zero Node.
 func (n *Node) Close() error {
+	if n.absent() {
+		return errAbsent
+	}
 	n.end(ErrClosed)
 	ended := make(chan struct{})
 	go func() { n.workers.Wait(); close(ended) }()

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,7 +44,7 @@ func (c Config) withDefaults() (Config, error) {
 	if err := protocol.CheckPoolName(c.Pool); err != nil {
 		errs = append(errs, err)
 	}
-	if c.Store == nil {
+	if protocol.IsNil(c.Store) {
 		errs = append(errs, errors.New("no Store: use NewTable(client, table)"))
 	}
 	if c.MaxAge == 0 {
@@ -63,7 +64,7 @@ func (c Config) withDefaults() (Config, error) {
 
 // Directory registers and finds services. All of its methods are safe for concurrent
 // use. Only one directory may register with an agent: a second one would deregister
-// the offers of the first.
+// the offers of the first. New returns one; calls on a nil or zero Directory fail.
 type Directory struct {
 	cfg  Config
 	pool *leasepool.Pool
@@ -74,6 +75,23 @@ type Directory struct {
 	registrars map[*lease.Agent]*registrar
 
 	lists *asked // registrars of agents
+}
+
+// errAbsent is returned by a nil or zero Directory, Lookup or Names.
+var errAbsent = errors.New("discovery: a nil or zero Directory, Lookup or Names: discovery.New returns a directory, whose methods return the others")
+
+// absent reports whether d is nil or zero, and not from New.
+func (d *Directory) absent() bool { return d == nil || d.lists == nil }
+
+// usable returns the error of the arguments that every registration has.
+func (d *Directory) usable(ctx context.Context, agent *lease.Agent) error {
+	switch {
+	case d.absent():
+		return errAbsent
+	case agent.Timeline() == nil:
+		return errors.New("discovery: the agent is nil or zero: lease.Start returns one")
+	}
+	return protocol.CheckContext(ctx)
 }
 
 // New returns a directory; it sends no request.

@@ -34,6 +34,9 @@ func (d *Directory) Services() *Names {
 // Keys lists the keys of an endpoint that have a live instance; an empty one means
 // no key. The error describes an invalid name.
 func (d *Directory) Keys(endpoint string) (*Names, error) {
+	if d.absent() {
+		return nil, errAbsent
+	}
 	if _, err := endpointPlace(endpoint, ""); err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
 	}
@@ -51,6 +54,9 @@ func (d *Directory) Keys(endpoint string) (*Names, error) {
 // Endpoints lists the endpoints that instances of a service offer: the link from a
 // service to its keyed endpoints. The error describes an invalid name.
 func (d *Directory) Endpoints(service string) (*Names, error) {
+	if d.absent() {
+		return nil, errAbsent
+	}
 	at, err := servicePlace(service)
 	if err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
@@ -87,10 +93,16 @@ func (n *Names) List(ctx context.Context) ([]string, error) {
 // Watch yields the names at once, and then each time that they change, as Lookup.Watch
 // does with instances.
 func (n *Names) Watch(ctx context.Context) iter.Seq[[]string] {
+	if n == nil || n.dir.absent() {
+		return func(func([]string) bool) {}
+	}
 	return watch(ctx, n.dir.cfg.MaxAge, n.list, slices.Equal[[]string], slices.Clone[[]string])
 }
 
 func (n *Names) list(ctx context.Context) ([]string, time.Time, error) {
+	if n == nil || n.dir.absent() {
+		return nil, time.Time{}, errAbsent
+	}
 	v, again, err := n.dir.lists.resolve(ctx)
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -25,6 +25,9 @@ const maxOffers = 100
 // lease is suspended meanwhile, the offers stay, and are written as soon as that is
 // possible, until Deregister.
 func (d *Directory) Register(ctx context.Context, agent *lease.Agent, offers ...Offer) error {
+	if err := d.usable(ctx, agent); err != nil {
+		return err
+	}
 	wanted, err := check(offers)
 	if err != nil {
 		return err
@@ -53,6 +56,9 @@ func (d *Directory) Register(ctx context.Context, agent *lease.Agent, offers ...
 // possible; at the latest they end with the lease. If ctx has ended before, Deregister
 // waits as Leave does.
 func (d *Directory) Deregister(ctx context.Context, agent *lease.Agent, offers ...Offer) error {
+	if err := d.usable(ctx, agent); err != nil {
+		return err
+	}
 	unwanted, err := places(offers)
 	if err != nil {
 		return err
@@ -67,6 +73,9 @@ func (d *Directory) Deregister(ctx context.Context, agent *lease.Agent, offers .
 // Leave withdraws all of this agent's offers, as Deregister does. With a ctx that has
 // already ended, as it often has when a process leaves, Leave waits for up to 2 s.
 func (d *Directory) Leave(ctx context.Context, agent *lease.Agent) error {
+	if err := d.usable(ctx, agent); err != nil {
+		return err
+	}
 	return d.takeBack(ctx, agent, func(all map[place]*Address) { clear(all) })
 }
 
@@ -87,6 +96,10 @@ func check(offers []Offer) (map[place]*Address, error) {
 	all := map[place]*Address{}
 	var errs []error
 	for _, o := range offers {
+		if o == nil {
+			errs = append(errs, errNoOffer)
+			continue
+		}
 		p, err := o.where()
 		a := o.address().clone()
 		if err = errors.Join(err, a.check()); err == nil && all[p] != nil {
@@ -100,10 +113,16 @@ func check(offers []Offer) (map[place]*Address, error) {
 	return all, errors.Join(errs...)
 }
 
+var errNoOffer = errors.New("discovery: an offer is nil: use a Service or an Endpoint")
+
 // places returns the places of offers, regardless of their addresses.
 func places(offers []Offer) (all []place, err error) {
 	var errs []error
 	for _, o := range offers {
+		if o == nil {
+			errs = append(errs, errNoOffer)
+			continue
+		}
 		p, err := o.where()
 		if err != nil {
 			err = fmt.Errorf("discovery: %w", err)

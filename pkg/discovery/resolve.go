@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // Instance is one live process of a service: its address, and the lease that makes
@@ -79,6 +81,9 @@ func (d *Directory) Endpoint(name, key string) (*Lookup, error) {
 }
 
 func (d *Directory) lookup(p place, err error) (*Lookup, error) {
+	if d.absent() {
+		return nil, errAbsent
+	}
 	if err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
 	}
@@ -98,6 +103,9 @@ func (l *Lookup) Resolve(ctx context.Context) ([]Instance, error) {
 }
 
 func (l *Lookup) resolve(ctx context.Context) ([]Instance, time.Time, error) {
+	if l == nil || l.asked == nil {
+		return nil, time.Time{}, errAbsent
+	}
 	records, again, err := l.asked.resolve(ctx)
 	var list []Instance
 	for _, r := range records {
@@ -116,6 +124,9 @@ func (d *Directory) ask(p place) *asked { return &asked{dir: d, at: p, view: new
 // resolve returns the live entries, and when to read again before MaxAge is over: when
 // the first of their leases ends, or the doubt about one; zero: no earlier.
 func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
+	if err := protocol.CheckContext(ctx); err != nil {
+		return nil, time.Time{}, err
+	}
 	v, err := a.view.get(ctx, func(v view, at time.Time) bool {
 		age := time.Since(at)
 		if !v.leases.ended(v.entries, v.at) {
@@ -138,15 +149,21 @@ func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
 
 // Watch yields the instances at once, and then each time that they change: always the
 // newest list, without changes that came and went while the caller was busy. It ends
-// with ctx, or when the caller breaks. While the store does not answer, it yields
+// with ctx (a nil one never ends), or when the caller breaks. While the store does not answer, it yields
 // nothing. A watch reads as often as a caller of Resolve at every MaxAge, and when a
 // lease ends.
 func (l *Lookup) Watch(ctx context.Context) iter.Seq[[]Instance] {
+	if l == nil || l.asked == nil {
+		return func(func([]Instance) bool) {}
+	}
 	return watch(ctx, l.asked.dir.cfg.MaxAge, l.resolve, same, clone)
 }
 
 // watch yields the result of resolve each time that it changes.
 func watch[T any](ctx context.Context, maxAge time.Duration, resolve func(context.Context) (T, time.Time, error), same func(a, b T) bool, clone func(T) T) iter.Seq[T] {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	return func(yield func(T) bool) {
 		var told T
 		for first := true; ctx.Err() == nil; {

@@ -14,6 +14,12 @@ import (
 // entries do not count. It reads no clock, and replaces only records that are older than the
 // next holder's first entry.
 func Sweep(ctx context.Context, s Store, pool string) (cleared int, err error) {
+	if protocol.IsNil(s) {
+		return 0, errors.New("discovery: Sweep without a Store: use NewTable(client, table)")
+	}
+	if err := protocol.CheckContext(ctx); err != nil {
+		return 0, err
+	}
 	lists, err := queryAll(ctx, s, pool, listsPlace)
 	if err != nil {
 		return 0, err

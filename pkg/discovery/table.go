@@ -50,7 +50,7 @@ func (t *table) Query(ctx context.Context, partition string) (all []record, err 
 	var from attributes
 	pages := protocol.Pages{Most: mostRecords}
 	for {
-		out, err := t.client.Query(ctx, &dynamodb.QueryInput{
+		out, err := protocol.Checked(ctx, t.client).Query(ctx, &dynamodb.QueryInput{
 			TableName: &t.name, ExclusiveStartKey: from,
 			KeyConditionExpression: aws.String("pool_group = :partition"), ExpressionAttributeValues: attributes{":partition": str(partition)},
 		}, protocol.Genuine)
@@ -74,7 +74,7 @@ func (t *table) Query(ctx context.Context, partition string) (all []record, err 
 }
 
 func (t *table) Get(ctx context.Context, partition string, nodeID int) (record, error) {
-	out, err := t.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.name, Key: key(partition, nodeID), ConsistentRead: aws.Bool(true)}, protocol.Genuine)
+	out, err := protocol.Checked(ctx, t.client).GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.name, Key: key(partition, nodeID), ConsistentRead: aws.Bool(true)}, protocol.Genuine)
 	if err != nil {
 		return record{}, t.failed("GetItem", partition, err)
 	}
@@ -103,7 +103,7 @@ func (t *table) Write(ctx context.Context, partition string, r record) (record, 
 	if remove != "" {
 		set += " REMOVE" + remove[1:]
 	}
-	_, err = t.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+	_, err = protocol.Checked(ctx, t.client).UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.name, Key: key(partition, r.NodeID), UpdateExpression: &set, ExpressionAttributeValues: given,
 		// A comparison with a missing attribute, or one of another type, is false:
 		// the next write repairs a corrupt item. Unlike with a lease, no uniqueness

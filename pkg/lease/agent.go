@@ -13,6 +13,9 @@ import (
 
 // Agent leases one node ID for this process and keeps it. All of its methods are
 // safe for concurrent use. It is a [snowflake.Node].
+//
+// Start returns one. A nil or zero Agent behaves like one that has ended: Done is closed,
+// errors are an ErrClosed, and node IDs are -1.
 type Agent struct {
 	cfg Config
 	// givenTask is the user's Task. A detected name does not count against the
@@ -37,6 +40,7 @@ type Agent struct {
 	term      *tenure.Term // nil before the first claim
 	begun     bool         // not_before has passed
 	suspended bool         // announced
+	sentHeld  bool         // the last renewal was sent before the deadline
 	stepped   bool         // renewals may be in step with a fleet: see inStep
 	outage    tenure.Outage
 	ceiling   snowflake.Ceiling // of the timeline
@@ -55,15 +59,36 @@ type Agent struct {
 	hangUp  func()             // closes idle connections of a store that Start opened
 }
 
+// errNoAgent is returned by a nil or zero Agent.
+var errNoAgent = fmt.Errorf("%w: this Agent is nil or zero: lease.Start returns one", ErrClosed)
+
+// ended is what Done returns where there is no agent.
+var ended = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// absent reports whether a is nil or zero, and not from Start or an on-demand agent.
+func (a *Agent) absent() bool { return a == nil || a.done == nil }
+
 // NodeID returns the node ID, from 0. It is constant while the agent lives, unless
 // Config.OnLost is Reacquire. It stays set after a loss; call Lease to check.
 func (a *Agent) NodeID() int { return a.lease().NodeID }
 
 // Pool returns the name of the pool.
-func (a *Agent) Pool() string { return a.cfg.Pool }
+func (a *Agent) Pool() string {
+	if a.absent() {
+		return ""
+	}
+	return a.cfg.Pool
+}
 
 // lease returns the last known lease, held or not.
 func (a *Agent) lease() Lease {
+	if a.absent() {
+		return Lease{NodeID: wholePool}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.term.Lease.Clone()
@@ -74,6 +99,9 @@ func (a *Agent) lease() Lease {
 // and an effect elsewhere: if possible, the resource should compare Version, the fencing
 // token.
 func (a *Agent) Lease() (Lease, error) {
+	if a.absent() {
+		return Lease{}, errNoAgent
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch now := a.clock.Monotonic(); {
@@ -105,6 +133,9 @@ func (a *Agent) copied() error {
 // not positive once the deadline has passed. Use it to act before the deadline; call
 // Lease to learn whether the lease may be relied on.
 func (a *Agent) Left() time.Duration {
+	if a.absent() {
+		return 0
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.term.Deadline - a.clock.Monotonic()
@@ -115,6 +146,9 @@ func (a *Agent) Left() time.Duration {
 // not positive once they have stopped. It is at least Left, and hours for a lease that
 // has grown.
 func (a *Agent) IDsLeft() time.Duration {
+	if a.absent() {
+		return 0
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.term.IDDeadline - a.clock.Monotonic()
@@ -143,15 +177,28 @@ func (a *Agent) earlyBy() time.Duration {
 
 // Timeline returns the timeline from which generators stamp; it makes the agent a
 // [snowflake.Node].
-func (a *Agent) Timeline() *snowflake.Timeline { return a.timeline }
+func (a *Agent) Timeline() *snowflake.Timeline {
+	if a.absent() {
+		return nil
+	}
+	return a.timeline
+}
 
 // Done is closed when the agent has ended: lost, or closed. It stays open
 // through a suspension.
-func (a *Agent) Done() <-chan struct{} { return a.done }
+func (a *Agent) Done() <-chan struct{} {
+	if a.absent() {
+		return ended
+	}
+	return a.done
+}
 
 // Err returns nil until Done is closed, and then ErrLost or ErrClosed with the
 // reason.
 func (a *Agent) Err() error {
+	if a.absent() {
+		return errNoAgent
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err

@@ -17,7 +17,12 @@ const releaseBudget = 3 * time.Second
 // everything has ended, and may be called again. Drain first: nothing works
 // afterwards. An error means that the release was not confirmed: the node ID then
 // stays taken until the lease expires.
-func (a *Agent) Close() error { return a.close() }
+func (a *Agent) Close() error {
+	if a.absent() {
+		return errNoAgent
+	}
+	return a.close()
+}
 
 func (a *Agent) shutdown() error {
 	// Fence before the release is sent: the last stamped millisecond that the

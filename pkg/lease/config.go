@@ -145,7 +145,10 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Pool == "" {
 		c.Pool = os.Getenv("NODELEASE_POOL")
 	}
-	if c.Store == nil {
+	switch {
+	case c.Store != nil && protocol.IsNil(c.Store):
+		bad("Store is a nil %T: use the store that Open or NewDynamoDB returns, or leave it out", c.Store)
+	case c.Store == nil:
 		switch {
 		case c.Table == "":
 			bad("Table is empty: set it, or NODELEASE_TABLE (pool.Attach and pool.AttachFunction do)")
@@ -196,6 +199,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if text := c.text(); text > maxText {
 		bad("Task and Metadata have %d bytes together, at most %d keep a renewal at one write unit: shorten them", text, maxText)
+	}
+	if c.Clock != nil && protocol.IsNil(c.Clock) {
+		bad("Clock is a nil %T: leave it out to use the machine's", c.Clock)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

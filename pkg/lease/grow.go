@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,9 @@ type growth struct {
 // others consider it alive until then. A cluster node and a discovery directory call
 // it.
 func (a *Agent) KeepShort() (until time.Time) {
+	if a.absent() {
+		return time.Time{}
+	}
 	if a.growing.short.Swap(true) {
 		return a.expires()
 	}
@@ -50,7 +54,12 @@ func (a *Agent) KeepShort() (until time.Time) {
 // TTL returns Config.TTL, the length of a lease that has not grown, and of every renewal
 // after KeepShort. The TTL of Lease is the length of the last renewal, which may be
 // longer.
-func (a *Agent) TTL() time.Duration { return a.cfg.TTL }
+func (a *Agent) TTL() time.Duration {
+	if a.absent() {
+		return 0
+	}
+	return a.cfg.TTL
+}
 
 // expires returns the latest expiry that was requested.
 func (a *Agent) expires() time.Time {
@@ -61,6 +70,9 @@ func (a *Agent) expires() time.Time {
 
 // Unrenewed returns how long ago the last confirmed renewal was sent, and Guard.
 func (a *Agent) Unrenewed() time.Duration {
+	if a.absent() {
+		return math.MaxInt64
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.clock.Monotonic() - a.term.Sent + a.cfg.Guard

@@ -19,6 +19,9 @@ type health struct {
 // health returns the state of the lease, whether the process should keep running, whether
 // the lease may be relied on, and whether IDs can be made.
 func (a *Agent) health() (h health, live, held, ids bool) {
+	if a.absent() {
+		return health{Status: "closed", NodeID: wholePool, Error: errNoAgent.Error()}, false, false, false
+	}
 	_, err := a.Lease()
 	noIDs := a.timeline.Check()
 	a.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -159,8 +160,8 @@ func TestReacquireRidesErrorsOut(t *testing.T) {
 	}
 }
 
-// A suspended holder asks at least a second and at most five apart, the more often
-// the less of its reservation is left.
+// A suspended holder asks at least a second and at most five apart, and no more than a
+// twentieth of what is left of its reservation, if that is more than a second.
 func TestSuspendedHolderAsksAtItsLeisure(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -171,10 +172,14 @@ func TestSuspendedHolderAsksAtItsLeisure(t *testing.T) {
 		var last time.Time
 		s.On(func(context.Context, protocol.Write, func() (protocol.Result, error)) (protocol.Result, error) {
 			at := time.Now()
-			if gap := at.Sub(last); !last.IsZero() && last.After(began.Add(13*time.Second)) {
-				left := cfg.Reserve - at.Sub(began)
-				if most := max(min(5*time.Second, (left+gap)/20), 2*time.Second); gap < time.Second || gap > most {
-					t.Errorf("asked after %v with %v left, want 1s to %v", gap, left, most)
+			if deadline := began.Add(13 * time.Second); at.After(deadline) {
+				gap, least := at.Sub(last), time.Second
+				if last.Before(deadline) { // it was not suspended yet
+					least = 0
+				}
+				left := cfg.Reserve - last.Sub(began)
+				if most := max(min(5*time.Second, left/20), time.Second); gap < least || gap > most {
+					t.Errorf("asked after %v with %v left, want %v to %v", gap, left, least, most)
 				}
 			}
 			last = at
@@ -182,13 +187,46 @@ func TestSuspendedHolderAsksAtItsLeisure(t *testing.T) {
 		})
 		fixture.Wait(20 * time.Minute)
 		asked := len(fixture.WritesOf[protocol.Renew](s))
-		if asked < 400 || asked > 1200 {
+		if asked < 600 || asked > 1200 {
 			t.Errorf("asked %d times in 20 minutes", asked)
 		}
 		s.On(nil)
 		fixture.Wait(2 * time.Second)
 		if _, err := a.Lease(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A fleet that started at once is suspended at once, and has less than 20 s left, so that
+// all pauses are a second: its requests are spread over that second all the same.
+func TestSuspendedFleetIsSpread(t *testing.T) {
+	const fleet = 100
+	fixture.Virtual(t, func(t *testing.T) {
+		s := fixture.NewNetwork(fleet)
+		for range fleet {
+			fixture.Start(t, fixture.Config(s))
+		}
+		deadline := time.Now().Add(13 * time.Second)
+		var mu sync.Mutex
+		slots := map[time.Duration]int{}
+		s.On(func(ctx context.Context, _ protocol.Write, _ func() (protocol.Result, error)) (protocol.Result, error) {
+			if since := time.Since(deadline); since >= 0 {
+				mu.Lock()
+				slots[since/(100*time.Millisecond)]++
+				mu.Unlock()
+			}
+			<-ctx.Done() // the last one before the deadline ends at the deadline, for all
+			return protocol.Result{}, context.Cause(ctx)
+		})
+		fixture.Wait(time.Minute)
+		s.On(nil)
+		mu.Lock()
+		defer mu.Unlock()
+		for slot, n := range slots {
+			if n > fleet/3 {
+				t.Errorf("%d of %d asked within 100ms, %v after the deadline, want at most a third", n, fleet, slot*100*time.Millisecond)
+			}
 		}
 	})
 }

@@ -29,6 +29,9 @@ type description struct {
 // Metadata and Config.Task, if set, may have 512 bytes together, as at the start. On
 // an error nothing changes.
 func (a *Agent) SetMetadata(changes map[string]string) error {
+	if a.absent() {
+		return errNoAgent
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := Config{Task: a.givenTask, Metadata: map[string]string{}}
@@ -53,6 +56,9 @@ func (a *Agent) SetMetadata(changes map[string]string) error {
 // RenewNow makes the agent send the next renewal at once, so that others see a change
 // by SetMetadata sooner. It does not wait for it; Renewed reports the confirmation.
 func (a *Agent) RenewNow() {
+	if a.absent() {
+		return
+	}
 	select {
 	case a.nudged <- struct{}{}:
 	default: // one is requested already
@@ -63,6 +69,9 @@ func (a *Agent) RenewNow() {
 // another node ID, is confirmed. Call it again for the one after. Lease then returns
 // the content of the table.
 func (a *Agent) Renewed() <-chan struct{} {
+	if a.absent() {
+		return nil
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.metadata.renewed == nil {
@@ -76,6 +85,9 @@ func (a *Agent) Renewed() <-chan struct{} {
 // same renewal. The renewal waits for it for up to a second; later ones do not wait
 // for a call that still runs. nil removes the function.
 func (a *Agent) BeforeResume(fn func()) {
+	if a.absent() {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.metadata.resume = fn

@@ -24,7 +24,8 @@ const defaultOnDemandTTL = 5 * time.Minute
 // left. The lease of an idle process is not renewed, so its node ID becomes free by
 // itself.
 //
-// All methods are safe for concurrent use. It is a [Provider].
+// All methods are safe for concurrent use. It is a [Provider]. NewOnDemand returns one; a
+// nil or zero OnDemand behaves like one that was closed.
 //
 // The promises are those of [Agent]. IDs are unique regardless of freezes, clocks and
 // lost answers. For Lease, the exclusive right, the agent measures the time since the
@@ -97,6 +98,12 @@ func NewOnDemand(cfg Config) (*OnDemand, error) {
 // ErrClockSkew and the others of [Start], ErrSuspended if no answer came in time, and
 // ErrClosed. None of them is final, except the last: the next call tries again.
 func (o *OnDemand) Refresh(ctx context.Context) error {
+	if o.absent() {
+		return errNoOnDemand
+	}
+	if err := protocol.CheckContext(ctx); err != nil {
+		return err
+	}
 	if ctx.Err() != nil {
 		return o.late(context.Cause(ctx))
 	}
@@ -312,6 +319,9 @@ const napConnections = time.Second
 // readings counts: the time between them was at least that long, regardless of this
 // machine's clocks.
 func (o *OnDemand) Witness(at time.Time) {
+	if o.absent() {
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.outside = reading{mono: o.cfg.Clock.Monotonic(), wall: at}

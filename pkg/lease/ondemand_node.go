@@ -11,8 +11,17 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
+// errNoOnDemand is returned by a nil or zero OnDemand.
+var errNoOnDemand = fmt.Errorf("%w: this OnDemand is nil or zero: lease.NewOnDemand returns one", ErrClosed)
+
+// absent reports whether o is nil or zero, and not from NewOnDemand.
+func (o *OnDemand) absent() bool { return o == nil || o.done == nil }
+
 // held returns the agent if it ever had a node ID, else nil.
 func (o *OnDemand) held() *Agent {
+	if o.absent() {
+		return nil
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.agent != nil && o.agent.bound() {
@@ -31,7 +40,12 @@ func (o *OnDemand) NodeID() int {
 }
 
 // Pool returns the name of the pool.
-func (o *OnDemand) Pool() string { return o.cfg.Pool }
+func (o *OnDemand) Pool() string {
+	if o.absent() {
+		return ""
+	}
+	return o.cfg.Pool
+}
 
 // Lease returns the lease if it may be relied on now, by each of the clocks. It sends no
 // request: if the error is ErrSuspended or ErrLost, call Refresh. After Close it is
@@ -60,7 +74,12 @@ func (o *OnDemand) Left() time.Duration {
 
 // Timeline returns the timeline from which generators stamp; it makes the agent a
 // [snowflake.Node].
-func (o *OnDemand) Timeline() *snowflake.Timeline { return o.timeline }
+func (o *OnDemand) Timeline() *snowflake.Timeline {
+	if o.absent() {
+		return nil
+	}
+	return o.timeline
+}
 
 // Generator calls Refresh and returns a generator of the pool's IDs, whose layout
 // it reads within ctx. Keep the generator, and call Refresh before each use.
@@ -106,10 +125,18 @@ func (o *OnDemand) decideLayout(want *snowflake.Layout) (snowflake.Layout, error
 }
 
 // Done is closed by Close. A loss ends nothing: Refresh claims another node ID.
-func (o *OnDemand) Done() <-chan struct{} { return o.done }
+func (o *OnDemand) Done() <-chan struct{} {
+	if o.absent() {
+		return ended
+	}
+	return o.done
+}
 
 // Err returns nil until Close, and then ErrClosed.
 func (o *OnDemand) Err() error {
+	if o.absent() {
+		return errNoOnDemand
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -142,7 +169,7 @@ func (o *OnDemand) Ready() http.Handler {
 }
 
 func (o *OnDemand) health() (h health, held, ids bool) {
-	h = health{Status: "idle", Pool: o.cfg.Pool, NodeID: wholePool}
+	h = health{Status: "idle", Pool: o.Pool(), NodeID: wholePool}
 	if a := o.held(); a != nil {
 		h, _, held, ids = a.health()
 	}
@@ -155,7 +182,12 @@ func (o *OnDemand) health() (h health, held, ids bool) {
 // Close stops ID making, ends the calls of Refresh, and releases the node ID if it is
 // held, within 3 s. An error means that the release was not confirmed: the node ID then
 // stays taken until the lease expires. It may be called again.
-func (o *OnDemand) Close() error { return o.close() }
+func (o *OnDemand) Close() error {
+	if o.absent() {
+		return errNoOnDemand
+	}
+	return o.close()
+}
 
 func (o *OnDemand) shutdown() error {
 	// Fence before anything is sent, as Agent.shutdown does.

@@ -47,6 +47,9 @@ func OpenClient(ctx context.Context, endpoint string) (*dynamodb.Client, error) 
 // openClient is OpenClient, and also returns a function that closes the client's idle
 // connections, which close by themselves after idle.
 func openClient(ctx context.Context, endpoint string, idle time.Duration) (*dynamodb.Client, func(), error) {
+	if err := protocol.CheckContext(ctx); err != nil {
+		return nil, nil, err
+	}
 	if endpoint == "" {
 		endpoint = os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")
 	}

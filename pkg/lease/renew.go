@@ -84,15 +84,20 @@ func (a *Agent) askAgainIn(n int) time.Duration {
 		return protocol.Backoff(n)
 	}
 	least, most := suspendedPause(a.term.Lease.ReservedUntil.Sub(now))
-	return least + rand.N(most-least)
+	if a.sentHeld || n == 0 {
+		least = 0
+	}
+	return least + rand.N(most-least+1)
 }
 
 // suspendedPause bounds the pauses of a suspended holder whose milliseconds stay reserved
 // for left. Its node ID cannot be taken in that time, so a fleet that waits for its table
-// need not send all its requests at once; it sends more as left shrinks. Requests are one
-// to five seconds apart.
+// need not send all its requests at once; it sends more as left shrinks, up to one a
+// second each. Below 20 s all pauses are a second, which would keep a fleet in step: its
+// last attempts before the deadline all end at the deadline, and a frozen machine wakes
+// all of its processes at once. So the first pause of a suspension begins at 0.
 func suspendedPause(left time.Duration) (least, most time.Duration) {
-	return time.Second, max(min(5*time.Second, left/20), 2*time.Second)
+	return time.Second, max(min(5*time.Second, left/20), time.Second)
 }
 
 // jitter spreads a fleet's renewals: 10 % more or less.
@@ -168,6 +173,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 	// that a wall clock that steps back never asks for an earlier expiry.
 	m0 := a.clock.Monotonic()
 	t := a.term
+	a.sentHeld = t.Held(m0)
 	w0 := a.timeline.Now()
 	at, ok := t.Attempt(m0, w0, a.pool, a.length(m0))
 	if !ok {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os/signal"
 	"syscall"
+
+	"github.com/nodelease/nodelease/internal/protocol"
 )
 
 // Run holds a node ID for as long as fn runs, and is all that main needs:
@@ -22,6 +24,9 @@ import (
 func Run(ctx context.Context, cfg Config, fn func(ctx context.Context, a *Agent) error) error {
 	if fn == nil {
 		return errors.New("lease: Run without a function to run")
+	}
+	if err := protocol.CheckContext(ctx); err != nil {
+		return err
 	}
 	ctx, unhook := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer unhook()

@@ -30,7 +30,7 @@ const startLimit = 30 * time.Second
 // retries throttles, 5xx and time-outs for Config.Wait and 30 s.
 func Start(ctx context.Context, cfg Config) (*Agent, error) {
 	cfg, err := cfg.withDefaults()
-	if err != nil {
+	if err := errors.Join(protocol.CheckContext(ctx), err); err != nil {
 		return nil, err
 	}
 	limit := max(cfg.Wait, cfg.Wait+startLimit) // the sum may overflow

@@ -116,6 +116,9 @@ func (t *Timeline) follow(tm *term) {
 // while stamps are borrowed (WithMaxBackward), so is Now. Before the first Bind
 // it is the wall clock.
 func (t *Timeline) Now() time.Time {
+	if t.clock == nil { // NewTimeline did not return t
+		return time.Time{}
+	}
 	floor := t.floor.Load()
 	if floor == notAnchored {
 		return t.clock.Wall()

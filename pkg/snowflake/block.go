@@ -32,18 +32,23 @@ const (
 
 // Block returns a block that draws from g.
 func (g *Generator) Block() *Block {
+	if g.t == nil {
+		return &Block{g: g}
+	}
 	return &Block{g: g, tm: g.t.term.Load(), size: firstBlock}
 }
 
 // Next returns the next ID like Generator.Next, from the block.
 func (b *Block) Next() (ID, error) {
-	tm := b.tm
-	now := b.g.now(tm)
-	// A sealed term's deadline is in the past: no need to look up the current term.
-	if b.next < b.end && now < tm.deadline.Load() && tm.tickAt(now)-tm.tickOf(b.next) <= tm.lag.Load() {
-		ticket := b.next
-		b.next++
-		return tm.id(ticket), nil
+	if b.next < b.end {
+		tm := b.tm
+		now := b.g.now(tm)
+		// A sealed term's deadline is in the past: no need to look up the current term.
+		if now < tm.deadline.Load() && tm.tickAt(now)-tm.tickOf(b.next) <= tm.lag.Load() {
+			ticket := b.next
+			b.next++
+			return tm.id(ticket), nil
+		}
 	}
 	return b.refill()
 }
@@ -53,6 +58,9 @@ func (b *Block) Next() (ID, error) {
 // sixteenth of it.
 func (b *Block) refill() (ID, error) {
 	g := b.g
+	if g == nil || g.t == nil {
+		return 0, errNotNew
+	}
 	if b.next < b.end {
 		g.t.counters.skipped.Add(b.end - b.next)
 		b.next, b.size = b.end, firstBlock

@@ -12,7 +12,7 @@ import (
 
 // Generator generates IDs. It is safe for concurrent use; its IDs increase
 // strictly across methods and goroutines. It need not be closed: it ends with
-// its node. Use New; the zero Generator is not usable.
+// its node. New returns one; calls on the zero Generator fail with ErrClosed.
 type Generator struct {
 	_     noCopy
 	t     *Timeline
@@ -86,13 +86,21 @@ func timelineOf(n Node) (*Timeline, error) {
 	return t, nil
 }
 
+// errNotNew is returned for a zero Generator or Block.
+var errNotNew = fmt.Errorf("%w: a zero Generator or Block: snowflake.New returns a generator, and Generator.Block a block", ErrClosed)
+
 var errNoClock = errors.New("snowflake: the node has no timeline, or a zero one: NewTimeline makes one")
 
 // Layout returns the layout that decodes this generator's IDs.
 func (g *Generator) Layout() Layout { return g.layout }
 
 // Stats returns the counts of the node's timeline: all generators on it together.
-func (g *Generator) Stats() Stats { return g.t.Stats() }
+func (g *Generator) Stats() Stats {
+	if g.t == nil {
+		return Stats{}
+	}
+	return g.t.Stats()
+}
 
 // Next returns the next ID. When the sequence of a tick is used up, it waits
 // for the next tick, but never longer than WithMaxWait in total. An error is
@@ -101,17 +109,22 @@ func (g *Generator) Stats() Stats { return g.t.Stats() }
 func (g *Generator) Next() (ID, error) {
 	// Next and NextContext repeat the same lines: a shared function would not be
 	// inlined, and the call would be 5 % of the total time.
-	tm := g.t.term.Load()
+	var tm *term // loaded before the clock is read
 	var now int64
 	if g.plain {
+		tm = g.t.term.Load()
 		now = int64(time.Since(origin)) + suspended.Load()
 	} else if g.machine != nil {
+		tm = g.t.term.Load()
 		now = int64(time.Since(origin)) + suspended.Load()
 		if atomic.LoadUint64(g.machine) != tm.generation {
 			now = whenCopied
 		}
-	} else {
+	} else if g.t != nil {
+		tm = g.t.term.Load()
 		now = g.now(tm)
+	} else { // no cost for the others: the zero Generator is not plain
+		return 0, errNotNew
 	}
 	if now < tm.deadline.Load() { // the fence, by the monotonic clock, on each call
 		tick, lag := tm.tickAt(now), tm.lag.Load()
@@ -132,19 +145,24 @@ func (g *Generator) Next() (ID, error) {
 }
 
 // NextContext is Next with the wait bounded by ctx alone. It checks ctx only
-// when it has to wait.
+// when it has to wait. Here and in NextN and Draw, a nil ctx never ends.
 func (g *Generator) NextContext(ctx context.Context) (ID, error) {
-	tm := g.t.term.Load()
+	var tm *term // loaded before the clock is read
 	var now int64
 	if g.plain {
+		tm = g.t.term.Load()
 		now = int64(time.Since(origin)) + suspended.Load()
 	} else if g.machine != nil {
+		tm = g.t.term.Load()
 		now = int64(time.Since(origin)) + suspended.Load()
 		if atomic.LoadUint64(g.machine) != tm.generation {
 			now = whenCopied
 		}
-	} else {
+	} else if g.t != nil {
+		tm = g.t.term.Load()
 		now = g.now(tm)
+	} else {
+		return 0, errNotNew
 	}
 	if now < tm.deadline.Load() {
 		tick, lag := tm.tickAt(now), tm.lag.Load()
@@ -191,7 +209,9 @@ func (g *Generator) now(tm *term) int64 {
 
 // refuse counts a call that ends in err.
 func (g *Generator) refuse(err error) error {
-	g.t.counters.refused.Add(1)
+	if g.t != nil {
+		g.t.counters.refused.Add(1)
+	}
 	return err
 }
 

@@ -34,7 +34,7 @@ func (r Run) ID(i uint64) ID {
 // requesting process reads its clocks before it sends, and counts from there.
 func (g *Generator) Draw(ctx context.Context, want uint64, shares int, back time.Duration) (Run, error) {
 	want, share := max(want, 1), uint64(max(shares, 1))
-	ticks := uint64(min(max(back, 0), time.Second) / g.layout.Tick)
+	ticks := uint64(min(max(back, 0), time.Second) / max(g.layout.Tick, 1)) // 0 in a zero Generator
 	for {
 		tm, first, n, err := g.reserveFrom(want, ticks, share)
 		if err == nil && n == 0 {
@@ -67,7 +67,7 @@ func (g *Generator) queue(ctx context.Context, want, share uint64) (tm *term, fi
 	if state >= sealed {
 		return tm, 0, 0, nil
 	}
-	if ctx.Err() != nil {
+	if ctx != nil && ctx.Err() != nil {
 		return tm, 0, 0, ctx.Err()
 	}
 	first = state + 1

@@ -227,6 +227,9 @@ func (t *Timeline) SetCeiling(c Ceiling) {
 // and generates nothing. Without a generator it checks only the span and the
 // deadline.
 func (t *Timeline) Check() error {
+	if t.clock == nil {
+		return errNoClock
+	}
 	tm := t.term.Load()
 	mono, wall := t.observe(tm) // the anchor follows, as in a call; there may be another term afterwards
 	t.mu.Lock()

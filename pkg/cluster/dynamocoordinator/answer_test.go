@@ -22,14 +22,14 @@ import (
 // that was published, with any client; nor is one without the item that was asked for a
 // refusal.
 func TestAnswerOfSomebodyElse(t *testing.T) {
-	named := false
+	named, body := false, "{}"
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 		if named {
 			w.Header().Set("X-Amzn-Requestid", "1")
 			w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte("{}"))), 10))
 		}
-		_, _ = w.Write([]byte("{}"))
+		_, _ = w.Write([]byte(body))
 	}))
 	t.Cleanup(proxy.Close)
 	tab := dynamocoordinator.New(dynamodb.New(dynamodb.Options{
@@ -48,5 +48,15 @@ func TestAnswerOfSomebodyElse(t *testing.T) {
 	named = true
 	if err := tab.Publish(t.Context(), self, 1, cluster.Versions{}); !errors.Is(err, protocol.ErrNotDynamoDB) {
 		t.Errorf("Publish returned %v for an answer without an item, want ErrNotDynamoDB", err)
+	}
+	// Nor is one with an item that DynamoDB did not send: without its headers, or damaged.
+	body = `{"Attributes":{"pool_group":{"S":"orders#node"},"node_id":{"N":"1"},"session_id":{"S":"s"},"version":{"N":"1"}}}`
+	for _, named = range []bool{false, true} {
+		if snap, err := tab.Heartbeat(t.Context(), cluster.Beat{Self: self, At: time.Now(), Timeout: timeout}); !errors.Is(err, protocol.ErrNotDynamoDB) {
+			t.Errorf("Heartbeat returned %v and %v for an item with DynamoDB's headers: %v, want ErrNotDynamoDB", snap, err, named)
+		}
+		if err := tab.Publish(t.Context(), self, 1, cluster.Versions{}); !errors.Is(err, protocol.ErrNotDynamoDB) {
+			t.Errorf("Publish returned %v for an item with DynamoDB's headers: %v, want ErrNotDynamoDB", err, named)
+		}
 	}
 }

@@ -45,6 +45,9 @@ func (*Coordinator) ClustersArePools() {}
 // Heartbeat implements [cluster.Coordinator]. A digest that cannot be written fails no
 // heartbeat: it is a Warning.
 func (c *Coordinator) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
+	if c.digests == nil {
+		return cluster.Snapshot{}, errors.New("dynamocoordinator: a zero Coordinator: dynamocoordinator.New returns one")
+	}
 	if b.Self.NodeID == cluster.NoNodeID {
 		if err := c.beat(ctx, b); err != nil {
 			return cluster.Snapshot{}, err

@@ -25,7 +25,7 @@ func (c *Coordinator) query(ctx context.Context, partition string) func(func(att
 		var from attributes
 		pages := protocol.Pages{Most: mostNodes}
 		for {
-			out, err := c.client.Query(ctx, &dynamodb.QueryInput{
+			out, err := protocol.Checked(ctx, c.client).Query(ctx, &dynamodb.QueryInput{
 				TableName: &c.table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: from,
 				KeyConditionExpression: aws.String("pool_group = :partition"), ExpressionAttributeValues: attributes{":partition": str(partition)},
 			}, protocol.Genuine)
@@ -55,7 +55,7 @@ func (c *Coordinator) query(ctx context.Context, partition string) func(func(att
 // get reads one item, empty where there is none. Of an item that is too large parts
 // are missing: its readers check what they use.
 func (c *Coordinator) get(ctx context.Context, partition string, node int64, strong bool) (attributes, error) {
-	out, err := c.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &c.table, Key: key(partition, node), ConsistentRead: aws.Bool(strong)}, protocol.Genuine)
+	out, err := protocol.Checked(ctx, c.client).GetItem(ctx, &dynamodb.GetItemInput{TableName: &c.table, Key: key(partition, node), ConsistentRead: aws.Bool(strong)}, protocol.Genuine)
 	if err != nil {
 		return nil, fmt.Errorf("dynamocoordinator: GetItem of %s %d in table %q: %w", partition, node, c.table, err)
 	}
@@ -71,7 +71,7 @@ func (c *Coordinator) update(ctx context.Context, partition string, node int64, 
 	if onlyIf != "" {
 		in.ConditionExpression = &onlyIf
 	}
-	out, err := c.client.UpdateItem(ctx, in, protocol.Genuine)
+	out, err := protocol.Checked(ctx, c.client).UpdateItem(ctx, in, protocol.Genuine)
 	var refused *types.ConditionalCheckFailedException
 	if errors.As(err, &refused) {
 		return nil, nil

@@ -86,6 +86,9 @@ WHERE cluster = $1 AND key <> $2 AND m.heartbeat >= $10 AND m.heartbeat < (SELEC
 // Heartbeat implements [cluster.Coordinator]. The Heartbeat of all members is a lower
 // bound: the server's time minus the time-out.
 func (c *Coordinator) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
+	if err := c.usable(ctx); err != nil {
+		return cluster.Snapshot{}, err
+	}
 	v := c.viewOf(b.Self)
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -10,6 +10,7 @@ package pgcoordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
@@ -72,6 +74,14 @@ CREATE TABLE IF NOT EXISTS nodelease_known (
 // concurrent use, in whose database Schema was run.
 func New(db DB) *Coordinator { return &Coordinator{db: db, views: map[string]*view{}} }
 
+// usable returns an error if nothing can be asked: there is no database, or no context.
+func (c *Coordinator) usable(ctx context.Context) error {
+	if protocol.IsNil(c.db) || c.views == nil {
+		return errors.New("pgcoordinator: there is no database: pgcoordinator.New needs a pool")
+	}
+	return protocol.CheckContext(ctx)
+}
+
 // Expire implements [cluster.Coordinator].
 func (c *Coordinator) Expire(ctx context.Context, clusterName string, age time.Duration) error {
 	const sql = `
@@ -79,6 +89,9 @@ WITH gone AS (
 	DELETE FROM nodelease_members WHERE cluster = $1 AND heartbeat < clock_timestamp() - $2::interval RETURNING key
 )
 DELETE FROM nodelease_known WHERE cluster = $1 AND key IN (SELECT key FROM gone)`
+	if err := c.usable(ctx); err != nil {
+		return err
+	}
 	if _, err := c.db.Exec(ctx, sql, clusterName, age); err != nil {
 		return fmt.Errorf("pgcoordinator: expire: %w", err)
 	}
@@ -92,6 +105,9 @@ INSERT INTO nodelease_known AS k (cluster, key, version, revision, published_at,
 ON CONFLICT (cluster, key) DO UPDATE SET
 	version = excluded.version, revision = excluded.revision, published_at = excluded.published_at, known = excluded.known
 WHERE (k.version, k.revision) < (excluded.version, excluded.revision)`
+	if err := c.usable(ctx); err != nil {
+		return err
+	}
 	if _, err := c.db.Exec(ctx, sql, m.Cluster, m.Key(), m.Version, revision, known); err != nil {
 		return fmt.Errorf("pgcoordinator: publish: %w", err)
 	}
@@ -100,6 +116,9 @@ WHERE (k.version, k.revision) < (excluded.version, excluded.revision)`
 
 // Known implements [cluster.Coordinator].
 func (c *Coordinator) Known(ctx context.Context, clusterName string) (map[string]cluster.Versions, error) {
+	if err := c.usable(ctx); err != nil {
+		return nil, err
+	}
 	rows, err := c.db.Query(ctx, `SELECT key, known FROM nodelease_known WHERE cluster = $1`, clusterName)
 	if err != nil {
 		return nil, fmt.Errorf("pgcoordinator: known: %w", err)

@@ -18,7 +18,8 @@ var _ lease.Provider = (*Node)(nil)
 
 // Node has a node ID without a lease, until Close. All of its methods are safe
 // for concurrent use. It is not checked that it is the only one: docs/guarantees.md
-// lists the lost promises.
+// lists the lost promises. New returns one; a nil or zero Node behaves like a closed
+// one, with the node ID -1.
 type Node struct {
 	nodeID   int
 	timeline *snowflake.Timeline
@@ -64,12 +65,30 @@ func newOn(c lease.Clock, n int, layout snowflake.Layout) (*Node, error) {
 	return f, nil
 }
 
+// absent reports whether f is nil or zero, and not from New.
+func (f *Node) absent() bool { return f == nil || f.done == nil }
+
+var (
+	errAbsent = fmt.Errorf("%w: this Node is nil or zero: leasefixed.New returns one", lease.ErrClosed)
+	ended     = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+)
+
 // NodeID returns the node ID, from 0.
-func (f *Node) NodeID() int { return f.nodeID }
+func (f *Node) NodeID() int {
+	if f.absent() {
+		return -1
+	}
+	return f.nodeID
+}
 
 // Timeline returns the timeline from which generators stamp; it makes the node a
 // [snowflake.Node].
-func (f *Node) Timeline() *snowflake.Timeline { return f.timeline }
+func (f *Node) Timeline() *snowflake.Timeline {
+	if f.absent() {
+		return nil
+	}
+	return f.timeline
+}
 
 // Lease returns the node ID with version 0, which is not a fencing token: Lease.Fenced is
 // false, and no resource can refuse a process that was replaced. The error is ErrClosed
@@ -85,10 +104,18 @@ func (f *Node) Lease() (lease.Lease, error) {
 }
 
 // Done is closed by Close.
-func (f *Node) Done() <-chan struct{} { return f.done }
+func (f *Node) Done() <-chan struct{} {
+	if f.absent() {
+		return ended
+	}
+	return f.done
+}
 
 // Err returns nil until Close, and then ErrClosed.
 func (f *Node) Err() error {
+	if f.absent() {
+		return errAbsent
+	}
 	select {
 	case <-f.done:
 		return lease.ErrClosed
@@ -99,6 +126,9 @@ func (f *Node) Err() error {
 
 // Close ends ID making. It returns nil, and may be called again.
 func (f *Node) Close() error {
+	if f.absent() {
+		return errAbsent
+	}
 	f.once.Do(func() {
 		f.timeline.Close()
 		close(f.done)
@@ -120,9 +150,12 @@ func (f *Node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // there is no lease.
 func (f *Node) Ready() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := f.timeline.Check()
+		err := f.Err()
+		if err == nil {
+			err = f.timeline.Check()
+		}
 		if r != nil && r.URL != nil && r.URL.Query().Get("need") == "lease" {
-			err = fmt.Errorf("leasefixed: fixed node %d has no lease", f.nodeID)
+			err = fmt.Errorf("leasefixed: fixed node %d has no lease", f.NodeID())
 		}
 		f.answer(w, err)
 	})
@@ -135,7 +168,7 @@ func (f *Node) answer(w http.ResponseWriter, err error) {
 		NodeID  int    `json:"node_id"`
 		Version int64  `json:"version"` // 0: there is no fencing token
 		Error   string `json:"error,omitempty"`
-	}{Status: statusFixed, NodeID: f.nodeID}
+	}{Status: statusFixed, NodeID: f.NodeID()}
 	if f.Err() != nil {
 		h.Status = "closed"
 	}

@@ -38,15 +38,23 @@ func New(cfg lease.Config, opts ...snowflake.Option) (*Agent, error) {
 	return &Agent{node: node, opts: opts}, nil
 }
 
+// absent reports whether a is nil or zero, and not from New.
+func (a *Agent) absent() bool { return a == nil || a.node == nil && a.wrong == nil }
+
+var errAbsent = fmt.Errorf("%w: this Agent is nil or zero: leaselambda.New returns one", lease.ErrClosed)
+
 type agentKey struct{}
 
 // Context returns the context of an invocation with the agent in it, for [Generator]
 // and [Lease]. Call it with the context that the runtime created: its deadline, which
 // AWS sets, shows how long the environment was frozen.
 func (a *Agent) Context(ctx context.Context) context.Context {
+	if ctx == nil { // calls in it fail: it belongs to no invocation
+		ctx = context.Background()
+	}
 	// A function has the same time-out for the life of an environment, so the time between
 	// the deadlines of two invocations equals the time between their beginnings.
-	if at, ok := ctx.Deadline(); ok && a.node != nil && invocation(ctx) == nil {
+	if at, ok := ctx.Deadline(); ok && a != nil && a.node != nil && invocation(ctx) == nil {
 		a.node.Witness(at)
 	}
 	return context.WithValue(ctx, agentKey{}, a)
@@ -55,6 +63,9 @@ func (a *Agent) Context(ctx context.Context) context.Context {
 // Refresh makes sure that IDs can be made in this invocation; see
 // [lease.OnDemand.Refresh]. The error is ErrNoInvocation for any other context.
 func (a *Agent) Refresh(ctx context.Context) error {
+	if a.absent() {
+		return errAbsent
+	}
 	if a.wrong != nil {
 		return a.wrong
 	}
@@ -77,6 +88,9 @@ func (a *Agent) Lease(ctx context.Context) (lease.Lease, error) {
 
 // Close stops ID making and releases the node ID; see [lease.OnDemand.Close].
 func (a *Agent) Close() error {
+	if a.absent() {
+		return errAbsent
+	}
 	if a.node == nil {
 		return nil
 	}
@@ -103,6 +117,9 @@ func (a *Agent) generator(ctx context.Context) (*snowflake.Generator, error) {
 // is anything claimed, renewed or stamped: a snapshot is taken before the first
 // invocation, and an environment is frozen between two.
 func invocation(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("%w: the context is nil: pass on the one that the handler is called with", ErrNoInvocation)
+	}
 	if lc, ok := lambdacontext.FromContext(ctx); !ok || lc.AwsRequestID == "" {
 		return fmt.Errorf("%w: the context has no request ID: pass on the one that the handler is called with, and make no IDs before the first invocation", ErrNoInvocation)
 	}
@@ -115,8 +132,10 @@ func invocation(ctx context.Context) error {
 
 // of returns the agent of an invocation.
 func of(ctx context.Context) *Agent {
-	if a, ok := ctx.Value(agentKey{}).(*Agent); ok {
-		return a
+	if ctx != nil {
+		if a, ok := ctx.Value(agentKey{}).(*Agent); ok {
+			return a
+		}
 	}
 	return &Agent{wrong: fmt.Errorf("%w: the context has no agent: pass the handler to lambda.Start through leaselambda.Wrap, and pass its context on", ErrNoInvocation)}
 }

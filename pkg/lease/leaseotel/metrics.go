@@ -54,6 +54,9 @@ func New(p metric.MeterProvider) (*Metrics, error) {
 // Event counts one event: set it as Config.OnEvent of the agent, or call it from
 // your own hook.
 func (m *Metrics) Event(e lease.Event) {
+	if m == nil || m.meter == nil { // New did not return it
+		return
+	}
 	ctx := context.Background()
 	pool := attribute.String("pool", e.Lease.Pool)
 	add := func(c metric.Int64Counter, name, value string) {

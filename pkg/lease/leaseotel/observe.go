@@ -13,8 +13,11 @@ import (
 // Observe adds the metrics that are read from the agent at each collection, until the
 // agent has ended. The error comes from the provider.
 func (m *Metrics) Observe(agent *lease.Agent) error {
-	if agent == nil {
-		return errors.New("leaseotel: Observe without an agent")
+	if agent.Timeline() == nil {
+		return errors.New("leaseotel: Observe without an agent: it is nil or zero")
+	}
+	if m == nil || m.meter == nil {
+		return errors.New("leaseotel: these Metrics are nil or zero: New returns them")
 	}
 	var all []metric.Observable
 	var each []func(metric.Observer, metric.ObserveOption)

@@ -12,11 +12,14 @@ import (
 // renewal. IDs stay unique, and the next holder waits until the reserved milliseconds
 // have passed. Freeing a free node ID is not an error.
 func (p *Pool) ForceRelease(ctx context.Context, nodeID int, version int64) (protocol.Lease, error) {
-	if err := protocol.CheckPoolName(p.Name); err != nil || nodeID < 0 || nodeID >= protocol.MaxPoolSize {
-		return protocol.Lease{}, fmt.Errorf("lease: force release of node %d in pool %q: use a node from 0 to %d and a pool's name: %w", nodeID, p.Name, protocol.MaxPoolSize-1, err)
+	if err := protocol.CheckPoolName(p.Name); err != nil {
+		return protocol.Lease{}, fmt.Errorf("lease: force release of node %d: %w", nodeID, err)
+	}
+	if nodeID < 0 || nodeID >= protocol.MaxPoolSize {
+		return protocol.Lease{}, fmt.Errorf("lease: force release of node %d in pool %q: use a node from 0 to %d", nodeID, p.Name, protocol.MaxPoolSize-1)
 	}
 	w := protocol.ForceRelease{Key: protocol.Key{Pool: p.Name, NodeID: nodeID}, Version: version}
-	seen, err := protocol.Retry(ctx, func(ctx context.Context) (*protocol.Lease, error) { return p.store.Get(ctx, p.Name, nodeID) })
+	seen, err := protocol.Retry(ctx, func(ctx context.Context) (*protocol.Lease, error) { return p.table().Get(ctx, p.Name, nodeID) })
 	if err != nil {
 		return protocol.Lease{}, err
 	}

@@ -34,7 +34,7 @@ type auditor struct {
 // are as new, or are read again.
 func (p *Pool) audit(ctx context.Context, item Item) (*auditor, error) {
 	a := &auditor{pool: p, item: item, now: map[int]map[int]protocol.Watermark{}, doubt: map[int]bool{}}
-	store, ok := p.store.(watermarked)
+	store, ok := p.table().(watermarked)
 	if !ok {
 		return a, nil
 	}

@@ -65,6 +65,6 @@ func (p *Pool) freeOne(ctx context.Context, pace *pace, l protocol.Lease) (appli
 	}
 	ctx, cancel := context.WithTimeout(ctx, protocol.CallLimit)
 	defer cancel()
-	res, err := p.store.Write(ctx, protocol.Reap{Key: protocol.Key{Pool: p.Name, NodeID: l.NodeID}, Holder: l.Holder, Version: l.Version, Renewal: l.Renewal})
+	res, err := p.table().Write(ctx, protocol.Reap{Key: protocol.Key{Pool: p.Name, NodeID: l.NodeID}, Holder: l.Holder, Version: l.Version, Renewal: l.Renewal})
 	return res.Applied, err
 }

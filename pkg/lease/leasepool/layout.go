@@ -96,7 +96,7 @@ func (p *Pool) bindLayout(ctx context.Context, c *Changes, l snowflake.Layout) e
 	if l == (snowflake.Layout{}) {
 		return nil
 	}
-	item, err := BindLayout(ctx, p.store, c.Pool, &l)
+	item, err := BindLayout(ctx, p.table(), c.Pool, &l)
 	if err == nil {
 		c.Pool = item
 	}
@@ -108,6 +108,9 @@ func (p *Pool) bindLayout(ctx context.Context, c *Changes, l snowflake.Layout) e
 // its claim and before its first ID. The error names both layouts. It writes at most
 // once, and not at all if item has the layout.
 func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, want *snowflake.Layout) (protocol.PoolItem, error) {
+	if err := protocol.CheckContext(ctx); err != nil {
+		return item, err
+	}
 	bind := snowflake.Default()
 	if want != nil {
 		bind = *want
@@ -118,7 +121,7 @@ func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, w
 				item.Pool, item.Size, LayoutName(bind), bind.Nodes())
 		}
 		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolResult, error) {
-			return s.WritePool(ctx, protocol.BindLayout{Pool: item.Pool, Layout: protocol.LayoutOf(bind)})
+			return some(s).WritePool(ctx, protocol.BindLayout{Pool: item.Pool, Layout: protocol.LayoutOf(bind)})
 		})
 		if err != nil {
 			return item, err
@@ -165,7 +168,7 @@ func (p *Pool) setLayout(ctx context.Context, l snowflake.Layout) (item Item, er
 		return item, fmt.Errorf("lease: pool %q: %w", p.Name, err)
 	}
 	if item.Layout == nil && item.LayoutBefore == nil {
-		return BindLayout(ctx, p.store, item, &l)
+		return BindLayout(ctx, p.table(), item, &l)
 	}
 	if item.Layout != nil {
 		if *item.Layout == protocol.LayoutOf(l) {
@@ -213,7 +216,7 @@ func (p *Pool) finalizeLayout(ctx context.Context, item Item) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, finalizeLimit)
 	defer cancel()
-	if _, err := p.store.WritePool(ctx, protocol.FinalizeLayout{Pool: p.Name, Revision: item.Revision}); err != nil {
+	if _, err := p.table().WritePool(ctx, protocol.FinalizeLayout{Pool: p.Name, Revision: item.Revision}); err != nil {
 		p.logger().Warn("the layout of the pool's IDs was not marked as final, so each start reads the pool's item twice; the next run tries again", "pool", p.Name, "error", err)
 	}
 }

@@ -43,7 +43,7 @@ func (p *Pool) Leases(ctx context.Context) iter.Seq2[protocol.Lease, error] {
 // store offers that. The result may be a second old.
 func (p *Pool) Glance(ctx context.Context, n int) (protocol.Group, error) {
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) {
-		return protocol.EventualGroup(ctx, p.store, p.Name, n)
+		return protocol.EventualGroup(ctx, p.table(), p.Name, n)
 	})
 }
 

@@ -31,6 +31,9 @@ func (p *Pool) Measure(ctx context.Context, s Stats, at time.Time) error {
 // CountOpen counts the node IDs of item that are held, and those that are cooling or were left
 // by a dead holder, in the groups that leases can be in.
 func CountOpen(ctx context.Context, store protocol.Store, item protocol.PoolItem, now time.Time) (held, cooling int, err error) {
+	if err := protocol.CheckContext(ctx); err != nil {
+		return 0, 0, err
+	}
 	p := Open(store, item.Pool)
 	s := Stats{Pool: item}
 	err = p.sweepOpen(ctx, item, &s.Corrupt, func(_ context.Context, w *sweep, _ int, g protocol.Group) error {

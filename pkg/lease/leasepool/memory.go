@@ -28,7 +28,7 @@ func unanswered(err error) error {
 
 // recall reads the memory of an earlier run. It forgets a corrupt one.
 func (p *Pool) recall(ctx context.Context) (protocol.ReaperMemory, error) {
-	m, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.ReaperMemory, error) { return p.store.ReaperMemory(ctx, p.Name) })
+	m, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.ReaperMemory, error) { return p.table().ReaperMemory(ctx, p.Name) })
 	var corrupt *protocol.CorruptError
 	if errors.As(err, &corrupt) {
 		return protocol.ReaperMemory{Pool: p.Name, Revision: taken}, p.forget(ctx)
@@ -41,7 +41,7 @@ func (p *Pool) remember(ctx context.Context, m protocol.ReaperMemory, l *protoco
 	w := protocol.Remember{Pool: p.Name, Seen: m.Revision, New: uuid.NewString(), Look: l}
 	ctx, cancel := context.WithTimeout(ctx, protocol.CallLimit)
 	defer cancel()
-	applied, err := p.store.WriteReaperMemory(ctx, w)
+	applied, err := p.table().WriteReaperMemory(ctx, w)
 	if err == nil && !applied {
 		return protocol.ReaperMemory{Revision: taken}, nil
 	}
@@ -51,7 +51,7 @@ func (p *Pool) remember(ctx context.Context, m protocol.ReaperMemory, l *protoco
 // forget makes the reaper start over.
 func (p *Pool) forget(ctx context.Context) error {
 	_, err := protocol.Retry(ctx, func(ctx context.Context) (bool, error) {
-		return p.store.WriteReaperMemory(ctx, protocol.Forget{Pool: p.Name, New: uuid.NewString()})
+		return p.table().WriteReaperMemory(ctx, protocol.Forget{Pool: p.Name, New: uuid.NewString()})
 	})
 	return err
 }

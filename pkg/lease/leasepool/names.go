@@ -16,9 +16,9 @@ type index interface {
 // Names returns the names of the pools that were seeded in a table, sorted. It
 // reads the table's index, not the table.
 func Names(ctx context.Context, s protocol.Store) ([]string, error) {
-	i, ok := s.(index)
+	i, ok := some(s).(index)
 	if !ok {
-		return nil, nil
+		return nil, protocol.CheckContext(ctx)
 	}
 	return protocol.Retry(ctx, i.Pools)
 }
@@ -26,9 +26,9 @@ func Names(ctx context.Context, s protocol.Store) ([]string, error) {
 // Record names the pool in the table's index. Seed calls it; it is needed again
 // only if a role without that permission has seeded, or the entry was deleted.
 func (p *Pool) Record(ctx context.Context) error {
-	i, ok := p.store.(index)
+	i, ok := p.table().(index)
 	if !ok {
-		return nil
+		return protocol.CheckContext(ctx)
 	}
 	_, err := protocol.Retry(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, i.RecordPool(ctx, p.Name) })
 	return err

@@ -27,8 +27,18 @@ type Pool struct {
 	doubt atomic.Bool
 }
 
-// Open returns the pool of a name; it sends no request.
+// Open returns the pool of a name; it sends no request. On a nil store all methods fail.
 func Open(s protocol.Store, name string) *Pool { return &Pool{Name: name, store: s} }
+
+// table returns the store, or for a zero Pool or a nil store one that answers with an error.
+func (p *Pool) table() protocol.Store { return some(p.store) }
+
+func some(s protocol.Store) protocol.Store {
+	if protocol.IsNil(s) {
+		return new(protocol.DynamoDB)
+	}
+	return s
+}
 
 // Item is the table's item of a pool as a whole: its size, its open groups, and the
 // widths that its node IDs have had.
@@ -46,7 +56,7 @@ func (p *Pool) item(ctx context.Context) (protocol.PoolItem, error) {
 	if err := protocol.CheckPoolName(p.Name); err != nil {
 		return protocol.PoolItem{}, fmt.Errorf("lease: %w", err)
 	}
-	return protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) { return p.store.PoolItem(ctx, p.Name) })
+	return protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) { return p.table().PoolItem(ctx, p.Name) })
 }
 
 // poolSkew is the clock error that writing verbs tolerate. Floors and expiries come
@@ -67,15 +77,15 @@ func (p *Pool) itemInTime(ctx context.Context) (protocol.PoolItem, error) {
 
 // write does one write of a node ID, until there is an answer.
 func (p *Pool) write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
-	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Result, error) { return p.store.Write(ctx, w) })
+	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Result, error) { return p.table().Write(ctx, w) })
 }
 
 // writePool does one write of the pool's item, until there is an answer.
 func (p *Pool) writePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
-	return protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolResult, error) { return p.store.WritePool(ctx, w) })
+	return protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolResult, error) { return p.table().WritePool(ctx, w) })
 }
 
 // group reads one group, until there is an answer.
 func (p *Pool) group(ctx context.Context, n int) (protocol.Group, error) {
-	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) { return p.store.Group(ctx, p.Name, n) })
+	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) { return p.table().Group(ctx, p.Name, n) })
 }

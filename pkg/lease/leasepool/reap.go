@@ -81,7 +81,10 @@ func (p *Pool) Due(ctx context.Context) (ReapReport, error) {
 // concurrently. A run with an unanswered request does not count as a scan, and
 // voids the earlier scans: while the table is unavailable, no holder can renew.
 func (p *Pool) Reap(ctx context.Context) (ReapReport, error) {
-	s := &attentive{Store: p.store}
+	if err := protocol.CheckContext(ctx); err != nil {
+		return newReport(p.Name), err
+	}
+	s := &attentive{Store: p.table()}
 	run := &Pool{Name: p.Name, Progress: p.Progress, Logger: p.Logger, store: s}
 	// An error that an earlier run of this process could not record in the table.
 	if p.doubt.Load() && run.forget(ctx) == nil {

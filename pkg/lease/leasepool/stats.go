@@ -101,7 +101,7 @@ func (p *Pool) countRetired(ctx context.Context, s *Stats) error {
 
 // countBraked reads the reaper's memory. If that fails, the rest is still measured.
 func (p *Pool) countBraked(ctx context.Context, s *Stats) error {
-	m, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.ReaperMemory, error) { return p.store.ReaperMemory(ctx, p.Name) })
+	m, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.ReaperMemory, error) { return p.table().ReaperMemory(ctx, p.Name) })
 	s.Braked = m.Look != nil && m.Look.Braked
 	var corrupt *protocol.CorruptError
 	if errors.As(err, &corrupt) {

@@ -33,7 +33,7 @@ const vouchAge = protocol.VerdictAge / 3
 // new. One writer is enough: starts that find no verdict check the table themselves
 // and do not write the item, to which a whole herd would otherwise write at once.
 func (p *Pool) vouch(ctx context.Context, c *Changes) error {
-	judge, ok := p.store.(protocol.Judge)
+	judge, ok := p.table().(protocol.Judge)
 	if !ok {
 		return nil
 	}

@@ -39,6 +39,7 @@ var mutants = slices.Concat(
 	blockMutants,
 	growthMutants,
 	waitMutants,
+	edgeMutants,
 )
 
 // The mutants of a lease, in the order in which it lives.

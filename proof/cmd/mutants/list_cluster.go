@@ -71,6 +71,7 @@ var clusterMutants = []mutant{
 	{"cluster: a node leads by an old look", "pkg/cluster/leader.go", `		now-n.times.looked <= n.trust() && n.silenceLocked() <= n.trust()`, `		now >= n.times.looked`, clusterOwn},
 	{"cluster: a dropped session still leads in its state", "pkg/cluster/leader.go", `	if n.seenBy != n.now.self.SessionID {`, `	if false {`, clusterOwn},
 	{"cluster: a late answer counts", "pkg/cluster/node.go", `!sender.Same(n.now.self) || now-sent > n.trust()`, `!sender.Same(n.now.self) || sent > now`, clusterOwn},
+	{"cluster: a suspended machine was not silent", "pkg/cluster/node.go", `clock: snowflake.SystemClock(), turned`, `clock: struct{ clock }{snowflake.SystemClock()}, turned`, tableOwn},
 	{"cluster: silence counts from the answer", "pkg/cluster/node.go", `n.times.heard = max(n.times.heard, sent)
 	}`, `n.times.heard = now
 	}

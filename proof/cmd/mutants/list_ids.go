@@ -27,7 +27,7 @@ var idMutants = []mutant{
 	{"reserve begins outside of the span", reserve, `if first >= limit { // the fence, by value`, `if false {`, ids},
 	{"a new tick without the fence by the wall clock", reserve, `if mono >= tm.deadline.Load() || wall >= tm.wallEnd.Load() {`, `if mono >= tm.deadline.Load() || wall >= tm.wallEnd.Load() && false {`, ids},
 	{"reserve draws without a comparison", reserve, `if tm.state.CompareAndSwap(state, first+n-1) {`, `if tm.state.Store(first + n - 1); true {`, ids},
-	{"a block ignores the deadline", block, `if b.next < b.end && now < tm.deadline.Load() && tm`, `if b.next < b.end && tm`, ids},
+	{"a block ignores the deadline", block, `if now < tm.deadline.Load() && tm.tickAt(now)-tm.tickOf(b.next)`, `if tm.tickAt(now)-tm.tickOf(b.next)`, ids},
 	{"the seal leaves the deadline", fence, `tm.deadline.Store(math.MinInt64)`, `_ = math.MinInt64`, ids},
 	{"the seal reads and does not swap", fence, `drawn = tm.state.Swap(sealed)`, `tm.state.Store(sealed)`, ids},
 	{"the last millisecond lags", fence, `t.used, t.last = tm.last, t.layout.endOf(tm.last)`, `t.used, t.last = tm.last, t.layout.endOf(tm.last-1)`, ids},

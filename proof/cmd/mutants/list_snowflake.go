@@ -29,11 +29,17 @@ var snowflakeMutants = []mutant{
 	{"a restored machine goes on in Next", generator, `		if atomic.LoadUint64(g.machine) != tm.generation {
 			now = whenCopied
 		}
-	} else {
+	} else if g.t != nil {
+		tm = g.t.term.Load()
 		now = g.now(tm)
+	} else { // no cost for the others: the zero Generator is not plain
+		return 0, errNotNew
 	}
-	if now < tm.deadline.Load() { // the fence`, `	} else {
+	if now < tm.deadline.Load() { // the fence`, `	} else if g.t != nil {
+		tm = g.t.term.Load()
 		now = g.now(tm)
+	} else { // no cost for the others: the zero Generator is not plain
+		return 0, errNotNew
 	}
 	if now < tm.deadline.Load() { // the fence`, ids},
 	{"a call that waited goes on in a restored machine", slow, `|| g.t.watched && g.t.copiedSince(tm) ||`, `||`, ids},

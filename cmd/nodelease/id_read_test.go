@@ -1,0 +1,38 @@
+package main
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// An ID of the past is read as what it is, in whatever encoding and even if no
+// letter happens to be in it, or it is refused: never taken for another.
+func TestIDsAreNotMisread(t *testing.T) {
+	now, dice := time.Now(), rand.New(rand.NewPCG(1, 2))
+	for _, layout := range []snowflake.Layout{snowflake.Default(), snowflake.Twitter()} {
+		l := idLayout{Layout: layout}
+		bare := map[string]int{} // IDs without a letter
+		for range 50_000 {
+			id, err := l.Compose(now.Add(-time.Duration(dice.Int64N(int64(now.Sub(l.Epoch))))), dice.IntN(l.Nodes()), dice.IntN(4096))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, write := range encodings {
+				s := write(id)
+				if strings.Trim(s, "0123456789") == "" {
+					bare[name]++
+				}
+				if got, as, err := readID(s, "", l, now); err == nil && got != id {
+					t.Fatalf("%s, the ID %d in %s: got %d in %s", s, id, name, got, as)
+				}
+			}
+		}
+		if bare["hex"] == 0 {
+			t.Errorf("%v: no ID in hex was without a letter, so that nothing was tested", layout)
+		}
+	}
+}

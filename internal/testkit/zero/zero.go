@@ -1,0 +1,111 @@
+// Package zero calls functions and methods with what no constructor returned: zero
+// structs, nil pointers, nil contexts.
+package zero
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Methods calls each exported method of v with zero arguments, and draws from the
+// iterators that they return. It fails if one panics or does not return, and if one that
+// can return an error returns none with the text want. Methods in fine may return nil.
+func Methods(t *testing.T, v any, want string, fine ...string) {
+	t.Helper()
+	for m := range reflect.TypeOf(v).Methods() {
+		check(t, fmt.Sprintf("%T.%s", v, m.Name), reflect.ValueOf(v).MethodByName(m.Name), want, slices.Contains(fine, m.Name))
+	}
+}
+
+// NilContext calls each function, and each exported method of every other value, that
+// takes a context, with a nil one and zero arguments. It fails as Methods does.
+func NilContext(t *testing.T, want string, values ...any) {
+	t.Helper()
+	for i, v := range values {
+		if f := reflect.ValueOf(v); f.Kind() == reflect.Func {
+			check(t, fmt.Sprintf("function %d, %T", i+1, v), f, want, false)
+			continue
+		}
+		for m := range reflect.TypeOf(v).Methods() {
+			if f := reflect.ValueOf(v).MethodByName(m.Name); f.Type().NumIn() > 0 && f.Type().In(0) == reflect.TypeFor[context.Context]() {
+				check(t, fmt.Sprintf("%T.%s", v, m.Name), f, want, false)
+			}
+		}
+	}
+}
+
+func check(t *testing.T, name string, f reflect.Value, want string, fine bool) {
+	t.Helper()
+	done := make(chan struct{})
+	var err error
+	var can bool
+	var panicked any
+	go func() {
+		defer close(done)
+		defer func() { panicked = recover() }()
+		err, can = call(f)
+	}()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second): // longer than any limit of its own
+		t.Fatalf("%s: got no return, want one", name)
+	}
+	switch {
+	case panicked != nil:
+		t.Errorf("%s: got a panic, %v, want none", name, panicked)
+	case can && !(err == nil && fine) && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("%s: got the error %v, want one with %q", name, err, want)
+	}
+}
+
+// call calls f, and reports its error and whether it can return one.
+func call(f reflect.Value) (err error, can bool) {
+	var in []reflect.Value
+	for i := range f.Type().NumIn() - btoi(f.Type().IsVariadic()) {
+		in = append(in, argument(f.Type().In(i)))
+	}
+	for _, out := range f.Call(in) {
+		switch v := out.Interface().(type) {
+		case error:
+			err = v
+		case http.Handler:
+			v.ServeHTTP(httptest.NewRecorder(), nil)
+		}
+		switch typ := out.Type(); {
+		case typ == reflect.TypeFor[error]():
+			can = true
+		case typ.CanSeq2():
+			for _, v := range out.Seq2() {
+				if e, ok := v.Interface().(error); ok {
+					err, can = e, true
+				}
+			}
+		case typ.Kind() == reflect.Func && typ.CanSeq():
+			for range out.Seq() {
+			}
+		}
+	}
+	return err, can
+}
+
+// argument returns the zero value of a parameter; net/http passes no nil writer.
+func argument(typ reflect.Type) reflect.Value {
+	if typ == reflect.TypeFor[http.ResponseWriter]() {
+		return reflect.ValueOf(httptest.NewRecorder())
+	}
+	return reflect.Zero(typ)
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,38 @@
+package snowflake_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nodelease/nodelease/internal/testkit/zero"
+	"github.com/nodelease/nodelease/pkg/snowflake"
+)
+
+// Calls on values that no constructor returned are errors, not panics.
+func TestZeroValues(t *testing.T) {
+	zero.Methods(t, new(snowflake.Generator), "snowflake.New", "NextN") // which was asked for none
+	zero.Methods(t, new(snowflake.Block), "Generator.Block")
+	zero.Methods(t, new(snowflake.Generator).Block(), "snowflake.New")
+	zero.Methods(t, new(snowflake.Timeline), "NewTimeline", "Widen") // which has no span to widen
+	if n, err := new(snowflake.Generator).NextN(t.Context(), make([]ID, 1)); n != 0 || !errors.Is(err, snowflake.ErrClosed) {
+		t.Errorf("NextN of a zero Generator: got %d, %v; want 0, %v", n, err, snowflake.ErrClosed)
+	}
+}
+
+// A nil context bounds nothing.
+func TestNilContext(t *testing.T) {
+	_, g := bind(t, nil, free())
+	for range 1 << 14 { // more than a tick has, so that some calls wait
+		if _, err := g.NextContext(nil); err != nil { //nolint:staticcheck // the case
+			t.Fatal(err)
+		}
+	}
+	if n, err := g.NextN(nil, make([]ID, 1<<14)); n != 1<<14 || err != nil { //nolint:staticcheck // the case
+		t.Errorf("NextN: got %d, %v; want %d", n, err, 1<<14)
+	}
+	for range 1 << 5 {
+		if _, err := g.Draw(nil, 1<<12, 1, 0); err != nil { //nolint:staticcheck // the case
+			t.Fatal(err)
+		}
+	}
+}

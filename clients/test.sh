@@ -14,7 +14,7 @@ logged() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }; }
 core() { # core LANGUAGE FILE...
 	local n
 	n=$(cat "${@:2}" | grep -vcE '^[[:space:]]*($|//|/?\*|#|import |from [a-z_.]+ import |package |[])}]+[;,]?$)')
-	[ "$n" -le 400 ] || { echo "the core of the client in $1 has $n lines of code: at most 400, so that it can be read in a sitting" >&2; exit 1; }
+	[ "$n" -le 400 ] || { echo "the core of the client in $1 has $n lines of code: at most 400 are allowed, so that it can be read in one sitting" >&2; exit 1; }
 	echo "$1: a core of $n lines"
 }
 core Java java/core/src/main/java/dev/nodelease/*.java
@@ -36,7 +36,7 @@ maven() {
 }
 maven java clean verify
 if grep -l 'skipped="[1-9]' java/*/target/surefire-reports/*.xml; then
-	echo "these tests of Java were skipped" >&2
+	echo "these Java tests were skipped" >&2
 	exit 1
 fi
 # Reproducible: the same bytes, in another folder.

@@ -24,7 +24,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 until grep -q '^Ready\.' "$log"; do
   if ! kill -0 "$server" 2>/dev/null || [ "$SECONDS" -gt 300 ]; then
-    echo "localstack/run.sh: the emulator does not start; the end of its log:" >&2
+    echo "localstack/run.sh: the emulator did not start; the end of its log:" >&2
     tail -40 "$log" >&2
     exit 1
   fi

@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 for s; do
   case $s in
   stack | changes | lambda | page | verify | kills) ;;
-  *) echo "localstack/test.sh: no step '$s'; there are: stack, changes, lambda, page, verify, kills" >&2; exit 2 ;;
+  *) echo "localstack/test.sh: no step '$s'; the steps are: stack, changes, lambda, page, verify, kills" >&2; exit 2 ;;
   esac
 done
 if [ -z "${NODELEASE_LOCALSTACK_PORT:-}" ]; then

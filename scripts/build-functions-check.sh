@@ -21,4 +21,4 @@ done
 for name in bootstrap reaper poolmetric; do
     cmp "$work/one/zips/$name.zip" "$work/a/rather/longer/path/two/zips/$name.zip"
 done
-echo 'the same bytes, twice'
+echo 'both builds are identical'

@@ -27,7 +27,7 @@ for path; do
     GOOS='' GOARCH='' go run scripts/build-functions.go "$out/$name.zip" "$out/$name/bootstrap"
     size=$(wc -c <"$out/$name.zip")
     if [ "$size" -gt "${most:-$size}" ]; then
-        echo "$out/$name.zip has $size bytes, at most $most are allowed: look for a new dependency (go version -m $out/$name/bootstrap)" >&2
+        echo "$out/$name.zip has $size bytes, more than the $most allowed: look for a new dependency (go version -m $out/$name/bootstrap)" >&2
         exit 1
     fi
     printf '%s  %s  %s, %d bytes\n' "$(sha256sum <"$out/$name.zip" | cut -c1-16)" "$out/$name.zip" "$arch" "$size"

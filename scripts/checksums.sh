@@ -16,6 +16,6 @@ fi
 [ ${#files[@]} -gt 0 ] || { echo "checksums: $PWD is empty" >&2; exit 1; }
 foreign=$(sha256sum -- "${files[@]}" | grep -vxF -f "$list" | head -n 1) || true
 [ -z "$foreign" ] || {
-	echo "checksums: $PWD/${foreign#*  } has the checksum ${foreign%%  *}, which is not in $list: remove the directory and fetch it again" >&2
+	echo "checksums: $PWD/${foreign#*  } has the checksum ${foreign%%  *}, which is not in $list: remove the directory and download it again" >&2
 	exit 1
 }

@@ -31,14 +31,14 @@ fetch() {
 		"$here/checksums.sh" "$here/dynamodb-local/SHA256SUMS" "$lib" || exit 1
 		return
 	fi
-	command -v mvn >/dev/null || die "needs Maven as 'mvn' to fetch DynamoDB Local: install it (Debian: apt-get install maven)"
-	echo "dynamodb-local: fetching DynamoDB Local, once" >&2
+	command -v mvn >/dev/null || die "needs Maven as 'mvn' to download DynamoDB Local: install it (Debian: apt-get install maven)"
+	echo "dynamodb-local: downloading DynamoDB Local, once" >&2
 	local new
 	mkdir -p "$cache"
 	new=$(mktemp -d "$cache/new.XXXXXX")
 	if ! mvn -q -B --strict-checksums -f "$pom" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$new" >&2; then
 		rm -rf "$new"
-		die "Maven could not fetch it: see above; behind a proxy, set one in ~/.m2/settings.xml"
+		die "Maven could not download it: see above; behind a proxy, set one in ~/.m2/settings.xml"
 	fi
 	"$here/checksums.sh" "$here/dynamodb-local/SHA256SUMS" "$new" || { rm -rf "$new"; exit 1; }
 	# Another copy of this script may have been faster: then its jars are as good.
@@ -110,7 +110,7 @@ start() {
 	fetch
 	dir=$cache/started
 	if running "$dir" && [ -f "$dir/endpoint" ]; then
-		echo "dynamodb-local: runs already" >&2
+		echo "dynamodb-local: already running" >&2
 	else
 		rm -rf "$dir"
 		mkdir -p "$dir"
@@ -125,7 +125,7 @@ start() {
 stop() {
 	dir=$cache/started
 	if ! running "$dir"; then
-		echo "dynamodb-local: none has been started" >&2
+		echo "dynamodb-local: not started" >&2
 		return
 	fi
 	pid=$(cat "$dir/pid")

@@ -22,14 +22,14 @@ esac
 
 server=$cache/$platform-$version
 [ ! -d "$server" ] || exit 0
-command -v mvn >/dev/null || die "needs Maven as 'mvn' to fetch PostgreSQL: install it (Debian: apt-get install maven)"
+command -v mvn >/dev/null || die "needs Maven as 'mvn' to download PostgreSQL: install it (Debian: apt-get install maven)"
 command -v python3 >/dev/null || die "needs Python 3 as 'python3' to unpack PostgreSQL"
-echo "postgres: fetching PostgreSQL $version, once" >&2
+echo "postgres: downloading PostgreSQL $version, once" >&2
 mkdir -p "$cache"
 new=$(mktemp -d "$cache/new.XXXXXX")
 trap 'rm -rf "$new"' EXIT
 mvn -q -B --strict-checksums -f "$here/postgres/pom.xml" -Dplatform="$platform" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$new" >&2 ||
-	die "Maven could not fetch it: see above; behind a proxy, set one in ~/.m2/settings.xml"
+	die "Maven could not download it: see above; behind a proxy, set one in ~/.m2/settings.xml"
 "$here/checksums.sh" "$here/postgres/SHA256SUMS" "$new"
 mkdir "$new/jar" "$new/server"
 python3 -m zipfile -e "$new"/*.jar "$new/jar"

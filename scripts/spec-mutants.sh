@@ -35,7 +35,7 @@ check() {
 	[ -n "$result" ] || { result=error; cat "$work/out" >&2; }
 }
 
-echo '| mutant | config | violated | steps | s | what was weakened |'
+echo '| mutant | config | violated | steps | s | weakened |'
 echo '|---|---|---|---|---|---|'
 while read -r mutant config expected what; do
 	case $mutant in '' | '#'*) continue ;; esac
@@ -46,4 +46,4 @@ while read -r mutant config expected what; do
 	[ "$result" = "$expected" ] || { note=" **expected: $expected**"; bad=1; }
 	echo "| $mutant | ${config#*/} | $result$note | $steps | $((SECONDS - began)) | $what |"
 done <$list
-[ $bad -eq 0 ] || { echo "spec-mutants.sh: something survived, or broke otherwise than $list says" >&2; exit 1; }
+[ $bad -eq 0 ] || { echo "spec-mutants.sh: a mutant survived, or violated something other than $list expects" >&2; exit 1; }

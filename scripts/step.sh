@@ -20,7 +20,7 @@ judge() {
 	[ -n "$budget" ] || { echo "$1 has no budget in scripts/budgets.txt: add one" >&2; return 1; }
 	[ "$2" -gt "$budget" ] || return 0
 	others=$(echo $3 $4 | awk -v wall="$2" -v cores="$(getconf _NPROCESSORS_ONLN)" 'NF == 4 { print int(100 * ($3 - $1 - ($4 - $2)) / (wall * cores)) }')
-	echo "== $1 took $2 s, above its budget of $budget s; other programs, and the step beside it, had ${others:-an unknown part}% of the machine's CPU meanwhile" >&2
+	echo "== $1 took $2 s, above its budget of $budget s; other programs, and the step running in parallel, used ${others:-an unknown part}% of the machine's CPU meanwhile" >&2
 	[ "${STEP_BUDGETS:-}" = 1 ] && [ "${others:-0}" -le 25 ] && return 1
 	return 0
 }

@@ -133,7 +133,7 @@ esac
 for step in "${steps[@]}"; do
 	case " ${tests[*]} ${proofs[*]} ${long[*]} " in
 	*" $step "*) ;;
-	*) echo "no step '$step'; there are: ${tests[*]}, of the proofs: ${proofs[*]}, and by its name only: ${long[*]}" >&2; exit 2 ;;
+	*) echo "no step '$step'; the steps are: ${tests[*]}, of the proofs: ${proofs[*]}, and only by name: ${long[*]}" >&2; exit 2 ;;
 	esac
 done
 
@@ -221,7 +221,7 @@ lane() {
 finish() {
 	local code
 	step=$1
-	echo "== $step ($((done += 1)) of ${#steps[@]}, beside the others, ${SECONDS} s so far)"
+	echo "== $step ($((done += 1)) of ${#steps[@]}, in parallel, ${SECONDS} s so far)"
 	while [ ! -s "$work/$step.code" ] && kill -0 "$(cat "$work/$step.lane")" 2>/dev/null; do sleep 0.2; done
 	code=$(cat "$work/$step.code" 2>/dev/null || echo 1)
 	cat "$work/$step.said"
@@ -259,7 +259,7 @@ for together in $lanes; do
 	done
 	[ -z "$some" ] || [ ${#steps[@]} = 1 ] || lane $some
 done
-[ -z "$kept" ] || echo "==$kept passed before, with the same files (CI=true runs all)"
+[ -z "$kept" ] || echo "==$kept passed before with the same files (CI=true runs all)"
 for step in "${steps[@]}"; do
 	case "$beside " in *" $step "*) continue ;; esac
 	echo "== $step ($((done += 1)) of ${#steps[@]}, ${SECONDS} s so far)"

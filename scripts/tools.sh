@@ -50,7 +50,7 @@ fi
 if some suite ui localstack race platforms clients deployed awsverify kills release && ! printf '20\n%s\n' "$(version node --version)" | sort -V -C; then
 	dir=$PWD/.cache/node
 	if [ ! -x "$dir/node_modules/node/bin/node" ]; then
-		echo "node is missing or older than 20: fetching npm's node@$NODE into .cache/node, once" >&2
+		echo "node is missing or older than 20: downloading npm's node@$NODE into .cache/node, once" >&2
 		npm install --no-audit --no-fund --loglevel=error --prefix "$dir" "node@$NODE" >&2
 	fi
 	echo "$dir/node_modules/node/bin"

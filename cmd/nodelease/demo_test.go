@@ -154,7 +154,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// In an outage, tasks that are old enough make IDs all the time, and the others, among
+// In an outage, tasks that are old enough keep making IDs, and the others, among
 // them a member of the cluster that is as old, stop until it is over.
 func TestDemoOutageByAge(t *testing.T) {
 	takesSeconds(t)
@@ -197,7 +197,7 @@ func TestDemoOutage(t *testing.T) {
 func TestDemoFiveTasksOnThreeNumbers(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
-	for flag, want := range map[string]string{"--wait=1h": "waiting ", "--no-wait": "ends with exit code 3: pool exhausted"} {
+	for flag, want := range map[string]string{"--wait=1h": "waiting ", "--no-wait": "exited with code 3: pool exhausted"} {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
 			s, code, p := summary(t, self("demo", "--json", "--tasks", "5", "--numbers", "3", "--duration", "8s", "--ttl", "1s", "--seed", "3", flag))
@@ -333,7 +333,7 @@ func TestDynamoDB(t *testing.T) {
 	if _, code := p.end(t); code != 0 {
 		t.Errorf("exit code %d: %s", code, p.stderr)
 	}
-	if code, _, stderr := call("dynamodb", "--listen", "0.0.0.0:0"); code != codeUsage || !strings.Contains(stderr, "of this machine alone") {
+	if code, _, stderr := call("dynamodb", "--listen", "0.0.0.0:0"); code != codeUsage || !strings.Contains(stderr, "another loopback address") {
 		t.Error(code, stderr)
 	}
 }

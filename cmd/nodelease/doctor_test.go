@@ -180,7 +180,7 @@ func TestDoctor(t *testing.T) {
 		{"not seeded", func(*ward) {}, "pool", problem, "orders is not seeded", "nodelease seed --size N --table "},
 		{"half-seeded", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 1, "version": 0, "reserved_until": 1})
-		}, "pool", problem, "half-seeded: 1 or more node IDs", "nodelease seed --size N"},
+		}, "pool", problem, "half-seeded: it has at least 1 node IDs", "nodelease seed --size N"},
 		{"node IDs missing", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 2, "revision": 1, "floor": 0, "pool_size": 300, "open_groups": 2, "exclude_below": 10})
 		}, "pool", problem, "290 of its 290 node IDs are missing", "nodelease seed --size 300 --floor +1m --exclude-below 10"},
@@ -219,17 +219,17 @@ func TestDoctor(t *testing.T) {
 		{"node ID forged", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#reaper", "node_id": 1, "watermarks": "1.3.1"}) // node 1 had version 3, and has 0
-		}, "forged", problem, "someone else wrote node 1: version went back", ""},
+		}, "forged", problem, "something other than Nodelease wrote node 1: version went back", ""},
 		{"pool forged", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#reaper", "node_id": -1, "watermarks": "99 0 0"})
-		}, "forged", problem, "someone else wrote the pool's own item: revision went back from 99", ""},
+		}, "forged", problem, "something other than Nodelease wrote the pool's own item: revision went back from 99", ""},
 		{"stuck", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 2, "version": 0, "reserved_until": time.Now().Add(9 * time.Hour).UnixMilli()})
 		}, "items", problem, "stuck", "nodelease resize --size 5"},
-		{"forgotten", func(w *ward) { w.seed("orders", 4); w.put(number(1, long, nil)) }, "items", warning, "does the reaper run? node ID 1", "nodelease reap"},
-		{"exhausted", func(w *ward) { w.seed("orders", 1); w.put(number(0, soon, nil)) }, "room", problem, "nobody can start", "nodelease resize --size 2"},
+		{"forgotten", func(w *ward) { w.seed("orders", 4); w.put(number(1, long, nil)) }, "items", warning, "is the reaper running? node ID 1", "nodelease reap"},
+		{"exhausted", func(w *ward) { w.seed("orders", 1); w.put(number(0, soon, nil)) }, "room", problem, "no task can start", "nodelease resize --size 2"},
 		{"two releases", func(w *ward) {
 			w.seed("orders", 9)
 			w.put(number(1, soon, map[string]any{"metadata": map[string]string{"lib": "v1.0.0"}}))
@@ -252,7 +252,7 @@ func TestDoctor(t *testing.T) {
 		{"two pools that stay apart", func(w *ward) {
 			w.seed("orders", 4)
 			w.seedAs("users", leasepool.Spec{Size: 8, ExcludeBelow: 4})
-		}, "other pools", fine, "none of 2", ""},
+		}, "other pools", fine, "none of the table's 2", ""},
 		{"no Scan", func(w *ward) { w.denied = "Scan" }, "other pools", skipped, "AccessDeniedException", ""},
 	} {
 		onEach(t, test.name, func(t *testing.T, w *ward) {

@@ -201,7 +201,7 @@ func TestExecOnDemandDeadline(t *testing.T) {
 			send(t, s.program.Process.Pid, syscall.SIGCONT)
 		}
 		s.out(false)
-		if _, code := s.program.end(t); code != 117 || !strings.Contains(s.program.stderr.String(), "was ended, since node 0 of pool orders could not be kept") {
+		if _, code := s.program.end(t); code != 117 || !strings.Contains(s.program.stderr.String(), "was ended, since its lease on node 0 of pool orders was lost or not renewed in time") {
 			t.Errorf("%s: exit code %d, %s", s.name, code, s.program.stderr)
 		}
 	}

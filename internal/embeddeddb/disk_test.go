@@ -124,7 +124,7 @@ func TestDiskFullAtRestart(t *testing.T) {
 			s.Close()
 			return true
 		}
-		if !strings.Contains(err.Error(), "nothing is lost; start the server again") {
+		if !strings.Contains(err.Error(), "nothing is lost; restart the server") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := read(t, data); got != whole {

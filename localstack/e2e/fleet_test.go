@@ -83,7 +83,7 @@ func (f *fleet) wantDistinct(t *testing.T) {
 	owner := map[int]bool{}
 	for _, task := range f.tasks {
 		if owner[task.nodeID] {
-			t.Fatalf("node ID %d is in two hands", task.nodeID)
+			t.Fatalf("node ID %d has two holders", task.nodeID)
 		}
 		owner[task.nodeID] = true
 		f.makeIDs(t, task)

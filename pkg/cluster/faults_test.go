@@ -374,11 +374,11 @@ func TestTwoProcessesWithOneName(t *testing.T) {
 		fixture.Wait(settled)
 		tab.leased(t, "same")
 		fixture.Wait(timeout)
-		if strings.Contains(log.String(), "one name") {
-			t.Error("warned of what may be a predecessor")
+		if strings.Contains(log.String(), "the same name") {
+			t.Error("warned of a possible predecessor")
 		}
 		fixture.Wait(3 * timeout)
-		if !strings.Contains(log.String(), "one name") || a.Err() != nil {
+		if !strings.Contains(log.String(), "the same name") || a.Err() != nil {
 			t.Errorf("no warning: %s, %v", log.String(), a.Err())
 		}
 	})

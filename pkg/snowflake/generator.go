@@ -86,7 +86,7 @@ func timelineOf(n Node) (*Timeline, error) {
 	return t, nil
 }
 
-var errNoClock = errors.New("snowflake: the node has no timeline, or a zero one: NewTimeline makes one")
+var errNoClock = errors.New("snowflake: the node has no timeline, or a zero one: create it with NewTimeline")
 
 // Layout returns the layout that decodes this generator's IDs.
 func (g *Generator) Layout() Layout { return g.layout }

@@ -125,7 +125,7 @@ func TestBindRefuses(t *testing.T) {
 	first := next(t, g)
 	for want, change := range map[string]func(*snowflake.Span){
 		"node ID 1024 is not in a pool of 1024 (0 to 1023)": func(s *snowflake.Span) { s.NodeID = 1024 },
-		"node ID -1 is none that a pool has":                func(s *snowflake.Span) { s.NodeID = -1 },
+		"node ID -1 is out of range":                        func(s *snowflake.Span) { s.NodeID = -1 },
 		"a pool of 65536 node IDs does not fit":             func(s *snowflake.Span) { s.Nodes = 65536 },
 		"before it begins":                                  func(s *snowflake.Span) { s.NotBefore, s.Until = noon, noon.Add(-1) },
 		"node ID 512 does not fit the 9 node bits":          func(s *snowflake.Span) { s.NodeID, s.Eras = 512, snowflake.Eras{{NodeBits: 9}} },

@@ -156,7 +156,7 @@ func TestBootstrapMoves(t *testing.T) {
 		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": ""}, "set Floor", "nodelease/nodelease/orders"},
 		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": "1767225600000"}, "new ID space", "nodelease/nodelease/orders"}, // as it was
 		{"nodelease/other/orders", map[string]any{"Pool": "users"}, "new ID space", "nodelease/other/orders"},
-		{"nodelease/nodelease/orders", map[string]any{"Table": "other"}, `this function works on table "nodelease"`, "nodelease/nodelease/orders"},
+		{"nodelease/nodelease/orders", map[string]any{"Table": "other"}, `this function manages table "nodelease"`, "nodelease/nodelease/orders"},
 		{"nodelease/nodelease/orders", map[string]any{"Table": "nodelease"}, "", "nodelease/nodelease/orders"},
 		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": soon}, "", "nodelease/nodelease/users"},
 		{"nodelease/nodelease/users", map[string]any{"Pool": "orders"}, "", "nodelease/nodelease/orders"}, // a rollback

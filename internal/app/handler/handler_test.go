@@ -123,13 +123,13 @@ func TestPools(t *testing.T) {
 		t.Errorf("%+v, %v", specs, err)
 	}
 	for text, says := range map[string][]string{
-		``:                                  {"NODELEASE_POOLS", "give a list"},
+		``:                                  {"NODELEASE_POOLS", "use a list"},
 		`[]`:                                {"no pool"},
 		`[{"pool":"a"},{"pool":"a"}]`:       {`"a" twice`},
 		`[{"pool":"a#"},{"pool":""}]`:       {`"a#"`, `""`},
-		`{"pool":"a"}`:                      {"give a list"},
-		`[{"pool":"a","size":"1024"}]`:      {"give a list"},
-		`[{"pool":"` + "\x00" + `"}] extra`: {"give a list"},
+		`{"pool":"a"}`:                      {"use a list"},
+		`[{"pool":"a","size":"1024"}]`:      {"use a list"},
+		`[{"pool":"` + "\x00" + `"}] extra`: {"use a list"},
 	} {
 		_, err := Pools(text)
 		for _, say := range says {

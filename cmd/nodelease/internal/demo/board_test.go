@@ -209,7 +209,7 @@ func TestBoardInAnOutage(t *testing.T) {
 	all := strings.Join(told, "\n")
 	for _, want := range []string{
 		"outage: kill -9\nalone: task-2, 1", "alone: task-1, ", " more; as a member of the cluster it keeps a short lease",
-		"task-2: node 1 was not confirmed in time: IDs for another 1h0m0s", "task-1: node 0 was not confirmed in time: no IDs",
+		"task-2: the lease on node 1 was not confirmed in time: IDs for another 1h0m0s", "task-1: the lease on node 0 was not confirmed in time: no IDs",
 		"back: again\nwent on: task-2", "stopped: task-1",
 	} {
 		if !strings.Contains(all, want) {

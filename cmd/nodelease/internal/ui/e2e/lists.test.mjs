@@ -141,7 +141,7 @@ test('what happens while no page is open is in the history', async (t) => {
   await page.locator('#news [data-kind="released"]').waitFor()
   assert.match(await page.locator('#news [data-kind="claimed"]').innerText(), /by night/)
   await page.fill('#past', 'node=8')
-  await page.locator('#news .none', { hasText: 'Nothing like that was seen.' }).waitFor()
+  await page.locator('#news .none', { hasText: 'No event matches.' }).waitFor()
   // How far back the charts go is in the address, too.
   await page.locator('#spans [data-span="360"]').click()
   assert.match(page.url(), /span=360/)
@@ -167,6 +167,6 @@ test('an outage: what it would do now, and grown leases that wait in a full pool
   assert.match(await page.locator('#outage').innerText(), /^If DynamoDB went away now: 1 holder makes IDs for at least 1 h, \d for at least 5 min, the first stops in 4 min \d+ s\.$/)
   await page.cell(3).click()
   await page.locator('#facts dd', { hasText: /^in 2 h, if DynamoDB went away now$/ }).waitFor()
-  await page.locator('#facts dd', { hasText: /^a process holds it, and renews in time$/ }).waitFor()
+  await page.locator('#facts dd', { hasText: /^a process holds it and renews in time$/ }).waitFor()
   await accessible(page, 'an outage')
 })

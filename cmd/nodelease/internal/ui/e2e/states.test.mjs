@@ -75,7 +75,7 @@ test('a server that has gone leaves a page that is visibly stale', async (t) => 
   await page.locator('#link', { hasText: /^stale: as of \d\d:\d\d:\d\d, \d+ s ago$/ }).waitFor()
   assert.equal(await page.locator('#verdict').getAttribute('data-level'), 'stale')
   assert.equal(await icon(page), 'icon-stale.svg')
-  assert.match(await page.locator('#since').innerText(), /what is shown is as of/)
+  assert.match(await page.locator('#since').innerText(), /data shown as of/)
   assert.match(await page.locator('#grid').evaluate((e) => getComputedStyle(e).filter), /opacity/)
   // The age goes on.
   const age = Number(/, (\d+) s ago/.exec(await page.locator('#link').innerText())[1])

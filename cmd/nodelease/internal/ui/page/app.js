@@ -79,7 +79,7 @@ function where() {
   if (pool.whole) {
     $('where').textContent = `${count(n)} node IDs, table ${pool.title}`
   } else if (pool.group < 0) {
-    $('where').textContent = `${count(n)} in ${count(pool.groups.length)} groups of 256, ${count(pool.status.open)} open; each filled as far as it is used. Choose one to look into it.`
+    $('where').textContent = `${count(n)} in ${count(pool.groups.length)} groups of 256, ${count(pool.status.open)} open; each filled in proportion to its use. Select one to open it.`
   } else {
     const back = document.createElement('button')
     back.type = 'button'

@@ -49,7 +49,7 @@ export class Lists {
       facts.dataset.key = key
       facts.replaceChildren(...pairs.flatMap(([k, , f]) => {
         const dd = el('dd')
-        if (f) dd.append(el('button', '', { type: 'button', 'data-filter': f, title: 'list those that have the same' }))
+        if (f) dd.append(el('button', '', { type: 'button', 'data-filter': f, title: 'list node IDs with the same value' }))
         return [el('dt', k), dd]
       }))
     }
@@ -87,7 +87,7 @@ export class Lists {
     })
     const more = (shown, total, word) => (total > shown ? [line(`and ${count(total - shown)} more`, word)] : [])
     const next = late.slice(0, 6)
-    this.#lists.late.fill(next.length ? [...next.map(row), ...more(next.length, all, 'state=late')] : [line(gone ? 'None of those that still hold theirs.' : 'None: every holder renewed in time.')])
+    this.#lists.late.fill(next.length ? [...next.map(row), ...more(next.length, all, 'state=late')] : [line(gone ? 'None of the current holders.' : 'None: every holder renewed in time.')])
     hide(this.#get('gone-title'), !gone)
     write(this.#get('gone-title'), `Expired: ${count(gone)}`)
     this.#lists.gone.fill([...expired.map(row), ...more(expired.length, gone, 'state=expired')])
@@ -108,7 +108,7 @@ export class Lists {
         return // the server is away: the link says so
       }
     }
-    const none = past.trim() ? 'Nothing like that was seen.' : 'Nothing yet.'
+    const none = past.trim() ? 'No event matches.' : 'Nothing yet.'
     const seen = new Map() // two of the same are possible
     this.#lists.news.fill(news.length ? news.map((n) => {
       const key = `${n.at}/${n.n}/${n.kind}`

@@ -81,7 +81,7 @@ export class Tabs {
 
   #members(pool, found) {
     this.sized(found, many(found.total, 'member', 'members'))
-    path('members', [], found.total ? '' : this.#view.q.trim() ? 'None is like that.' : 'No holder takes part in a cluster (pkg/cluster).')
+    path('members', [], found.total ? '' : this.#view.q.trim() ? 'No match.' : 'No holder takes part in a cluster (pkg/cluster).')
     this.#fill('members', ['Name', 'Node ID', 'Member since', 'Expires', 'Session', 'Metadata'], found.members.map((m) => ({
       key: m.session + m.n, hash: JSON.stringify([m.name, m.since, m.leads, m.meta]),
       make: () => row([cells('Name', el('span', m.name, { class: 'cut', title: m.name }), ...(m.leads ? [' ', el('em', 'oldest: leads', { title: 'elected by LowestSession, the default' })] : [])),
@@ -95,7 +95,7 @@ export class Tabs {
     const back = [['← All services', {}]]
     if (endpoint && key !== null) back.push([endpoint, { endpoint }])
     const at = service || (key !== null ? (key === '' ? 'no key' : `key ${key}`) : endpoint)
-    const none = found.problem ? '' : this.#view.q.trim() ? 'None is like that.' : service || key !== null ? 'No live instance.' : endpoint ? 'No live instance at any key.' : 'No live process has registered a service (pkg/discovery).'
+    const none = found.problem ? '' : this.#view.q.trim() ? 'No match.' : service || key !== null ? 'No live instance.' : endpoint ? 'No live instance at any key.' : 'No live process has registered a service (pkg/discovery).'
     path('services', service || endpoint ? [...back, [at]] : [], found.problem ?? (found.total ? '' : none))
     if (service || key !== null) {
       this.sized(found, many(found.total, 'live instance', 'live instances'))

@@ -5,8 +5,8 @@ import { capital, hide, moment, span, time, write } from './words.js'
 const $ = (id) => document.getElementById(id)
 const unread = new Set(['unreadable', 'denied', 'unseeded'])
 const away = {
-  lost: ['Not connected', 'nodelease ui cannot be reached. If it has ended, start it again; this page comes back by itself.'],
-  ended: ['nodelease ui has ended', 'Start it again on the same address, with --listen; this page comes back by itself.'],
+  lost: ['Not connected', 'nodelease ui cannot be reached. If it has ended, start it again; this page reconnects by itself.'],
+  ended: ['nodelease ui has ended', 'Start it again on the same address, with --listen; this page reconnects by itself.'],
 }
 
 export class Verdict {
@@ -36,11 +36,11 @@ export class Verdict {
 
     let { kind, level, headline, text, command } = v
     if (state in away) [kind, level, headline, text, command] = [state, 'stale', ...away[state], '']
-    else if (stale && !unread.has(kind)) [kind, level, headline, text, command] = ['stale', 'stale', 'No answer from the table', 'The last read has not ended. What is shown is from before.', '']
+    else if (stale && !unread.has(kind)) [kind, level, headline, text, command] = ['stale', 'stale', 'No answer from the table', 'The last read has not finished. The page shows older data.', '']
     set($('verdict'), 'level', level)
     set($('verdict'), 'kind', kind)
     write($('headline'), headline)
-    write($('since'), [v.since && kind === v.kind && level !== 'ok' ? `since ${time(v.since)}${v.before ? ' or earlier' : ''}` : '', stale && asOf ? `what is shown is ${asOf}` : ''].filter(Boolean).join('; '))
+    write($('since'), [v.since && kind === v.kind && level !== 'ok' ? `since ${time(v.since)}${v.before ? ' or earlier' : ''}` : '', stale && asOf ? `data shown ${asOf}` : ''].filter(Boolean).join('; '))
     put($('advice'), text)
     if ($('command').textContent !== (command ?? '')) {
       write($('command'), command ?? '')

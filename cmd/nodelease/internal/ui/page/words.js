@@ -9,11 +9,11 @@ export const signs = {
 }
 
 export const meanings = {
-  held: 'a process holds it, and renews in time',
+  held: 'a process holds it and renews in time',
   late: 'a process holds it, and its renewal is overdue',
-  free: 'may be claimed now',
-  cooling: 'nobody holds it; it rests until the time that its last holder reserved has passed',
-  expired: 'its holder has stopped renewing: others may take it',
+  free: 'can be claimed now',
+  cooling: 'no holder; rests until its reserved time has passed',
+  expired: 'its holder has stopped renewing: others can claim it',
   retired: 'out of use, or reserved',
   corrupt: 'its item in the table cannot be read',
   missing: 'has no item: never seeded',

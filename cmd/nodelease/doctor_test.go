@@ -173,7 +173,7 @@ func TestDoctor(t *testing.T) {
 		{"hot key", func(w *ward) { w.slow = "TableWriteKeyRangeThroughputExceeded" }, "throttling", problem, "dynamodb:UpdateItem was throttled: one partition", "nodelease resize --size N --expect HOLDERS"},
 		{"throttled table", func(w *ward) { w.slow = "TableWriteMaxOnDemandThroughputExceeded" }, "throttling", problem, "the table is at the throughput that it was given", "aws dynamodb describe-table"},
 		{"throttled account", func(w *ward) { w.slow = "TableWriteAccountLimitExceeded" }, "throttling", problem, "the account is at its quota", "aws service-quotas list-service-quotas --service-code dynamodb"},
-		{"throttled, and no reason", func(w *ward) { w.slow = "other" }, "throttling", problem, "does not say which limit", ""},
+		{"throttled without a reason", func(w *ward) { w.slow = "other" }, "throttling", problem, "does not say which limit", ""},
 		{"TTL denied", func(w *ward) { w.denied = "DescribeTimeToLive" }, "ttl", skipped, "AccessDeniedException", ""},
 		{"clock ahead", func(w *ward) { w.clock = time.Minute }, "clock", problem, "ahead of DynamoDB's", "chronyc makestep"},
 		{"clock behind", func(w *ward) { w.clock = -time.Minute }, "clock", problem, "behind DynamoDB's", "chronyc makestep"},
@@ -249,7 +249,7 @@ func TestDoctor(t *testing.T) {
 				w.t.Fatal(err)
 			}
 		}, "other pools", warning, "can make equal IDs: orders and users", "--pool NEW"},
-		{"two pools that stay apart", func(w *ward) {
+		{"two pools with separate node IDs", func(w *ward) {
 			w.seed("orders", 4)
 			w.seedAs("users", leasepool.Spec{Size: 8, ExcludeBelow: 4})
 		}, "other pools", fine, "none of the table's 2", ""},
@@ -260,17 +260,17 @@ func TestDoctor(t *testing.T) {
 			r, found := w.examine(), false
 			for _, f := range r.Findings {
 				if strings.Contains(f.Text+f.Fix, "\n") {
-					t.Errorf("more than a line: %q", f)
+					t.Errorf("got more than one line: %q", f)
 				}
 				if f.Level == problem && r.OK {
-					t.Errorf("%q, and all is well", f)
+					t.Errorf("got %q, though nothing is wrong", f)
 				}
 				if f.Check == test.check && f.Level == test.level && strings.Contains(f.Text, test.text) && strings.Contains(f.Fix, test.fix) {
 					found = true
 				}
 			}
 			if !found {
-				t.Errorf("not found: %s", r.text(io.Discard))
+				t.Errorf("finding missing in: %s", r.text(io.Discard))
 			}
 			if w.writes > 0 {
 				t.Errorf("%d writes took effect", w.writes)

@@ -182,7 +182,7 @@ func TestProceduresAreAllRun(t *testing.T) {
 		}
 	}
 	if got, want := slices.Sorted(maps.Keys(found)), slices.Sorted(maps.Keys(ran)); !slices.Equal(got, want) {
-		t.Errorf("the pages have the commands\n%s\nand the procedures run\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the pages contain the commands\n%s\nbut the procedures run\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -218,6 +218,6 @@ func TestServeSocket(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, p.stderr)
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Errorf("the socket is left: %v", err)
+		t.Errorf("the socket still exists: %v", err)
 	}
 }

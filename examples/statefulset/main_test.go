@@ -57,6 +57,6 @@ func TestGenerator(t *testing.T) {
 		t.Error(id, err)
 	}
 	if _, err := generator(64); err == nil {
-		t.Error("64 fits into six bits")
+		t.Error("ordinal 64 was accepted with six node bits")
 	}
 }

@@ -52,16 +52,16 @@ func TestOutage(t *testing.T) {
 		}
 		jobs <- "a"
 		if first := id(`"a"`); first.Sequence() != 0 {
-			t.Errorf("%d is number %d of its millisecond", first, first.Sequence())
+			t.Errorf("ID %d has sequence %d in its millisecond", first, first.Sequence())
 		}
 
-		store.SetOutage(errors.New("nobody there"))
+		store.SetOutage(errors.New("no such host"))
 		away := await(happened, lease.EventSuspended)
 		jobs <- "b"
 		time.Sleep(10 * time.Minute) // virtual
 		store.SetOutage(nil)
 		if second := id(`"b"`); second.Time().Before(away.Time.Add(10 * time.Minute)) {
-			t.Errorf("an ID of %v, and nobody could hold the lease from %v on", second.Time(), away.Time)
+			t.Errorf("an ID of %v, though the lease could not be held from %v on", second.Time(), away.Time)
 		}
 		close(jobs)
 		if err := errors.Join(<-ended, agent.Close()); err != nil {

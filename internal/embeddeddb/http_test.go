@@ -98,7 +98,7 @@ func TestRawRequests(t *testing.T) {
 		}
 	}
 	if len(s.large) > 0 {
-		t.Errorf("%d places for long requests are taken", len(s.large))
+		t.Errorf("%d slots for long requests are still in use", len(s.large))
 	}
 }
 
@@ -183,7 +183,7 @@ func TestStrictJSON(t *testing.T) {
 		}
 	}
 	if got := contents(t, s); got != `{"leases":null}` {
-		t.Errorf("it did something: %s", got)
+		t.Errorf("the refused request had an effect: %s", got)
 	}
 	must(t, s, "PutItem", item(`,"a":{"S":"`+strings.Repeat("x", maxItem-100)+`"}`))
 	must(t, s, "PutItem", item(`,"a":{"S":"\ud83d\ude00 \\ud800 `+"\ufffd"+`"}`))
@@ -304,7 +304,7 @@ func TestManyConnections(t *testing.T) {
 	}
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur < uint64(idle+stalled+100) {
-		t.Skipf("NOT TESTED: a process may open %d files here, and this needs %d", files.Cur, idle+stalled+100)
+		t.Skipf("NOT TESTED: a process can open %d files here, and this test needs %d", files.Cur, idle+stalled+100)
 	}
 	endpoint, pid := serve(t, filepath.Join(t.TempDir(), "data"))
 	memory := func() (kilobytes int) {

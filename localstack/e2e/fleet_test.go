@@ -137,7 +137,7 @@ func (f *fleet) stop(t *testing.T) {
 	}
 	for _, task := range f.tasks {
 		if err := task.process.Wait(); err != nil {
-			t.Errorf("the task with node ID %d ends with %v", task.nodeID, err)
+			t.Errorf("the task with node ID %d ended with %v", task.nodeID, err)
 		}
 	}
 	f.tasks = nil

@@ -56,7 +56,7 @@ func TestNamesakesWithoutLeases(t *testing.T) {
 			}
 			for name, l := range map[string]*lines{"first": &a, "second": &b} {
 				if got := l.count("two live processes have the same name"); min(got, 1) != want {
-					t.Errorf("namesakes %v: the %s was warned %d times, want %d or more", namesakes, name, got, want)
+					t.Errorf("namesakes %v: the %s got %d warnings, want %d or more", namesakes, name, got, want)
 				}
 			}
 		})

@@ -179,7 +179,7 @@ func TestBudget(t *testing.T) {
 		outerEnd, _ := ctx.Deadline()
 		end, _ := inner.Deadline()
 		if kept := outerEnd.Sub(end); kept > c.keeps || kept < c.keeps-time.Second {
-			t.Errorf("of %v %v are kept back, want %v", c.left, kept, c.keeps)
+			t.Errorf("of %v, %v is kept back, want %v", c.left, kept, c.keeps)
 		}
 		stop()
 		cancel()
@@ -187,7 +187,7 @@ func TestBudget(t *testing.T) {
 	ctx, stop := budget(t.Context())
 	defer stop()
 	if _, ok := ctx.Deadline(); ok {
-		t.Error("a deadline out of nothing")
+		t.Error("a context without a deadline got one")
 	}
 	ended, stop := context.WithDeadline(t.Context(), time.Now())
 	defer stop()

@@ -128,7 +128,7 @@ test('hostile text changes nothing but itself, in holders, members, history and 
   }
 })
 
-test('what happens while no page is open is in the history', async (t) => {
+test('events while no page is open are in the history', async (t) => {
   const page = await open(t, path, { size: 64, open: 1 }, light)
   await page.is(7, 'free')
   await page.goto('about:blank')
@@ -159,7 +159,7 @@ test('a row that does not change stays, so that a click hits it', async (t) => {
   assert.ok(await page.evaluate(() => window.kept.isConnected))
 })
 
-test('an outage: what it would do now, and grown leases that wait in a full pool are not near expiry', async (t) => {
+test('an outage: its effect now, and grown leases that wait in a full pool are not near expiry', async (t) => {
   const old = { state: 'held', left: 300_000, ttl: 900_000 }
   const page = await open(t, path, { size: 64, open: 1, measured: 1, put: [{ ...old, from: 3, reserve: 7_200_000 }, { ...old, from: 4 }] }, light)
   await page.locator('#late button[data-n="4"]').waitFor()

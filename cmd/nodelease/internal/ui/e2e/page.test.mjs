@@ -45,7 +45,7 @@ test('every state has a word, a sign and a pattern of its own', async (t) => {
     assert.match(await page.cell(n).getAttribute('aria-label'), new RegExp(`${mark}, held`))
     looks.add(await page.cell(n).locator('i').getAttribute('data-sign'))
   }
-  assert.equal(looks.size, 10, 'without colour they can be told apart')
+  assert.equal(looks.size, 10, 'states can be distinguished without colour')
 })
 
 test('changes show by themselves', async (t) => {
@@ -220,7 +220,7 @@ test('65,536 numbers: by group, and into one', async (t) => {
   assert.equal(await page.locator('#chosen-title').innerText(), 'Node ID 40000')
 })
 
-test('it comes back after the server was away, and says when the table is', async (t) => {
+test('the page reconnects after the server was gone, and reports when the table is', async (t) => {
   const page = await look(t, { size: 16, open: 1 })
   page.cut = true
   await page.is(3, 'free')

@@ -53,7 +53,7 @@ for (const [name, [order, kind, level, command]] of Object.entries(states)) {
   })
 }
 
-test('the verdict follows the pool, and says since when', async (t) => {
+test('the verdict follows the pool, and states since when', async (t) => {
   const page = await open(t, path, some, light)
   await verdict(page, 'ok')
   await page.fixture.put({ from: 0, to: 63, state: 'held' })
@@ -94,7 +94,7 @@ test('the projection and the threshold are in the chart', async (t) => {
   await verdict(page, 'filling')
 })
 
-test('near expiry: who is next comes first, and the expired are apart', async (t) => {
+test('near expiry: the next to expire comes first, and expired ones are separate', async (t) => {
   const page = await open(t, path, { size: 64, open: 1, put: [
     { from: 0, to: 9, state: 'expired' }, { from: 20, state: 'held', left: 3_000_000, ttl: 36_000_000 }, { from: 21, state: 'held', left: 900_000, ttl: 36_000_000 },
     ...[...Array(9).keys()].map((i) => ({ from: 30 + i, state: 'held', left: 4_000_000 + i, ttl: 36_000_000 })),
@@ -188,7 +188,7 @@ test('the session of a holder stays in the server', async (t) => {
   assert.doesNotMatch(await page.locator('html').evaluate((e) => e.outerHTML), session)
 })
 
-test('what happened is kept beyond the open page, and can be filtered', async (t) => {
+test('events are kept beyond the open page, and can be filtered', async (t) => {
   const page = await open(t, path, { size: 64, open: 1 }, light)
   await page.is(7, 'free')
   await page.fixture.put({ from: 7, state: 'held', task: 'orders-api/seven' })
@@ -207,7 +207,7 @@ test('what happened is kept beyond the open page, and can be filtered', async (t
   await page.locator('#facts', { hasText: /Before\s*session …[0-9a-f]{8}, v1.*: released/ }).waitFor()
 })
 
-test('nothing moves for those who asked for that', async (t) => {
+test('nothing moves with prefers-reduced-motion', async (t) => {
   const page = await open(t, path, some, light)
   await page.emulateMedia({ reducedMotion: 'reduce' })
   const moving = await page.evaluate(() => [...document.querySelectorAll('*')].filter((e) => {

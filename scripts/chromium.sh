@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# chromium.sh says where Chromium is, on stdout, and installs Debian's package
-# first where there is none. CHROMIUM names another one.
+# chromium.sh prints the path of Chromium, and installs Debian's package
+# first if there is none. CHROMIUM overrides the path.
 set -euo pipefail
 
 found() { command -v "${CHROMIUM:-chromium}" || command -v chromium-browser; }

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# DynamoDB Local, Amazon's own emulator, for the tests that want to know what DynamoDB says.
+# DynamoDB Local, Amazon's own emulator, for the tests that compare with DynamoDB.
 #
 #   scripts/dynamodb-local.sh run -- go test ./...   start one, run the command with its endpoint in
 #                                                    NODELEASE_DYNAMODB_LOCAL, stop it again; Go keeps passes
 #                                                    from one run to the next, though the port is new
-#   scripts/dynamodb-local.sh start                  start one that stays, and print its endpoint
+#   scripts/dynamodb-local.sh start                  start one that keeps running, and print its endpoint
 #   scripts/dynamodb-local.sh stop                   stop that one
 #
-# Any number of "run" may go on at once: each has its own server, port and tables. The server is
-# fetched once through Maven (51 MB); its licence forbids to pass it on, so it stays out of the
+# Any number of "run" may run at once: each has its own server, port and tables. The server is
+# downloaded once through Maven (51 MB); its licence forbids redistribution, so it stays out of the
 # repository. It listens on 127.0.0.1 only and keeps everything in memory.
 
 set -euo pipefail
@@ -68,7 +68,7 @@ run() {
 	fetch
 	dir=$(mktemp -d "$cache/run.XXXXXX")
 	java='' command=''
-	# The server is ours alone and ends with us: by this trap, and if even that cannot run (kill -9)
+	# The server is only ours and ends with us: by this trap, and if even that cannot run (kill -9)
 	# because its standard input ends.
 	trap 'stop_run' EXIT
 	trap 'interrupted=1; [ -z "$command" ] || kill -TERM -- "-$command" 2>/dev/null || true; [ -n "$command" ] || exit 130' INT TERM HUP
@@ -101,7 +101,7 @@ stop_run() {
 	rm -rf "$dir"
 }
 
-# running DIR: is the server there that "start" has started? (A process ID may have passed on.)
+# running DIR: is the server that "start" has started still there? (Process IDs are reused.)
 running() {
 	[ -f "$1/pid" ] && ps -o args= -p "$(cat "$1/pid")" 2>/dev/null | grep -qF "$1/endpoint"
 }

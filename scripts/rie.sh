@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches AWS's Lambda runtime interface emulator, once, to .cache/rie/aws-lambda-rie, and prints its path. AWS ships it inside the
+# Downloads AWS's Lambda runtime interface emulator, once, to .cache/rie/aws-lambda-rie, and prints its path. AWS ships it inside the
 # aws-sam-cli wheel on PyPI; only that one file of it is kept. It is a Linux program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

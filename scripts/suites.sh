@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # suites.sh SUITE CHECKOUT   Fails on a test of another suite (nubo, alternator or dynalite) that has no verdict for the
-# embedded DynamoDB in internal/embeddeddb/conform/suites.txt, and lists all such tests in the form of that file.
+# embedded DynamoDB in internal/embeddeddb/conform/suites.txt, and lists all such tests in the format of that file.
 set -euo pipefail
 list=$(cd "$(dirname "$0")/.." && pwd)/internal/embeddeddb/conform/suites.txt
 [ $# = 2 ] || { sed -n '2,3s/^# //p' "$0" >&2; exit 2; }
-title="\(\s*(['\"\`])\K(?:\\\\.|(?!\1).)*" # the rest of a test's name, in whatever quotes
+title="\(\s*(['\"\`])\K(?:\\\\.|(?!\1).)*" # the rest of a test's name, in any quotes
 case $1 in
 nubo) files='tests/**/*.test.ts' test="^\s*(?:it|test)(?:\.\w+)?$title" ;;
 alternator) files='test/alternator/test_*.py' test='^(async )?def \Ktest\w*' ;;

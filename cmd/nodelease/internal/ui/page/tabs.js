@@ -1,4 +1,4 @@
-// The lists below the grid: who holds what, the services that live processes have
+// The lists below the grid: holders, the services that live processes have
 // registered, and the members of the cluster. The server searches and pages.
 import { roving } from './roving.js'
 import { cells, count, el, hide, moment, until, write } from './words.js'
@@ -49,7 +49,7 @@ export class Tabs {
     }
   }
 
-  // sized says how much of what is shown, and which page it is.
+  // sized shows the range of rows, and the page number.
   sized(found, what) {
     if (found.page !== this.#view.page) this.#view.go({ page: found.page }) // there are fewer by now
     const from = found.page * found.rows, to = Math.min(found.total, from + found.rows)
@@ -64,7 +64,7 @@ export class Tabs {
     }
   }
 
-  // asks is what the tab wants to know from the server.
+  // asks is the tab's request to the server.
   get asks() {
     const { view, q, page, service, endpoint, key } = this.#view
     const p = new URLSearchParams({ q: q.trim(), page })
@@ -126,7 +126,7 @@ export class Tabs {
   }
 }
 
-// path says where one is, with the way back, and what is wrong.
+// path shows the current place, with the way back, and the problem if there is one.
 function path(name, steps, note) {
   const p = $(name).querySelector('.path'), key = JSON.stringify([steps, note])
   if (p.dataset.key === key) return

@@ -1,5 +1,5 @@
-// The first thing that the page says: how the pool is, since when, what to do,
-// and how old that is. The title and the icon of the tab say it too.
+// The first line of the page: the state of the pool, since when, the remedy,
+// and the age of the data. The title and the icon of the tab show it too.
 import { capital, hide, moment, span, time, write } from './words.js'
 
 const $ = (id) => document.getElementById(id)
@@ -20,7 +20,7 @@ export class Verdict {
     })
   }
 
-  // show says how the pool is, as far as that is known. Link is the stream's state.
+  // show shows the state of the pool, as far as it is known. Link is the stream's state.
   show(pool, link) {
     const v = pool.status.verdict ?? { kind: 'reading', level: 'note', headline: 'Reading the pool …' }
     const read = pool.status.read_at

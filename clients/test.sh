@@ -8,27 +8,27 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 logged() { "$@" >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }; }
 
-# Small enough to read in a sitting: the core of each client has at most 400 lines of code, not
+# Small enough to read in one sitting: the core of each client has at most 400 lines of code, not
 # counting blank lines, comments, imports and lone brackets. asyncio, Spring Boot and
-# Hibernate are beside the core.
+# Hibernate are not part of the core.
 core() { # core LANGUAGE FILE...
 	local n
 	n=$(cat "${@:2}" | grep -vcE '^[[:space:]]*($|//|/?\*|#|import |from [a-z_.]+ import |package |[])}]+[;,]?$)')
-	[ "$n" -le 400 ] || { echo "the core of the client in $1 has $n lines of code: at most 400, so that it can be read in a sitting" >&2; exit 1; }
+	[ "$n" -le 400 ] || { echo "the core of the client in $1 has $n lines of code: at most 400 are allowed, so that it can be read in one sitting" >&2; exit 1; }
 	echo "$1: a core of $n lines"
 }
 core Java java/core/src/main/java/dev/nodelease/*.java
 core Python python/src/nodelease/{__init__,_core,_generator}.py
 core JavaScript javascript/src/index.js
 
-# A sidecar for all that follows.
+# A sidecar for the rest of the script.
 if [ -z "${NODELEASE_BINARY:-}" ]; then
 	(cd .. && go build -o "$work/nodelease" ./cmd/nodelease)
 	export NODELEASE_BINARY=$work/nodelease
 fi
 
-# Java: the jars, and the tests on Hibernate and Spring Boot with H2. What Maven runs, plugins too, has the recorded checksums:
-# those of the jars from before, and, after it, those of the jars that it has fetched.
+# Java: the jars, and the tests on Hibernate and Spring Boot with H2. Maven and its plugins have the recorded checksums:
+# the jars from before are checked first, those that it has downloaded afterwards.
 maven() {
 	[ ! -d "$cache/m2" ] || ../scripts/checksums.sh maven.SHA256SUMS "$cache/m2" .jar
 	logged ./with-sidecar.sh mvn -B --no-transfer-progress --strict-checksums "-Dmaven.repo.local=$cache/m2" -f "$@"
@@ -36,7 +36,7 @@ maven() {
 }
 maven java clean verify
 if grep -l 'skipped="[1-9]' java/*/target/surefire-reports/*.xml; then
-	echo "these tests of Java were skipped" >&2
+	echo "these Java tests were skipped" >&2
 	exit 1
 fi
 # Reproducible: the same bytes, in another folder.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command beside a real sidecar: nodelease serve, on the embedded DynamoDB, on a Unix
+# Runs a command with a real sidecar: nodelease serve, on the embedded DynamoDB, on a Unix
 # socket that NODELEASE_SIDECAR names, with the default layout. NODELEASE_BINARY names a built
 # nodelease; without it one is built.
 #
@@ -19,7 +19,7 @@ trap 'exit 143' TERM INT
 nodelease=${NODELEASE_BINARY:-$work/nodelease}
 [ -n "${NODELEASE_BINARY:-}" ] || (cd "$here/.." && go build -o "$nodelease" ./cmd/nodelease)
 
-# begin NAME ARGUMENT...: starts nodelease, and returns when it has said its first line, which
+# begin NAME ARGUMENT...: starts nodelease, and returns when it has printed its first line, which
 # is then in $line.
 begin() {
 	local name=$1 out

@@ -48,9 +48,9 @@ func TestPrograms(t *testing.T) {
 		"worker":   {pool: "orders", input: "a\nb\n", want: `worker [0-3] did job "a" as \d+\nworker [0-3] did job "b" as \d+\n`},
 		"importer": {pool: "orders", input: "a\nb\n", args: []string{"-key", "base58"}, want: `[0-9A-Za-z]{11}\ta\n[0-9A-Za-z]{11}\tb\n`},
 		"migrate from a fixed worker ID": {pool: "fixed", args: []string{"-from", "bwmarrin", "-last", lastOf(snowflake.Twitter())},
-			want: `the last ID is of node 3 at .*\nnode \d+ goes on with \d+, which is above\n`},
+			want: `the last ID is of node 3 at .*\nnode \d+ continues with \d+, which is greater\n`},
 		"migrate from sonyflake": {pool: "sony", args: []string{"-from", "sonyflake", "-last", lastOf(snowflake.Sonyflake())},
-			want: `the last ID is of node 3 at .*\nnode \d+ goes on with \d+, which is above\n`},
+			want: `the last ID is of node 3 at .*\nnode \d+ continues with \d+, which is greater\n`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			program, _, _ := strings.Cut(name, " ")

@@ -64,14 +64,14 @@ func TestAlarms(t *testing.T) {
 			t.Errorf("%s: its InsufficientDataActions are %s", name, gaps)
 		}
 		if p["AlarmDescription"] == "" || len(p["AlarmDescription"].(string)) < 20 {
-			t.Errorf("%s does not say what is wrong", name)
+			t.Errorf("%s does not describe the problem", name)
 		}
 		// Emulators do not evaluate alarms that are written as queries, which CDK makes of a metric with a label, too.
 		if isQuery := p["MetricName"] == nil; isQuery != (strings.HasSuffix(name, "runningout") || name == "tablethrottled") {
 			t.Errorf("%s: written as a query: %v", name, isQuery)
 		}
 		if p["Namespace"] == "Nodelease" && !slices.Contains(gauges, p["MetricName"].(string)) {
-			t.Errorf("%s is on %v, which nobody publishes", name, p["MetricName"])
+			t.Errorf("%s is on %v, which is never published", name, p["MetricName"])
 		}
 		if dimensions, _ := json.Marshal(p["Dimensions"]); p["Namespace"] == "Nodelease" &&
 			!(strings.Contains(string(dimensions), `{"Name":"Table","Value":{"Ref":"NodesTable`) && strings.Contains(string(dimensions), `"Name":"Pool"`)) {

@@ -80,7 +80,7 @@ func TestTasksWaitForTheSeed(t *testing.T) {
 		}
 	}
 	if found != 4 {
-		t.Errorf("looked at %d resources, want 4", found)
+		t.Errorf("checked %d resources, want 4", found)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestAttachTakesTheDefaultContainer(t *testing.T) {
 	pool.Attach(task)
 	text, _ := json.Marshal(template(t, stack).one(t, "AWS::ECS::TaskDefinition").Properties)
 	if !strings.Contains(string(text), "NODELEASE_POOL") {
-		t.Error("the container is not told its pool")
+		t.Error("the container does not get its pool")
 	}
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cdk.sh runs the pinned CDK command line (package-lock.json) from the root of the repository, and installs it first where it is missing:
+# cdk.sh runs the pinned CDK command line (package-lock.json) from the root of the repository, and installs it first if it is missing:
 #
 #	infra/cdk.sh deploy -c size=256 Nodelease
 set -euo pipefail

@@ -38,7 +38,7 @@ func TestCostPage(t *testing.T) {
 			return
 		}
 		if page = strings.Replace(page, got, want, 1); !*update {
-			t.Errorf("%s has\n%s\nand the formula\n%s\nWrite it again with: make docs", file, got, want)
+			t.Errorf("%s has\n%s\nbut the formula yields\n%s\nUpdate it with: make docs", file, got, want)
 		}
 	}
 
@@ -142,7 +142,7 @@ func number(t *testing.T, text string) float64 {
 	t.Helper()
 	f, err := strconv.ParseFloat(notNumber.ReplaceAllString(text, ""), 64)
 	if err != nil {
-		t.Fatalf("%q is no number", text)
+		t.Fatalf("%q is not a number", text)
 	}
 	return f
 }

@@ -14,6 +14,6 @@ func TestExampleStack(t *testing.T) {
 		t.Errorf("the table is %v", table)
 	}
 	if n := len(doc.all("AWS::SNS::Subscription")); n != 1 {
-		t.Errorf("%d are told of alarms", n)
+		t.Errorf("%d subscribers get alarms", n)
 	}
 }

@@ -25,14 +25,14 @@ func TestFunctions(t *testing.T) {
 	for id, f := range functions {
 		p := f.Properties
 		if depends := strings.Join(f.DependsOn, " "); !strings.Contains(depends, "DefaultPolicy") {
-			t.Errorf("%s may run before it is permitted anything: it depends on %s", id, depends)
+			t.Errorf("%s may run before it has permissions: it depends on %s", id, depends)
 		}
 		if p["Runtime"] != "provided.al2023" || p["Handler"] != "bootstrap" || p["Timeout"] == nil || p["LoggingConfig"] == nil {
 			t.Errorf("%s: %v", id, p)
 		}
 		env := p["Environment"].(map[string]any)["Variables"].(map[string]any)
 		if env["NODELEASE_TABLE"] == nil {
-			t.Errorf("%s is not told the table", id)
+			t.Errorf("%s does not get the table", id)
 		}
 		pools, ok := env["NODELEASE_POOLS"].(string)
 		isBootstrap := strings.Contains(id, "bootstrap")
@@ -84,7 +84,7 @@ func TestSeeding(t *testing.T) {
 		delete(p, "ServiceToken")
 		delete(p, "ServiceTimeout")
 		if table, _ := json.Marshal(p["Table"]); !strings.Contains(string(table), `{"Ref":"NodesTable`) {
-			t.Errorf("%s: the table is %s, want the construct's: another one must not be seeded unnoticed", id, table)
+			t.Errorf("%s: the table is %s, want the construct's, so that no other is seeded unnoticed", id, table)
 		}
 		delete(p, "Table")
 		if !reflect.DeepEqual(p, want[p["Pool"].(string)]) {

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
 )
 
-var update = flag.Bool("update", false, "write the golden templates again")
+var update = flag.Bool("update", false, "update the golden templates")
 
 // hash of an asset: it changes with every build of the functions and with every source file of the image.
 var hash = regexp.MustCompile(`\b[0-9a-f]{64}\b`)

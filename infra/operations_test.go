@@ -26,11 +26,11 @@ func TestOperationsPageHasEveryAlarm(t *testing.T) {
 			id = "…-throttles"
 		}
 		if !regexp.MustCompile(`(?m)^\| ([a-z, -]+, )?` + regexp.QuoteMeta(id) + `(, [a-z, -]+)? \|`).MatchString(page) {
-			t.Errorf("the page does not know the alarm %s", id)
+			t.Errorf("the page does not list the alarm %s", id)
 		}
 	}
 	if want := len(template(t, stack).all("AWS::CloudWatch::Alarm")); alarms != want {
-		t.Errorf("looked at %d alarms of %d", alarms, want)
+		t.Errorf("checked %d alarms of %d", alarms, want)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestPolicyFiles(t *testing.T) {
 			}
 		}
 		if want, err := os.ReadFile(path); err != nil || got != string(want) {
-			t.Errorf("%s is not what is synthesized (%v); accept it with: go test ./infra -run PolicyFiles -update", path, err)
+			t.Errorf("%s differs from the synthesized policy (%v); accept the new one with: go test ./infra -run PolicyFiles -update", path, err)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func inWords(t *testing.T, v any) any {
 					return arn
 				}
 			}
-			t.Fatalf("no words for %v", v)
+			t.Fatalf("no description of %v", v)
 		}
 		for key, child := range v {
 			v[key] = inWords(t, child)

@@ -129,7 +129,7 @@ func roleName(t *testing.T, policy resource) string {
 			return name
 		}
 	}
-	t.Fatalf("a role that the test does not know: %s", text)
+	t.Fatalf("unknown role: %s", text)
 	return ""
 }
 
@@ -192,7 +192,7 @@ func TestIAMPage(t *testing.T) {
 		}
 		for _, row := range tableAfter(t, string(text), "## "+heading) {
 			if len(row) != 3 || len(row[2]) < 5 {
-				t.Errorf("%s: %v does not say why", heading, row)
+				t.Errorf("%s: %v has no reason", heading, row)
 			}
 			got = append(got, strings.Trim(row[0], "`"))
 		}

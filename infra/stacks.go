@@ -17,7 +17,7 @@ import (
 func build(app awscdk.App, root string) error {
 	size, err := strconv.Atoi(contextValue(app, "size", "1024"))
 	if err != nil {
-		return fmt.Errorf("the context value size is %q: give a whole number of node IDs, such as -c size=1024", contextValue(app, "size", ""))
+		return fmt.Errorf("the context value size is %q: use a whole number of node IDs, such as -c size=1024", contextValue(app, "size", ""))
 	}
 	pools := strings.Split(contextValue(app, "pool", "orders"), ",")
 	props := &nodepool.Props{FunctionsDir: contextValue(app, "functions", root+"/dist/functions")}

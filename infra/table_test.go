@@ -95,7 +95,7 @@ func TestMultiRegionTable(t *testing.T) {
 				regions += len(witnesses)
 			}
 			if regions != 3 {
-				t.Errorf("%d Regions take part, want 3: %v", regions, table)
+				t.Errorf("got %d Regions, want 3: %v", regions, table)
 			}
 			for _, r := range table["Replicas"].([]any) {
 				replica := r.(map[string]any)
@@ -104,7 +104,7 @@ func TestMultiRegionTable(t *testing.T) {
 				}
 			}
 			if table["TimeToLiveSpecification"] != nil {
-				t.Error("a table with strong consistency takes no TTL")
+				t.Error("a table with strong consistency cannot have a TTL")
 			}
 		})
 	}

@@ -32,19 +32,19 @@ var warmWrites = map[string]int{"12000": 0, "20000": 6667, "30000": 10000, "4000
 
 var parameters = object{
 	"PoolName": object{"Type": "String", "Default": "orders", "AllowedPattern": "[A-Za-z0-9._-]{1,64}",
-		"Description": "Name of the pool. Another name later is another ID space, and refused without a new Floor"},
+		"Description": "Name of the pool. Another name later is another ID space, and is refused without a new Floor"},
 	"PoolSize": object{"Type": "Number", "Default": 1024, "MinValue": 1, "MaxValue": 65536, "Description": "How many node IDs the pool has: 1 to 65536. May be changed later"},
 	"ExpectedHolders": object{"Type": "String", "Default": "12000", "AllowedValues": []string{"12000", "20000", "30000", "40000", "50000", "65536"},
-		"Description": "How many node IDs are held at once at most. Above 12000 the table is warmed, which AWS charges for once"},
+		"Description": "The most node IDs held at once. Above 12000 the table is warmed, for which AWS charges once"},
 	"ZipBucket":    object{"Type": "String", "Description": "The S3 bucket with the functions' zips, in the Region of the stack"},
-	"ZipPrefix":    object{"Type": "String", "Default": "", "AllowedPattern": "(.*/)?", "Description": "Prefix of the zips in the bucket, empty or with / at its end: PREFIXarm64/bootstrap.zip"},
-	"Architecture": object{"Type": "String", "Default": "arm64", "AllowedValues": []string{"arm64", "x86_64"}, "Description": "Of the functions and their zips"},
-	"AlarmTopic":   object{"Type": "String", "Default": "", "Description": "ARN of an SNS topic for all alarms; empty makes one"},
-	"ExpiredAlarm": object{"Type": "Number", "Default": 5, "MinValue": 1, "Description": "How many expired leases that stay set off an alarm"},
-	"Layout":       object{"Type": "String", "Default": "", "Description": "Layout of the IDs, such as wide16; empty leaves it to the first task. Cannot be changed"},
-	"Floor":        object{"Type": "String", "Default": "", "Description": "No ID is from before this time, in RFC 3339 or in ms since 1970; empty is now"},
+	"ZipPrefix":    object{"Type": "String", "Default": "", "AllowedPattern": "(.*/)?", "Description": "Prefix of the zips in the bucket, empty or ending with a slash: PREFIXarm64/bootstrap.zip"},
+	"Architecture": object{"Type": "String", "Default": "arm64", "AllowedValues": []string{"arm64", "x86_64"}, "Description": "Architecture of the functions and their zips"},
+	"AlarmTopic":   object{"Type": "String", "Default": "", "Description": "ARN of an SNS topic for all alarms; if empty, one is created"},
+	"ExpiredAlarm": object{"Type": "Number", "Default": 5, "MinValue": 1, "Description": "How many leases that remain expired set off an alarm"},
+	"Layout":       object{"Type": "String", "Default": "", "Description": "Layout of the IDs, such as wide16; if empty, the first task's. Cannot be changed later"},
+	"Floor":        object{"Type": "String", "Default": "", "Description": "All IDs are later than this time, in RFC 3339 or in ms since 1970; if empty, now"},
 	"DeletionProtection": object{"Type": "String", "Default": "true", "AllowedValues": []string{"true", "false"},
-		"Description": "Of the table. It outlives the stack in any case"},
+		"Description": "Deletion protection of the table. The table outlives the stack in any case"},
 }
 
 // writeTemplate writes the plain template into a directory that has the functions' zips for arm64 in arm64/.
@@ -100,7 +100,7 @@ func plainTemplate(app awscdk.App, zips string) ([]byte, error) {
 		return nil, err
 	}
 	if s := string(out); strings.Contains(s, poolPlace) || strings.Contains(s, idPlace) || strings.Contains(s, fmt.Sprint(sizePlace)) || p.topicID == "" {
-		return nil, fmt.Errorf("the template still has a place that no parameter fills, or no topic: %q", p.topicID)
+		return nil, fmt.Errorf("the template still has a placeholder that no parameter fills, or no topic: %q", p.topicID)
 	}
 	return append(out, '\n'), nil
 }
@@ -172,7 +172,7 @@ func (p *plain) edit(id, kind string, resource, properties object) error {
 		}
 		if properties["MetricName"] == "Expired" {
 			properties["Threshold"] = ref("ExpiredAlarm")
-			properties["AlarmDescription"] = "Pool of the stack: node IDs have a lease that expired: tasks crash, or cannot renew"
+			properties["AlarmDescription"] = "Pool of the stack: node IDs with an expired lease: tasks crash, or cannot renew"
 		}
 	case "AWS::SNS::Topic", "AWS::SNS::TopicPolicy":
 		resource["Condition"] = "OwnTopic"

@@ -16,7 +16,7 @@ func TestPlainTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(compact(t, text)); n > 51_200 {
-		t.Errorf("the template has %d bytes, and the AWS CLI takes 51,200 without a bucket", n)
+		t.Errorf("the template has %d bytes, but the AWS CLI accepts 51,200 without a bucket", n)
 	}
 	for _, never := range []string{"cdk", "Fn::Transform", "AWS::SSM", poolPlace, idPlace} {
 		if strings.Contains(string(text), never) {
@@ -42,7 +42,7 @@ func TestPlainTemplate(t *testing.T) {
 	}
 	keys, _ := json.Marshal(doc.one(t, "AWS::IAM::ManagedPolicy").Properties)
 	if !strings.Contains(string(keys), `"dynamodb:LeadingKeys":[{"Ref":"PoolName"},{"Fn::Sub":"${PoolName}#*"}]`) {
-		t.Errorf("the policy is not of the pool: %s", keys)
+		t.Errorf("the policy belongs to another pool: %s", keys)
 	}
 	seed := doc.one(t, "Custom::NodeleasePool").Properties
 	for property, parameter := range map[string]string{"Pool": "PoolName", "Size": "PoolSize", "Layout": "Layout", "Floor": "Floor"} {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh COMMAND… starts an emulator of AWS of its own on a free port of 127.0.0.1, runs the command with everything in its environment that
-# leads to it, and stops the emulator when the command ends or is interrupted:
+# run.sh COMMAND… starts a new emulator of AWS on a free port of 127.0.0.1, runs the command with an environment that
+# points to it, and stops the emulator when the command ends or is interrupted:
 #
 #	localstack/run.sh aws sts get-caller-identity
 #
@@ -17,14 +17,14 @@ port=$(.cache/localstack/venv/bin/python -c 'import socket; s = socket.socket();
 log=$logs/emulator-$port.log
 "${EMULATOR:-localstack/start.sh}" "$port" >"$log" 2>&1 &
 server=$!
-# It ends what it has started; a second signal would only interrupt it at that.
+# It ends its children; a second signal would only interrupt that.
 command=
 trap 'kill -TERM $command "$server" 2>/dev/null; wait 2>/dev/null || true' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 until grep -q '^Ready\.' "$log"; do
   if ! kill -0 "$server" 2>/dev/null || [ "$SECONDS" -gt 300 ]; then
-    echo "localstack/run.sh: the emulator does not start; the end of its log:" >&2
+    echo "localstack/run.sh: the emulator did not start; the end of its log:" >&2
     tail -40 "$log" >&2
     exit 1
   fi
@@ -34,7 +34,7 @@ done
 export NODELEASE_LOCALSTACK_PORT=$port NODELEASE_EMULATOR_LOG=$log PATH=$PWD/localstack/bin:$PATH
 export AWS_ENDPOINT_URL=http://127.0.0.1:$port AWS_ENDPOINT_URL_S3=http://127.0.0.1:$port
 export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1 AWS_PAGER=''
-# The functions run on this machine. Nobody is there to approve.
+# The functions run on this machine. No one is there to approve.
 export ARCH=${ARCH:-$(go env GOHOSTARCH)} CDK_REQUIRE_APPROVAL=never CDK_FORCE=true CDK_NOTICES=false
 unset AWS_PROFILE AWS_SESSION_TOKEN
 "$@" &

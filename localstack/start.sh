@@ -9,7 +9,7 @@ port=${1:-4566}
 state=$cache/state-$port
 mkdir -p "$state/tmp"
 
-# LocalStack answers SIGTERM in about six seconds. Whatever still runs four seconds later (a function, the database) goes with its group.
+# LocalStack ends about six seconds after SIGTERM. Processes that still run four seconds later (a function, the database) are ended with its group.
 stop() {
   trap - INT TERM EXIT
   kill -TERM "$pid" 2>/dev/null || true

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# test.sh [STEP…] runs what needs AWS on an emulator of its own (run.sh), which it stops when it ends or is interrupted:
+# test.sh [STEP…] runs the tests that need AWS on a new emulator (run.sh), which it stops when it ends or is interrupted:
 #
-#	stack     deploys the stack as the page README.md says, runs a fleet on it, takes it away: one deployment, on an emulator whose minute has ten seconds
+#	stack     deploys the stack as README.md describes, runs a fleet on it, removes it: one deployment, on an emulator whose minute has ten seconds
 #	changes   deploys it and changes it: another pool, a rename, other sizes, a second stack
 #	lambda    deploys examples/lambda and invokes its function a thousand times
-#	page      runs every shell block of docs/deploy.md as it is printed, with the AWS CLI alone where the page has no CDK
+#	page      runs every shell block of docs/deploy.md as it is printed, with only the AWS CLI where the page has no CDK
 #	verify    runs proof/awsverify, on an emulator whose minute has ten seconds, kills it at three moments of its own and cleans up after it
 #	kills     kills and interrupts proof/awsverify at each step, and cleans up after it: seven minutes, half an hour on a busy machine
 #
-# Without a STEP it is stack. It installs what it needs into .cache.
+# Without a STEP it runs stack. It installs its tools into .cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- stack
 for s; do
   case $s in
   stack | changes | lambda | page | verify | kills) ;;
-  *) echo "localstack/test.sh: no step '$s'; there are: stack, changes, lambda, page, verify, kills" >&2; exit 2 ;;
+  *) echo "localstack/test.sh: no step '$s'; the steps are: stack, changes, lambda, page, verify, kills" >&2; exit 2 ;;
   esac
 done
 if [ -z "${NODELEASE_LOCALSTACK_PORT:-}" ]; then

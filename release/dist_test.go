@@ -24,7 +24,7 @@ import (
 	"testing"
 )
 
-var distFlag = flag.String("dist", "", "the `folder` that scripts/release.sh snapshot filled")
+var distFlag = flag.String("dist", "", "the `folder` written by scripts/release.sh snapshot")
 
 func dist(t *testing.T, elements ...string) string {
 	t.Helper()
@@ -146,7 +146,7 @@ func TestFunctionZips(t *testing.T) {
 // A stranger unpacks the archive of this machine: the program says its version, commit and date, and leases a node ID.
 func TestArchiveOfThisMachine(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("the archives are unpacked where releases are made")
+		t.Skip("the archives are unpacked where releases are built")
 	}
 	dir := t.TempDir()
 	untar(t, dir, read(t, one(t, dist(t, "release", "nodelease_*_"+runtime.GOOS+"_"+runtime.GOARCH+".tar.gz"))))
@@ -241,7 +241,7 @@ func untar(t *testing.T, dir string, archive []byte) {
 		}
 		path := filepath.Join(dir, filepath.FromSlash(h.Name))
 		if !filepath.IsLocal(filepath.FromSlash(h.Name)) {
-			t.Fatalf("%q leads out of the archive", h.Name)
+			t.Fatalf("%q leads outside the archive", h.Name)
 		}
 		if h.Typeflag == tar.TypeDir {
 			err = os.MkdirAll(path, 0o755)

@@ -224,7 +224,7 @@ func TestImageHandshake(t *testing.T) {
 		return string(out)
 	}
 	if said := ask(); !strings.Contains(said, "unknown authority") || len(shaken) > 0 {
-		t.Errorf("with the image's roots alone: %d requests; %s", len(shaken), said)
+		t.Errorf("with only the image's roots: %d requests; %s", len(shaken), said)
 	}
 	file := filepath.Join(dir, rootsFile)
 	if err := os.WriteFile(file, append(read(t, file), root...), 0o644); err != nil {

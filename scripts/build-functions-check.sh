@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Proves that the functions' zips are reproducible: builds them twice, in two directories of different names and lengths, each with a
-# build cache that is empty, and compares the bytes. Takes some minutes: everything is compiled twice.
+# build cache of its own, and compares the bytes. Takes some minutes: everything is compiled twice.
 #
 #   scripts/build-functions-check.sh          # GOARCH as for scripts/build-functions.sh
 set -euo pipefail
@@ -21,4 +21,4 @@ done
 for name in bootstrap reaper poolmetric; do
     cmp "$work/one/zips/$name.zip" "$work/a/rather/longer/path/two/zips/$name.zip"
 done
-echo 'the same bytes, twice'
+echo 'both builds are identical'

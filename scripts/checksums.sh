@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # checksums.sh LIST DIR [SUFFIX] fails unless DIR has only files that LIST names, each with the checksum in it: the checksums of
-# downloads are kept in the repository, and a file that changed, wherever it comes from, is not run. With a suffix it looks at the
+# downloads are kept in the repository, and a file that changed, wherever it comes from, is not run. With a suffix it checks the
 # files of a tree that end in it.
 #
-# A new version gets a new list: (cd DIR && sha256sum *) >LIST, after a look at where the files came from.
+# A new version gets a new list: (cd DIR && sha256sum *) >LIST, after checking where the files came from.
 set -euo pipefail
 list=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 cd "$2"
@@ -16,6 +16,6 @@ fi
 [ ${#files[@]} -gt 0 ] || { echo "checksums: $PWD is empty" >&2; exit 1; }
 foreign=$(sha256sum -- "${files[@]}" | grep -vxF -f "$list" | head -n 1) || true
 [ -z "$foreign" ] || {
-	echo "checksums: $PWD/${foreign#*  } has the checksum ${foreign%%  *}, which is not in $list: remove the directory and fetch it again" >&2
+	echo "checksums: $PWD/${foreign#*  } has the checksum ${foreign%%  *}, which is not in $list: remove the directory and download it again" >&2
 	exit 1
 }

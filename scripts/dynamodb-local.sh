@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# DynamoDB Local, Amazon's own emulator, for the tests that want to know what DynamoDB says.
+# DynamoDB Local, Amazon's own emulator, for the tests that compare with DynamoDB.
 #
 #   scripts/dynamodb-local.sh run -- go test ./...   start one, run the command with its endpoint in
 #                                                    NODELEASE_DYNAMODB_LOCAL, stop it again; Go keeps passes
 #                                                    from one run to the next, though the port is new
-#   scripts/dynamodb-local.sh start                  start one that stays, and print its endpoint
+#   scripts/dynamodb-local.sh start                  start one that keeps running, and print its endpoint
 #   scripts/dynamodb-local.sh stop                   stop that one
 #
-# Any number of "run" may go on at once: each has its own server, port and tables. The server is
-# fetched once through Maven (51 MB); its licence forbids to pass it on, so it stays out of the
+# Any number of "run" may run at once: each has its own server, port and tables. The server is
+# downloaded once through Maven (51 MB); its licence forbids redistribution, so it stays out of the
 # repository. It listens on 127.0.0.1 only and keeps everything in memory.
 
 set -euo pipefail
@@ -31,14 +31,14 @@ fetch() {
 		"$here/checksums.sh" "$here/dynamodb-local/SHA256SUMS" "$lib" || exit 1
 		return
 	fi
-	command -v mvn >/dev/null || die "needs Maven as 'mvn' to fetch DynamoDB Local: install it (Debian: apt-get install maven)"
-	echo "dynamodb-local: fetching DynamoDB Local, once" >&2
+	command -v mvn >/dev/null || die "needs Maven as 'mvn' to download DynamoDB Local: install it (Debian: apt-get install maven)"
+	echo "dynamodb-local: downloading DynamoDB Local, once" >&2
 	local new
 	mkdir -p "$cache"
 	new=$(mktemp -d "$cache/new.XXXXXX")
 	if ! mvn -q -B --strict-checksums -f "$pom" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$new" >&2; then
 		rm -rf "$new"
-		die "Maven could not fetch it: see above; behind a proxy, set one in ~/.m2/settings.xml"
+		die "Maven could not download it: see above; behind a proxy, set one in ~/.m2/settings.xml"
 	fi
 	"$here/checksums.sh" "$here/dynamodb-local/SHA256SUMS" "$new" || { rm -rf "$new"; exit 1; }
 	# Another copy of this script may have been faster: then its jars are as good.
@@ -68,7 +68,7 @@ run() {
 	fetch
 	dir=$(mktemp -d "$cache/run.XXXXXX")
 	java='' command=''
-	# The server is ours alone and ends with us: by this trap, and if even that cannot run (kill -9)
+	# The server is only ours and ends with us: by this trap, and if even that cannot run (kill -9)
 	# because its standard input ends.
 	trap 'stop_run' EXIT
 	trap 'interrupted=1; [ -z "$command" ] || kill -TERM -- "-$command" 2>/dev/null || true; [ -n "$command" ] || exit 130' INT TERM HUP
@@ -101,7 +101,7 @@ stop_run() {
 	rm -rf "$dir"
 }
 
-# running DIR: is the server there that "start" has started? (A process ID may have passed on.)
+# running DIR: is the server that "start" has started still there? (Process IDs are reused.)
 running() {
 	[ -f "$1/pid" ] && ps -o args= -p "$(cat "$1/pid")" 2>/dev/null | grep -qF "$1/endpoint"
 }
@@ -110,7 +110,7 @@ start() {
 	fetch
 	dir=$cache/started
 	if running "$dir" && [ -f "$dir/endpoint" ]; then
-		echo "dynamodb-local: runs already" >&2
+		echo "dynamodb-local: already running" >&2
 	else
 		rm -rf "$dir"
 		mkdir -p "$dir"
@@ -125,7 +125,7 @@ start() {
 stop() {
 	dir=$cache/started
 	if ! running "$dir"; then
-		echo "dynamodb-local: none has been started" >&2
+		echo "dynamodb-local: not started" >&2
 		return
 	fi
 	pid=$(cat "$dir/pid")

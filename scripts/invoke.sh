@@ -9,7 +9,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 if [ $# -ne 2 ] || ! [ -f "$root/functions/$1/main.go" ] || ! [ -f "$2" ]; then
-    echo "usage: ${BASH_SOURCE[0]} bootstrap|reaper|poolmetric EVENT.json (there are some in events/)" >&2
+    echo "usage: ${BASH_SOURCE[0]} bootstrap|reaper|poolmetric EVENT.json (examples are in events/)" >&2
     exit 2
 fi
 event=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# npm.sh installs what package-lock.json names into node_modules, where that is not there yet: the CDK and what the page's tests need.
+# npm.sh installs the packages of package-lock.json into node_modules if they are missing: the CDK, and tools for the tests of the web UI.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # npm keeps its own copy of the lock of what it has installed, written last.

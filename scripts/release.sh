@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# release.sh snapshot   builds what a release has into dist, without signing and upload: archives of nodelease, SBOMs, checksums, the
+# release.sh snapshot   builds a release's files into dist, without signing and uploading them: archives of nodelease, SBOMs, checksums, the
 #                       functions' zips, the plain template, and an OCI layout of the image in dist/image
 # release.sh tools      only builds GoReleaser into .cache/bin
-# release.sh publish    the same from a tag, signed and uploaded as a draft; pushes the image to IMAGE. CI alone runs it
+# release.sh publish    the same from a tag, signed and uploaded as a draft; pushes the image to IMAGE. Only CI runs it
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,7 +13,7 @@ snapshot | tools) ;;
 publish) : "${IMAGE:?publish needs IMAGE, such as ghcr.io/nodelease/nodelease}" ;;
 *) sed -n '2,6s/^# //p' "$0" >&2; exit 2 ;;
 esac
-# What a machine may set otherwise: the binaries carry their commit.
+# Settings that a machine may have: the binaries carry their commit.
 export GOFLAGS='' GOOS='' GOARCH=''
 
 bin=$PWD/.cache/bin

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches AWS's Lambda runtime interface emulator, once, to .cache/rie/aws-lambda-rie, and prints its path. AWS ships it inside the
+# Downloads AWS's Lambda runtime interface emulator, once, to .cache/rie/aws-lambda-rie, and prints its path. AWS ships it inside the
 # aws-sam-cli wheel on PyPI; only that one file of it is kept. It is a Linux program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -27,7 +27,7 @@ if ! [ -x "$target" ] || [ "$(cat "$dir/version" 2>/dev/null)" != "$version-$arc
     trap 'rm -rf "$new"' EXIT
     echo "aws-sam-cli==$version --hash=sha256:$sha256" >"$new/requirements.txt"
     python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
-        --dest "$new" --requirement "$new/requirements.txt" >&2 || die "pip could not fetch aws-sam-cli $version"
+        --dest "$new" --requirement "$new/requirements.txt" >&2 || die "pip could not download aws-sam-cli $version"
     python3 - "$new" "$arch" <<'PYTHON'
 import glob, sys, zipfile
 new, arch = sys.argv[1:]

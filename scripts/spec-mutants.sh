@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # spec-mutants.sh [name ...]   Weakens the specification one line at a time, and checks that TLC notices.
 #
-# Runs what proof/spec/mutants.txt lists (only the mutants named, if any are) and prints the table of proof/spec/README.md:
-# what was violated, in how many steps, in how many seconds. Exits 1 if a mutant survives that should not, if something
-# else happens than the list says, or if list and specification do not name the same mutants.
+# Runs the mutants of proof/spec/mutants.txt (only those named, if any are) and prints the table of proof/spec/README.md:
+# the violated property, the steps, the seconds. Exits 1 if a mutant survives that should not, if a result
+# differs from the list, or if list and specification do not name the same mutants.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 list=proof/spec/mutants.txt
@@ -24,7 +24,7 @@ check() {
 	local kind=INVARIANTS cfg=$work/$(basename "$2").cfg
 	case $3 in Rests | Grows | NeverResumes) kind=PROPERTIES ;; esac
 	sed "s/Mutant = \"none\"/Mutant = \"$1\"/" "proof/spec/$2.cfg" >"$cfg"
-	# What is expected is checked alone, so that it cannot hide behind something else.
+	# Only the expected property is checked, so that no other violation hides it.
 	[ "$3" = survives ] || { sed -i '/^INVARIANTS/d; /^PROPERTIES/d' "$cfg"; echo "$kind $3" >>"$cfg"; }
 	if TLC_WORKERS=1 scripts/tlc.sh "$cfg" >"$work/out" 2>&1; then
 		result=survives steps=-
@@ -35,7 +35,7 @@ check() {
 	[ -n "$result" ] || { result=error; cat "$work/out" >&2; }
 }
 
-echo '| mutant | config | violated | steps | s | what was weakened |'
+echo '| mutant | config | violated | steps | s | weakened |'
 echo '|---|---|---|---|---|---|'
 while read -r mutant config expected what; do
 	case $mutant in '' | '#'*) continue ;; esac
@@ -46,4 +46,4 @@ while read -r mutant config expected what; do
 	[ "$result" = "$expected" ] || { note=" **expected: $expected**"; bad=1; }
 	echo "| $mutant | ${config#*/} | $result$note | $steps | $((SECONDS - began)) | $what |"
 done <$list
-[ $bad -eq 0 ] || { echo "spec-mutants.sh: something survived, or broke otherwise than $list says" >&2; exit 1; }
+[ $bad -eq 0 ] || { echo "spec-mutants.sh: a mutant survived, or violated something other than $list expects" >&2; exit 1; }

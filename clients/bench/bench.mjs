@@ -1,4 +1,4 @@
-// The client in JavaScript beside nodejs-snowflake. Writes lines of JSON for run.py.
+// Compares the JavaScript client with nodejs-snowflake. Writes lines of JSON for run.py.
 import { IdGenerator } from 'nodelease'
 import snowflake from 'nodejs-snowflake'
 

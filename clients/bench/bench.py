@@ -1,4 +1,4 @@
-"""The client in Python beside snowflake-id. Writes lines of JSON for run.py."""
+"""Compares the Python client with snowflake-id. Writes lines of JSON for run.py."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ seconds = float(sys.argv[2])
 
 
 def rate(f: Callable[[], Any], each: int) -> float:
-    """Call f for some time, and return the IDs per second. None is no ID."""
+    """Call f for some time, and return the IDs per second. None does not count as an ID."""
     began = now = time.perf_counter()
     n = 0
     while now < began + seconds:
@@ -40,7 +40,7 @@ else:
     ids, peer, lock = IdGenerator(), SnowflakeGenerator(1), threading.Lock()
 
     def locked() -> int | None:
-        """The peer as threads must use it: without a lock two of them make the same ID."""
+        """The peer as threads must use it: without a lock, two of them make the same ID."""
         with lock:
             return peer.__next__()
 

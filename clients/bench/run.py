@@ -1,4 +1,4 @@
-"""Runs the benchmarks of the clients beside their peers, and writes a page of their figures.
+"""Compares the clients with their peers, and writes a page of the results.
 
 clients/bench/run.sh starts it, with a sidecar. BENCH_SECONDS is the length of each measurement.
 """
@@ -24,11 +24,11 @@ programs = {
 }
 peers = {"Java": ["hutool", "TSID Creator"], "Python": ["snowflake-id", "snowflake-id behind a lock"], "Node": ["nodejs-snowflake"]}
 CAP = 4096 * 1000  # IDs per second of a node ID in the default layout
-# The peer that waits when a millisecond is used up; TSID Creator makes IDs of a time to come.
+# The peer that waits when a millisecond is used up; TSID Creator makes IDs of the future.
 honest = {"Java": "hutool", "Python": "snowflake-id", "Node": "nodejs-snowflake"}
 
 
-# What makes a first ID has the client alone on its class path, as a jar. With the peers' jars beside, Java looks for providers in these, too.
+# The first ID is measured with only the client's jar on the class path. With the peers' jars there, Java would search them for providers, too.
 alone = {**programs, "Java": ["java", "-cp", f"{work}/client.jar", "dev.nodelease.Bench"]}
 archived = ["java", f"-XX:SharedArchiveFile={work}/client.jsa", "-cp", f"{work}/client.jar", "dev.nodelease.Bench"]
 
@@ -84,9 +84,9 @@ for language in programs:
     label = "IDs/s, one at a time" if language == "Java" else "IDs/s, with batches"
     bars.append((f"{language}: {label}", "≥ 1 M", f"{median(best) / 1e6:.2f} M", median(best) >= 1e6))
     bars.append((f"{language}: IDs/s of four processes on one sidecar, with batches", "≥ 1 M", f"{every / 1e6:.2f} M", every >= 1e6))
-    # The peer is held to the cap that the format has: what is above it is of a time to come.
+    # The peer is limited to the format's cap: IDs above it are of the future.
     single = max(column["next"], column.get("tryNext", column["next"]), key=median)
-    # Ours is safe for threads; the peer in Python is so only behind a lock: both ratios.
+    # Ours is thread-safe; the peer in Python needs a lock: both ratios.
     for what, mine, peer in [(w, m, p) for w, m in (("one at a time", single), ("with batches", column["batch"])) for p in (honest[language], honest[language] + " behind a lock") if p in column]:
         ratio = median(min(m, CAP) / min(p, CAP) for m, p in zip(mine, column[peer]))
         bars.append((f"{language}: {what}, over {peer}, both at most the cap", "≥ 0.8", f"{ratio:.2f}", ratio >= 0.8))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures the clients beside the usual generators of their languages, in one run and on one
+# Compares the clients with the usual generators of their languages, in one run and on one
 # sidecar, and writes docs/benchmarks-clients.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."

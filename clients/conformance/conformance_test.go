@@ -153,7 +153,7 @@ func (s *seen) add(l snowflake.Layout, by string, texts []string, ordered bool) 
 			return fmt.Errorf("%d after %d", id, last)
 		}
 		if at := l.Decompose(id).Time; at.After(time.Now()) {
-			return fmt.Errorf("%d is of %v, which is still to come", id, at)
+			return fmt.Errorf("ID %d is of %v, which is in the future", id, at)
 		}
 		s.ids[id], last = by, id
 	}

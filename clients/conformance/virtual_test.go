@@ -21,7 +21,7 @@ func TestVirtualThreads(t *testing.T) {
 				a.connect(t, s)
 				s.set("freeze")
 				if got, err := a.do(step{Op: "begin"}); err != nil || got.Error != "" || got.Count != 0 {
-					t.Fatalf("got %+v, %v: while the sidecar is frozen nobody is done, want another thread to run", got, err)
+					t.Fatalf("got %+v, %v: while the sidecar is frozen no thread finished, want another thread to run", got, err)
 				}
 				s.set("ok")
 				got, err := a.do(step{Op: "end"})

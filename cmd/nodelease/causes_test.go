@@ -67,7 +67,7 @@ func TestCauses(t *testing.T) {
 			}
 			for _, name := range []string{"Config.", "WithLayout", "OnExpiry", "GrantLease", "SetMetadata", "%!"} {
 				if strings.Contains(stderr, name) {
-					t.Errorf("%s, %s: %s is nothing to somebody at a shell: %s", test.cause, command, name, stderr)
+					t.Errorf("%s, %s: %s means nothing at a shell: %s", test.cause, command, name, stderr)
 				}
 			}
 		}
@@ -148,7 +148,7 @@ func TestFlagsAreDocumented(t *testing.T) {
 		}
 		check := func(f *pflag.Flag) {
 			if !f.Hidden && f.Name != "help" && !strings.Contains(pages.String(), "--"+f.Name) {
-				t.Errorf("--%s of %s is in none of docs/cli.md, exec.md, sidecar.md and ui.md", f.Name, cmd.Name())
+				t.Errorf("--%s of %s is missing from docs/cli.md, exec.md, sidecar.md and ui.md", f.Name, cmd.Name())
 			}
 		}
 		cmd.Flags().VisitAll(check)

@@ -328,7 +328,7 @@ func TestWhatOneItemCostsAReader(t *testing.T) {
 					cpu, stays := took(t, limit, read), keeps(1<<20+usual[who], read)-usual[who]
 					worst[who] = max(worst[who], cpu)
 					if cpu > limit || stays > 1<<20 {
-						t.Errorf("%s, %s of node %s of %s: %s takes %v and keeps %d KB, want at most %v and 1 MB", name, attribute, place.node, place.partition, who, cpu, stays>>10, limit)
+						t.Errorf("%s, %s of node %s of %s: %s took %v and kept %d KB, want at most %v and 1 MB", name, attribute, place.node, place.partition, who, cpu, stays>>10, limit)
 					}
 				}
 			}

@@ -59,11 +59,11 @@ func newDeadlineFile(path string) (*deadlineFile, error) {
 	}
 	f.path, f.name = path, filepath.Base(path)
 	if f.dir, err = os.OpenRoot(filepath.Dir(path)); err != nil {
-		return nil, fmt.Errorf("deadline file %s: its directory cannot be used: %w", text.Line(path), err)
+		return nil, fmt.Errorf("deadline file %s: cannot use its directory: %w", text.Line(path), err)
 	}
 	// A link would be replaced, not followed; but then somebody meant another file.
 	if is, err := f.dir.Lstat(f.name); err == nil && !is.Mode().IsRegular() {
-		return nil, errors.Join(fmt.Errorf("deadline file %s is no regular file: name another, or remove it", text.Line(path)), f.dir.Close())
+		return nil, errors.Join(fmt.Errorf("deadline file %s is not a regular file: choose another path, or remove it", text.Line(path)), f.dir.Close())
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(fmt.Errorf("deadline file: %w", err), f.dir.Close())
 	}
@@ -89,7 +89,7 @@ func (f *deadlineFile) follow(agent keeper, l lease.Lease, log *slog.Logger) err
 			f.mu.Unlock()
 			if err := f.write(state); err != nil && !warned {
 				warned = true
-				log.Warn("the deadline file cannot be written; what it says is older", "file", f.path, "error", err)
+				log.Warn("the deadline file cannot be written; its contents are out of date", "file", f.path, "error", err)
 			}
 		}
 	}()

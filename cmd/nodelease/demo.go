@@ -20,13 +20,13 @@ func newDemo(g *globals) *cobra.Command {
 		Use:   "demo",
 		Short: "Watch a fleet of real processes lease node IDs, be killed and frozen, and never make an ID twice",
 		Long: "Start a small DynamoDB on this machine and a fleet of real processes that lease node IDs from it and make IDs;\n" +
-			"kill, freeze, stop and restart them and move their clocks; and compare every ID of every process with every other.\n" +
+			"kill, freeze, stop and restart them, move their clocks, and compare every ID of every process with every other.\n" +
 			"It needs no AWS account, ends by itself, and leaves nothing behind. Exit code 1 if an ID was made twice.",
 		Example: "  nodelease demo\n  nodelease demo --outage\n  nodelease demo --ui --duration 5m\n  nodelease demo --tasks 5 --numbers 3\n  nodelease demo --json | tail -1",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if g.endpoint != "" {
-				return usagef("--endpoint %s: the demo brings a DynamoDB of its own, and breaks things in it", g.endpoint)
+				return usagef("--endpoint %s: the demo starts a DynamoDB of its own, and breaks it on purpose", g.endpoint)
 			}
 			if noWait {
 				if cmd.Flags().Changed("wait") {
@@ -64,16 +64,16 @@ func newDemo(g *globals) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.Tasks, "tasks", o.Tasks, "size of the fleet; each task is a process")
-	f.IntVar(&o.Numbers, "numbers", o.Numbers, "size of the pool, 1 to 1024; with --outage four for each task by default, 32 at least")
+	f.IntVar(&o.Numbers, "numbers", o.Numbers, "size of the pool, 1 to 1024; with --outage by default four for each task, at least 32")
 	f.DurationVar(&o.Duration, "duration", o.Duration, "how long the fleet runs; with --outage 1m by default")
 	f.DurationVar(&o.TTL, "ttl", o.TTL, "length of the leases, 1s to 24h; with --outage 2s by default, and they grow with the age of a task")
 	f.DurationVar(&o.Wait, "wait", o.Wait, "how long a task waits for a free node ID")
-	f.BoolVar(&noWait, "no-wait", false, "a task that finds no free node ID ends (and is started again)")
-	f.BoolVar(&o.Outage, "outage", false, "also kill -9 the DynamoDB for longer than a short lease, and start it again with its data: tasks that are old enough make IDs all the time")
+	f.BoolVar(&noWait, "no-wait", false, "a task that finds no free node ID exits, and is started again")
+	f.BoolVar(&o.Outage, "outage", false, "also kill -9 the DynamoDB for longer than a short lease, and start it again with its data: tasks that are old enough keep making IDs")
 	f.BoolVar(&o.Page, "ui", false, "also show the pool on a page for the browser, and print its address")
-	f.Uint64Var(&o.Seed, "seed", 0, "what the plan of events is made of (default: another one each time)")
+	f.Uint64Var(&o.Seed, "seed", 0, "random seed of the plan of events (default: a new one for each run)")
 	f.IntVar(&o.Port, "port", 0, "where the DynamoDB listens on 127.0.0.1 (default: a free port)")
-	f.BoolVar(&plain, "plain", false, "lines of text, also on a terminal")
+	f.BoolVar(&plain, "plain", false, "print lines of text, even on a terminal")
 	return cmd
 }
 

@@ -24,7 +24,7 @@ func keys(t *testing.T, text string) []string {
 	t.Helper()
 	var object map[string]any
 	if err := json.Unmarshal([]byte(text), &object); err != nil || strings.Count(text, "\n") != 1 {
-		t.Fatalf("not one line with one object: %q %v", text, err)
+		t.Fatalf("got %q, %v, want one line with one object", text, err)
 	}
 	return slices.Sorted(maps.Keys(object))
 }
@@ -96,7 +96,7 @@ func (p *program) until(t *testing.T, text string) string {
 			return p.lines.Text()
 		}
 	}
-	t.Fatalf("%q never came, but\n%s\n%s", text, strings.Join(all, "\n"), p.stderr)
+	t.Fatalf("%q was never printed, got\n%s\n%s", text, strings.Join(all, "\n"), p.stderr)
 	return ""
 }
 
@@ -149,12 +149,12 @@ func TestDemo(t *testing.T) {
 	}
 	for _, want := range []string{"nodelease demo --seed 1 --duration 8s --ttl 1s", "claimed", "kill -9", "SIGSTOP", "SIGCONT", "SIGTERM", "clock", "so far", "released"} {
 		if !strings.Contains(p.stderr.String(), want) {
-			t.Errorf("%q is missing in\n%s", want, p.stderr)
+			t.Errorf("want %q in\n%s", want, p.stderr)
 		}
 	}
 }
 
-// In an outage, tasks that are old enough make IDs all the time, and the others, among
+// In an outage, tasks that are old enough keep making IDs, and the others, among
 // them a member of the cluster that is as old, stop until it is over.
 func TestDemoOutageByAge(t *testing.T) {
 	takesSeconds(t)
@@ -162,11 +162,11 @@ func TestDemoOutageByAge(t *testing.T) {
 	s, code, p := summary(t, self("demo", "--json", "--outage", "--duration", "40s", "--ttl", "1s", "--tasks", "8", "--seed", "3"))
 	told := p.stderr.String()
 	if code != 0 || s.Duplicates != 0 || s.WentOn < 2 || s.Stopped < 2 {
-		t.Errorf("exit code %d, %+v: want some tasks that went on and some that stopped\n%s", code, s, told)
+		t.Errorf("exit code %d, %+v: want both tasks that continued and tasks that stopped\n%s", code, s, told)
 	}
 	for _, want := range []string{"s old: IDs for ", "; as a member of the cluster it keeps a short lease", "IDs for another ", "s old, made IDs through the outage", "s old, made no IDs after "} {
 		if !strings.Contains(told, want) {
-			t.Errorf("%q is missing in\n%s", want, told)
+			t.Errorf("want %q in\n%s", want, told)
 		}
 	}
 }
@@ -186,10 +186,10 @@ func TestDemoOutage(t *testing.T) {
 	// A task may notice that the DynamoDB is away, or back, before the demo has told it.
 	told := p.stderr.String()
 	if strings.Count(told, "suspended ") < 3 || strings.Count(told, "resumed ") < 3 || !strings.Contains(told, " back ") || strings.Contains(told, " lost ") {
-		t.Errorf("the fleet did not come back as it was:\n%s", p.stderr)
+		t.Errorf("the fleet did not resume its node IDs:\n%s", p.stderr)
 	}
 	if left, _ := filepath.Glob(filepath.Join(tmp, "*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("processes left behind: %v", left)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestDemoOutage(t *testing.T) {
 func TestDemoFiveTasksOnThreeNumbers(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
-	for flag, want := range map[string]string{"--wait=1h": "waiting ", "--no-wait": "ends with exit code 3: pool exhausted"} {
+	for flag, want := range map[string]string{"--wait=1h": "waiting ", "--no-wait": "exited with code 3: pool exhausted"} {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
 			s, code, p := summary(t, self("demo", "--json", "--tasks", "5", "--numbers", "3", "--duration", "8s", "--ttl", "1s", "--seed", "3", flag))
@@ -333,7 +333,7 @@ func TestDynamoDB(t *testing.T) {
 	if _, code := p.end(t); code != 0 {
 		t.Errorf("exit code %d: %s", code, p.stderr)
 	}
-	if code, _, stderr := call("dynamodb", "--listen", "0.0.0.0:0"); code != codeUsage || !strings.Contains(stderr, "of this machine alone") {
+	if code, _, stderr := call("dynamodb", "--listen", "0.0.0.0:0"); code != codeUsage || !strings.Contains(stderr, "another loopback address") {
 		t.Error(code, stderr)
 	}
 }

@@ -60,13 +60,14 @@ func newDoctor(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find out what is wrong with a table and a pool, and the command that fixes it",
-		Long: "Examine a table and a pool, and say of each thing in one line whether it is well, and the command that fixes it if not:\n" +
+		Long: "Check a table and a pool. Each check prints one line, and for a problem the command that fixes it. The checks cover\n" +
 			"the table, its keys, replication and Time to Live; the permissions of these credentials; this machine's clock; whether the\n" +
 			"pool is seeded, half-seeded or nearly full; stuck, corrupt and forgotten node IDs; which releases its tasks run; other pools\n" +
-			"in the table that make equal IDs; the table's index of pools. Run it where the tasks run, with their role, to see what\n" +
-			"they see.\n\n" +
-			"It changes nothing, apart from the index with --repair: permissions to write are tried with conditions that cannot hold. It\n" +
-			"reads the pool twice, and the table once. Exit code 1 if there is a problem; warnings are none. Without --pool it examines the table alone.",
+			"in the table that can make equal IDs; the table's index of pools. Run it where the tasks run, with their role, to see\n" +
+			"the table as they do.\n\n" +
+			"It changes nothing except the index, with --repair: write permissions are tested with conditions that never hold. It\n" +
+			"reads the pool twice and the table once. The exit code is 1 if there is a problem; warnings do not count. Without --pool it\n" +
+			"checks only the table.",
 		Example: "  nodelease doctor --table leases --pool orders\n" +
 			"  nodelease doctor --table leases --pool orders --json | jq -r '.findings[] | select(.level==\"problem\") | .fix'",
 		Args: noArgs,
@@ -98,7 +99,7 @@ func newDoctor(g *globals) *cobra.Command {
 			return result.err()
 		},
 	}
-	cmd.Flags().BoolVar(&repair, "repair", false, "add the pool to the table's index of pools, if it is missing there")
+	cmd.Flags().BoolVar(&repair, "repair", false, "add the pool to the table's index of pools if it is missing")
 	return cmd
 }
 
@@ -111,7 +112,7 @@ func (d *doctor) examine(ctx context.Context) diagnosis {
 	if d.checkTable(ctx) {
 		d.checkTTL(ctx)
 		if d.pool == "" {
-			d.add("pool", skipped, "name one with --pool, and it is examined too", "")
+			d.add("pool", skipped, "not checked; choose one with --pool", "")
 		} else if d.checkPermissions(ctx) {
 			d.checkPool(ctx)
 		}
@@ -167,6 +168,6 @@ func (r diagnosis) text(out io.Writer) text.Safe {
 			b.Printf("  %s %s\n", faint.of("%-11s", "→ fix:"), command(f.Fix))
 		}
 	}
-	b.Printf("%s\n", folded(out, text.Sprintf("%d well, %s, %s, %d not looked at", r.count(fine), count(r.count(problem), "problem", "problems"), count(r.count(warning), "warning", "warnings"), r.count(skipped)), 2))
+	b.Printf("%s\n", folded(out, text.Sprintf("%d ok, %s, %s, %d skipped", r.count(fine), count(r.count(problem), "problem", "problems"), count(r.count(warning), "warning", "warnings"), r.count(skipped)), 2))
 	return b.Safe()
 }

@@ -17,7 +17,7 @@ func (d *doctor) checkIndex(ctx context.Context) {
 	case slices.Contains(names, d.pool):
 		d.add("index", fine, d.pool+" is in the table's index of pools", "")
 	case !d.repair:
-		d.add("index", warning, d.pool+" is not in the table's index of pools, so that nodelease pools does not list it", d.again("doctor --repair"))
+		d.add("index", warning, d.pool+" is not in the table's index of pools, so nodelease pools does not list it", d.again("doctor --repair"))
 	default:
 		if err := leasepool.Open(d.store, d.pool).Record(ctx); err != nil {
 			d.add("index", warning, d.pool+" could not be added to the table's index of pools: "+brief(err), d.again("doctor --repair"))

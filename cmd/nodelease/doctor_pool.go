@@ -63,7 +63,7 @@ func (d *doctor) checkHalfSeeded(ctx context.Context) {
 	case err != nil:
 		d.add("pool", problem, plain(err), "")
 	case n > 0:
-		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d or more node IDs are there, and its own item is missing; seed it again with the size that it should have", d.pool, n), d.again(size))
+		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: it has at least %d node IDs, but the pool's own item is missing; seed it again with its intended size", d.pool, n), d.again(size))
 	default:
 		d.add("pool", problem, fmt.Sprintf("%s is not seeded", d.pool), d.again(size))
 	}
@@ -95,9 +95,9 @@ func (d *doctor) checkNumbers(l *listed) {
 		if narrow(p) {
 			seed += " --narrow"
 		}
-		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d of its %d node IDs are missing; if someone deleted them, stop every process first, since their holders make IDs for as long as they have reserved", p.Pool, want-there, want), d.again(seed))
+		d.add("pool", problem, fmt.Sprintf("%s is half-seeded: %d of its %d node IDs are missing; if they were deleted, stop every process before seeding again, since their holders can make IDs until their reservations end", p.Pool, want-there, want), d.again(seed))
 	case p.Widening.State == protocol.WidenOpen && p.Widening.From.Before(l.at):
-		d.add("pool", warning, fmt.Sprintf("a change of the width of %s to %d bits was not finished; any start of a task does it too, when it is needed", p.Pool, p.Widening.Bits), d.again(fmt.Sprintf("resize --size %d", p.Size)))
+		d.add("pool", warning, fmt.Sprintf("a change of the width of %s to %d bits was not finished; a starting task also finishes it if needed", p.Pool, p.Widening.Bits), d.again(fmt.Sprintf("resize --size %d", p.Size)))
 	case len(wrong) > 0:
 		d.add("pool", problem, fmt.Sprintf("a resize of %s to %d node IDs was not finished: %s", p.Pool, p.Size, some(wrong)), d.again(fmt.Sprintf("resize --size %d", p.Size)))
 	default:
@@ -112,12 +112,12 @@ const forgotten = 15 * time.Minute
 // checkItems finds node IDs that are corrupt, stuck or forgotten.
 func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	for _, n := range slices.Sorted(maps.Keys(l.Corrupt)) {
-		d.add("items", problem, fmt.Sprintf("node %d is corrupt, someone else wrote it: %s; leave it, since deleting or rewriting it makes IDs twice", n, l.Corrupt[n]), d.again(fmt.Sprintf("inspect %d", n)))
+		d.add("items", problem, fmt.Sprintf("node %d is corrupt; something other than Nodelease wrote it: %s; leave it alone: deleting or rewriting it could cause duplicate IDs", n, l.Corrupt[n]), d.again(fmt.Sprintf("inspect %d", n)))
 	}
 	report, err := leasepool.Open(d.store, d.pool).Due(ctx)
 	switch {
 	case errors.Is(err, lease.ErrClockSkew):
-		d.add("items", skipped, "with this clock nobody can say whether node IDs are stuck", "")
+		d.add("items", skipped, "whether node IDs are stuck is unknown, since this machine's clock is wrong", "")
 		return
 	case err != nil:
 		d.add("items", problem, plain(err), "")
@@ -125,7 +125,7 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	}
 	d.checkForged(report.Forged)
 	if len(report.Stuck) > 0 {
-		d.add("items", problem, fmt.Sprintf("stuck, reserved for hours ahead by a clock that was wrong: %s; they come back by themselves, nothing may shorten that; more room meanwhile", some(report.Stuck)),
+		d.add("items", problem, fmt.Sprintf("stuck, reserved for hours ahead by a wrong clock: %s; they become free by themselves, and nothing can free them sooner; resize for more room until then", some(report.Stuck)),
 			d.again(fmt.Sprintf("resize --size %d", min(l.Pool.Size+len(report.Stuck), leasepool.MaxSize))))
 	}
 	var old []int
@@ -136,10 +136,10 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 		}
 	}
 	if len(old) > 0 {
-		d.add("items", warning, fmt.Sprintf("expired for more than %v, does the reaper run? %s", forgotten, some(old)), d.again("reap"))
+		d.add("items", warning, fmt.Sprintf("expired for more than %v, is the reaper running? %s", forgotten, some(old)), d.again("reap"))
 	}
 	if len(l.Corrupt)+len(report.Forged)+len(report.Stuck)+len(old) == 0 {
-		d.add("items", fine, "none is corrupt, stuck or forgotten", "")
+		d.add("items", fine, "no node ID is corrupt, stuck or forgotten", "")
 	}
 }
 
@@ -149,13 +149,13 @@ func (d *doctor) checkForged(forged leasepool.Corrupt) {
 		why := forged[n]
 		switch {
 		case n < 0:
-			d.add("forged", problem, "someone else wrote the pool's own item: "+why+"; find out whose role it was, and move the fleet to a new pool",
+			d.add("forged", problem, "something other than Nodelease wrote the pool's own item: "+why+"; find out which role did it, and move the fleet to a new pool",
 				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --floor TIME"))
 		case strings.Contains(why, "reserved_until") || strings.Contains(why, "span begins"):
-			d.add("forged", problem, fmt.Sprintf("someone else wrote node %d: %s; its IDs from between may be made twice; find out whose role it was, stop the fleet, and raise", n, why),
+			d.add("forged", problem, fmt.Sprintf("something other than Nodelease wrote node %d: %s; IDs of the time between may be made twice; find out which role did it, stop the fleet, and raise", n, why),
 				d.again("raise --to +1m"))
 		default:
-			d.add("forged", problem, fmt.Sprintf("someone else wrote node %d: %s; its fencing tokens or IDs may repeat, so move the fleet to a new pool, and find out whose role it was", n, why),
+			d.add("forged", problem, fmt.Sprintf("something other than Nodelease wrote node %d: %s; its fencing tokens or IDs may repeat, so move the fleet to a new pool, and find out which role did it", n, why),
 				(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --floor TIME"))
 		}
 	}
@@ -167,7 +167,7 @@ func (d *doctor) checkRoom(l *listed) {
 	text := fmt.Sprintf("%d of %d node IDs are held", s.Held, s.Capacity)
 	switch {
 	case s.Held >= s.Capacity && s.Held > 0:
-		d.add("room", problem, text+": nobody can start", d.again(fmt.Sprintf("resize --size %d", min(2*l.Pool.Size, leasepool.MaxSize))))
+		d.add("room", problem, text+": no task can start", d.again(fmt.Sprintf("resize --size %d", min(2*l.Pool.Size, leasepool.MaxSize))))
 	case 100*s.Held >= nearlyFull*max(s.Capacity, 1):
 		d.add("room", warning, text, d.again(fmt.Sprintf("resize --size %d", min(2*l.Pool.Size, leasepool.MaxSize))))
 	default:
@@ -191,11 +191,11 @@ func (d *doctor) checkReleases(l *listed) {
 	text := "tasks run " + strings.Join(parts, ", ")
 	switch len(parts) {
 	case 0:
-		d.add("releases", fine, "nobody holds a node ID", "")
+		d.add("releases", fine, "no node ID is held", "")
 	case 1:
 		d.add("releases", fine, text, "")
 	default:
-		d.add("releases", warning, text+"; that is right during a deploy only",
+		d.add("releases", warning, text+"; expected only during a deploy",
 			d.again("list --state held -o wide"))
 	}
 }
@@ -205,7 +205,7 @@ func (d *doctor) checkReleases(l *listed) {
 func (d *doctor) checkOtherPools(ctx context.Context) {
 	pools, err := d.otherPools(ctx)
 	if err != nil {
-		d.add("other pools", skipped, "only a Scan finds them: "+brief(err), "")
+		d.add("other pools", skipped, "they can only be found by a Scan, which failed: "+brief(err), "")
 		return
 	}
 	names := slices.Sorted(maps.Keys(pools))
@@ -219,10 +219,10 @@ func (d *doctor) checkOtherPools(ctx context.Context) {
 	}
 	switch {
 	case len(equal) > 0:
-		d.add("other pools", warning, "can make equal IDs: "+strings.Join(equal, ", ")+"; right only if their IDs never meet, else seed one pool for both, or pools with node IDs that stay apart, neither of them narrow",
+		d.add("other pools", warning, "can make equal IDs: "+strings.Join(equal, ", ")+"; acceptable only if their IDs are never used together; otherwise seed one pool for both, or two pools without common node IDs, neither of them narrow",
 			(&globals{table: d.table, pool: "NEW", endpoint: d.endpoint}).again("seed --size N --exclude-below M"))
 	default:
-		d.add("other pools", fine, fmt.Sprintf("none of %d in the table can make IDs that another makes too", len(names)), "")
+		d.add("other pools", fine, fmt.Sprintf("none of the table's %d can make the same ID as another", len(names)), "")
 	}
 }
 

@@ -29,7 +29,7 @@ func (d *doctor) checkTable(ctx context.Context) bool {
 		d.add("table", problem, fmt.Sprintf("%s does not exist in this account and Region", d.table), d.createTable())
 		return false
 	case hasCode(described, "AccessDeniedException"):
-		d.add("table", skipped, "these credentials may not DescribeTable: keys and replication were not looked at", "")
+		d.add("table", skipped, "these credentials do not allow DescribeTable: keys and replication were not checked", "")
 		return true
 	case described != nil && errors.As(context.Cause(ctx), new(*silenceError)):
 		d.add("table", problem, plain(context.Cause(ctx)), "")
@@ -45,11 +45,11 @@ func (d *doctor) checkTable(ctx context.Context) bool {
 		d.add("table", problem, plain(described), "")
 		return false
 	case out.Table == nil:
-		d.add("table", problem, "what answered DescribeTable is not DynamoDB: check the endpoint", "")
+		d.add("table", problem, "the answer to DescribeTable is not DynamoDB's: check the endpoint", "")
 		return false
 	}
 	if out.Table == nil {
-		d.add("table", problem, "what answers is not DynamoDB: it described no table; check the endpoint", "")
+		d.add("table", problem, "the answer to DescribeTable is not DynamoDB's: it describes no table; check the endpoint", "")
 		return false
 	}
 	d.arn = aws.ToString(out.Table.TableArn)
@@ -57,7 +57,7 @@ func (d *doctor) checkTable(ctx context.Context) bool {
 		d.add("table", problem, fmt.Sprintf("%s is %s", d.table, status), d.aws("wait table-exists", ""))
 		return false
 	}
-	d.add("table", fine, d.table+" is there", "")
+	d.add("table", fine, d.table+" exists", "")
 	switch {
 	case errors.Is(err, lease.ErrTable):
 		d.add("keys", problem, plain(err), strings.Replace(d.createTable(), "--table-name "+d.table, "--table-name nodelease", 1))
@@ -94,13 +94,13 @@ func (d *doctor) createTable() string {
 func (d *doctor) checkTTL(ctx context.Context) {
 	out, err := d.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &d.table})
 	if err != nil {
-		d.add("ttl", skipped, "Time to Live was not looked at: "+brief(err), "")
+		d.add("ttl", skipped, "Time to Live was not checked: "+brief(err), "")
 		return
 	}
 	switch t := out.TimeToLiveDescription; t.TimeToLiveStatus {
 	case types.TimeToLiveStatusEnabled, types.TimeToLiveStatusEnabling:
 		name := aws.ToString(t.AttributeName)
-		d.add("ttl", problem, fmt.Sprintf("Time to Live is on for the attribute %s: a lease item that it deletes forgets its version and its IDs", name),
+		d.add("ttl", problem, fmt.Sprintf("Time to Live is on for the attribute %s: a lease item that it deletes loses its version and its reserved time", name),
 			d.aws("update-time-to-live", "--time-to-live-specification Enabled=false,AttributeName="+name))
 	default:
 		d.add("ttl", fine, "Time to Live is off", "")
@@ -164,10 +164,10 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 	case len(slow) > 0:
 		d.add("permissions", skipped, "some calls were throttled before their permissions were checked", "")
 	default:
-		d.add("permissions", fine, "these credentials may do what an agent does", "")
+		d.add("permissions", fine, "these credentials allow all that an agent does", "")
 	}
 	if len(missing) == 0 && hasCode(update(key(d.pool, "-1"), "open_groups"), "AccessDeniedException") {
-		d.add("permissions", fine, "they may not open groups of the pool: agents with them go on with those that are open, and the reaper opens more", "")
+		d.add("permissions", fine, "they do not allow opening groups of the pool: agents use the open ones, and the reaper opens more", "")
 	}
 	return get == nil && query == nil
 }
@@ -233,7 +233,7 @@ const clockError = 1500 * time.Millisecond
 func (d *doctor) checkClock(before, after time.Time, out *dynamodb.GetItemOutput) {
 	server, ok := middleware.GetServerTime(out.ResultMetadata)
 	if !ok {
-		d.add("clock", skipped, "the answers have no time", "")
+		d.add("clock", skipped, "the answers carry no time", "")
 		return
 	}
 	ahead, behind := before.Sub(server.Add(time.Second)), server.Sub(after)
@@ -242,11 +242,11 @@ func (d *doctor) checkClock(before, after time.Time, out *dynamodb.GetItemOutput
 		word, off = "behind", behind
 	}
 	if off > clockError {
-		d.add("clock", problem, fmt.Sprintf("this machine's is at least %v %s DynamoDB's; agents refuse to start at %v", off.Round(time.Millisecond), word, clockError),
-			"sudo chronyc makestep (on Fargate: stop the task, another host has another clock)")
+		d.add("clock", problem, fmt.Sprintf("this machine's clock is at least %v %s DynamoDB's; agents refuse to start at %v", off.Round(time.Millisecond), word, clockError),
+			"sudo chronyc makestep (on Fargate: stop the task; its replacement runs on another host, with another clock)")
 		return
 	}
-	d.add("clock", fine, fmt.Sprintf("this machine's differs from DynamoDB's by less than %v, as far as whole seconds tell", clockError), "")
+	d.add("clock", fine, fmt.Sprintf("this machine's clock is within %v of DynamoDB's, to the accuracy of whole seconds", clockError), "")
 }
 
 func hasCode(err error, code string) bool {

@@ -173,14 +173,14 @@ func TestDoctor(t *testing.T) {
 		{"hot key", func(w *ward) { w.slow = "TableWriteKeyRangeThroughputExceeded" }, "throttling", problem, "dynamodb:UpdateItem was throttled: one partition", "nodelease resize --size N --expect HOLDERS"},
 		{"throttled table", func(w *ward) { w.slow = "TableWriteMaxOnDemandThroughputExceeded" }, "throttling", problem, "the table is at the throughput that it was given", "aws dynamodb describe-table"},
 		{"throttled account", func(w *ward) { w.slow = "TableWriteAccountLimitExceeded" }, "throttling", problem, "the account is at its quota", "aws service-quotas list-service-quotas --service-code dynamodb"},
-		{"throttled, and no reason", func(w *ward) { w.slow = "other" }, "throttling", problem, "does not say which limit", ""},
+		{"throttled without a reason", func(w *ward) { w.slow = "other" }, "throttling", problem, "does not say which limit", ""},
 		{"TTL denied", func(w *ward) { w.denied = "DescribeTimeToLive" }, "ttl", skipped, "AccessDeniedException", ""},
 		{"clock ahead", func(w *ward) { w.clock = time.Minute }, "clock", problem, "ahead of DynamoDB's", "chronyc makestep"},
 		{"clock behind", func(w *ward) { w.clock = -time.Minute }, "clock", problem, "behind DynamoDB's", "chronyc makestep"},
 		{"not seeded", func(*ward) {}, "pool", problem, "orders is not seeded", "nodelease seed --size N --table "},
 		{"half-seeded", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 1, "version": 0, "reserved_until": 1})
-		}, "pool", problem, "half-seeded: 1 or more node IDs", "nodelease seed --size N"},
+		}, "pool", problem, "half-seeded: it has at least 1 node IDs", "nodelease seed --size N"},
 		{"node IDs missing", func(w *ward) {
 			w.put(map[string]any{"pool_group": "orders", "node_id": -1, "item_format": 2, "revision": 1, "floor": 0, "pool_size": 300, "open_groups": 2, "exclude_below": 10})
 		}, "pool", problem, "290 of its 290 node IDs are missing", "nodelease seed --size 300 --floor +1m --exclude-below 10"},
@@ -219,17 +219,17 @@ func TestDoctor(t *testing.T) {
 		{"node ID forged", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#reaper", "node_id": 1, "watermarks": "1.3.1"}) // node 1 had version 3, and has 0
-		}, "forged", problem, "someone else wrote node 1: version went back", ""},
+		}, "forged", problem, "something other than Nodelease wrote node 1: version went back", ""},
 		{"pool forged", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#reaper", "node_id": -1, "watermarks": "99 0 0"})
-		}, "forged", problem, "someone else wrote the pool's own item: revision went back from 99", ""},
+		}, "forged", problem, "something other than Nodelease wrote the pool's own item: revision went back from 99", ""},
 		{"stuck", func(w *ward) {
 			w.seed("orders", 4)
 			w.put(map[string]any{"pool_group": "orders#0", "node_id": 2, "version": 0, "reserved_until": time.Now().Add(9 * time.Hour).UnixMilli()})
 		}, "items", problem, "stuck", "nodelease resize --size 5"},
-		{"forgotten", func(w *ward) { w.seed("orders", 4); w.put(number(1, long, nil)) }, "items", warning, "does the reaper run? node ID 1", "nodelease reap"},
-		{"exhausted", func(w *ward) { w.seed("orders", 1); w.put(number(0, soon, nil)) }, "room", problem, "nobody can start", "nodelease resize --size 2"},
+		{"forgotten", func(w *ward) { w.seed("orders", 4); w.put(number(1, long, nil)) }, "items", warning, "is the reaper running? node ID 1", "nodelease reap"},
+		{"exhausted", func(w *ward) { w.seed("orders", 1); w.put(number(0, soon, nil)) }, "room", problem, "no task can start", "nodelease resize --size 2"},
 		{"two releases", func(w *ward) {
 			w.seed("orders", 9)
 			w.put(number(1, soon, map[string]any{"metadata": map[string]string{"lib": "v1.0.0"}}))
@@ -249,10 +249,10 @@ func TestDoctor(t *testing.T) {
 				w.t.Fatal(err)
 			}
 		}, "other pools", warning, "can make equal IDs: orders and users", "--pool NEW"},
-		{"two pools that stay apart", func(w *ward) {
+		{"two pools with separate node IDs", func(w *ward) {
 			w.seed("orders", 4)
 			w.seedAs("users", leasepool.Spec{Size: 8, ExcludeBelow: 4})
-		}, "other pools", fine, "none of 2", ""},
+		}, "other pools", fine, "none of the table's 2", ""},
 		{"no Scan", func(w *ward) { w.denied = "Scan" }, "other pools", skipped, "AccessDeniedException", ""},
 	} {
 		onEach(t, test.name, func(t *testing.T, w *ward) {
@@ -260,17 +260,17 @@ func TestDoctor(t *testing.T) {
 			r, found := w.examine(), false
 			for _, f := range r.Findings {
 				if strings.Contains(f.Text+f.Fix, "\n") {
-					t.Errorf("more than a line: %q", f)
+					t.Errorf("got more than one line: %q", f)
 				}
 				if f.Level == problem && r.OK {
-					t.Errorf("%q, and all is well", f)
+					t.Errorf("got %q, though nothing is wrong", f)
 				}
 				if f.Check == test.check && f.Level == test.level && strings.Contains(f.Text, test.text) && strings.Contains(f.Fix, test.fix) {
 					found = true
 				}
 			}
 			if !found {
-				t.Errorf("not found: %s", r.text(io.Discard))
+				t.Errorf("finding missing in: %s", r.text(io.Discard))
 			}
 			if w.writes > 0 {
 				t.Errorf("%d writes took effect", w.writes)

@@ -21,17 +21,17 @@ func newDynamoDB(g *globals) *cobra.Command {
 	var attached bool
 	cmd := &cobra.Command{
 		Use:   demo.ServerCommand,
-		Short: "Serve a small DynamoDB on this machine, for trying things",
-		Long: "Serve the embedded DynamoDB on this machine, for development and for trying the other commands: in memory, or kept in a\n" +
-			"file with --data. With --table it has that table from the start. It has no access control, answers on the loopback\n" +
-			"interface alone, and knows the part of DynamoDB that Nodelease uses. The others find it by --endpoint or by\n" +
-			"AWS_ENDPOINT_URL_DYNAMODB; they need no Region and no credentials for it.",
+		Short: "Serve a small DynamoDB on this machine, for development",
+		Long: "Serve the embedded DynamoDB on this machine, for development and for trying out the other commands: in memory, or kept in a\n" +
+			"file with --data. --table creates a table at the start. The server has no access control, listens only on the loopback\n" +
+			"interface, and implements the part of DynamoDB that Nodelease uses. The other commands find it through --endpoint or\n" +
+			"AWS_ENDPOINT_URL_DYNAMODB, and need no Region and no credentials for it.",
 		Example: "  nodelease dynamodb --table leases --data leases.journal\n" +
 			"  AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:8000 nodelease seed --table leases --pool orders --size 8",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if host, _, err := net.SplitHostPort(listen); err != nil || !loopback(host) {
-				return usagef("--listen %s: use 127.0.0.1:8000 or another address of this machine alone (port 0 takes a free one); the server has no access control", listen)
+				return usagef("--listen %s: use 127.0.0.1:8000 or another loopback address (port 0 chooses a free one); the server has no access control", listen)
 			}
 			ctx, cancel := context.WithCancelCause(cmd.Context())
 			defer cancel(nil)
@@ -52,7 +52,7 @@ func newDynamoDB(g *globals) *cobra.Command {
 				if g.json {
 					failed = writeJSON(cmd.OutOrStdout(), demo.Serving{Endpoint: endpoint})
 				} else {
-					failed = say(cmd.OutOrStdout(), text.Sprintf("a small DynamoDB for development is on %s, for programs of this machine only and without access control; stop it with Ctrl-C\n", endpoint))
+					failed = say(cmd.OutOrStdout(), text.Sprintf("a small DynamoDB for development is on %s, only for programs on this machine and without access control; stop it with Ctrl-C\n", endpoint))
 				}
 				g.answers.ready()
 			})
@@ -60,9 +60,9 @@ func newDynamoDB(g *globals) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&listen, "listen", "127.0.0.1:8000", "loopback `address`; port 0 takes a free one")
-	f.StringVar(&data, "data", "", "`file` that keeps the tables from one run to the next (none: in memory only)")
-	f.BoolVar(&attached, "attached", false, "end when stdin does")
+	f.StringVar(&listen, "listen", "127.0.0.1:8000", "loopback `address`; port 0 chooses a free one")
+	f.StringVar(&data, "data", "", "`file` that keeps the tables from one run to the next (default: in memory only)")
+	f.BoolVar(&attached, "attached", false, "exit when stdin ends")
 	f.Lookup("attached").Hidden = true // the demo's
 	completeFunc(cmd, "data", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveDefault

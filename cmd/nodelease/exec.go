@@ -29,25 +29,25 @@ func newExec(g *globals) *cobra.Command {
 		Long: "Lease a node ID, run a program with it, and release it when the program has ended. The program finds it in its\n" +
 			"environment:\n\n" +
 			"  NODELEASE_NODE_ID        the node ID\n" +
-			"  NODELEASE_VERSION        the fencing token: it grows each time that the node ID changes hands\n" +
+			"  NODELEASE_VERSION        the fencing token: it grows each time the node ID changes hands\n" +
 			"  NODELEASE_POOL           the pool\n" +
-			"  NODELEASE_DEADLINE_FILE  with --deadline-file: the file that has the lease's state and deadline\n\n" +
-			"Signals are passed on to the program. If the lease cannot be renewed, the program is ended before anybody else may\n" +
-			"have the node ID: SIGTERM --grace before the deadline, SIGKILL at it. Processes that the program has started\n" +
-			"and left behind are ended with it, also when this command itself is killed.\n\n" +
-			"With --on-demand, for programs that live for seconds or minutes (batch jobs, steps of a pipeline), there are no\n" +
+			"  NODELEASE_DEADLINE_FILE  with --deadline-file: the file with the lease's state and deadline\n\n" +
+			"Signals are passed on to the program. If the lease cannot be renewed, the program is ended before another process can\n" +
+			"claim the node ID: SIGTERM --grace before the deadline, SIGKILL at the deadline. Processes that the program has started\n" +
+			"and left behind are ended with it, even when this command itself is killed.\n\n" +
+			"--on-demand is for programs that live for seconds or minutes (batch jobs, pipeline steps). There are no\n" +
 			"heartbeats: the lease is 5m long unless --ttl is set, and is renewed when less than a third of it is left. A program\n" +
 			"that ends before that costs a claim and a release.\n\n" +
-			"Exit codes: the program's own; 128+n when signal n ended it; 127 not found; 126 cannot be run; for failures of exec's\n" +
-			"own 111 any other, 112 usage, 113 pool exhausted, 114 not seeded, 115 no access, 116 no answer, 117 the lease was lost\n" +
-			"and the program ended.",
+			"Exit codes: the program's own; 128+n when signal n ended it; 127 not found; 126 cannot be run; for failures of exec\n" +
+			"itself 112 usage, 113 pool exhausted, 114 not seeded, 115 no access, 116 no answer, 117 the lease was lost and the\n" +
+			"program ended, 111 any other.",
 		Example: "  nodelease exec --table leases --pool brokers -- ./broker --port 9092\n" +
 			"  nodelease exec --table leases --pool brokers --name broker-a --metadata zone=eu-west-1a --wait 5m -- ./broker\n" +
 			"  nodelease exec --table leases --pool jobs --on-demand -- ./job\n" +
 			"  nodelease exec --table leases --pool brokers -- sh -c 'exec ./broker --id $NODELEASE_NODE_ID'",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("which program? Give it after --")
+				return usagef("which program? Name it after --")
 			}
 			return nil
 		},
@@ -68,8 +68,8 @@ func newExec(g *globals) *cobra.Command {
 	f.SetInterspersed(false) // arguments after the program's name belong to the program
 	t.register(f)
 	f.BoolVar(&short, "on-demand", false, "no heartbeats: renew when less than a third of the lease is left; --ttl is 5m by default")
-	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL (default: a fifth of the time from the last renewal to the deadline; with --on-demand at most half of it)")
-	f.StringVar(&file, "deadline-file", "", "`file` that is replaced at each change of the lease (or $NODELEASE_DEADLINE_FILE)")
+	f.DurationVar(&grace, "grace", 0, "time between SIGTERM and SIGKILL (default: a fifth of the time from the last renewal to the deadline; with --on-demand at most half)")
+	f.StringVar(&file, "deadline-file", "", "`file` for the lease's state and deadline, replaced at each change (or $NODELEASE_DEADLINE_FILE)")
 	f.StringVar(&layout, "layout", "", "with --fixed, the `layout` of the IDs that the program makes: a name or T/N/S")
 	registerFixed(cmd, &fixed)
 	complete(cmd, "layout", leasepool.LayoutNames()...)
@@ -157,7 +157,7 @@ func runExec(cmd *cobra.Command, g *globals, t terms, short bool, grace time.Dur
 	follow(child, agent, signals, renewed, ended)
 	if stopped {
 		code = codeExec + codeLost
-		err = fmt.Errorf("%s was ended, since node %d of pool %s could not be kept", args[0], l.NodeID, l.Pool)
+		err = fmt.Errorf("%s was ended, since its lease on node %d of pool %s was lost or not renewed in time", args[0], l.NodeID, l.Pool)
 		if why := agent.Err(); why != nil {
 			err = fmt.Errorf("%w: %w", err, why)
 		}

@@ -126,7 +126,7 @@ func (s stage) enter(t *testing.T) *actor {
 	_ = conn.SetReadDeadline(time.Now().Add(hang))
 	a := &actor{Conn: conn, lines: bufio.NewScanner(conn)}
 	if !a.lines.Scan() {
-		t.Fatal("it died at once")
+		t.Fatal("the process died at once")
 	}
 	words := strings.Fields(a.lines.Text())
 	if len(words) != 6 || words[0] != "hello" {
@@ -315,7 +315,7 @@ func TestExecSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1} {
 		send(t, p.Process.Pid, sig)
 		if !a.hear("got " + sig.String()) {
-			t.Fatalf("%v did not arrive: %s", sig, p.stderr)
+			t.Fatalf("%v was not received: %s", sig, p.stderr)
 		}
 	}
 	if state, _ := holder(t, flags); state != "held" {
@@ -414,7 +414,7 @@ func TestExecDeadline(t *testing.T) {
 			send(t, s.program.Process.Pid, syscall.SIGCONT)
 		}
 		s.out(false) // so that the node ID can be released
-		if _, code := s.program.end(t); code != 117 || !strings.Contains(s.program.stderr.String(), "was ended, since node 0 of pool orders could not be kept") {
+		if _, code := s.program.end(t); code != 117 || !strings.Contains(s.program.stderr.String(), "was ended, since its lease on node 0 of pool orders was lost or not renewed in time") {
 			t.Errorf("%s: exit code %d, %s", s.name, code, s.program.stderr)
 		}
 	}
@@ -431,7 +431,7 @@ func (a *actor) judge(t *testing.T, name string, expires time.Time, hears bool) 
 	case !a.lastAlive.Before(expires):
 		t.Logf("%s: this machine is too busy: %s was alive at %v, the lease expired at %v", name, a.mode, a.lastAlive, expires)
 	case hears && !told && a.lastAlive.After(expires.Add(-shortGuard-shortGrace/2)):
-		t.Errorf("%s: %s was not told, until %v; the lease expired at %v", name, a.mode, a.lastAlive, expires)
+		t.Errorf("%s: %s got no SIGTERM until %v; the lease expired at %v", name, a.mode, a.lastAlive, expires)
 	}
 }
 
@@ -483,10 +483,10 @@ func TestExecLeftBehind(t *testing.T) {
 	fmt.Fprintln(a, "leave")
 	a.end(t)
 	if !b.hear("got " + syscall.SIGTERM.String()) {
-		t.Error("what was left behind was not told")
+		t.Error("the processes left behind got no SIGTERM")
 	}
 	if state, _ := holder(t, flags); state != "held" {
-		t.Errorf("while something is left, the node ID is %q", state)
+		t.Errorf("while a process is left, the node ID is %q", state)
 	}
 	send(t, b.pid, syscall.SIGKILL)
 	b.end(t)
@@ -539,7 +539,7 @@ func TestExecTerminal(t *testing.T) {
 		var all []string
 		for !strings.Contains(said.Text(), step.want) {
 			if !said.Scan() {
-				t.Fatalf("%q never came, but %q: %v", step.want, all, said.Err())
+				t.Fatalf("%q was never printed, got %q: %v", step.want, all, said.Err())
 			}
 			all = append(all, said.Text())
 		}

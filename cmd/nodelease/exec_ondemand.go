@@ -28,7 +28,7 @@ type keeper interface {
 func (t *terms) forOnDemand(cmd *cobra.Command, grace time.Duration) (time.Duration, error) {
 	f := cmd.Flags()
 	for flag, why := range map[string]string{
-		"renew-every": "an on-demand lease has no heartbeat, and is renewed when less than a third of it is left",
+		"renew-every": "an on-demand lease has no heartbeat; it is renewed when less than a third of it is left",
 		"max-ttl":     "an on-demand lease never grows",
 		"max-reserve": "an on-demand lease never grows",
 	} {

@@ -116,7 +116,7 @@ func TestExecOnDemandRequests(t *testing.T) {
 	p = execOf(t, append([]string{"--on-demand"}, flags...), s, "obey")
 	a := s.enter(t)
 	if got := n.taken(); !slices.Equal(got, append(slices.Clone(look), claim)) {
-		t.Errorf("the requests of a program that runs: %v", got)
+		t.Errorf("the requests of a running program: %v", got)
 	}
 	if state, expires := holder(t, flags); state != "held" || time.Until(expires) > onDemandTTL {
 		t.Errorf("%s until %v", state, expires)
@@ -201,7 +201,7 @@ func TestExecOnDemandDeadline(t *testing.T) {
 			send(t, s.program.Process.Pid, syscall.SIGCONT)
 		}
 		s.out(false)
-		if _, code := s.program.end(t); code != 117 || !strings.Contains(s.program.stderr.String(), "was ended, since node 0 of pool orders could not be kept") {
+		if _, code := s.program.end(t); code != 117 || !strings.Contains(s.program.stderr.String(), "was ended, since its lease on node 0 of pool orders was lost or not renewed in time") {
 			t.Errorf("%s: exit code %d, %s", s.name, code, s.program.stderr)
 		}
 	}
@@ -283,7 +283,7 @@ func TestExecOnDemandWallClock(t *testing.T) {
 	select {
 	case <-o.Done():
 	case <-resumed:
-		t.Fatal("a lease that ran out was resumed")
+		t.Fatal("an expired lease was resumed")
 	}
 	if !o.overdue() || !errors.Is(o.Err(), lease.ErrSuspended) {
 		t.Errorf("overdue %v: %v", o.overdue(), o.Err())

@@ -21,8 +21,8 @@ type filter struct {
 func (f *filter) register(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.states, "state", nil, "only node IDs in these `states`: held, free, expired, cooling, retired")
 	cmd.Flags().StringVar(&f.task, "task", "", "only node IDs whose task contains this `text`")
-	cmd.Flags().StringArrayVar(&f.metadata, "metadata", nil, "only node IDs whose holder says `name=value`, or anything by that name; may be repeated, and all must hold")
-	cmd.Flags().StringVar(&f.sort, "sort", "node", "by `key`: node, state, task, version (highest first), expires or reserved (latest first)")
+	cmd.Flags().StringArrayVar(&f.metadata, "metadata", nil, "only node IDs whose metadata has `name=value`, or a value of that name; may be repeated, and all must match")
+	cmd.Flags().StringVar(&f.sort, "sort", "node", "sort by `key`: node, state, task, version (highest first), expires or reserved (latest first)")
 	complete(cmd, "state", "held", "free", "expired", "cooling", "retired")
 	complete(cmd, "sort", slices.Sorted(maps.Keys(orders))...)
 }

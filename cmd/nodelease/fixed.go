@@ -16,7 +16,7 @@ import (
 const byOrdinal = "statefulset"
 
 func registerFixed(cmd *cobra.Command, value *string) {
-	cmd.Flags().StringVar(value, "fixed", "", "have this `node ID` without a lease, or statefulset for the ordinal in the host name: nobody checks that no other process has it; needs --layout")
+	cmd.Flags().StringVar(value, "fixed", "", "use this `node ID` without a lease, or statefulset for the ordinal in the host name: nothing checks that no other process has it; needs --layout")
 	complete(cmd, "fixed", byOrdinal)
 }
 
@@ -30,10 +30,10 @@ func fixedNode(cmd *cobra.Command, g *globals, value, layout string, log slog.Ha
 		}
 	})
 	if wrong != "" {
-		return nil, usagef("--fixed and --%s contradict each other: a fixed node ID has no lease; leave one of them out", wrong)
+		return nil, usagef("--fixed and --%s contradict each other: a fixed node ID has no lease; omit one of them", wrong)
 	}
 	if layout == "" {
-		return nil, usagef("--fixed needs --layout: there is no pool that has one, and all processes whose IDs meet must use the same")
+		return nil, usagef("--fixed needs --layout: there is no pool to take it from, and all processes whose IDs are used together need the same one")
 	}
 	l, err := parseLayout(layout)
 	if err != nil {
@@ -46,7 +46,7 @@ func fixedNode(cmd *cobra.Command, g *globals, value, layout string, log slog.Ha
 	} else {
 		n, bad := strconv.Atoi(value)
 		if bad != nil {
-			return nil, usagef("--fixed %s: use a node ID, from 0, or %s", strconv.Quote(value), byOrdinal)
+			return nil, usagef("--fixed %s: use a node ID, 0 or more, or %s", strconv.Quote(value), byOrdinal)
 		}
 		node, err = leasefixed.New(n, l)
 	}

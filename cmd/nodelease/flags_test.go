@@ -57,14 +57,14 @@ func TestFlagsPage(t *testing.T) {
 	before, rest, found := strings.Cut(string(page), begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
-		t.Fatalf("%s has no part between %q and %q", file, begin, end)
+		t.Fatalf("%s has nothing between %q and %q", file, begin, end)
 	}
 	want := before + begin + table.String() + end + after
 	if want == string(page) {
 		return
 	}
 	if !*update {
-		t.Fatalf("the flags of %s are not those of the commands: run make docs; want\n%s", file, table.String())
+		t.Fatalf("the flags of %s differ from those of the commands: run make docs; want\n%s", file, table.String())
 	}
 	if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
 		t.Fatal(err)

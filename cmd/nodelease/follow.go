@@ -96,7 +96,7 @@ func (p paper) render() string {
 	}
 	all := strings.Split(strings.TrimSuffix(p.draw(p.width), "\n"), "\n")
 	if room := p.height - len(p.head()) - 1; len(all) > room && room > 0 {
-		all = append(all[:room], faint.of("and %d more: --state, --task and --metadata choose", len(all)-room).String())
+		all = append(all[:room], faint.of("and %d more: narrow the list with --state, --task or --metadata", len(all)-room).String())
 	}
 	return p.fit(all...)
 }

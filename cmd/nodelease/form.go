@@ -23,7 +23,7 @@ type form struct {
 var forms = []string{"wide", "json", "csv", "name"}
 
 func (f *form) register(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.name, "output", "o", "", "`form` of the result: wide (also lease, session and metadata), json, csv or name (node IDs only)")
+	cmd.Flags().StringVarP(&f.name, "output", "o", "", "`format` of the output: wide (also lease, session and metadata), json, csv or name (node IDs only)")
 	complete(cmd, "output", forms...)
 }
 

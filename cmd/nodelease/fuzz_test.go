@@ -41,7 +41,7 @@ func FuzzArguments(f *testing.F) {
 			return // for shells, and the library's own
 		}
 		if err != nil && (!errors.As(err, &usage) || cmd.UsageString() == "") {
-			t.Errorf("%q: %v, which is not told as wrong use", line, err)
+			t.Errorf("%q: got %v, want a usage error", line, err)
 		}
 	})
 }

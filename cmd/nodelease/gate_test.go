@@ -76,7 +76,7 @@ func TestNothingAroundTheGate(t *testing.T) {
 					}
 				case *ast.BasicLit:
 					if n.Kind == token.STRING && strings.Contains(n.Value, `\x1b`) {
-						t.Errorf("%s: a control sequence by hand", p.Fset.Position(n.Pos()))
+						t.Errorf("%s: a control sequence outside the gate", p.Fset.Position(n.Pos()))
 					}
 				}
 				return true
@@ -84,7 +84,7 @@ func TestNothingAroundTheGate(t *testing.T) {
 		}
 	}
 	if seen < 50 {
-		t.Errorf("%d formats were looked at, want all of the program's", seen)
+		t.Errorf("checked %d formats, want all of the program's", seen)
 	}
 }
 

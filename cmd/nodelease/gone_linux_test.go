@@ -27,7 +27,7 @@ func checkGone(t *testing.T) {
 		select {
 		case <-again.C:
 		case <-limit:
-			t.Error("processes stayed")
+			t.Error("processes are left")
 			showAndKill(t)
 			return
 		}

@@ -38,7 +38,7 @@ func words(line string) []string { return strings.Split(line, " ") }
 // for a plain name, piped and on a terminal, and no character that is not plain.
 func TestHostileHolders(t *testing.T) {
 	if testing.Short() {
-		t.Skip("many commands on many texts")
+		t.Skip("runs many commands on many texts")
 	}
 	client := dynamotest.Embedded(t)
 	now := time.Now()

@@ -48,7 +48,7 @@ var losses = []string{"csi clear", "newline", "bidi override", "c1 csi", "remedy
 // holders, even when one of them takes the node ID.
 func TestHostileNeighbours(t *testing.T) {
 	if testing.Short() {
-		t.Skip("programs that lose their leases")
+		t.Skip("runs programs that lose their leases")
 	}
 	t.Parallel()
 	plain := func(t *testing.T, what, output string) {
@@ -58,7 +58,7 @@ func TestHostileNeighbours(t *testing.T) {
 		}
 		for line := range strings.Lines(output) {
 			if strings.HasPrefix(line, "✓") || strings.HasPrefix(line, "nodelease: done") {
-				t.Errorf("%s: a line that nobody wrote: %q", what, line)
+				t.Errorf("%s: an injected line: %q", what, line)
 			}
 		}
 	}

@@ -42,9 +42,10 @@ func newID(g *globals) *cobra.Command {
 	var layout, from, to, first, last string
 	cmd := &cobra.Command{
 		Use:   "id [ID… | -]",
-		Short: "Take IDs apart, convert them, and find the first and last ID of a time",
-		Long: "Take IDs apart into time, node and sequence, and show them in every encoding. With a table and a pool it says who made the\n" +
-			"ID, if that is still known, and takes it apart with the width that the pool's node IDs had at its time. --first and --last give the least and the greatest ID of a time, for queries by ID.\n\n" +
+		Short: "Decode IDs, convert them, and find the first and last ID of a time",
+		Long: "Decode IDs into time, node and sequence, and show them in every encoding. With a table and a pool, also show which task\n" +
+			"made the ID, if that is still known, and decode it with the width that the pool's node IDs had at that time. --first and\n" +
+			"--last print the smallest and the largest ID of a time, for queries by ID.\n\n" +
 			"Encodings: decimal, base32 (Crockford, 13 characters), base58 (11), hex (16). Times: 2026-11-21T04:05:06Z, 2026-11-21,\n" +
 			"Unix milliseconds, now, or a distance from now such as -1h.\n\nLayouts:\n" + describeLayouts(),
 		Example: "  nodelease id 249733066275188748\n" +
@@ -56,9 +57,9 @@ func newID(g *globals) *cobra.Command {
 		Args: func(_ *cobra.Command, args []string) error {
 			switch ranged := first != "" || last != ""; {
 			case len(args) == 0 && !ranged:
-				return usagef("which ID? Give one or more, or --first or --last with a time")
+				return usagef("which ID? Name one or more, or use --first or --last with a time")
 			case len(args) > 0 && ranged:
-				return usagef("--first and --last take no ID")
+				return usagef("--first and --last take a time and no ID")
 			}
 			return nil
 		},
@@ -111,11 +112,11 @@ func newID(g *globals) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&layout, "layout", "", "`layout` of the IDs: a name or T/N/S, see above (default: the pool's, or default without a pool)")
-	f.StringVar(&from, "from", "", "the `encoding` that the ID is in (default: what it looks like)")
+	f.StringVar(&from, "from", "", "the `encoding` of the ID (default: recognized by its form)")
 	f.StringVar(&to, "to", "decimal", "print only the ID, in this `encoding`")
 	f.Lookup("to").DefValue = "" // without it everything is printed
-	f.StringVar(&first, "first", "", "the least ID of this `time`")
-	f.StringVar(&last, "last", "", "the greatest ID of this `time`")
+	f.StringVar(&first, "first", "", "print the smallest ID of this `time`")
+	f.StringVar(&last, "last", "", "print the largest ID of this `time`")
 	complete(cmd, "layout", leasepool.LayoutNames()...)
 	complete(cmd, "from", slices.Sorted(maps.Keys(encodings))...)
 	complete(cmd, "to", slices.Sorted(maps.Keys(encodings))...)
@@ -242,13 +243,13 @@ func (g *globals) maker(ctx context.Context, layout string) (who func(context.Co
 func whoMade(l *lease.Lease, t takenApart) *madeBy {
 	switch {
 	case l == nil:
-		return &madeBy{Text: fmt.Sprintf("not by this pool: it has no node %d; another layout?", t.Node)}
+		return &madeBy{Text: fmt.Sprintf("not by this pool: it has no node %d; is the layout another one?", t.Node)}
 	case l.Version == 0:
-		return &madeBy{Text: fmt.Sprintf("not by this pool: nobody ever held node %d", l.NodeID)}
+		return &madeBy{Text: fmt.Sprintf("not by this pool: node %d was never held", l.NodeID)}
 	case !t.Time.After(l.NotBefore):
-		return &madeBy{Text: fmt.Sprintf("an earlier holder than version %d, which is all that the table remembers", l.Version)}
+		return &madeBy{Text: fmt.Sprintf("a holder before version %d; the table remembers only the last one", l.Version)}
 	case t.Time.After(l.ReservedUntil):
-		return &madeBy{Text: fmt.Sprintf("not by this pool: no time of node %d was ever reserved after %s; another layout or pool?", l.NodeID, l.ReservedUntil.Format(time.RFC3339))}
+		return &madeBy{Text: fmt.Sprintf("not by this pool: no time after %s was ever reserved for node %d; is it another layout or pool?", l.ReservedUntil.Format(time.RFC3339), l.NodeID)}
 	}
 	holds := "held node %d last"
 	if l.Holder != "" {

@@ -33,7 +33,7 @@ func (l idLayout) of(p leasepool.Item, given bool) (idLayout, error) {
 	}
 	own := p.Layout.Snowflake()
 	if given && leasepool.LayoutName(own) != leasepool.LayoutName(l.Layout) {
-		return l, usagef("--layout %s: the IDs of pool %s have the layout %s; leave the flag out", l.name, p.Pool, leasepool.LayoutName(own))
+		return l, usagef("--layout %s: the IDs of pool %s have the layout %s; omit the flag", l.name, p.Pool, leasepool.LayoutName(own))
 	}
 	l.name, l.Layout = leasepool.LayoutName(own), own
 	return l, nil
@@ -71,7 +71,7 @@ var decodings = map[string]func(string) (snowflake.ID, error){
 	"hex": func(s string) (snowflake.ID, error) {
 		b, err := hex.DecodeString(strings.TrimPrefix(s, "0x"))
 		if err != nil || len(b) != 8 {
-			return 0, fmt.Errorf("%.40q has not 16 hexadecimal digits", s)
+			return 0, fmt.Errorf("%.40q does not have 16 hexadecimal digits", s)
 		}
 		return snowflake.FromBytes(b)
 	},
@@ -95,7 +95,7 @@ func readID(s, from string, l idLayout, now time.Time) (snowflake.ID, string, er
 	}
 	id, err := read(s)
 	if err != nil {
-		err = fmt.Errorf("%w: use decimal digits, 13 of base32, 11 of base58 or 16 of hex; --from says which", err)
+		err = fmt.Errorf("%w: use decimal digits, 13 of base32, 11 of base58 or 16 of hex; --from chooses the encoding", err)
 	}
 	return id, from, err
 }
@@ -137,7 +137,7 @@ func made(s string, looks []string, l idLayout, now time.Time) ([]string, error)
 		}
 	}
 	if len(past) != 1 {
-		return nil, fmt.Errorf("%s may be %s: say which with --from", s, strings.Join(all, " or "))
+		return nil, fmt.Errorf("%s may be %s: choose one with --from", s, strings.Join(all, " or "))
 	}
 	return past, nil
 }
@@ -153,9 +153,9 @@ func parseFuture(flag, s string, now time.Time) (time.Time, error) {
 	case err != nil:
 		return t, err
 	case t.Before(now):
-		return t, usagef("%s %s: %s is in the past, %s; use a time that is still to come, such as +10m", flag, s, stamp(t), distance(t, now))
+		return t, usagef("%s %s: %s is in the past, %s; use a time in the future, such as +10m", flag, s, stamp(t), distance(t, now))
 	case t.After(now.Add(farAhead)):
-		return t, usagef("%s %s: %s is more than a year ahead, and no node ID could be used before; use the time until which IDs were made", flag, s, stamp(t))
+		return t, usagef("%s %s: %s is more than a year ahead, and no node ID could be used until then; use the time of the last ID that was made", flag, s, stamp(t))
 	}
 	return t, nil
 }

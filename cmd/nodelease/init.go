@@ -29,9 +29,10 @@ func newInit(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Create a table for development, or show how to create one for production",
-		Long: "Create a table with the keys that Nodelease needs, for development: on an endpoint of this machine at once, in AWS after it\n" +
-			"has asked. An existing table is not changed; only its keys are checked. A production table also wants deletion\n" +
-			"protection, point-in-time recovery, roles and alarms: --print shows the CDK, CloudFormation or aws way, and does nothing.",
+		Long: "Create a table with the keys that Nodelease needs, for development: on an endpoint of this machine at once, in AWS after\n" +
+			"confirmation. An existing table is not changed; only its keys are checked. A production table also needs deletion\n" +
+			"protection, point-in-time recovery, roles and alarms: --print shows how to create one with CDK, CloudFormation or the AWS\n" +
+			"CLI, and does nothing.",
 		Example: "  nodelease init --table leases --endpoint http://127.0.0.1:8000\n" +
 			"  nodelease init --table leases --print cdk\n  nodelease init --table leases --print cloudformation >leases.yaml",
 		Args: noArgs,
@@ -40,7 +41,7 @@ func newInit(g *globals) *cobra.Command {
 				return err
 			}
 			if protocol.TableName(g.table) != g.table {
-				return usagef("--table %s: a table is created by its name, in the account of the credentials: use %s", g.table, protocol.TableName(g.table))
+				return usagef("--table %s: a table is created by name, in the account of the credentials: use %s", g.table, protocol.TableName(g.table))
 			}
 			if cmd.Flags().Changed("print") {
 				way, ok := ways[print]
@@ -58,7 +59,7 @@ func newInit(g *globals) *cobra.Command {
 			switch err := store.Check(cmd.Context()); {
 			case err == nil:
 			case errors.Is(err, protocol.ErrUnchecked):
-				return fmt.Errorf("%w: these credentials may not look whether the table exists: %w", lease.ErrAccess, err)
+				return fmt.Errorf("%w: these credentials do not allow a check whether the table exists: %w", lease.ErrAccess, err)
 			case !missing(cmd.Context(), client, g.table):
 				return err
 			default:
@@ -84,7 +85,7 @@ func newInit(g *globals) *cobra.Command {
 			return say(cmd.OutOrStdout(), text.Sprintf("table %s %s; next: %s\n", g.table, did, command(next.again("seed --size 1024"))))
 		},
 	}
-	cmd.Flags().StringVar(&print, "print", "", "show the `way` to a production table: cdk, cloudformation or aws")
+	cmd.Flags().StringVar(&print, "print", "", "show how to create a production table, in this `form`: cdk, cloudformation or aws")
 	cmd.Flags().BoolVarP(&t.yes, "yes", "y", false, "do not ask")
 	complete(cmd, "print", "cdk", "cloudformation", "aws")
 	return cmd

@@ -18,8 +18,8 @@ import (
 func newInspect(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "inspect NODE",
-		Short: "Show all that is known of one node ID",
-		Long: "Show all that the table knows of one node ID: who holds it or held it last, its version (the fencing token), when the lease\n" +
+		Short: "Show everything known about one node ID",
+		Long: "Show everything the table knows about one node ID: who holds it or held it last, its version (the fencing token), when the lease\n" +
 			"expires, and the milliseconds that its holder may stamp into IDs.",
 		Example:           "  nodelease inspect 7 --table leases --pool orders\n  nodelease inspect 7 --table leases --pool orders --json",
 		Args:              oneArg("a node ID"),
@@ -49,7 +49,7 @@ func inspected(out io.Writer, l lease.Lease, now time.Time) text.Safe {
 	b.Printf("%s of pool %s is %s\n", bold.of("node %d", l.NodeID), l.Pool, stateInk(state).of("%s", state))
 	switch {
 	case l.Version == 0:
-		line("task", text.Sprintf("nobody ever held it"))
+		line("task", text.Sprintf("it was never held"))
 	case l.Holder == "":
 		line("last task", text.Sprintf("%s", l.Task))
 	default:
@@ -86,7 +86,7 @@ func inspected(out io.Writer, l lease.Lease, now time.Time) text.Safe {
 
 // endings are how a lease ends, in words.
 var endings = map[lease.Ending]string{
-	lease.EndReleased: "it gave the node ID back", lease.EndExpired: "it stopped renewing", lease.EndFreed: "an operator or a raise freed it",
+	lease.EndReleased: "it released the node ID", lease.EndExpired: "it stopped renewing", lease.EndFreed: "an operator or a raise freed it",
 }
 
 // began is when a session began: its name is new for each claim, and says so.
@@ -118,11 +118,11 @@ func nextStep(g *globals, l lease.Lease, now time.Time) text.Safe {
 	case lease.Held:
 		return text.Sprintf("To take it from its holder: %s\n", command(g.again(fmt.Sprintf("release %d --version %d", l.NodeID, l.Version))))
 	case lease.Expired:
-		return text.Sprintf("Its holder has not renewed in time: it is gone, or cut off. Claimants take the node ID by themselves; nothing needs to be done.\n")
+		return text.Sprintf("Its holder has not renewed in time: it is gone, or cut off. Claimants will take the node ID; you need not do anything.\n")
 	case lease.Cooling:
-		return text.Sprintf("It can be claimed in about %v, when what its last holder had reserved has passed; nothing may shorten that.\n", l.ReservedUntil.Sub(now).Round(time.Second))
+		return text.Sprintf("It can be claimed in about %v, once the time that its last holder reserved has passed; nothing can shorten that.\n", l.ReservedUntil.Sub(now).Round(time.Second))
 	case lease.Retired:
-		return text.Sprintf("It is out of use since the pool was made smaller; a larger size takes it back into use: %s\n", command(g.again("resize --size N")))
+		return text.Sprintf("It has been out of use since the pool was made smaller; a larger size brings it back: %s\n", command(g.again("resize --size N")))
 	}
 	return text.Safe{}
 }

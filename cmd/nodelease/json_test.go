@@ -17,7 +17,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
-var update = flag.Bool("update", false, "write testdata/json again")
+var update = flag.Bool("update", false, "rewrite testdata/json")
 
 // The output of --json is a contract: testdata/json has it, with times and
 // the differences between builds masked, and docs/cli.md explains every key of it.
@@ -112,7 +112,7 @@ func golden(t *testing.T, file string, got []byte, table string) {
 	}
 	want, err := os.ReadFile(file)
 	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s differs, %v: if it is meant, run this test with -update and change docs/cli.md; got\n%s", file, err, got)
+		t.Errorf("%s differs, %v: if that is intended, run this test with -update and change docs/cli.md; got\n%s", file, err, got)
 	}
 }
 

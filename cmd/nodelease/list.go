@@ -61,12 +61,12 @@ func newList(g *globals) *cobra.Command {
 		Short: "Show the node IDs of a pool: state, holder and version",
 		Long: "Show the node IDs of a pool: state, version, task, when the lease expires and until when milliseconds are reserved.\n\n" +
 			"  held      a process holds it; its lease has not expired\n" +
-			"  free      may be claimed now\n" +
-			"  expired   its holder has not renewed in time; may be claimed once its reserved time has passed\n" +
-			"  cooling   nobody holds it, but milliseconds ahead of now are still reserved for its last holder\n" +
+			"  free      can be claimed now\n" +
+			"  expired   its holder has not renewed in time; can be claimed once its reserved time has passed\n" +
+			"  cooling   no holder, but its last holder reserved milliseconds that have not passed yet\n" +
 			"  retired   out of use, since the pool was made smaller\n\n" +
-			"-o wide adds each lease's length, and until when its holder can make IDs without DynamoDB: what is reserved, less the\n" +
-			"default guards.\n\n" +
+			"-o wide adds each lease's length, and until when its holder can make IDs without DynamoDB: the end of the reservation, less\n" +
+			"the default guards.\n\n" +
 			"Text written by holders is shown with control characters escaped and cut after 256 characters; --json has all of it.",
 		Example: "  nodelease list --table leases --pool orders\n" +
 			"  nodelease list --table leases --pool orders --state held,expired --sort expires\n" +
@@ -97,7 +97,7 @@ func newList(g *globals) *cobra.Command {
 	}
 	f.register(cmd)
 	as.register(cmd)
-	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "show it again when it has changed, until it is stopped")
+	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "show it again after each change, until it is stopped")
 	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "how often --watch reads the pool")
 	return cmd
 }

@@ -44,7 +44,7 @@ func (o outage) String() string {
 	if o.ended {
 		return fmt.Sprintf("the table answers again, after %v", o.silence.Round(time.Second))
 	}
-	return fmt.Sprintf("no answer from the table for %v: trying on; this says why: %s", o.silence.Round(time.Second), o.doctor)
+	return fmt.Sprintf("no answer from the table for %v, still trying; to find out why: %s", o.silence.Round(time.Second), o.doctor)
 }
 
 // outageLine reports outages: on a terminal by one line that counts, elsewhere by one

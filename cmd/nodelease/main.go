@@ -81,7 +81,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // forShells replaces remedies for programs by remedies for somebody at a shell.
 var forShells = strings.NewReplacer("(Config.Wait, --wait)", "(--wait)", "use WithLayout with", "use a --layout with a node part of", "check NODELEASE_TABLE", "check --table",
-	"what pool.GrantLease grants (", "what docs/iam.md has for an agent (")
+	"what pool.GrantLease grants (", "the agent's policy in docs/iam.md (")
 
 // plain is an error on one line, without the names of our packages.
 func plain(err error) string {

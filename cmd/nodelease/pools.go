@@ -28,8 +28,8 @@ func newPools(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pools",
 		Short: "List the pools of a table",
-		Long: "List the pools of a table, with their sizes. They are read from an index that seeding keeps, one item for each pool, and not\n" +
-			"by a Scan. A pool that is missing from it is added by nodelease doctor --repair.",
+		Long: "List the pools of a table, with their sizes. They are read from an index that seeding keeps, one item for each pool, rather than\n" +
+			"by a Scan. nodelease doctor --repair adds a pool that is missing from the index.",
 		Example: "  nodelease pools --table leases\n  nodelease pools --table leases -o name",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,7 +61,7 @@ func newPools(g *globals) *cobra.Command {
 			return say(cmd.OutOrStdout(), result.text(widthOf(cmd.OutOrStdout()), names))
 		},
 	}
-	cmd.Flags().VarPF(&onlyName{&names}, "output", "o", "`form` of the result: name (names only)")
+	cmd.Flags().VarPF(&onlyName{&names}, "output", "o", "`format` of the output: name (names only)")
 	complete(cmd, "output", "name")
 	return cmd
 }

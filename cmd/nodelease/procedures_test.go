@@ -325,7 +325,7 @@ func TestProceduresAreAllRun(t *testing.T) {
 		}
 	}
 	if got, want := slices.Sorted(maps.Keys(found)), slices.Sorted(maps.Keys(ran)); !slices.Equal(got, want) {
-		t.Errorf("the pages have the commands\n%s\nand the procedures run\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the pages contain the commands\n%s\nbut the procedures run\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
@@ -490,14 +490,18 @@ func (p *procedure) items() []map[string]types.AttributeValue {
 	return out.Items
 }
 
-// setFormat gives the items of all pools another format.
+// setFormat gives the items of all pools, and their hint cards, another format.
 func (p *procedure) setFormat(format int) {
 	p.t.Helper()
 	for _, item := range p.items() {
-		if item["item_format"] == nil {
+		in := item
+		if card, ok := item["card"].(*types.AttributeValueMemberM); ok {
+			in = card.Value
+		}
+		if in["item_format"] == nil {
 			continue
 		}
-		item["item_format"] = &types.AttributeValueMemberN{Value: strconv.Itoa(format)}
+		in["item_format"] = &types.AttributeValueMemberN{Value: strconv.Itoa(format)}
 		if _, err := p.client().PutItem(p.t.Context(), &dynamodb.PutItemInput{TableName: aws.String("leases"), Item: item}); err != nil {
 			p.t.Fatal(err)
 		}

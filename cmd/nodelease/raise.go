@@ -17,10 +17,10 @@ func newRaise(g *globals) *cobra.Command {
 		Use:   "raise",
 		Short: "After a restore from a backup: reserve all time up to now, so that no ID is made twice",
 		Long: "Reserve every millisecond up to a time, for every node ID of a pool, and end all leases.\n\n" +
-			"It is for a table that was restored from a backup, which has forgotten what was stamped since. The order is: stop the\n" +
-			"whole fleet, restore, raise every pool to a time behind the last ID that was made, start the fleet. While a fleet runs it\n" +
-			"takes the node IDs from all holders. A process that cannot be stopped may go on making IDs for as long as it had reserved\n" +
-			"ahead, and where leases grow for 4 h unless --max-reserve says otherwise: count from then.",
+			"It is for a table that was restored from a backup and so has lost all reservations since. The order is: stop the\n" +
+			"whole fleet, restore, raise every pool to a time after the last ID that was made, start the fleet. If the fleet is\n" +
+			"running, all holders lose their node IDs. A process that cannot be stopped can continue to make IDs until its reservation\n" +
+			"ends, for up to 4 h where leases grow (--max-reserve): raise to a time after that.",
 		Example: "  nodelease raise --table leases --pool orders --dry-run\n  nodelease raise --table leases --pool orders --to +10m --yes",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,7 +54,7 @@ func newRaise(g *globals) *cobra.Command {
 				return writeJSON(cmd.OutOrStdout(), would)
 			}
 			var means text.Builder
-			means.Printf("All node IDs of pool %s will be reserved until %s, and nobody can claim one before that.\n", g.pool, moment(until, now))
+			means.Printf("All node IDs of pool %s will be reserved until %s, and none can be claimed before that.\n", g.pool, moment(until, now))
 			if held > 0 {
 				means.Printf("%s\n", bad.of("%s held. Stop the fleet first: its tasks will lose them.", count(held, "node ID is", "node IDs are")))
 			}
@@ -73,11 +73,11 @@ func newRaise(g *globals) *cobra.Command {
 			if g.json {
 				return writeJSON(cmd.OutOrStdout(), c)
 			}
-			return say(cmd.OutOrStdout(), text.Sprintf("%s of pool %s raised to %s; the others had as much already\n%s",
+			return say(cmd.OutOrStdout(), text.Sprintf("%s of pool %s raised to %s; the others were already reserved that far\n%s",
 				count(c.Raised, "node ID", "node IDs"), g.pool, moment(until, now), corrupted(c.Corrupt)))
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "a `time` behind the last ID that was made, not in the past (default: a minute from now)")
+	cmd.Flags().StringVar(&to, "to", "", "a `time` after the last ID that was made, not in the past (default: a minute from now)")
 	t.register(cmd)
 	return cmd
 }

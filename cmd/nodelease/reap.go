@@ -21,10 +21,10 @@ func newReap(g *globals) *cobra.Command {
 		Use:   "reap",
 		Short: "Free node IDs whose leases have been expired for more than a minute",
 		Long: "Free node IDs whose leases have been expired for more than a minute. Claimants take expired node IDs themselves;\n" +
-			"reaping makes the table show who is there. A lease is freed only if two looks, 40 seconds apart or more, find it\n" +
-			"unchanged: after an outage, holders need that time to renew. The command waits for the second look; when very many\n" +
-			"leases are due at once, for a third. Its findings are kept in the table, so it may be interrupted and run again. Then\n" +
-			"it clears the service entries of processes that are gone. The reaper function does the same, one scan per run.",
+			"reaping makes the table show only live holders. A lease is freed only if two scans, at least 40 seconds apart, find it\n" +
+			"unchanged: after an outage, holders need that time to renew. The command waits for the second scan, and when very many\n" +
+			"leases are due at once, for a third. Its findings are kept in the table, so it can be interrupted and run again. Then\n" +
+			"it deletes the service entries of dead processes. The reaper function does the same, one scan per run.",
 		Example: "  nodelease reap --table leases --pool orders --dry-run\n  nodelease reap --table leases --pool orders",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -43,7 +43,7 @@ func newReap(g *globals) *cobra.Command {
 			r, err := pool.Due(cmd.Context())
 			if err == nil && len(r.Due) > 0 && !t.dry {
 				done()
-				err = t.confirm(cmd, text.Sprintf("Expired for more than a minute: %s of pool %s. Their holders lose them for good.\n", some(r.Due), g.pool), "Free them?")
+				err = t.confirm(cmd, text.Sprintf("Expired for more than a minute: %s of pool %s. Their holders lose them permanently.\n", some(r.Due), g.pool), "Free them?")
 			}
 			switch {
 			case err != nil || t.dry:
@@ -67,7 +67,7 @@ func newReap(g *globals) *cobra.Command {
 		},
 	}
 	t.register(cmd)
-	cmd.Flags().BoolVar(&once, "no-wait", false, "look once and end: a later run frees what is unchanged by then")
+	cmd.Flags().BoolVar(&once, "no-wait", false, "scan once and exit: a later run frees the leases that are still unchanged")
 	return cmd
 }
 
@@ -87,11 +87,11 @@ func lookAgain(ctx context.Context, out io.Writer, pool *leasepool.Pool) (r leas
 		switch {
 		case r.NextLook.IsZero(): // a scan that did not count
 			left = time.Minute
-			err = say(out, text.Sprintf("%d due; another reaper is at work, or a request had no answer: looking again in %v\n", len(r.Due), left))
+			err = say(out, text.Sprintf("%d due; another reaper is running, or a request had no answer: next scan in %v\n", len(r.Due), left))
 		case r.Braked:
-			err = say(out, text.Sprintf("%d due, so many that their holders may be about to come back: looking again in %v\n", len(r.Due), left.Round(time.Second)))
+			err = say(out, text.Sprintf("%d due, so many that their holders may be about to renew: next scan in %v\n", len(r.Due), left.Round(time.Second)))
 		default:
-			err = say(out, text.Sprintf("%d due; looking again in %v and freeing what is unchanged then\n", len(r.Due), left.Round(time.Second)))
+			err = say(out, text.Sprintf("%d due; next scan in %v, which frees those that are unchanged\n", len(r.Due), left.Round(time.Second)))
 		}
 		if err == nil {
 			err = protocol.Pause(ctx, left)
@@ -112,13 +112,13 @@ func reaped(r leasepool.ReapReport) text.Safe {
 	}
 	b.Printf("\n")
 	if r.Cleared > 0 {
-		b.Printf("%s of services cleared, whose process is gone\n", count(r.Cleared, "entry", "entries"))
+		b.Printf("%s of dead processes deleted from the services\n", count(r.Cleared, "entry", "entries"))
 	}
 	if r.Braked {
-		b.Printf("so many were due at once that none was freed: their holders may be about to come back\n")
+		b.Printf("so many were due at once that none was freed: their holders may be about to renew\n")
 	}
 	if !r.NextLook.IsZero() && len(r.Freed) == 0 {
-		b.Printf("a run after %s frees what is unchanged then\n", protocol.Stamp(r.NextLook))
+		b.Printf("a run after %s frees those that are unchanged\n", protocol.Stamp(r.NextLook))
 	}
 	if len(r.Stuck) > 0 {
 		b.Printf("stuck, reserved for hours ahead: %s\n", some(r.Stuck))

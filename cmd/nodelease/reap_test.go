@@ -43,7 +43,7 @@ func TestReapClearsEntries(t *testing.T) {
 		{"reap", "1 node ID held, 0 due, 0 freed\n"},
 		{"reap --dry-run", none},
 		{"reap --dry-run --json", `"cleared":0`},
-		{"reap", none + "2 entries of services cleared, whose process is gone\n"},
+		{"reap", none + "2 entries of dead processes deleted from the services\n"},
 		{"reap", none},
 		{"reap --json", `"cleared":0`},
 	} {
@@ -60,8 +60,8 @@ func TestReapClearsEntries(t *testing.T) {
 // it look three times.
 func TestReapLooksAgain(t *testing.T) {
 	for crashed, want := range map[int][]string{
-		1:  {"1 due; looking again in 40s"},
-		12: {"12 due; looking again in 40s", "12 due, so many that their holders may be about to come back: looking again in 40s"},
+		1:  {"1 due; next scan in 40s"},
+		12: {"12 due; next scan in 40s", "12 due, so many that their holders may be about to renew: next scan in 40s"},
 	} {
 		fixture.Virtual(t, func(t *testing.T) {
 			s := leasetest.NewMemory("orders", 20)
@@ -103,7 +103,7 @@ func TestReapWaits(t *testing.T) {
 	launch(t, cmd)
 	leavesNothing(t, cmd)
 	lines := bufio.NewScanner(stderr)
-	for lines.Scan() && !strings.HasPrefix(lines.Text(), "1 due; looking again in 40s") {
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "1 due; next scan in 40s") {
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)

@@ -26,10 +26,10 @@ func newRelease(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release {NODE --version V | --task TEXT}",
 		Short: "Take a node ID from its holder",
-		Long: "Free a node ID by your word, whether its lease has expired or not, if it still has the version that you saw. With --task it\n" +
-			"is the one that this task holds: the whole name, or a part of it that no other holder's has.\n\n" +
-			"IDs stay unique: reserved milliseconds stay reserved, and the next holder waits for them and begins behind them. But the old\n" +
-			"holder learns of it only at its next renewal. Other uses of the node ID are exclusive until then only where\n" +
+		Long: "Free a node ID, whether its lease has expired or not, if it still has the version that you saw. --task chooses the node\n" +
+			"ID that a task holds, by the task's name or a part of it that no other holder's name contains.\n\n" +
+			"IDs stay unique: reserved milliseconds stay reserved, and the next holder waits until they have passed. But the old\n" +
+			"holder notices only at its next renewal. Until then, other uses of the node ID are exclusive only where\n" +
 			"the version is checked. Expired node IDs need no release: claimants take them.",
 		Example: "  nodelease inspect 7 --table leases --pool orders      shows the version\n" +
 			"  nodelease release 7 --version 12 --table leases --pool orders\n" +
@@ -38,17 +38,17 @@ func newRelease(g *globals) *cobra.Command {
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case cmd.Flags().Changed("task") && (len(args) > 0 || cmd.Flags().Changed("version")):
-				return usagef("--task %s names the node ID: leave out the argument and --version", task)
+				return usagef("--task %s names the node ID: omit the argument and --version", task)
 			case cmd.Flags().Changed("task") && task == "":
-				return usagef("--task needs a name, or a part of one")
+				return usagef("--task needs a name or a part of one")
 			case cmd.Flags().Changed("task"):
 				return nil
 			case len(args) != 1:
-				return usagef("which node ID? Name one with --version, or its holder with --task")
+				return usagef("which node ID? Name it together with --version, or its holder with --task")
 			case !cmd.Flags().Changed("version"):
-				return usagef("which version? Use --version with the one that this shows, so that nobody else's lease is freed: %s", g.again("inspect "+shellWord(args[0])))
+				return usagef("which version? Use --version with the one that this command shows, so that no newer lease is freed: %s", g.again("inspect "+shellWord(args[0])))
 			case version < 0:
-				return usagef("--version %d: none is negative; use the one that this shows: %s", version, g.again("inspect "+shellWord(args[0])))
+				return usagef("--version %d: versions are not negative; use the one that this command shows: %s", version, g.again("inspect "+shellWord(args[0])))
 			}
 			return nil
 		},
@@ -67,8 +67,8 @@ func newRelease(g *globals) *cobra.Command {
 			return release1(cmd, g, l, version, t)
 		},
 	}
-	cmd.Flags().Int64Var(&version, "version", 0, "the `version` of the lease that you mean")
-	cmd.Flags().StringVar(&task, "task", "", "release what the task with this `name`, or a part of it, holds")
+	cmd.Flags().Int64Var(&version, "version", 0, "the lease is freed only if it has this `version`")
+	cmd.Flags().StringVar(&task, "task", "", "release the node ID of the task with this `name` or part of a name")
 	t.register(cmd)
 	return cmd
 }
@@ -104,7 +104,7 @@ func release1(cmd *cobra.Command, g *globals, l lease.Lease, version int64, t ta
 	if !done.Released {
 		return say(cmd.OutOrStdout(), text.Sprintf("node %d is free already; nothing was done\n", l.NodeID))
 	}
-	return say(cmd.OutOrStdout(), text.Sprintf("node %d was released; it can be claimed when what was reserved has passed: %s\n", l.NodeID, moment(done.Node.ReservedUntil, now)))
+	return say(cmd.OutOrStdout(), text.Sprintf("node %d was released; it can be claimed once its reserved time has passed: %s\n", l.NodeID, moment(done.Node.ReservedUntil, now)))
 }
 
 // heldBy finds the one lease whose task has this name, or else the one whose
@@ -134,7 +134,7 @@ func (g *globals) heldBy(ctx context.Context, task string) (lease.Lease, error) 
 	}
 	switch len(found) {
 	case 0:
-		return lease.Lease{}, usagef("--task %s: no holder in pool %s has that in its name; this lists them: %s", text.Line(task), g.pool, g.again("list --state held"))
+		return lease.Lease{}, usagef("--task %s: no holder in pool %s has that in its name; to list the holders: %s", text.Line(task), g.pool, g.again("list --state held"))
 	case 1:
 		return found[0], nil
 	}
@@ -142,12 +142,12 @@ func (g *globals) heldBy(ctx context.Context, task string) (lease.Lease, error) 
 	for i, l := range found {
 		ids[i] = l.NodeID
 	}
-	return lease.Lease{}, usagef("--task %s: %d holders have that in their names, of %s; name one node ID and its --version", text.Line(task), len(found), some(ids))
+	return lease.Lease{}, usagef("--task %s: %d holders have that in their names, of %s; choose one node ID and its --version", text.Line(task), len(found), some(ids))
 }
 
 // whatReleaseMeans describes the holder of the node ID and the effect of a release.
 func whatReleaseMeans(out io.Writer, l lease.Lease, now time.Time) text.Safe {
 	return text.Sprintf("%s%s\n%s\n", inspected(out, l, now),
-		text.Sprintf("IDs stay unique: the next holder begins behind %s.", moment(l.ReservedUntil, now)),
-		folded(out, text.Sprintf("Until its next renewal %s still believes that it holds the node ID: anything but IDs is exclusive only where version %d is checked.", text.Quote(l.Task), l.Version), 2))
+		text.Sprintf("IDs stay unique: the next holder's begin after %s.", moment(l.ReservedUntil, now)),
+		folded(out, text.Sprintf("Until its next renewal %s believes that it holds the node ID: anything but IDs is exclusive only where version %d is checked.", text.Quote(l.Task), l.Version), 2))
 }

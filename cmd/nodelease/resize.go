@@ -16,14 +16,14 @@ func newResize(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resize",
 		Short: "Change how many node IDs a pool has",
-		Long: "Change how many node IDs a pool has. Growing takes retired ones back into use and makes the missing ones. Shrinking\n" +
-			"retires the highest, after it has asked: their holders may finish, nobody else may claim them, and nothing is deleted.\n" +
-			"It may be run again: it goes on where it stopped. Where a stack declares the size, change it there as well.",
+		Long: "Change how many node IDs a pool has. Growing brings retired node IDs back into use and creates the missing ones. Shrinking\n" +
+			"retires the highest, after confirmation: their holders may finish, no other process can claim them, and nothing is deleted.\n" +
+			"It can be run again, and continues where it stopped. If a stack declares the size, change it there as well.",
 		Example: "  nodelease resize --table leases --pool orders --size 2048\n  nodelease resize --table leases --pool orders --size 512 --dry-run",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("size") {
-				return usagef("to which size? Use --size, 1 to %d", leasepool.MaxSize)
+				return usagef("which size? Use --size, 1 to %d", leasepool.MaxSize)
 			}
 			spec, err := s.spec()
 			if err != nil {
@@ -38,7 +38,7 @@ func newResize(g *globals) *cobra.Command {
 			}
 			spec.Narrow = narrow(item)
 			if most := spec.Size - spec.ExcludeBelow; most > 0 && spec.Expect > most {
-				return usagef("--expect %d: use 0, which is unknown, to %d, the node IDs that can be leased", spec.Expect, most)
+				return usagef("--expect %d: use 1 to %d, the node IDs that can be leased, or 0 if unknown", spec.Expect, most)
 			}
 			if spec.ExcludeBelow >= spec.Size {
 				return usagef("--size %d: pool %s never leases node IDs below %d (--exclude-below); use a larger size", spec.Size, item.Pool, spec.ExcludeBelow)

@@ -26,13 +26,13 @@ func newResolve(g *globals) *cobra.Command {
 			"  nodelease resolve shard --key 7 --table leases --pool orders --json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usagef("name one service or endpoint; this command lists them: %s", g.again("services"))
+				return usagef("name one service or endpoint; to list them: %s", g.again("services"))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keys && cmd.Flags().Changed("key") {
-				return usagef("--key shows the instances at one key, --keys lists the keys: use one of them")
+				return usagef("--key shows the instances at one key, --keys lists the keys: use only one of them")
 			}
 			directory, err := g.directory(cmd.Context())
 			if err != nil {

@@ -35,17 +35,17 @@ func newRootWith(g *globals) *cobra.Command {
 		Use:   "nodelease",
 		Short: "Small unique node IDs for stateless processes, leased from DynamoDB",
 		Long: "nodelease leases small unique node IDs to stateless processes from a DynamoDB table.\n" +
-			"To see it at work on this machine, without AWS: nodelease demo\n\n" +
+			"To see it work on this machine, without AWS: nodelease demo\n\n" +
 			"No command waits forever: it fails after 10 seconds without an answer.\n" +
 			"Exit codes: 0 done, 1 other error (doctor: a problem), 2 usage, 3 pool exhausted, 4 pool not seeded, 5 no access, 6 no answer,\n" +
-			"7 lease lost; exec: its program's own, 110 + these for its own failures, 126 and 127 as shells.",
+			"7 lease lost; exec: its program's, 110 + these for its own failures, and 126 and 127 as in shells.",
 		Version:       thisBuild().text(),
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
 		Example: "  nodelease demo                                   a fleet on this machine, no AWS account\n" +
 			"  nodelease doctor --table leases --pool orders    what is wrong, and the command that fixes it\n" +
 			"  nodelease list --table leases --pool orders      who holds which node ID\n" +
-			"  nodelease id 249733066275188748                  take an ID apart",
+			"  nodelease id 249733066275188748                  decode an ID",
 		DisableSuggestions: true, // noCommand has them
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -56,7 +56,7 @@ func newRootWith(g *globals) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if g.timeout < 0 {
-				return usagef("--timeout %v: use 0, which is no limit of the whole, or more", g.timeout)
+				return usagef("--timeout %v: use 0, which is no limit, or more", g.timeout)
 			}
 			// Named even where the time is over before there is a client.
 			if named := cmp.Or(g.endpoint, os.Getenv("AWS_ENDPOINT_URL_DYNAMODB"), os.Getenv("AWS_ENDPOINT_URL")); named != "" {
@@ -71,11 +71,11 @@ func newRootWith(g *globals) *cobra.Command {
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.SetFlagErrorFunc(flagError)
 	f := root.PersistentFlags()
-	f.StringVar(&g.table, "table", os.Getenv("NODELEASE_TABLE"), "DynamoDB `table`, its name or its ARN (or $NODELEASE_TABLE)")
+	f.StringVar(&g.table, "table", os.Getenv("NODELEASE_TABLE"), "name or ARN of the DynamoDB `table` (or $NODELEASE_TABLE)")
 	f.StringVar(&g.pool, "pool", os.Getenv("NODELEASE_POOL"), "`pool` of node IDs in the table (or $NODELEASE_POOL)")
 	f.StringVar(&g.endpoint, "endpoint", "", "DynamoDB `URL`; one on 127.0.0.1 needs no Region and no credentials")
 	f.BoolVar(&g.json, "json", false, "print the result as one line of JSON")
-	f.DurationVar(&g.timeout, "timeout", 0, "fail after this `duration`; commands that run on are bounded until they are ready (default: after 10s without an answer)")
+	f.DurationVar(&g.timeout, "timeout", 0, "fail after this `duration`; for commands that keep running, until they are ready (default: 10s without an answer)")
 	completeFunc(root, "pool", g.completePools)
 	completeFunc(root, "table", cobra.NoFileCompletions)
 	completeFunc(root, "endpoint", cobra.NoFileCompletions)
@@ -160,7 +160,7 @@ func (g *globals) open(ctx context.Context) (*leasepool.Pool, leasepool.Item, er
 func (g *globals) node(ctx context.Context, arg string) (lease.Lease, error) {
 	n, err := strconv.Atoi(arg)
 	if err != nil || n < 0 || n >= leasepool.MaxSize {
-		return lease.Lease{}, usagef("%q is no node ID: use 0 to %d", arg, leasepool.MaxSize-1)
+		return lease.Lease{}, usagef("%q is not a node ID: use 0 to %d", arg, leasepool.MaxSize-1)
 	}
 	store, err := g.store(ctx)
 	if err != nil {

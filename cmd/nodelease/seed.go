@@ -23,9 +23,9 @@ type sizes struct {
 func (s *sizes) flags(cmd *cobra.Command, size string) {
 	f := cmd.Flags()
 	f.IntVar(&s.low, "exclude-below", 0, "number of lowest node IDs that are never leased, for unmanaged processes; cannot be changed later")
-	f.StringVar(&s.floor, "floor", "", "no ID with a new node ID is from before this `time`, now or later: where node IDs were fixed by hand until then (default: now)")
+	f.StringVar(&s.floor, "floor", "", "IDs from new node IDs begin at this `time`, now or later; for pools whose node IDs are assigned by hand until then (default: now)")
 	f.IntVar(&s.size, "size", 0, size)
-	f.IntVar(&s.expect, "expect", 0, "how many node IDs will be held at once: groups are opened for half as many again, so that a large fleet starts at once (default: as they fill)")
+	f.IntVar(&s.expect, "expect", 0, "how many node IDs will be held at once: opens groups for half as many again, so that a large fleet can start at once (default: opened as they fill)")
 }
 
 func (s *sizes) spec() (spec leasepool.Spec, err error) {
@@ -35,7 +35,7 @@ func (s *sizes) spec() (spec leasepool.Spec, err error) {
 	case s.low < 0 || s.low >= s.size:
 		return spec, usagef("--exclude-below %d: use 0 to %d", s.low, s.size-1)
 	case s.expect < 0 || s.expect > s.size-s.low:
-		return spec, usagef("--expect %d: use 0, which is unknown, to %d, the node IDs that can be leased", s.expect, s.size-s.low)
+		return spec, usagef("--expect %d: use 1 to %d, the node IDs that can be leased, or 0 if unknown", s.expect, s.size-s.low)
 	}
 	spec = leasepool.Spec{Size: s.size, ExcludeBelow: s.low, Narrow: s.narrow, Expect: s.expect}
 	if s.layout != "" {
@@ -53,11 +53,11 @@ func newSeed(g *globals) *cobra.Command {
 	s := sizes{}
 	cmd := &cobra.Command{
 		Use:   "seed",
-		Short: "Make a pool and its node IDs, where they do not exist",
-		Long: "Make a pool and its node IDs 0 to size-1, where they do not exist. It may be run again, and by several at once;\n" +
-			"node IDs that exist are never changed. Run again with a larger --expect, it opens more groups.",
+		Short: "Create a pool and its node IDs, if they do not exist",
+		Long: "Create a pool and its node IDs 0 to size-1, if they do not exist. It can be run again, and several times at once;\n" +
+			"existing node IDs are never changed. Run it again with a larger --expect to open more groups.",
 		Example: "  nodelease seed --table leases --pool orders --size 1024\n" +
-			"  nodelease seed --table leases --pool orders --size 1024 --exclude-below 32    0 to 31 stay hand-made\n" +
+			"  nodelease seed --table leases --pool orders --size 1024 --exclude-below 32    0 to 31 are assigned by hand\n" +
 			"  nodelease seed --table leases --pool orders --size 4096 --layout wide16\n" +
 			"  nodelease seed --table leases --pool orders --size 16384 --expect 10000 --layout wide16\n" +
 			"  nodelease seed --table leases --pool orders --size 1024 --floor 2026-12-01T00:00:00Z",
@@ -80,13 +80,13 @@ func newSeed(g *globals) *cobra.Command {
 			if g.json {
 				return writeJSON(cmd.OutOrStdout(), c)
 			}
-			return say(cmd.OutOrStdout(), text.Sprintf("pool %s has %s, %d of them made now\n%s", g.pool, count(c.Pool.Size-c.Pool.ExcludeBelow, "node ID", "node IDs"), c.Seeded, corrupted(c.Corrupt)))
+			return say(cmd.OutOrStdout(), text.Sprintf("pool %s has %s, %d of them new\n%s", g.pool, count(c.Pool.Size-c.Pool.ExcludeBelow, "node ID", "node IDs"), c.Seeded, corrupted(c.Corrupt)))
 		},
 	}
 	s.flags(cmd, "how many node IDs the pool has, 1 to 65536")
 	cmd.Flags().Lookup("size").DefValue, s.size = "1024", 1024
 	cmd.Flags().StringVar(&s.layout, "layout", "", "`layout` of all IDs of the pool: a name or T/N/S, as in nodelease id --help (default: that of the first program that makes IDs)")
 	complete(cmd, "layout", leasepool.LayoutNames()...)
-	cmd.Flags().BoolVar(&s.narrow, "narrow", false, "node IDs get only the bits that those in use need, and the IDs made get the others; it stays so")
+	cmd.Flags().BoolVar(&s.narrow, "narrow", false, "node IDs get only the bits that those in use need, and sequences get the others; cannot be changed later")
 	return cmd
 }

@@ -35,17 +35,17 @@ func newServe(g *globals) *cobra.Command {
 	var hosts []string
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Give a node ID and IDs to programs in any language, over HTTP on this machine",
+		Short: "Serve a node ID and IDs to programs in any language, over HTTP on this machine",
 		Long: "Lease a node ID and answer HTTP requests on this machine:\n\n" +
 			"  GET  /v1/node      the node ID\n" +
-			"  GET  /v1/lease     its lease, and for how much longer it may be relied on\n" +
+			"  GET  /v1/lease     its lease, and for how much longer it can be relied on\n" +
 			"  POST /v1/ids?n=N   N IDs, 1 to 10,000; Accept: application/json, text/plain or application/octet-stream\n" +
 			"  POST /v1/blocks    a block of IDs, for a client that makes them in its own process\n" +
-			"  GET  /livez        200 while the process should live on, also through an outage of DynamoDB\n" +
-			"  GET  /readyz       200 while an ID can be made; ?need=lease: while the node ID may be relied on\n" +
+			"  GET  /livez        200 while the process should stay alive, even in an outage of DynamoDB\n" +
+			"  GET  /readyz       200 while IDs can be made; ?need=lease: while the node ID can be relied on\n" +
 			"  GET  /metrics      for Prometheus\n\n" +
-			"There is no access control: every process that can connect can take IDs. On SIGTERM it answers open requests and then\n" +
-			"releases its node ID. If the lease is lost it exits with code 7, so that a supervisor starts it again.\n\nLayouts of the IDs:\n" + describeLayouts(),
+			"There is no access control: every process that can connect can get IDs. On SIGTERM it answers open requests and then\n" +
+			"releases its node ID. If the lease is lost it exits with code 7, so that a supervisor restarts it.\n\nLayouts of the IDs:\n" + describeLayouts(),
 		Example: "  nodelease serve --table leases --pool orders\n" +
 			"  nodelease serve --table leases --pool orders --listen unix:/run/nodelease/sidecar.sock\n" +
 			"  curl -X POST 'http://127.0.0.1:7373/v1/ids?n=3'",
@@ -86,12 +86,12 @@ func newServe(g *globals) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&listen, "listen", "127.0.0.1:7373", "`address` on this machine, host:port or unix:path; port 0 takes a free one")
-	f.BoolVar(&remote, "allow-remote", false, "allow a --listen address that others can reach")
-	f.StringSliceVar(&hosts, "allow-host", nil, "with --allow-remote: a `name` with a dot by which clients ask (IP addresses and names without a dot need none)")
-	f.BoolVar(&check, "healthcheck", false, "ask the sidecar that serves on --listen for its live check, and end with exit code 0 or 1; for containers' health checks")
-	f.StringVar(&mode, "socket-mode", "0660", "who may connect to a Unix socket, as `permissions` of the file")
-	f.StringVar(&layout, "layout", "", "`layout` of the IDs: a name or T/N/S, see above (default: the pool's; default for the first that makes IDs of a pool)")
+	f.StringVar(&listen, "listen", "127.0.0.1:7373", "`address` on this machine, host:port or unix:path; port 0 chooses a free one")
+	f.BoolVar(&remote, "allow-remote", false, "allow a --listen address that other machines can reach")
+	f.StringSliceVar(&hosts, "allow-host", nil, "with --allow-remote: a host `name` with a dot that clients use (not needed for IP addresses and names without a dot)")
+	f.BoolVar(&check, "healthcheck", false, "call the live check of the sidecar on --listen, and exit with code 0 or 1; for health checks of containers")
+	f.StringVar(&mode, "socket-mode", "0660", "`permissions` of a Unix socket's file, which decide who can connect")
+	f.StringVar(&layout, "layout", "", "`layout` of the IDs: a name or T/N/S, see above (default: the pool's; if it has none yet, default)")
 	t.register(f)
 	registerFixed(cmd, &fixed)
 	complete(cmd, "layout", leasepool.LayoutNames()...)

@@ -71,19 +71,19 @@ func TestServeUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"--listen 0.0.0.0:0":       "--allow-remote if you mean it",
-		"--listen :0":              "--allow-remote if you mean it",
-		"--listen [::]:0":          "--allow-remote if you mean it",
-		"--listen 192.0.2.1:0":     "--allow-remote if you mean it",
-		"--listen example.org:0":   "--allow-remote if you mean it",
-		"--listen 127.0.0.1:99999": `"99999" is no port: use 1 to 65535`,
+		"--listen 0.0.0.0:0":       "--allow-remote if that is intended",
+		"--listen :0":              "--allow-remote if that is intended",
+		"--listen [::]:0":          "--allow-remote if that is intended",
+		"--listen 192.0.2.1:0":     "--allow-remote if that is intended",
+		"--listen example.org:0":   "--allow-remote if that is intended",
+		"--listen 127.0.0.1:99999": `"99999" is not a port: use 1 to 65535`,
 		"--listen 7373":            "use an address such as 127.0.0.1:7373",
 		"--listen unix:":           "use the path of a file",
 		"--listen unix:@abstract":  "use the path of a file",
-		"--listen unix:" + file:    "there is a file that is not a socket",
+		"--listen unix:" + file:    "a file that is not a socket is in the way",
 		"--layout 41/10":           "or bits such as 40/3/10",
 		"--layout 41/10/x":         `"x" is not a number of bits`,
-		"--layout 41/10/13":        "an ID has 63",
+		"--layout 41/10/13":        "use 63",
 		"--socket-mode 888":        "use permissions such as 0660",
 		"--listen 127.0.0.1:0":     "is not seeded",
 		"surplus":                  "takes no arguments",
@@ -162,9 +162,9 @@ func TestListenRefused(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"serve --pool orders --listen " + taken.Host:   "address already in use: choose another port",
-		"serve --pool orders --listen unix:" + none:    "in a directory that this user may write to",
+		"serve --pool orders --listen unix:" + none:    "in a directory that this user can write to",
 		"ui --pool orders --listen " + taken.Host:      "address already in use: choose another port",
-		"dynamodb --listen 127.0.0.1:0 --data " + none: "in a directory that this user may write to",
+		"dynamodb --listen 127.0.0.1:0 --data " + none: "in a directory that this user can write to",
 	} {
 		if code, stdout, stderr := call(append(flags, strings.Fields(args)...)...); code != 1 || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %s", args, code, stdout, stderr)
@@ -218,6 +218,6 @@ func TestServeSocket(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, p.stderr)
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Errorf("the socket is left: %v", err)
+		t.Errorf("the socket still exists: %v", err)
 	}
 }

@@ -21,7 +21,7 @@ func newServices(g *globals) *cobra.Command {
 		Use:   "services",
 		Short: "List the services that live processes have registered, and their endpoints",
 		Long: "List the services that live processes have registered, and the endpoints that their instances offer. It reads the\n" +
-			"lists of where processes are entered, one small item each, and the leases that make them count; it scans no table.",
+			"lists of registered processes, one small item each, and their leases; it does not scan the table.",
 		Example: "  nodelease services --table leases --pool orders\n  nodelease services --table leases --pool orders --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

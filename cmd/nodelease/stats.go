@@ -21,8 +21,8 @@ func newStats(g *globals) *cobra.Command {
 		Short: "Count the node IDs of a pool by state: is it nearly exhausted?",
 		Long: "Count the node IDs of a pool by state. Utilization is the share of held node IDs, in percent of those that can be leased (held, free, expired\n" +
 			"and cooling). It reads every node ID of the pool once.\n\n" +
-			"It also says how many holders would make IDs for how long if DynamoDB went away now: by the reservation of each, less\n" +
-			"the default guards. Leases that grow (--max-ttl) reserve hours; a short lease lasts for seconds.",
+			"It also shows how many holders could make IDs, and for how long, if DynamoDB became unreachable now: until the end of each\n" +
+			"reservation, less the default guards. Leases that grow (--max-ttl) reserve hours; a short lease lasts for seconds.",
 		Example: "  nodelease stats --table leases --pool orders\n  nodelease stats --table leases --pool orders --json | jq .utilization",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,10 +56,10 @@ func counted(out io.Writer, g *globals, s leasepool.Stats) text.Safe {
 		n     int
 		means string
 	}{
-		{lease.Held, s.Held, "a process holds it, and renews in time"},
+		{lease.Held, s.Held, "a process holds it and renews in time"},
 		{lease.Free, s.Free, "can be claimed now"},
 		{lease.Expired, s.Expired, "not renewed in time; can be claimed once its reserved time has passed"},
-		{lease.Cooling, s.Cooling, "nobody holds it; it rests until its reserved time has passed"},
+		{lease.Cooling, s.Cooling, "no holder; rests until its reserved time has passed"},
 		{lease.Retired, s.Retired, "out of use"},
 	} {
 		b.Printf("%s\n", folded(out, text.Sprintf("  %s %6d  %s", stateInk(c.state).of("%-8s", c.state), c.n, faint.of("%s", c.means)), 19))

@@ -27,7 +27,7 @@ func TestTableARN(t *testing.T) {
 	if out, code := p.end(t); code != 0 {
 		t.Errorf("exec: exit code %d: %s%s", code, out, p.stderr)
 	}
-	if code, _, stderr := call(append([]string{"init"}, flags...)...); code != 2 || !strings.Contains(stderr, "created by its name") {
+	if code, _, stderr := call(append([]string{"init"}, flags...)...); code != 2 || !strings.Contains(stderr, "created by name") {
 		t.Errorf("init: exit code %d: %s", code, stderr)
 	}
 	if code, _, stderr := call("list", "--pool", "orders", "--table", "arn:aws:sqs:us-east-1:000000000000:leases"); code != 2 || !strings.Contains(stderr, "or an ARN such as") {

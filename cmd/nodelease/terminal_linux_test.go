@@ -31,7 +31,7 @@ func TestFolded(t *testing.T) {
 				t.Errorf("at %d: %q became %q", width, line, got)
 			}
 			if strings.Contains(ansi.Strip(got), "-\n") {
-				t.Errorf("at %d a word is broken: %q", width, got)
+				t.Errorf("at width %d a word is broken: %q", width, got)
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func TestSheetFits(t *testing.T) {
 			}
 		}
 		if width >= 70 && !strings.Contains(text, "89abcdef ") {
-			t.Errorf("the end of the task is lost:\n%s", text)
+			t.Errorf("the end of the task's name is cut off:\n%s", text)
 		}
 	}
 }
@@ -87,10 +87,10 @@ func TestChanges(t *testing.T) {
 	}
 	first := changesBetween(nil, &listed{Nodes: []listedNode{node(1, "a", lease.Held), node(0, "", lease.Free)}})
 	if len(first) != 1 || first[0].Kind != "held" {
-		t.Errorf("the first look tells %v", first)
+		t.Errorf("the first read reports %v", first)
 	}
 	if made := changesBetween(&listed{}, &listed{Nodes: []listedNode{node(0, "", lease.Free)}}); len(made) != 1 || made[0].Kind != "made" {
-		t.Errorf("a new node ID is %v", made)
+		t.Errorf("a new node ID is reported as %v", made)
 	}
 }
 

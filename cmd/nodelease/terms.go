@@ -22,10 +22,10 @@ type terms struct {
 func (t *terms) register(f *pflag.FlagSet) {
 	f.DurationVar(&t.ttl, "ttl", lease.DefaultTTL, "length of the lease, 5s to 24h, from 1s with --guard and --claim-guard: how long the node ID of a dead process rests")
 	f.DurationVar(&t.renewEvery, "renew-every", 0, "time between renewals, at most half of --ttl (default: a third of --ttl)")
-	f.DurationVar(&t.guard, "guard", 0, "how long before the lease could expire nobody relies on it any longer (default: a fifth of --ttl, at most 2s)")
-	f.DurationVar(&t.claimGuard, "claim-guard", 0, "how long after its expiry someone else's lease is left alone (default: a tenth of --ttl, at most 1s)")
-	f.DurationVar(&t.maxTTL, "max-ttl", 0, "how long the lease becomes with its holder's age, a tenth of it, where the pool has room; with --ttl it does not grow (default: $NODELEASE_MAX_TTL, else 15m; exec: --ttl)")
-	f.DurationVar(&t.maxReserve, "max-reserve", 0, "how far ahead time is then reserved, half of the age: for so long IDs are made without DynamoDB (default: $NODELEASE_MAX_RESERVE, else 4h)")
+	f.DurationVar(&t.guard, "guard", 0, "how long before the lease could expire its holder stops relying on it (default: a fifth of --ttl, at most 2s)")
+	f.DurationVar(&t.claimGuard, "claim-guard", 0, "how long after its expiry another holder's lease is not claimed (default: a tenth of --ttl, at most 1s)")
+	f.DurationVar(&t.maxTTL, "max-ttl", 0, "longest lease: where the pool has room, a lease grows to a tenth of its holder's age; the value of --ttl turns growth off (default: $NODELEASE_MAX_TTL, else 15m; exec: --ttl)")
+	f.DurationVar(&t.maxReserve, "max-reserve", 0, "longest reservation of a grown lease, half of its holder's age: for that long IDs are made without DynamoDB (default: $NODELEASE_MAX_RESERVE, else 4h)")
 	f.DurationVar(&t.wait, "wait", 0, "how long to wait for a free node ID")
 	f.StringVar(&t.name, "name", "", "`task` that the lease is listed under (default: the ECS task, else host and pid)")
 	f.StringArrayVar(&t.metadata, "metadata", nil, "`name=value` that is stored with the lease; may be repeated")
@@ -101,9 +101,9 @@ func (t *terms) check() error {
 	case t.ttl < guarded && (t.guard == 0 || t.claimGuard == 0):
 		return usagef("--ttl %v is below %v: set --guard and --claim-guard too; clocks may differ by less than half their sum", t.ttl, guarded)
 	case t.guard < 0:
-		return usagef("--guard %v: use 0, which is the default, or more", t.guard)
+		return usagef("--guard %v: use 0 for the default, or more", t.guard)
 	case t.claimGuard < 0:
-		return usagef("--claim-guard %v: use 0, which is the default, or more", t.claimGuard)
+		return usagef("--claim-guard %v: use 0 for the default, or more", t.claimGuard)
 	case t.renewEvery < 0 || t.renewEvery > t.ttl/2:
 		return usagef("--renew-every %v: use up to half of --ttl %v, or one lost answer would end the lease", t.renewEvery, t.ttl)
 	case t.guard > t.latest():

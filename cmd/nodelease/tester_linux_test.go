@@ -134,7 +134,7 @@ func tested(t *testing.T) (*ward, map[string]map[string]any, []string) {
 // another node ID, prints a character that is not plain, or runs a command.
 func TestEveryAttribute(t *testing.T) {
 	if testing.Short() {
-		t.Skip("many commands on many tables")
+		t.Skip("runs many commands on many tables")
 	}
 	w, items, flags := tested(t)
 	looks := []string{"list --json", "inspect 5", "doctor", "resolve api"}
@@ -242,7 +242,7 @@ func child(t *testing.T, what, line string, flags []string) string {
 	_, after, _ := strings.Cut(string(status), "VmHWM:")
 	var kb int64
 	if _, err := fmt.Sscan(after, &kb); err != nil {
-		t.Errorf("%s, %s: the kernel does not say how much memory it had: %v", what, line, err)
+		t.Errorf("%s, %s: the kernel does not report its memory: %v", what, line, err)
 	}
 	t.Logf("%s, %s: %d MB, %v", what, line, kb>>10, cmd.ProcessState.UserTime().Round(time.Millisecond))
 	if kb > mostMemory*raceMemory {
@@ -336,7 +336,7 @@ func TestLargestItems(t *testing.T) {
 // answers without an end, bombs and garbage cost a bounded amount.
 func TestHostileNetwork(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it reads many megabytes")
+		t.Skip("reads many megabytes")
 	}
 	t.Parallel()
 	chunk := strings.Repeat(`{"Items":[`, 100_000)

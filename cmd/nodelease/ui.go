@@ -26,10 +26,10 @@ func newUI(g *globals) *cobra.Command {
 	var open bool
 	cmd := &cobra.Command{
 		Use:   "ui",
-		Short: "Look at a pool in the browser: who holds what, live",
-		Long: "Serve a page, on this machine alone, that shows a pool: every node ID by its state, who holds what since when, whose\n" +
-			"lease runs low, how full the pool is and was, the services that are registered and the members of the cluster. It\n" +
-			"changes nothing. The pool is read every 2s while a page is open, about 20 read units for each group of 256 node IDs in\n" +
+		Short: "Show a pool live in the browser: who holds which node ID",
+		Long: "Serve a page, only on this machine, that shows a pool: every node ID by its state, its holder and since when, leases that\n" +
+			"run low, how full the pool is and was, the registered services and the members of the cluster. The page\n" +
+			"cannot change anything. The pool is read every 2s while a page is open, about 20 read units for each group of 256 node IDs in\n" +
 			"use, and every 30s otherwise, so that the page has a history when it is opened.",
 		Example: "  nodelease ui --table nodelease --pool orders\n  nodelease ui --listen 127.0.0.1:8080 --every 10s",
 		Args:    noArgs,
@@ -38,7 +38,7 @@ func newUI(g *globals) *cobra.Command {
 				return usagef("--every %v: use 100ms or more", every)
 			}
 			if idle != 0 && idle < every {
-				return usagef("--idle %v: use --every (%v) or more, or 0, which reads nothing while no page is open", idle, every)
+				return usagef("--idle %v: use --every (%v) or more, or 0 to read nothing while no page is open", idle, every)
 			}
 			l, err := ui.Listen(listen)
 			if taken := new(os.SyscallError); errors.As(err, &taken) {
@@ -69,7 +69,7 @@ func newUI(g *globals) *cobra.Command {
 			g.answers.ready()
 			if open {
 				if err := browse(url); err != nil {
-					_ = say(cmd.ErrOrStderr(), text.Sprintf("no browser could be started: %v\n", err))
+					_ = say(cmd.ErrOrStderr(), text.Sprintf("could not start a browser: %v\n", err))
 				}
 			}
 			// Its problems are on the page.
@@ -82,10 +82,10 @@ func newUI(g *globals) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&listen, "listen", "127.0.0.1:0", "loopback `address`; port 0 takes a free one")
+	f.StringVar(&listen, "listen", "127.0.0.1:0", "loopback `address`; port 0 chooses a free one")
 	f.DurationVar(&every, "every", 2*time.Second, "how often the pool is read while a page is open")
-	f.DurationVar(&idle, "idle", 30*time.Second, "how often it is read while no page is open, for the history; 0: not at all")
-	f.BoolVar(&open, "open", false, "open it in the browser")
+	f.DurationVar(&idle, "idle", 30*time.Second, "how often it is read while no page is open, for the history (0: never)")
+	f.BoolVar(&open, "open", false, "open the page in the browser")
 	return cmd
 }
 

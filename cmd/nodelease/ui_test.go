@@ -31,7 +31,7 @@ func onPage(t *testing.T, url, text string) {
 			return
 		}
 	}
-	t.Fatalf("%q never came: %v", text, lines.Err())
+	t.Fatalf("%q was never printed: %v", text, lines.Err())
 }
 
 func TestUI(t *testing.T) {
@@ -72,6 +72,6 @@ func TestDemoUI(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, p.stderr)
 	}
 	if _, err := http.Get("http" + url); err == nil {
-		t.Error("the page is still there")
+		t.Error("the page still answers")
 	}
 }

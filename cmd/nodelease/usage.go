@@ -31,7 +31,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		short := unknown.GetSpecifiedShortnames()
 		switch {
 		case short != "" && strings.Trim(short, "0123456789") == "":
-			return usagef("-%s is no flag, and no node ID or ID is negative", short)
+			return usagef("-%s is not a flag; node IDs and IDs are never negative", short)
 		case short != "":
 			return usagef("unknown flag -%s", short)
 		}

@@ -61,7 +61,7 @@ func (r buildInfo) text() string {
 func newVersion(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Say which build this is",
+		Short:   "Print the version and build",
 		Example: "  nodelease version\n  nodelease version --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -25,7 +25,7 @@ func newWatch(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Watch a pool live: who claims, releases and loses node IDs",
-		Long: "Watch a pool: what happens to its node IDs, as it happens. On a terminal it is a live view (q ends it), elsewhere a line\n" +
+		Long: "Watch the changes of a pool's node IDs as they happen. On a terminal this is a live view (q ends it), otherwise a line\n" +
 			"for each change. Each refresh reads the whole pool: for 1,024 node IDs, about 50 read units.",
 		Example: "  nodelease watch --table leases --pool orders\n" +
 			"  nodelease watch --table leases --pool orders --every 5s --for 1h --plain >>changes.log\n" +
@@ -36,7 +36,7 @@ func newWatch(g *globals) *cobra.Command {
 				return usagef("--every %v: use 100ms or more", every)
 			}
 			if length < 0 {
-				return usagef("--for %v: use 0, which is until it is stopped, or more", length)
+				return usagef("--for %v: use 0, which watches until it is stopped, or more", length)
 			}
 			g.answers.bound(length)
 			pool, _, err := g.open(cmd.Context())
@@ -72,9 +72,9 @@ func newWatch(g *globals) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "how often to look")
+	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "how often to read the pool")
 	cmd.Flags().DurationVar(&length, "for", 0, "how long to watch (default: until it is stopped)")
-	cmd.Flags().BoolVar(&plain, "plain", false, "lines of text, also on a terminal")
+	cmd.Flags().BoolVar(&plain, "plain", false, "print lines of text, even on a terminal")
 	return cmd
 }
 

@@ -66,7 +66,7 @@ func (s screen) render() string {
 		used.Nodes = used.Nodes[:fits]
 		lines = append(lines, strings.Split(strings.TrimSuffix(used.sheet(false).text(s.width).String(), "\n"), "\n")...)
 		if n > fits {
-			lines = append(lines, faint.of("and %d more: nodelease list", n-fits).String())
+			lines = append(lines, faint.of("and %d more: run nodelease list", n-fits).String())
 		}
 		lines = append(lines, "")
 	}

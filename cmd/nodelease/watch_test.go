@@ -37,11 +37,11 @@ func TestWatchShowsOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(heard) < 10 || heard[0].silence < patience || heard[0].silence > patience+time.Second {
-			t.Fatalf("heard %v, want one a second from %v on", heard, patience)
+			t.Fatalf("got outages %v, want one per second from %v on", heard, patience)
 		}
 		for i, o := range heard {
 			if last := i == len(heard)-1; o.ended != last || i > 0 && o.silence <= heard[i-1].silence {
-				t.Errorf("%d of %d is %+v after %+v", i, len(heard), o, heard[max(i-1, 0)])
+				t.Errorf("outage %d of %d is %+v after %+v", i, len(heard), o, heard[max(i-1, 0)])
 			}
 		}
 		if got := piped.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "no answer from the table for 5s") || !strings.Contains(got, "answers again, after ") {
@@ -65,7 +65,7 @@ func TestWatchKeepsItsTime(t *testing.T) {
 		err := w.lines(t.Context(), func(*listed, []change) error { looks++; return nil })
 		var silence *silenceError
 		if took := time.Since(began); !errors.As(err, &silence) || took != time.Minute || looks < 15 {
-			t.Errorf("%v after %v and %d looks, want no answer after a minute", err, took, looks)
+			t.Errorf("got %v after %v and %d reads, want no answer after a minute", err, took, looks)
 		}
 	})
 }

@@ -35,7 +35,7 @@ func main() {
 	log.SetFlags(0)
 	b := broker{out: os.Stdout}
 	var store string
-	flag.StringVar(&b.name, "name", "", "the broker's name, which stays over restarts")
+	flag.StringVar(&b.name, "name", "", "the broker's name, which it keeps across restarts")
 	flag.StringVar(&store, "segments", "", "URL of the store of segments")
 	flag.DurationVar(&b.ttl, "ttl", lease.DefaultTTL, "length of the lease")
 	flag.Parse()

@@ -130,7 +130,7 @@ func TestThreeBrokers(t *testing.T) {
 	f.await(a, "c/2")
 	f.await(b, "c/2")
 	f.await(second, "version 2: appended")
-	late := segments{server.URL}.append(t.Context(), node, 1, "c's entry that it was about to write")
+	late := segments{server.URL}.append(t.Context(), node, 1, "the entry that c was about to write")
 	if late == nil || !strings.Contains(late.Error(), "409") || !strings.Contains(late.Error(), "has seen version 2") {
 		t.Errorf("an append of version 1 after version 2: got %v, want a refusal", late)
 	}

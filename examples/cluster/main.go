@@ -24,7 +24,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		log.Fatal("usage: cluster NAME, a name that stays over restarts and that no other node has")
+		log.Fatal("usage: cluster NAME, a unique name that the node keeps across restarts")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -60,7 +60,7 @@ func run(ctx context.Context, client *dynamodb.Client, name string, out io.Write
 		fmt.Fprintln(out, e.State.Len(), "alive, leader:", cmp.Or(e.Leader.Name, "none yet"))
 	}
 	if err := node.Err(); errors.Is(err, cluster.ErrLease) {
-		return fmt.Errorf("the number is another's: start again: %w", err)
+		return fmt.Errorf("the node ID belongs to another process: restart: %w", err)
 	}
 	return node.Err()
 }

@@ -28,7 +28,7 @@ func main() {
 	log.SetFlags(0)
 	name := flag.String("name", "orders", "the service that this process is an instance of")
 	zone := flag.String("zone", "", "where it runs")
-	calls := flag.String("calls", "", "the service that it calls, five times a second; empty: it prints the services that there are")
+	calls := flag.String("calls", "", "the service that it calls, five times a second; if empty, it lists the services")
 	ttl := flag.Duration("ttl", 5*time.Second, "length of the lease")
 	flag.Parse()
 

@@ -65,10 +65,10 @@ func (p *process) says(t *testing.T, line string) (rest string) {
 				return rest
 			}
 			if said = append(said, l); !more {
-				t.Fatalf("it never said %q, and ended: %q", line, said)
+				t.Fatalf("the program ended without printing %q: %q", line, said)
 			}
 		case <-limit:
-			t.Fatalf("it did not say %q: %q", line, said)
+			t.Fatalf("%q was not printed: %q", line, said)
 		}
 	}
 }

@@ -33,9 +33,9 @@ type member struct {
 func main() {
 	log.SetFlags(0)
 	var m member
-	flag.StringVar(&m.name, "name", "", "a stable `name` for this process, which no other one has")
-	flag.StringVar(&m.leaders, "leaders", "leader", "the `pool` of one number that is the leader lease")
-	flag.DurationVar(&m.ttl, "ttl", lease.DefaultTTL, "length of the leases: how long a dead leader is waited for")
+	flag.StringVar(&m.name, "name", "", "a unique `name` of this process, the same after a restart")
+	flag.StringVar(&m.leaders, "leaders", "leader", "the `pool` of one node ID that is the leader lease")
+	flag.DurationVar(&m.ttl, "ttl", lease.DefaultTTL, "length of the leases: how long a dead leader blocks the next one")
 	flag.Parse()
 	if err := lease.Run(context.Background(), m.lease(""), m.takePart); err != nil {
 		log.Fatal(err)

@@ -76,7 +76,7 @@ func (l *lines) await(t *testing.T, want ...string) {
 	for _, w := range want {
 		for !l.said[w] {
 			if !l.scanner.Scan() {
-				t.Fatalf("it ended without %q; it said %v", w, l.said)
+				t.Fatalf("the program ended without printing %q; got %v", w, l.said)
 			}
 			l.said[l.scanner.Text()] = true
 		}

@@ -30,8 +30,8 @@ var layouts = map[string]snowflake.Layout{
 func main() {
 	log.SetFlags(0)
 	from := flag.String("from", "bwmarrin", "the old generator: bwmarrin, twitter, discord or sonyflake")
-	last := flag.String("last", "", "the largest ID that the old generators have made, in decimal")
-	size := flag.Int("size", 16, "how many numbers the pool gets")
+	last := flag.String("last", "", "the largest ID that the old generators made, in decimal")
+	size := flag.Int("size", 16, "size of the pool in node IDs")
 	flag.Parse()
 	layout, ok := layouts[*from]
 	if !ok {
@@ -39,7 +39,7 @@ func main() {
 	}
 	old, err := snowflake.Parse(*last)
 	if err != nil {
-		log.Fatalf("-last %q: %v: give the largest ID that is stored, as SELECT max(id) tells it", *last, err)
+		log.Fatalf("-last %q: %v: use the largest stored ID, the result of SELECT max(id)", *last, err)
 	}
 	if err := run(context.Background(), layout, old, *size); err != nil {
 		log.Fatal(err)
@@ -50,7 +50,7 @@ func run(ctx context.Context, layout snowflake.Layout, old snowflake.ID, size in
 	// Nothing at or before the floor is ever stamped by a leased node ID. The old ID's tick may be 10 ms long: its end counts.
 	parts := layout.Decompose(old)
 	floor := parts.Time.Add(layout.Tick)
-	fmt.Printf("the last ID is of node %d at %s; nothing up to %s will be stamped\n",
+	fmt.Printf("the last ID is of node %d at %s; new IDs begin after %s\n",
 		parts.Node, parts.Time.Format(time.RFC3339Nano), floor.Format(time.RFC3339Nano))
 
 	agent, err := lease.Start(ctx, lease.Config{
@@ -70,8 +70,8 @@ func run(ctx context.Context, layout snowflake.Layout, old snowflake.ID, size in
 		return err
 	}
 	if id <= old {
-		return fmt.Errorf("%d is not above %d", id, old)
+		return fmt.Errorf("%d is not greater than %d", id, old)
 	}
-	fmt.Printf("node %d goes on with %d, which is above\n", agent.NodeID(), id)
+	fmt.Printf("node %d continues with %d, which is greater\n", agent.NodeID(), id)
 	return nil
 }

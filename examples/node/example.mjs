@@ -1,4 +1,4 @@
-// Prints which number it has, and as many IDs as asked for: node example.mjs 3
+// Prints the node ID, and as many IDs as requested: node example.mjs 3
 import { Sidecar } from "./nodelease.mjs";
 
 if (!(Number(process.argv[2]) > 0)) {
@@ -10,7 +10,7 @@ try {
   const { node_id, version } = await sidecar.node();
   console.log("node", node_id, "version", version);
   for (const id of await Promise.all(Array.from({ length: Number(process.argv[2]) }, () => sidecar.nextID()))) console.log(String(id));
-} catch ({ message }) { // it is not there; it has no number
+} catch ({ message }) { // no sidecar, or it has no node ID
   console.error(message);
   process.exit(1);
 }

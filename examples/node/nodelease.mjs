@@ -15,7 +15,7 @@ export class Sidecar {
   // {pool, node_id, version, …}, true at this moment.
   node() { return this.#ask("GET", "/v1/node"); }
 
-  // A new ID, as a BigInt. They are fetched by the batch, once for all who wait.
+  // A new ID, as a BigInt. IDs are fetched in batches, one request for all callers that wait.
   async nextID() {
     while (this.#ids.length === 0) {
       this.#fetching ??= this.#ask("POST", `/v1/ids?n=${this.batch}`)

@@ -32,9 +32,9 @@ import (
 func main() {
 	log.SetFlags(0)
 	m := member{out: os.Stdout}
-	flag.StringVar(&m.name, "name", "", "a `name` that stays over restarts and that no other member has")
+	flag.StringVar(&m.name, "name", "", "a unique `name` that the member keeps across restarts")
 	flag.StringVar(&m.zone, "zone", "a", "where this process runs")
-	flag.StringVar(&m.leaders, "leaders", "a", "the `zone` whose members may lead: that of the database; empty: any")
+	flag.StringVar(&m.leaders, "leaders", "a", "the `zone` whose members may lead, the database's; if empty, any")
 	listen := flag.String("listen", "127.0.0.1:8080", "address of the checks")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -65,7 +65,7 @@ func (m member) run(ctx context.Context, heartbeats cluster.Coordinator, listen 
 		return err
 	}
 	defer node.Close()
-	fmt.Fprintf(m.out, "%s takes part for the %d. time\n", m.name, node.Self().Version)
+	fmt.Fprintf(m.out, "%s joins, with version %d\n", m.name, node.Self().Version)
 	server := &http.Server{Addr: listen, Handler: routes(node), ReadHeaderTimeout: time.Second}
 	defer server.Close()
 	failed := make(chan error, 1)
@@ -139,11 +139,11 @@ func routes(node *cluster.Node) http.Handler {
 		leader, found := node.Leader()
 		switch err := node.Err(); {
 		case errors.Is(err, cluster.ErrClosed):
-			http.Error(w, "this process is on its way out", http.StatusServiceUnavailable)
+			http.Error(w, "this process is leaving", http.StatusServiceUnavailable)
 		case errors.Is(err, cluster.ErrListener):
 			http.Error(w, "this process is broken: "+err.Error(), http.StatusInternalServerError)
 		case !found:
-			http.Error(w, "nobody who may lead is there", http.StatusNotFound)
+			http.Error(w, "no member that may lead is alive", http.StatusNotFound)
 		default:
 			_ = json.NewEncoder(w).Encode(leader) // the client may be gone
 		}

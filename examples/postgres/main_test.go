@@ -27,7 +27,7 @@ func TestMembers(t *testing.T) {
 			defer node.Close()
 			nodes[i] = node
 			if i == 0 {
-				want(t, node, "/leader", http.StatusNotFound, "nobody")
+				want(t, node, "/leader", http.StatusNotFound, "no member")
 			}
 		}
 		time.Sleep(13 * time.Second) // virtual: a time-out, before which nobody says that it leads, and a heartbeat
@@ -50,12 +50,12 @@ func TestMembers(t *testing.T) {
 		time.Sleep(5 * time.Second) // virtual: a heartbeat of each
 		synctest.Wait()
 		for _, node := range nodes {
-			want(t, node, "/leader", http.StatusNotFound, "nobody")
+			want(t, node, "/leader", http.StatusNotFound, "no member")
 		}
 		if err := nodes[1].Close(); err != nil {
 			t.Fatal(err)
 		}
-		want(t, nodes[1], "/leader", http.StatusServiceUnavailable, "way out")
+		want(t, nodes[1], "/leader", http.StatusServiceUnavailable, "leaving")
 		time.Sleep(13 * time.Second) // virtual: the time-out, and a heartbeat
 		synctest.Wait()
 		want(t, nodes[0], "/cluster", http.StatusOK, `"members":1`)

@@ -39,7 +39,7 @@ func TestOnPostgreSQL(t *testing.T) {
 			t.Fatal(err)
 		}
 		line, err := bufio.NewReader(out).ReadString('\n')
-		if want := fmt.Sprintf("orders-1 takes part for the %d. time\n", life); line != want {
+		if want := fmt.Sprintf("orders-1 joins, with version %d\n", life); line != want {
 			t.Errorf("%q, %v, want %q", line, err, want)
 		}
 		if err := program.Process.Signal(syscall.SIGTERM); err != nil {

@@ -62,7 +62,7 @@ func (c *check) leaders(ctx context.Context) error {
 
 	ps[0].cut.Store(true)
 	stale := 0
-	err = c.eventually(ctx, 5*c.ttl, "when the leader falls silent it stops to believe so, and the next oldest leads", func() bool {
+	err = c.eventually(ctx, 5*c.ttl, "a silent leader stops believing that it leads, and the next oldest leads", func() bool {
 		if believers(nodes) > 1 {
 			stale++
 		}
@@ -87,7 +87,7 @@ func (c *check) leaders(ctx context.Context) error {
 			return err
 		}
 	}
-	c.holds("a leader that comes back is the youngest, and takes it from nobody")
+	c.holds("a leader that comes back is the youngest, and takes leadership from no member")
 
 	byName := func(s cluster.State) (best cluster.Member, ok bool) {
 		for m := range s.Members() {
@@ -100,7 +100,7 @@ func (c *check) leaders(ctx context.Context) error {
 	if m, ok := byName(nodes[1].State()); !ok || m.Name != "c" {
 		return fmt.Errorf("the elector chose %+v", m)
 	}
-	c.holds("a rule of one's own chooses from the same state")
+	c.holds("a custom rule chooses from the same state")
 	return stop(ps, nodes)
 }
 
@@ -137,7 +137,7 @@ func (c *check) leaderLease(ctx context.Context) error {
 	if _, err := first.agent.Lease(); !errors.Is(err, lease.ErrSuspended) {
 		return fmt.Errorf("the first leader has %w beside the second one, want ErrSuspended", err)
 	}
-	c.holds("a leader lease has one holder at a time: the first one has stopped to believe so before the second one begins")
+	c.holds("a leader lease has one holder at a time: the first has stopped believing that it leads before the second begins")
 	next, err := second.agent.Lease()
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (c *check) leaderLease(ctx context.Context) error {
 	if resource(held.Version) == nil {
 		return errors.New("the resource took a late request of the first leader")
 	}
-	c.holds("its version grows with each holder, so the resource refuses a late request of the one before")
+	c.holds("its version grows with each holder, so the resource refuses a late request of the previous one")
 	first.cut.Store(false)
 	select {
 	case <-first.agent.Done():
@@ -158,6 +158,6 @@ func (c *check) leaderLease(ctx context.Context) error {
 	if !errors.Is(first.agent.Err(), lease.ErrLost) {
 		return fmt.Errorf("the first leader ended with %w, want ErrLost", first.agent.Err())
 	}
-	c.holds("the first one learns that its lease is lost, for good")
+	c.holds("the first one learns that its lease is permanently lost")
 	return second.agent.Close()
 }

@@ -119,7 +119,7 @@ func (c *check) members(ctx context.Context) error {
 	if err := c.eventually(ctx, settled, "a member that releases its lease is gone, without a leave message", all("a", "b")); err != nil {
 		return err
 	}
-	if err := c.eventually(ctx, c.ttl, "a listener receives the newest state, and the one that it had before", told.Load); err != nil {
+	if err := c.eventually(ctx, c.ttl, "a listener receives the newest state, and the state that it received before", told.Load); err != nil {
 		return err
 	}
 
@@ -154,7 +154,7 @@ func (c *check) members(ctx context.Context) error {
 	if _, err := p.agent.Lease(); err != nil || health.Code != http.StatusServiceUnavailable || !errors.Is(failing.Err(), cluster.ErrListener) {
 		return fmt.Errorf("after its listener failed d has the lease %w, health %d and %w", err, health.Code, failing.Err())
 	}
-	c.holds("a member whose listener fails is down for good, its health check says so, and its lease goes on")
+	c.holds("a member whose listener fails is permanently down, its health check reports that, and its lease continues")
 	if err := c.eventually(ctx, settled, "the others no longer see it", func() bool { return see(a, "a", "b") }); err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (c *check) members(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = c.eventually(ctx, settled, "a process without a lease can be a member, too", func() bool {
+	err = c.eventually(ctx, settled, "a process without a lease can also be a member", func() bool {
 		m, ok := a.State().Member(leaseless.Self().SessionID)
 		return ok && m.NodeID == cluster.NoNodeID && m.Metadata["kind"] == "observer"
 	})
@@ -189,9 +189,9 @@ func (c *check) readiness(ctx context.Context) error {
 	if first.Predecessor() != nil {
 		return fmt.Errorf("a new node ID has the predecessor %+v", first.Predecessor())
 	}
-	c.holds("a member on a node ID that nobody held is ready at once")
+	c.holds("a member on a node ID that was never held is ready at once")
 
-	if err := c.eventually(ctx, 3*c.ttl, "(all know each other)", func() bool { return see(nodes[0], "a", "b", "c") && see(nodes[1], "a", "b", "c") }); err != nil {
+	if err := c.eventually(ctx, 3*c.ttl, "(all members know each other)", func() bool { return see(nodes[0], "a", "b", "c") && see(nodes[1], "a", "b", "c") }); err != nil {
 		return err
 	}
 	ps[2].cut.Store(true) // a crash
@@ -203,7 +203,7 @@ func (c *check) readiness(ctx context.Context) error {
 		before.Session != first.Holder || before.Version != first.Version || before.Ended != lease.EndExpired {
 		return fmt.Errorf("the successor of %+v is %+v after %+v, want the expired lease before it", first, second, before)
 	}
-	c.holds("the next holder has the next version, and knows who was before it and that its lease expired")
+	c.holds("the next holder has the next version, and knows its predecessor and that its lease expired")
 	began := time.Now()
 	if err := n.node.WaitKnown(ctx); err != nil {
 		return err
@@ -214,11 +214,11 @@ func (c *check) readiness(ctx context.Context) error {
 	for _, other := range nodes[:2] {
 		for m := range other.State().Members() {
 			if m.NodeID == first.NodeID && m.Version != second.Version {
-				return fmt.Errorf("after WaitKnown %s takes version %d for alive", other.Self().Name, m.Version)
+				return fmt.Errorf("after WaitKnown %s believes that version %d is alive", other.Self().Name, m.Version)
 			}
 		}
 	}
-	c.holds("after a crash a member is ready when no other takes its predecessor for alive")
+	c.holds("after a crash a member is ready when no other believes that its predecessor is alive")
 
 	if err := stop([]*process{n.process}, []*cluster.Node{n.node}); err != nil {
 		return err

@@ -104,7 +104,7 @@ func (c *check) services(ctx context.Context) error {
 	}
 	linked, err := links.List(ctx)
 	if err != nil || !slices.Equal(services, []string{"orders"}) || !slices.Equal(listed, []string{"7"}) || !slices.Equal(linked, []string{"shard"}) {
-		return fmt.Errorf("listed are services %q, keys %q, endpoints %q: %w", services, listed, linked, err)
+		return fmt.Errorf("got services %q, keys %q, endpoints %q: %w", services, listed, linked, err)
 	}
 	c.holds("services, the keys of an endpoint and the endpoints of a service can be listed")
 
@@ -166,6 +166,6 @@ func (c *check) fixed(context.Context) error {
 	if err = errors.Join(err, unheld); err != nil || id.Node() != 7 || l.Version != 0 || l.Fenced() || time.Since(id.Time()) > time.Minute {
 		return fmt.Errorf("a fixed node made %v with the lease %+v: %w", id, l, err)
 	}
-	c.holds("a fixed node ID works where a leased one does, and says that nothing fences it")
+	c.holds("a fixed node ID works wherever a leased one does, and reports that it is not fenced")
 	return p.Close()
 }

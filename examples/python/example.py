@@ -1,4 +1,4 @@
-"""Prints which number it has, and as many IDs as asked for: python3 example.py 3"""
+"""Prints the node ID, and as many IDs as requested: python3 example.py 3"""
 import sys
 from nodelease import Sidecar
 
@@ -10,5 +10,5 @@ try:
     print("node", node["node_id"], "version", node["version"])
     for _ in range(int(sys.argv[1])):
         print(sidecar.next_id())
-except (ConnectionError, RuntimeError) as reason:  # it is not there; it has no number
+except (ConnectionError, RuntimeError) as reason:  # no sidecar, or it has no node ID
     sys.exit(str(reason))

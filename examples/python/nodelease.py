@@ -10,7 +10,7 @@ class Sidecar:
         return self._ask("GET", "/v1/node")
 
     def next_id(self):
-        """A new ID. They are fetched by the batch."""
+        """A new ID. IDs are fetched in batches."""
         if not self.ids:
             self.ids = [int(i) for i in reversed(self._ask("POST", f"/v1/ids?n={self.batch}")["ids"])]
         return self.ids.pop()
@@ -26,7 +26,7 @@ class Sidecar:
             self.connection = None
             if fresh:
                 raise ConnectionError(f"{self.address}: {reason}: is nodelease serve running there? See NODELEASE_SIDECAR") from reason
-            return self._ask(method, path)  # an idle connection may have ended: once more
+            return self._ask(method, path)  # an idle connection may have been closed: try once more
         if response.status != 200:  # {"error", "detail", "remedy"}
             raise RuntimeError(f"{answer['error']}: {answer['detail']}; {answer['remedy']}")
         return answer

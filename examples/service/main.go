@@ -27,7 +27,7 @@ const drain = 30 * time.Second
 
 func main() {
 	listen := flag.String("listen", ":8080", "address to listen on")
-	healthcheck := flag.Bool("healthcheck", false, "ask the service on the listen address for its live check, and exit with 0 or 1")
+	healthcheck := flag.Bool("healthcheck", false, "call the live check of the service on the listen address, and exit with 0 or 1")
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stdout, nil)))
 

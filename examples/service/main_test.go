@@ -100,11 +100,11 @@ func TestLife(t *testing.T) {
 	}
 	rest, _ := io.ReadAll(out)
 	if err := task.Wait(); err != nil {
-		t.Errorf("it ends with %v\n%s", err, rest)
+		t.Errorf("the service ended with %v\n%s", err, rest)
 	}
 	free, err := store.Get(t.Context(), "orders", nodeID)
 	if err != nil || free.Holder != "" {
-		t.Errorf("the number is left as %+v (%v)", free, err)
+		t.Errorf("the node ID is left as %+v (%v)", free, err)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestHealthCheckOfNothing(t *testing.T) {
 	address := listener.Addr().String()
 	listener.Close()
 	if err := service(t, nil, "-healthcheck", "-listen", address).Run(); err == nil {
-		t.Error("the health check of nothing succeeds")
+		t.Error("the health check succeeds without a service")
 	}
 }
 
@@ -127,7 +127,7 @@ func listening(t *testing.T, log io.Reader) (address string, nodeID int) {
 	for {
 		text, err := lines.ReadString('\n')
 		if err != nil {
-			t.Fatalf("it ended before it listened: %v", err)
+			t.Fatalf("the service ended before it listened: %v", err)
 		}
 		var line struct {
 			Msg, Address string

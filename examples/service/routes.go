@@ -21,7 +21,7 @@ func routes(agent *lease.Agent, ids *snowflake.Generator) http.Handler {
 		if text := r.URL.Query().Get("n"); text != "" {
 			var err error
 			if n, err = strconv.Atoi(text); err != nil || n < 1 || n > most {
-				http.Error(w, "n is "+strconv.Quote(text)+": ask for 1 to "+strconv.Itoa(most)+" IDs", http.StatusBadRequest)
+				http.Error(w, "n is "+strconv.Quote(text)+": request 1 to "+strconv.Itoa(most)+" IDs", http.StatusBadRequest)
 				return
 			}
 		}

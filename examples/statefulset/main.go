@@ -27,7 +27,7 @@ const shards = 16
 
 func main() {
 	log.SetFlags(0)
-	number := flag.Int("node", -1, "the node ID, which no other process has; without it, the ordinal in the host name")
+	number := flag.Int("node", -1, "the node ID, unique to this process; by default the ordinal in the host name")
 	listen := flag.String("listen", "127.0.0.1:8080", "address to listen on")
 	flag.Parse()
 	ids, err := generator(*number)
@@ -44,7 +44,7 @@ func generator(number int) (*snowflake.Generator, error) {
 		return nil, err
 	}
 	if l, err := node.Lease(); err == nil && !l.Fenced() {
-		log.Printf("node %d is fixed: nothing fences it, and its clock must not go back between two runs", node.NodeID())
+		log.Printf("node %d is fixed and not fenced: its clock must not go back between two runs", node.NodeID())
 	}
 	return snowflake.New(node, options()...)
 }
@@ -94,7 +94,7 @@ func routes(ids *snowflake.Generator) http.Handler {
 	})
 	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
 		s := ids.Stats()
-		fmt.Fprintf(w, "%d made, %d refused, the clock stepped %d times, IDs are %v ahead of it\n", s.Issued, s.Refused, s.StepsBack+s.StepsForward, s.Borrow)
+		fmt.Fprintf(w, "%d IDs made, %d calls refused, %d steps of the clock, IDs are %v ahead of it\n", s.Issued, s.Refused, s.StepsBack+s.StepsForward, s.Borrow)
 	})
 	return mux
 }

@@ -43,7 +43,7 @@ func TestOrders(t *testing.T) {
 	if w := ask(h, "POST", "/orders"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
 		t.Error(w.Code, w.Header(), w.Body)
 	}
-	if w := ask(h, "GET", "/stats"); !strings.HasPrefix(w.Body.String(), "1 made, 1 refused, the clock stepped 1 times, IDs are 0s ahead") {
+	if w := ask(h, "GET", "/stats"); !strings.HasPrefix(w.Body.String(), "1 IDs made, 1 calls refused, 1 steps of the clock, IDs are 0s ahead") {
 		t.Error(w.Body)
 	}
 }
@@ -57,6 +57,6 @@ func TestGenerator(t *testing.T) {
 		t.Error(id, err)
 	}
 	if _, err := generator(64); err == nil {
-		t.Error("64 fits into six bits")
+		t.Error("ordinal 64 was accepted with six node bits")
 	}
 }

@@ -37,7 +37,7 @@ func TestStrangers(t *testing.T) {
 			}
 			for _, id := range strings.Fields(some.ids) {
 				if v := w.verdicts[id]; v != "seen" && !strings.HasPrefix(v, "they do") {
-					t.Errorf("%s: %q, want seen, or that it differs on purpose", id, v)
+					t.Errorf("%s: got %q, want seen, or a deliberate difference", id, v)
 				}
 			}
 		})

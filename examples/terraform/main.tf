@@ -1,6 +1,6 @@
-# Nodelease by Terraform: applies the plain CloudFormation template that `make template` writes, and uploads the functions' zips for it.
+# Nodelease with Terraform: applies the plain CloudFormation template that `make template` writes, and uploads the functions' zips for it.
 #
-# NOT APPLIED: a test parses this file and compares its parameters with the template's; nobody has run it.
+# NOT APPLIED: a test parses this file and compares its parameters with the template's; it has never been run.
 terraform {
   required_version = ">= 1.5"
   required_providers {
@@ -30,7 +30,7 @@ variable "architecture" {
 
 locals {
   functions = toset(["bootstrap", "reaper", "poolmetric"])
-  # CloudFormation changes a function when its zip has another name, so the name depends on what is in them.
+  # CloudFormation updates a function only if its zip has another name, so the name depends on the content.
   prefix = "nodelease/${sha256(join("", [for f in local.functions : filesha256("${var.release}/${var.architecture}/${f}.zip")]))}/"
 }
 

@@ -34,12 +34,12 @@ func notice(out io.Writer, e lease.Event) {
 	switch e.Kind {
 	case lease.EventSuspended:
 		if e.IDsLeft > 0 { // a lease that has grown
-			fmt.Fprintf(out, "DynamoDB does not answer: jobs go on for %v\n", e.IDsLeft.Round(time.Second))
+			fmt.Fprintf(out, "DynamoDB does not answer: jobs continue for %v\n", e.IDsLeft.Round(time.Second))
 			break
 		}
 		fmt.Fprintln(out, "jobs wait: DynamoDB does not answer")
 	case lease.EventResumed:
-		fmt.Fprintln(out, "jobs go on")
+		fmt.Fprintln(out, "jobs continue")
 	case lease.EventDropped: // a pause of this process, or a terminal that nobody reads
 		fmt.Fprintf(out, "%d events were not printed: this program was too slow\n", e.Dropped)
 	}
@@ -53,7 +53,7 @@ func explain(err error) error {
 		return fmt.Errorf("none of %d node IDs of %s is free; if a worker has crashed, start again in %v",
 			full.Size, full.Pool, time.Until(full.NextFree).Round(time.Second))
 	case errors.Is(err, lease.ErrClockBehind):
-		return fmt.Errorf("is this machine's clock right? %w", err)
+		return fmt.Errorf("is this machine's clock correct? %w", err)
 	}
 	return err
 }

@@ -52,16 +52,16 @@ func TestOutage(t *testing.T) {
 		}
 		jobs <- "a"
 		if first := id(`"a"`); first.Sequence() != 0 {
-			t.Errorf("%d is number %d of its millisecond", first, first.Sequence())
+			t.Errorf("ID %d has sequence %d in its millisecond", first, first.Sequence())
 		}
 
-		store.SetOutage(errors.New("nobody there"))
+		store.SetOutage(errors.New("no such host"))
 		away := await(happened, lease.EventSuspended)
 		jobs <- "b"
 		time.Sleep(10 * time.Minute) // virtual
 		store.SetOutage(nil)
 		if second := id(`"b"`); second.Time().Before(away.Time.Add(10 * time.Minute)) {
-			t.Errorf("an ID of %v, and nobody could hold the lease from %v on", second.Time(), away.Time)
+			t.Errorf("an ID of %v, though the lease could not be held from %v on", second.Time(), away.Time)
 		}
 		close(jobs)
 		if err := errors.Join(<-ended, agent.Close()); err != nil {
@@ -98,7 +98,7 @@ func TestExplain(t *testing.T) {
 		_, full := lease.Start(t.Context(), config(store))
 		for err, want := range map[error]string{
 			full:                 "none of 1 node IDs of orders is free; if a worker has crashed, start again in 16s",
-			lease.ErrClockBehind: "is this machine's clock right?",
+			lease.ErrClockBehind: "is this machine's clock correct?",
 		} {
 			if got := fmt.Sprint(explain(err)); !strings.Contains(got, want) {
 				t.Errorf("got %q, want %q", got, want)
@@ -113,7 +113,7 @@ func TestNotice(t *testing.T) {
 	for _, e := range []lease.Event{{Kind: lease.EventSuspended, IDsLeft: time.Hour}, {Kind: lease.EventSuspended}, {Kind: lease.EventRenewed}, {Kind: lease.EventResumed}, {Kind: lease.EventDropped, Dropped: 3}} {
 		notice(&out, e)
 	}
-	if want := "DynamoDB does not answer: jobs go on for 1h0m0s\njobs wait: DynamoDB does not answer\njobs go on\n3 events were not printed: this program was too slow\n"; out.String() != want {
+	if want := "DynamoDB does not answer: jobs continue for 1h0m0s\njobs wait: DynamoDB does not answer\njobs continue\n3 events were not printed: this program was too slow\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }

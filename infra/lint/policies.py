@@ -1,10 +1,10 @@
-"""Runs parliament over every IAM policy of the templates that are named, and fails on any finding."""
+"""Runs parliament on every IAM policy of the given templates, and fails on any finding."""
 import json
 import sys
 
 from parliament import analyze_policy_string
 
-# What the policies refer to, as parliament wants to see it: by ARN.
+# The resources that the policies refer to, as ARNs, which parliament expects.
 ARNS = {
     "AWS::DynamoDB::GlobalTable": "arn:aws:dynamodb:us-east-1:111111111111:table/example",
     "AWS::Logs::LogGroup": "arn:aws:logs:us-east-1:111111111111:log-group:example:log-stream:example",

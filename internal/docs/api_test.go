@@ -97,7 +97,7 @@ func comparable(s *types.Struct) string {
 // The exported API of the public packages is a contract: api/go.txt has it.
 func TestAPIBaseline(t *testing.T) {
 	if testing.Short() {
-		t.Skip("in -short: it compiles the CDK where nothing else does")
+		t.Skip("in -short: it compiles the CDK, which no other package needs")
 	}
 	loaded, err := packages.Load(&packages.Config{Mode: packages.LoadTypes, Dir: root}, "./pkg/...", "./infra/nodepool")
 	if err != nil {
@@ -135,6 +135,6 @@ func compare(t *testing.T, file string, lines []string) {
 		}
 	}
 	if t.Failed() {
-		t.Error("if that is meant, run go test ./internal/docs -run TestAPIBaseline -update, and add the line to CHANGELOG.md that TestBaselinesInChangelog asks for")
+		t.Error("if that is intended, run go test ./internal/docs -run TestAPIBaseline -update, and add the line to CHANGELOG.md that TestBaselinesInChangelog asks for")
 	}
 }

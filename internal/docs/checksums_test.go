@@ -56,7 +56,7 @@ func TestChecksums(t *testing.T) {
 	check("a/b/three.jar has the checksum")
 	for _, script := range []string{"scripts/dynamodb-local.sh", "scripts/postgres.sh", "localstack/install.sh", "clients/test.sh", "clients/bench/run.sh"} {
 		if !strings.Contains(read(t, script), "checksums.sh") {
-			t.Errorf("%s fetches and does not check", script)
+			t.Errorf("%s downloads without a checksum", script)
 		}
 	}
 }

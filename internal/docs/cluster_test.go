@@ -34,7 +34,7 @@ func TestLogLines(t *testing.T) {
 		}
 	}
 	if found < 10 {
-		t.Errorf("%d log lines were found: does the pattern still fit?", found)
+		t.Errorf("found %d log lines: does the pattern still match?", found)
 	}
 }
 
@@ -42,7 +42,7 @@ func TestLogLines(t *testing.T) {
 func TestREADMEClusterBlock(t *testing.T) {
 	block := regexp.MustCompile("(?s)## Who is alive, who leads\n.*?```go\n(.*?)```").FindStringSubmatch(read(t, "README.md"))
 	if block == nil {
-		t.Fatal("the README has no such block")
+		t.Fatal("the README has no Go block in that section")
 	}
 	program := read(t, "examples/cluster/main.go")
 	for line := range strings.Lines(block[1]) {

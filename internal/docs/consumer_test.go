@@ -14,7 +14,7 @@ import (
 
 const released = "v0.0.1" // the version under which the tests publish this checkout
 
-var strangers = flag.Bool("strangers", false, "install this module as a stranger does, with an empty module cache")
+var strangers = flag.Bool("strangers", false, "install this module like an outsider, with an empty module cache")
 
 func asStranger(t *testing.T) {
 	t.Helper()

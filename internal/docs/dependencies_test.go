@@ -126,7 +126,7 @@ func TestDependenciesListed(t *testing.T) {
 	for _, row := range rows(read(t, "docs/dependencies.md"), 4) {
 		switch name := row[0]; {
 		case slices.Contains(row, ""):
-			t.Errorf("%s: got %q, want a reason, a licence and who keeps it", name, row)
+			t.Errorf("%s: got %q, want a reason, a licence and a maintainer", name, row)
 		case listed[name]:
 			t.Errorf("%s is listed twice", name)
 		case !wanted[name]:
@@ -184,7 +184,7 @@ func TestDependenciesLicences(t *testing.T) {
 		seen++
 	}
 	if seen < 10 {
-		t.Errorf("looked at %d licences of %d", seen, len(modules))
+		t.Errorf("checked %d licences of %d", seen, len(modules))
 	}
 }
 

@@ -24,14 +24,14 @@ var userless = map[string]string{
 	"pkg/cluster.Beat":        "the input of a Coordinator; backends outside of this repository read it",
 	"pkg/cluster/clustertest": "the conformance suite for such backends; ours pass it",
 
-	"pkg/lease/leaselambda.Agent":           "what Wrap makes; a program that passes it on in its own way makes one with New",
+	"pkg/lease/leaselambda.Agent":           "the result of Wrap; a program that passes it on in another way creates one with New",
 	"pkg/lease/leaselambda.New":             "see Agent",
-	"pkg/lease/leaselambda.ErrNoInvocation": "by which callers tell a wrong context from a store that is away",
-	"pkg/lease/leaselambda.IDs.NextN":       "IDs in batches; the example makes them one by one, each of which may renew",
-	"infra/nodepool.FunctionUse":            "for functions that run at other numbers than the defaults",
+	"pkg/lease/leaselambda.ErrNoInvocation": "with which callers distinguish a wrong context from an unavailable store",
+	"pkg/lease/leaselambda.IDs.NextN":       "IDs in batches; the example requests them one by one, each of which may renew",
+	"infra/nodepool.FunctionUse":            "for functions with other settings than the defaults",
 
-	"pkg/lease.Previous":             "what Lease.Predecessor returns; users need its name only to pass it on",
-	"pkg/lease/leasepool.Pool.Widen": "what Resize and the agents do by themselves; the simulations let many do it at once",
+	"pkg/lease.Previous":             "the result of Lease.Predecessor; users need its name only to pass it on",
+	"pkg/lease/leasepool.Pool.Widen": "part of Resize and of the agents; the simulations call it concurrently",
 }
 
 // Methods that are called through interfaces of the standard library.
@@ -44,7 +44,7 @@ var standard = []string{
 // that could not be without it: unused names are not promised.
 func TestExportedNamesHaveUsers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("in -short: it compiles the CDK where nothing else does")
+		t.Skip("in -short: it compiles the CDK, which no other package needs")
 	}
 	s := survey{fset: token.NewFileSet(), names: map[types.Object]string{}, at: map[string]types.Object{}, used: map[types.Object]bool{}}
 	load := func(tests bool, patterns ...string) []*packages.Package {
@@ -82,7 +82,7 @@ func TestExportedNamesHaveUsers(t *testing.T) {
 	}
 	for name := range userless {
 		if !excused[name] {
-			t.Errorf("%s has users, or is not there: it needs no excuse", name)
+			t.Errorf("%s has users, or does not exist: remove its excuse", name)
 		}
 	}
 }

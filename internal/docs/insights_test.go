@@ -86,7 +86,7 @@ func queried(t *testing.T, query string, all []map[string]any) []map[string]any 
 			}
 			all = all[:min(n, len(all))]
 		default:
-			t.Fatalf("%q is nothing that this test knows of Logs Insights", line)
+			t.Fatalf("%q is not a part of Logs Insights that this test implements", line)
 		}
 	}
 	return all
@@ -108,7 +108,7 @@ func holds(t *testing.T, term string, r map[string]any) bool {
 		}
 		return false
 	}
-	t.Fatalf("%q is nothing that this test knows of Logs Insights", term)
+	t.Fatalf("%q is not a part of Logs Insights that this test implements", term)
 	return false
 }
 
@@ -184,7 +184,7 @@ func TestWhoHadIt(t *testing.T) {
 			}
 		}
 		if got := queried(t, query, records(t, streams, want[0].at.Add(-time.Hour))); len(got) != 0 {
-			t.Errorf("before all: got %v, want nobody", got)
+			t.Errorf("before all events: got %v, want none", got)
 		}
 		if err := third.Close(); err != nil {
 			t.Error(err)

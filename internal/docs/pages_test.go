@@ -63,7 +63,7 @@ func TestLinks(t *testing.T) {
 				target = filepath.Join(filepath.Dir(page), file)
 			}
 			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s links to %s, which is not there", page, m[1])
+				t.Errorf("%s links to %s, which does not exist", page, m[1])
 			} else if text, ok := all[target]; anchor != "" && (!ok || !anchorsOf(text)[anchor]) {
 				t.Errorf("%s links to %s, which has no such heading", page, m[1])
 			}
@@ -100,7 +100,7 @@ func TestCommandsFindTheirTests(t *testing.T) {
 		}
 	}
 	if found < 10 {
-		t.Errorf("%d names only", found)
+		t.Errorf("found only %d names", found)
 	}
 }
 

@@ -37,7 +37,7 @@ func TestREADMEGoBlockRuns(t *testing.T) {
 	for line := range strings.Lines(block[1]) {
 		i := strings.Index(program[at:], strings.TrimSpace(line))
 		if i < 0 {
-			t.Fatalf("%q is not in examples/quickstart, or in another order", line)
+			t.Fatalf("%q is not in examples/quickstart, or out of order", line)
 		}
 		at += i
 	}

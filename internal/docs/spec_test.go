@@ -67,7 +67,7 @@ func TestSpecificationNamesItsFunctions(t *testing.T) {
 		for name := range goFunctions(t, dir) {
 			receiver, method, _ := strings.Cut(name, ".")
 			if (method == "Apply" || receiver == "Term" || receiver == "Pool" && ast.IsExported(method)) && !told[name] {
-				t.Errorf("%s of %s: which step of proof/spec is it? Name it in a table of proof/spec/README.md, or say there why it has none", name, dir)
+				t.Errorf("%s of %s is a step of the specification, or is none for a reason: add it to a table of proof/spec/README.md", name, dir)
 			}
 		}
 	}

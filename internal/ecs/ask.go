@@ -44,7 +44,7 @@ func Ask(ctx context.Context) (Task, error) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return Task{}, fmt.Errorf("the answer is %s", res.Status)
+		return Task{}, fmt.Errorf("the response is %s", res.Status)
 	}
 	const most = 1 << 20 // a task of ten containers has about 20 KB
 	body, err := io.ReadAll(io.LimitReader(res.Body, most+1))
@@ -52,7 +52,7 @@ func Ask(ctx context.Context) (Task, error) {
 		return Task{}, err
 	}
 	if len(body) > most {
-		return Task{}, fmt.Errorf("the answer is longer than %d bytes", most)
+		return Task{}, fmt.Errorf("the response is longer than %d bytes", most)
 	}
 	var m metadata
 	if err := json.Unmarshal(body, &m); err != nil {

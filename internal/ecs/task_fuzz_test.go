@@ -27,7 +27,7 @@ func FuzzTask(f *testing.F) {
 			t.Errorf("a clock error of %v", task.Clock.Error)
 		}
 		if task.ARN == "" && task.Doubt == nil {
-			t.Error("a task without an ARN is not doubted")
+			t.Error("a task without an ARN was accepted")
 		}
 	})
 }

@@ -31,7 +31,7 @@ var (
 // serve a request without one of its conditions would be to lie.
 func decode[T any](data []byte) *T {
 	if !utf8.Valid(data) || bytes.IndexByte(data, '\\') >= 0 && surrogate.Match(escapes.ReplaceAll(data, nil)) {
-		panic(serialization("the request is not of UTF-8 text"))
+		panic(serialization("the request is not valid UTF-8"))
 	}
 	to := new(T)
 	err := json.Unmarshal(data, to) // goes on after a wrong type
@@ -149,7 +149,7 @@ func (w *walk) wantDistinct(names []string) {
 	slices.Sort(names)
 	for i := 1; i < len(names); i++ {
 		if name := names[i]; name == names[i-1] {
-			w.wrong = func() { panic(serialization("the member %.100q is there twice", name)) }
+			w.wrong = func() { panic(serialization("the member %.100q appears twice", name)) }
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestDiskFullWhileRunning(t *testing.T) {
 				t.Errorf("room for %d bytes: %d %s", room, w.Code, w.Body)
 			}
 			if got := contents(t, s); got != before {
-				t.Errorf("room for %d bytes: a refused write is there: %s", room, got)
+				t.Errorf("room for %d bytes: a refused write is stored: %s", room, got)
 			}
 			if got := afterKill(t, data); got != before {
 				t.Errorf("room for %d bytes, and a kill: got %s, want %s", room, got, before)
@@ -124,7 +124,7 @@ func TestDiskFullAtRestart(t *testing.T) {
 			s.Close()
 			return true
 		}
-		if !strings.Contains(err.Error(), "nothing is lost; start the server again") {
+		if !strings.Contains(err.Error(), "nothing is lost; restart the server") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := read(t, data); got != whole {
@@ -203,7 +203,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 		told := 2 + strings.Count(string(out), "200\n")
 		s := open(t, data)
 		if found := counted(s.tables["leases"].rows[0]); found < told || found > told+1 {
-			t.Errorf("killed at step %d: told of %d writes, found %d", at, told, found)
+			t.Errorf("killed at step %d: %d writes acknowledged, found %d", at, told, found)
 		}
 		if left, _ := filepath.Glob(data + "?*"); len(left) > 0 {
 			t.Errorf("killed at step %d: %q left after a restart", at, left)

@@ -9,5 +9,5 @@ import (
 
 // openLocked: without a lock that a kill ends, two processes could share a data file and ruin it.
 func openLocked(string, int) (*os.File, os.FileInfo, error) {
-	return nil, nil, errors.New("the embedded DynamoDB keeps no data file on this platform: name none")
+	return nil, nil, errors.New("the embedded DynamoDB cannot keep a data file on this platform: run it without one")
 }

@@ -45,16 +45,16 @@ func TestFilesRefused(t *testing.T) {
 	refusedFile(t, file("begun", journalHeader[:9], 0o600), "it is not a data file")
 	refusedFile(t, in("nowhere/data"), "no such file or directory")
 	refusedFile(t, dir, "is a directory")
-	refusedFile(t, file("public", "", 0o666), "others may write to it")
+	refusedFile(t, file("public", "", 0o666), "other users can write to it")
 	if os.Geteuid() == 0 {
 		foreign := file("foreign", "", 0o600)
 		try(os.Chown(foreign, 1, -1))
-		refusedFile(t, foreign, "it belongs to the user 1, and this process to 0")
+		refusedFile(t, foreign, "it belongs to user 1, and this process runs as 0")
 	} else {
-		t.Log("NOT TESTED: a file of another user, which only root can make")
+		t.Log("NOT TESTED: a file of another user, which only root can create")
 	}
 	try(syscall.Mkfifo(in("pipe"), 0o600))
-	refusedFile(t, in("pipe"), "no regular file")
+	refusedFile(t, in("pipe"), "not a regular file")
 	try(os.Symlink(in("nothing"), in("astray")))
 	refusedFile(t, in("astray"), "no such file or directory")
 	if got := read(t, in("notes")); got != "dear diary\n" {
@@ -96,7 +96,7 @@ func TestFilesMade(t *testing.T) {
 	info, err := os.Stat(data)
 	try(err)
 	if info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, want that only its owner may read it", info.Mode())
+		t.Errorf("mode %v, want readable only by its owner", info.Mode())
 	}
 	if got := read(t, victim); got != "precious" {
 		t.Errorf("a file behind a link is now %q", got)
@@ -146,7 +146,7 @@ func TestFileTakenDuringWrite(t *testing.T) {
 	select {
 	case <-s.down:
 	default:
-		t.Error("it goes on")
+		t.Error("the server kept running")
 	}
 }
 

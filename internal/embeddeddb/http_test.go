@@ -84,7 +84,7 @@ func TestRawRequests(t *testing.T) {
 		{get("DynamoDB_20120810.", "DynamoDB_20111205."), "UnknownOperationException"},
 		{get("DescribeTable", "describeTable"), "UnknownOperationException"},
 		{get("Content-Type", "X-Long: "+strings.Repeat("x", 32<<10)+"\r\nContent-Type"), "431 Request Header Fields Too Large"},
-		{strings.Replace(post("DescribeTable", `{"TableName":"leases"}`), "Content-Length: 22", "Content-Length: 23", 1), "the body ended before it was whole"},
+		{strings.Replace(post("DescribeTable", `{"TableName":"leases"}`), "Content-Length: 22", "Content-Length: 23", 1), "the body ended early"},
 		{post("DescribeTable", strings.Repeat(" ", maxBody)+`{"TableName":"leases"}`), "413 Request Entity Too Large"},
 	} {
 		got := raw(t, endpoint, c.request)
@@ -98,7 +98,7 @@ func TestRawRequests(t *testing.T) {
 		}
 	}
 	if len(s.large) > 0 {
-		t.Errorf("%d places for long requests are taken", len(s.large))
+		t.Errorf("%d slots for long requests are still in use", len(s.large))
 	}
 }
 
@@ -144,14 +144,14 @@ func TestStrictJSON(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{item(``) + `x`, "after top-level value"},
 		{item(``) + `{}`, "after top-level value"},
-		{item(`,"a":{"S":"` + "\xff" + `"}`), "not of UTF-8 text"},
-		{item(`,"` + "\xc3\x28" + `":{"S":"x"}`), "not of UTF-8 text"},
-		{item(`,"a":{"S":"\ud800"}`), "not of UTF-8 text"},
-		{item(`,"a":{"S":"\\\ud800x"}`), "not of UTF-8 text"},
-		{item(`,"a":{"S":"\udc00\ud800"}`), "not of UTF-8 text"},
-		{item(`,"a":{"S":"1"},"a":{"S":"2"}`), `the member \"a\" is there twice`},
-		{item(`,"a":{"S":"1","S":"2"}`), `the member \"S\" is there twice`},
-		{`{"TableName":"leases","TableName":"leases","Item":{}}`, `the member \"TableName\" is there twice`},
+		{item(`,"a":{"S":"` + "\xff" + `"}`), "not valid UTF-8"},
+		{item(`,"` + "\xc3\x28" + `":{"S":"x"}`), "not valid UTF-8"},
+		{item(`,"a":{"S":"\ud800"}`), "not valid UTF-8"},
+		{item(`,"a":{"S":"\\\ud800x"}`), "not valid UTF-8"},
+		{item(`,"a":{"S":"\udc00\ud800"}`), "not valid UTF-8"},
+		{item(`,"a":{"S":"1"},"a":{"S":"2"}`), `the member \"a\" appears twice`},
+		{item(`,"a":{"S":"1","S":"2"}`), `the member \"S\" appears twice`},
+		{`{"TableName":"leases","TableName":"leases","Item":{}}`, `the member \"TableName\" appears twice`},
 		{item(`,"a":{"s":"1"}`), `does not support \"s\"`},
 		{strings.ToLower(item(``)), `does not support \"tablename\"`},
 		{strings.Replace(item(``), `{`, `{"Unknown":7,"Item":{},`, 1), `does not support \"Unknown\"`},
@@ -183,7 +183,7 @@ func TestStrictJSON(t *testing.T) {
 		}
 	}
 	if got := contents(t, s); got != `{"leases":null}` {
-		t.Errorf("it did something: %s", got)
+		t.Errorf("the refused request had an effect: %s", got)
 	}
 	must(t, s, "PutItem", item(`,"a":{"S":"`+strings.Repeat("x", maxItem-100)+`"}`))
 	must(t, s, "PutItem", item(`,"a":{"S":"\ud83d\ude00 \\ud800 `+"\ufffd"+`"}`))
@@ -304,7 +304,7 @@ func TestManyConnections(t *testing.T) {
 	}
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur < uint64(idle+stalled+100) {
-		t.Skipf("NOT TESTED: a process may open %d files here, and this needs %d", files.Cur, idle+stalled+100)
+		t.Skipf("NOT TESTED: a process can open %d files here, and this test needs %d", files.Cur, idle+stalled+100)
 	}
 	endpoint, pid := serve(t, filepath.Join(t.TempDir(), "data"))
 	memory := func() (kilobytes int) {

@@ -32,7 +32,7 @@ func (s *Server) apply(e entry) {
 		t.key(e.Item)
 		t.put(e.Item)
 	default:
-		refuse("not a change of table %q as it is then", e.Table)
+		refuse("not a change that fits table %q at that point", e.Table)
 	}
 }
 
@@ -121,7 +121,7 @@ func (j *journal) lost() error {
 	if err == nil && os.SameFile(info, j.info) {
 		return nil
 	}
-	return fmt.Errorf("data file %q was moved or removed, and new writes would be lost: start the server again", j.path)
+	return fmt.Errorf("data file %q was moved or removed, and new writes would be lost: restart the server", j.path)
 }
 
 // open reads the data file, leaves out what has been overwritten since, and goes on from there.
@@ -152,7 +152,7 @@ func (s *Server) open(path string, d *disk) (err error) {
 }
 
 var (
-	errDamaged = errors.New("the data file is damaged: restore it from a copy, or name another")
+	errDamaged = errors.New("the data file is damaged: restore it from a copy, or choose another")
 	begun      = regexp.MustCompile(`^(\n[0-9a-f ]*)?$`) // an entry that may have been cut short
 )
 
@@ -163,7 +163,7 @@ func (s *Server) replay(file io.Reader, path string) error {
 	if _, err := io.ReadFull(in, first); err == io.EOF {
 		return nil // new
 	} else if string(first) != journalHeader {
-		return errors.Join(err, errors.New("it is not a data file of this release of the embedded DynamoDB: name one that it may make"))
+		return errors.Join(err, errors.New("it is not a data file of this release of the embedded DynamoDB: choose a path where it can create one"))
 	}
 	for n := 2; ; n++ {
 		body, err := readEntry(in)
@@ -237,7 +237,7 @@ func (j *journal) compact(resolved string, tables map[string]*table) error {
 		err = j.rename(path, resolved)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("%w: nothing is lost; start the server again once there is room for a copy", err), file.Close(), os.Remove(path))
+		return errors.Join(fmt.Errorf("%w: nothing is lost; restart the server once there is room for a copy", err), file.Close(), os.Remove(path))
 	}
 	_ = j.file.Close() // a process that waits for its lock finds another file in its place
 	j.file, j.info, j.size = file, info, int64(len(content))

@@ -209,7 +209,7 @@ func TestJournalSurvivesKill(t *testing.T) {
 			if got, err := post("GetItem", `{`+leaseKey(writer)+`}`); err != nil {
 				t.Fatal(err)
 			} else if told, found := acknowledged[writer], counted(got.Item); found < told || found > told+1 {
-				t.Fatalf("round %d: writer %d was told of %d writes and finds %d", round, writer, told, found)
+				t.Fatalf("round %d: writer %d got %d acknowledgements and found %d writes", round, writer, told, found)
 			} else {
 				acknowledged[writer] = found
 			}

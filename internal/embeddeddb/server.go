@@ -93,15 +93,15 @@ func (s *Server) serve(r *http.Request, do func(*Server, []byte) any) any {
 		case s.large <- struct{}{}:
 			defer func() { <-s.large }()
 		default:
-			panic(failure(http.StatusServiceUnavailable, coral+"ServiceUnavailable", "%d requests as long as this one are being served: try again", largeRequests))
+			panic(failure(http.StatusServiceUnavailable, coral+"ServiceUnavailable", "%d requests as large as this one are already being served: try again", largeRequests))
 		}
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	switch {
 	case err != nil:
-		panic(serialization("the body ended before it was whole: %v", err))
+		panic(serialization("the body ended early: %v", err))
 	case len(body) > maxBody:
-		panic(failure(http.StatusRequestEntityTooLarge, coral+"RequestEntityTooLargeException", "the embedded DynamoDB takes no request above %d bytes", maxBody))
+		panic(failure(http.StatusRequestEntityTooLarge, coral+"RequestEntityTooLargeException", "the embedded DynamoDB refuses requests above %d bytes", maxBody))
 	}
 	return do(s, body)
 }
@@ -155,7 +155,7 @@ func (s *Server) httpServer() http.Server {
 func (s *Server) serveLocal(w http.ResponseWriter, r *http.Request) {
 	local.Harden(w.Header())
 	if (local.Guard{}).Check(r) != nil {
-		http.Error(w, "the embedded DynamoDB answers programs of this machine only, under 127.0.0.1 or localhost", http.StatusForbidden)
+		http.Error(w, "the embedded DynamoDB answers only programs on this machine, at 127.0.0.1 or localhost", http.StatusForbidden)
 		return
 	}
 	s.ServeHTTP(w, r)
@@ -167,7 +167,7 @@ func (s *Server) Listen(addr string) (endpoint string, err error) {
 	host, _, err := net.SplitHostPort(addr)
 	switch {
 	case s.listener != nil:
-		return "", errors.New("the embedded DynamoDB listens already")
+		return "", errors.New("the embedded DynamoDB is already listening")
 	case err != nil:
 		return "", fmt.Errorf("address %q: %w: write it as 127.0.0.1:8000, or :0 for a free port after the host", addr, err)
 	case !local.Loopback(host):
@@ -175,7 +175,7 @@ func (s *Server) Listen(addr string) (endpoint string, err error) {
 	}
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return "", fmt.Errorf("address %q is in use: stop the program that listens there, or choose another port (0 takes a free one)", addr)
+		return "", fmt.Errorf("address %q is in use: stop the program that listens there, or choose another port (0 chooses a free one)", addr)
 	} else if err != nil {
 		return "", err
 	}

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-var crowd = flag.Bool("crowd", false, "as many connections as a hostile machine may open, instead of some")
+var crowd = flag.Bool("crowd", false, "open as many connections as a hostile machine could, instead of a few")
 
 // Requests that DynamoDB supports and this server does not are refused, and the error names the feature.
 func TestRefusedByName(t *testing.T) {
@@ -76,7 +76,7 @@ func TestRefusedByName(t *testing.T) {
 		}
 	}
 	if got := contents(t, s); got != `{"leases":null}` {
-		t.Errorf("it did something: %s", got)
+		t.Errorf("the refused request had an effect: %s", got)
 	}
 }
 

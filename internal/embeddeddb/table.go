@@ -49,7 +49,7 @@ func (d *tableDefinition) check() {
 			refuse("Invalid KeySchema: it is a HASH key and at most one RANGE key, in this order, with names of up to 255 bytes")
 		}
 		if kind := d.keyType(k.AttributeName); kind != "S" && kind != "N" {
-			refuse("AttributeDefinitions: the key %s is to be S or N, not %q", k.AttributeName, kind)
+			refuse("AttributeDefinitions: the key %s must be S or N, not %q", k.AttributeName, kind)
 		}
 	}
 	if n := len(d.KeySchema); n == 0 || n != len(d.AttributeDefinitions) || d.KeySchema[0].AttributeName == d.KeySchema[n-1].AttributeName && n > 1 {

@@ -194,7 +194,7 @@ func TestUnknownNamesStayUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.get(t, "https://stranger.example:"+p.port); err == nil {
-		t.Fatal("a server with another's certificate was believed")
+		t.Fatal("a server with another certificate was accepted")
 	}
 	p.names.set("no such name")
 	for _, url := range []string{"https://www.example.com:" + p.port, "https://example.com:1", "http://example.com:" + port, "https://stranger.example:" + p.port} {
@@ -228,7 +228,7 @@ func TestLastKnownAddressesAreTriedInTurn(t *testing.T) {
 	a.mu.Unlock()
 	var name *net.DNSError
 	if err := p.get(t, "https://"+host); !errors.As(err, &name) || !strings.Contains(err.Error(), "example.com") {
-		t.Errorf("no address answers: got %v, want that the name has none", err)
+		t.Errorf("no address answers: got %v, want the error of the name", err)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestSlowNamesAreWaitedFor(t *testing.T) {
 		t.Error(err)
 	}
 	if known := a.known(host); len(known) != 2 || known[0].Port() == 0 {
-		t.Errorf("%v, want the address that has answered first", known)
+		t.Errorf("got %v, want the first address that answered", known)
 	}
 }
 
@@ -282,6 +282,6 @@ func TestLastKnownAddressesTurnedOff(t *testing.T) {
 	}
 	p.names.set("empty")
 	if err := p.get(t, url); err == nil {
-		t.Error("turned off, and an address was remembered")
+		t.Error("an address was remembered although this is turned off")
 	}
 }

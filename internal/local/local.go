@@ -51,7 +51,7 @@ func (g Guard) Check(r *http.Request) *Refusal {
 	}
 	for _, origin := range r.Header["Origin"] { // all of them: an empty one may precede another
 		if !(g.Page && origin == "http://"+r.Host) {
-			return &Refusal{CrossOrigin, fmt.Sprintf("it was asked by the web page %.100q", origin), g.remedy()}
+			return &Refusal{CrossOrigin, fmt.Sprintf("the request comes from the web page %.100q", origin), g.remedy()}
 		}
 	}
 	site := r.Header.Get("Sec-Fetch-Site")
@@ -61,14 +61,14 @@ func (g Guard) Check(r *http.Request) *Refusal {
 	case g.Page && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && r.URL.Path == "/":
 		return nil // a link of another site may lead to the page, and no further
 	}
-	return &Refusal{CrossOrigin, fmt.Sprintf("it was asked by a web page (Sec-Fetch-Site: %.20q)", site), g.remedy()}
+	return &Refusal{CrossOrigin, fmt.Sprintf("the request comes from a web page (Sec-Fetch-Site: %.20q)", site), g.remedy()}
 }
 
 func (g Guard) remedy() string {
 	if g.Page {
-		return "open it in a window of its own"
+		return "open it in its own window"
 	}
-	return "web pages may not ask: use a program"
+	return "web pages may not send requests here: use a program"
 }
 
 // host reports whether Host is a name of this server. Over a Unix socket, which no

@@ -64,7 +64,7 @@ func TestGuard(t *testing.T) {
 		if refused := test.g.Check(r); refused != nil {
 			got = refused.Reason
 			if refused.Text == "" || refused.Remedy == "" {
-				t.Errorf("%s: %+v does not say what is wrong and what to do", test.name, refused)
+				t.Errorf("%s: got %+v, want the fault and the remedy", test.name, refused)
 			}
 		}
 		if got != test.want {

@@ -38,7 +38,7 @@ func TestChanges(t *testing.T) {
 	s.wantSize(t, "orders", 4)
 	f.wantDistinct(t)
 	if _, err := lease.Start(t.Context(), lease.Config{Pool: poolName, Store: s.store}); !errors.Is(err, lease.ErrPoolExhausted) {
-		t.Errorf("a task more in the smaller pool: %v, want ErrPoolExhausted", err)
+		t.Errorf("one more task in the smaller pool: got %v, want ErrPoolExhausted", err)
 	}
 	deploy(t, port, "pool=orders,mail", "size=8")
 	f.start(t)
@@ -68,7 +68,7 @@ func TestChanges(t *testing.T) {
 	// does not roll back, and the rest of the stack cannot even be deleted after that.
 	out, err := tryDeploy(port, "Nodelease", "pool=invoices,mail", "size=8")
 	if err == nil || !strings.Contains(s.why(t)+out, "which this stack does not declare") {
-		t.Errorf("a rename ends with %v, want the refusal of the bootstrap function:\n%s\n%s", err, out, s.why(t))
+		t.Errorf("a rename ended with %v, want the refusal of the bootstrap function:\n%s\n%s", err, out, s.why(t))
 	}
 	if _, err := s.store.PoolItem(t.Context(), "invoices"); err == nil {
 		t.Error("the renamed pool was seeded")

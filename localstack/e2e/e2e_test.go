@@ -39,7 +39,7 @@ func TestStack(t *testing.T) {
 	}
 	f.wantDistinct(t)
 	if _, err := lease.Start(t.Context(), lease.Config{Pool: poolName, Store: s.store}); !errors.Is(err, lease.ErrPoolExhausted) {
-		t.Fatalf("one task more than numbers: %v, want ErrPoolExhausted", err)
+		t.Fatalf("one task more than node IDs: got %v, want ErrPoolExhausted", err)
 	}
 	s.invoke(t, "poolmetric", nil)
 	s.wantMetric(t, "Utilization", 100)
@@ -60,7 +60,7 @@ func TestStack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if stats.Held != 0 || stats.Expired != 0 || len(stats.Corrupt) != 0 {
-		t.Errorf("after all have stopped the pool is %+v", stats)
+		t.Errorf("after all tasks have stopped the pool is %+v", stats)
 	}
 	t.Logf("%d IDs, none twice", len(f.ids))
 }

@@ -83,7 +83,7 @@ func (f *fleet) wantDistinct(t *testing.T) {
 	owner := map[int]bool{}
 	for _, task := range f.tasks {
 		if owner[task.nodeID] {
-			t.Fatalf("node ID %d is in two hands", task.nodeID)
+			t.Fatalf("node ID %d has two holders", task.nodeID)
 		}
 		owner[task.nodeID] = true
 		f.makeIDs(t, task)
@@ -137,7 +137,7 @@ func (f *fleet) stop(t *testing.T) {
 	}
 	for _, task := range f.tasks {
 		if err := task.process.Wait(); err != nil {
-			t.Errorf("the task with node ID %d ends with %v", task.nodeID, err)
+			t.Errorf("the task with node ID %d ended with %v", task.nodeID, err)
 		}
 	}
 	f.tasks = nil

@@ -70,7 +70,7 @@ func (s *stack) wantCapacity(t *testing.T, want int) {
 		t.Fatal(err)
 	}
 	if stats.Capacity != want || stats.Pool.Size != want {
-		t.Fatalf("the pool is %+v, want %d numbers", stats, want)
+		t.Fatalf("the pool is %+v, want %d node IDs", stats, want)
 	}
 }
 

@@ -49,13 +49,13 @@ func TestTerraformExample(t *testing.T) {
 				found = found || text == `aws_cloudformation_stack.nodelease.outputs["`+name+`"]`
 			}
 			if !found {
-				t.Errorf("the output %s is %s, and the template has no such output", block.Labels[0], text)
+				t.Errorf("the output %s is %s, which is not an output of the template", block.Labels[0], text)
 			}
 		}
 	}
 	for name := range given {
 		if doc.Parameters[name] == nil {
-			t.Errorf("the example sets %s, which is no parameter of the template", name)
+			t.Errorf("the example sets %s, which is not a parameter of the template", name)
 		}
 	}
 	for name, p := range doc.Parameters {

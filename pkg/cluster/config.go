@@ -63,7 +63,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		// Others read the members with leases from the leases of the pool of that name.
 		if _, pools := c.Coordinator.(interface{ ClustersArePools() }); pools && c.Cluster != l.Pool {
-			bad("Cluster %.80q with an agent of the pool %q: on the lease table nobody would see this node; leave Cluster out, or use an agent of that pool", c.Cluster, l.Pool)
+			bad("Cluster %.80q with an agent of the pool %q: on the lease table no other node would see this one; leave Cluster empty, or use an agent of that pool", c.Cluster, l.Pool)
 		}
 		// Not the length of a grown lease: Start keeps it short from now on.
 		ttl := c.Agent.TTL()
@@ -71,7 +71,7 @@ func (c Config) withDefaults() (Config, error) {
 			c.Timeout = ttl
 		}
 		if c.Timeout < ttl {
-			bad("Timeout %v is below the lease's length %v, in which two renewals come", c.Timeout, ttl)
+			bad("Timeout %v is below the lease's length %v, which covers two renewals", c.Timeout, ttl)
 		}
 	}
 	if c.Timeout == 0 {
@@ -93,13 +93,13 @@ func (c Config) withDefaults() (Config, error) {
 		bad("Name and Metadata: %w", err)
 	}
 	if protocol.IsNil(c.Coordinator) {
-		bad("Coordinator is missing: dynamocoordinator.New or pgcoordinator.New make one")
+		bad("Coordinator is missing: create one with dynamocoordinator.New or pgcoordinator.New")
 	}
 	if c.Timeout < 0 || c.Every < 0 || c.Every > c.Timeout/2 {
-		bad("Every %v is not within half of Timeout %v: one lost heartbeat would end a membership", c.Every, c.Timeout)
+		bad("Every %v is more than half of Timeout %v: one lost heartbeat would end a membership", c.Every, c.Timeout)
 	}
 	if c.Agent != nil && len(c.Metadata) > 0 {
-		bad("Metadata belongs to the agent if there is one: set it in lease.Config")
+		bad("with an Agent, Metadata is the agent's: set it in lease.Config")
 	}
 	if len(errs) > 0 {
 		return c, fmt.Errorf("cluster: Config: %w", errors.Join(errs...))

@@ -55,7 +55,7 @@ func TestRecordedBeforeItLooks(t *testing.T) {
 			t.Errorf("late sees %q, want first and itself", names(late.State()))
 		}
 		if took := time.Since(began); took > time.Second {
-			t.Errorf("two starts took %v, want no heartbeat's time", took)
+			t.Errorf("two starts took %v, want less than a heartbeat", took)
 		}
 		nodes := []*cluster.Node{first}
 		var mu sync.Mutex
@@ -126,7 +126,7 @@ func TestStoppedProcessComesBackAsAnother(t *testing.T) {
 				fixture.Wait(2 * settled)
 				before := a.Self().SessionID
 				if leader(a) != "a" || leader(b) != "a" {
-					t.Fatalf("a says that %s leads, b that %s does", leader(a), leader(b))
+					t.Fatalf("a reports %s as leader, b reports %s", leader(a), leader(b))
 				}
 				link.mu.Lock()
 				set(link)
@@ -165,7 +165,7 @@ func TestSilenceCountsFromTheSending(t *testing.T) {
 		away.set(true, nil)                                 // the answer comes, and then nothing more
 		fixture.Wait(timeout - timeout/10 - 10*time.Second) // 13.5 s after the sending
 		if leader(a) != "a" {
-			t.Errorf("inside of the time-out %q leads, want a", leader(a))
+			t.Errorf("within the time-out %q leads, want a", leader(a))
 		}
 		fixture.Wait(time.Second)
 		if leader(a) != "" {
@@ -238,7 +238,7 @@ func TestFailedNodeIsGoneWhateverItsMetadata(t *testing.T) {
 		<-b.Done()
 		fixture.Wait(10 * time.Millisecond) // a renewal at once
 		if l, err := lease.NewDynamoDB(client, tab.Name).Get(t.Context(), "orders", agent.NodeID()); err != nil || l.Metadata["session_id"] != "" {
-			t.Errorf("the lease says %v, %v, want no session", l.Metadata, err)
+			t.Errorf("the lease has %v, %v, want no session", l.Metadata, err)
 		}
 		fixture.Wait(timeout / 2) // a heartbeat
 		if names(a.State()) != "a" {
@@ -348,7 +348,7 @@ func TestSetMetadata(t *testing.T) {
 			}
 		}
 		if err := a.SetMetadata(map[string]string{"session_id": "mine"}); err == nil {
-			t.Error("the session was changed")
+			t.Error("the session changed")
 		}
 		session := a.Self().SessionID
 		fixture.Wait(2 * settled)
@@ -360,7 +360,7 @@ func TestSetMetadata(t *testing.T) {
 			}
 		}
 		if a.Self().SessionID != session {
-			t.Error("a change of metadata began a session")
+			t.Error("a change of metadata began a new session")
 		}
 	})
 }
@@ -374,11 +374,11 @@ func TestTwoProcessesWithOneName(t *testing.T) {
 		fixture.Wait(settled)
 		tab.leased(t, "same")
 		fixture.Wait(timeout)
-		if strings.Contains(log.String(), "one name") {
-			t.Error("warned of what may be a predecessor")
+		if strings.Contains(log.String(), "the same name") {
+			t.Error("warned of a possible predecessor")
 		}
 		fixture.Wait(3 * timeout)
-		if !strings.Contains(log.String(), "one name") || a.Err() != nil {
+		if !strings.Contains(log.String(), "the same name") || a.Err() != nil {
 			t.Errorf("no warning: %s, %v", log.String(), a.Err())
 		}
 	})
@@ -408,6 +408,6 @@ func within[T any](t *testing.T, c <-chan T) {
 	select {
 	case <-c:
 	case <-time.After(settled):
-		t.Fatal("it did not come")
+		t.Fatal("the heartbeat did not arrive")
 	}
 }

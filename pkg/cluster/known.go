@@ -133,7 +133,7 @@ func (n *Node) WaitKnown(ctx context.Context) error {
 	}
 }
 
-var errNotAsked = errors.New("the members were not asked yet")
+var errNotAsked = errors.New("no member has been asked yet")
 
 // giveUpAfter is the number of time-outs for which WaitKnown waits. Without
 // partitions, all members know a version after two time-outs and a heartbeat.

@@ -40,7 +40,7 @@ func TestWaitKnownIsFreeAfterACleanEnd(t *testing.T) {
 		agent, b := tab.leased(t, "b", publish)
 		tab.Count("b Query")
 		if err := b.WaitKnown(t.Context()); err != nil || tab.Count("b Query") > 0 {
-			t.Errorf("on a new node ID it asked, or returned %v", err)
+			t.Errorf("on a new node ID WaitKnown sent requests, or returned %v", err)
 		}
 		_ = b.Close()
 		if err := agent.Close(); err != nil {
@@ -52,7 +52,7 @@ func TestWaitKnownIsFreeAfterACleanEnd(t *testing.T) {
 		}
 		tab.Count("b2 Query")
 		if err := n.WaitKnown(t.Context()); err != nil || tab.Count("b2 Query") > 0 {
-			t.Errorf("after a clean end it asked, or returned %v", err)
+			t.Errorf("after a clean end WaitKnown sent requests, or returned %v", err)
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestKnownVersionsNeverGoBack(t *testing.T) {
 			fixture.Wait(time.Second)
 			for m := range a.State().Members() {
 				if m.Key() == self.Key() && m.Version < self.Version {
-					t.Fatalf("a takes version %d for alive, and was known to know %d", m.Version, self.Version)
+					t.Fatalf("a believes that version %d is alive, though it was known to know %d", m.Version, self.Version)
 				}
 			}
 		}
@@ -245,7 +245,7 @@ func TestWaitKnownInALargeCluster(t *testing.T) {
 					want = "in clusters of up to 1024"
 				}
 				if took, asked := time.Since(began), c.asked.Load(); took < 3*timeout || took > 4*timeout || asked > most || asked == 0 && most > 0 || !strings.Contains(log.String(), want) {
-					t.Errorf("ready after %v and %d questions, want after three time-outs and %d at most, with %q in the log: %.300s", took, asked, most, want, log.String())
+					t.Errorf("ready after %v and %d requests, want after three time-outs and at most %d, with %q in the log: %.300s", took, asked, most, want, log.String())
 				}
 			})
 		})

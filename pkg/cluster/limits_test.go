@@ -51,7 +51,7 @@ func TestClocksOffByTheLimit(t *testing.T) {
 				watch(3*settled, false)
 				watch(time.Minute, true)
 				if leader(a) != "a" || leader(b) != "a" {
-					t.Fatalf("a says that %s leads, b that %s does", leader(a), leader(b))
+					t.Fatalf("a reports %s as leader, b reports %s", leader(a), leader(b))
 				}
 				link.mu.Lock()
 				link.before = 4 * timeout
@@ -59,7 +59,7 @@ func TestClocksOffByTheLimit(t *testing.T) {
 				watch(4*timeout+4*settled, false)
 				watch(time.Minute, true)
 				if leader(a) != "b" || leader(b) != "b" {
-					t.Errorf("a says that %s leads, b that %s does", leader(a), leader(b))
+					t.Errorf("a reports %s as leader, b reports %s", leader(a), leader(b))
 				}
 			})
 		})
@@ -81,7 +81,7 @@ func TestSuspendedForTenMinutes(t *testing.T) {
 		link.mu.Unlock()
 		fixture.Wait(9 * time.Minute)
 		if names(b.State()) != "b" || leader(b) != "b" || leader(a) == "a" {
-			t.Fatalf("b sees %q led by %s, a says that %s leads", names(b.State()), leader(b), leader(a))
+			t.Fatalf("b sees %q led by %s, a reports %s as leader", names(b.State()), leader(b), leader(a))
 		}
 		for range 3 * 60 {
 			if _, there := b.State().Member(before); there {
@@ -127,18 +127,18 @@ func TestLeasesWithClocksOffByTheLimit(t *testing.T) {
 				watch(3*settled, false)
 				watch(time.Minute, true)
 				if leader(a) != "a" || leader(b) != "a" {
-					t.Fatalf("a says that %s leads, b that %s does", leader(a), leader(b))
+					t.Fatalf("a reports %s as leader, b reports %s", leader(a), leader(b))
 				}
 				tab.SetAway("a", true)
 				watch(4*timeout, false)
 				if leader(b) != "b" {
-					t.Fatalf("b says that %s leads, want b", leader(b))
+					t.Fatalf("b reports %s as leader, want b", leader(b))
 				}
 				tab.SetAway("a", false)
 				watch(4*settled, false)
 				watch(time.Minute, true)
 				if leader(a) != "b" || leader(b) != "b" {
-					t.Errorf("a says that %s leads, b that %s does", leader(a), leader(b))
+					t.Errorf("a reports %s as leader, b reports %s", leader(a), leader(b))
 				}
 			})
 		})

@@ -98,7 +98,7 @@ func (m Member) Validate() error {
 	case m.Name == "" || len(m.Name) > maxName || !printable(m.Name):
 		return fmt.Errorf("name %.80q: use 1 to %d bytes of printable characters", m.Name, maxName)
 	case m.SessionID == "" || len(m.SessionID) > maxSession || !printable(m.SessionID):
-		return fmt.Errorf("session %.80q of %q is none", m.SessionID, m.Name)
+		return fmt.Errorf("session %.80q of %q is not a session", m.SessionID, m.Name)
 	case m.NodeID < NoNodeID || m.NodeID >= protocol.MaxPoolSize:
 		return fmt.Errorf("node ID %d of %q is out of bounds", m.NodeID, m.Name)
 	case m.Version < 0 || m.Version > maxVersion:

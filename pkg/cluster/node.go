@@ -286,7 +286,7 @@ func (n *Node) lookForNamesake(s State) {
 		if n.namesake == 0 {
 			n.namesake = now
 		} else if now-n.namesake > 2*n.cfg.Timeout {
-			n.cfg.Logger.Warn("two live processes have one name: give each a name of its own", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "other_session", gate.Session(m.SessionID))
+			n.cfg.Logger.Warn("two live processes have the same name: give each its own", "cluster", n.cfg.Cluster, "name", n.cfg.Name, "other_session", gate.Session(m.SessionID))
 			n.namesake = now
 		}
 		return

@@ -112,14 +112,14 @@ func sameStates(t *testing.T, events []cluster.Event, want []string) {
 	for _, e := range events {
 		same := e.State.Equal(e.Previous)
 		if !e.Previous.Equal(previous) || same && e.Leader.SessionID == leader {
-			t.Errorf("told %q after %q, which was %q", names(e.State), names(previous), names(e.Previous))
+			t.Errorf("got %q after %q, which was %q", names(e.State), names(previous), names(e.Previous))
 		}
 		if previous, leader = e.State, e.Leader.SessionID; !same {
 			got = append(got, names(e.State))
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("told %q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestNoNewsIsNotTold(t *testing.T) {
 		fixture.Wait(time.Hour)
 		sameStates(t, told.events(), []string{"a"})
 		if all := told.events(); len(all) != 2 || all[0].Leader.Name != "" || all[1].Leader.Name != "a" {
-			t.Errorf("told %d times of leaders, want nobody and then a: %+v", len(all), all)
+			t.Errorf("got %d events of leaders, want no leader and then a: %+v", len(all), all)
 		}
 		if e := told.events()[0]; e.Cluster != "orders" || e.Name != "a" || e.SessionID != a.Self().SessionID {
 			t.Errorf("%+v", e)
@@ -214,7 +214,7 @@ func TestFatalListener(t *testing.T) {
 				join(t, c, "c")
 				fixture.Wait(settled)
 				if len(other.events()) != told {
-					t.Error("a listener of a node that is down was told more")
+					t.Error("a listener of a node that is down was called again")
 				}
 				if err := a.Close(); err != nil || !errors.Is(a.Err(), cluster.ErrListener) {
 					t.Errorf("Close returned %v, then Err %v, want nil and ErrListener", err, a.Err())
@@ -342,7 +342,7 @@ func TestChurn(t *testing.T) {
 		}
 		events := told.events()
 		if last := events[len(events)-1]; !last.State.Equal(want) {
-			t.Errorf("the last that was told are %d members", last.State.Len())
+			t.Errorf("the last event has %d members", last.State.Len())
 		}
 	})
 }
@@ -378,7 +378,7 @@ func TestChanges(t *testing.T) {
 			continue // ends with the node
 		}
 		for range a.Changes(t.Context()) {
-			t.Error("a closed node tells of changes")
+			t.Error("a closed node reports changes")
 		}
 	})
 }

@@ -83,7 +83,7 @@ func (n *Node) rotateLocked() error {
 	case err != nil && n.cfg.Agent.Err() != nil:
 		return fmt.Errorf("%w: %w", ErrLease, err)
 	case err != nil: // the lease is held, and has no room
-		return fmt.Errorf("cluster: the name %q and the session, %d bytes of metadata, do not fit beside the agent's: %w", n.cfg.Name, len(metaNode)+len(n.cfg.Name)+len(metaSession)+len(n.now.self.SessionID), err)
+		return fmt.Errorf("cluster: the name %q and the session, %d bytes of metadata, do not fit with the agent's: %w", n.cfg.Name, len(metaNode)+len(n.cfg.Name)+len(metaSession)+len(n.now.self.SessionID), err)
 	}
 	return nil
 }

@@ -28,11 +28,11 @@ func TestStateOfASnapshot(t *testing.T) {
 	self := ordered.Members[500]
 	s := newState(&self, ordered)
 	if !sameSlice(s.members, ordered.Members) {
-		t.Error("the state copies what is in order already")
+		t.Error("the state copies a list that is already sorted")
 	}
 	snap := Snapshot{Members: append(fleetOf(1000, false), self)} // one session twice
 	if other := newState(&self, snap); !other.Equal(s) || !slices.IsSortedFunc(other.members, bySession) {
-		t.Errorf("the state of a list in no order has %d members, want the %d of the ordered one", other.Len(), s.Len())
+		t.Errorf("the state of an unsorted list has %d members, want the %d of the sorted one", other.Len(), s.Len())
 	}
 }
 

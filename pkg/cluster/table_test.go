@@ -180,7 +180,7 @@ func TestStaleDigest(t *testing.T) {
 		tab.Count("d Query")
 		fixture.Wait(time.Minute)
 		if n := tab.Count("d Query"); n != 0 {
-			t.Errorf("%d queries by d, though there is a digest", n)
+			t.Errorf("%d queries by d despite a digest", n)
 		}
 		tab.SetAway("a", true)
 		fixture.Wait(2*timeout + settled)
@@ -193,7 +193,7 @@ func TestStaleDigest(t *testing.T) {
 		tab.Count("d Query")
 		fixture.Wait(time.Minute)
 		if n := tab.Count("d Query"); n != 0 {
-			t.Errorf("%d queries by d, though there is a new digest", n)
+			t.Errorf("%d queries by d despite a new digest", n)
 		}
 		tab.SetAway("a", false)
 		fixture.Wait(2 * settled)
@@ -242,7 +242,7 @@ func TestWaitKnown(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := n.WaitKnown(short); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "version 2 is not known to a") {
-			t.Errorf("nobody can know it yet: %v", err)
+			t.Errorf("no member can know it yet: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*settled)
 		defer cancel()

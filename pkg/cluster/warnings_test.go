@@ -55,8 +55,8 @@ func TestNamesakesWithoutLeases(t *testing.T) {
 				want = 1
 			}
 			for name, l := range map[string]*lines{"first": &a, "second": &b} {
-				if got := l.count("two live processes have one name"); min(got, 1) != want {
-					t.Errorf("namesakes %v: the %s was warned %d times, want %d or more", namesakes, name, got, want)
+				if got := l.count("two live processes have the same name"); min(got, 1) != want {
+					t.Errorf("namesakes %v: the %s got %d warnings, want %d or more", namesakes, name, got, want)
 				}
 			}
 		})
@@ -91,7 +91,7 @@ func TestStartBesideALease(t *testing.T) {
 		})
 		for want, cfg := range map[string]cluster.Config{
 			`Cluster "stock" with an agent of the pool "orders"`: {Cluster: "stock", Name: "a"},
-			"do not fit beside the agent's":                      {Name: strings.Repeat("n", 100)},
+			"do not fit with the agent's":                        {Name: strings.Repeat("n", 100)},
 		} {
 			cfg.Agent, cfg.Coordinator, cfg.Logger = a, dynamocoordinator.New(client, tab.Name), silent
 			_, err := cluster.Start(t.Context(), cfg)

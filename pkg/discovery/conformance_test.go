@@ -40,10 +40,10 @@ func TestDynamoDBLocalConforms(t *testing.T) {
 func conformance(t *testing.T, open func(*testing.T) Store) {
 	here := Address{Host: "10.0.0.7", Port: 8080, Zone: "a", Weight: 3, Labels: map[string]string{"build": "7"}}
 	for name, fn := range map[string]func(*testing.T, Store){
-		"the newer one wins":      theNewerWins,
-		"records come back whole": func(t *testing.T, s Store) { comeBackWhole(t, s, here) },
-		"of many writers one is":  oneOfMany,
-		"from entry to sweep":     fromEntryToSweep,
+		"the newer one wins":               theNewerWins,
+		"records are stored whole":         func(t *testing.T, s Store) { comeBackWhole(t, s, here) },
+		"one of many writers is the first": oneOfMany,
+		"from entry to sweep":              fromEntryToSweep,
 	} {
 		t.Run(name, func(t *testing.T) { fn(t, open(t)) })
 	}
@@ -86,11 +86,11 @@ func theNewerWins(t *testing.T, s Store) {
 		}
 		got, err := s.Get(t.Context(), partition, 7)
 		if err != nil || !reflect.DeepEqual(got, now) || !reflect.DeepEqual(stored, now) {
-			t.Fatalf("write %d left %+v (%v), and said %+v, want %+v", i, got, err, stored, now)
+			t.Fatalf("write %d left %+v (%v) and returned %+v, want %+v", i, got, err, stored, now)
 		}
 	}
 	if r, err := s.Get(t.Context(), partition, 8); err != nil || !reflect.DeepEqual(r, record{}) {
-		t.Errorf("where nothing is there is %+v, %v", r, err)
+		t.Errorf("at an empty place got %+v, %v", r, err)
 	}
 }
 
@@ -152,7 +152,7 @@ func fromEntryToSweep(t *testing.T, s Store) {
 	}
 	wantPorts(t, service(t, d, "orders"), 0, 1, 2)
 	if cleared, err := Sweep(t.Context(), s, "orders"); err != nil || cleared != 0 {
-		t.Fatalf("of the living %d were cleared, %v", cleared, err)
+		t.Fatalf("%d live entries were cleared, %v", cleared, err)
 	}
 
 	if err := d.Deregister(bounded(t), agents[2], Service{Name: "orders"}); err != nil {
@@ -172,7 +172,7 @@ func fromEntryToSweep(t *testing.T, s Store) {
 		}
 	}
 	if limit.Err() != nil {
-		t.Fatal("the instance whose lease was released is still there")
+		t.Fatal("the instance whose lease was released is still listed")
 	}
 	for round, want := range []int{2, 0} {
 		if cleared, err := Sweep(t.Context(), s, "orders"); err != nil || cleared != want {

@@ -189,7 +189,7 @@ func portsOf(list []Instance) (all []int) {
 func wantPorts(t *testing.T, l *Lookup, want ...int) {
 	t.Helper()
 	if got := ports(t, l); !slices.Equal(got, want) {
-		t.Errorf("at %s there are %v, want %v", l.asked.at, got, want)
+		t.Errorf("at %s got %v, want %v", l.asked.at, got, want)
 	}
 }
 

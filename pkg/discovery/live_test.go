@@ -193,7 +193,7 @@ func TestAlone(t *testing.T) {
 		before := w.store.published
 		wantPorts(t, service(t, w.directory(t, func(c *Config) { c.Alone = true }), "orders"), 1)
 		if w.store.published != before {
-			t.Error("a reader on its own has left its findings")
+			t.Error("a reader with Alone stored its findings")
 		}
 	})
 }

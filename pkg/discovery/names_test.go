@@ -47,7 +47,7 @@ func TestNames(t *testing.T) {
 		reader := w.directory(t, nil)
 		wantNames(t, reader.Services(), nil, "orders", "stock")
 		if len(reader.groups) != 0 {
-			t.Error("the next reader read leases, though the last one had left what it found")
+			t.Error("the next reader read leases despite the stored findings")
 		}
 
 		w.kill(b)

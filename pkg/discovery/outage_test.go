@@ -68,7 +68,7 @@ func TestInstancesAreBackAfterAnOutage(t *testing.T) {
 		wantPorts(t, second, 1)
 		wantPorts(t, service(t, w.directory(t, slow), "orders"), 1)
 		if got := watched(); !slices.Equal(got, []int{1}) {
-			t.Errorf("the watch says %v, want [1]", got)
+			t.Errorf("the watch delivered %v, want [1]", got)
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestDoubtIsCheap(t *testing.T) {
 			t.Errorf("%d queries in a minute, want one in %v at most after the first", got, longestDoubt)
 		}
 		if got := w.store.published - published; got != 0 {
-			t.Errorf("%d answers in doubt were left for others, want 0", got)
+			t.Errorf("%d answers in doubt were stored for others, want 0", got)
 		}
 	})
 }
@@ -155,7 +155,7 @@ func TestLeaveAfterTheContextEnded(t *testing.T) {
 			t.Errorf("Leave returned %v, want nil", err)
 		}
 		if left := w.left(); len(left) != 0 {
-			t.Errorf("left: %v, want nothing", left)
+			t.Errorf("entries left: %v, want none", left)
 		}
 		register(t, d, a, Service{"orders", at(1)})
 		w.setOutage(errors.New("away"))
@@ -191,7 +191,7 @@ func TestReaderWithItsClockAhead(t *testing.T) {
 			looked += len(reader.groups)
 		}
 		if got := w.store.published - published; looked != 1 || got != 1 {
-			t.Errorf("50 readers read leases %d times and left what they found %d times, want once", looked, got)
+			t.Errorf("50 readers read leases %d times and stored findings %d times, want once each", looked, got)
 		}
 	})
 }

@@ -128,7 +128,7 @@ func endpointPlace(name, key string) (place, error) {
 	case key == "":
 		key = noKey
 	case key == noKey || !keyForm.MatchString(key):
-		return "", fmt.Errorf("key %q of endpoint %q: use 1 to 128 of A-Z a-z 0-9 . _ -, but not \"_\" alone; an empty one is no key", key, name)
+		return "", fmt.Errorf("key %q of endpoint %q: use 1 to 128 of A-Z a-z 0-9 . _ -, but not \"_\" alone; empty for no key", key, name)
 	}
 	return place("ep#" + name + "#" + key), nil
 }

@@ -28,7 +28,7 @@ func checkEntry(r record, at place) error {
 	case r.Version < 0 || r.Revision < 0:
 		return fmt.Errorf("version %d or revision %d is out of bounds", r.Version, r.Revision)
 	case len(r.Holder) > maxHolder || !printable(r.Holder):
-		return fmt.Errorf("holder %.80q is no session", r.Holder)
+		return fmt.Errorf("holder %.80q is not a session", r.Holder)
 	case r.Holder != "" && r.Address == nil && at != listsPlace:
 		return errors.New("it has no address")
 	case r.Holder != "" && r.Address != nil:

@@ -70,7 +70,7 @@ func (r *registrar) change(ctx context.Context, fn func(map[place]*Address) erro
 		case <-r.agent.Done():
 			return r.agent.Err()
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("discovery: not in the table yet, it goes on: %w", context.Cause(ctx)), err)
+			return errors.Join(fmt.Errorf("discovery: not in the table yet, still trying: %w", context.Cause(ctx)), err)
 		}
 	}
 }
@@ -226,7 +226,7 @@ func (r *registrar) put(partition string, rec record) error {
 	var newer *newerError
 	if errors.As(err, &newer) && newer.now.Version == rec.Version {
 		r.revision = newer.now.Revision // the next attempt replaces it
-		return fmt.Errorf("another Directory registers with the same lease, use one: %w", err)
+		return fmt.Errorf("another Directory registers with the same lease: use only one: %w", err)
 	}
 	return err
 }

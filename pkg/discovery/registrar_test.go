@@ -80,14 +80,14 @@ func TestLeasesReadTooEarly(t *testing.T) {
 		{record{NodeID: 3, Holder: "unseen", Version: 5}, false},
 	} {
 		if got := h.over(c.r); got != c.over {
-			t.Errorf("%+v: over %v", c.r, got)
+			t.Errorf("%+v: ended %v", c.r, got)
 		}
 		known, _ := shared(share(record{}, []record{c.r}, h, time.Now()), []record{c.r})
 		if got, want := known.unaware([]record{c.r}), c.r.Version > h[c.r.NodeID].version; got != want {
-			t.Errorf("%+v: others are unaware: %v, want %v", c.r, got, want)
+			t.Errorf("%+v: unknown to others: %v, want %v", c.r, got, want)
 		}
 		if got, want := known.of(c.r).UnixMilli(), h.of(c.r).UnixMilli(); got != want {
-			t.Errorf("%+v: others think that its lease ends at %v, want %v", c.r, got, want)
+			t.Errorf("%+v: others believe that its lease ends at %v, want %v", c.r, got, want)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestBlockedLog(t *testing.T) {
 		select {
 		case <-gone: // with an error or none: the log is all that may not decide
 		case <-time.After(30 * time.Second):
-			t.Fatal("a caller whose context has ended still waits, for the log")
+			t.Fatal("a caller whose context has ended still waits for the log")
 		}
 	}
 }

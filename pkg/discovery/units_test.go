@@ -128,7 +128,7 @@ func TestUnits(t *testing.T) {
 		}
 		m.reset()
 		if ports(t, l); m.calls != 0 {
-			t.Errorf("%d calls for an answer that was known", m.calls)
+			t.Errorf("%d calls for a cached answer", m.calls)
 		}
 		other := directory(t, Config{Store: NewTable(m, table), Pool: "orders", MaxAge: time.Hour, Logger: silent})
 		ports(t, service(t, other, c.service))

@@ -70,7 +70,7 @@ func TestWatchIsQuiet(t *testing.T) {
 		fixture.Wait(10 * time.Minute)
 		cancel()
 		if n := <-told; n != 1 {
-			t.Errorf("told %d times of one list", n)
+			t.Errorf("one list was delivered %d times", n)
 		}
 		if q := w.store.queries; q < 100 || q > 121 {
 			t.Errorf("%d queries in 10 min", q)
@@ -238,14 +238,14 @@ func churn(t *testing.T, seed uint64) {
 		list, err := readers[r.IntN(2)].Resolve(t.Context())
 		for _, i := range list {
 			if end, ok := over[i.Holder]; ok && err == nil && time.Now().After(end) {
-				t.Fatalf("%+v is given, over since %v", i, time.Since(end))
+				t.Fatalf("%+v is listed, though it ended at %v", i, time.Since(end))
 			}
 		}
 	}
 	fixture.Wait(2 * time.Minute)
 	for _, l := range readers {
 		if list, err := l.Resolve(t.Context()); err != nil || len(list) != len(living) {
-			t.Errorf("%d are found, %v, %d live", len(list), err, len(living))
+			t.Errorf("found %d, %v, of %d live", len(list), err, len(living))
 		}
 	}
 	w.store.mu.Lock()

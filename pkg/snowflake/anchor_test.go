@@ -66,7 +66,7 @@ func TestLargeStepBack(t *testing.T) {
 		}
 		for passed := time.Duration(0); passed < time.Minute-30*ms; passed += time.Second {
 			if d := refused(); d < time.Minute-passed-2*ms || d > time.Minute-passed {
-				t.Errorf("%v passed, and the clock is %v behind", passed, d)
+				t.Errorf("after %v the clock is %v behind", passed, d)
 			}
 			clock.advance(time.Second)
 			if n := tl.Now(); n.Sub(now) != time.Second { // the lease's clock goes on
@@ -77,7 +77,7 @@ func TestLargeStepBack(t *testing.T) {
 		}
 		clock.asleep = clock.advance // the rest is short enough to wait
 		if id := mustMake(t, g.Next); id <= last || id.Time().After(clock.Wall()) {
-			t.Errorf("%v at %v, after %v", id.Time(), clock.Wall(), last.Time())
+			t.Errorf("got %v at %v, after %v", id.Time(), clock.Wall(), last.Time())
 		}
 		if s := tl.Stats(); s.StepsBack != 1 || s.Borrow != 0 {
 			t.Errorf("%+v", s)
@@ -135,7 +135,7 @@ func TestStepForward(t *testing.T) {
 		clock.advance(ms)
 		wantStamp(t, g, clock.Wall())
 		if now := tl.Now(); !now.Equal(clock.Wall()) {
-			t.Errorf("now is %v, and the wall clock says %v", now, clock.Wall())
+			t.Errorf("Now is %v, the wall clock %v", now, clock.Wall())
 		}
 		clock.step(-step) // and back: Now follows, unless stamps are borrowed
 		clock.advance(ms)
@@ -308,7 +308,7 @@ func TestWildClocks(t *testing.T) {
 				last = id
 			}
 			if steps == 0 || last == 0 {
-				t.Fatalf("seed %d: nothing happened", seed)
+				t.Fatalf("seed %d: the clock never stepped", seed)
 			}
 		})
 	}
@@ -445,7 +445,7 @@ func TestCeiling(t *testing.T) {
 		make1(clock.Wall().Add(-time.Hour))
 	}
 	if got := tl.Stats().StepsForward; got != 0 {
-		t.Errorf("steps forward: got %d, want none that was followed", got)
+		t.Errorf("steps forward: got %d, want 0", got)
 	}
 	clock.step(-time.Hour)
 	clock.advance(ms)

@@ -56,7 +56,7 @@ func TestLooksForSuspends(t *testing.T) {
 	in := looked.Load()
 	lookForSuspend(time.Since(origin))
 	if looked.Load() == in {
-		t.Error("no look after one in a bubble")
+		t.Error("no read after one in a bubble")
 	}
 }
 
@@ -114,11 +114,11 @@ func restore(page []byte) { atomic.AddUint64((*uint64)(unsafe.Pointer(&page[104]
 // Only a device that has the counter counts.
 func TestMapGeneration(t *testing.T) {
 	for name, change := range map[string]func(page []byte){
-		"another magic":     func(page []byte) { page[0]++ },
-		"another version":   func(page []byte) { page[8]++ },
-		"too small":         func(page []byte) { binary.LittleEndian.PutUint32(page[4:], 111) },
-		"no counter in it":  func(page []byte) { page[25] = 0 },
-		"nothing but zeros": func(page []byte) { clear(page) },
+		"another magic":              func(page []byte) { page[0]++ },
+		"another version":            func(page []byte) { page[8]++ },
+		"too small":                  func(page []byte) { binary.LittleEndian.PutUint32(page[4:], 111) },
+		"a device without a counter": func(page []byte) { page[25] = 0 },
+		"only zeros":                 func(page []byte) { clear(page) },
 	} {
 		path, _ := device(t, change)
 		if at := mapGeneration(path); at != nil {
@@ -186,7 +186,7 @@ func TestRestoredMachineIsFenced(t *testing.T) {
 			issued := tl.Stats().Issued
 			for range 3 {
 				if id, err := f(); id != 0 || !errors.Is(err, ErrFenced) || err.Error() == ErrFenced.Error() {
-					t.Errorf("%s: restored: got %d, %v; want an ErrFenced that says so", name, id, err)
+					t.Errorf("%s: restored: got %d, %v; want an ErrFenced that names the restore", name, id, err)
 				}
 				if err := tl.Check(); !errors.Is(err, ErrFenced) || !tl.Copied() {
 					t.Errorf("%s: restored: Check: got %v, copied: %v; want ErrFenced, true", name, err, tl.Copied())
@@ -200,7 +200,7 @@ func TestRestoredMachineIsFenced(t *testing.T) {
 				t.Errorf("%s: got %d IDs issued, want about %d", name, got, issued)
 			}
 			if tl.Seal(); tl.Copied() {
-				t.Errorf("%s: sealed: got that it is a copy, want that this is known", name)
+				t.Errorf("%s: sealed: got Copied false, want true", name)
 			}
 			if id, err := f(); id != 0 || err != ErrFenced {
 				t.Errorf("%s: sealed: got %d, %v; want %v", name, id, err, ErrFenced)

@@ -53,7 +53,7 @@ func (c *frozen) onRead(f func()) {
 
 func (c *frozen) Sleep(d time.Duration) {
 	if c.sleeps++; c.sleeps > 100_000 {
-		panic("a call waits forever for a clock that stands still")
+		panic("a call waits forever for a stopped clock")
 	}
 	if c.asleep != nil {
 		c.asleep(d)
@@ -127,6 +127,6 @@ func useUp(t testing.TB, g *snowflake.Generator) (last ID) {
 		}
 		last = id
 	}
-	t.Fatal("a tick does not end")
+	t.Fatal("a tick never ends")
 	return 0
 }

@@ -25,12 +25,12 @@ func TestVetComplainsAboutCopies(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), "go", "vet", "./testdata/copies").CombinedOutput()
 	if err == nil {
-		t.Errorf("go vet: got no complaint, want some\n%s", out)
+		t.Errorf("go vet: got no error, want some\n%s", out)
 	}
 	for i, line := range strings.Split(string(src), "\n") {
 		complaint := regexp.MustCompile(`copies\.go:` + strconv.Itoa(i+1) + `:.*copies lock`)
 		if got, want := complaint.Match(out), strings.HasSuffix(line, "// copied"); got != want {
-			t.Errorf("line %d %q: got a complaint of vet: %v, want %v\n%s", i+1, line, got, want, out)
+			t.Errorf("line %d %q: go vet reports an error: %v, want %v\n%s", i+1, line, got, want, out)
 		}
 	}
 }
@@ -99,10 +99,10 @@ func TestExtremeSpans(t *testing.T) {
 		makes            bool
 	}{
 		"no ends":                    {early, far, math.MaxInt64, true},
-		"ends before it all":         {early, early, math.MaxInt64, false},
+		"ends before 1970":           {early, early, math.MaxInt64, false},
 		"ends before 1678":           {early, time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), math.MaxInt64, false},
 		"begins at the end of time":  {far, far, math.MaxInt64, false},
-		"begins behind all layouts":  {time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), far, math.MaxInt64, false},
+		"begins after all layouts":   {time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), far, math.MaxInt64, false},
 		"deadline long ago":          {early, far, math.MinInt64, false},
 		"deadline at the first tick": {early, far, 0, false},
 	} {
@@ -147,7 +147,7 @@ func TestInvalidLayoutsDoNotPanic(t *testing.T) {
 		_, _, _, _ = l.String(), l.Expires(), l.Nodes(), l.JavaScriptSafe()
 		_, _ = l.First(noon), l.Last(noon)
 		if _, err := l.Compose(noon, 1, 1); err == nil {
-			t.Errorf("%+v: Compose: got no error, want what is wrong with the layout", l)
+			t.Errorf("%+v: Compose: got no error, want the layout's", l)
 		}
 		if err := l.Validate(); err == nil {
 			t.Errorf("%+v: Validate: got no error", l)
@@ -157,7 +157,7 @@ func TestInvalidLayoutsDoNotPanic(t *testing.T) {
 		}
 	}
 	if l := (snowflake.Layout{TimeBits: 200, NodeBits: 50, SequenceBits: 10}); l.JavaScriptSafe() {
-		t.Error("a layout of 260 bits: got that it is safe in JavaScript")
+		t.Error("a layout of 260 bits: got safe in JavaScript, want unsafe")
 	}
 }
 

@@ -86,17 +86,17 @@ func FuzzRoundTrip(f *testing.F) {
 		for _, e := range encodings {
 			s := e.format(x)
 			if got, err := e.parse(s); err != nil || got != x {
-				t.Errorf("%s: %d is %q, which is %d, %v", e.name, x, s, got, err)
+				t.Errorf("%s: %d is written %q, which is read as %d, %v", e.name, x, s, got, err)
 			}
 			if other := e.format(y); len(s) == len(other) && strings.Compare(s, other) != cmp.Compare(x, y) {
-				t.Errorf("%s: %d and %d do not sort as %q and %q do", e.name, x, y, s, other)
+				t.Errorf("%s: %d and %d sort differently from %q and %q", e.name, x, y, s, other)
 			}
 		}
 		var n snowflake.Number
 		if js, err := snowflake.Number(x).MarshalJSON(); (err == nil) != (x <= 1<<53-1) {
-			t.Errorf("number %d: %s, %v", x, js, err)
+			t.Errorf("JSON number of %d: got %s, %v", x, js, err)
 		} else if err == nil && (n.UnmarshalJSON(js) != nil || ID(n) != x) {
-			t.Errorf("number %d is %s, which is %d", x, js, n)
+			t.Errorf("number %d is written %s, which is read as %d", x, js, n)
 		}
 	})
 }
@@ -120,7 +120,7 @@ func FuzzParse(f *testing.F) {
 		for _, src := range []any{s, []byte(s)} {
 			var id ID
 			if err := id.Scan(src); (err == nil) != (refused == nil) || id != want {
-				t.Errorf("a column of %T %q: %d, %v; parsed it is %d, %v", src, s, id, err, want, refused)
+				t.Errorf("a column of %T %q: got %d, %v; parsed %d, %v", src, s, id, err, want, refused)
 			}
 		}
 		var n snowflake.Number

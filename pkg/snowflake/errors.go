@@ -22,7 +22,7 @@ var (
 
 	// ErrTimeOverflow is returned when the layout's time field has
 	// overflowed. Layout.Expires returns that time.
-	ErrTimeOverflow = errors.New("snowflake: the layout's time field is exhausted; a layout with a later epoch or more time bits is needed")
+	ErrTimeOverflow = errors.New("snowflake: the layout's time field is exhausted; use a layout with a later epoch or more time bits")
 
 	// ErrSyntax is returned (wrapped) for a text or number that is not an ID.
 	ErrSyntax = errors.New("not a snowflake ID")

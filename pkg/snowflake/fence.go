@@ -143,7 +143,7 @@ const whenCopied = math.MaxInt64
 type copiedError struct{}
 
 func (copiedError) Error() string {
-	return "snowflake: fenced: this machine was restored from a snapshot, and its copies would make equal IDs; a lease agent leases another node ID, a Fixed node needs a new process"
+	return "snowflake: fenced: this machine was restored from a snapshot, and its copies would make equal IDs; a lease agent leases another node ID; a Fixed node needs a new process"
 }
 
 func (copiedError) Is(target error) bool { return target == ErrFenced }

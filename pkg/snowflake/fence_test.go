@@ -100,14 +100,14 @@ func TestFenceByValue(t *testing.T) {
 		clock.step(-time.Second / 2)
 		clock.advance(ms + ms/2)
 		if id := mustMake(t, f); !id.Time().Equal(noon.Add(5 * ms)) {
-			t.Errorf("the last millisecond has %v", id.Time())
+			t.Errorf("the last millisecond got %v", id.Time())
 		}
 		clock.advance(ms/2 - 1)
 		mustMake(t, f)
 		clock.advance(1)
 		wantFenced(t, f, snowflake.ErrFenced)
 		if wall := clock.Wall(); !wall.Before(s.Until) {
-			t.Fatalf("the wall clock is at %v, and this test proves nothing", wall)
+			t.Fatalf("the wall clock is at %v, so this test proves nothing", wall)
 		}
 		tl.Extend(noon.Add(6*ms), 0)
 		if id := mustMake(t, f); !id.Time().Equal(noon.Add(6 * ms)) {
@@ -448,7 +448,7 @@ func awaitStack(t *testing.T, function string, n int, state string) {
 			return
 		}
 	}
-	t.Errorf("no goroutine of %d in %s came to wait in %q", n, function, state)
+	t.Errorf("none of %d goroutines in %s waits in %q", n, function, state)
 }
 
 // spin lets real time go by for those who wait for a mutex: there is no event to
@@ -500,7 +500,7 @@ func TestCloseIsWithinTheSpan(t *testing.T) {
 			}
 			last := tl.Close()
 			if last.After(s.Until) {
-				t.Errorf("%s, until %v: got %v, behind the span", name, s.Until, last)
+				t.Errorf("%s, until %v: got %v, past the span", name, s.Until, last)
 			}
 			if lastID != 0 && last.Before(l.Decompose(lastID).Time.Add(l.Tick-ms)) {
 				t.Errorf("%s, until %v: got %v, want the end of the tick %v of the last block", name, s.Until, last, l.Decompose(lastID).Time)

@@ -89,7 +89,7 @@ func timelineOf(n Node) (*Timeline, error) {
 // errNotNew is returned for a zero Generator or Block.
 var errNotNew = fmt.Errorf("%w: a zero Generator or Block: snowflake.New returns a generator, and Generator.Block a block", ErrClosed)
 
-var errNoClock = errors.New("snowflake: the node has no timeline, or a zero one: NewTimeline makes one")
+var errNoClock = errors.New("snowflake: the node has no timeline, or a zero one: create it with NewTimeline")
 
 // Layout returns the layout that decodes this generator's IDs.
 func (g *Generator) Layout() Layout { return g.layout }

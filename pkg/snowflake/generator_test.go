@@ -113,10 +113,10 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 	if _, err := snowflake.New(bound, snowflake.WithLayout(snowflake.Wide16())); err != nil {
-		t.Errorf("a layout that fits after one that did not: %v", err)
+		t.Errorf("a fitting layout after one that did not fit: got %v", err)
 	}
 	if g2, err := snowflake.New(taken, snowflake.WithLayout(snowflake.Wide16())); g2 == nil || err != nil {
-		t.Errorf("the same layout again: %v", err)
+		t.Errorf("the same layout again: got %v", err)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestBindRefuses(t *testing.T) {
 	first := next(t, g)
 	for want, change := range map[string]func(*snowflake.Span){
 		"node ID 1024 is not in a pool of 1024 (0 to 1023)": func(s *snowflake.Span) { s.NodeID = 1024 },
-		"node ID -1 is none that a pool has":                func(s *snowflake.Span) { s.NodeID = -1 },
+		"node ID -1 is out of range":                        func(s *snowflake.Span) { s.NodeID = -1 },
 		"a pool of 65536 node IDs does not fit":             func(s *snowflake.Span) { s.Nodes = 65536 },
 		"before it begins":                                  func(s *snowflake.Span) { s.NotBefore, s.Until = noon, noon.Add(-1) },
 		"node ID 512 does not fit the 9 node bits":          func(s *snowflake.Span) { s.NodeID, s.Eras = 512, snowflake.Eras{{NodeBits: 9}} },
@@ -148,7 +148,7 @@ func TestBindRefuses(t *testing.T) {
 
 func TestTryNextAnswersAtOnce(t *testing.T) {
 	clock := newFrozen()
-	clock.asleep = func(time.Duration) { t.Error("it waited") }
+	clock.asleep = func(time.Duration) { t.Error("the call waited") }
 	_, g := bind(t, clock, free())
 	last := useUp(t, g)
 	if last.Sequence() != 4095 {
@@ -190,7 +190,7 @@ func TestStampsArePresentAfterSaturation(t *testing.T) {
 	next(t, g) // waits: saturated
 	clock.advance(10 * ms)
 	if age := clock.Wall().Sub(next(t, g).Time()); age != 10*ms {
-		t.Errorf("saturated, a stamp is %v old", age)
+		t.Errorf("at saturation, a stamp is %v old", age)
 	}
 	for _, d := range []time.Duration{17 * ms, ms, ms} {
 		clock.advance(d)
@@ -353,7 +353,7 @@ func TestRandomSequence(t *testing.T) {
 		}
 	}
 	if len(starts) < 90 {
-		t.Errorf("only %d starts", len(starts))
+		t.Errorf("got only %d starts", len(starts))
 	}
 	if s := g.Stats(); s.Issued != 2000 {
 		t.Errorf("%+v", s)

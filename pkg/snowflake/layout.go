@@ -38,13 +38,13 @@ func (l Layout) Validate() error {
 		bad("an epoch of %v; use a whole millisecond from 1970 to 2200", l.Epoch)
 	}
 	if l.TimeBits == 0 || l.SequenceBits == 0 {
-		bad("%d time bits and %d sequence bits; each needs one at least", l.TimeBits, l.SequenceBits)
+		bad("%d time bits and %d sequence bits; use at least one of each", l.TimeBits, l.SequenceBits)
 	}
 	if l.NodeBits > 16 {
-		bad("%d node bits; a pool has 16 at most", l.NodeBits)
+		bad("%d node bits; use at most 16", l.NodeBits)
 	}
 	if sum := int(l.TimeBits) + int(l.NodeBits) + int(l.SequenceBits); sum > 63 {
-		bad("%d + %d + %d bits are %d; an ID has 63", l.TimeBits, l.NodeBits, l.SequenceBits, sum)
+		bad("%d + %d + %d bits are %d; use 63", l.TimeBits, l.NodeBits, l.SequenceBits, sum)
 	} else if l.TimeBits > 43 || l.ms(1<<l.TimeBits) > maxYears*365*24*3600*1000 {
 		bad("%d time bits of %v are more than %d years; use fewer", l.TimeBits, l.Tick, maxYears)
 	}

@@ -91,11 +91,11 @@ func TestLayoutRefuses(t *testing.T) {
 			t.Errorf("%v; want %s", err, want)
 		}
 		if _, err := snowflake.New(fixed(1), snowflake.WithLayout(l)); err == nil {
-			t.Errorf("%s: New took it", want)
+			t.Errorf("%s: New accepted it", want)
 		}
 	}
 	if err := (snowflake.Layout{}).Validate(); err == nil || strings.Count(err.Error(), "\n") < 2 {
-		t.Errorf("not all problems at once: %v", err)
+		t.Errorf("want all problems at once, got %v", err)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestComposeAndDecompose(t *testing.T) {
 			}
 		}
 		if l.First(l.Epoch.Add(-time.Hour)) != 0 || l.Last(l.Expires().Add(time.Hour)) != l.Last(l.Expires().Add(-1)) {
-			t.Errorf("%s: a range over the ends", name)
+			t.Errorf("%s: got a range past the ends", name)
 		}
 		for _, f := range []func() (ID, error){
 			func() (ID, error) { return l.Compose(l.Epoch.Add(-1), 0, 0) },
@@ -150,7 +150,7 @@ func widening(ms int) snowflake.Eras {
 // rightly, and no call waits for longer than a tick.
 func TestErasChangeUnderLoad(t *testing.T) {
 	all := maps.Clone(layouts)
-	all["used up in each tick"] = snowflake.Layout{Epoch: snowflake.Default().Epoch, Tick: time.Millisecond, TimeBits: 41, NodeBits: 4, SequenceBits: 4}
+	all["used up in every tick"] = snowflake.Layout{Epoch: snowflake.Default().Epoch, Tick: time.Millisecond, TimeBits: 41, NodeBits: 4, SequenceBits: 4}
 	for name, l := range all {
 		eras := widening(43) // not where a tick of 10 ms begins
 		wide := noon.Add(43 * time.Millisecond)
@@ -183,7 +183,7 @@ func TestErasChangeUnderLoad(t *testing.T) {
 				}
 				p := eras.Decompose(l, id)
 				if p.Node != node || p.Time.After(clock.Wall()) || p.Time.Before(noon.Add(-l.Tick)) {
-					t.Fatalf("%s: %d of node %d at %v is taken apart as %+v", name, id, node, clock.Wall(), p)
+					t.Fatalf("%s: %d of node %d at %v is decoded as %+v", name, id, node, clock.Wall(), p)
 				}
 				width := 2
 				if !p.Time.Before(wide) {

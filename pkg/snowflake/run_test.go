@@ -32,21 +32,21 @@ func TestDrawTakesWhatHasBegun(t *testing.T) {
 	clock.advance(time.Minute)
 	r := draw(t, g, math.MaxInt32, 1, 250*ms)
 	if got := stampOf(r, 0); !got.Equal(noon.Add(time.Minute - 250*ms)) {
-		t.Errorf("begins at %v, want 250 ms before the clock", got)
+		t.Errorf("the run begins at %v, want 250 ms before the clock", got)
 	}
 	if got := stampOf(r, r.Count-1); !got.Equal(clock.Wall()) {
-		t.Errorf("ends at %v, want the clock's %v", got, clock.Wall())
+		t.Errorf("the run ends at %v, want the clock's %v", got, clock.Wall())
 	}
 	if r.Count != 251*4096 || r.ID(0) <= first {
 		t.Errorf("got %+v", r)
 	}
 	clock.advance(ms)
 	if id := next(t, g); id <= r.ID(r.Count-1) {
-		t.Errorf("%d after a run that ends with %d", id, r.ID(r.Count-1))
+		t.Errorf("ID %d after a run that ends with %d", id, r.ID(r.Count-1))
 	}
 	clock.advance(ms)
 	if after := draw(t, g, 10, 1, 250*ms); after.ID(0) <= r.ID(r.Count-1) {
-		t.Errorf("a run from %d on after one that ends with %d", after.ID(0), r.ID(r.Count-1))
+		t.Errorf("a run begins with %d after one that ends with %d", after.ID(0), r.ID(r.Count-1))
 	}
 }
 
@@ -81,7 +81,7 @@ func TestNoReleaseBelowARun(t *testing.T) {
 			r := draw(t, g, want, 1, 250*ms)
 			end := stampOf(r, r.Count-1)
 			if last := tl.Seal(); last.Before(end) {
-				t.Errorf("%v: released from %v on, below a run that ends at %v", l, last, end)
+				t.Errorf("%v: released from %v on, before the end %v of a run", l, last, end)
 			}
 			s.NotBefore = end // the value that the release confirms
 			if err := tl.Bind(s); err != nil {
@@ -141,11 +141,11 @@ func TestDrawEndsWithTheEra(t *testing.T) {
 	clock.advance(200 * ms)
 	r := draw(t, g, math.MaxInt32, 1, 250*ms)
 	if last := s.Eras.Decompose(r.Layout, r.ID(r.Count-1)); r.NodeBits != 3 || last.Node != 7 || !last.Time.Before(change) {
-		t.Errorf("got %+v that ends with %+v, want 3 node bits before %v", r, last, change)
+		t.Errorf("got %+v, ending with %+v, want 3 node bits before %v", r, last, change)
 	}
 	r = draw(t, g, math.MaxInt32, 1, 250*ms)
 	if first := s.Eras.Decompose(r.Layout, r.ID(0)); r.NodeBits != 10 || first.Node != 7 || first.Time.Before(change) {
-		t.Errorf("got %+v that begins with %+v, want 10 node bits from %v on", r, first, change)
+		t.Errorf("got %+v, beginning with %+v, want 10 node bits from %v on", r, first, change)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestSealGivesTheLastMillisecond(t *testing.T) {
 			t.Errorf("closed again at %v", last)
 		}
 		if err := tl.Bind(free()); err != snowflake.ErrClosed {
-			t.Errorf("bound after the end: %v", err)
+			t.Errorf("Bind after Close: got %v", err)
 		}
 		wantFenced(t, f, snowflake.ErrClosed)
 	})
@@ -261,8 +261,8 @@ func TestStressSealCountsEveryDraw(t *testing.T) {
 		stop.Store(true)
 		wg.Wait()
 	}
-	t.Logf("%d seals, of which %d met a draw", rounds, useful)
+	t.Logf("%d seals, %d of them during a draw", rounds, useful)
 	if issued := tl.Stats().Issued; issued != made.Load() {
-		t.Errorf("%d seals counted %d IDs, and %d were made", rounds, issued, made.Load())
+		t.Errorf("%d seals counted %d IDs, want %d", rounds, issued, made.Load())
 	}
 }

@@ -76,7 +76,7 @@ func (s Span) check(l *Layout) error {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	switch {
 	case s.NodeID < 0 || s.NodeID == math.MaxInt:
-		bad("node ID %d is none that a pool has; use 0 to 65535", s.NodeID)
+		bad("node ID %d is out of range; use 0 to 65535", s.NodeID)
 	case s.NodeID >= s.Nodes:
 		bad("node ID %d is not in a pool of %d (0 to %d)", s.NodeID, s.Nodes, s.Nodes-1)
 	}

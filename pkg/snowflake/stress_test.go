@@ -54,7 +54,7 @@ func (c *crew) start() *rand.Rand {
 	if s := os.Getenv("SNOWFLAKE_SEED"); s != "" {
 		seed, _ = strconv.ParseUint(s, 10, 64)
 	}
-	c.t.Logf("again: SNOWFLAKE_SEED=%d go test -race -run '%s' ./pkg/snowflake", seed, c.t.Name())
+	c.t.Logf("repeat with: SNOWFLAKE_SEED=%d go test -race -run '%s' ./pkg/snowflake", seed, c.t.Name())
 	for i := range c.made {
 		c.wg.Go(func() { c.work(i, rand.New(rand.NewPCG(seed, uint64(i)))) })
 	}
@@ -137,11 +137,11 @@ func (c *crew) work(me int, rng *rand.Rand) {
 			case at.After(now.Add(c.steps)):
 				c.t.Errorf("got a stamp of %v, want none after %v", at, now.Add(c.steps))
 			case at.UnixMilli() > c.until.Load():
-				c.t.Errorf("stamp %v outside of the span", at)
+				c.t.Errorf("stamp %v outside the span", at)
 			case fromBlock && id <= lastOfBlock, !fromBlock && id <= last:
 				c.t.Errorf("%d after %d (block: %v)", id, max(last, lastOfBlock), fromBlock)
 			case !fromBlock && int64(id) <= highest:
-				c.t.Errorf("%d, when %d had been returned", id, highest)
+				c.t.Errorf("got %d after %d had been returned", id, highest)
 			default:
 				if fromBlock {
 					lastOfBlock = id

@@ -65,7 +65,7 @@ func openAccount(ctx context.Context) (*account, error) {
 
 func (a *account) emulatorNote() string {
 	if a.emulator {
-		return " (an emulator: what it cannot show is reported as not possible here)"
+		return " (an emulator: checks that it cannot show are reported as not possible here)"
 	}
 	return ""
 }
@@ -92,7 +92,7 @@ var runName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,63}$`)
 // checkRunName refuses names that cannot be part of a stack's name.
 func checkRunName(name string) error {
 	if !runName.MatchString(name) {
-		return fmt.Errorf("the run's name is %q: give 1 to 64 letters, digits and hyphens", name)
+		return fmt.Errorf("the run's name is %q: use 1 to 64 letters, digits and hyphens", name)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (r *run) killOne(ctx context.Context) error {
 func (r *run) grow(ctx context.Context) error {
 	s, err := r.updateStack(ctx, r.parameters(poolName, grownSize))
 	if err == nil && s.StackStatus != cfntypes.StackStatusUpdateComplete {
-		err = fmt.Errorf("the update ends as %s: %s", s.StackStatus, r.account.reasons(ctx, r.stack))
+		err = fmt.Errorf("the update ended as %s: %s", s.StackStatus, r.account.reasons(ctx, r.stack))
 	}
 	for err == nil && len(r.tasks) < grownSize {
 		var t *task
@@ -107,7 +107,7 @@ func (r *run) rename(ctx context.Context) error {
 	}
 	reasons := r.account.reasons(ctx, r.stack)
 	if !strings.Contains(reasons, refusal) {
-		err = fmt.Errorf("the update ends as %s: %s", s.StackStatus, reasons)
+		err = fmt.Errorf("the update ended as %s: %s", s.StackStatus, reasons)
 	}
 	if _, missing := r.store.PoolItem(ctx, "renamed"); missing == nil {
 		err = errors.Join(err, errors.New("the renamed pool was seeded"))

@@ -60,7 +60,7 @@ func (a *account) printLeft(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "%s  %s  %s  (make aws-verify CLEAN=%s)\n", runOf(s.Tags), aws.ToString(s.StackName), s.StackStatus, runOf(s.Tags))
 	}
 	if len(left) == 0 && err == nil {
-		fmt.Fprintln(out, "no run has left anything behind")
+		fmt.Fprintln(out, "no run left anything behind")
 	}
 	return err
 }
@@ -80,7 +80,7 @@ func (a *account) clean(ctx context.Context, run string, out io.Writer) error {
 		errs = append(errs, a.deleteStack(ctx, aws.ToString(s.StackId), run, out))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("some of the run is left, and costs: %w. Remove the reason, and try again: make aws-verify CLEAN=%s", err, run)
+		return fmt.Errorf("parts of the run remain, and cost money: %w. Fix the cause, and try again: make aws-verify CLEAN=%s", err, run)
 	}
 	fmt.Fprintf(out, "%d stacks of the run %s are deleted\n", len(left), run)
 	return nil
@@ -114,7 +114,7 @@ func (a *account) emptyBucket(ctx context.Context, bucket, run string, out io.Wr
 	}
 	// INVARIANT: see deleteStack.
 	if !slices.ContainsFunc(tags.TagSet, func(t s3types.Tag) bool { return aws.ToString(t.Key) == tag && aws.ToString(t.Value) == run }) {
-		return fmt.Errorf("the bucket %s does not carry the tag %s=%s: it stays", bucket, tag, run)
+		return fmt.Errorf("the bucket %s does not carry the tag %s=%s: it is kept", bucket, tag, run)
 	}
 	fmt.Fprintln(out, "step: empty", bucket)
 	pages := s3.NewListObjectsV2Paginator(a.s3, &s3.ListObjectsV2Input{Bucket: &bucket})

@@ -37,7 +37,7 @@ func (a *account) deleteStack(ctx context.Context, id, run string, out io.Writer
 			return fmt.Errorf("the stack %s does not carry the tag %s=%s: it stays", id, tag, run)
 		}
 		if try > deletions {
-			return fmt.Errorf("the stack %s ends as %s: %s", id, s.StackStatus, a.undeleted(ctx, s))
+			return fmt.Errorf("the stack %s ended as %s: %s", id, s.StackStatus, a.undeleted(ctx, s))
 		}
 		// INVARIANT: CloudFormation forgets resources that it is told to retain. So the last try retains only those that are gone.
 		if try == deletions && s.StackStatus == cfntypes.StackStatusDeleteFailed { // it takes RetainResources in this state only
@@ -62,7 +62,7 @@ func (a *account) goneResources(ctx context.Context, stack string, out io.Writer
 	failed, err := a.failedResources(ctx, stack)
 	for _, r := range failed {
 		if a.isGone(ctx, aws.ToString(r.ResourceType), aws.ToString(r.PhysicalResourceId)) {
-			fmt.Fprintln(out, "step: forget, as it is gone,", describe(r))
+			fmt.Fprintln(out, "step: forgetting, since it is gone,", describe(r))
 			ids = append(ids, aws.ToString(r.LogicalResourceId))
 		}
 	}

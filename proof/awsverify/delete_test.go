@@ -84,19 +84,19 @@ func TestDeleteStack(t *testing.T) {
 		deletes [][]string
 		says    []string // in the error; none is success
 	}{
-		"at once":                     {deletionStory{states: []string{"CREATE_COMPLETE", done}}, [][]string{nil}, nil},
-		"the stack is unknown then":   {deletionStory{states: []string{"CREATE_COMPLETE", ""}}, [][]string{nil}, nil},
-		"deleted while we waited":     {deletionStory{states: []string{done}}, nil, nil},
-		"unknown while we waited":     {deletionStory{states: []string{""}}, nil, nil},
-		"DELETE_FAILED before":        {deletionStory{states: []string{failed, done}}, [][]string{nil}, nil},
-		"the second time":             {deletionStory{states: []string{"CREATE_COMPLETE", failed, done}, resources: table}, [][]string{nil, nil}, nil},
-		"what is gone is forgotten":   {deletionStory{states: []string{failed, failed, failed, done}, resources: pool + table + queue}, [][]string{nil, nil, {"Pool", "Table", "Queue"}}, nil},
-		"what is there is kept":       {deletionStory{states: []string{failed}, resources: table + queue, there: []string{"table-1"}}, [][]string{nil, nil, {"Queue"}}, []string{"Table", "table-1", "because"}},
-		"unknown kinds are kept":      {deletionStory{states: []string{failed}, resources: role}, [][]string{nil, nil, nil}, []string{"Role", "AWS::IAM::Role role-1"}},
-		"nobody may look":             {deletionStory{states: []string{failed}, resources: table + queue, denied: true}, [][]string{nil, nil, nil}, []string{"table-1", "queue-1"}},
-		"another state retains none":  {deletionStory{states: []string{"CREATE_COMPLETE"}, resources: pool}, [][]string{nil, nil, nil}, []string{"CREATE_COMPLETE"}},
-		"without the tag":             {deletionStory{states: []string{failed}, untagged: true}, nil, []string{"does not carry the tag", "stays"}},
-		"deleted, and another's name": {deletionStory{states: []string{done}, untagged: true}, nil, nil},
+		"at once":                               {deletionStory{states: []string{"CREATE_COMPLETE", done}}, [][]string{nil}, nil},
+		"the stack is unknown afterwards":       {deletionStory{states: []string{"CREATE_COMPLETE", ""}}, [][]string{nil}, nil},
+		"deleted while we waited":               {deletionStory{states: []string{done}}, nil, nil},
+		"unknown while we waited":               {deletionStory{states: []string{""}}, nil, nil},
+		"DELETE_FAILED before":                  {deletionStory{states: []string{failed, done}}, [][]string{nil}, nil},
+		"the second time":                       {deletionStory{states: []string{"CREATE_COMPLETE", failed, done}, resources: table}, [][]string{nil, nil}, nil},
+		"resources that are gone are forgotten": {deletionStory{states: []string{failed, failed, failed, done}, resources: pool + table + queue}, [][]string{nil, nil, {"Pool", "Table", "Queue"}}, nil},
+		"existing resources are kept":           {deletionStory{states: []string{failed}, resources: table + queue, there: []string{"table-1"}}, [][]string{nil, nil, {"Queue"}}, []string{"Table", "table-1", "because"}},
+		"unknown kinds are kept":                {deletionStory{states: []string{failed}, resources: role}, [][]string{nil, nil, nil}, []string{"Role", "AWS::IAM::Role role-1"}},
+		"nobody may look":                       {deletionStory{states: []string{failed}, resources: table + queue, denied: true}, [][]string{nil, nil, nil}, []string{"table-1", "queue-1"}},
+		"another state retains none":            {deletionStory{states: []string{"CREATE_COMPLETE"}, resources: pool}, [][]string{nil, nil, nil}, []string{"CREATE_COMPLETE"}},
+		"without the tag":                       {deletionStory{states: []string{failed}, untagged: true}, nil, []string{"does not carry the tag", "stays"}},
+		"deleted, and another's name":           {deletionStory{states: []string{done}, untagged: true}, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(&c.story)

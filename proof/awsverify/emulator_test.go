@@ -100,8 +100,8 @@ func TestVerify(t *testing.T) {
 }
 
 var (
-	drawn = flag.Int("moments", 0, "kill at so many moments, drawn at random; 0 is all of them")
-	seed  = flag.Uint64("seed", 0, "of the draw; 0 is a new one, which the test prints")
+	drawn = flag.Int("moments", 0, "kill at this many random moments; 0 for all")
+	seed  = flag.Uint64("seed", 0, "seed of the moments; 0 for a new one, which the test prints")
 )
 
 // moment is one at which a run is killed.
@@ -152,7 +152,7 @@ func TestKilledAtEachStep(t *testing.T) {
 		*seed = rand.Uint64()
 	}
 	if *drawn > 0 {
-		t.Logf("%d of %d moments; again with -args -moments %d -seed %d", *drawn, len(moments), *drawn, *seed)
+		t.Logf("%d of %d moments; repeat with -args -moments %d -seed %d", *drawn, len(moments), *drawn, *seed)
 	}
 	for i, m := range draw(moments, *drawn, *seed) {
 		t.Run(strings.TrimSpace(m.line+" "+m.during), func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 	out, err := p.run(t, "", "-left")
 	if err != nil || !strings.Contains(out, "CLEAN="+b.otherRun) || strings.Count(out, "CLEAN=") != 1 {
-		t.Errorf("-left: %v\n%s\nwant the run %s alone", err, out, b.otherRun)
+		t.Errorf("-left: %v\n%s\nwant only the run %s", err, out, b.otherRun)
 	}
 }
 
@@ -233,7 +233,7 @@ func (p *program) killAt(t *testing.T, run, line, during, skip string) {
 	}
 	_ = c.Wait()
 	if during != "" && c.ProcessState.Exited() {
-		t.Logf("the run was over before %s was seen", during)
+		t.Logf("the run ended before %s was seen", during)
 		return
 	}
 	if c.ProcessState.Success() || !strings.HasPrefix(seen[len(seen)-1], line) {
@@ -251,7 +251,7 @@ func (p *program) awaitState(t *testing.T, run, state string, lines <-chan strin
 	for {
 		select {
 		case <-lines:
-			t.Logf("killed after %s: it was over before it was seen", state)
+			t.Logf("killed after %s: the run ended before that was seen", state)
 			return
 		case <-time.After(20 * time.Millisecond): // CloudFormation tells nobody
 		}

@@ -66,7 +66,7 @@ func shown(before, after clocks) (string, error) {
 	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
 	text := fmt.Sprintf("of at least %v the boot clock shows %v, the monotonic clock %v, the wall clock %v", ms(least), ms(boot), ms(mono), ms(wall))
 	if most := max(boot, mono, wall); most < least-mayMiss(least) {
-		return text, fmt.Errorf("%s: no clock shows the freeze: a lease on demand could be believed in for too long", text)
+		return text, fmt.Errorf("%s: no clock shows the freeze: an on-demand lease could be trusted for too long", text)
 	}
 	return text, nil
 }
@@ -86,7 +86,7 @@ func (r *run) pauseBetween(ctx context.Context, pause time.Duration) (before, af
 			return before, after, err
 		}
 	}
-	return before, after, fmt.Errorf("after a pause of %v the environment is another one, three times", pause)
+	return before, after, fmt.Errorf("after a pause of %v the environment was another one, three times", pause)
 }
 
 func (r *run) invokeClocks(ctx context.Context) (c clocks, err error) {

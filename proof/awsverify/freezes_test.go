@@ -14,12 +14,12 @@ func TestShown(t *testing.T) {
 		boot, mono, wall time.Duration
 		ok               bool
 	}{
-		"all of them":          {pause, pause, pause, true},
-		"the wall clock alone": {0, 0, pause, true},
-		"the boot clock alone": {pause, 0, -time.Hour, true},
-		"a little less":        {0, 0, pause - 70*time.Millisecond, true},
-		"none":                 {time.Millisecond, 0, time.Millisecond, false},
-		"each a part":          {20 * time.Second, 0, 20 * time.Second, false},
+		"all of them":         {pause, pause, pause, true},
+		"only the wall clock": {0, 0, pause, true},
+		"only the boot clock": {pause, 0, -time.Hour, true},
+		"a little less":       {0, 0, pause - 70*time.Millisecond, true},
+		"none":                {time.Millisecond, 0, time.Millisecond, false},
+		"each a part":         {20 * time.Second, 0, 20 * time.Second, false},
 	} {
 		before, after := clocks{got: time.Second}, clocks{sent: time.Second + pause}
 		before.End.Boot, before.End.Monotonic, before.End.Wall = 7, 8, 9

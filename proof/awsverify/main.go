@@ -43,10 +43,10 @@ func main() {
 	var o options
 	flag.StringVar(&o.template, "template", "../../dist/template", "`directory` that make template wrote")
 	flag.StringVar(&o.report, "report", "", "`file` for the report (docs/verified/DATE-REGION.md; on an emulator dist/aws-verify/RUN.md)")
-	flag.StringVar(&o.arch, "arch", "", "of the functions: arm64 or x86_64 (arm64; on an emulator this machine's)")
+	flag.StringVar(&o.arch, "arch", "", "`architecture` of the functions: arm64 or x86_64 (arm64; on an emulator this machine's)")
 	flag.StringVar(&o.run, "run", "", "`name` of the run (the time)")
-	flag.StringVar(&o.clean, "clean", "", "delete what the `run` left behind, and nothing else")
-	flag.StringVar(&o.skip, "skip", "", "`steps` to leave out, with commas between them; their checks are reported as failed")
+	flag.StringVar(&o.clean, "clean", "", "only delete what the `run` left behind")
+	flag.StringVar(&o.skip, "skip", "", "comma-separated `steps` to skip; their checks are reported as failed")
 	flag.BoolVar(&o.left, "left", false, "list the runs that left something behind")
 	flag.BoolVar(&o.yes, "yes", false, "do not ask")
 	flag.Parse()
@@ -91,7 +91,7 @@ func verify(ctx context.Context, o options, in io.Reader, out io.Writer) error {
 		return err
 	}
 	if left, err := a.stacks(ctx, o.run); err != nil || len(left) > 0 {
-		return errors.Join(err, fmt.Errorf("the run %s has %d stacks already: clean it (-clean %s), or take another name", o.run, len(left), o.run))
+		return errors.Join(err, fmt.Errorf("the run %s has %d stacks already: clean it (-clean %s), or choose another name", o.run, len(left), o.run))
 	}
 	fmt.Fprint(out, t.plan(o.run))
 	if !o.yes && !confirmed(in, out) {

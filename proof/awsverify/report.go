@@ -39,21 +39,21 @@ var checks = []check{
 	{"bucket-tag", "the bucket carries the run's tag", ""},
 	{"table-tag", "the table carries the run's tag", "a GlobalTable gets no tags"},
 	{"seed", "the pool has its size before any task starts", ""},
-	{"dashboard", "CloudWatch has the dashboard", "dashboards are accepted, and nothing happens"},
-	{"claim", "a process with the task role's credentials alone holds every node ID, each once, and one more is refused", ""},
-	{"access", "AccessDenied nowhere in the tasks' requests once the role is known everywhere", ""},
-	{"leading-keys", "the task role is refused another pool, and requests that agents never make", "IAM is stored, not enforced"},
+	{"dashboard", "CloudWatch has the dashboard", "dashboards are accepted and ignored"},
+	{"claim", "processes with only the task role's credentials hold every node ID, each once, and one more is refused", ""},
+	{"access", "no request of the tasks gets AccessDenied once the role has propagated", ""},
+	{"leading-keys", "the task role is denied other pools, and requests that agents never make", "IAM is stored, not enforced"},
 	{"metrics", "poolmetric's schedule alone brings Utilization = 100 to CloudWatch", ""},
 	{"alarm", "the alarm exhausted reaches the queue through the topic", ""},
 	{"no-data", "the alarm no-data is OK after the first measurement", ""},
 	{"metric-math", "the alarms running-out and table-throttled are evaluated", "alarms on metric math are never evaluated"},
 	{"reaper", "a killed task's node ID is freed by the reaper's schedule alone, with its version kept", ""},
 	{"grow", "an update of the stack grows the pool, and a task gets the new node ID", ""},
-	{"freezes", "of the clocks of a frozen Lambda environment, the one that says most shows each pause (an emulator freezes none)", ""},
+	{"freezes", "the clock of a frozen Lambda environment that advanced most shows each pause (an emulator freezes none)", ""},
 	{"rename", "another pool name is refused by the bootstrap function, with the reason in the stack's events",
-		"a failed update makes LocalStack forget what the stack has, so that it could not be taken away (localstack/test.sh changes shows the refusal)"},
+		"a failed update makes LocalStack forget the stack's resources, so it could not be deleted (localstack/test.sh changes shows the refusal)"},
 	{"rollback", "the refused update is rolled back, and the old pool still works", "a failed update restores nothing"},
-	{"release", "tasks that end release their node IDs", ""},
+	{"release", "tasks that exit release their node IDs", ""},
 	{"gone", "both stacks, the table and the bucket are deleted", ""},
 }
 
@@ -83,7 +83,7 @@ func checkNamed(name string) check {
 			return c
 		}
 	}
-	panic("no check is called " + name)
+	panic("no check is named " + name)
 }
 
 func (r *run) count(o outcome) (n int) {
@@ -170,7 +170,7 @@ func without(names string) (steps []step, err error) {
 		delete(skipped, s.name)
 	}
 	for n := range skipped {
-		err = errors.Join(err, fmt.Errorf("no step is called %q; there are: %s", n, strings.Join(all, ", ")))
+		err = errors.Join(err, fmt.Errorf("no step is named %q; the steps are: %s", n, strings.Join(all, ", ")))
 	}
 	return steps, err
 }

@@ -199,7 +199,7 @@ func (a *account) wantStatus(ctx context.Context, id string, want cfntypes.Stack
 		return nil, err
 	}
 	if s.StackStatus != want {
-		return nil, fmt.Errorf("the stack %s ends as %s: %s", id, s.StackStatus, a.reasons(ctx, id))
+		return nil, fmt.Errorf("the stack %s ended as %s: %s", id, s.StackStatus, a.reasons(ctx, id))
 	}
 	return s, nil
 }

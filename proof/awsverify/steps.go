@@ -133,11 +133,11 @@ func (r *run) claim(ctx context.Context) error {
 	t, err := r.startTask(ctx)
 	switch {
 	case err == nil:
-		err = fmt.Errorf("one task more than node IDs got %d", t.line.NodeID)
+		err = fmt.Errorf("one task more than there are node IDs got %d", t.line.NodeID)
 	case t != nil && t.line.Full:
 		err = nil
 	}
-	r.judge("claim", err, fmt.Sprintf("%d tasks, %d IDs, none twice; one task more was refused", len(r.tasks), len(r.ids)))
+	r.judge("claim", err, fmt.Sprintf("%d tasks, %d IDs, none twice; one more task was refused", len(r.tasks), len(r.ids)))
 	return nil
 }
 
@@ -148,7 +148,7 @@ func (r *run) makeIDs(t *task) error {
 	}
 	for _, other := range r.tasks {
 		if other != t && other.line.NodeID == t.line.NodeID {
-			return fmt.Errorf("node ID %d is in two hands", t.line.NodeID)
+			return fmt.Errorf("node ID %d has two holders", t.line.NodeID)
 		}
 	}
 	for _, id := range t.line.IDs {

@@ -175,7 +175,7 @@ func (r *run) startTask(ctx context.Context) (*task, error) {
 func (t *task) read() error {
 	t.line = line{}
 	if err := t.out.Decode(&t.line); err != nil {
-		return fmt.Errorf("a task ended without a word: %w", err)
+		return fmt.Errorf("a task ended without output: %w", err)
 	}
 	if t.line.Error != "" {
 		return errors.New(t.line.Error)

@@ -65,7 +65,7 @@ func readTemplate(dir, run string) (*template, error) {
 	}
 	var doc object
 	if err := json.Unmarshal(text, &doc); err != nil {
-		return nil, fmt.Errorf("%s is no JSON: %w", dir, err)
+		return nil, fmt.Errorf("%s is not JSON: %w", dir, err)
 	}
 	t := &template{dir: dir, counts: map[string]int{}}
 	resources, _ := doc["Resources"].(object)
@@ -92,7 +92,7 @@ func readTemplate(dir, run string) (*template, error) {
 		}
 	}
 	if policy == "" || topic == "" {
-		return nil, fmt.Errorf("%s has no managed policy or no topic: is it the template of make template?", dir)
+		return nil, fmt.Errorf("%s has no managed policy or no topic: was it written by make template?", dir)
 	}
 	t.add(resources, policy, topic)
 	outputs := doc["Outputs"].(object)
@@ -105,7 +105,7 @@ func readTemplate(dir, run string) (*template, error) {
 	}
 	t.body = string(body)
 	if len(t.body) > 51200 {
-		return nil, fmt.Errorf("the template has %d bytes: CloudFormation takes 51,200 in a request", len(t.body))
+		return nil, fmt.Errorf("the template has %d bytes: CloudFormation accepts 51,200 in a request", len(t.body))
 	}
 	return t, nil
 }
@@ -188,7 +188,7 @@ func (t *template) plan(run string) string {
 		fmt.Fprintf(&b, "  %3d  %s\n", t.counts[k], k)
 	}
 	fmt.Fprintf(&b, `
-They are deleted at the end, the table with all of its items too, which elsewhere outlives its stack.
+They are deleted at the end, including the table with all its items, which normally outlives its stack.
 The run takes about half an hour and costs less than $0.10: DynamoDB and Lambda on demand for some thousand requests, and %d metrics in alarms,
 %d custom metrics and a dashboard by the hour. If the stacks stay, they cost $%.2f a month. CloudWatch keeps the metrics themselves
 for 15 months, free of charge. Prices are those of docs/cost.md, in us-east-1.

@@ -21,7 +21,7 @@ func TestPrices(t *testing.T) {
 	for name, price := range map[string]float64{"metric": priceMetric, "alarm": priceAlarm} {
 		row := regexp.MustCompile(`(?m)^\| ` + name + ` \| ([0-9.]+) \|`).FindSubmatch(page)
 		if row == nil {
-			t.Fatalf("docs/cost.md has no price called %s", name)
+			t.Fatalf("docs/cost.md has no price named %s", name)
 		}
 		if says, err := strconv.ParseFloat(string(row[1]), 64); err != nil || says != price {
 			t.Errorf("%s costs %v here, and %s in docs/cost.md", name, price, row[1])
@@ -84,7 +84,7 @@ func TestReport(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "123456789012") {
-		t.Error("the report, which is to be committed, has the account's number")
+		t.Error("the report, which is committed, contains the account number")
 	}
 }
 

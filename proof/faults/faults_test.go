@@ -136,7 +136,7 @@ func TestWallClockSteps(t *testing.T) {
 	}
 	for _, w := range live {
 		if w.count("lost") > 0 || w.count("suspended") > 0 && w.count("resumed") == 0 {
-			t.Errorf("worker %d lost its lease for a step of its clock: %s", w.number, strings.Join(w.recent, "\n"))
+			t.Errorf("worker %d lost its lease because of a clock step: %s", w.number, strings.Join(w.recent, "\n"))
 		}
 	}
 }
@@ -177,7 +177,7 @@ func TestAnswersLost(t *testing.T) {
 	w.more("unanswered", 3)
 	after := f.item(node)
 	if after.Renewal <= before.Renewal || after.Version != int64(version) {
-		t.Errorf("no renewal was done: renewal %d, then %d", before.Renewal, after.Renewal)
+		t.Errorf("no renewal happened: renewal %d, then %d", before.Renewal, after.Renewal)
 	}
 	w.after("resumed", func() {
 		if err := p.Toxics.RemoveToxic(t.Context(), "answers"); err != nil {

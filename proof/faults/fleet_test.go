@@ -24,7 +24,7 @@ import (
 // ttl is the lease of all tests here: 15 of these seconds are one.
 const ttl = time.Second
 
-var rounds = flag.Int("rounds", 1, "how many times longer than usual the tests last")
+var rounds = flag.Int("rounds", 1, "run the tests this many times longer")
 
 // Programs, built once.
 var workerBinary, steppingBinary string
@@ -238,7 +238,7 @@ func (w *worker) hear(line string) {
 		for _, word := range words[1:] {
 			id, err := strconv.ParseInt(word, 10, 64)
 			if err != nil {
-				w.breaks("%q is no ID", word)
+				w.breaks("%q is not an ID", word)
 				continue
 			}
 			if other, twice := w.fleet.ids[id]; twice {

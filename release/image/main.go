@@ -41,7 +41,7 @@ func main() {
 
 func run(dir, push string, binaries []string) error {
 	if (dir == "") == (push == "") || len(binaries) == 0 {
-		return errors.New("give -layout DIR or -push REFERENCE, and binaries as amd64=PATH")
+		return errors.New("use -layout DIR or -push REFERENCE, and binaries as amd64=PATH")
 	}
 	index, err := indexOf(binaries)
 	if err != nil {
@@ -85,7 +85,7 @@ func indexOf(binaries []string) (v1.ImageIndex, error) {
 	for _, arg := range binaries {
 		arch, path, ok := strings.Cut(arg, "=")
 		if !ok || arch != "amd64" && arch != "arm64" {
-			return nil, fmt.Errorf("%q is no binary: use amd64=PATH or arm64=PATH", arg)
+			return nil, fmt.Errorf("%q is not a binary: use amd64=PATH or arm64=PATH", arg)
 		}
 		text, err := os.ReadFile(path) //nolint:gosec // whoever runs it names the file
 		if err != nil {

@@ -6,8 +6,8 @@ import org.eclipse.jetty.server.ServerConnector;
 
 /**
  * Starts DynamoDB Local on 127.0.0.1 and a free port, and writes its endpoint to the file named
- * first: left to itself it listens on all addresses, and has no option to change that. With the
- * second argument "attached" it ends when its standard input does, that is with whoever started it.
+ * first: by default it listens on all addresses, and has no option to change that. With the
+ * second argument "attached" it ends when its standard input ends, and so with the process that started it.
  */
 class Loopback {
     public static void main(String[] args) throws Exception {

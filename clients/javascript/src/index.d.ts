@@ -5,9 +5,9 @@ export class NodeleaseError extends Error {
 }
 /** No sidecar answers at the address. */
 export class SidecarUnavailable extends NodeleaseError {}
-/** The node ID may not be used now: DynamoDB does not answer, or somebody else has it. */
+/** The node ID cannot be used now: DynamoDB does not answer, or another process has it. */
 export class Fenced extends NodeleaseError {}
-/** More IDs were asked for than the layout has for one node ID. */
+/** More IDs were requested than the layout has for one node ID. */
 export class Exhausted extends NodeleaseError {}
 /** The sidecar's clock was set back; it makes IDs when the clock has caught up. */
 export class ClockBehind extends NodeleaseError {}
@@ -23,9 +23,9 @@ export class Layout {
   readonly nodeBits: number
   readonly sequenceBits: number
   readonly nodeLast: boolean
-  /** Whether a number holds every ID. */
+  /** Whether every ID fits in a number. */
   readonly javaScriptSafe: boolean
-  /** Take an ID of this layout apart. In a narrow pool `node` includes the sequence's upper end. */
+  /** Decode an ID of this layout. In a narrow pool `node` includes the sequence's upper end. */
   decompose (id: bigint | string | number): Parts
 }
 
@@ -45,7 +45,7 @@ export interface Options {
   vmClock?: string
 }
 
-/** Makes IDs. A worker thread makes a generator of its own; a generator cannot be sent to one. */
+/** Makes IDs. Each worker thread creates its own generator; a generator cannot be sent to one. */
 export class IdGenerator implements AsyncIterable<bigint> {
   constructor (options?: Options)
   /** The layout of the pool, once an ID was made. */
@@ -58,7 +58,7 @@ export class IdGenerator implements AsyncIterable<bigint> {
   next (): Promise<bigint>
   /** Return the next ID as decimal digits: for JSON. */
   nextString (): Promise<string>
-  /** Return the next ID as a number. With a layout of more than 53 bits it is an error. */
+  /** Return the next ID as a number. It is an error if the layout has more than 53 bits. */
   nextNumber (): Promise<number>
   /** Return the next ID if this process has one, or undefined: then await next. */
   tryNext (): bigint | undefined

@@ -1,14 +1,14 @@
-// Snowflake IDs made in this process, out of blocks that the Nodelease sidecar has drawn.
-// The rules that this file keeps are those of docs/protocol-clients.md. Types: index.d.ts.
+// Snowflake IDs made in this process, from blocks that the Nodelease sidecar has drawn.
+// This file follows the rules of docs/protocol-clients.md. Types: index.d.ts.
 
 import { randomBytes } from 'node:crypto'
 import { closeSync, openSync, readSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { uptime } from 'node:os'
 
-const FIRST = 256 // IDs that a block is asked for: at first, and at most
+const FIRST = 256 // size of the requested blocks: at first, and at most
 const MOST = 1 << 20
-const CHUNK = 4096 // IDs of a batch between two looks at the clocks
+const CHUNK = 4096 // IDs of a batch between two readings of the clocks
 
 /** The base of all errors of this package. `word` is the sidecar's word for it, if it has one. */
 export class NodeleaseError extends Error {
@@ -20,9 +20,9 @@ export class NodeleaseError extends Error {
 }
 /** No sidecar answers at the address. */
 export class SidecarUnavailable extends NodeleaseError {}
-/** The node ID may not be used now: DynamoDB does not answer, or somebody else has it. */
+/** The node ID cannot be used now: DynamoDB does not answer, or another process has it. */
 export class Fenced extends NodeleaseError {}
-/** More IDs were asked for than the layout has for one node ID. */
+/** More IDs were requested than the layout has for one node ID. */
 export class Exhausted extends NodeleaseError {}
 /** The sidecar's clock was set back; it makes IDs when the clock has caught up. */
 export class ClockBehind extends NodeleaseError {}
@@ -41,13 +41,13 @@ export class Layout {
     Object.freeze(this)
   }
 
-  /** Whether a number holds every ID. */
+  /** Whether every ID fits in a number. */
   get javaScriptSafe () { return this.timeBits + this.nodeBits + this.sequenceBits <= 53 }
 
-  /** Take an ID of this layout apart. */
+  /** Decode an ID of this layout. */
   decompose (id) {
     id = BigInt(id)
-    if (id < 0n || id >= 1n << 63n) throw new RangeError(`${id} is no ID: use 0 to 2^63-1`)
+    if (id < 0n || id >= 1n << 63n) throw new RangeError(`${id} is not an ID: use 0 to 2^63-1`)
     const bits = (from, n) => Number(id >> BigInt(from) & (1n << BigInt(n)) - 1n)
     const time = new Date(this.epochMs + bits(this.nodeBits + this.sequenceBits, 63) * this.tickMs)
     return this.nodeLast
@@ -102,7 +102,7 @@ function openVMClock (path) {
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
 
-/** Makes IDs. A worker thread makes a generator of its own; a generator cannot be sent to one. */
+/** Makes IDs. Each worker thread creates its own generator; a generator cannot be sent to one. */
 export class IdGenerator {
   #address; #agent; #clocks; #vm; #name = randomBytes(8).toString('hex'); #closed = false
   #fetching = null; #pool = ''; #want = FIRST; #fetched = 0
@@ -126,7 +126,7 @@ export class IdGenerator {
 
   /** Return the next ID, a bigint. */
   async next () {
-    for (let end = 0; ;) { // others may have used the block up, or it came too late
+    for (let end = 0; ;) { // other calls may have used up the block, or it came too late
       const id = this.tryNext()
       if (id !== undefined) return id
       const now = performance.now()
@@ -139,7 +139,7 @@ export class IdGenerator {
   /** Return the next ID as decimal digits: for JSON. */
   async nextString () { return String(await this.next()) }
 
-  /** Return the next ID as a number. With a layout of more than 53 bits it is an error. */
+  /** Return the next ID as a number. It is an error if the layout has more than 53 bits. */
   async nextNumber () {
     const id = await this.next()
     if (!this.layout.javaScriptSafe) throw new RangeError('the pool\'s layout has more than 53 bits, which a number cannot hold: use next or nextString')
@@ -190,7 +190,7 @@ export class IdGenerator {
   }
 
   #over () {
-    // The first clock that says so ends the block. One that went back may hide a sleep.
+    // The first clock to reach the end ends the block. A clock that went back may hide a sleep.
     const now = this.#clocks()
     for (let i = 0; i < now.length; i++) {
       const gone = now[i] - this.#began[i]
@@ -204,8 +204,8 @@ export class IdGenerator {
     this.#began = []
   }
 
-  // One request at a time: whoever needs a block meanwhile waits for the same one, and
-  // takes IDs of it one after the other.
+  // One request at a time: calls that need a block meanwhile wait for the same one, and
+  // take IDs from it one after the other.
   #fetch (need) {
     this.#fetching ??= this.#fetchNow(need).finally(() => { this.#fetching = null })
     return this.#fetching
@@ -215,12 +215,12 @@ export class IdGenerator {
     if (this.#closed) throw new NodeleaseError('the generator is closed')
     const end = performance.now() + this.timeout
     for (let delay = 0; ; delay = Math.min(Math.max(delay * 2, 10), 200)) {
-      if (this.#count) { // used up: ask for more; too old: for what was used of it
+      if (this.#count) { // used up: request more; too old: as many as were used
         this.#want = this.#used >= this.#count ? Math.min(this.#want * 2, MOST) : Math.max(FIRST, Math.min(this.#used * 2, MOST))
       }
       this.#drop()
       const nonce = randomBytes(8).toString('hex')
-      // The clocks are read before sending: what is left was counted after it, so we end early, never late.
+      // The clocks are read before sending: left_ms was computed later, so the block ends early, never late.
       const expected = { nonce, began: this.#clocks(), generation: this.#vm.read() }
       let error
       try {
@@ -232,7 +232,7 @@ export class IdGenerator {
         error = new SidecarUnavailable(`no sidecar answers at ${this.#address.text} (${e.message || e.code}): start \`nodelease serve\`, or set NODELEASE_SIDECAR`, '', { cause: e })
       }
       if (this.#closed || performance.now() + delay >= end) throw error
-      await sleep(delay) // at first 0: the sidecar was started anew, and the connection is an old one
+      await sleep(delay) // at first 0: the sidecar was restarted, and the connection is old
     }
   }
 
@@ -252,22 +252,22 @@ export class IdGenerator {
     })
   }
 
-  // Take the block of an answer. Return an error that another try may end, throw any other.
+  // Take the block of an answer. Return an error that a retry may resolve, throw any other.
   #accept ({ status, body }, { nonce, began, generation }) {
     const no = (why) => new NodeleaseError(`an answer that is not the sidecar's (${status}, ${why}): does NODELEASE_SIDECAR name a sidecar of this release?`)
     let b
     try { b = JSON.parse(body) } catch (e) { throw no(e.message) }
     if (status !== 200) {
       const error = new (errors[b?.error] ?? NodeleaseError)(`${b?.detail}: ${b?.remedy}`, String(b?.error))
-      if (error.word === 'lost' || error.word === 'closed') return error // the sidecar is being started anew
+      if (error.word === 'lost' || error.word === 'closed') return error // the sidecar is restarting
       throw error
     }
-    // An answer that somebody kept has been used.
-    if (b?.nonce !== nonce) throw new NodeleaseError('the answer belongs to another request: is there a proxy or a cache before the sidecar?')
+    // A cached answer has been used before.
+    if (b?.nonce !== nonce) throw new NodeleaseError('the answer belongs to another request: is there a proxy or a cache in front of the sidecar?')
     const { node_id: node, node_bits: bits, count, left_ms: left, layout: l } = b
     if (![node, bits, count, left].every(Number.isSafeInteger) || !/^\d+$/.test(b.first) || !l || !(node >= 0 && node < 2 ** bits && bits <= l.node_bits && count > 0)) throw no('a field is missing or out of range')
     const pool = `${b.pool} ${JSON.stringify(l)}`
-    if (this.#pool && this.#pool !== pool) throw new NodeleaseError(`the sidecar now serves pool ${pool}, before it was ${this.#pool}: IDs of two pools may be equal; start the program anew`)
+    if (this.#pool && this.#pool !== pool) throw new NodeleaseError(`the sidecar now serves pool ${pool}, not ${this.#pool} as before: IDs of two pools may be equal; restart the program`)
     this.#pool = pool
     this.layout ??= layout(l.epoch_ms, l.tick_ms, l.time_bits, l.node_bits, l.sequence_bits, l.node_last)
     const low = l.node_last ? 0 : l.sequence_bits

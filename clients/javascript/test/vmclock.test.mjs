@@ -21,7 +21,7 @@ function write (generation, { magic = 0x4b4c4356, version = 1, flags = 1n << 8n 
   writeFileSync(device, page, { flag: 'r+' })
 }
 
-// A sidecar with blocks of ten IDs, on clocks that stand still.
+// A sidecar with blocks of ten IDs, on stopped clocks.
 async function sidecar (during) {
   let first = 1n << 22n
   let meanwhile = () => {}
@@ -52,7 +52,7 @@ test('a restored machine has no block', async () => {
     write(8n)
     assert.equal(ids.tryNext(), undefined)
     assert.equal(await ids.next(), id + 10n)
-    // A block that was on its way when the machine was copied is not used, either.
+    // A block in flight when the machine was copied is not used, either.
     write(9n)
     let requests = 0
     on(() => { if (requests++ === 0) write(10n) })

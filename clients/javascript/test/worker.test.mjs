@@ -27,14 +27,14 @@ if (!isMainThread) {
     }))
     const all = await Promise.all([...workers, make()])
     for (const { ids, requests } of all) {
-      assert.ok(requests >= 1, 'a worker has blocks of its own')
+      assert.ok(requests >= 1, 'a worker has its own blocks')
       for (let i = 1; i < ids.length; i++) assert.ok(ids[i] > ids[i - 1], `${ids[i]} after ${ids[i - 1]}`)
     }
     const ids = all.flatMap((one) => one.ids)
     assert.equal(new Set(ids).size, ids.length)
   })
 
-  test('what a worker would get of a generator makes no IDs', async () => {
+  test('a generator copied to a worker makes no IDs', async () => {
     const ids = new IdGenerator()
     await ids.next()
     const copy = structuredClone(ids) // what postMessage sends

@@ -14,7 +14,7 @@ from nodelease import AsyncIdGenerator, IdGenerator, Layout
 clocks = {"boot": 1000.0, "mono": 1000.0, "wall": 1e9}
 
 
-# The ones that the client reads for each ID, and for a block.
+# The clocks that the client reads for each ID, and for a block.
 nodelease._core._boot = lambda: clocks["boot"]
 nodelease._core._mono = lambda: clocks["mono"]
 nodelease._core._wall = lambda: clocks["wall"]

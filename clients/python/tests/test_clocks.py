@@ -1,4 +1,4 @@
-"""The looks at the clocks between the IDs of a block."""
+"""The readings of the clocks between the IDs of a block."""
 
 import unittest
 from unittest import mock
@@ -19,7 +19,7 @@ class Looks(unittest.TestCase):
         _, expected = self.blocks.ask("localhost", 1)
         answer = BODY.replace('"count":10', '"count":100') % (expected.nonce, 1 << 22)
         self.assertIsNone(self.blocks.accept(200, answer.encode(), expected))
-        for _ in range(3):  # the first one looks up what the others are compared with
+        for _ in range(3):  # the first one reads the values that the others are compared with
             self.assertIsNotNone(self.blocks.take())
 
     def test_each_clock_ends_a_block_at_once(self) -> None:
@@ -78,7 +78,7 @@ class QuickLooks(Looks):
         return self.now[clock]
 
     def take(self) -> int | None:
-        # On Linux the boot clock never stands still while the monotonic clock goes on.
+        # On Linux the boot clock never stops while the monotonic clock advances.
         self.now["boot"] += self.now["mono"] - 5.0
         self.now["mono"] = 5.0
         try:
@@ -101,7 +101,7 @@ class QuickLooks(Looks):
 
                 def forked(*a: object, real: _core.Blocks = real, call: str = call) -> object:
                     made = getattr(type(real), call)(real, *a)
-                    self.generator._forget()  # the child, in the handler of a signal
+                    self.generator._forget()  # the child, in a signal handler
                     return made
 
                 real.fast = 0.0, 0.0, 0.0, 0.0, iter(())
@@ -109,7 +109,7 @@ class QuickLooks(Looks):
                     self.generator.next() if call == "take" else self.generator.batch(3)
 
     def test_a_fork_within_a_call_takes_its_id_away(self) -> None:
-        self.during = self.generator._forget  # by a signal's handler, in the child
+        self.during = self.generator._forget  # by a signal handler, in the child
         self.assertIsNone(self.take())
 
 

@@ -46,7 +46,7 @@ class Order(models.Model):
 
 class Databases(unittest.TestCase):
     def check(self, ids: list[int], n: int) -> None:
-        """n IDs, each once, all of this sidecar's node."""
+        """n distinct IDs, all of this sidecar's node ID."""
         self.assertEqual(len(set(ids)), n)
         self.assertEqual({DEFAULT.decompose(id).node for id in ids}, {DEFAULT.decompose(next_id()).node})
 
@@ -75,7 +75,7 @@ class Databases(unittest.TestCase):
                     await session.commit()
 
             await some()
-            # The asynchronous generator, whose IDs are given by hand, and the defaults.
+            # The asynchronous generator, whose IDs are set explicitly, and the defaults.
             async with AsyncIdGenerator() as ids, AsyncSession(engine) as session:
                 session.add_all([Row(id=id, text="by hand") for id in await ids.batch(100)])
                 await session.commit()

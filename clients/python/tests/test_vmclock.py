@@ -40,7 +40,7 @@ class Device(unittest.TestCase):
         self.assertEqual(out, [])
         fetch(2 << 22)
         self.assertIsNotNone(blocks.take())
-        # A block that was on its way when the machine was copied.
+        # A block in flight when the machine was copied.
         _, expected = blocks.ask("localhost", 1)
         self.write(9)
         blocks.accept(200, (BODY % (expected.nonce, 3 << 22)).encode(), expected)

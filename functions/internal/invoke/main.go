@@ -87,10 +87,10 @@ func run(ctx context.Context, name, binary, eventFile string) (err error) {
 		return err
 	}
 	for _, answer := range cloud.Answers() {
-		fmt.Printf("CloudFormation was told: %s\n", answer)
+		fmt.Printf("sent to CloudFormation: %s\n", answer)
 	}
 	for _, metric := range cloud.Metrics() {
-		fmt.Printf("CloudWatch was told: %s\n", metric)
+		fmt.Printf("sent to CloudWatch: %s\n", metric)
 	}
 	fmt.Printf("%s\n", out)
 	return nil

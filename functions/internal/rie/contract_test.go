@@ -160,7 +160,7 @@ func (s *syncBuffer) until(t *testing.T, text string) {
 		select {
 		case <-grown:
 		case <-patience:
-			t.Fatalf("the log never says %s:\n%s", text, s)
+			t.Fatalf("the log never contains %s:\n%s", text, s)
 		}
 	}
 }
@@ -259,7 +259,7 @@ func TestReaperContract(t *testing.T) {
 		}
 		m, err := w.store.ReaperMemory(t.Context(), "orders")
 		if err != nil || (m.Look == nil) != (i == 2) {
-			t.Fatalf("run %d remembers %+v, %v\n%s", i, m, err, w.log)
+			t.Fatalf("run %d stored %+v, %v\n%s", i, m, err, w.log)
 		}
 		if m.Look != nil { // as if a minute had passed
 			m.Look.Ended = m.Look.Ended.Add(-time.Minute)
@@ -298,7 +298,7 @@ func TestScheduledContractWithoutPools(t *testing.T) {
 		return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "NODELEASE_POOLS=") })
 	})
 	if out, err := w.send(t, "reaper"); err == nil {
-		t.Errorf("it answered %s", out)
+		t.Errorf("got the answer %s", out)
 	}
 	w.log.until(t, "NODELEASE_POOLS")
 }

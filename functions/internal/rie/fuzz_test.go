@@ -86,7 +86,7 @@ func TestFunctionsBearAnyEvent(t *testing.T) {
 				}
 			}
 			if strings.Contains(w.log.String(), `"msg":"panic"`) {
-				t.Errorf("it panicked:\n%s", w.log)
+				t.Errorf("the function panicked:\n%s", w.log)
 			}
 		})
 	}

@@ -43,7 +43,7 @@ func environment(t *testing.T, binary string) *os.Process {
 			return p
 		}
 	}
-	t.Fatalf("no process runs %s", binary)
+	t.Fatalf("no process of %s is running", binary)
 	return nil
 }
 
@@ -146,7 +146,7 @@ func TestFunctionThatIsFrozen(t *testing.T) {
 	}
 	for _, id := range inside.IDs {
 		if id.Node() == again.NodeID && id.Time().After(taken) {
-			t.Fatalf("ID %d has the node ID that was taken, and a millisecond of its next holder", id)
+			t.Fatalf("ID %d has the lost node ID and a millisecond of its next holder", id)
 		}
 	}
 
@@ -159,7 +159,7 @@ func TestFunctionThatIsFrozen(t *testing.T) {
 	for range 20 {
 		mine, theirs := decode(w.send(t, `{"count":50}`)), decode(other.Invoke(t.Context(), []byte(`{"count":50}`)))
 		if mine.NodeID == theirs.NodeID {
-			t.Fatalf("two environments have node %d", mine.NodeID)
+			t.Fatalf("two environments hold node %d", mine.NodeID)
 		}
 	}
 }

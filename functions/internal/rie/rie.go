@@ -69,7 +69,7 @@ func start(ctx context.Context, emulator, binary string, env []string, log io.Wr
 		select {
 		case <-f.ended:
 			stop()
-			return nil, errors.New("it ended at once: see its log")
+			return nil, errors.New("it exited at once: see its log")
 		case <-ctx.Done():
 			f.Close()
 			return nil, context.Cause(ctx)
@@ -139,7 +139,7 @@ func Emulator() (string, error) {
 	}
 	path := filepath.Join(dir, ".cache", "rie", "aws-lambda-rie")
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("no emulator: run scripts/rie.sh, which fetches it: %w", err)
+		return "", fmt.Errorf("no emulator: run scripts/rie.sh, which downloads it: %w", err)
 	}
 	return path, nil
 }

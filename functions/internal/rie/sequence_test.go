@@ -36,7 +36,7 @@ func (w *world) deliver(t *testing.T, kind cfn.RequestType, request, physical st
 		t.Fatalf("%s %s: answers %s, want one more\n%s", kind, request, answers[before:], w.log)
 	}
 	if (failed != nil) != (a.Status == cfn.StatusFailed) {
-		t.Errorf("%s %s: %v with the answer %+v, want a failure with FAILED alone", kind, request, failed, a)
+		t.Errorf("%s %s: %v with the answer %+v, want a failure with only FAILED", kind, request, failed, a)
 	}
 	return a
 }
@@ -88,7 +88,7 @@ func poolsJSON(t *testing.T, n int) string {
 	return string(text)
 }
 
-var everyOrder = flag.Int("every", 6, "try one of so many orders of events, another one each time; 1 is all of them")
+var everyOrder = flag.Int("every", 6, "try every Nth order of events, from a random one on; 1 tries all")
 
 // Whatever order CloudFormation's events arrive in, the late and the repeated ones
 // included: each has one answer, a failure changes nothing, a repeated event

@@ -22,7 +22,7 @@ import (
 func Open() (*lease.DynamoDB, error) {
 	table := os.Getenv("NODELEASE_TABLE")
 	if table == "" {
-		return nil, errors.New("NODELEASE_TABLE is empty: name the table")
+		return nil, errors.New("NODELEASE_TABLE is empty: set it to the table's name")
 	}
 	cfg, err := environment("DYNAMODB")
 	if err != nil {
@@ -67,7 +67,7 @@ func environment(service string) (aws.Config, error) {
 		}
 	}
 	if cfg.Region == "" || os.Getenv("AWS_ACCESS_KEY_ID") == "" {
-		return cfg, fmt.Errorf("AWS_REGION is %q, AWS_ACCESS_KEY_ID has %d characters: run this as a Lambda function, which is given both", cfg.Region, len(os.Getenv("AWS_ACCESS_KEY_ID")))
+		return cfg, fmt.Errorf("AWS_REGION is %q, AWS_ACCESS_KEY_ID has %d characters: run this as a Lambda function, which gets both from Lambda", cfg.Region, len(os.Getenv("AWS_ACCESS_KEY_ID")))
 	}
 	return cfg, nil
 }

@@ -103,7 +103,7 @@ func TestRuntimeErrorsAreErrors(t *testing.T) {
 		levels[l.Msg] = l.Level
 	}
 	if levels["runtime API is gone"] != "ERROR" || levels["as before"] != "INFO" {
-		t.Errorf("levels %v, want the runtime's as ERROR", levels)
+		t.Errorf("got levels %v, want the runtime's as ERROR", levels)
 	}
 }
 

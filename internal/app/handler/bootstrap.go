@@ -67,7 +67,7 @@ func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data 
 			}
 		}()
 	} else if e.RequestType != cfn.RequestCreate {
-		return id, nil, fmt.Errorf("RequestType is %q: Create, Update and Delete are known", e.RequestType)
+		return id, nil, fmt.Errorf("RequestType is %q, want Create, Update or Delete", e.RequestType)
 	}
 	text, err := json.Marshal(e.ResourceProperties)
 	if err != nil {
@@ -81,7 +81,7 @@ func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data 
 		return id, nil, b.Setup
 	}
 	if table := e.ResourceProperties["Table"]; table != nil && table != b.Table && table != protocol.TableName(b.Table) {
-		return id, nil, fmt.Errorf("the resource is of table %q, and this function works on table %q: deploy both from one stack", table, b.Table)
+		return id, nil, fmt.Errorf("the resource belongs to table %q, but this function manages table %q: deploy both from one stack", table, b.Table)
 	}
 	if e.RequestType == cfn.RequestUpdate && e.PhysicalResourceID != id {
 		if err := b.mayMove(ctx, e, r); err != nil {
@@ -110,9 +110,9 @@ func (b *Bootstrap) mayMove(ctx context.Context, e cfn.Event, r request) error {
 	if missing, err := b.missing(ctx, r.Pool); err != nil || !missing {
 		return err
 	}
-	return fmt.Errorf("this update moves %s to table %q, pool %q, which is a new ID space: processes of the old one go on for as long as they have milliseconds reserved, "+
-		"and a pool seeded now would give those out again, as equal IDs. Keep the table's and the pool's name; or stop the old fleet and set Floor to a time after its last ID; "+
-		"or give a Floor that lies after all that the old pool has reserved (nodelease list shows it)", e.PhysicalResourceID, b.Table, r.Pool)
+	return fmt.Errorf("this update moves %s to table %q, pool %q, which is a new ID space: processes of the old one can make IDs until their reservations end, "+
+		"and a pool seeded now could make equal ones. Keep the table's and the pool's name; or stop the old fleet and set Floor to a time after its last ID; "+
+		"or set Floor to a time after all reservations of the old pool (nodelease list shows them)", e.PhysicalResourceID, b.Table, r.Pool)
 }
 
 // missing reports whether there is no such pool in the table.
@@ -151,7 +151,7 @@ func (b *Bootstrap) mayAdd(ctx context.Context, r request) error {
 		return nil
 	}
 	return fmt.Errorf("pool %q is new, and table %q has the pools %q, which this stack does not declare. If it takes the place of one of them, it is a new ID space: "+
-		"processes of the old one go on for as long as they have milliseconds reserved, and a pool seeded now would give those out again, as equal IDs. "+
+		"processes of the old one can make IDs until their reservations end, and a pool seeded now could make equal ones. "+
 		"Keep the pool's name; or stop the old fleet and set Floor to a time after its last ID. If it has nothing to do with them, set Floor to the present time", r.Pool, b.Table, names)
 }
 

@@ -44,7 +44,7 @@ func (b *Bootstrap) answerFor(ctx context.Context, e cfn.Event) error {
 	r := cfn.NewResponse(&e)
 	r.Status, r.Reason, r.PhysicalResourceID, r.Data = a.Status, a.Reason, a.PhysicalResourceID, a.Data
 	if err := send(ctx, r); err != nil {
-		return errors.Join(a.err, fmt.Errorf("the answer %s did not reach CloudFormation: %w", r.Status, err))
+		return errors.Join(a.err, fmt.Errorf("the response %s did not reach CloudFormation: %w", r.Status, err))
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +103,7 @@ func checkResponseURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "":
-		return fmt.Errorf("ResponseURL %.200q is no address", text)
+		return fmt.Errorf("ResponseURL %.200q is not a URL", text)
 	case u.Scheme == "https" && u.User == nil && (u.Port() == "" || u.Port() == "443") && responseHost.MatchString(u.Hostname()):
 		return nil
 	case os.Getenv("AWS_ENDPOINT_URL") != "" && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()):

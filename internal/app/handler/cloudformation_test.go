@@ -66,7 +66,7 @@ func TestBootstrapForeignResponseURL(t *testing.T) {
 	_, err := (&Bootstrap{Table: "nodelease", Store: store}).Handle(t.Context(), event(t, "bootstrap-create", server.URL))
 	errorHas(t, err, "not CloudFormation's", "nothing was sent")
 	if _, missing := store.PoolItem(t.Context(), "orders"); asked.Load() != 0 || !errors.Is(missing, lease.ErrPoolNotSeeded) {
-		t.Errorf("%d requests, and the pool: %v, want none of both", asked.Load(), missing)
+		t.Errorf("%d requests, and the pool: %v, want neither", asked.Load(), missing)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestBootstrapMoves(t *testing.T) {
 		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": ""}, "set Floor", "nodelease/nodelease/orders"},
 		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": "1767225600000"}, "new ID space", "nodelease/nodelease/orders"}, // as it was
 		{"nodelease/other/orders", map[string]any{"Pool": "users"}, "new ID space", "nodelease/other/orders"},
-		{"nodelease/nodelease/orders", map[string]any{"Table": "other"}, `this function works on table "nodelease"`, "nodelease/nodelease/orders"},
+		{"nodelease/nodelease/orders", map[string]any{"Table": "other"}, `this function manages table "nodelease"`, "nodelease/nodelease/orders"},
 		{"nodelease/nodelease/orders", map[string]any{"Table": "nodelease"}, "", "nodelease/nodelease/orders"},
 		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": soon}, "", "nodelease/nodelease/users"},
 		{"nodelease/nodelease/users", map[string]any{"Pool": "orders"}, "", "nodelease/nodelease/orders"}, // a rollback
@@ -170,7 +170,7 @@ func TestBootstrapMoves(t *testing.T) {
 		}
 		_, missing := store.PoolItem(t.Context(), "users")
 		if want := step.id == "nodelease/nodelease/users"; want != (missing == nil) {
-			t.Errorf("%d: the pool users: %v, want it there: %v", i, missing, want)
+			t.Errorf("%d: the pool users: %v, want it to exist: %v", i, missing, want)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func FuzzBootstrap(f *testing.F) {
 		}
 		r, malformed := decodeRequest(text, !custom)
 		if malformed == nil && r.Size > 64 {
-			t.Skip("so many numbers take long")
+			t.Skip("a pool of this size takes too long")
 		}
 		var err error
 		if custom {
@@ -58,9 +58,9 @@ func FuzzBootstrap(f *testing.F) {
 		pool, missing := s.PoolItem(t.Context(), r.Pool)
 		switch done := custom && e.RequestType == cfn.RequestDelete; {
 		case err == nil && !done && (missing != nil || pool.Size != int(r.Size)):
-			t.Errorf("%s: no error, and the pool is %+v, %v", text, pool, missing)
+			t.Errorf("%s: got no error, but the pool is %+v, %v", text, pool, missing)
 		case malformed != nil && missing == nil:
-			t.Errorf("%s: %v, and yet there is %+v", text, malformed, pool)
+			t.Errorf("%s: got %v, but the pool is %+v", text, malformed, pool)
 		}
 	})
 }
@@ -80,7 +80,7 @@ func FuzzPools(f *testing.F) {
 		seen := map[string]bool{}
 		for _, s := range specs {
 			if leasepool.CheckName(s.Pool) != nil || seen[s.Pool] {
-				t.Errorf("%s: taken for %+v", text, specs)
+				t.Errorf("%s: read as %+v", text, specs)
 			}
 			seen[s.Pool] = true
 		}

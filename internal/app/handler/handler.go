@@ -31,7 +31,7 @@ type Spec struct {
 func Pools(text string) ([]Spec, error) {
 	var specs []Spec
 	if err := json.Unmarshal([]byte(text), &specs); err != nil {
-		return nil, fmt.Errorf("NODELEASE_POOLS is %q: give a list as [{\"pool\":\"orders\",\"size\":1024,\"excludeBelow\":0}]: %w", text, err)
+		return nil, fmt.Errorf("NODELEASE_POOLS is %q: use a list such as [{\"pool\":\"orders\",\"size\":1024,\"excludeBelow\":0}]: %w", text, err)
 	}
 	errs := []error{}
 	if len(specs) == 0 {
@@ -49,7 +49,7 @@ func Pools(text string) ([]Spec, error) {
 }
 
 // errTime is why work ended when the function's time was nearly up.
-var errTime = errors.New("the function's time is up; the next run goes on")
+var errTime = errors.New("the function's time is up; the next run continues")
 
 // budget keeps back some of the function's time, to report and to answer in.
 func budget(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -123,13 +123,13 @@ func TestPools(t *testing.T) {
 		t.Errorf("%+v, %v", specs, err)
 	}
 	for text, says := range map[string][]string{
-		``:                                  {"NODELEASE_POOLS", "give a list"},
+		``:                                  {"NODELEASE_POOLS", "use a list"},
 		`[]`:                                {"no pool"},
 		`[{"pool":"a"},{"pool":"a"}]`:       {`"a" twice`},
 		`[{"pool":"a#"},{"pool":""}]`:       {`"a#"`, `""`},
-		`{"pool":"a"}`:                      {"give a list"},
-		`[{"pool":"a","size":"1024"}]`:      {"give a list"},
-		`[{"pool":"` + "\x00" + `"}] extra`: {"give a list"},
+		`{"pool":"a"}`:                      {"use a list"},
+		`[{"pool":"a","size":"1024"}]`:      {"use a list"},
+		`[{"pool":"` + "\x00" + `"}] extra`: {"use a list"},
 	} {
 		_, err := Pools(text)
 		for _, say := range says {
@@ -179,7 +179,7 @@ func TestBudget(t *testing.T) {
 		outerEnd, _ := ctx.Deadline()
 		end, _ := inner.Deadline()
 		if kept := outerEnd.Sub(end); kept > c.keeps || kept < c.keeps-time.Second {
-			t.Errorf("of %v %v are kept back, want %v", c.left, kept, c.keeps)
+			t.Errorf("of %v, %v is kept back, want %v", c.left, kept, c.keeps)
 		}
 		stop()
 		cancel()
@@ -187,7 +187,7 @@ func TestBudget(t *testing.T) {
 	ctx, stop := budget(t.Context())
 	defer stop()
 	if _, ok := ctx.Deadline(); ok {
-		t.Error("a deadline out of nothing")
+		t.Error("a context without a deadline got one")
 	}
 	ended, stop := context.WithDeadline(t.Context(), time.Now())
 	defer stop()

@@ -51,7 +51,7 @@ func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
 			return err
 		}
 		if err := pool.Measure(ctx, s, at); err != nil { // leases do not grow by it; that is no reason to publish nothing
-			log.Warn("the count was not stored in the pool's item, and leases grow only by that", "error", err.Error())
+			log.Warn("the count was not stored in the pool's item; leases do not grow without it", "error", err.Error())
 		}
 		level := slog.LevelInfo
 		if len(s.Corrupt)+len(s.Forged) > 0 || s.Stuck > 0 || s.Braked || s.Pool.Size != spec.Size || s.Pool.ExcludeBelow != spec.ExcludeBelow {

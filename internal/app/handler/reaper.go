@@ -48,7 +48,7 @@ func (r *Reaper) Handle(ctx context.Context) ([]leasepool.ReapReport, error) {
 		}
 		if err == nil { // for agents, which may not write all of the pool's item
 			if _, failed := r.pool(s.Pool, log).Tend(ctx); failed != nil {
-				log.Warn("the pool's groups, its width or the verdict on its table were not looked after; the next run tries again", "error", failed.Error())
+				log.Warn("the pool's groups, its width or the verdict on its table were not checked; the next run tries again", "error", failed.Error())
 			}
 		}
 		level := slog.LevelInfo

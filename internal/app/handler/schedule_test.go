@@ -213,10 +213,10 @@ func TestPoolmetric(t *testing.T) {
 		}
 	}
 	if !strings.Contains(logged(), `"level":"WARN","msg":"measured","pool":"orders"`) || !strings.Contains(logged(), `"size":20,"declared_size":25`) {
-		t.Errorf("the logs do not tell that the size differs: %s", logged())
+		t.Errorf("the logs do not report that the size differs: %s", logged())
 	}
 	if !strings.Contains(logged(), `"releases":[{"release":"v1.9.0","held":1},{"release":"v1.10.0","held":2}]`) {
-		t.Errorf("the logs do not tell which releases are alive, oldest first: %s", logged())
+		t.Errorf("the logs do not list the live releases, oldest first: %s", logged())
 	}
 }
 

@@ -192,7 +192,7 @@ func TestDeadlineIsFromBeforeAsking(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // virtual: 500 ms after it asked
 		c.Send = send
 		if mustNext(t, c); c.Blocks() != 2 {
-			t.Error("500 ms after it asked, the client still used the block")
+			t.Error("500 ms after its request, the client still used the block")
 		}
 
 		s.store.SetOutage(errors.New("away"))

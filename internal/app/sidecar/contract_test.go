@@ -25,7 +25,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-var update = flag.Bool("update", false, "write the answers into docs/sidecar.md")
+var update = flag.Bool("update", false, "write the answers to docs/sidecar.md")
 
 const contract = "../../../docs/sidecar.md"
 
@@ -191,7 +191,7 @@ func TestContract(t *testing.T) {
 	})
 	for state := range states {
 		if found[state] == 0 {
-			t.Errorf("the contract has no exchange in the state %q", state)
+			t.Errorf("the contract has no exchange in state %q", state)
 		}
 	}
 	if *update {
@@ -219,7 +219,7 @@ func TestContractMetrics(t *testing.T) {
 		answer := s.ask(t, "GET /metrics")
 		for _, m := range regexp.MustCompile("`(nodelease_[a-z_]+)`").FindAllStringSubmatch(page, -1) {
 			if !strings.Contains(answer, "# TYPE "+m[1]+" ") {
-				t.Errorf("there is no %s", m[1])
+				t.Errorf("nothing listens on %s", m[1])
 			}
 		}
 		for _, m := range regexp.MustCompile(`# TYPE (nodelease_\w+)`).FindAllStringSubmatch(answer, -1) {
@@ -229,7 +229,7 @@ func TestContractMetrics(t *testing.T) {
 		}
 		for _, want := range []string{`nodelease_ids_issued_total{pool="orders"} 7`, `nodelease_lease_held{pool="orders"} 1`, `nodelease_lease_events_total{event="lost",pool="orders"} 0`, `nodelease_http_requests_total{code="200",path="/v1/ids"} 1`} {
 			if !strings.Contains(answer, want) {
-				t.Errorf("%q is missing in\n%s", want, answer)
+				t.Errorf("want %q in\n%s", want, answer)
 			}
 		}
 	})

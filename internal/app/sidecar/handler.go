@@ -120,8 +120,8 @@ func (h *handler) lease(w http.ResponseWriter, _ *http.Request) {
 	// and then Lease says so.
 	agent, leased := h.agent.(interface{ Left() time.Duration })
 	if !leased {
-		problem{http.StatusNotFound, "fixed", fmt.Sprintf("node %d is fixed: nothing leases it", h.agent.NodeID()),
-			"do not rely on being its only holder; for that start the sidecar with --table and --pool", 0}.write(w)
+		problem{http.StatusNotFound, "fixed", fmt.Sprintf("node %d is fixed and has no lease", h.agent.NodeID()),
+			"do not rely on being its only user; for an exclusive node ID start the sidecar with --table and --pool", 0}.write(w)
 		return
 	}
 	left := agent.Left()

@@ -166,7 +166,7 @@ func TestConcurrent(t *testing.T) {
 				mu.Lock()
 				for i, id := range ids {
 					if seen[id] || i > 0 && id <= ids[i-1] {
-						t.Errorf("%d came twice, or too late", id)
+						t.Errorf("ID %d was repeated or out of order", id)
 					}
 					seen[id] = true
 				}

@@ -81,7 +81,7 @@ func (h *handler) asked(r *http.Request) (n int, f form, wrong *problem) {
 // to detect one; the rest is never read.
 func noBody(r *http.Request) *problem {
 	if got, err := r.Body.Read(make([]byte, 1)); got > 0 || err != nil && !errors.Is(err, io.EOF) {
-		return &problem{http.StatusRequestEntityTooLarge, "body_too_large", "the request has a body", "send none: n goes into the query", 0}
+		return &problem{http.StatusRequestEntityTooLarge, "body_too_large", "the request has a body", "send no body: n goes into the query", 0}
 	}
 	return nil
 }

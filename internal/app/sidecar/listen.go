@@ -25,10 +25,10 @@ func CheckAddress(address string, remote bool) error {
 		return fmt.Errorf("--listen %s: use an address such as 127.0.0.1:7373, or unix:/path/to/socket", address)
 	}
 	if !remote && !local.Loopback(host) {
-		return fmt.Errorf("--listen %s reaches beyond this machine, and anybody who can connect can take IDs: use 127.0.0.1:%s or unix:/path/to/socket, or --allow-remote if you mean it", address, port)
+		return fmt.Errorf("--listen %s can be reached from other machines, and every process that can connect can get IDs: use 127.0.0.1:%s or unix:/path/to/socket, or --allow-remote if that is intended", address, port)
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil {
-		return fmt.Errorf("--listen %s: %q is no port: use 1 to 65535, or 0 for a free one", address, port)
+		return fmt.Errorf("--listen %s: %q is not a port: use 1 to 65535, or 0 for a free one", address, port)
 	}
 	return nil
 }
@@ -43,7 +43,7 @@ func Listen(address string, remote bool, mode os.FileMode) (net.Listener, error)
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("--listen %s: %w: choose another port (0 takes a free one)", address, err)
+		return nil, fmt.Errorf("--listen %s: %w: choose another port (0 chooses a free one)", address, err)
 	}
 	// The address that it listens on counts, not the first result of resolving the name.
 	if a, ok := l.Addr().(*net.TCPAddr); !remote && (!ok || !a.IP.IsLoopback()) {

@@ -123,7 +123,7 @@ func (o openapi) wrong(at string, s schema, v any) (all []string) {
 		v = int(f)
 	}
 	if len(s.Enum) > 0 && !slices.Contains(s.Enum, v) {
-		all = append(all, at+" is none of the enum")
+		all = append(all, at+" is not in the enum")
 	}
 	return all
 }
@@ -159,7 +159,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 						}
 						content, has := r.Content[media]
 						if !ok || !has {
-							t.Errorf("%s: %q: the file has no answer %s %s", state, request, status, media)
+							t.Errorf("%s: %q: the file has no response %s %s", state, request, status, media)
 							continue
 						}
 						seen[path+" "+status] = true
@@ -184,7 +184,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 		for _, op := range methods {
 			for status := range op.Responses {
 				if !seen[path+" "+status] && status != "403" && status != "404" && status != "500" {
-					t.Errorf("nothing answers %s to %s", status, path)
+					t.Errorf("no route answers %s to %s", status, path)
 				}
 			}
 		}

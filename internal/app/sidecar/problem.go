@@ -43,16 +43,16 @@ func (h *handler) problemOf(err error) problem {
 	}
 	switch {
 	case errors.Is(err, lease.ErrLost):
-		return problem{http.StatusGone, "lost", err.Error(), "this node ID is someone else's for good: connect again once the sidecar was started anew, and forget the node ID", 0}
+		return problem{http.StatusGone, "lost", err.Error(), "this node ID permanently belongs to another holder: stop using it, and connect again once the sidecar has restarted", 0}
 	case errors.Is(err, lease.ErrClosed), errors.Is(err, snowflake.ErrClosed):
-		return problem{http.StatusServiceUnavailable, "closed", err.Error(), "the sidecar is being stopped: connect again once it was started anew", time.Second}
+		return problem{http.StatusServiceUnavailable, "closed", err.Error(), "the sidecar is stopping: connect again once it has restarted", time.Second}
 	case errors.Is(err, lease.ErrSuspended), errors.Is(err, snowflake.ErrFenced):
 		return problem{http.StatusServiceUnavailable, "suspended", err.Error(), "DynamoDB does not answer; do not use the node ID, and try again: it resumes by itself", time.Second}
 	case errors.As(err, &clock):
 		return problem{http.StatusServiceUnavailable, "clock_behind", err.Error(), "try again when the clock has caught up", clock.Behind}
 	case errors.Is(err, snowflake.ErrBusy), errors.Is(err, context.DeadlineExceeded):
-		return problem{http.StatusServiceUnavailable, "busy", "more IDs are asked for than the layout has for one node ID: " + h.ids.Layout().String(),
-			"ask for fewer, or use a layout with more sequence bits", time.Second}
+		return problem{http.StatusServiceUnavailable, "busy", "more IDs are requested than the layout has for one node ID: " + h.ids.Layout().String(),
+			"request fewer, or use a layout with more sequence bits", time.Second}
 	}
 	return problem{http.StatusInternalServerError, "internal", err.Error(), "look at the sidecar's log", 0}
 }

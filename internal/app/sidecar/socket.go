@@ -18,7 +18,7 @@ import (
 // connect whom its mode does not let in, and no symbolic link is followed.
 func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	failed := func(err error) error {
-		return fmt.Errorf("--listen unix:%s: %w: use a path of up to 80 bytes in a directory that this user may write to", path, err)
+		return fmt.Errorf("--listen unix:%s: %w: use a path of up to 80 bytes in a directory that this user can write to", path, err)
 	}
 	folder, err := os.MkdirTemp(filepath.Dir(path), ".n") // 0700
 	if err != nil {
@@ -58,7 +58,7 @@ func removeDead(path string) error {
 		return nil
 	}
 	if err != nil || info.Mode().Type() != os.ModeSocket {
-		return fmt.Errorf("--listen unix:%s: there is a file that is not a socket: remove it, or use another path", path)
+		return fmt.Errorf("--listen unix:%s: a file that is not a socket is in the way: remove it, or use another path", path)
 	}
 	if c, err := net.Dial("unix", path); err == nil {
 		_ = c.Close()

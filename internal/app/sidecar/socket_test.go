@@ -48,7 +48,7 @@ func TestSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		if info, err := os.Lstat(path); err != nil || info.Mode() != os.ModeSocket|0o600 {
-			t.Errorf("%v, %v, want a socket of its user alone", info, err)
+			t.Errorf("got %v, %v, want a socket only for its user", info, err)
 		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
@@ -56,12 +56,12 @@ func TestSocket(t *testing.T) {
 	}
 	close(stop)
 	if mode, ok := <-seen; ok {
-		t.Errorf("at a moment the mode was %v", mode)
+		t.Errorf("for a moment the mode was %v", mode)
 	}
 
 	elsewhere := filepath.Join(dir, "elsewhere")
 	for name, make := range map[string]func() error{
-		"a link to nothing": func() error { return os.Symlink(elsewhere, path) },
+		"a dangling link": func() error { return os.Symlink(elsewhere, path) },
 		"a link to a file": func() error {
 			return firstError(os.WriteFile(elsewhere, []byte("mine"), 0o600), os.Symlink(elsewhere, path))
 		},
@@ -73,7 +73,7 @@ func TestSocket(t *testing.T) {
 		before, _ := os.Lstat(path)
 		l, err := listen()
 		if err == nil || !strings.Contains(err.Error(), "not a socket") {
-			t.Errorf("%s: got %v, want that it is not a socket", name, err)
+			t.Errorf("%s: got %v, want an error: not a socket", name, err)
 		}
 		if l != nil {
 			_ = l.Close()
@@ -86,7 +86,7 @@ func TestSocket(t *testing.T) {
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("%v, %v is left", left, err)
+		t.Errorf("got %v, %v still exists", left, err)
 	}
 }
 

@@ -105,7 +105,7 @@ func (db *database) wantError(t *testing.T, err error, want string) {
 	code, message, _ := strings.Cut(want, ": ")
 	gotCode, gotMessage, _ := strings.Cut(got, ": ")
 	if code != gotCode || !strings.HasPrefix(gotMessage, message) {
-		t.Errorf("got %q\nwant %q, and the table of differences does not have this one", got, want)
+		t.Errorf("got %q\nwant %q; the table of differences does not list this one", got, want)
 	}
 }
 

@@ -27,30 +27,30 @@ var differences = []difference{
 	{`ReturnValues can only be ALL_OLD or NONE$`, `Return values set to invalid value$`, awsWords},
 	{`Number overflow`, `DynamoDB only supports precision up to 38 digits$`, "the service calls it an overflow when a sum has too many digits"},
 	{`Number (over|under)flow`, `^$`, "the service judges a zero by the exponent that it is written with"},
-	{`^ok UpdateItem \{\}$`, `^ok UpdateItem \{node_id:\S+ pool_group:\S+\}$`, "the service makes no item of a REMOVE where none is"},
+	{`^ok UpdateItem \{\}$`, `^ok UpdateItem \{node_id:\S+ pool_group:\S+\}$`, "the service creates no item for a REMOVE of a missing one"},
 	{`Attempting to store more than 38 significant digits in a Number$`, `DynamoDB only supports precision up to 38 digits$`, awsWords},
 	{`1 validation error detected: Value '-?\d+' at 'limit' failed`, `Limit must be greater than or equal to 1$`, awsWords},
 	{`Query condition missed key schema element: \w+$`, `Query condition missed key schema element$`, awsWords},
 	{`Two document paths overlap with each other`, `Two document paths overlap with each other`, "of several pairs either may be named, and Local sometimes names two that do not overlap"},
 	{`(starting key is outside query boundaries|provided key element does not match)`, `^ValidationException: The provided starting key does not match the range key predicate$`, awsWords},
-	{`reserved keyword: (?i:convert|size)$`, `^$`, "Local lets these two of the 573 words pass"},
+	{`reserved keyword: (?i:convert|size)$`, `^$`, "Local accepts these two of the 573 words"},
 }
 
 // notCompared lists the requests that the fuzzer leaves out, because the two differ in more than a text.
 var notCompared = []string{
-	"numbers of UpdateItem that are not spelled as DynamoDB spells them: Local gives back a 1.0 as it came and makes 3.0 of 1.5 + 1.5, but normalises those of PutItem",
-	"what the embedded one refuses by name, see its TestRefusedByName",
+	"numbers of UpdateItem that are not written as DynamoDB writes them: Local returns a 1.0 unchanged and adds 1.5 + 1.5 to 3.0, but normalises those of PutItem",
+	"features that the embedded server refuses by name, see its TestRefusedByName",
 	"values without any expression",
 }
 
 // opinions are all differences from dynoxide 3.2.0.
 var opinions = []difference{
-	{`AttributeValue for a key attribute cannot contain an empty string`, `^ok Query \[\] 0 0\{\}$`, "dynoxide looks for an empty key"},
-	{`Incorrect operand type for operator or function; operator or function: ([<>]=?|BETWEEN), operand type: (BOOL|L|M)$`, `^(ok UpdateItem|ok PutItem|Conditional)`, "dynoxide compares what has no order; Local and Alternator's suite refuse it"},
-	{`refers to an attribute that does not exist in the item$`, `^ok UpdateItem `, "dynoxide does not look at the second operand of an if_not_exists that does not need it; Local and the embedded one do"},
+	{`AttributeValue for a key attribute cannot contain an empty string`, `^ok Query \[\] 0 0\{\}$`, "dynoxide searches for an empty key"},
+	{`Incorrect operand type for operator or function; operator or function: ([<>]=?|BETWEEN), operand type: (BOOL|L|M)$`, `^(ok UpdateItem|ok PutItem|Conditional)`, "dynoxide compares unordered types; Local and Alternator's suite refuse that"},
+	{`refers to an attribute that does not exist in the item$`, `^ok UpdateItem `, "dynoxide ignores the second operand of an if_not_exists that does not need it; Local and the embedded server check it"},
 	{`Number overflow`, `more than 38 significant digits`, "the service calls it an overflow when a sum has too many digits"},
 	{`Two document paths overlap`, `Two document paths overlap`, "of several pairs either may be named"},
-	{`^ok UpdateItem \{\}$`, `^ok UpdateItem \{node_id:\S+ pool_group:\S+\}$`, "dynoxide makes an item of a REMOVE where none is, and returns a key as the old item; the service does not"},
+	{`^ok UpdateItem \{\}$`, `^ok UpdateItem \{node_id:\S+ pool_group:\S+\}$`, "dynoxide creates an item for a REMOVE of a missing one, and returns a key as the old item; the service does not"},
 }
 
 // known is why two answers differ, if the table has it.

@@ -87,7 +87,7 @@ func differential(t *testing.T, local *dynamodb.Client, isLocal bool) {
 	}
 	for what, r := range refusals {
 		if r.other > r.same+3 {
-			t.Errorf("%d of %d times something else than %q, such as\n%s", r.other, r.same+r.other, what, r.example)
+			t.Errorf("%d of %d times an answer other than %q, such as\n%s", r.other, r.same+r.other, what, r.example)
 		}
 	}
 	t.Logf("%d operations: %d answers the same, %d of two faults, and known:", *operations, same, twoFaults)
@@ -95,7 +95,7 @@ func differential(t *testing.T, local *dynamodb.Client, isLocal bool) {
 		t.Logf("%6d %s", reasons[why], why)
 	}
 	t.Logf("not compared: %s", strings.Join(notCompared, "; "))
-	t.Log("what the answers were:")
+	t.Log("distribution of answers:")
 	for _, o := range sorted(outcomes) {
 		t.Logf("%6d %s", outcomes[o], o)
 	}

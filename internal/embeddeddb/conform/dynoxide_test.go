@@ -18,7 +18,7 @@ func dynoxide(t *testing.T) *dynamodb.Client {
 	t.Helper()
 	program := os.Getenv("NODELEASE_DYNOXIDE")
 	if program == "" {
-		t.Skip("NOT TESTED beside dynoxide: NODELEASE_DYNOXIDE is not set. To run this test: scripts/test.sh differential")
+		t.Skip("NOT TESTED against dynoxide: NODELEASE_DYNOXIDE is not set. To run this test: scripts/test.sh differential")
 	}
 	for range 5 {
 		l, err := net.Listen("tcp", "127.0.0.1:0") // it cannot say which port it has taken

@@ -61,7 +61,7 @@ func TestRaceToCount(t *testing.T) {
 					return
 				}
 				if _, twice := seen.LoadOrStore(withoutKey(out.Attributes), true); twice {
-					t.Errorf("two writes made %s", withoutKey(out.Attributes))
+					t.Errorf("two writes led to %s", withoutKey(out.Attributes))
 				}
 			}
 		})

@@ -20,7 +20,7 @@ func TestTables(t *testing.T) {
 			t.Errorf("described as %+v", table)
 		}
 		if !db.local && (table.TableId == nil || table.CreationDateTime == nil || table.ItemCount == nil || table.TableSizeBytes == nil || table.ProvisionedThroughput == nil || table.WarmThroughput == nil || table.DeletionProtectionEnabled == nil) {
-			t.Errorf("described without what every table has: %+v", table)
+			t.Errorf("described without the fields of every table: %+v", table)
 		}
 		_, err = db.client.CreateTable(ctx, &dynamodb.CreateTableInput{TableName: &db.table, BillingMode: types.BillingModePayPerRequest, AttributeDefinitions: table.AttributeDefinitions, KeySchema: table.KeySchema})
 		db.wantError(t, err, "ResourceInUseException: Table already exists: "+db.table)

@@ -60,11 +60,11 @@ func (db *database) try(t *testing.T, c updateCase) {
 		after = text(attributes(t, c.after))
 	}
 	if got := db.get(t, key); got != after {
-		t.Errorf("the item is then %s, want %s", got, after)
+		t.Errorf("then the item is %s, want %s", got, after)
 	}
 	var refused *types.ConditionalCheckFailedException
 	if errors.As(err, &refused) && withoutKey(refused.Item) != before {
-		t.Errorf("the error carries %s, want the item as it was: %s", withoutKey(refused.Item), before)
+		t.Errorf("the error carries %s, want the old item: %s", withoutKey(refused.Item), before)
 	}
 	if c.returned != nil && err == nil {
 		if got, want := withoutKey(out.Attributes), text(attributes(t, c.returned)); got != want {
@@ -76,11 +76,11 @@ func (db *database) try(t *testing.T, c updateCase) {
 func TestUpdate(t *testing.T) {
 	listed := item{"l": list{1, 2, 3}}
 	cases := []updateCase{
-		{name: "creates what is missing", update: "SET a = :a", values: item{":a": 1}, after: item{"a": 1}},
+		{name: "creates a missing item", update: "SET a = :a", values: item{":a": 1}, after: item{"a": 1}},
 		{name: "without an expression creates too", after: item{}},
 		{name: "SET and REMOVE", before: item{"b": 1, "c": 2}, update: "SET a = :a, c = :c REMOVE b, d", values: item{":a": 1, ":c": 9}, after: item{"a": 1, "c": 9}},
 		{name: "keywords in any case", before: item{"b": 1}, update: "set a = :a remove b", values: item{":a": 1}, after: item{"a": 1}},
-		{name: "sees the item as it was", before: item{"a": 10, "b": 3}, update: "SET a = b, b = a, c = a + b", after: item{"a": 3, "b": 10, "c": 13}},
+		{name: "sees the old item", before: item{"a": 10, "b": 3}, update: "SET a = b, b = a, c = a + b", after: item{"a": 3, "b": 10, "c": 13}},
 		{name: "REMOVE before SET", before: item{"b": 1}, update: "REMOVE b SET a = :a", values: item{":a": 1}, after: item{"a": 1}},
 		{name: "if_not_exists absent", update: "SET n = if_not_exists(n, :0) + :1", values: item{":0": 0, ":1": 1}, after: item{"n": 1}},
 		{name: "if_not_exists present", before: item{"n": 5}, update: "SET n = if_not_exists(n, :0) + :1", values: item{":0": 0, ":1": 1}, after: item{"n": 6}},
@@ -89,13 +89,13 @@ func TestUpdate(t *testing.T) {
 		{name: "list_append", before: listed, update: "SET l = list_append(l, :l)", values: item{":l": list{item{"from": 4}}}, after: item{"l": list{1, 2, 3, item{"from": 4}}}},
 		{name: "list_append of nothing to nothing", update: "SET l = list_append(:l, :l)", values: item{":l": list{}}, after: item{"l": list{}}},
 		{name: "REMOVE of what is not there", before: listed, update: "REMOVE q"},
-		{name: "list_append to nothing yet", update: "SET l = list_append(if_not_exists(l, :0), :l)", values: item{":0": list{}, ":l": list{1}}, after: item{"l": list{1}}},
+		{name: "list_append to a missing list", update: "SET l = list_append(if_not_exists(l, :0), :l)", values: item{":0": list{}, ":l": list{1}}, after: item{"l": list{1}}},
 		{name: "numbers are exact", before: item{"a": number("9007199254740993"), "b": number("12345678901234567890123456789012345678")}, update: "SET a = a + :1, b = b + :1", values: item{":1": 1},
 			after: item{"a": number("9007199254740994"), "b": number("12345678901234567890123456789012345679")}},
 		{name: "all types", update: "SET a = :a, b = :b, c = :c", values: item{":a": true, ":b": item{"x": ""}, ":c": list{"", 1}}, after: item{"a": true, "b": item{"x": ""}, "c": list{"", 1}}},
 
-		{name: "what is not there has no value", update: "SET n = n + :1", values: item{":1": 1}, err: missing},
-		{name: "nor a copy", before: item{"x": 1}, update: "SET n = m", err: missing},
+		{name: "a missing attribute has no value", update: "SET n = n + :1", values: item{":1": 1}, err: missing},
+		{name: "nor has a copy", before: item{"x": 1}, update: "SET n = m", err: missing},
 		{name: "a string does not add", before: item{"s": "x"}, update: "SET n = s + :1", values: item{":1": 1}, err: badType},
 		{name: "a number does not append", before: item{"n": 1}, update: "SET n = list_append(n, :l)", values: item{":l": list{}}, err: badType},
 		{name: "sum of too many digits", before: item{"n": number("1e100")}, update: "SET n = n + :1", values: item{":1": 1}, err: invalid + "Number overflow. Attempting to store a number with magnitude larger than supported range"},

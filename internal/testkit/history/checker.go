@@ -89,11 +89,11 @@ func (c *Checker) item(e Event) error {
 	n := c.nodes[e.Node]
 	if n == nil {
 		if e.Op != Seed && e.Op != Mark || e.Version != 0 || e.Held {
-			return fmt.Errorf("the item came to be by a %s, with version %d", e.Op, e.Version)
+			return fmt.Errorf("the item was created by a %s, with version %d", e.Op, e.Version)
 		}
 		c.nodes[e.Node] = &node{item: e, corrupt: -1}
 		if e.Until < c.floor {
-			return fmt.Errorf("it came to be at %d, below the pool's floor %d", e.Until, c.floor)
+			return fmt.Errorf("it was created at %d, below the pool's floor %d", e.Until, c.floor)
 		}
 		return nil
 	}
@@ -131,7 +131,7 @@ func (c *Checker) item(e Event) error {
 	case e.NotBefore != old.NotBefore:
 		return fmt.Errorf("a %s moved not_before from %d to %d", e.Op, old.NotBefore, e.NotBefore)
 	case e.Op == Renew && !(old.Held && e.Held && old.Who == e.Who):
-		return fmt.Errorf("version %d was renewed by process %d and not held by it", e.Version, e.Who)
+		return fmt.Errorf("version %d was renewed by process %d, which does not hold it", e.Version, e.Who)
 	case e.Op == Renew && (e.Renewal <= old.Renewal || e.Expires < old.Expires):
 		return fmt.Errorf("renewal %d, which expires at %d, landed after renewal %d, which expires at %d", e.Renewal, e.Expires, old.Renewal, old.Expires)
 	case e.Op == Release && e.Until > old.Until:
@@ -186,7 +186,7 @@ func (n *node) present() *span {
 func (c *Checker) may(e Event) error {
 	n := c.nodes[e.Node]
 	if n == nil || e.Version < 1 || e.Version > int64(len(n.spans)) {
-		return fmt.Errorf("process %d believes in version %d, which never was", e.Who, e.Version)
+		return fmt.Errorf("process %d believes in version %d, which never existed", e.Who, e.Version)
 	}
 	if err := n.used(e, int(e.Version)); err != nil {
 		return err
@@ -235,7 +235,7 @@ func (c *Checker) copy(e Event) error {
 	c.copies[e.Who] = c.first(e.Of)
 	n := c.nodes[e.Node]
 	if n == nil || e.Version < 1 || e.Version > int64(len(n.spans)) {
-		return fmt.Errorf("process %d was copied with version %d, which never was", e.Of, e.Version)
+		return fmt.Errorf("process %d was copied with version %d, which never existed", e.Of, e.Version)
 	}
 	s := &n.spans[e.Version-1]
 	s.copied, s.heir = max(s.copied, e.Until), 0
@@ -349,7 +349,7 @@ func (c *Checker) hold(e Event) error {
 	if c.bounded {
 		for who, h := range c.holds {
 			if who != e.Who && h.node == e.Node && c.first(who) != c.first(e.Who) && c.believes(h.node, h.version) && c.believes(e.Node, e.Version) {
-				return fmt.Errorf("process %d believes to hold it with version %d, and so does process %d with version %d", e.Who, e.Version, who, h.version)
+				return fmt.Errorf("process %d believes that it holds it with version %d, and so does process %d with version %d", e.Who, e.Version, who, h.version)
 			}
 		}
 	}

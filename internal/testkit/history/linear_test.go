@@ -191,7 +191,7 @@ func record(t *testing.T, s lease.Store) (porcupine.CheckResult, *recording) {
 	if result != porcupine.Ok && testing.Verbose() {
 		file := filepath.Join(t.ArtifactDir(), "history.html")
 		if err := porcupine.VisualizePath(register, info, file); err == nil {
-			t.Log("drawn in", file)
+			t.Log("IDs drawn in", file)
 		}
 	}
 	return result, r
@@ -208,7 +208,7 @@ func linearizable(t *testing.T, s lease.Store) {
 			applied++
 		}
 	}
-	t.Logf("%d calls, %d of them without an answer, %d writes done: %s", len(r.ops), r.open, applied, result)
+	t.Logf("%d calls, %d of them without an answer, %d writes applied: %s", len(r.ops), r.open, applied, result)
 	if r.open == 0 || applied < 200 {
 		t.Error("an idle history")
 	}

@@ -36,10 +36,10 @@ func parseOperator(name string) (o operator, err error) {
 	case "Null":
 		o.null = true
 	default:
-		err = fmt.Errorf("condition operator %q is not known here", name)
+		err = fmt.Errorf("condition operator %q is not implemented here", name)
 	}
 	if o.set != "" && o.set != "ForAllValues" && o.set != "ForAnyValue" || o.null && (o.ifExists || o.set != "") {
-		err = fmt.Errorf("condition operator %q is not known here", name)
+		err = fmt.Errorf("condition operator %q is not implemented here", name)
 	}
 	return o, err
 }

@@ -81,7 +81,7 @@ func RequestOf(table string, input any) (Request, error) {
 		r.Action = "dynamodb:DeleteItem"
 		key(in.Key)
 	default:
-		return r, fmt.Errorf("a call with %T is not known here", input)
+		return r, fmt.Errorf("a call with %T is not implemented here", input)
 	}
 	if len(keys) > 0 {
 		r.Context[LeadingKeys] = keys

@@ -68,7 +68,7 @@ func Parse(document []byte) (Policy, error) {
 		return Policy{}, fmt.Errorf("policy: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Policy{}, errors.New("policy: there is more behind it")
+		return Policy{}, errors.New("policy: more text follows it")
 	}
 	if read.Version != "2012-10-17" {
 		return Policy{}, fmt.Errorf("policy: version %q: use 2012-10-17", read.Version)

@@ -158,11 +158,11 @@ func TestUnknownIsRefused(t *testing.T) {
 	}
 	for _, document := range []string{`{"Version":"2008-10-17","Statement":[]}`, `{"Version":"2012-10-17","Statement":[]} x`, ``} {
 		if _, err := Parse([]byte(document)); err == nil {
-			t.Errorf("%s was read", document)
+			t.Errorf("%s was accepted", document)
 		}
 	}
 	if _, err := RequestOf(table, "a text"); err == nil {
-		t.Error("a text was taken for a call")
+		t.Error("text was parsed as a call")
 	}
 }
 

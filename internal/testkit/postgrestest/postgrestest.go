@@ -93,7 +93,7 @@ func Start(tb testing.TB) string {
 	}
 	programs, err := filepath.Glob(filepath.Join(root(), ".cache", "postgres", "*", "bin", "pg_ctl"))
 	if err != nil || len(programs) == 0 {
-		missing("its binaries are not in .cache/postgres. To fetch them: scripts/postgres.sh")
+		missing("its binaries are not in .cache/postgres. To download them: scripts/postgres.sh")
 	}
 	// Everything that the child uses is in a directory that it may enter.
 	dir, err := os.MkdirTemp("", "nodelease-postgres-")
@@ -135,7 +135,7 @@ func Start(tb testing.TB) string {
 	tb.Cleanup(func() {
 		_ = stdin.Close()
 		if end := child.Wait(); end != nil && err == nil {
-			tb.Errorf("PostgreSQL did not end well: %v", end)
+			tb.Errorf("PostgreSQL did not stop cleanly: %v", end)
 		}
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-"""Lets CloudWatch read the times that the Go SDK sends: seconds with a fraction, which LocalStack takes for an error."""
+"""Lets CloudWatch read the times that the Go SDK sends: seconds with a fraction, which LocalStack treats as an error."""
 import datetime
 
 from localstack.runtime import hooks

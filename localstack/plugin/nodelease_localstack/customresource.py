@@ -33,7 +33,7 @@ class Answers(BaseHTTPRequestHandler):
 class CustomResource(ResourceProvider):
     TYPE = CustomResourcePlugin.name
     SCHEMA = {"primaryIdentifier": ["/properties/PhysicalResourceId"]}
-    physical_ids = {}  # LocalStack hands over properties only
+    physical_ids = {}  # LocalStack passes only the properties
 
     def create(self, request):
         return self.ask(request, "Create")

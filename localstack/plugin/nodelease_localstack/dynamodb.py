@@ -1,4 +1,4 @@
-"""DynamoDB from the jars that localstack/install.sh got from Maven, on the java of $PATH; LocalStack would download its own elsewhere."""
+"""DynamoDB from the jars that localstack/install.sh downloaded from Maven, on the java of $PATH; LocalStack would download its own elsewhere."""
 import os
 
 from localstack.runtime import hooks

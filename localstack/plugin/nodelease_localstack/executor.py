@@ -26,7 +26,7 @@ class ProcessExecutor(RuntimeExecutor):
             self.sandbox.stop()
 
     def invoke(self, payload):
-        if not self.sandbox.alive():  # it crashed or timed out before: a cold start again, as Lambda would
+        if not self.sandbox.alive():  # it crashed or timed out before: another cold start, as in Lambda
             self.start(self.env)
         return self.sandbox.invoke(payload, self.function_version.config.timeout)
 

@@ -1,4 +1,4 @@
-"""Shortens what LocalStack waits between two looks at schedules and alarms: NODELEASE_LOCALSTACK_MINUTE is its minute, in seconds.
+"""Shortens LocalStack's wait between two evaluations of schedules and alarms: NODELEASE_LOCALSTACK_MINUTE is its minute, in seconds.
 
 Schedules of one minute run that often, and alarms are evaluated that often for each of their periods. Nothing else changes: what an alarm looks at
 are still its own periods, and leases run out in real time.
@@ -19,7 +19,7 @@ def shorten_minutes():
     def loop(self, *args):
         while not self._stop_event.is_set():
             for job in list(self.jobs):
-                job.run()  # it logs what goes wrong
+                job.run()  # it logs errors
             self._stop_event.wait(timeout=MINUTE)
 
     class Alarms(Scheduler):

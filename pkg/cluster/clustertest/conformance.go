@@ -32,7 +32,7 @@ const timeout = 15 * time.Second
 func Conformance(t *testing.T, open func(t *testing.T) Backend) {
 	for name, run := range map[string]func(t *testing.T, b Backend){
 		"members see each other":            seeEachOther,
-		"clusters are apart":                clustersAreApart,
+		"clusters are separate":             clustersAreApart,
 		"silence ends a membership":         silence,
 		"a new session replaces the old":    newSession,
 		"expire forgets the silent":         expire,
@@ -40,7 +40,7 @@ func Conformance(t *testing.T, open func(t *testing.T) Backend) {
 		"a late publication":                latePublication,
 		"known versions are forgotten":      forgetKnown,
 		"an older lease's heartbeat":        olderLease,
-		"many at once":                      manyAtOnce,
+		"many members at once":              manyAtOnce,
 		"a canceled heartbeat is an error":  canceled,
 		"an observer's time-out is its own": ownTimeout,
 	} {
@@ -72,7 +72,7 @@ func beat(t *testing.T, b Backend, m cluster.Member) map[string]cluster.Member {
 	seen := map[string]cluster.Member{}
 	for _, m := range snap.Members {
 		if _, twice := seen[m.Name]; twice {
-			t.Fatalf("%s is there twice: %+v", m.Name, snap.Members)
+			t.Fatalf("%s is a member twice: %+v", m.Name, snap.Members)
 		}
 		if m.Heartbeat.IsZero() {
 			m.Heartbeat = snap.Heard
@@ -116,7 +116,7 @@ func silence(t *testing.T, b Backend) {
 	beat(t, b, a)
 	b.Age(t, timeout/2)
 	if seen := beat(t, b, c); names(seen) != "a c" {
-		t.Errorf("inside of the time-out: %q", names(seen))
+		t.Errorf("within the time-out: %q", names(seen))
 	}
 	b.Age(t, timeout/2+time.Second)
 	if seen := beat(t, b, c); names(seen) != "c" {
@@ -187,7 +187,7 @@ func latePublication(t *testing.T, b Backend) {
 	}
 	all, err := b.Known(t.Context(), "c")
 	if err != nil || all["@a"]["7"] != 301 {
-		t.Errorf("%v, %v, want what version 3 published", all, err)
+		t.Errorf("got %v, %v, want the known versions that version 3 published", all, err)
 	}
 }
 
@@ -209,7 +209,7 @@ func forgetKnown(t *testing.T, b Backend) {
 	}
 	all, err := b.Known(t.Context(), "c")
 	if err != nil || all["@gone"] != nil || all["@here"] == nil {
-		t.Errorf("%v, %v, want what \"here\" knows", all, err)
+		t.Errorf("got %v, %v, want the known versions of \"here\"", all, err)
 	}
 }
 

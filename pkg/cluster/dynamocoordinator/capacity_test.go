@@ -124,7 +124,7 @@ func TestDigestWithinOnePartition(t *testing.T) {
 		l.heartbeat(t, true)
 		own := d.copyOf(l.reader)
 		if reader.requests != 1 {
-			t.Errorf("%d changes: a reader sent %d requests to %v, want one for item 0", changes, reader.requests, reader.reads)
+			t.Errorf("%d changes: a reader sent %d requests to %v, want one, for item 0", changes, reader.requests, reader.reads)
 		}
 		for partition, n := range shares {
 			if sum := n * reader.reads[own] / every; sum > mostReads {
@@ -216,11 +216,11 @@ func TestChangesOfSeveralWritings(t *testing.T) {
 		reader.reset()
 		snap := l.heartbeat(t, true)
 		if read := reader.requests > 1; read != (missed+1 > stepsKept) {
-			t.Errorf("%d writings were missed: %d requests", missed+1, reader.requests)
+			t.Errorf("%d writes were missed: %d requests", missed+1, reader.requests)
 		}
 		for _, m := range l.members {
 			if !has(snap, m) {
-				t.Fatalf("%d writings were missed: %+v is missing", missed+1, m)
+				t.Fatalf("%d writes were missed: %+v is missing", missed+1, m)
 			}
 		}
 	}
@@ -231,7 +231,7 @@ func TestChangesAreBounded(t *testing.T) {
 	parts := func(members []cluster.Member) map[string][]cluster.Member { return (&digest{slots: 1}).byPart(members) }
 	k := kept{}.then("0", parts(fleetOf(2000)), nil)
 	if k.changes() != "" {
-		t.Error("changes of nothing known")
+		t.Error("changes of unknown members")
 	}
 	members := fleetOf(2000)
 	for i := range 8 {
@@ -300,7 +300,7 @@ func TestNewcomerReadsNoPart(t *testing.T) {
 	}
 
 	// A look that fails on one group is none: its members would seem dead.
-	broken := errors.New("this group does not answer")
+	broken := errors.New("no answer for this group")
 	reader.fail = func(partition string) error {
 		if partition == "orders#0" {
 			return broken
@@ -308,6 +308,6 @@ func TestNewcomerReadsNoPart(t *testing.T) {
 		return nil
 	}
 	if _, err := reading.all(t.Context(), "orders", time.Now(), 2*time.Hour); !errors.Is(err, broken) {
-		t.Errorf("a look without a group: %v", err)
+		t.Errorf("a read of all leases without one group: %v", err)
 	}
 }

@@ -63,7 +63,7 @@ func TestTwoWritersOfTheDigest(t *testing.T) {
 			beat(t, two, "b", true)
 			beat(t, two, fmt.Sprint("c", i/4), i%2 == 0)
 			if got, most := beat(t, reader, "r", false), 3+i/4+1; got > most || i > 2 && got < most-1 {
-				t.Errorf("round %d: %d members, there are %d", i, got, most)
+				t.Errorf("round %d: got %d members, want %d", i, got, most)
 			}
 		}
 	})
@@ -80,7 +80,7 @@ func TestPartThatDoesNotMatch(t *testing.T) {
 		"not base64":      "\x00",
 		"not gzip":        "AAAA",
 		"not JSON":        packed(t, []byte("{")),
-		"half of it":      packed(t, []byte(phantom))[:20],
+		"cut in half":     packed(t, []byte(phantom))[:20],
 		"100 MB of zeros": packed(t, make([]byte, 100<<20)),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestPartThatDoesNotMatch(t *testing.T) {
 				}
 				runtime.ReadMemStats(&after)
 				if tab.Count("r Query") == 0 {
-					t.Error("the reader did not look for itself")
+					t.Error("the reader did not read the leases itself")
 				}
 				if took := after.TotalAlloc - before.TotalAlloc; took > 20<<20 {
 					t.Errorf("the reader took %d MB of memory", took>>20)
@@ -199,7 +199,7 @@ func TestDigestThatIsNotBelieved(t *testing.T) {
 					t.Errorf("%d members, want a and r", got)
 				}
 				if looked := tab.Count("r Query") > 0; looked != c.looks {
-					t.Errorf("the reader looked for itself: %v, want %v", looked, c.looks)
+					t.Errorf("the reader read the leases itself: %v, want %v", looked, c.looks)
 				}
 			})
 		})
@@ -264,7 +264,7 @@ func TestTornDigestIsRepaired(t *testing.T) {
 					}
 				}
 				if looks > 0 {
-					t.Errorf("the reader looked for itself %d times of 27", looks)
+					t.Errorf("the reader read the leases itself %d times of 27", looks)
 				}
 			})
 		})

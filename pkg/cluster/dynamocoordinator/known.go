@@ -51,7 +51,7 @@ func (c *Coordinator) Known(ctx context.Context, clusterName string) (map[string
 			}
 		}
 		if len(all) > 2*cluster.MaxKnown {
-			return nil, fmt.Errorf("dynamocoordinator: more than %d members publish what they know, at most %d do: delete the foreign items of the partition %s#known", 2*cluster.MaxKnown, cluster.MaxKnown, clusterName)
+			return nil, fmt.Errorf("dynamocoordinator: more than %d members publish known versions, the most in a cluster is %d: delete the foreign items of the partition %s#known", 2*cluster.MaxKnown, cluster.MaxKnown, clusterName)
 		}
 		all[key] = known
 	}

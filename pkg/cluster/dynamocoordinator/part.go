@@ -57,7 +57,7 @@ func parseParts(list string) (map[string]string, bool) {
 // pack compresses a part: members' descriptions are much alike.
 func pack(content []byte) (string, error) {
 	if len(content) > maxPart {
-		return "", fmt.Errorf("dynamocoordinator: a part of the digest has %d bytes, at most %d are read: shorten what members say of themselves", len(content), maxPart)
+		return "", fmt.Errorf("dynamocoordinator: a part of the digest has %d bytes, at most %d are read: shorten the members' metadata", len(content), maxPart)
 	}
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -69,14 +69,14 @@ func pack(content []byte) (string, error) {
 	}
 	packed := base64.StdEncoding.EncodeToString(b.Bytes())
 	if len(packed) > maxItem {
-		return "", fmt.Errorf("dynamocoordinator: a part of the digest has %d bytes when packed, at most %d fit an item: shorten what members say of themselves", len(packed), maxItem)
+		return "", fmt.Errorf("dynamocoordinator: a part of the digest has %d bytes when packed, at most %d fit an item: shorten the members' metadata", len(packed), maxItem)
 	}
 	return packed, nil
 }
 
 var (
 	errLong   = errors.New("dynamocoordinator: a part of the digest is too long")
-	errNoList = errors.New("dynamocoordinator: a part of the digest is no list")
+	errNoList = errors.New("dynamocoordinator: a part of the digest is not a list")
 )
 
 // unpack undoes pack, within its limits: a few bytes can unpack to any number.

@@ -14,7 +14,7 @@ func TestListed(t *testing.T) {
 		want    int // -1: an error
 	}{
 		"none": {"[]", 0}, "one": {`[{"name":"a","session_id":"s"}]`, 1}, "as many as are read": {list(maxListed), maxListed}, "one more": {list(maxListed + 1), -1},
-		"as many as fit": {list(maxPart/3 - 1), -1}, "no list": {"{}", -1}, "null": {"null", -1}, "nothing": {"", -1}, "half of it": {"[{},", -1}, "no end": {"[{}", -1}, "texts": {`["a"]`, -1},
+		"as many as fit": {list(maxPart/3 - 1), -1}, "no list": {"{}", -1}, "null": {"null", -1}, "nothing": {"", -1}, "cut in half": {"[{},", -1}, "no end": {"[{}", -1}, "texts": {`["a"]`, -1},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

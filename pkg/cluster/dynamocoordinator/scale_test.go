@@ -77,7 +77,7 @@ func (l *large) heartbeat(tb testing.TB, want bool) cluster.Snapshot {
 	tb.Helper()
 	snap, ok, err := l.table.digestOf(l.reader).read(tb.Context(), cluster.Beat{Self: l.reader, Timeout: time.Hour})
 	if err != nil || ok != want || ok && len(snap.Members) != len(l.members) {
-		tb.Fatalf("%d members of %d, believed %v, %v", len(snap.Members), len(l.members), ok, err)
+		tb.Fatalf("got %d members of %d, believed %v, %v", len(snap.Members), len(l.members), ok, err)
 	}
 	return snap
 }
@@ -100,7 +100,7 @@ func TestUnchangedClusterCostsNothingMore(t *testing.T) {
 	first := l.heartbeat(t, true)
 	l.keep(t)
 	if again := l.heartbeat(t, true); !sameSlice(first.Members, again.Members) || !again.Heard.After(first.Heard) {
-		t.Error("an unchanged digest is another list, or was not heard again")
+		t.Error("an unchanged digest made another list, or did not count as a heartbeat")
 	}
 	d := l.table.digestOf(l.reader)
 	parts := d.parts["0"]
@@ -109,7 +109,7 @@ func TestUnchangedClusterCostsNothingMore(t *testing.T) {
 	l.keep(t)
 	snap := l.heartbeat(t, true)
 	if same := &d.parts["0"].members[0] == &parts.members[0]; !same || sameSlice(first.Members, snap.Members) || !slices.IsSortedFunc(snap.Members, bySession) {
-		t.Errorf("a part that did not change was read again: %v, or the list is not in order", !same)
+		t.Errorf("an unchanged part was read again: %v, or the list is not sorted", !same)
 	}
 	if !has(snap, l.members[300]) || len(snap.Members) != len(first.Members) {
 		t.Error("the change is not in the list")

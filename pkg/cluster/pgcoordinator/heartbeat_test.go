@@ -106,7 +106,7 @@ var seed = flag.Uint64("seed", rand.Uint64(), "of the random heartbeats")
 func TestHeartbeat(t *testing.T) {
 	db := open(t)
 	for name, test := range map[string]func(*testing.T, *pgxpool.Pool){
-		"reads changes": readsChanges, "sees a late commit": seesALateCommit, "notices silence": noticesSilence, "reads all again": readsAllAgain, "is a look": isALook,
+		"reads changes": readsChanges, "sees a late commit": seesALateCommit, "notices silence": noticesSilence, "reads all again": readsAllAgain, "is the first read": isALook,
 	} {
 		t.Run(name, func(t *testing.T) {
 			exec(t, db, "TRUNCATE nodelease_members")
@@ -127,7 +127,7 @@ func readsChanges(t *testing.T, db *pgxpool.Pool) {
 		members int
 		same    bool // the list of before
 	}{
-		{"the first look", func() {}, 8193, 8193, false},
+		{"the first read", func() {}, 8193, 8193, false},
 		// The transaction that recorded self was not over at its own look: so they count from there, and self is left out.
 		{"nothing", func() {}, 1, 8193, true},
 		{"heartbeats of all", func() {
@@ -146,7 +146,7 @@ func readsChanges(t *testing.T, db *pgxpool.Pool) {
 		got := look(t, c, self)
 		took := time.Since(began)
 		if same := len(before) > 0 && len(got) > 0 && &before[0] == &got[0]; len(got) != step.members || rows.rows != step.rows || same != step.same {
-			t.Errorf("%s: %d rows, %d members, the list of before: %v; want %d, %d, %v", step.what, rows.rows, len(got), same, step.rows, step.members, step.same)
+			t.Errorf("%s: got %d rows, %d members, the previous list: %v; want %d, %d, %v", step.what, rows.rows, len(got), same, step.rows, step.members, step.same)
 		}
 		t.Logf("%s: %d rows in %v", step.what, rows.rows, took.Round(10*time.Microsecond))
 	}
@@ -269,7 +269,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 			exec(b, db, "TRUNCATE nodelease_members")
 			fill(b, db, n)
 			c, self := New(db), node("self")
-			b.Run("first look", func(b *testing.B) {
+			b.Run("first read", func(b *testing.B) {
 				for b.Loop() {
 					look(b, New(db), self)
 				}

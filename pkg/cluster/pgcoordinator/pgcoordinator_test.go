@@ -43,7 +43,7 @@ func TestPostgreSQL(t *testing.T) {
 			}}
 		})
 	})
-	t.Run("a lease's number and version", func(t *testing.T) {
+	t.Run("a lease's node ID and version", func(t *testing.T) {
 		m := cluster.Member{Cluster: "leased", Name: "a", NodeID: 7, SessionID: "s", Version: 3}
 		for _, version := range []int64{3, 9} {
 			m.Version = version

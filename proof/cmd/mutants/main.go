@@ -19,9 +19,9 @@ import (
 
 func main() {
 	only := flag.String("run", "", "only mutants whose name contains this")
-	table := flag.String("table", "", "record what noticed in the table of this page")
-	resume := flag.Bool("resume", false, "skip those that the table has already")
-	check := flag.Bool("check", false, "run nothing; list the mutants that cannot be made any more, or are elsewhere than "+page+" says")
+	table := flag.String("table", "", "record the failing tests in the table of this page")
+	resume := flag.Bool("resume", false, "skip those that are already in the table")
+	check := flag.Bool("check", false, "run nothing; list the mutants that can no longer be made, or are elsewhere than "+page+" says")
 	update := flag.Bool("update", false, "run nothing; write the names, files and order of the table in "+page+" again")
 	flag.Parse()
 	do := func() error { return run(*only, *table, *resume) }
@@ -47,7 +47,7 @@ func checkAll() error {
 	seen := map[string]bool{}
 	for _, m := range mutants {
 		if seen[m.name] {
-			errs = append(errs, fmt.Errorf("two mutants are called %q", m.name))
+			errs = append(errs, fmt.Errorf("two mutants are named %q", m.name))
 		}
 		seen[m.name] = true
 		if _, err := m.source(); err != nil {

@@ -134,7 +134,7 @@ func (p *process) due() {
 	}
 	a, ok := p.term.Attempt(f.now, f.wall(), p.known, want)
 	if !ok {
-		f.Wrong = fmt.Errorf("node %d has nothing to ask for", p.term.Lease.NodeID)
+		f.Wrong = fmt.Errorf("node %d has no renewal to send", p.term.Lease.NodeID)
 		return
 	}
 	if !p.term.Held(f.now) {
@@ -223,7 +223,7 @@ func (p *process) crash() {
 	// Invariant: a crashed process's node ID rests for at most half of its age, or as long
 	// as after a short lease.
 	if most := max(p.age()/2, f.Timings.TTL+f.Timings.ClaimGuard) + time.Millisecond; rest > most {
-		f.Wrong = fmt.Errorf("node %d of a process of %v rests for %v, want %v at most", l.NodeID, p.age(), rest, most)
+		f.Wrong = fmt.Errorf("node %d of a process of %v rests for %v, want at most %v", l.NodeID, p.age(), rest, most)
 	}
 	f.resting++
 	f.Rest, f.LongestRest = f.Rest+rest, max(f.LongestRest, rest)

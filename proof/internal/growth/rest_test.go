@@ -11,7 +11,7 @@ import (
 func rests(t *testing.T, name string, s Sum) (mean float64) {
 	t.Helper()
 	mean = s.Taken / s.Live
-	t.Logf("%s: %d crashes, taken ÷ live %.3f, %.2f at worst; rests of %.1f s, %.1f s at most; %d searches in vain",
+	t.Logf("%s: %d crashes, taken ÷ live %.3f, %.2f at worst; rests of %.1f s, %.1f s at most; %d failed searches",
 		name, s.Crashes, mean, s.Worst, s.Rest.Seconds()/float64(s.Crashes), s.LongestRest.Seconds(), s.Waits)
 	if s.LongestWait > 0 {
 		t.Errorf("%d searches found no node ID, and a process waited for %v", s.Waits, s.LongestWait)
@@ -115,7 +115,7 @@ func TestMassKillsOfFewOpenGroups(t *testing.T) {
 	f.Start(300, 0)
 	f.Run(massKills(f) + 12*time.Hour)
 	s := f.Take()
-	t.Logf("%d searches in vain, a wait of %v", s.Waits, s.LongestWait)
+	t.Logf("%d failed searches, a wait of %v", s.Waits, s.LongestWait)
 	if want := 13 * time.Second; s.LongestWait > want { // docs/cost.md says so
 		t.Errorf("got a wait of %v, want %v at most", s.LongestWait, want)
 	}

@@ -1,4 +1,4 @@
-"""Unique snowflake IDs, made in this process out of blocks of the Nodelease sidecar.
+"""Unique snowflake IDs, made in this process from blocks of the Nodelease sidecar.
 
     from nodelease import IdGenerator
     with IdGenerator() as ids:
@@ -21,7 +21,7 @@ _default: IdGenerator | None = None
 
 
 def default_generator() -> IdGenerator:
-    """The generator of this process, by NODELEASE_SIDECAR. It is made at the first call, and never closed."""
+    """The generator of this process, on NODELEASE_SIDECAR. It is created by the first call, and never closed."""
     global _default
     if _default is None:
         _default = IdGenerator()

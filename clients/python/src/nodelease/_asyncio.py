@@ -24,7 +24,7 @@ class AsyncIdGenerator(Common):
 
     def _here(self) -> None:
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # a connection and a lock belong to their loop
+        if loop is not self._loop:  # a connection and a lock belong to one loop
             self._loop, self._lock, self._streams = loop, asyncio.Lock(), None
 
     async def next(self) -> int:

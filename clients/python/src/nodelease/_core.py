@@ -1,4 +1,4 @@
-"""Snowflake IDs made in this process, out of blocks that the Nodelease sidecar has drawn.
+"""Snowflake IDs made in this process, from blocks that the Nodelease sidecar has drawn.
 
 The rules that this file keeps are those of docs/protocol-clients.md.
 """
@@ -21,10 +21,10 @@ from typing import Any, Callable, Iterator, NamedTuple
 from urllib.parse import urlsplit
 
 DEFAULT_SIDECAR = "http://127.0.0.1:7373"
-_FIRST, _MOST = 256, 1 << 20  # IDs that a block is asked for
-_CHUNK = 4096  # IDs of a batch between two looks at the clocks
+_FIRST, _MOST = 256, 1 << 20  # size of the requested blocks: at first, and at most
+_CHUNK = 4096  # IDs of a batch between two readings of the clocks
 Clocks = tuple[float, float, float]
-# What take compares and takes from: an ID of the iterator is good while the boot clock and the wall clock are within their bounds.
+# take compares these and takes from them: an ID of the iterator is valid while the boot clock and the wall clock are within their bounds.
 Fast = tuple[float, float, float, float, Iterator[int]]
 # Python's own lock makes each step of an iterator over a range one step for all threads.
 ONE_AT_A_TIME = sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
@@ -43,11 +43,11 @@ class SidecarUnavailable(NodeleaseError):
 
 
 class Fenced(NodeleaseError):
-    """The node ID may not be used now: DynamoDB does not answer, or somebody else has it."""
+    """The node ID cannot be used now: DynamoDB does not answer, or another process has it."""
 
 
 class Exhausted(NodeleaseError):
-    """More IDs were asked for than the layout has for one node ID."""
+    """More IDs were requested than the layout has for one node ID."""
 
 
 class ClockBehind(NodeleaseError):
@@ -58,7 +58,7 @@ _ERRORS = {"suspended": Fenced, "lost": Fenced, "closed": Fenced, "busy": Exhaus
 
 
 class Parts(NamedTuple):
-    """An ID taken apart. In a narrow pool `node` includes the sequence's upper end."""
+    """A decoded ID. In a narrow pool `node` includes the sequence's upper end."""
 
     time: datetime
     node: int
@@ -77,9 +77,9 @@ class Layout:
     node_last: bool = False
 
     def decompose(self, id: int) -> Parts:
-        """Take an ID of this layout apart."""
+        """Decode an ID of this layout."""
         if not 0 <= id < 1 << 63:
-            raise ValueError(f"{id} is no ID: use 0 to 2^63-1")
+            raise ValueError(f"{id} is not an ID: use 0 to 2^63-1")
         low = self.node_bits + self.sequence_bits
         at = datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=self.epoch_ms + (id >> low) * self.tick_ms)
         if self.node_last:
@@ -104,7 +104,7 @@ class Address(NamedTuple):
 
     @staticmethod
     def parse(text: str | None) -> Address:
-        """Read unix:/path or http://host:port. None stands for NODELEASE_SIDECAR, or the default."""
+        """Read unix:/path or http://host:port. None means NODELEASE_SIDECAR, or the default."""
         text = text or os.environ.get("NODELEASE_SIDECAR") or DEFAULT_SIDECAR
         if text.startswith("unix:") and len(text) > 5:
             return Address(text[5:].removeprefix("//"), "", 0)
@@ -117,8 +117,8 @@ class Address(NamedTuple):
         raise ValueError(f"the sidecar's address {text!r} (NODELEASE_SIDECAR): use http://127.0.0.1:7373 or unix:/path/to/socket")
 
 
-# The boot clock counts the time that the machine slept. Linux only; elsewhere the monotonic clock stands for it. On Linux the
-# boot clock is the monotonic clock and the time slept so far, which never shrinks: where both would be asked at each ID, it is enough.
+# The boot clock counts the time that the machine slept. Linux only; elsewhere the monotonic clock replaces it. On Linux the
+# boot clock is the monotonic clock plus the time slept so far, which never shrinks: so for each ID reading the boot clock is enough.
 _boot = partial(time.clock_gettime, time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic
 _mono, _wall = time.monotonic, time.time
 boot_clock, wall_clock = _boot, _wall
@@ -144,7 +144,7 @@ class VMClock:
         self.close()
 
     def generation(self) -> bytes:
-        """The counter; empty where there is none."""
+        """The counter; empty if there is none."""
         return b"" if self._fd < 0 else os.pread(self._fd, 8, 104)
 
     def close(self) -> None:
@@ -154,7 +154,7 @@ class VMClock:
 
 
 class Expected(NamedTuple):
-    """What the answer to a request is compared with, and what its time counts from."""
+    """The values that an answer is compared with, and the clock readings from which its time counts."""
 
     nonce: str
     began: Clocks
@@ -162,7 +162,7 @@ class Expected(NamedTuple):
 
 
 class Blocks:
-    """The block of one generator, and what it asks for. Not thread-safe; it makes no request itself."""
+    """The block of one generator, and its requests. Not thread-safe; it sends no request itself."""
 
     def __init__(self, clocks: Callable[[], Clocks] = system_clocks, vm: VMClock | None = None) -> None:
         self.clocks = clocks
@@ -173,8 +173,8 @@ class Blocks:
         self.forget()
 
     def forget(self) -> None:
-        """Drop the block and take a new name: after a fork two processes have the old ones."""
-        for _ in getattr(self, "_ids", ()):  # a signal's handler may have forked inside of a call that goes on with them
+        """Drop the block and take a new name: after a fork, two processes have the old ones."""
+        for _ in getattr(self, "_ids", ()):  # a signal handler may have forked inside a call that still uses them
             pass
         self._name, self._want = secrets.token_hex(8), _FIRST
         self.drop()
@@ -190,7 +190,7 @@ class Blocks:
         self._vm.close()
 
     def _over(self) -> bool:
-        # The first clock that says so ends the block. One that went back may hide a sleep.
+        # The first clock to reach the end ends the block. A clock that went back may hide a sleep.
         boot, mono, wall = self.clocks()
         (boot0, mono0, wall0), left = self._began, self._left
         if 0 <= boot - boot0 < left and 0 <= mono - mono0 < left and 0 <= wall - wall0 < left:
@@ -214,8 +214,8 @@ class Blocks:
                 return
 
     def _run(self) -> bool:
-        # The next IDs of the block that have the same distance, once there are none of the last ones: up to a carry
-        # beyond the node ID. From here on they are in the iterator alone, so that each is taken once.
+        # When the last ones are used up, the next IDs of the block with equal distances: up to a carry
+        # beyond the node ID. From here on only the iterator has them, so each is taken once.
         ticket = self._next
         count = min(self._end - ticket, self._mask + 1 - (ticket & self._mask)) if self._low else self._end - ticket
         if count <= 0:
@@ -229,29 +229,29 @@ class Blocks:
         return True
 
     def ask(self, host: str, need: int) -> tuple[bytes, Expected]:
-        """Drop the block and return a request for another one, and what to expect of its answer."""
+        """Drop the block and return a request for another one, and the values to expect in its answer."""
         used = self._next - self._first - length_hint(self._ids)
-        if self._end:  # used up: ask for more; too old: for what was used of it
+        if self._end:  # used up: request more; too old: as many as were used
             self._want = min(self._want * 2, _MOST) if self._first + used >= self._end else max(_FIRST, min(used * 2, _MOST))
         self.drop()
         nonce = secrets.token_hex(8)
         target = f"/v1/blocks?client={self._name}&nonce={nonce}&n={min(max(self._want, need), _MOST)}"
-        # The clocks are read before sending: what is left was counted after it, so we end early, never late.
+        # The clocks are read before sending: left_ms was computed later, so the block ends early, never late.
         expected = Expected(nonce, self.clocks(), self._vm.generation())
         return f"POST {target} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n".encode(), expected
 
     def accept(self, status: int, body: bytes, expected: Expected) -> NodeleaseError | None:
-        """Take the block of an answer. Return an error that another try may end, raise any other."""
+        """Take the block of an answer. Return an error that a retry may resolve, raise any other."""
         try:
             answer = json.loads(body)
             if status != 200:
                 word = str(answer["error"])
                 error = _ERRORS.get(word, NodeleaseError)(f"{answer['detail']}: {answer['remedy']}", word)
-                if word in ("lost", "closed"):  # the sidecar is being started anew
+                if word in ("lost", "closed"):  # the sidecar is restarting
                     return error
                 raise error
-            if answer["nonce"] != expected.nonce:  # an answer that somebody kept has been used
-                raise NodeleaseError("the answer belongs to another request: is there a proxy or a cache before the sidecar?")
+            if answer["nonce"] != expected.nonce:  # a cached answer has been used before
+                raise NodeleaseError("the answer belongs to another request: is there a proxy or a cache in front of the sidecar?")
             layout, first, count = Layout(**answer["layout"]), int(answer["first"]), int(answer["count"])
             node, bits, left, pool = int(answer["node_id"]), int(answer["node_bits"]), int(answer["left_ms"]), answer["pool"]
             self._low = 0 if layout.node_last else layout.sequence_bits
@@ -261,7 +261,7 @@ class Blocks:
         except (ValueError, KeyError, TypeError) as e:
             raise NodeleaseError(f"an answer that is not the sidecar's ({status}, {e}): does NODELEASE_SIDECAR name a sidecar of this release?") from e
         if self._pool not in (None, (pool, layout)):
-            raise NodeleaseError(f"the sidecar now serves pool {pool} ({layout}), before it was {self._pool}: IDs of two pools may be equal; start the program anew")
+            raise NodeleaseError(f"the sidecar now serves pool {pool} ({layout}), not {self._pool} as before: IDs of two pools may be equal; restart the program")
         self._pool, self.layout = (pool, layout), layout
         self._mask, self._node = (1 << self._low) - 1, node << self._low
         self._first = self._next = first

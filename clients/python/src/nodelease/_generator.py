@@ -1,4 +1,4 @@
-"""The generator for threads, and what it has in common with the one for asyncio."""
+"""The generator for threads, and the base of both generators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Common:
-    """What the generators have in common."""
+    """The base of both generators."""
 
     def __init__(self, sidecar: str | None, timeout: float) -> None:
         self._address = Address.parse(sidecar)
@@ -62,7 +62,7 @@ class Common:
         return self._unavailable(TimeoutError("no block in time: no answer, or answers that take longer than blocks may be used"))
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a generator cannot be copied or pickled: the copy would make the same IDs; make another one")
+        raise TypeError("a generator cannot be copied or pickled: the copy would make the same IDs; create another one")
 
 
 class IdGenerator(Common):
@@ -82,7 +82,7 @@ class IdGenerator(Common):
 
     @contextmanager
     def _locked(self) -> Iterator[float]:
-        # The time that a call waits for others counts.
+        # The time that a call waits for other calls counts.
         end = time.monotonic() + self.timeout
         lock = self._lock  # a child of a fork has another one
         if not lock.acquire(timeout=max(0, min(self.timeout, threading.TIMEOUT_MAX))):
@@ -100,12 +100,12 @@ class IdGenerator(Common):
             for id in ids:
                 return id
         lock = self._lock
-        if lock.acquire(False):  # without a context manager, which would take most of the time
+        if lock.acquire(False):  # without a context manager, which would cost most of the time
             try:
                 taken = self._blocks.take()
             finally:
                 lock.release()
-            if taken is not None and self._lock is lock:  # else a signal's handler has forked, and the parent has this ID
+            if taken is not None and self._lock is lock:  # otherwise a signal handler has forked, and the parent has this ID
                 return taken
         return self.batch(1)[0]
 
@@ -147,7 +147,7 @@ class IdGenerator(Common):
                     return
             if time.monotonic() + delay >= end:
                 raise error
-            time.sleep(delay)  # at first 0: the sidecar was started anew, and the connection is an old one
+            time.sleep(delay)  # at first 0: the sidecar was restarted, and the connection is old
             delay = min(max(delay * 2, 0.01), 0.2)
 
     def _exchange(self, request: bytes, end: float) -> tuple[int, bytes]:

@@ -164,17 +164,17 @@ func (b *Board) event(name string, e taskEvent) {
 		if e.IDsLeft > 0 {
 			ids = fmt.Sprintf("IDs for another %v", e.IDsLeft.Round(100*time.Millisecond))
 		}
-		b.say("suspended", "%s: node %d was not confirmed in time: %s", name, e.Node, ids)
+		b.say("suspended", "%s: the lease on node %d was not confirmed in time: %s", name, e.Node, ids)
 	case lease.EventResumed:
 		t.status = taskHolding
-		b.say("resumed", "%s goes on with node %d, version %d: nobody else had it", name, e.Node, e.Version)
+		b.say("resumed", "%s continues with node %d, version %d: no other task had it", name, e.Node, e.Version)
 	case lease.EventLost:
 		b.sum.Lost++
 		t.node, t.status = -1, taskLost
 		b.say("lost", "%s: %s", name, brief(e.Error, b.opts.Pool))
 	case lease.EventReleased:
 		t.node, t.gaveBack = -1, e.Node+1
-		b.say("released", "%s gave node %d back", name, e.Node)
+		b.say("released", "%s released node %d", name, e.Node)
 	case lease.EventWaiting:
 		if !t.waits {
 			t.waits = true

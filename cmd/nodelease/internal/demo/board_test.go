@@ -38,7 +38,7 @@ func TestBoardFindsDuplicates(t *testing.T) {
 		t.Errorf("got %v, want ErrDuplicates", err)
 	}
 	if !slices.Contains(kinds(), "DUPLICATE") {
-		t.Error("nobody was told")
+		t.Error("no event was told")
 	}
 }
 
@@ -204,19 +204,19 @@ func TestBoardInAnOutage(t *testing.T) {
 	b.ids("task-2", []snowflake.ID{1 << 30})
 	b.back("again")
 	if b.snapshot().Outage || b.sum.WentOn != 1 || b.sum.Stopped != 2 {
-		t.Errorf("%d went on and %d stopped, want 1 and 2", b.sum.WentOn, b.sum.Stopped)
+		t.Errorf("%d continued and %d stopped, want 1 and 2", b.sum.WentOn, b.sum.Stopped)
 	}
 	all := strings.Join(told, "\n")
 	for _, want := range []string{
 		"outage: kill -9\nalone: task-2, 1", "alone: task-1, ", " more; as a member of the cluster it keeps a short lease",
-		"task-2: node 1 was not confirmed in time: IDs for another 1h0m0s", "task-1: node 0 was not confirmed in time: no IDs",
+		"task-2: the lease on node 1 was not confirmed in time: IDs for another 1h0m0s", "task-1: the lease on node 0 was not confirmed in time: no IDs",
 		"back: again\nwent on: task-2", "stopped: task-1",
 	} {
 		if !strings.Contains(all, want) {
-			t.Errorf("%q is missing in\n%s", want, all)
+			t.Errorf("want %q in\n%s", want, all)
 		}
 	}
 	if strings.Contains(all, "task-4") {
-		t.Errorf("who has no node ID is told of:\n%s", all)
+		t.Errorf("a task without a node ID is shown in:\n%s", all)
 	}
 }

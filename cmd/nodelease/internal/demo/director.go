@@ -49,7 +49,7 @@ func (d *director) run(ctx context.Context, quit <-chan struct{}) error {
 		d.later(s.at, func() error { return d.do(ctx, s) })
 	}
 	if !slices.ContainsFunc(plan, func(s step) bool { return s.act == actFreeze }) {
-		d.board.Tell("plan", "nobody is frozen: a lease of %v is too long for that", d.TTL)
+		d.board.Tell("plan", "no task is frozen: a lease of %v is too long for that", d.TTL)
 	}
 	began, end := time.Now(), time.NewTimer(d.Duration)
 	defer end.Stop()
@@ -72,7 +72,7 @@ func (d *director) run(ctx context.Context, quit <-chan struct{}) error {
 			end.Reset(100 * time.Millisecond)
 		case err := <-d.server.ended:
 			d.down = true
-			return fmt.Errorf("the DynamoDB of the demo ended by itself: %w", err)
+			return fmt.Errorf("the demo's DynamoDB ended by itself: %w", err)
 		case s := <-d.exits:
 			d.ended(s)
 		case <-next.C:
@@ -160,7 +160,7 @@ func (d *director) outageFor(ctx context.Context, by time.Duration) {
 			return err
 		}
 		d.server, d.down = s, false
-		d.board.back("DynamoDB, with its data: the fleet may go on")
+		d.board.back("DynamoDB, with its data: the fleet can continue")
 		return nil
 	})
 }

@@ -129,7 +129,7 @@ func (n Number) makesIDs() bool { return n.State == taskHolding || n.State == ta
 
 func (n Number) version() string {
 	if n.Version == 0 {
-		return "" // nobody ever held it
+		return "" // it was never held
 	}
 	return fmt.Sprintf("v%d", n.Version)
 }

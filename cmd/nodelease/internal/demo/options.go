@@ -46,7 +46,7 @@ func (o Options) Validate() error {
 		bad("--tasks %d: use 1 to 200; each is a process", o.Tasks)
 	}
 	if o.Numbers < 1 || o.Numbers > 1024 {
-		bad("--numbers %d: use 1 to 1024, the node IDs that fit the default ID layout", o.Numbers)
+		bad("--numbers %d: use 1 to 1024, as many node IDs as fit the default ID layout", o.Numbers)
 	}
 	if o.Duration < 3*time.Second || o.Duration > 24*time.Hour {
 		bad("--duration %v: use 3s to 24h", o.Duration)
@@ -60,7 +60,7 @@ func (o Options) Validate() error {
 		bad("--wait %v: use 0 or more", o.Wait)
 	}
 	if o.Port < 0 || o.Port > math.MaxUint16 {
-		bad("--port %d: use 1 to 65535, or 0 for a free one", o.Port)
+		bad("--port %d: use 1 to 65535, or 0 for a free port", o.Port)
 	}
 	return errors.Join(errs...)
 }

@@ -17,11 +17,11 @@ func TestPlanRepeatsWithItsSeed(t *testing.T) {
 	o.Seed = 8
 	first, second := makePlan(o), makePlan(o)
 	if !reflect.DeepEqual(first, second) {
-		t.Error("one seed gave two plans")
+		t.Error("one seed made two plans")
 	}
 	o.Seed = 9
 	if reflect.DeepEqual(first, makePlan(o)) {
-		t.Error("two seeds gave one plan")
+		t.Error("two seeds made the same plan")
 	}
 }
 
@@ -61,7 +61,7 @@ func checkPlan(t *testing.T, o Options) {
 			continue
 		}
 		if o.Outage && s.at < quietFrom && s.slot < o.Tasks/2 {
-			t.Fatalf("seed %d: %+v: half of the fleet is left alone until the outage", o.Seed, s)
+			t.Fatalf("seed %d: %+v: half of the fleet must stay untouched until the outage", o.Seed, s)
 		}
 		lasts := s.lasts
 		if s.act == actFreeze {
@@ -74,9 +74,9 @@ func checkPlan(t *testing.T, o Options) {
 		}
 		switch {
 		case s.at < until[s.slot]:
-			t.Fatalf("seed %d: %+v comes while slot %d is busy until %v", o.Seed, s, s.slot, until[s.slot])
+			t.Fatalf("seed %d: %+v begins while slot %d is busy until %v", o.Seed, s, s.slot, until[s.slot])
 		case s.at+lasts > o.Duration:
-			t.Fatalf("seed %d: %+v is not over before the end", o.Seed, s)
+			t.Fatalf("seed %d: %+v is not over before the demo ends", o.Seed, s)
 		case s.at < quietUntil && s.at+lasts > quietFrom:
 			t.Fatalf("seed %d: %+v overlaps the outage", o.Seed, s)
 		}

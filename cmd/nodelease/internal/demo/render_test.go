@@ -40,7 +40,7 @@ func TestRenderFits(t *testing.T) {
 				}
 			}
 			if height >= 20 && !strings.Contains(text, "news 49") {
-				t.Errorf("%d node IDs on %v: the last news are not shown", numbers, size)
+				t.Errorf("%d node IDs on %v: the latest events are not shown", numbers, size)
 			}
 		}
 	}
@@ -52,14 +52,14 @@ func TestRenderSays(t *testing.T) {
 	text := ansi.Strip(s.render(100, 30))
 	for _, want := range []string{"12,345,678 IDs compared", "0 duplicates", "123,456 a second", "● 0", "‖ 2", "✖ 3", "task-3", "v11", "suspended", "task-7 leads", "without a node ID: task-20, task-21", "▁▁▄█"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in\n%s", want, text)
+			t.Errorf("want %q in\n%s", want, text)
 		}
 	}
 	s.Duplicates, s.Outage = 1234, true
 	text = ansi.Strip(s.render(100, 30))
 	for _, want := range []string{"1,234 DUPLICATES", "DynamoDB IS DOWN"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in\n%s", want, text)
+			t.Errorf("want %q in\n%s", want, text)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestRenderSays(t *testing.T) {
 func TestThousands(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 123456: "123,456", 1234567: "1,234,567"} {
 		if got := thousands(n); got != want {
-			t.Errorf("%d is written %s", n, got)
+			t.Errorf("%d is shown as %s", n, got)
 		}
 	}
 }

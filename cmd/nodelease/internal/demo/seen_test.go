@@ -28,7 +28,7 @@ func TestSeen(t *testing.T) {
 			plain[id] = true
 		}
 		if got := exact.add(ids); got != want {
-			t.Fatalf("%d duplicates found, there are %d", got, want)
+			t.Fatalf("found %d duplicates, want %d", got, want)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func startServer(ctx context.Context, port int, table, data string) (*server, er
 		if err == nil {
 			err = errors.New("it ended at once")
 		}
-		ready <- fmt.Errorf("the DynamoDB of the demo: %w", err)
+		ready <- fmt.Errorf("the demo's DynamoDB: %w", err)
 	}()
 	select {
 	case err = <-ready:

@@ -89,7 +89,7 @@ func (d *director) ended(s *slot) {
 	}
 	if kind := fmt.Sprint(t.exitCode()); had || s.failure != kind {
 		s.failure = kind
-		d.board.Tell("ended", "%s ends with exit code %d: %s", t.name, t.exitCode(), why)
+		d.board.Tell("ended", "%s exited with code %d: %s", t.name, t.exitCode(), why)
 	}
 	d.later(after, func() error { return d.start(s) })
 }

@@ -48,7 +48,7 @@ func (b *Board) snapshot() Snapshot {
 		if l.Holder != "" {
 			n.Task = l.Task
 			t := b.tasks[l.Task]
-			// A task that said that it gave the node ID back has, whatever was read before.
+			// A task that said that it released the node ID has, whatever was read before.
 			if t != nil && t.gaveBack == l.NodeID+1 && t.node < 0 {
 				n.State, n.Task = "free", ""
 			} else if t != nil && (t.node == l.NodeID || t.status == taskDead) {

@@ -28,7 +28,7 @@ var (
 	// ErrDisorder is returned when a task's IDs did not strictly increase.
 	ErrDisorder = errors.New("IDs did not increase")
 	// ErrNoIDs is returned when the fleet ran and made no ID.
-	ErrNoIDs = errors.New("no ID was made; with --plain, the lines say why")
+	ErrNoIDs = errors.New("no ID was made; run with --plain to see why")
 	// ErrInterrupted is returned when the demo was ended before its time.
 	ErrInterrupted = errors.New("interrupted")
 )
@@ -42,7 +42,7 @@ func (b *Board) verdict() error {
 		errs = append(errs, fmt.Errorf("%w: %d of %d", ErrDuplicates, n, b.sum.IDs))
 	}
 	if n := b.disorder; n > 0 {
-		errs = append(errs, fmt.Errorf("%w: %d of %d are not above the one that the same task made before", ErrDisorder, n, b.sum.IDs))
+		errs = append(errs, fmt.Errorf("%w: %d of %d are not greater than the one that the same task made before", ErrDisorder, n, b.sum.IDs))
 	}
 	return errors.Join(errs...)
 }

@@ -36,7 +36,7 @@ func RunTask(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	orders := json.NewDecoder(stdin)
 	var spec taskSpec
 	if err := orders.Decode(&spec); err != nil {
-		return fmt.Errorf("no task on stdin: this command is for %q to start: %w", "nodelease demo", err)
+		return fmt.Errorf("no task on stdin: this command is only started by %q: %w", "nodelease demo", err)
 	}
 	clock := newMovedClock(spec.ClockOff)
 	ctx, cancel := context.WithCancel(ctx)

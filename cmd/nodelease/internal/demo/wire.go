@@ -110,7 +110,7 @@ func readFrames(in io.Reader, ids func([]snowflake.ID), event func(taskEvent)) e
 		}
 		size := binary.LittleEndian.Uint32(head[1:])
 		if size > maxFrame {
-			return fmt.Errorf("a frame of %d bytes from a task: it does not speak the demo's language", size)
+			return fmt.Errorf("a frame of %d bytes from a task: it does not speak the demo's protocol", size)
 		}
 		payload = append(payload[:0], make([]byte, size)...)
 		n, err := io.ReadFull(r, payload)
@@ -130,7 +130,7 @@ func readFrames(in io.Reader, ids func([]snowflake.ID), event func(taskEvent)) e
 				event(e)
 			}
 		default:
-			return fmt.Errorf("a frame of kind %q from a task: it does not speak the demo's language", head[0])
+			return fmt.Errorf("a frame of kind %q from a task: it does not speak the demo's protocol", head[0])
 		}
 		if err != nil {
 			return nil // cut off: the task is dead

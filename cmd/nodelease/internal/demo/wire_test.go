@@ -44,7 +44,7 @@ func TestFramesCutOff(t *testing.T) {
 	for cut := range sent.Len() + 1 {
 		ids, _, err := received(t, bytes.NewReader(sent.Bytes()[:cut]))
 		if want := max(0, cut-5) / 8; err != nil || len(ids) != want {
-			t.Errorf("%d bytes gave %v, %v; want %d IDs", cut, ids, err, want)
+			t.Errorf("from %d bytes got %v, %v; want %d IDs", cut, ids, err, want)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestFramesCutOff(t *testing.T) {
 func TestFramesOfAnotherLanguage(t *testing.T) {
 	for _, text := range []string{"hello, world", "i\xff\xff\xff\xff", "e\x02\x00\x00\x00]["} {
 		if _, _, err := received(t, strings.NewReader(text)); err == nil {
-			t.Errorf("%q was understood", text)
+			t.Errorf("%q was accepted", text)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func Guard(path string, args []string) (code int, err error) {
 	in := json.NewDecoder(os.NewFile(ordersFile, "orders"))
 	g := &guardian{pause: wake}
 	if err := in.Decode(&g.set); err != nil {
-		return CodeOwn, fmt.Errorf("%s is not for people; exec starts it: %w", GuardianCommand, err)
+		return CodeOwn, fmt.Errorf("%s is only started by exec: %w", GuardianCommand, err)
 	}
 	g.deadline = g.set.Deadline
 	if g.alarm, err = newAlarm(); err != nil {

@@ -33,14 +33,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case refused != nil && refused.Reason == local.BadHost:
 		// A name of someone else's that leads here (DNS rebinding) would make this
 		// page readable to the site of that name.
-		http.Error(w, "this page is for this machine alone: open it as http://localhost:PORT/ or http://127.0.0.1:PORT/", http.StatusMisdirectedRequest)
+		http.Error(w, "this page is served only on this machine: open it as http://localhost:PORT/ or http://127.0.0.1:PORT/", http.StatusMisdirectedRequest)
 		return
 	case refused != nil:
-		http.Error(w, "other web pages may not read this one: open it in a window of its own", http.StatusForbidden)
+		http.Error(w, "other web pages may not read this one: open it in its own window", http.StatusForbidden)
 		return
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		h.Set("Allow", "GET, HEAD")
-		http.Error(w, "this page only shows: use the commands of nodelease to change a pool", http.StatusMethodNotAllowed)
+		http.Error(w, "this page is read-only: use the commands of nodelease to change a pool", http.StatusMethodNotAllowed)
 		return
 	}
 	switch r.URL.Path {
@@ -65,7 +65,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if text := r.URL.Query().Get("group"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil {
-			http.Error(w, "group="+strconv.Quote(text)+" is no group: use a number from 0", http.StatusBadRequest)
+			http.Error(w, "group="+strconv.Quote(text)+" is not a group: use a number, 0 or more", http.StatusBadRequest)
 			return
 		}
 		group = int(n)

@@ -161,7 +161,7 @@ func TestFind(t *testing.T) {
 		{NodeID: 2, Holder: "s-2", Task: "worker", ExpiresAt: at.Add(time.Minute)},
 	}}, at, newChange())
 	for query, want := range map[string][]int{
-		"": {1, 2}, "api": {1}, "s-": nil, "s-2": {2}, "session=s-1": {1}, "ZONE=EU": {1}, "state=held zone=eu": {1}, "task=worker": {2}, "node=2": {2}, "free": {0}, "missing": {3}, "2": {2, 1}, "nothing such": nil, " worker ": {2},
+		"": {1, 2}, "api": {1}, "s-": nil, "s-2": {2}, "session=s-1": {1}, "ZONE=EU": {1}, "state=held zone=eu": {1}, "task=worker": {2}, "node=2": {2}, "free": {0}, "missing": {3}, "2": {2, 1}, "no match": nil, " worker ": {2},
 	} {
 		var got []int
 		for _, n := range m.find(query) {
@@ -312,7 +312,7 @@ func TestHistoryIsBoundedAndSearched(t *testing.T) {
 		s.keep(news{Number: i % 100, Kind: []string{"claimed", "released"}[i%2], Text: "api/" + strconv.Itoa(i)})
 	}
 	if got := len(s.kept); got != mostKept {
-		t.Errorf("got %d pieces of news, want %d", got, mostKept)
+		t.Errorf("got %d events, want %d", got, mostKept)
 	}
 	found, total := s.kept.find("7 Released", 5)
 	if len(found) != 5 || total != mostKept/100 || found[0].Text != "api/21907" {

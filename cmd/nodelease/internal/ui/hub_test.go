@@ -96,7 +96,7 @@ func TestThePoolIsReadOnceForAllPagesAndNotForNone(t *testing.T) {
 		s, store := started(t, 12)
 		time.Sleep(time.Hour) // virtual
 		if got := store.read(); len(got) != 0 {
-			t.Fatalf("nobody looks, and groups %v were read", got)
+			t.Fatalf("without a viewer, groups %v were read", got)
 		}
 		var pages []*page
 		for range 5 {
@@ -121,7 +121,7 @@ func TestThePoolIsReadOnceForAllPagesAndNotForNone(t *testing.T) {
 		store.read()
 		time.Sleep(time.Hour) // virtual
 		if got := store.read(); len(got) != 0 {
-			t.Errorf("all have gone, and groups %v were read", got)
+			t.Errorf("after all viewers left, groups %v were read", got)
 		}
 	})
 }
@@ -246,10 +246,10 @@ func TestASlowPageIsSentAway(t *testing.T) {
 			}
 		}
 		if _, ok := <-p.out; ok {
-			t.Error("it hangs on")
+			t.Error("the stream did not end")
 		}
 		if s.looked() {
-			t.Error("it counts as open")
+			t.Error("the page still counts as open")
 		}
 	})
 }

@@ -23,7 +23,7 @@ func Listen(addr string) (net.Listener, error) {
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("address %q: %w: choose another port (0 takes a free one)", addr, err)
+		return nil, fmt.Errorf("address %q: %w: choose another port (0 chooses a free one)", addr, err)
 	}
 	return l, nil
 }

@@ -118,7 +118,7 @@ func (s *Server) serveServices(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch {
 	case s.directory == nil:
-		m.Problem = "This program does not look up services."
+		m.Problem = "This program cannot look up services."
 	case query.Has("service"), query.Has("key"):
 		var all []instance
 		all, err = s.instances(r.Context(), query.Get("service"), query.Get("endpoint"), query.Get("key"))

@@ -52,7 +52,7 @@ func TestSessionsAreWithheld(t *testing.T) {
 			}
 		}
 		if name == "held" && (!strings.Contains(string(body), sessions[0][28:]) || !strings.Contains(string(body), sessions[2][28:])) {
-			t.Errorf("%s: the ends of the sessions are not in %s", name, body)
+			t.Errorf("%s: the ends of the sessions are missing in %s", name, body)
 		}
 	}
 }

@@ -128,7 +128,7 @@ func (m *model) compare(old, n *number, c *change) {
 	case n.holder != "" && n.holder != old.holder:
 		say("claimed", "%s, v%d", n.Task, n.Version)
 	case old.holder != "" && n.holder == "" && old.State == lease.Expired:
-		say("reaped", "was %s’s", old.Task)
+		say("reaped", "was held by %s", old.Task)
 	case old.holder != "" && n.holder == "":
 		say("released", "by %s", old.Task)
 	case old.State == lease.Held && n.State == lease.Expired:

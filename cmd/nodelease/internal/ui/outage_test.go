@@ -67,7 +67,7 @@ func TestPageSaysWhatAnOutageWouldDo(t *testing.T) {
 	now := time.Now()
 	s := pooled(nil)
 	if got := s.status().Outage; got != "" {
-		t.Errorf("nobody holds: got %q", got)
+		t.Errorf("without holders: got %q", got)
 	}
 	s.model = *grownModel(now, 10*time.Minute, 10, time.Minute)
 	if got := s.status().Outage; !strings.HasPrefix(got, "If DynamoDB went away now: 1 holder makes IDs for at least 1 h, 1 for at least 5 min, the first stops in 3 h 9 min.") {

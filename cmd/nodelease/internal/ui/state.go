@@ -148,7 +148,7 @@ func grown(l lease.Lease, pool protocol.PoolItem) bool {
 
 // low reports whether a holder is late: a healthy one renews while more than two
 // fifths of its lease are left, of a grown one that comes back from an outage more than
-// three tenths. One on demand that sleeps lets its lease run out.
+// three tenths. A sleeping holder on demand lets its lease run out.
 // Where leases may no longer grow, waits is the length that a grown one is renewed
 // with: its holder sends nothing before only that is left, and is not late. Else
 // waits is 0.

@@ -89,7 +89,7 @@ func next[T any](t *testing.T, p *page, event string) (m T) {
 	t.Helper()
 	text, ok := <-p.out
 	if !ok {
-		t.Fatal("the page was sent away")
+		t.Fatal("the page was disconnected")
 	}
 	name, body, _ := bytes.Cut(text, []byte("\ndata: "))
 	if string(name) != "event: "+event {

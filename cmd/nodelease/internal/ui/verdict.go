@@ -77,28 +77,28 @@ func (s *Server) judge(now time.Time) verdict {
 			Text: "Another program has written to the table. Leave the items alone; their node IDs are not leased.", Command: s.command("doctor")}
 	case c.of(missing) > 0:
 		return verdict{Kind: "missing", Level: levelWarn, Headline: countOf(c.of(missing), "node ID") + " not seeded",
-			Text: "They have no item, so nobody can lease them. Seeding again creates them and changes nothing else.", Command: s.command("seed --size " + strconv.Itoa(s.model.pool.Size))}
+			Text: "They have no item, so they cannot be leased. Seeding again creates them and changes nothing else.", Command: s.command("seed --size " + strconv.Itoa(s.model.pool.Size))}
 	}
 	taken := 100 * float64(capacity-free) / float64(capacity)
 	full := s.history.fullIn()
 	switch {
 	case taken >= nearlyFull:
 		v := verdict{Kind: "nearly full", Level: levelWarn, Headline: fmt.Sprintf("Nearly full: %s of %s node IDs are free", comma(free), comma(capacity)),
-			Text: "A deploy starts new tasks before it stops the old ones, and may not find enough.", Command: resize}
+			Text: "A deploy starts new tasks before it stops the old ones, and may not find enough node IDs.", Command: resize}
 		if full > 0 {
 			v.Text = "Full in about " + about(full) + " at this rate. " + v.Text
 		}
 		return v
 	case full > 0 && full < soonFull:
 		return verdict{Kind: "filling", Level: levelWarn, Headline: "Full in about " + about(full) + " at this rate",
-			Text: "If this is a deploy, it ends by itself. If tasks start and die again, their node IDs rest before they can be leased again.", Command: resize}
+			Text: "If this is a deploy, it ends by itself. If tasks keep crashing, their node IDs rest before they can be leased again.", Command: resize}
 	case expired > 0:
 		return verdict{Kind: "expired", Level: levelWarn, Headline: countOf(expired, "holder") + " stopped renewing",
 			Text: "Others can lease these node IDs once the time that their holders reserved has passed."}
 	}
 	if m := s.model.pool.Measured; m != nil && now.Sub(m.At) > unmeasuredAfter {
 		return verdict{Kind: "unmeasured", Level: levelWarn, Headline: "Not measured since " + m.At.UTC().Format("Jan 2 15:04 UTC"),
-			Text: "The functions no longer measure this pool, so that none of its alarms can go off.", Command: s.command("doctor")}
+			Text: "The functions no longer measure this pool, so none of its alarms can go off.", Command: s.command("doctor")}
 	}
 	return verdict{Kind: "ok", Level: levelOK, Headline: fmt.Sprintf("%s of %s node IDs are free", comma(free), comma(capacity))}
 }

@@ -83,7 +83,7 @@ func TestVerdictKeepsSince(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	s.decide(at)
 	if v := s.verdict; v.Since != at.UnixMilli() || !v.Before {
-		t.Errorf("the first look: got %+v, want since %d or before", v, at.UnixMilli())
+		t.Errorf("the first read: got %+v, want since %d or before", v, at.UnixMilli())
 	}
 	s.decide(at.Add(time.Minute))
 	if got := s.verdict.Since; got != at.UnixMilli() {
@@ -152,6 +152,6 @@ func TestAPageWeighsLittle(t *testing.T) {
 	got := weight(t)
 	t.Logf("%d bytes", got)
 	if got > limit {
-		t.Errorf("the page weighs %d bytes, want at most %d", got, limit)
+		t.Errorf("the page has %d bytes, want at most %d", got, limit)
 	}
 }

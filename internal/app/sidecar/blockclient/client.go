@@ -34,7 +34,7 @@ type Client struct {
 }
 
 // ErrNotOurs is the error for an answer to another question.
-var ErrNotOurs = errors.New("blockclient: the answer is not the one to this request")
+var ErrNotOurs = errors.New("blockclient: the answer belongs to another request")
 
 // Blocks is how many blocks the client has had.
 func (c *Client) Blocks() int { return c.blocks }

@@ -1,5 +1,5 @@
-// What the tests in the browser share: Chromium, a server whose pool they
-// command, and where pictures go.
+// Shared by the browser tests: Chromium, a server whose pool they
+// control, and the folder for screenshots.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { mkdtempSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
@@ -12,7 +12,7 @@ import { chromium } from 'playwright-core'
 export const root = new URL('../../../../../', import.meta.url).pathname
 export const temporary = mkdtempSync(join(tmpdir(), 'nodelease-ui-'))
 
-// Pictures are made by every run and kept by `make picture` alone.
+// Every run takes screenshots; only `make picture` keeps them.
 export const pictures = process.env.PICTURES ?? join(temporary, 'pictures')
 mkdirSync(pictures, { recursive: true })
 
@@ -28,8 +28,8 @@ export function browser(scheme = 'light', width = 1440, height = 900, deviceScal
   })
 }
 
-// open shows a pool, and sees to it that nothing went wrong on the page. With cut
-// set on it, the server may have been away.
+// open shows a pool, and checks that nothing failed on the page. With cut
+// set on it, the server may have been unreachable.
 export async function open(t, path, order, context, hash = '') {
   const fixture = await Fixture.start(path, order)
   const page = await context.newPage()
@@ -59,7 +59,7 @@ export async function open(t, path, order, context, hash = '') {
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-// accessible sees to it that axe-core finds nothing.
+// accessible checks that axe-core finds nothing.
 export async function accessible(page, name) {
   await page.evaluate(axe)
   const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: { type: 'tag', values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice', 'experimental'] } }))
@@ -77,7 +77,7 @@ export async function program(pkg) {
   return out
 }
 
-// Fixture is a server whose pool does as it is told.
+// Fixture is a server whose pool follows orders.
 export class Fixture {
   static async start(path, order) {
     const f = new Fixture()

@@ -1,4 +1,4 @@
-// The real demo, and its page: what is done to the fleet is seen as it happens.
+// The real demo, and its page: it shows what happens to the fleet as it happens.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
@@ -35,7 +35,7 @@ test('kills and freezes of a running fleet are seen', async () => {
   await page.locator('#news [data-kind="SIGSTOP"]').first().waitFor()
   await page.locator('#news [data-kind="kill -9"]').first().waitFor()
 
-  // Both at one moment, on the numbers concerned, and for the picture.
+  // Both at the same time, on the node IDs concerned, and for the screenshot.
   await page.waitForFunction(() => ['frozen', 'dead'].every((m) => document.querySelector(`#grid [data-mark="${m}"]`)) && document.querySelectorAll('#news li').length > 20)
   const frozen = await page.locator('#grid [data-mark="frozen"]').first().getAttribute('data-id')
   await Promise.all(pages.map(async (p, i) => {

@@ -1,5 +1,5 @@
 // The page at every size of pool and window, in both themes: nothing is clipped,
-// and nothing leaves its box. Each makes a picture: `make layouts` keeps them.
+// and nothing overflows its box. Each takes a screenshot: `make layouts` keeps them.
 import assert from 'node:assert/strict'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,8 +20,8 @@ after(async () => {
   forget()
 })
 
-// faults lists the texts that do not fit. An ellipsis is no fault where the whole
-// is in a title; and the log scrolls.
+// faults lists the texts that do not fit. An ellipsis is not a fault if the full
+// text is in a title; and the log scrolls.
 function faults() {
   const found = []
   const name = (e) => `${e.tagName.toLowerCase()}${e.id ? '#' + e.id : ''}${e.dataset?.id ? `[${e.dataset.id}]` : ''} "${e.textContent.trim().slice(0, 40)}"`
@@ -54,7 +54,7 @@ function faults() {
     const room = input.clientWidth - parseFloat(s.paddingLeft) - parseFloat(s.paddingRight)
     if (ctx.measureText(input.placeholder).width > room + 1) found.push(`the placeholder of ${name(input)} has ${room} pixels`)
   }
-  // Panels hold what is in them, and cells do not wrap.
+  // Panels hold their content, and cells do not wrap.
   for (const box of document.querySelectorAll('main > section, aside > section, body > header, figure, tr, li, dl')) {
     const b = box.getBoundingClientRect()
     for (const e of box.children) {
@@ -70,7 +70,7 @@ function faults() {
     if (lines.size > 1 && r.height > 30) found.push(`${name(b)} wraps`)
     if (r.width > box.width + 1 && !b.matches('small') && getComputedStyle(b).display !== 'inline') found.push(`${name(b)} overflows`)
   }
-  // What lies on the title of its panel hides it.
+  // An element on the title of its panel hides it.
   for (const [a, b] of [['#where', '#numbers-title'], ['#shown', '#holders-title']]) {
     const x = document.querySelector(a).getBoundingClientRect(), y = document.querySelector(b).getBoundingClientRect()
     const range = document.createRange()
@@ -101,7 +101,7 @@ for (const [size, put] of Object.entries(pools)) {
       await page.goto(fixture.url)
       await page.locator('#rows tr').first().waitFor()
       if (size < 65536) await page.locator('[data-id="0"]').click()
-      // News of all lengths.
+      // Events of all lengths.
       await fixture.put({ from: 1, state: 'free' }, { from: 2, state: 'expired' })
       await page.locator('#news [data-n="1"], #news [data-n="2"]').first().waitFor()
       for (const [width, height] of [[1440, 900], [1024, 768], [390, 844], [320, 640]]) {

@@ -1,4 +1,4 @@
-// The lists below the grid, and what is kept while nobody looks.
+// The lists below the grid, and the history while no page is open.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { accessible, browser, forget, open, program } from './browser.mjs'
@@ -36,7 +36,7 @@ test('services: from the list to a key and its instance, by click and by link', 
   const session = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/
   assert.doesNotMatch(await page.evaluate(async () => (await fetch('services?service=stock')).text()), session)
 
-  // The address leads another reader there, and a name that is none says so.
+  // The address leads another reader there, and an unknown name is reported.
   await page.goto(page.fixture.url + '#view=services&endpoint=shard&key=1')
   await page.reload()
   await shown(page, '1 live instance')
@@ -60,14 +60,14 @@ test('members: the oldest leads, and one that is gone is not shown', async (t) =
   assert.match(await page.locator('#members tbody tr').first().innerText(), /orders-3\s*oldest: leads/)
   await page.locator('#members tbody button').click()
   await page.locator('#chosen-title', { hasText: 'Node ID 3' }).waitFor()
-  // The tabs are one stop; arrows move.
+  // The tabs are one Tab stop; arrows move.
   await page.locator('#members-title').focus()
   await page.keyboard.press('Home')
   await page.locator('#rows tr[data-n="7"]').waitFor()
   assert.equal(await page.locator('#tabs [tabindex="0"]').count(), 1)
 })
 
-// No text brings these to the page: control and format characters, blanks that are none.
+// No text brings these to the page: control and format characters, and unusual blanks.
 const notPlain = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u0590-\u08ff\u115f\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ue000-\uf8ff\ufe00-\ufe0f\ufeff\ufff9-\uffff]/
 
 test('hostile text changes nothing but itself, in holders, members, history and services', async (t) => {
@@ -91,13 +91,13 @@ test('hostile text changes nothing but itself, in holders, members, history and 
     assert.equal(polluted, false, where)
     assert.deepEqual(said, [], where)
   }
-  // Each holder is one row, with the cells of the plain one, and no lower or higher line.
+  // Each holder is one row, with the cells of a plain one, and with the same height.
   let plain
   const seen = new Set()
   for (const [order, first] of [['n', 0], ['-n', 48]]) {
     await page.goto(page.fixture.url + `#sort=${order}`)
     await page.locator(`#rows tr[data-n="${first}"]`).waitFor()
-    // In one task of the page, which may draw the rows again at any time: a row that is gone has no height.
+    // In one task of the page, which may redraw the rows at any time: a row that is gone has no height.
     const rows = await page.evaluate(() => Array.from(document.querySelectorAll('#rows tr[data-n]'), (r) => [Number(r.dataset.n), r.cells.length, Math.round(r.getBoundingClientRect().height)]))
     plain ??= rows.find((r) => r[0] === 0)
     for (const row of rows) {
@@ -128,12 +128,12 @@ test('hostile text changes nothing but itself, in holders, members, history and 
   }
 })
 
-test('what happens while no page is open is in the history', async (t) => {
+test('events while no page is open are in the history', async (t) => {
   const page = await open(t, path, { size: 64, open: 1 }, light)
   await page.is(7, 'free')
   await page.goto('about:blank')
   await page.fixture.put({ from: 7, state: 'held', task: 'by night' })
-  // The reader goes on by itself: it tells when it has seen it.
+  // The reader continues by itself, and reports when it has seen the change.
   const seen = async () => (await (await fetch(page.fixture.url + 'history?q=node%3D7%20kind%3Dclaimed%20task%3Dnight')).json()).total
   while (await seen() === 0);
   await page.fixture.put({ from: 7, state: 'free' })
@@ -141,8 +141,8 @@ test('what happens while no page is open is in the history', async (t) => {
   await page.locator('#news [data-kind="released"]').waitFor()
   assert.match(await page.locator('#news [data-kind="claimed"]').innerText(), /by night/)
   await page.fill('#past', 'node=8')
-  await page.locator('#news .none', { hasText: 'Nothing like that was seen.' }).waitFor()
-  // How far back the charts go is in the address, too.
+  await page.locator('#news .none', { hasText: 'No event matches.' }).waitFor()
+  // The span of the charts is in the address, too.
   await page.locator('#spans [data-span="360"]').click()
   assert.match(page.url(), /span=360/)
   await page.goBack()
@@ -159,7 +159,7 @@ test('a row that does not change stays, so that a click hits it', async (t) => {
   assert.ok(await page.evaluate(() => window.kept.isConnected))
 })
 
-test('an outage: what it would do now, and grown leases that wait in a full pool are not near expiry', async (t) => {
+test('an outage: its effect now, and grown leases that wait in a full pool are not near expiry', async (t) => {
   const old = { state: 'held', left: 300_000, ttl: 900_000 }
   const page = await open(t, path, { size: 64, open: 1, measured: 1, put: [{ ...old, from: 3, reserve: 7_200_000 }, { ...old, from: 4 }] }, light)
   await page.locator('#late button[data-n="4"]').waitFor()
@@ -167,6 +167,6 @@ test('an outage: what it would do now, and grown leases that wait in a full pool
   assert.match(await page.locator('#outage').innerText(), /^If DynamoDB went away now: 1 holder makes IDs for at least 1 h, \d for at least 5 min, the first stops in 4 min \d+ s\.$/)
   await page.cell(3).click()
   await page.locator('#facts dd', { hasText: /^in 2 h, if DynamoDB went away now$/ }).waitFor()
-  await page.locator('#facts dd', { hasText: /^a process holds it, and renews in time$/ }).waitFor()
+  await page.locator('#facts dd', { hasText: /^a process holds it and renews in time$/ }).waitFor()
   await accessible(page, 'an outage')
 })

@@ -1,4 +1,4 @@
-// The page in a real Chromium, over a pool that does as it is told.
+// The page in a real Chromium, on a pool that follows orders.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
@@ -45,7 +45,7 @@ test('every state has a word, a sign and a pattern of its own', async (t) => {
     assert.match(await page.cell(n).getAttribute('aria-label'), new RegExp(`${mark}, held`))
     looks.add(await page.cell(n).locator('i').getAttribute('data-sign'))
   }
-  assert.equal(looks.size, 10, 'without colour they can be told apart')
+  assert.equal(looks.size, 10, 'states can be distinguished without colour')
 })
 
 test('changes show by themselves', async (t) => {
@@ -87,7 +87,7 @@ test('search finds by task, number and state', async (t) => {
   await page.waitForFunction(() => document.activeElement.dataset.id === '40')
   assert.equal(await page.locator('#chosen-title').innerText(), 'Node ID 40')
 
-  // Enter waits for the answer, and takes no answer to an earlier word.
+  // Enter waits for the answer, and ignores the answer to an earlier word.
   let hold
   const held = new Promise((go) => { hold = go })
   await page.route('**/find?q=orders-api%2F7*', async (route) => {
@@ -102,7 +102,7 @@ test('search finds by task, number and state', async (t) => {
   await page.unrouteAll({ behavior: 'wait' })
   await page.fill('#query', 'worker')
 
-  // What comes while one searches is found, too.
+  // Changes during a search are found, too.
   await fixture.put({ from: 41, state: 'held', task: 'billing/worker-4' })
   await page.locator('[data-id="41"][data-found]').waitFor()
   await page.keyboard.press('Escape')
@@ -210,7 +210,7 @@ test('65,536 numbers: by group, and into one', async (t) => {
   await page.keyboard.press('Escape')
   await page.locator('#grid[data-of="groups"]').waitFor()
 
-  // A search leads into whatever group it is.
+  // A search opens the group of the match.
   await page.keyboard.press('/')
   await page.keyboard.type('far/away')
   await page.locator('#shown', { hasText: '1 node ID found' }).waitFor()
@@ -220,7 +220,7 @@ test('65,536 numbers: by group, and into one', async (t) => {
   assert.equal(await page.locator('#chosen-title').innerText(), 'Node ID 40000')
 })
 
-test('it comes back after the server was away, and says when the table is', async (t) => {
+test('the page reconnects after the server was gone, and reports when the table is', async (t) => {
   const page = await look(t, { size: 16, open: 1 })
   page.cut = true
   await page.is(3, 'free')

@@ -1,4 +1,4 @@
-// How the page says that something is wrong, and that what it shows is old.
+// How the page reports problems, and stale data.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { accessible, browser, forget, open, program } from './browser.mjs'
@@ -17,7 +17,7 @@ const some = { size: 64, open: 1, put: [{ from: 0, to: 20, state: 'held' }] }
 const verdict = (page, kind) => page.locator(`#verdict[data-kind="${kind}"]`).waitFor()
 const icon = (page) => page.locator('#icon').getAttribute('href')
 
-// Each state: what is ordered, what the page calls it, its level, and a command.
+// Each state: the order, the page's name for it, its level, and a command.
 const states = {
   empty: [{ size: 64, open: 1 }, 'ok', 'ok', ''],
   normal: [some, 'ok', 'ok', ''],
@@ -53,7 +53,7 @@ for (const [name, [order, kind, level, command]] of Object.entries(states)) {
   })
 }
 
-test('the verdict follows the pool, and says since when', async (t) => {
+test('the verdict follows the pool, and states since when', async (t) => {
   const page = await open(t, path, some, light)
   await verdict(page, 'ok')
   await page.fixture.put({ from: 0, to: 63, state: 'held' })
@@ -75,9 +75,9 @@ test('a server that has gone leaves a page that is visibly stale', async (t) => 
   await page.locator('#link', { hasText: /^stale: as of \d\d:\d\d:\d\d, \d+ s ago$/ }).waitFor()
   assert.equal(await page.locator('#verdict').getAttribute('data-level'), 'stale')
   assert.equal(await icon(page), 'icon-stale.svg')
-  assert.match(await page.locator('#since').innerText(), /what is shown is as of/)
+  assert.match(await page.locator('#since').innerText(), /data shown as of/)
   assert.match(await page.locator('#grid').evaluate((e) => getComputedStyle(e).filter), /opacity/)
-  // The age goes on.
+  // The age keeps growing.
   const age = Number(/, (\d+) s ago/.exec(await page.locator('#link').innerText())[1])
   await page.waitForFunction((age) => Number(/, (\d+) s ago/.exec(document.getElementById('link').textContent)[1]) > age, age)
   await accessible(page, 'stale')
@@ -94,7 +94,7 @@ test('the projection and the threshold are in the chart', async (t) => {
   await verdict(page, 'filling')
 })
 
-test('near expiry: who is next comes first, and the expired are apart', async (t) => {
+test('near expiry: the next to expire comes first, and expired ones are separate', async (t) => {
   const page = await open(t, path, { size: 64, open: 1, put: [
     { from: 0, to: 9, state: 'expired' }, { from: 20, state: 'held', left: 3_000_000, ttl: 36_000_000 }, { from: 21, state: 'held', left: 900_000, ttl: 36_000_000 },
     ...[...Array(9).keys()].map((i) => ({ from: 30 + i, state: 'held', left: 4_000_000 + i, ttl: 36_000_000 })),
@@ -120,13 +120,13 @@ test('holders: every one can be reached, sorted and filtered, by a link too', as
   assert.equal(await page.locator('#rows tr').count(), 34)
   assert.match(page.url(), /#page=12$/)
 
-  // Sorted over all, not over what is shown.
+  // Sorted over all, not only over the visible rows.
   await page.locator('[data-sort="n"]').click()
   await page.locator('#rows tr[data-n="611"]:first-child').waitFor()
   assert.match(page.url(), /#sort=-n$/)
   assert.equal(await page.locator('th[aria-sort="descending"] button').innerText(), 'Node ID')
 
-  // A click on a value filters by it; back takes that back.
+  // A click on a value filters by it; the back button undoes that.
   await row(611).locator('[data-filter="zone=eu-west-1z"]').click()
   await page.locator('#shown', { hasText: '12 node IDs found' }).waitFor()
   await page.goBack()
@@ -139,7 +139,7 @@ test('holders: every one can be reached, sorted and filtered, by a link too', as
     await page.locator('#shown', { hasText: `${total} node ID` }).waitFor()
   }
 
-  // One stop of Tab for all rows; the arrows move, and updates leave the place.
+  // One Tab stop for all rows; the arrows move, and updates keep the place.
   await page.fill('#query', '')
   await page.locator('#shown', { hasText: 'of 584 holders' }).waitFor()
   assert.equal(await page.locator('#rows [tabindex="0"]').count(), 1)
@@ -188,7 +188,7 @@ test('the session of a holder stays in the server', async (t) => {
   assert.doesNotMatch(await page.locator('html').evaluate((e) => e.outerHTML), session)
 })
 
-test('what happened is kept beyond the open page, and can be filtered', async (t) => {
+test('events are kept beyond the open page, and can be filtered', async (t) => {
   const page = await open(t, path, { size: 64, open: 1 }, light)
   await page.is(7, 'free')
   await page.fixture.put({ from: 7, state: 'held', task: 'orders-api/seven' })
@@ -207,7 +207,7 @@ test('what happened is kept beyond the open page, and can be filtered', async (t
   await page.locator('#facts', { hasText: /Before\s*session …[0-9a-f]{8}, v1.*: released/ }).waitFor()
 })
 
-test('nothing moves for those who asked for that', async (t) => {
+test('nothing moves with prefers-reduced-motion', async (t) => {
   const page = await open(t, path, some, light)
   await page.emulateMedia({ reducedMotion: 'reduce' })
   const moving = await page.evaluate(() => [...document.querySelectorAll('*')].filter((e) => {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests of the page in a real Chromium, which it installs where there is
-# none. With PICTURES=folder the pictures of the documentation are made there. With the
-# argument trace the page is measured instead.
+# Runs the tests of the web UI in a real Chromium, which it installs if there is
+# none. With PICTURES=folder it takes the screenshots of the documentation. With the
+# argument trace it measures the page instead.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../../../.."
 CHROMIUM=$(scripts/chromium.sh)
@@ -15,7 +15,7 @@ run() { exec node --test --test-concurrency=1 --test-reporter=spec "$@"; }
 if [ -n "${ONLY:-}" ]; then
 	run "$tests/$ONLY.test.mjs"
 fi
-# The demo's page mostly waits for what is done to its fleet, so it runs beside the others.
+# The demo's page mostly waits for its fleet, so it runs in parallel with the others.
 others=()
 for file in "$tests"/*.test.mjs; do
 	[ "$file" = "$tests/demo.test.mjs" ] || others+=("$file")

@@ -1,7 +1,7 @@
-// What the page costs a browser at 65,536 node IDs under churn: a DevTools trace of
+// The load of the page on a browser at 65,536 node IDs under churn: a DevTools trace of
 // Chromium for MINUTES (10), in which 200 node IDs change hands and 2,000 renew
 // before each update. `make trace` runs it; no test does, since a busy machine is slower.
-// Times are those of the thread, in which another program's share of the CPU does not count.
+// Times are CPU times of the thread, so other programs do not count.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ await page.goto(fixture.url + (process.env.HASH ?? ''))
 await page.locator('#link[data-link="live"]').waitFor()
 const cdp = await page.context().newCDPSession(page)
 
-// churn changes what a turn finds, for as long as the trace takes.
+// churn changes the pool before each update, for as long as the trace takes.
 let over = false, at = 0
 async function churn() {
   while (!over) {
@@ -36,7 +36,7 @@ const heap = async () => {
   return (await cdp.send('Runtime.getHeapUsage')).usedSize
 }
 
-// trace records for a time, and returns the tasks of the page's main thread.
+// trace records for some time, and returns the tasks of the page's main thread.
 async function trace(ms) {
   const events = []
   cdp.on('Tracing.dataCollected', (d) => events.push(...d.value))
@@ -66,7 +66,7 @@ while (Date.now() < end) {
   const t = await trace(Math.min(20_000, Math.max(6000, end - Date.now())))
   tasks.push(...t.tasks.map((e) => cpu(e) / 1000))
   // An update is all work from one message of the server to the next, the clock's ticks
-  // included; what is before the first and after the last is none.
+  // included; work before the first and after the last does not count.
   let sum = -1, parts = []
   for (const e of outermost(t.work)) {
     if (e.turn) {
@@ -86,7 +86,7 @@ const finish = await heap()
 // cpu is how long the thread worked on it, in µs.
 function cpu(e) { return e.tdur ?? e.dur }
 
-// outermost leaves out what lies within another: its time is counted there.
+// outermost drops events inside another one: their time is counted there.
 function outermost(events) {
   let to = 0
   return events.sort((a, b) => a.ts - b.ts || b.dur - a.dur || b.turn - a.turn).filter((e) => e.ts + e.dur > to && (to = e.ts + e.dur))

@@ -1,5 +1,5 @@
-// The page: it takes in what the server tells and shows it. It sends nothing
-// but requests to look.
+// The page: it receives the server's messages and shows them. It sends only
+// requests to read.
 import { Charts } from './charts.js'
 import { Grid, legend } from './grid.js'
 import { Lists } from './lists.js'
@@ -44,13 +44,13 @@ const stream = new Stream({
   },
 })
 
-// named shows which pool it is.
+// named shows the pool's name.
 function named() {
   $('pool').textContent = pool.name
   $('pool').title = `${pool.name}, table ${pool.title ?? ''}`
 }
 
-// begin shows a pool, or a group of it, for the first time.
+// begin shows a pool, or one of its groups, for the first time.
 function begin() {
   named()
   where()
@@ -65,7 +65,7 @@ function begin() {
   left = null
 }
 
-// draw shows what changed in the grid.
+// draw shows the changes in the grid.
 function draw(change) {
   const changed = grid.byGroup ? change.groups : change.numbers
   if (changed.some((id) => !grid.has(id))) {
@@ -79,7 +79,7 @@ function where() {
   if (pool.whole) {
     $('where').textContent = `${count(n)} node IDs, table ${pool.title}`
   } else if (pool.group < 0) {
-    $('where').textContent = `${count(n)} in ${count(pool.groups.length)} groups of 256, ${count(pool.status.open)} open; each filled as far as it is used. Choose one to look into it.`
+    $('where').textContent = `${count(n)} in ${count(pool.groups.length)} groups of 256, ${count(pool.status.open)} open; each filled in proportion to its use. Select one to open it.`
   } else {
     const back = document.createElement('button')
     back.type = 'button'
@@ -89,8 +89,8 @@ function where() {
   }
 }
 
-// show shows what changes from turn to turn; busy: much else does, too.
-let shown = 0 // when it did
+// show shows the parts that change with each update; busy: much else changes, too.
+let shown = 0 // time of the last show
 function show(busy) {
   shown = Date.now()
   write($('used'), percent(pool.status.used))
@@ -104,7 +104,7 @@ function show(busy) {
   search()
 }
 
-// search asks again while the pool changes; one request at a time.
+// search repeats the query while the pool changes; one request at a time.
 let asking = false, again = false
 async function search() {
   again = asking
@@ -114,7 +114,7 @@ async function search() {
   const asked = about(), q = view.q.trim(), here = view.view
   const get = async (what) => (await fetch(what)).json()
   try {
-    // The holders' table, and what the grid marks.
+    // The holders' table, and the marks in the grid.
     const [answer, list] = await Promise.all([
       here && !q ? null : get(`find?${new URLSearchParams({ q, sort: view.sort, page: here ? 0 : view.page, group: pool.group })}`), here ? get(tabs.asks) : null])
     if (asked === about()) {
@@ -128,15 +128,15 @@ async function search() {
       if (going) go()
     } else again = true
   } catch {
-    // The server is away: the link says so.
+    // The server is unreachable: the link shows that.
   } finally {
     asking = false
     if (again) search()
   }
 }
 
-// go leads to the first that was found. Where the answer is not there yet, it is
-// waited for.
+// go selects the first match. If the answer has not arrived yet, it waits
+// for it.
 let going = false
 function go() {
   going = found?.q !== view.q.trim()
@@ -146,9 +146,9 @@ function go() {
   grid.focus(first.n)
 }
 
-// viewed shows what the address says.
-let wanted = false // the selected node ID is to be focused once its group is there
-let left = null // the group that was looked into before
+// viewed shows the view that the address names.
+let wanted = false // the selected node ID gets the focus once its group is loaded
+let left = null // the group that was open before
 function viewed(before) {
   if ($('query').value !== view.q) $('query').value = view.q
   if ($('past').value !== view.past) $('past').value = view.past
@@ -168,7 +168,7 @@ function viewed(before) {
   if (['q', 'sort', 'page', 'view', 'service', 'endpoint', 'key'].some((k) => view[k] !== before[k])) search()
 }
 
-// choose selects a node ID, in whatever group it is.
+// choose selects a node ID of any group.
 function choose(id) {
   const group = Math.floor(id / 256)
   if (pool.numbers.has(id)) return view.go({ n: id }, true)

@@ -32,7 +32,7 @@ export class Charts {
       padding: [8, 26, 0, 0], ...over,
     })
     const x = { ...axis, grid: { show: false }, size: 22, space: 90, values: '{HH}:{mm}:{ss}' }
-    // With a projection, a fifth of the chart is left for what comes.
+    // With a projection, a fifth of the chart is left for the future.
     const scaleX = { time: true, range: (u, min, max) => {
       const from = Math.max(Math.min(min, max - 60), max - this.#span * 60)
       return [from, this.#pool?.status.full_in ? max + (max - from) / 4 : max]
@@ -85,14 +85,14 @@ export class Charts {
     ctx.restore()
   }
 
-  // span says how many minutes are shown.
+  // span sets how many minutes are shown.
   span(minutes) {
     this.#span = minutes
     for (const b of document.querySelectorAll('[data-span]')) b.setAttribute('aria-pressed', Number(b.dataset.span) === minutes)
     if (this.#pool) this.show(this.#pool, true)
   }
 
-  // show takes in the newest points. Drawing is what an update costs most, so each
+  // show adds the newest points. Drawing is the most expensive part of an update, so each
   // draws one of the two charts, in turn, and one that changes much else (busy) leaves
   // that to the next; all draws both.
   show(pool, all = pool.history.at.length < 3, busy = false) {
@@ -122,7 +122,7 @@ export class Charts {
     return full ? `, full in about ${about(full)} at this rate` : ''
   }
 
-  // read says the values under the cursor, else the newest.
+  // read shows the values under the cursor, or else the newest.
   #read(u) {
     const h = this.#data
     const i = u.cursor.idx ?? h.at.length - 1

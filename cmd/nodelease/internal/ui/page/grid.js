@@ -1,5 +1,5 @@
-// The grid: numbers, or the groups of a large pool. One element a cell; only
-// those that changed are touched.
+// The grid: node IDs, or the groups of a large pool. One element per cell; only
+// changed cells are touched.
 import { brief, count, el, meanings, signs, states, write } from './words.js'
 
 const groupSize = 256
@@ -33,7 +33,7 @@ export class Grid {
 
   get byGroup() { return this.#root.dataset.of === 'groups' }
 
-  // lay builds the grid anew for what the pool shows.
+  // lay rebuilds the grid for the visible part of the pool.
   lay(pool) {
     this.#pool = pool
     const byGroup = !pool.whole && pool.group < 0
@@ -59,7 +59,7 @@ export class Grid {
         this.#cells.set(id, cell)
         row.append(cell)
       }
-      // Few cells fill the width, without a hole at the end.
+      // Few cells fill the width, without a gap at the end.
       if (size === 'large' && i > 0 && n - i < columns) row.style.setProperty('--columns', n - i)
       rows.push(row)
     }
@@ -137,14 +137,14 @@ export class Grid {
     }
   }
 
-  // choose shows which number is selected.
+  // choose marks the selected node ID.
   choose(id) {
     this.#chosen = id
     for (const c of this.#root.querySelectorAll('[aria-selected]')) c.removeAttribute('aria-selected')
     if (this.has(id) && !this.byGroup) this.#cells.get(id).setAttribute('aria-selected', 'true')
   }
 
-  // find dims all but the numbers, or groups, that were found; null ends that.
+  // find dims all but the node IDs, or groups, that were found; null ends that.
   find(found) {
     this.#found = found
     set(this.#root, 'finding', found ? 'finding' : undefined)
@@ -188,8 +188,8 @@ export class Grid {
   }
 }
 
-// shape is how n cells are laid out in a width: as many columns as there is room
-// for, and for few cells as many as leave no hole in the last row, or nearly none.
+// shape returns how n cells are laid out in a width: as many columns as fit, and
+// for few cells as many as leave no gap in the last row, or nearly none.
 function shape(n, width, byGroup) {
   if (n <= 64) {
     const most = Math.max(1, Math.min(n, 8, Math.floor(width / 58)))
@@ -208,7 +208,7 @@ function shape(n, width, byGroup) {
   return { size: 'small', columns, heads }
 }
 
-// legend explains the states, with how many node IDs are in each. A state is also
+// legend explains the states, with the number of node IDs in each. A state is also
 // a filter.
 export function legend(list, pool, filter) {
   const marked = Object.keys(pool.marks).map((id) => pool.numbers.has(Number(id)) && pool.mark(pool.numbers.get(Number(id)))).filter(Boolean)

@@ -1,5 +1,5 @@
-// What is told in words: the selected node ID, leases near expiry, what just
-// happened.
+// The parts in words: the selected node ID, leases near expiry, recent
+// events.
 import { roving } from './roving.js'
 import { brief, count, el, hide, meanings, moment, quoted, signs, span, time, until, write } from './words.js'
 
@@ -20,7 +20,7 @@ export class Lists {
     this.#get('facts').addEventListener('click', (e) => e.target.dataset.filter && filter(e.target.dataset.filter))
   }
 
-  // chosen tells all about a node ID.
+  // chosen shows everything about a node ID.
   chosen(pool, n) {
     write(this.#get('chosen-title'), n ? `Node ID ${n.n}` : 'No node ID selected')
     const facts = this.#get('facts'), none = this.#get('none')
@@ -43,13 +43,13 @@ export class Lists {
     pairs.push(['Version', n.version ? count(n.version) : 'never held'])
     if (n.previous) pairs.push(['Before', `session ${n.previous.session}, v${count(n.previous.version)}${n.previous.since ? ', since ' + moment(n.previous.since, pool.now) : ''}: ${n.previous.ended}`])
     for (const [k, v] of Object.entries(n.meta ?? {})) pairs.push([k, v, quoted(`${k}=${v}`)])
-    // What did not change stays, and with it the focus.
+    // Unchanged parts stay, and with them the focus.
     const key = JSON.stringify(pairs.map(([k, , f]) => [k, f]))
     if (facts.dataset.key !== key) {
       facts.dataset.key = key
       facts.replaceChildren(...pairs.flatMap(([k, , f]) => {
         const dd = el('dd')
-        if (f) dd.append(el('button', '', { type: 'button', 'data-filter': f, title: 'list those that have the same' }))
+        if (f) dd.append(el('button', '', { type: 'button', 'data-filter': f, title: 'list node IDs with the same value' }))
         return [el('dt', k), dd]
       }))
     }
@@ -87,13 +87,13 @@ export class Lists {
     })
     const more = (shown, total, word) => (total > shown ? [line(`and ${count(total - shown)} more`, word)] : [])
     const next = late.slice(0, 6)
-    this.#lists.late.fill(next.length ? [...next.map(row), ...more(next.length, all, 'state=late')] : [line(gone ? 'None of those that still hold theirs.' : 'None: every holder renewed in time.')])
+    this.#lists.late.fill(next.length ? [...next.map(row), ...more(next.length, all, 'state=late')] : [line(gone ? 'None of the current holders.' : 'None: every holder renewed in time.')])
     hide(this.#get('gone-title'), !gone)
     write(this.#get('gone-title'), `Expired: ${count(gone)}`)
     this.#lists.gone.fill([...expired.map(row), ...more(expired.length, gone, 'state=expired')])
   }
 
-  // news shows what happened last, or what a filter finds in the history.
+  // news shows the latest events, or those that a filter finds in the history.
   async news(pool, past) {
     this.#past = past
     let news = pool.news.slice(-40).reverse()
@@ -105,11 +105,11 @@ export class Lists {
         news = answer.news
         this.#get('told').textContent = answer.total > news.length ? `the latest ${count(news.length)} of ${count(answer.total)}` : `${count(answer.total)} found`
       } catch {
-        return // the server is away: the link says so
+        return // the server is unreachable: the link shows that
       }
     }
-    const none = past.trim() ? 'Nothing like that was seen.' : 'Nothing yet.'
-    const seen = new Map() // two of the same are possible
+    const none = past.trim() ? 'No event matches.' : 'Nothing yet.'
+    const seen = new Map() // two equal events are possible
     this.#lists.news.fill(news.length ? news.map((n) => {
       const key = `${n.at}/${n.n}/${n.kind}`
       seen.set(key, (seen.get(key) ?? 0) + 1)

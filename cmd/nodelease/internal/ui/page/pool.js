@@ -1,5 +1,5 @@
-// What this page knows of the pool: all of a small one; of a large one the
-// counts of its groups, and the numbers of the group that it looks into.
+// The page's knowledge of the pool: all of a small one; of a large one the
+// counts of its groups, and the node IDs of the open group.
 
 export class Pool {
   numbers = new Map()
@@ -12,7 +12,7 @@ export class Pool {
 
   get now() { return Date.now() + this.skew }
 
-  // all begins anew.
+  // all starts over.
   all(m) {
     this.#take(m)
     this.name = m.pool
@@ -27,7 +27,7 @@ export class Pool {
     this.news = m.news ?? []
   }
 
-  // trouble is all that is known of a pool that was never read.
+  // trouble is the only knowledge of a pool that was never read.
   trouble(m) {
     this.name = m.pool
     this.every = m.every
@@ -35,7 +35,7 @@ export class Pool {
     this.status.verdict = m.verdict
   }
 
-  // turn takes in what changed, and returns the numbers and groups concerned.
+  // turn applies the changes, and returns the node IDs and groups concerned.
   turn(m) {
     const before = this.marks
     this.#take(m)
@@ -71,29 +71,29 @@ export class Pool {
     this.skew = m.now - Date.now()
   }
 
-  // left is how much of a lease is left, from 0 to 1.
+  // left returns how much of a lease is left, from 0 to 1.
   left(n) {
     return n.ttl ? Math.max(0, Math.min(1, (n.expires - this.now) / n.ttl)) : 1
   }
 
   // late reports whether a holder should have renewed by now: healthy ones do so
   // while more than two fifths are left, with a grown lease after an outage more than
-  // three tenths. One on demand that sleeps lets its lease run out.
-  // A grown lease that may not grow on is renewed when only a short one is left of it.
+  // three tenths. A sleeping holder on demand lets its lease run out.
+  // A grown lease that may not grow further is renewed when only a short one is left of it.
   late(n) {
     const waits = n.grown && this.status.waits
     const least = waits ? 0.4 * Math.min(n.ttl, waits) : (n.grown ? 0.3 : 0.4) * n.ttl
     return !n.on_demand && n.expires - this.now < least
   }
 
-  // mark is what is known of a number's process, if that says more than the table.
+  // mark returns the known state of a node ID's process, if it adds to the table.
   mark(n) {
     const mark = this.marks[n.n]
     return mark === n.state ? undefined : mark
   }
 }
 
-// thinned makes one point of each minute before the last hour, and forgets what is
+// thinned reduces each minute before the last hour to one point, and drops points
 // older than a day; the server does the same (history.go).
 function thinned(h) {
   const last = h.at.at(-1)

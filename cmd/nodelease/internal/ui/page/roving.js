@@ -1,10 +1,10 @@
-// A list that is one stop of Tab: the arrows move in it. From turn to turn only the
-// rows that changed are made anew, so that a click hits the row that was aimed at, and
+// A list that is one Tab stop: the arrows move in it. An update replaces only the
+// rows that changed, so a click hits the row that was aimed at, and
 // the place is kept.
 
 export function roving(list, selector) {
   const stops = () => [...list.querySelectorAll(selector)]
-  let at // the key of the stop that Tab leads to
+  let at // the key of the Tab stop
   const rove = (stop) => {
     for (const s of stops()) {
       const index = s === stop ? 0 : -1
@@ -24,7 +24,7 @@ export function roving(list, selector) {
   })
   let rows = new Map()
   return {
-    // fill shows rows: { key, hash, make(), tick(row) }. One of the same key and hash
+    // fill shows rows: { key, hash, make(), tick(row) }. A row with the same key and hash
     // stays; tick lets time pass in it.
     fill(items) {
       const inside = list.contains(document.activeElement)

@@ -1,4 +1,4 @@
-// The stream of messages: comes again when it breaks, and rests while the page
+// The stream of messages: reconnects when it breaks, and rests while the page
 // is hidden, since browsers open few streams to one host.
 
 export class Stream {
@@ -15,7 +15,7 @@ export class Stream {
     document.addEventListener('visibilitychange', () => (document.hidden ? this.#stop() : this.open(this.#group)))
   }
 
-  // open begins anew, looking into a group (-1: none).
+  // open starts over, with a group open (-1: none).
   open(group) {
     this.#group = group
     this.#stop()
@@ -40,7 +40,7 @@ export class Stream {
       // The browser tries again by itself, unless the answer was an error.
       if (source.readyState === EventSource.CLOSED) setTimeout(() => source === this.#source && this.open(this.#group), 2000)
     }
-    // A connection may be dead without telling.
+    // A connection may be dead without notice.
     this.#watchdog = setInterval(() => {
       if (Date.now() - this.#heard > this.patience) this.open(this.#group)
     }, 5000)

@@ -1,5 +1,5 @@
-// Who holds what: a page at a time of all that a search finds. The server
-// searches and sorts, so that it is the same for 3 node IDs and for 65,536.
+// The table of holders: a page at a time of the search results. The server
+// searches and sorts, so it works the same for 3 node IDs and for 65,536.
 import { roving } from './roving.js'
 import { brief, cells, count, el, moment, quoted, signs, until, write } from './words.js'
 
@@ -52,7 +52,7 @@ export class Table {
     number.append(el('button', n.n, { type: 'button', tabindex: -1, 'data-key': n.n, 'aria-label': `${n.n}, select` }))
     const task = n.task ?? ''
     row.append(number,
-      cell('State', swatch, el('span', mark ?? n.state, { 'data-filter': `state=${n.state}`, title: `only ${n.state} ones` })),
+      cell('State', swatch, el('span', mark ?? n.state, { 'data-filter': `state=${n.state}`, title: `list only ${n.state} node IDs` })),
       cell('Task', el('span', (n.on_demand ? 'on demand: ' : '') + brief(task), { class: 'cut', title: task, 'data-filter': `task=${quoted(task)}` })),
       cell('Held since', n.since ? moment(n.since, pool.now) : ''), cell('Expires'), cell('Version', n.version ? count(n.version) : ''),
       cell('Metadata', ...Object.entries(n.meta ?? {}).map(([k, v]) => el('span', `${k}=${v}`, { class: 'cut tag', title: `${k}=${v}`, 'data-filter': quoted(`${k}=${v}`) }))))

@@ -1,4 +1,4 @@
-// The lists below the grid: who holds what, the services that live processes have
+// The lists below the grid: holders, the services that live processes have
 // registered, and the members of the cluster. The server searches and pages.
 import { roving } from './roving.js'
 import { cells, count, el, hide, moment, until, write } from './words.js'
@@ -49,7 +49,7 @@ export class Tabs {
     }
   }
 
-  // sized says how much of what is shown, and which page it is.
+  // sized shows the range of rows, and the page number.
   sized(found, what) {
     if (found.page !== this.#view.page) this.#view.go({ page: found.page }) // there are fewer by now
     const from = found.page * found.rows, to = Math.min(found.total, from + found.rows)
@@ -64,7 +64,7 @@ export class Tabs {
     }
   }
 
-  // asks is what the tab wants to know from the server.
+  // asks is the tab's request to the server.
   get asks() {
     const { view, q, page, service, endpoint, key } = this.#view
     const p = new URLSearchParams({ q: q.trim(), page })
@@ -81,7 +81,7 @@ export class Tabs {
 
   #members(pool, found) {
     this.sized(found, many(found.total, 'member', 'members'))
-    path('members', [], found.total ? '' : this.#view.q.trim() ? 'None is like that.' : 'No holder takes part in a cluster (pkg/cluster).')
+    path('members', [], found.total ? '' : this.#view.q.trim() ? 'No match.' : 'No holder takes part in a cluster (pkg/cluster).')
     this.#fill('members', ['Name', 'Node ID', 'Member since', 'Expires', 'Session', 'Metadata'], found.members.map((m) => ({
       key: m.session + m.n, hash: JSON.stringify([m.name, m.since, m.leads, m.meta]),
       make: () => row([cells('Name', el('span', m.name, { class: 'cut', title: m.name }), ...(m.leads ? [' ', el('em', 'oldest: leads', { title: 'elected by LowestSession, the default' })] : [])),
@@ -95,7 +95,7 @@ export class Tabs {
     const back = [['← All services', {}]]
     if (endpoint && key !== null) back.push([endpoint, { endpoint }])
     const at = service || (key !== null ? (key === '' ? 'no key' : `key ${key}`) : endpoint)
-    const none = found.problem ? '' : this.#view.q.trim() ? 'None is like that.' : service || key !== null ? 'No live instance.' : endpoint ? 'No live instance at any key.' : 'No live process has registered a service (pkg/discovery).'
+    const none = found.problem ? '' : this.#view.q.trim() ? 'No match.' : service || key !== null ? 'No live instance.' : endpoint ? 'No live instance at any key.' : 'No live process has registered a service (pkg/discovery).'
     path('services', service || endpoint ? [...back, [at]] : [], found.problem ?? (found.total ? '' : none))
     if (service || key !== null) {
       this.sized(found, many(found.total, 'live instance', 'live instances'))
@@ -126,7 +126,7 @@ export class Tabs {
   }
 }
 
-// path says where one is, with the way back, and what is wrong.
+// path shows the current place, with the way back, and the problem if there is one.
 function path(name, steps, note) {
   const p = $(name).querySelector('.path'), key = JSON.stringify([steps, note])
   if (p.dataset.key === key) return

@@ -1,4 +1,4 @@
-// Light or dark: what the system says, unless its user chose otherwise here.
+// Light or dark: the system's setting, unless the user chose otherwise here.
 // Runs before the first paint.
 const dark = matchMedia('(prefers-color-scheme: dark)')
 
@@ -8,7 +8,7 @@ function applyTheme() {
   document.dispatchEvent(new Event('themed'))
 }
 
-// toggleTheme flips it. Back at what the system says, the choice is forgotten.
+// toggleTheme flips it. Back at the system's setting, the choice is forgotten.
 function toggleTheme() {
   const next = document.documentElement.dataset.theme === 'dark' ? 'light' : 'dark'
   if (next === (dark.matches ? 'dark' : 'light')) localStorage.removeItem('theme')

@@ -1,12 +1,12 @@
-// The first thing that the page says: how the pool is, since when, what to do,
-// and how old that is. The title and the icon of the tab say it too.
+// The first line of the page: the state of the pool, since when, the remedy,
+// and the age of the data. The title and the icon of the tab show it too.
 import { capital, hide, moment, span, time, write } from './words.js'
 
 const $ = (id) => document.getElementById(id)
 const unread = new Set(['unreadable', 'denied', 'unseeded'])
 const away = {
-  lost: ['Not connected', 'nodelease ui cannot be reached. If it has ended, start it again; this page comes back by itself.'],
-  ended: ['nodelease ui has ended', 'Start it again on the same address, with --listen; this page comes back by itself.'],
+  lost: ['Not connected', 'nodelease ui cannot be reached. If it has ended, start it again; this page reconnects by itself.'],
+  ended: ['nodelease ui has ended', 'Start it again on the same address, with --listen; this page reconnects by itself.'],
 }
 
 export class Verdict {
@@ -20,7 +20,7 @@ export class Verdict {
     })
   }
 
-  // show says how the pool is, as far as that is known. Link is the stream's state.
+  // show shows the state of the pool, as far as it is known. Link is the stream's state.
   show(pool, link) {
     const v = pool.status.verdict ?? { kind: 'reading', level: 'note', headline: 'Reading the pool …' }
     const read = pool.status.read_at
@@ -36,11 +36,11 @@ export class Verdict {
 
     let { kind, level, headline, text, command } = v
     if (state in away) [kind, level, headline, text, command] = [state, 'stale', ...away[state], '']
-    else if (stale && !unread.has(kind)) [kind, level, headline, text, command] = ['stale', 'stale', 'No answer from the table', 'The last read has not ended. What is shown is from before.', '']
+    else if (stale && !unread.has(kind)) [kind, level, headline, text, command] = ['stale', 'stale', 'No answer from the table', 'The last read has not finished. The page shows older data.', '']
     set($('verdict'), 'level', level)
     set($('verdict'), 'kind', kind)
     write($('headline'), headline)
-    write($('since'), [v.since && kind === v.kind && level !== 'ok' ? `since ${time(v.since)}${v.before ? ' or earlier' : ''}` : '', stale && asOf ? `what is shown is ${asOf}` : ''].filter(Boolean).join('; '))
+    write($('since'), [v.since && kind === v.kind && level !== 'ok' ? `since ${time(v.since)}${v.before ? ' or earlier' : ''}` : '', stale && asOf ? `data shown ${asOf}` : ''].filter(Boolean).join('; '))
     put($('advice'), text)
     if ($('command').textContent !== (command ?? '')) {
       write($('command'), command ?? '')

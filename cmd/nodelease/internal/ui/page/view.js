@@ -1,20 +1,20 @@
-// What is looked at, which the address says: a link leads to the same view, and
-// the back button to the one before.
+// The current view, kept in the address: a link leads to the same view, and
+// the back button to the previous one.
 const start = { group: -1, n: null, q: '', sort: 'n', page: 0, past: '', span: 60, view: '', service: '', endpoint: '', key: null }
 const texts = ['q', 'past', 'service', 'endpoint', 'key']
 
 export class View {
   #on
 
-  // on(before): called after each change, with what was before.
+  // on(before): called after each change, with the previous view.
   constructor(on) {
     this.#on = on
     Object.assign(this, start, this.#read())
     addEventListener('popstate', () => this.#take({ ...start, ...this.#read() }))
   }
 
-  // go changes some of it. A step is one that the back button takes back; typing,
-  // and moving with the arrows, are not.
+  // go changes parts of it. A step can be undone with the back button; typing,
+  // and moving with the arrows, cannot.
   go(change, step = false) {
     const text = this.#write({ ...this.state, ...change })
     if (text !== location.hash) history[step ? 'pushState' : 'replaceState'](null, '', text || location.pathname)

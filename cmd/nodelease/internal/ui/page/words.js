@@ -1,5 +1,5 @@
-// The states, in the order of the counts that the server sends, and what is
-// known of a number beside the table. Every one has a sign and a pattern as well
+// The states, in the order of the counts that the server sends, and the states of
+// processes that the table does not have. Every one has a sign and a pattern as well
 // as a colour; the signs are those of `nodelease demo` in a terminal.
 export const states = ['held', 'free', 'cooling', 'expired', 'retired', 'corrupt', 'missing']
 
@@ -9,11 +9,11 @@ export const signs = {
 }
 
 export const meanings = {
-  held: 'a process holds it, and renews in time',
+  held: 'a process holds it and renews in time',
   late: 'a process holds it, and its renewal is overdue',
-  free: 'may be claimed now',
-  cooling: 'nobody holds it; it rests until the time that its last holder reserved has passed',
-  expired: 'its holder has stopped renewing: others may take it',
+  free: 'can be claimed now',
+  cooling: 'no holder; rests until its reserved time has passed',
+  expired: 'its holder has stopped renewing: others can claim it',
   retired: 'out of use, or reserved',
   corrupt: 'its item in the table cannot be read',
   missing: 'has no item: never seeded',
@@ -38,7 +38,7 @@ export function span(ms) {
   return `${Math.floor(h / 24)} d ${h % 24} h`
 }
 
-// about is a span in the one unit that matters.
+// about is a span in its largest unit.
 export function about(ms) {
   const s = ms / 1000
   if (s < 90) return `${Math.max(1, Math.floor(s))} s`
@@ -60,8 +60,8 @@ const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', h
 export const time = (ms) => clock.format(ms)
 export const moment = (ms, now) => (now - ms < 20 * 3600e3 ? clock : day).format(ms)
 
-// write says a text, if it is another one: what is written lays the page out anew.
-// A text that is there already changes in its place, which costs less than another.
+// write sets a text if it differs: each write lays out the page again.
+// An existing text node is changed in place, which costs less than a new one.
 export function write(e, text) {
   const is = e.firstChild, to = String(text)
   if (e.textContent === to) return
@@ -80,14 +80,14 @@ export function el(name, text, attributes = {}) {
   return e
 }
 
-// cells makes a cell of a table, with the name of its column for narrow windows.
+// cells makes a table cell, with the name of its column for narrow windows.
 export function cells(label, ...parts) {
   const td = el('td', null, { role: 'cell', 'data-label': label })
   td.append(...parts)
   return td
 }
 
-// brief is a task's name as people know it: of an ECS task its cluster and ID.
+// brief is a task's name for people: of an ECS task its cluster and ID.
 export const brief = (task) => (task ?? '').replace(/^arn:[^/]*:task\//, '')
 
 // quoted keeps a word with blanks together in a search.

@@ -2,14 +2,14 @@ package dev.nodelease;
 
 import java.lang.reflect.Proxy;
 
-/** Hears of checkpoints (CRaC), on a JDK that has them, without a dependency. */
+/** Listens for checkpoints (CRaC), on a JDK that has them, without a dependency. */
 final class Checkpoints {
-    /** The loader of the JDK's modules. That of this class would open each jar of the program, in vain on most JDKs. */
+    /** The loader of the JDK's modules. The loader of this class would open each jar of the program, in vain on most JDKs. */
     static ClassLoader jdk = ClassLoader.getPlatformClassLoader();
 
     private Checkpoints() {}
 
-    /** Returns what must be kept as long as the two are to be called; null on another JDK. */
+    /** Returns an object to keep for as long as the two are to be called; null on another JDK. */
     static Object register(IdGenerator ids) {
         try {
             Class<?> resource = Class.forName("jdk.crac.Resource", true, jdk);
@@ -29,7 +29,7 @@ final class Checkpoints {
         } catch (ClassNotFoundException e) {
             return null;
         } catch (ReflectiveOperationException e) {
-            throw new IllegalStateException("this JDK's CRaC is another one than this library knows", e);
+            throw new IllegalStateException("this library does not support the CRaC of this JDK", e);
         }
     }
 }

@@ -10,26 +10,26 @@ import java.nio.charset.StandardCharsets;
 
 /** The clocks of the machine, in nanoseconds, and its generation. Not thread-safe. */
 class Clocks implements AutoCloseable {
-    private final RandomAccessFile vm; // plain files: what channels load in a new process takes longer
+    private final RandomAccessFile vm; // plain files: channels take longer to load in a new process
     private long boot, bootRead = System.nanoTime() - 5_000_000;
 
     Clocks() { this("/dev/vmclock0"); }
 
     Clocks(String vmClock) { vm = open(vmClock); }
 
-    /** What all clocks say at one moment. */
+    /** The readings of all clocks at one moment. */
     record Reading(long boot, long mono, long wall, long generation) {}
 
     final Reading read() { return new Reading(boot(), mono(), wall(), generation()); }
 
-    /** Whether a clock says that the time since a reading is over. One that went back may hide a sleep. */
+    /** Whether the time since a reading is over by any clock. A clock that went back may hide a sleep. */
     final boolean over(Reading began, long left) {
         return gone(mono() - began.mono, left) || gone(wall() - began.wall, left) || gone(boot() - began.boot, left) || generation() != began.generation;
     }
 
     private static boolean gone(long nanos, long left) { return nanos < 0 || nanos >= left; }
 
-    /** The boot clock, which counts the time that the machine slept; 0 where there is none. */
+    /** The boot clock, which counts the time that the machine slept; 0 if there is none. */
     long boot() {
         long now = System.nanoTime();
         if (now - bootRead >= 5_000_000) {
@@ -48,7 +48,7 @@ class Clocks implements AutoCloseable {
 
     long wall() { return System.currentTimeMillis() * 1_000_000; }
 
-    /** Changes when the machine is restored from a snapshot; 0 where there is no VMClock device. */
+    /** Changes when the machine is restored from a snapshot; 0 if there is no VMClock device. */
     long generation() {
         if (vm == null) {
             return 0;

@@ -13,20 +13,20 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * Makes snowflake IDs in this process, out of blocks that the Nodelease sidecar has drawn. Safe for
- * any number of threads, platform or virtual: one of them waits for the sidecar, none pins a carrier.
- * The rules that this class keeps are those of docs/protocol-clients.md.
+ * Makes snowflake IDs in this process, from blocks that the Nodelease sidecar has drawn. Safe for
+ * any number of threads, platform or virtual: one at a time waits for the sidecar, none pins a carrier.
+ * It follows the rules of docs/protocol-clients.md.
  */
 public final class IdGenerator implements AutoCloseable {
-    private static final int FIRST = 256; // IDs that a block is asked for: at first, and at most
+    private static final int FIRST = 256; // size of the requested blocks: at first, and at most
     private static final int MOST = 1 << 20;
-    private static final int CHUNK = 4096; // IDs of a batch between two looks at the clocks
+    private static final int CHUNK = 4096; // IDs of a batch between two readings of the clocks
 
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition restored = lock.newCondition();
     private final Sidecar sidecar;
     private final Clocks clocks;
-    private final Object checkpoints; // kept: CRaC holds its resources weakly
+    private final Object checkpoints; // a strong reference: CRaC holds its resources weakly
     private volatile Duration timeout;
 
     // Guarded by lock.
@@ -35,15 +35,15 @@ public final class IdGenerator implements AutoCloseable {
     private boolean checkpoint;
     private String pool;
     private int want = FIRST;
-    private long dropped; // IDs that were made of the blocks before
+    private long dropped; // IDs made from earlier blocks
     private volatile long issued, tries, requests;
     private volatile Layout layout;
-    // The block: the tickets from next up to end, until one of the clocks has gone on by left.
+    // The block: the tickets from next up to end, until one of the clocks has advanced by left.
     private long first, next, end, mask, node, left;
     private int low, shift;
     private Clocks.Reading began;
 
-    /** A generator on the sidecar that NODELEASE_SIDECAR names, or on port 7373 of this machine. */
+    /** A generator on the sidecar at NODELEASE_SIDECAR, or on port 7373 of this machine. */
     public IdGenerator() {
         this(null, Duration.ofSeconds(2));
     }
@@ -51,7 +51,7 @@ public final class IdGenerator implements AutoCloseable {
     /**
      * A generator on a sidecar.
      *
-     * @param sidecar unix:/path or http://host:port; null stands for NODELEASE_SIDECAR, or the default
+     * @param sidecar unix:/path or http://host:port; null for NODELEASE_SIDECAR, or the default
      * @param timeout how long a call may wait for a sidecar that does not answer
      */
     public IdGenerator(String sidecar, Duration timeout) {
@@ -115,10 +115,10 @@ public final class IdGenerator implements AutoCloseable {
     /** How many blocks were fetched so far. */
     public long requests() { return requests; }
 
-    /** How many requests for a block have failed so far, those included that were sent again. */
+    /** How many requests for a block have failed so far, including those that were sent again. */
     public long failures() { return Math.max(tries - requests, 0); }
 
-    /** How many IDs were made so far; while another thread makes some, a number from shortly before. */
+    /** How many IDs were made so far; while another thread makes some, a slightly older count. */
     public long issued() {
         if (lock.tryLock()) {
             issued = dropped + next - first;
@@ -157,7 +157,7 @@ public final class IdGenerator implements AutoCloseable {
         first = next = end = left = 0;
     }
 
-    /** Takes the lock. Returns when the call gives up, if it had to wait: that time counts. */
+    /** Takes the lock. Returns the time at which the call gives up, if it had to wait: waiting counts. */
     private long enter() {
         if (lock.tryLock()) {
             return 0;
@@ -182,7 +182,7 @@ public final class IdGenerator implements AutoCloseable {
         }
     }
 
-    /** When a call that waits for a usable block gives up. */
+    /** The time at which a call that waits for a usable block gives up. */
     private long patience(long until) {
         long now = System.nanoTime();
         if (until == 0) {
@@ -203,12 +203,12 @@ public final class IdGenerator implements AutoCloseable {
             throw new NodeleaseException("the generator is closed", "", null);
         }
         for (long delay = 0; ; delay = Math.min(Math.max(delay * 2, 10_000_000), 200_000_000)) {
-            if (end > 0) { // used up: ask for more; too old: for what was used of it
+            if (end > 0) { // used up: request more; too old: as many as were used
                 want = (int) (next >= end ? Math.min(want * 2L, MOST) : Math.max(FIRST, Math.min((next - first) * 2, MOST)));
             }
             drop();
             String nonce = token();
-            // The clocks are read before sending: what is left was counted after it, so we end early, never late.
+            // The clocks are read before sending: left_ms was computed later, so the block ends early, never late.
             Clocks.Reading before = clocks.read();
             NodeleaseException error;
             tries++;
@@ -224,17 +224,17 @@ public final class IdGenerator implements AutoCloseable {
             if (System.nanoTime() + delay - until >= 0 || Thread.currentThread().isInterrupted()) {
                 throw error;
             }
-            LockSupport.parkNanos(delay); // at first 0: the sidecar was started anew, and the connection is an old one
+            LockSupport.parkNanos(delay); // at first 0: the sidecar was restarted, and the connection is old
         }
     }
 
-    /** Takes the block of an answer. Returns an error that another try may end, throws any other. */
+    /** Takes the block of an answer. Returns an error that a retry may resolve, throws any other. */
     private NodeleaseException accept(Sidecar.Answer answer, String nonce, Clocks.Reading before) throws IOException {
         Map<String, String> f = Sidecar.fields(answer.body());
         if (answer.status() != 200) {
             String word = f.getOrDefault("error", "");
             NodeleaseException error = NodeleaseException.of(word, f.get("detail") + ": " + f.get("remedy"));
-            if (word.equals("lost") || word.equals("closed")) { // the sidecar is being started anew
+            if (word.equals("lost") || word.equals("closed")) { // the sidecar is restarting
                 return error;
             }
             throw error;
@@ -243,9 +243,9 @@ public final class IdGenerator implements AutoCloseable {
             if (f.get("nonce") == null) {
                 throw new IllegalArgumentException("no nonce");
             }
-            // An answer that somebody kept has been used.
+            // A cached answer has been used before.
             if (!f.get("nonce").equals(nonce)) {
-                throw new NodeleaseException("the answer belongs to another request: is there a proxy or a cache before the sidecar?", "", null);
+                throw new NodeleaseException("the answer belongs to another request: is there a proxy or a cache in front of the sidecar?", "", null);
             }
             int bits = answer.body().indexOf("\"layout\"");
             Map<String, String> outer = Sidecar.fields(answer.body().substring(0, bits));
@@ -260,7 +260,7 @@ public final class IdGenerator implements AutoCloseable {
             }
             String serves = outer.get("pool");
             if (pool != null && !(pool.equals(serves) && layout.equals(l))) {
-                throw new NodeleaseException("the sidecar now serves pool " + serves + " " + l + ", before it was " + pool + " " + layout + ": IDs of two pools may be equal; start the program anew", "", null);
+                throw new NodeleaseException("the sidecar now serves pool " + serves + " " + l + ", not " + pool + " " + layout + " as before: IDs of two pools may be equal; restart the program", "", null);
             }
             pool = String.valueOf(serves);
             layout = l;
@@ -279,8 +279,8 @@ public final class IdGenerator implements AutoCloseable {
         }
     }
 
-    // Of a checkpoint several processes may be made: no block and no connection is in it, and
-    // nobody makes an ID between the two calls.
+    // Several processes may start from one checkpoint: it contains no block and no connection, and
+    // no ID is made between the two calls.
 
     void beforeCheckpoint() {
         locked(() -> {
@@ -305,7 +305,7 @@ public final class IdGenerator implements AutoCloseable {
         }
     }
 
-    /** 64 bits that no other process and no copy of this one has: from the system, which is loaded sooner than the JDK's providers. */
+    /** 64 bits that no other process and no copy of this one has, from the system, which loads faster than the JDK's providers. */
     private static String token() {
         try (InputStream in = new FileInputStream("/dev/urandom")) {
             return Long.toHexString(ByteBuffer.wrap(in.readNBytes(8)).getLong());

@@ -15,7 +15,7 @@ public record Layout(long epochMs, int tickMs, int timeBits, int nodeBits, int s
     public static final Layout DISCORD = new Layout(1420070400000L, 1, 41, 10, 12, false);
     public static final Layout SONYFLAKE = new Layout(1409529600000L, 10, 39, 16, 8, true);
 
-    /** An ID taken apart. In a narrow pool node includes the sequence's upper end. */
+    /** A decoded ID. In a narrow pool node includes the sequence's upper end. */
     public record Parts(Instant time, int node, long sequence) {}
 
     static Layout of(Map<String, String> f) {
@@ -23,10 +23,10 @@ public record Layout(long epochMs, int tickMs, int timeBits, int nodeBits, int s
                 Integer.parseInt(f.get("node_bits")), Integer.parseInt(f.get("sequence_bits")), Boolean.parseBoolean(f.get("node_last")));
     }
 
-    /** Takes an ID of this layout apart. */
+    /** Decodes an ID of this layout. */
     public Parts decompose(long id) {
         if (id < 0) {
-            throw new IllegalArgumentException(id + " is no ID: use 0 to 2^63-1");
+            throw new IllegalArgumentException(id + " is not an ID: use 0 to 2^63-1");
         }
         Instant time = Instant.ofEpochMilli(epochMs + (id >>> (nodeBits + sequenceBits)) * tickMs);
         long nodes = (1L << nodeBits) - 1;

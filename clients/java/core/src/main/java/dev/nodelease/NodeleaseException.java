@@ -18,12 +18,12 @@ public class NodeleaseException extends RuntimeException {
         SidecarUnavailable(String message, Throwable cause) { super(message, "", cause); }
     }
 
-    /** The node ID may not be used now: DynamoDB does not answer, or somebody else has it. */
+    /** The node ID cannot be used now: DynamoDB does not answer, or another process has it. */
     public static final class Fenced extends NodeleaseException {
         Fenced(String message, String word) { super(message, word, null); }
     }
 
-    /** More IDs were asked for than the layout has for one node ID. */
+    /** More IDs were requested than the layout has for one node ID. */
     public static final class Exhausted extends NodeleaseException {
         Exhausted(String message, String word) { super(message, word, null); }
     }

@@ -21,14 +21,14 @@ import java.util.Timer;
 import java.util.TimerTask;
 
 /**
- * A connection to the sidecar, on a Unix socket or TCP. Not thread-safe. The way to the first ID has
- * no patterns and no lambdas of ours: in a new process they cost more than the request.
+ * A connection to the sidecar, on a Unix socket or TCP. Not thread-safe. The path to the first ID uses
+ * no patterns and no lambdas: in a new process they cost more than the request.
  */
 final class Sidecar implements AutoCloseable {
     private static final int MOST = 1 << 20; // bytes of an answer
-    private static final Timer WATCH = new Timer("nodelease", true); // in a new process it is there sooner than an executor
+    private static final Timer WATCH = new Timer("nodelease", true); // in a new process it starts faster than an executor
 
-    /** In a new process most of the time to the first ID goes into what a Unix socket loads of the JDK. A third of it, its random numbers, is loaded beside. */
+    /** In a new process, loading the JDK's classes for a Unix socket takes most of the time to the first ID. A third of it, the random numbers, is loaded in parallel. */
     private static final class Loading extends TimerTask {
         @Override public void run() { new SecureRandom(); }
     }
@@ -41,7 +41,7 @@ final class Sidecar implements AutoCloseable {
         in.resetSyntax();
         in.whitespaceChars(0, ' ');
         in.quoteChar('"');
-        in.wordChars('-', '9'); // not the colon behind
+        in.wordChars('-', '9'); // not the colon after it
         in.wordChars('a', 'z');
         Map<String, String> all = new HashMap<>();
         String name = null, last = null;
@@ -73,7 +73,7 @@ final class Sidecar implements AutoCloseable {
         }
     }
 
-    /** Sends a POST without a body, and returns the answer. Whatever fails closes the connection. */
+    /** Sends a POST without a body, and returns the answer. Any failure closes the connection. */
     Answer post(String target, long nanos) throws IOException {
         SocketChannel c = channel;
         channel = null; // ours again only after a whole answer
@@ -127,7 +127,7 @@ final class Sidecar implements AutoCloseable {
             throw new IOException("an answer that is not the sidecar's", e);
         } finally {
             if ((++requests & 8191) == 0) {
-                WATCH.purge(); // what was canceled stays until then, or until its time is over
+                WATCH.purge(); // canceled timers stay until then, or until their time is over
             }
             if (watch != null && watch.cancel() && whole) {
                 channel = c;
@@ -157,7 +157,7 @@ final class Sidecar implements AutoCloseable {
             if (c != null) {
                 c.close();
             }
-        } catch (IOException | RuntimeException e) { // the timer goes on
+        } catch (IOException | RuntimeException e) { // the timer continues
             // Nothing is lost with it.
         }
     }

@@ -7,13 +7,13 @@ import java.lang.annotation.Target;
 import org.hibernate.annotations.IdGeneratorType;
 
 /**
- * Beside {@code @Id}: identifiers are IDs of Nodelease, made in this process. The attribute is a long
+ * Used with {@code @Id}: identifiers are IDs of Nodelease, made in this process. The attribute is a long
  * or Long, or a String, which gets the ID's decimal digits.
  *
  * <pre>{@code @Id @NodeleaseId private Long id;}</pre>
  *
  * The generator is the one in the setting {@link NodeleaseIds#SETTING}, as the Spring Boot starter
- * has it, or one of the process, on the sidecar that NODELEASE_SIDECAR names.
+ * sets it, or one for the process, on the sidecar at NODELEASE_SIDECAR.
  */
 @IdGeneratorType(NodeleaseIds.class)
 @Retention(RetentionPolicy.RUNTIME)

@@ -12,13 +12,13 @@ import org.hibernate.generator.EventType;
 import org.hibernate.generator.EventTypeSets;
 import org.hibernate.generator.GeneratorCreationContext;
 
-/** What makes the identifiers of {@link NodeleaseId}. */
+/** Makes the identifiers of {@link NodeleaseId}. */
 @SuppressWarnings("serial")
 public final class NodeleaseIds implements BeforeExecutionGenerator, AnnotationBasedGenerator<NodeleaseId> {
-    /** The name of a setting of Hibernate: an {@link IdGenerator}, which whoever set it closes. */
+    /** The name of a setting of Hibernate: an {@link IdGenerator}, closed by the code that set it. */
     public static final String SETTING = "nodelease.id_generator";
 
-    /** The generator of the process: made when it is needed, and never closed. */
+    /** The generator of the process: created when needed, and never closed. */
     private static final class Shared {
         static final IdGenerator IDS = new IdGenerator();
     }

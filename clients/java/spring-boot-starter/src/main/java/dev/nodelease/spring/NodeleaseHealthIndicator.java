@@ -6,7 +6,7 @@ import dev.nodelease.NodeleaseException;
 import org.springframework.boot.health.contributor.AbstractHealthIndicator;
 import org.springframework.boot.health.contributor.Health;
 
-/** Up when an ID can be made: it makes one, which costs a request only when no block is open. */
+/** Up if an ID can be made: the check makes one, which costs a request only if no block is open. */
 public class NodeleaseHealthIndicator extends AbstractHealthIndicator {
     private final IdGenerator ids;
 

@@ -75,7 +75,7 @@ func (r *report) markdown() string {
 		p("| %s | %s %v | %s | %s |", x.what, sign, x.want, got, verdict)
 	}
 
-	p("\nA herd of as many claimants as node IDs guesses all at once, so more than a third of the guesses are refused, and so are those of the searches that follow at the same time: that is 3.2 requests a claim with any random choice, and etcd needs as many here. Without the collisions it would be 3.0. Wall time depends on the load of the machine more than requests do.")
+	p("\nA herd of as many claimants as node IDs guesses all at once, so more than a third of the guesses are refused, and so are those of the searches that follow at the same time: that is 3.2 requests a claim with any random choice, and etcd needs as many here. Wall time depends on the load of the machine more than requests do.")
 	p("\n## Claims\n")
 	p("So many claimants at once on as many node IDs, all free: a fleet that starts. *Ours* is all that `lease.Start` does: one GetItem of a [hint card](architecture.md#the-item-and-its-cards), which the bootstrap function wrote, and the claim; where that is refused, a Query of 16 node IDs. *dynamolock* is one lock per node ID, `FailIfLocked`, and")
 	p("10 ms instead of its 1 s before the loser of a race looks again. *Zeebe's algorithm* reads the numbers from 0 on, one GetItem each, and compares-and-sets the first free one, as its `RepositoryNodeIdProvider` does on S3. *etcd* grants a lease,")
@@ -98,7 +98,7 @@ func (r *report) markdown() string {
 			p("| %s | %d | %s%.2f | %s%.2f | %s%.2f | %.2f | %s | %s | %s | %s |", h.name, size, bound, h.each(t.requests), bound, h.each(t.writes), bound, h.each(t.refused), h.each(t.queries), units, all, p50, p99)
 		}
 	}
-	p("\nA herd that has not ended after %v is cut off: its counts are of what was sent until then, and lower bounds (>).", r.patience)
+	p("\nHerds run %d times in turns, and the one with the middle time is in the table; those of more than %v run once. A herd that has not ended after %v is cut off: its counts cover the requests until then, and are lower bounds (>).", herdRuns, longHerd, r.patience)
 	p("DynamoDB bills a refused conditional write like one that is done: the writes column, times the item's size in KB rounded up, is the bill. A hint card is half a unit, an eventually consistent Query of 16 node IDs half a unit or one; a strongly consistent GetItem is one.")
 
 	p("\n## Renewals and releases\n")
@@ -114,7 +114,7 @@ func (r *report) markdown() string {
 		name := strings.TrimSuffix(u.name, ", in key order")
 		p("| %s | %.2f | %s | %s | %s | %s | %.2f | %s |", name, float64(u.renew.requests)/n, units[0], units[1], short(u.p50), short(u.p99), float64(u.release.requests)/k, units[2])
 	}
-	p("\nIn turns with a plain `UpdateItem` that has a condition and whose answer nobody looks at (1,000 each, medians): plain %s, our renewal %s (%.2f), the write of our claim %s (%.2f). The difference is the item in the answer, which is how", short(r.plain.bare), short(r.plain.renew), r.plain.ratio(), short(r.plain.claim), r.plain.claimRatio())
+	p("\nIn turns with a plain `UpdateItem` that has a condition and whose answer is ignored (1,000 each after as many to warm up, medians): plain %s, our renewal %s (%.2f), the write of our claim %s (%.2f). The difference is the longer expression, and the item in the answer, which is how", short(r.plain.bare), short(r.plain.renew), r.plain.ratio(), short(r.plain.claim), r.plain.claimRatio())
 	p("a holder learns without a read what became of an attempt whose answer was lost.")
 
 	p("\n## From a crash until the number is someone else's\n")

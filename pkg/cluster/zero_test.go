@@ -35,7 +35,7 @@ func TestNilAndZero(t *testing.T) {
 		_, err := cluster.Start(ctx, cluster.Config{Cluster: "orders", Name: "ben", Coordinator: clustertest.NewMemory()})
 		return err
 	})
-	for range n.Changes(nil) { // a nil context never ends
+	for range n.Changes(nil) { //nolint:staticcheck // a nil context never ends
 		break
 	}
 	_, err := cluster.Start(t.Context(), cluster.Config{Cluster: "orders", Name: "ben", Coordinator: (*dynamocoordinator.Coordinator)(nil)})

@@ -63,7 +63,7 @@ func TestNilAndZero(t *testing.T) {
 		func(ctx context.Context) error { return d.Register(ctx, agent, service) },
 		func(ctx context.Context) error { return d.Deregister(ctx, agent, service) },
 		func(ctx context.Context) error { return d.Leave(ctx, agent) }, l.Resolve, d.Services().List)
-	for range l.Watch(nil) { // a nil context never ends
+	for range l.Watch(nil) { //nolint:staticcheck // a nil context never ends
 		break
 	}
 }

@@ -122,3 +122,16 @@ func testsIn(t *testing.T, dir string) string {
 	}
 	return b.String()
 }
+
+// IDs that a program makes itself from the variable of exec are outside of S1, and the
+// pages say so: of the variable, and of what breaks the promises.
+func TestOwnIDsAreNotCovered(t *testing.T) {
+	for page, want := range map[string]string{
+		"docs/exec.md":       "**its IDs are not covered by [S1](guarantees.md)**",
+		"docs/guarantees.md": "| IDs that a program generates itself from a node ID (`NODELEASE_NODE_ID` of [`exec`](exec.md#ids-that-the-program-generates-itself), `Agent.NodeID`) | **not covered**",
+	} {
+		if !strings.Contains(read(t, page), want) {
+			t.Errorf("%s does not say %q", page, want)
+		}
+	}
+}

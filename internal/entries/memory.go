@@ -84,6 +84,9 @@ func (m *Memory) Partitions() map[string]map[int]Record {
 
 // failed returns the error for all calls at present; the caller holds mu.
 func (m *Memory) failed(ctx context.Context) error {
+	if err := protocol.CheckContext(ctx); err != nil {
+		return err
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

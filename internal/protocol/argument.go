@@ -9,14 +9,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// errArgument is returned for an argument without which nothing can be done.
-var errArgument = errors.New("lease: nil argument")
+// ErrArgument is returned for an argument without which nothing can be done.
+var ErrArgument = errors.New("lease: nil argument")
 
 // CheckContext returns an error for a nil context. Exported functions that take a context
 // call it, or another one that does, before anything else.
 func CheckContext(ctx context.Context) error {
 	if ctx == nil {
-		return fmt.Errorf("%w: the context is nil: use context.Background()", errArgument)
+		return fmt.Errorf("%w: the context is nil: use context.Background()", ErrArgument)
 	}
 	return nil
 }
@@ -31,7 +31,7 @@ func IsNil(v any) bool {
 // a zero [DynamoDB] is, the requests of the returned client fail with an error.
 func Checked(ctx context.Context, client Client) Client {
 	if IsNil(client) {
-		return noClient{fmt.Errorf("%w: the store has no client: lease.OpenClient returns one", errArgument)}
+		return noClient{fmt.Errorf("%w: the store has no client: lease.OpenClient returns one", ErrArgument)}
 	}
 	if err := CheckContext(ctx); err != nil {
 		return noClient{err}

@@ -68,7 +68,7 @@ func Permanent(err error) bool {
 	if errors.As(err, &corrupt) && corrupt.NodeID == poolNode {
 		return true
 	}
-	for _, e := range []error{ErrTable, ErrAccess, ErrUnsafeReplication, ErrItemFormat, ErrPoolNotSeeded, ErrClockSkew, errArgument} {
+	for _, e := range []error{ErrTable, ErrAccess, ErrUnsafeReplication, ErrItemFormat, ErrPoolNotSeeded, ErrClockSkew, ErrArgument} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -21,7 +21,7 @@ func TestNilAndZero(t *testing.T) {
 	zero.Methods(t, (*cluster.Node)(nil), "cluster.Start")
 	for _, c := range []cluster.Coordinator{
 		new(dynamocoordinator.Coordinator), dynamocoordinator.New(nil, "leases"), dynamocoordinator.New((*badClient)(nil), "leases"),
-		new(pgcoordinator.Coordinator), pgcoordinator.New(nil),
+		new(pgcoordinator.Coordinator), pgcoordinator.New(nil), new(clustertest.Memory),
 	} {
 		zero.Methods(t, c, "")
 		for _, beat := range []cluster.Beat{{}, {Self: cluster.Member{NodeID: cluster.NoNodeID}}, {Oldest: true}} {
@@ -31,7 +31,7 @@ func TestNilAndZero(t *testing.T) {
 		}
 	}
 	n := join(t, clustertest.NewMemory(), "anna")
-	zero.NilContext(t, "context is nil", n.Publish, n.WaitKnown, func(ctx context.Context) error {
+	zero.NilContext(t, "context is nil", clustertest.NewMemory(), n.Publish, n.WaitKnown, func(ctx context.Context) error {
 		_, err := cluster.Start(ctx, cluster.Config{Cluster: "orders", Name: "ben", Coordinator: clustertest.NewMemory()})
 		return err
 	})

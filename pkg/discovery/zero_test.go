@@ -25,7 +25,7 @@ func TestNilAndZero(t *testing.T) {
 
 	leases := leasetest.NewMemory("orders", 4)
 	store := discoverytest.NewMemory(leases)
-	zero.NilContext(t, "context is nil", func(ctx context.Context) error { _, err := discovery.Sweep(ctx, store, "orders"); return err })
+	zero.NilContext(t, "context is nil", store, func(ctx context.Context) error { _, err := discovery.Sweep(ctx, store, "orders"); return err })
 	d, err := discovery.New(discovery.Config{Pool: "orders", Store: store})
 	if err != nil {
 		t.Fatal(err)

@@ -30,6 +30,10 @@ func TestZeroValues(t *testing.T) {
 	}
 	zero.Methods(t, new(lease.DynamoDB), "")
 	zero.Methods(t, lease.NewDynamoDB(nil, "leases"), "")
+	zero.NilContext(t, "context is nil", leasetest.NewMemory("orders", 4))
+	if _, err := lease.Start(t.Context(), lease.Config{Pool: "orders", Store: new(leasetest.Memory)}); err == nil || !strings.Contains(err.Error(), "NewMemory") {
+		t.Errorf("Start with a zero Memory: got %v, want an error", err)
+	}
 }
 
 // A nil context is an error, at once.

@@ -23,15 +23,15 @@ func TestZeroValues(t *testing.T) {
 func TestNilContext(t *testing.T) {
 	_, g := bind(t, nil, free())
 	for range 1 << 14 { // more than a tick has, so that some calls wait
-		if _, err := g.NextContext(nil); err != nil { //nolint:staticcheck // the case
+		if _, err := g.NextContext(nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n, err := g.NextN(nil, make([]ID, 1<<14)); n != 1<<14 || err != nil { //nolint:staticcheck // the case
+	if n, err := g.NextN(nil, make([]ID, 1<<14)); n != 1<<14 || err != nil {
 		t.Errorf("NextN: got %d, %v; want %d", n, err, 1<<14)
 	}
 	for range 1 << 5 {
-		if _, err := g.Draw(nil, 1<<12, 1, 0); err != nil { //nolint:staticcheck // the case
+		if _, err := g.Draw(nil, 1<<12, 1, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

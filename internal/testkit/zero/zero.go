@@ -50,7 +50,7 @@ func check(t *testing.T, name string, f reflect.Value, want string, fine bool) {
 	go func() {
 		defer close(done)
 		defer func() { panicked = recover() }()
-		err, can = call(f)
+		can, err = call(f)
 	}()
 	select {
 	case <-done:
@@ -65,8 +65,8 @@ func check(t *testing.T, name string, f reflect.Value, want string, fine bool) {
 	}
 }
 
-// call calls f, and reports its error and whether it can return one.
-func call(f reflect.Value) (err error, can bool) {
+// call calls f, and reports whether it can return an error, and which it did.
+func call(f reflect.Value) (can bool, err error) {
 	var in []reflect.Value
 	for i := range f.Type().NumIn() - btoi(f.Type().IsVariadic()) {
 		in = append(in, argument(f.Type().In(i)))
@@ -92,7 +92,7 @@ func call(f reflect.Value) (err error, can bool) {
 			}
 		}
 	}
-	return err, can
+	return can, err
 }
 
 // argument returns the zero value of a parameter; net/http passes no nil writer.

@@ -2,10 +2,12 @@ package clustertest
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"time"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
@@ -30,9 +32,20 @@ func NewMemory() *Memory {
 	return &Memory{alive: map[string]map[string]cluster.Member{}, known: map[string]map[string]publication{}}
 }
 
+// usable returns an error for a zero Memory, and for a context that is nil or has ended.
+func (c *Memory) usable(ctx context.Context) error {
+	if c == nil || c.alive == nil {
+		return errors.New("clustertest: this Memory is nil or zero: NewMemory returns one")
+	}
+	if err := protocol.CheckContext(ctx); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
 // Heartbeat implements [cluster.Coordinator].
 func (c *Memory) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
-	if err := ctx.Err(); err != nil {
+	if err := c.usable(ctx); err != nil {
 		return cluster.Snapshot{}, err
 	}
 	c.mu.Lock()
@@ -67,6 +80,9 @@ func (c *Memory) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapsho
 
 // Expire implements [cluster.Coordinator].
 func (c *Memory) Expire(ctx context.Context, clusterName string, age time.Duration) error {
+	if err := c.usable(ctx); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	oldest := time.Now().Add(-age)
@@ -77,11 +93,14 @@ func (c *Memory) Expire(ctx context.Context, clusterName string, age time.Durati
 		}
 		return expired
 	})
-	return ctx.Err()
+	return nil
 }
 
 // Publish implements [cluster.Coordinator].
 func (c *Memory) Publish(ctx context.Context, m cluster.Member, revision int64, known cluster.Versions) error {
+	if err := c.usable(ctx); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known[m.Cluster] == nil {
@@ -90,18 +109,21 @@ func (c *Memory) Publish(ctx context.Context, m cluster.Member, revision int64, 
 	if now, ok := c.known[m.Cluster][m.Key()]; !ok || now.version < m.Version || now.version == m.Version && now.revision < revision {
 		c.known[m.Cluster][m.Key()] = publication{m.Version, revision, maps.Clone(known)}
 	}
-	return ctx.Err()
+	return nil
 }
 
 // Known implements [cluster.Coordinator].
 func (c *Memory) Known(ctx context.Context, clusterName string) (map[string]cluster.Versions, error) {
+	if err := c.usable(ctx); err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := map[string]cluster.Versions{}
 	for key, p := range c.known[clusterName] {
 		all[key] = p.known // replaced, never changed
 	}
-	return all, ctx.Err()
+	return all, nil
 }
 
 // Age makes every heartbeat look older.

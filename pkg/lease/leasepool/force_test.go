@@ -1,6 +1,7 @@
 package leasepool_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,9 @@ func TestForceRelease(t *testing.T) {
 		for _, node := range []int{-1, 65536} {
 			_, err = p.ForceRelease(t.Context(), node, 1)
 			errorHas(t, err, "0 to 65535")
+			if strings.Contains(err.Error(), "%!") {
+				t.Errorf("force release of node %d: got the unformatted %q", node, err)
+			}
 		}
 		for range 2 { // the second time as if the first answer had been lost
 			l, err := p.ForceRelease(t.Context(), 2, held.Version)

@@ -61,6 +61,12 @@ func (m *Memory) SetOutage(err error) {
 
 // enter begins a call: it fails in an outage and when the caller's context has ended.
 func (m *Memory) enter(ctx context.Context) (leave func(), err error) {
+	if err := protocol.CheckContext(ctx); err != nil {
+		return nil, err
+	}
+	if m == nil || m.pools == nil {
+		return nil, fmt.Errorf("%w: this leasetest.Memory is nil or zero: NewMemory returns one", protocol.ErrArgument)
+	}
 	m.mu.Lock()
 	if err := errors.Join(ctx.Err(), m.outage); err != nil {
 		m.mu.Unlock()

@@ -119,12 +119,12 @@ func standby(node *cluster.Node, mark string) http.HandlerFunc {
 func (m member) report(_ context.Context, e cluster.Event) error {
 	for other := range e.State.Members() {
 		if _, before := e.Previous.Member(other.SessionID); !before && other.SessionID != e.SessionID {
-			fmt.Fprintf(m.out, "%s/%s: %s is there\n", e.Cluster, e.Name, other.Name)
+			fmt.Fprintf(m.out, "%s/%s: %s has joined\n", e.Cluster, e.Name, other.Name)
 		}
 	}
 	for other := range e.Previous.Members() {
 		if _, still := e.State.Member(other.SessionID); !still {
-			fmt.Fprintf(m.out, "%s/%s: %s has gone\n", e.Cluster, e.Name, other.Name)
+			fmt.Fprintf(m.out, "%s/%s: %s has left\n", e.Cluster, e.Name, other.Name)
 		}
 	}
 	return nil

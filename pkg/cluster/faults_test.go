@@ -242,7 +242,7 @@ func TestFailedNodeIsGoneWhateverItsMetadata(t *testing.T) {
 		}
 		fixture.Wait(timeout / 2) // a heartbeat
 		if names(a.State()) != "a" {
-			t.Errorf("a sees %q, want itself alone", names(a.State()))
+			t.Errorf("a sees %q, want only itself", names(a.State()))
 		}
 	})
 }

@@ -424,7 +424,7 @@ func TestBindDuringClose(t *testing.T) {
 	closes.Store(true)
 	last := tl.Close()
 	if err := <-bound; err != nil && err != snowflake.ErrClosed {
-		t.Errorf("Bind beside Close: got %v, want nil or %v", err, snowflake.ErrClosed)
+		t.Errorf("Bind during Close: got %v, want nil or %v", err, snowflake.ErrClosed)
 	}
 	if id, err := g.Next(); err != snowflake.ErrClosed {
 		t.Errorf("Close returned %v, then Next: got an ID of %v, node %d, %v; want %v", last, id.Time(), id.Node(), err, snowflake.ErrClosed)

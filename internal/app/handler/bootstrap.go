@@ -238,7 +238,7 @@ func riding[T any](ctx context.Context, fn func(context.Context) (T, error)) (T,
 			return v, err
 		}
 		if time.Now().After(end) {
-			return v, fmt.Errorf("denied for %v, so it is no new policy on its way: %w", propagation, err)
+			return v, fmt.Errorf("denied for %v, longer than a new policy needs to take effect: %w", propagation, err)
 		}
 		logger(ctx).Warn("denied: a new policy may not be in force yet, trying again", "error", err.Error())
 		if ended := protocol.Pause(ctx, protocol.LongestBackoff(n+2)); ended != nil {

@@ -293,7 +293,7 @@ func (p *procedure) clockAhead(l snowflake.Layout, nodes int) (last time.Time) {
 	return last
 }
 
-// record judges an ID: nobody has made it before.
+// record checks that an ID was not made before.
 func (p *procedure) record(id snowflake.ID, who string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -317,7 +317,7 @@ func (p *procedure) makeMore() {
 	}
 }
 
-// stopAll stops the fleet: nobody makes IDs, and all leases are released.
+// stopAll stops the fleet: no IDs are made, and all leases are released.
 func (p *procedure) stopAll() {
 	p.stop()
 	p.work.Wait()

@@ -1,5 +1,5 @@
 // Command postgres takes part in a cluster whose heartbeats are in PostgreSQL: no leases, no AWS, and the server's clock decides. It shows
-// how a service uses its membership: a listener hears of changes, the leader is chosen among the members of one zone, and a check
+// how a service uses its membership: a listener receives changes, the leader is chosen among the members of one zone, and a check
 // reports whether this process still takes part.
 //
 //	DATABASE_URL=postgres://… go run ./examples/postgres -name orders-1 -zone a

@@ -39,7 +39,7 @@ func (b *board) startAll(ctx context.Context, names ...string) ([]*cluster.Node,
 	return nodes, nil
 }
 
-// until waits until a node sees what it shall.
+// until waits until a node sees the expected state.
 func until(ctx context.Context, n *cluster.Node, what string, holds func(cluster.Event) bool) (cluster.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

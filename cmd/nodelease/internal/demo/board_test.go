@@ -144,7 +144,7 @@ func TestBoardTellsWhoLeads(t *testing.T) {
 		{[]lease.Lease{stranger, two, one}, "task-1"},
 		{[]lease.Lease{one, two}, "task-1"},
 		{[]lease.Lease{gone, two}, "task-2"},
-		{[]lease.Lease{gone}, "task-2"}, // nobody is known to have followed
+		{[]lease.Lease{gone}, "task-2"}, // no successor is known
 	} {
 		b.table(c.leases)
 		if got := b.snapshot().Leader; got != c.leader {

@@ -247,7 +247,7 @@ func TestFailedNodeIsGoneWhateverItsMetadata(t *testing.T) {
 	})
 }
 
-// The context of a listener ends with a failed listener beside it, and with the
+// The context of a listener ends when another listener fails, and with the
 // lease: a job that is led from a listener ends too.
 func TestListenersEndWithTheNode(t *testing.T) {
 	fail, ended := make(chan struct{}), make(chan string, 2)

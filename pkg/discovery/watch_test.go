@@ -109,7 +109,7 @@ func TestCallersShareAnAnswer(t *testing.T) {
 	})
 }
 
-// Of many readers one reads the leases, and leaves what it found for the others.
+// One of many readers reads the leases, and stores its findings for the others.
 func TestReadersShareLeases(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)

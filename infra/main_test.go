@@ -24,7 +24,7 @@ import (
 // All tests of the infrastructure are in this one package and run one after the other: each package would start a jsii kernel (a node
 // process) of its own, and a kernel serves one caller at a time.
 
-// zips and amdZips are directories with stand-ins for the zips that `make functions` builds, for arm64 and x86_64: the head of a program that each
+// zips and amdZips are directories with fakes of the zips that `make functions` builds, for arm64 and x86_64: the head of a program that each
 // could run. Templates depend on nothing else in them but their hashes.
 var zips, amdZips string
 

@@ -12,7 +12,7 @@ import (
 // The construct brings its own suppressions with it; those of the sample service are here.
 var sampleSuppressions = []struct{ path, rule, reason string }{
 	{"Vpc/Resource", "AwsSolutions-VPC7", "A sample without any route to the internet; whether to add flow logs is for its users to decide."},
-	{"Task/Resource", "AwsSolutions-ECS2", "The environment holds the names of the table and the pool, which are no secrets."},
+	{"Task/Resource", "AwsSolutions-ECS2", "The environment holds the names of the table and the pool, which are not secrets."},
 	{"Task/ExecutionRole/DefaultPolicy/Resource", "AwsSolutions-IAM5", "ecr:GetAuthorizationToken knows no resources; CDK writes this statement."},
 	{"LoadBalancer/Resource", "AwsSolutions-ELB2", "An internal load balancer of a sample; access logs would need a bucket that outlives it."},
 	{"LoadBalancer/SecurityGroup/Resource", "CdkNagValidationFailure", "The rule cannot read the VPC's own address range, the only one that may enter."},

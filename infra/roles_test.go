@@ -94,7 +94,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// After the loss of a Region, a task goes on in another one with the role that it has.
+// After the loss of a Region, a task continues in another one with the same role.
 func TestGrantCoversReplicas(t *testing.T) {
 	stack := newStack(t, "us-east-1")
 	nodes := twoPools(stack, func(p *nodepool.Props) {

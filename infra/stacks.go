@@ -37,7 +37,7 @@ func build(app awscdk.App, root string) error {
 	return nil
 }
 
-// importer is a stack of another repository: it knows of the table what the outputs of its stack say.
+// importer is a stack of another repository: it knows only the outputs of the table's stack.
 func importer(stack awscdk.Stack, table, pool string) {
 	nodes := nodepool.FromAttributes(stack, "Nodes", &nodepool.Attributes{TableArn: table, Pools: []string{pool}})
 	role := awsiam.NewRole(stack, jsii.String("Worker"), &awsiam.RoleProps{AssumedBy: awsiam.NewServicePrincipal(jsii.String("ec2.amazonaws.com"), nil)})

@@ -33,7 +33,7 @@ func TestTable(t *testing.T) {
 		},
 	})
 
-	// DynamoDB would delete expired leases, and with them what the next holder must know.
+	// DynamoDB would delete expired leases, and with them the history that the next holder needs.
 	table := template(t, stack).one(t, tableType).Properties
 	for _, never := range []string{"TimeToLiveSpecification", "StreamSpecification", "GlobalSecondaryIndexes", "LocalSecondaryIndexes", "MultiRegionConsistency"} {
 		if value, ok := table[never]; ok {

@@ -154,7 +154,7 @@ func fill(text string) string {
 	return strings.NewReplacer(poolPlace, "${PoolName}", fmt.Sprint(sizePlace), "${PoolSize}").Replace(text)
 }
 
-// edit changes what a resource of the plain template has other than the construct's.
+// edit applies the differences between the plain template's resources and the construct's.
 func (p *plain) edit(id, kind string, resource, properties object) error {
 	switch kind {
 	case "AWS::Lambda::Function":

@@ -74,7 +74,7 @@ func TestThreatModel(t *testing.T) {
 	}
 }
 
-// The functions cannot do more than docs/iam.md says either: nobody deletes or
+// The functions cannot do more than docs/iam.md lists either: no role deletes or
 // overwrites, and each stays with the pools of its construct.
 func TestFunctionsStayInTheirPools(t *testing.T) {
 	stack := newStack(t, "")

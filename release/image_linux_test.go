@@ -214,7 +214,7 @@ func TestImageHandshake(t *testing.T) {
 		_, _ = io.WriteString(w, `{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException","message":"Requested resource not found"}`)
 	}))
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{served}, MinVersion: tls.VersionTLS12}
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it hears of each handshake that the program ends
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it gets each handshake that the program ends
 	server.StartTLS()
 	defer server.Close()
 	ask := func() string {

@@ -31,7 +31,7 @@ if [ ! -x "$vale" ]; then
 	GOBIN=$bin go install "github.com/vale-cli/vale/v3/cmd/vale@$VALE"
 	mv "$bin/vale" "$vale"
 fi
-git ls-files -z '*.go' '*.md' ':!CHANGELOG.md' | xargs -0 "$vale" --output=line
+git ls-files -z '*.go' '*.md' '*.js' '*.mjs' '*.ts' '*.py' '*.java' ':!CHANGELOG.md' ':!*/vendor/*' | xargs -0 "$vale" --output=line
 actionlint=$bin/actionlint-$ACTIONLINT
 if [ ! -x "$actionlint" ]; then
 	GOBIN=$bin go install "github.com/rhysd/actionlint/cmd/actionlint@$ACTIONLINT"

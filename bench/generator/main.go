@@ -6,7 +6,7 @@
 //	cd bench && go run ./generator -runs 3          a quick look
 //
 // Every figure is the median of -runs runs, between which the contenders
-// alternate, with the smallest and the largest beside it. (Below the cap a run is ten
+// alternate, with the smallest and the largest next to it. (Below the cap a run is ten
 // slices, of which the fastest counts: other load on the machine only adds time.) Figures
 // of one table are of one run of this program: compare them with each other and not with
 // those of another machine or another day.

@@ -40,7 +40,7 @@ func (r *report) markdown() string {
 		}
 		p("| %s | %s %v | %s | %s |", x.what, sign, x.want, x.got.format(x.digits), verdict)
 	}
-	p("\nWith busy neighbours, ours at 64 goroutines reached %s of the format's cap and cannot go faster: that ratio says what share of the machine the scheduler gave to the peer's spinning.", find(r.busy, ours, 64).of(efficiency).format(3))
+	p("\nWith busy neighbours, ours at 64 goroutines reached %s of the format's cap and cannot go faster: that ratio shows how much of the machine the scheduler gave to the peer's spinning.", find(r.busy, ours, 64).of(efficiency).format(3))
 
 	p("\n## Below the cap\n")
 	p("A layout whose sequence is never used up (22 bits; bwmarrin likewise), so that the code is measured and not the format. ns of wall time per ID with 1, 2 and 64 goroutines, the fastest of ten slices of each run; and ns of CPU time, which a busy machine disturbs less.\n")

@@ -135,7 +135,7 @@ type seen struct {
 	ids map[snowflake.ID]string
 }
 
-// add checks IDs: nobody made one before; their order, if it counts; their age.
+// add checks IDs: none was made before; their order, if it counts; their age.
 func (s *seen) add(l snowflake.Layout, by string, texts []string, ordered bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +204,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// layouts are all that the clients must take apart, and make IDs of.
+// layouts are those that the clients must decode and make IDs of.
 var layouts = map[string]snowflake.Layout{
 	"default": snowflake.Default(), "wide16": snowflake.Wide16(), "js53": snowflake.JS53(), "twitter": snowflake.Twitter(),
 	"discord": snowflake.Discord(), "sonyflake": snowflake.Sonyflake(),
@@ -253,7 +253,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// All languages at once on one pool, and Go beside them, while their sidecars are
+// All languages at once on one pool, together with Go, while their sidecars are
 // restarted, freeze and are cut off: all IDs are compared.
 func TestChaos(t *testing.T) {
 	store, all := leasetest.NewMemory("orders", 64), &seen{ids: map[snowflake.ID]string{}}

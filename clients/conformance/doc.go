@@ -8,7 +8,7 @@
 //	{"op":"batch","n":1000}              {"ids":[…]}, which grow
 //	{"op":"threads","threads":64,"n":9}  {"ids":[…]}: 9 by each
 //	{"op":"fork","n":9}                  {"ids":[…]}: 9 by the parent and 9 by the child; {} where nothing forks
-//	{"op":"step","clock":"wall","ms":9}  {}: the boot, mono or wall clock goes on or back; otherwise they are stopped
+//	{"op":"step","clock":"wall","ms":9}  {}: the boot, mono or wall clock moves forward or back; otherwise they are stopped
 //	{"op":"begin"}, then {"op":"end"}    {"count":0}, {"ids":[…]}: 64 virtual threads begin to make an ID, another one ends; how many had one by then; their IDs. For Java
 //	{"op":"requests"}                    {"count":1}: the blocks so far
 //	{"op":"decode","layout":{…},"id":""} {"time_ms":1,"node":2,"sequence":3}

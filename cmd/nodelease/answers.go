@@ -13,7 +13,7 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// longestSilence is how long a command goes on without an answered request.
+// longestSilence is how long a command continues without an answered request.
 const longestSilence = 10 * time.Second
 
 // answers watches the requests of a command and ends it when none is answered for

@@ -104,7 +104,7 @@ func TestNoCommandWaitsForever(t *testing.T) {
 					want += codeExec
 				}
 				if args[0] == "doctor" && strings.Contains(stdout, "✗") && code == codeError {
-					return // it has told what it found
+					return // it has reported its findings
 				}
 				if code != want || !strings.Contains(stderr, "127.0.0.1") && !strings.Contains(stderr, "cut in the middle") || !strings.Contains(stderr, "check ") || strings.Contains(stderr, "is not DynamoDB") || strings.Contains(stderr, "operation error") {
 					t.Errorf("%s at %s: exit code %d, want %d, after %v: %s", command, endpoint, code, want, time.Since(began), stderr)

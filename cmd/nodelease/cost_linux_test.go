@@ -135,7 +135,7 @@ func itemAt(all map[string]map[string]any, partition string, node int) map[strin
 	return map[string]any{"pool_group": partition, "node_id": node}
 }
 
-// costReaders are the readers, each of which makes what it reads its own.
+// costReaders are the readers, each of which keeps its results.
 func costReaders(t *testing.T, client *dynamodb.Client, table string) map[string]func() any {
 	t.Helper()
 	store := lease.NewDynamoDB(client, table)

@@ -78,7 +78,7 @@ func newDemo(g *globals) *cobra.Command {
 }
 
 // runDemo runs it with the view that fits: live on a terminal, else lines. With
-// --json, stdout is the summary's alone.
+// --json, stdout has only the summary.
 func runDemo(cmd *cobra.Command, g *globals, o demo.Options, plain bool) error {
 	asJSON := g.json
 	out := cmd.OutOrStdout()

@@ -142,8 +142,8 @@ func TestDemo(t *testing.T) {
 	if code != 0 || s.Duplicates != 0 {
 		t.Fatalf("exit code %d, %+v\n%s", code, s, p.stderr)
 	}
-	// A task that wakes after its lease may hear that it is lost before it looks at its
-	// deadline: nobody needs to be suspended here, as in TestDemoOutage.
+	// A task that wakes after its lease may learn that it is lost before it checks its
+	// deadline: no task needs to be suspended here, as in TestDemoOutage.
 	if s.Tasks != 8 || s.IDs < 100_000 || s.Kills < 1 || s.Freezes < 1 || s.Claims < 8 || s.Renewals < 8 || s.Lost < 1 || s.Seconds < 8 {
 		t.Errorf("%+v\n%s", s, p.stderr)
 	}

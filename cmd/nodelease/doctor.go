@@ -17,7 +17,7 @@ import (
 const (
 	fine    = "ok"
 	skipped = "skipped" // it could not be looked at
-	warning = "warning" // nothing breaks by it alone
+	warning = "warning" // not a fault by itself
 	problem = "problem"
 )
 
@@ -52,7 +52,7 @@ type doctor struct {
 	now    func() time.Time
 	found  []finding
 	arn    string // of the table, once it is known
-	repair bool   // add what is missing and nothing depends on
+	repair bool   // add missing items that nothing depends on
 }
 
 func newDoctor(g *globals) *cobra.Command {
@@ -104,7 +104,7 @@ func newDoctor(g *globals) *cobra.Command {
 }
 
 // examine runs one check after the other, and stops where the rest would
-// only repeat what is wrong.
+// only repeat the problem.
 func (d *doctor) examine(ctx context.Context) diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 )
 
 // hollow answers DescribeTable with a success that has no table in it, as a load
-// balancer may that was taken for DynamoDB.
+// balancer may that was mistaken for DynamoDB.
 type hollow struct{ *ward }
 
 func (hollow) DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {

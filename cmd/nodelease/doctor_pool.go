@@ -130,7 +130,7 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	}
 	var old []int
 	for _, n := range l.Nodes {
-		// The reaper leaves alone what is reserved ahead, as a lease that had grown does.
+		// The reaper does not free node IDs that are reserved ahead, as by a grown lease.
 		if n.State == lease.Expired && protocol.Latest(n.ExpiresAt, n.ReservedUntil).Add(forgotten).Before(l.at) {
 			old = append(old, n.NodeID)
 		}

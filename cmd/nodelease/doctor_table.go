@@ -90,7 +90,7 @@ func (d *doctor) createTable() string {
 		"--key-schema AttributeName=pool_group,KeyType=HASH AttributeName=node_id,KeyType=RANGE")
 }
 
-// checkTTL: DynamoDB would delete lease items, and with them what they remember.
+// checkTTL: DynamoDB would delete lease items, and with them their history.
 func (d *doctor) checkTTL(ctx context.Context) {
 	out, err := d.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &d.table})
 	if err != nil {

@@ -115,7 +115,7 @@ func (w *ward) seed(pool string, size int) {
 	}
 }
 
-// put writes an item as nobody should.
+// put writes an item without any condition, which no product code does.
 func (w *ward) put(item map[string]any) {
 	w.t.Helper()
 	av, err := attributevalue.MarshalMap(item)
@@ -279,7 +279,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// The doctor calls well what is well, and nothing else.
+// The doctor reports no problem on a healthy pool, and only there.
 func TestDoctorWell(t *testing.T) {
 	onEach(t, "well", func(t *testing.T, w *ward) {
 		w.seed("orders", 4)
@@ -289,7 +289,7 @@ func TestDoctorWell(t *testing.T) {
 	})
 }
 
-// onEach runs a test with the embedded DynamoDB and, where it is there, Local.
+// onEach runs a test with the embedded DynamoDB and, if installed, with DynamoDB Local.
 func onEach(t *testing.T, name string, test func(*testing.T, *ward)) {
 	t.Run(name, func(t *testing.T) {
 		dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, table string) {

@@ -220,7 +220,7 @@ func interrupted(ctx context.Context, signals <-chan os.Signal) (n int, ok bool)
 	}
 }
 
-// environment is this one's and the lease, in place of any that was there.
+// environment is this one's with the lease, which replaces any earlier one.
 func environment(l lease.Lease, deadlineFile string) []string {
 	set := map[string]string{
 		"NODELEASE_NODE_ID": strconv.Itoa(l.NodeID),

@@ -435,7 +435,7 @@ func (a *actor) judge(t *testing.T, name string, expires time.Time, hears bool) 
 	}
 }
 
-// Nothing stays, whoever of the three is killed, and in whatever group and session
+// No process stays, whichever of the three is killed, and in whatever group and session
 // it is: see start for the processes that are left.
 func TestExecKilled(t *testing.T) {
 	t.Parallel()

@@ -120,7 +120,7 @@ func (o *onDemand) keep(tick <-chan time.Time) {
 		case <-tick:
 		}
 		// Invariant: a renewal is sent for a lease that is good. One that ran out is not
-		// resumed, since somebody else may have the node ID by now.
+		// resumed, since another process may have the node ID by now.
 		if o.Left() <= 0 {
 			o.heard(lease.Event{Kind: lease.EventSuspended})
 			o.lose(fmt.Errorf("%w: node %d of pool %q was not renewed in time", lease.ErrSuspended, o.held.NodeID, o.held.Pool))
@@ -129,13 +129,13 @@ func (o *onDemand) keep(tick <-chan time.Time) {
 		if asking.TryLock() {
 			o.kept.Go(func() {
 				defer asking.Unlock()
-				_ = o.agent.Refresh(o.life) // asks nobody while a third is left; its failures are in the log
+				_ = o.agent.Refresh(o.life) // sends no request while a third is left; its failures are in the log
 			})
 		}
 	}
 }
 
-// lose ends the renewals for good.
+// lose ends the renewals permanently.
 func (o *onDemand) lose(why error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -173,7 +173,7 @@ func (o *onDemand) Err() error {
 	return o.why
 }
 
-// overdue reports whether somebody else may have the node ID already.
+// overdue reports whether another process may already have the node ID.
 func (o *onDemand) overdue() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

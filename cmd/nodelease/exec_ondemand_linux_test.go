@@ -141,7 +141,7 @@ func TestExecOnDemandRenews(t *testing.T) {
 	p := execOf(t, append([]string{"--on-demand", "--ttl", "20s", "--grace", "1s"}, flags...), s, "obey")
 	a := s.enter(t)
 	claimed := <-n.writes
-	for range 2 { // the second follows only if the program was left alone after the first
+	for range 2 { // the second follows only if the program was not ended after the first
 		select {
 		case renewed := <-n.writes:
 			if after := renewed.Sub(claimed); after < 6*time.Second {

@@ -78,7 +78,7 @@ func (f frame) head() []string {
 	return lines
 }
 
-// fit cuts what is too long and too much below the head.
+// fit cuts long lines, and surplus lines below the head.
 func (f frame) fit(below ...string) string {
 	if f.width == 0 || f.height == 0 {
 		return ""

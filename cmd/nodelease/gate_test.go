@@ -12,10 +12,10 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Text leaves this program by say and writeJSON alone, which take what has passed
+// Text leaves this program only by say and writeJSON, which take what has passed
 // the gate of internal/text. The compiler holds the types; this test checks the
-// rest: nobody prints around them, formats are the program's own, and only functions
-// that render safe text anew may vouch for a string.
+// rest: no code prints around them, formats are the program's own, and only functions
+// that render safe text again may vouch for a string.
 func TestNothingAroundTheGate(t *testing.T) {
 	const gate = "github.com/nodelease/nodelease/internal/text"
 	vouchers := []string{"ink.of", "folded", "sheet.text", "command", "globals.message", "outageLine", "progressOn", "newVersion", "runDemo", "run"}

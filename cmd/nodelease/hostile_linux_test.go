@@ -226,7 +226,7 @@ func TestPasswordIsNotShown(t *testing.T) {
 	for _, endpoint := range []string{"http://admin:hunter2@" + host, "http://admin:hunter2@127.0.0.1:1", "http://admin:hunter2@", "https://admin:hunter2@" + host} {
 		for _, line := range []string{"list", "inspect 1", "stats", "doctor", "list --pool other", "release 1 --version 3 --dry-run", "list --timeout 1ns", "init", "init --print aws"} {
 			t.Run(line+" at "+endpoint, func(t *testing.T) {
-				t.Parallel() // where nobody listens, a command tries again for a while
+				t.Parallel() // where nothing listens, a command retries for a while
 				output := shown(line, "", append([]string{"--endpoint", endpoint, "--table", w.table}, pool(line)...))
 				if strings.Contains(output, "hunter2") || strings.Contains(output, "admin") {
 					t.Errorf("%s at %s: %s", line, endpoint, output)

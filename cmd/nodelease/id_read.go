@@ -142,7 +142,7 @@ func made(s string, looks []string, l idLayout, now time.Time) ([]string, error)
 	return past, nil
 }
 
-// farAhead is the furthest that a time may be ahead which nobody can take back.
+// farAhead is the limit for times that, once set, cannot be taken back.
 const farAhead = 366 * 24 * time.Hour
 
 // parseFuture reads a time until which node IDs are to rest. It is not in the past,

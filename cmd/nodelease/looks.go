@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// patience is how long a read may have no answer until that is shown: nobody may
+	// patience is how long a read may have no answer until that is shown: no viewer may
 	// take silence for calm.
 	patience = 5 * time.Second
 	// shortestFirst is the least time for the first look, whatever --for says.
@@ -28,7 +28,7 @@ type watch struct {
 	answers *answers
 	doctor  string // the command that says why the table does not answer
 	before  *listed
-	silent  func(outage) // hears of an outage each second, and of its end
+	silent  func(outage) // called each second of an outage, and at its end
 }
 
 // outage is how long the table has not answered, or had not when it did.

@@ -1,6 +1,6 @@
 // Command nodelease works with pools of node IDs in a DynamoDB table: it seeds
-// them, lists who holds which node ID, frees what the dead left behind, and shows
-// the whole protocol at work on this machine alone:
+// them, lists who holds which node ID, frees the node IDs of dead processes, and shows
+// the whole protocol at work on one machine:
 //
 //	go run github.com/nodelease/nodelease/cmd/nodelease demo
 //
@@ -44,7 +44,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run does what the arguments say and returns the exit code.
+// run executes the arguments' command and returns the exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, unhook := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer unhook()
@@ -127,7 +127,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneArg wants one argument, and names it where it is missing.
+// oneArg requires one argument, and names it if it is missing.
 func oneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {

@@ -67,7 +67,7 @@ func newPools(g *globals) *cobra.Command {
 }
 
 // readPool reads the pool's own item. One that is not as it should be is listed with
-// what is wrong with it.
+// the reason why it cannot be read.
 func readPool(cmd *cobra.Command, store *lease.DynamoDB, name string) (listedPool, error) {
 	item, err := store.PoolItem(cmd.Context(), name)
 	var corrupt *lease.CorruptError

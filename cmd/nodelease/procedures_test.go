@@ -438,7 +438,7 @@ func (p *procedure) clockAhead(l snowflake.Layout, nodes int) (last time.Time) {
 	return last
 }
 
-// record judges an ID: nobody has made it before.
+// record checks that an ID was not made before.
 func (p *procedure) record(id snowflake.ID, who string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -462,7 +462,7 @@ func (p *procedure) makeMore() {
 	}
 }
 
-// closeAll releases all leases, so that their generators make nothing more.
+// closeAll releases all leases: their generators make no IDs after it.
 func (p *procedure) closeAll() {
 	for _, a := range p.agents {
 		if err := a.Close(); err != nil {
@@ -472,7 +472,7 @@ func (p *procedure) closeAll() {
 	p.agents = nil
 }
 
-// stopAll stops the fleet: nobody makes IDs, and all leases are released.
+// stopAll stops the fleet: no IDs are made, and all leases are released.
 func (p *procedure) stopAll() {
 	p.stop()
 	p.work.Wait()

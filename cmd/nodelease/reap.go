@@ -103,7 +103,7 @@ func lookAgain(ctx context.Context, out io.Writer, pool *leasepool.Pool) (r leas
 	return r, nil
 }
 
-// reaped describes what a run found and did.
+// reaped describes the findings and effects of a run.
 func reaped(r leasepool.ReapReport) text.Safe {
 	var b text.Builder
 	b.Printf("%s held, %d due, %d freed", count(r.Held, "node ID", "node IDs"), len(r.Due), len(r.Freed))

@@ -56,7 +56,7 @@ func TestReapClearsEntries(t *testing.T) {
 	}
 }
 
-// The command waits between its looks and prints what it waits for; a brake makes
+// The command waits between its scans and prints the reason; a brake makes
 // it look three times.
 func TestReapLooksAgain(t *testing.T) {
 	for crashed, want := range map[int][]string{
@@ -117,7 +117,7 @@ func TestReapWaits(t *testing.T) {
 	}
 }
 
-// It may be interrupted while it waits: nothing is freed, and a later run goes on.
+// It may be interrupted while it waits: nothing is freed, and a later run continues.
 func TestReapInterrupted(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 20)

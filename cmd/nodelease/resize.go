@@ -101,7 +101,7 @@ func (l *listed) resized(size int) leasepool.Changes {
 	return c
 }
 
-// whatResizeMeans describes what a resize would do.
+// whatResizeMeans describes the effect that a resize would have.
 func whatResizeMeans(before leasepool.Item, c leasepool.Changes) text.Safe {
 	var b text.Builder
 	b.Printf("Pool %s would have node IDs below %d, now below %d: %d to make, %d to take back into use, %d to retire.\n",
@@ -112,10 +112,10 @@ func whatResizeMeans(before leasepool.Item, c leasepool.Changes) text.Safe {
 	return b.Safe()
 }
 
-// narrow reports whether the width of the pool's node IDs follows what is in use.
+// narrow reports whether the width of the pool's node IDs follows the groups in use.
 func narrow(p leasepool.Item) bool { return len(p.Eras) > 0 }
 
-// resized describes what a resize did.
+// resized describes the effect of a resize.
 func resized(before leasepool.Item, c leasepool.Changes) text.Safe {
 	var b text.Builder
 	b.Printf("pool %s has %s now, before %d: %d made, %d back in use, %d retired\n", c.Pool.Pool, count(c.Pool.Size, "node ID", "node IDs"), before.Size, c.Seeded, c.Restored, c.Retired)
@@ -126,7 +126,7 @@ func resized(before leasepool.Item, c leasepool.Changes) text.Safe {
 	return b.Safe()
 }
 
-// corrupted names the items that were left alone.
+// corrupted names the corrupt items, which were not changed.
 func corrupted(c leasepool.Corrupt) text.Safe {
 	var b text.Builder
 	for _, n := range slices.Sorted(maps.Keys(c)) {

@@ -174,7 +174,7 @@ func answer(cmd *cobra.Command, g *globals, node lease.Provider, opts []snowflak
 	if lost := node.Err(); lost != nil {
 		err = errors.Join(lost, err)
 	}
-	return errors.Join(err, node.Close()) // last: nobody is being answered any more
+	return errors.Join(err, node.Close()) // last: no request is being answered any more
 }
 
 // reliable returns the lease once it may be relied on. An outage that began after the

@@ -95,7 +95,7 @@ func TestServeUsage(t *testing.T) {
 	}
 }
 
-// The clients in examples get IDs from it that nobody else gets, over TCP and over
+// The clients in examples get IDs from it that no other client gets, over TCP and over
 // a Unix socket, and tell errors with the remedy.
 func TestServeClients(t *testing.T) {
 	t.Parallel()
@@ -134,7 +134,7 @@ func TestServeClients(t *testing.T) {
 	}
 }
 
-// Where nobody listens, the clients say who is missing, and no trace of theirs.
+// If nothing listens, the clients name the missing sidecar, without a stack trace.
 func TestServeClientsAlone(t *testing.T) {
 	t.Parallel()
 	for name, program := range map[string][]string{"python": {"python3", "example.py", "3"}, "node": {"node", "example.mjs", "3"}} {

@@ -27,7 +27,7 @@ import (
 //
 //	exits CODE command…             runs a command that ends with this exit code
 //	hold NODE TASK DISTANCE [LIB]   makes a lease of the pool orders that expires so far from now
-//	corrupt NODE                    writes an item as nobody should
+//	corrupt NODE                    breaks the item of a node ID
 //	later DISTANCE                  makes the reaper's last look at the pool orders that much older
 func TestSessions(t *testing.T) {
 	t.Parallel()
@@ -99,7 +99,7 @@ func corrupt(ts *testscript.TestScript, neg bool, args []string) {
 	write(ts, map[string]any{"pool_group": "orders#0", "node_id": node, "version": "three"})
 }
 
-// later spares a session the wait between two looks, which TestReapWaits has.
+// later spares a session the wait between two scans, which TestReapWaits tests.
 func later(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: later DISTANCE")

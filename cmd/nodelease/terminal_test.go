@@ -54,7 +54,7 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// A change between two looks is told once, in the words of the protocol.
+// A change between two reads is reported once, in the words of the protocol.
 func TestChanges(t *testing.T) {
 	now := time.Now()
 	node := func(version int64, holder string, state lease.State) listedNode {

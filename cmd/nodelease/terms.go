@@ -84,7 +84,7 @@ func (t *terms) says() (map[string]string, error) {
 	return metadata, nil
 }
 
-// check says in the flags' names what the agent would say in those of its Config.
+// check reports by the flags' names the errors that the agent would report by those of its Config.
 func (t *terms) check() error {
 	const shortest, guarded, longest = time.Second, 5 * time.Second, 24 * time.Hour
 	for _, d := range []struct {

@@ -217,7 +217,7 @@ func line5(output string) string {
 	return ""
 }
 
-// child runs a command as a program, and judges what it took.
+// child runs a command as a program, and judges its time and memory.
 func child(t *testing.T, what, line string, flags []string) string {
 	t.Helper()
 	self, err := os.Executable()

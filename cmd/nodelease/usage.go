@@ -117,7 +117,7 @@ func noCommand(parent *cobra.Command, what, name string) error {
 	return usagef("no %s %q", what, name)
 }
 
-// strictHelp lets help and completion refuse what they do not know: as cobra
+// strictHelp lets help and completion refuse unknown names: as cobra
 // makes them they print a page and end with 0, which a script takes for the
 // answer.
 func strictHelp(root *cobra.Command) {

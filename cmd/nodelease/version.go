@@ -28,7 +28,7 @@ func thisBuild() buildInfo {
 }
 
 // buildOf returns Go's record of a build: the version, and where it was built from a checkout also the commit and its date.
-// A build from the module cache (go install …@version) has the version alone.
+// A build from the module cache (go install …@version) has only the version.
 func buildOf(info *debug.BuildInfo) buildInfo {
 	r := buildInfo{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Format: protocol.ItemFormat}
 	if info == nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A release and a checkout have a commit and its date; a build from the module cache has its version alone.
+// A release and a checkout have a commit and its date; a build from the module cache has only its version.
 func TestBuilds(t *testing.T) {
 	end := ", " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH + "\n"
 	commit := []debug.BuildSetting{{Key: "vcs.revision", Value: "0a1b2c3"}, {Key: "vcs.time", Value: "2026-11-22T16:00:00Z"}, {Key: "vcs.modified", Value: "false"}}

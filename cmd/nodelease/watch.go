@@ -78,7 +78,7 @@ func newWatch(g *globals) *cobra.Command {
 	return cmd
 }
 
-// changesBetween compares two looks; before the first one nobody held anything.
+// changesBetween compares two reads; before the first one no node ID counts as held.
 func changesBetween(before, now *listed) (changes []change) {
 	old := map[int]listedNode{}
 	if before != nil {

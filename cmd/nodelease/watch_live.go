@@ -77,7 +77,7 @@ func (s screen) render() string {
 	return s.fit(lines...)
 }
 
-// stats counts what was seen.
+// stats counts the node IDs of the last read.
 func (l *listed) stats() (s leasepool.Stats) {
 	for _, n := range l.Nodes {
 		switch n.State {

@@ -50,7 +50,7 @@ func config() lease.Config {
 
 // run ends at the end of the rows, with ctx, or with the first worker that fails.
 func run(ctx context.Context, node snowflake.Node, key func(snowflake.ID, []byte) []byte, in io.Reader, out io.Writer) error {
-	// A worker that the machine did not run for a while makes up for it: that the time in these IDs is up to 100 ms late harms nobody.
+	// A worker that the machine did not run for a while catches up: it does no harm that the time in these IDs is up to 100 ms late.
 	ids, err := snowflake.New(node, snowflake.WithCatchUp(100*time.Millisecond))
 	if err != nil {
 		return err

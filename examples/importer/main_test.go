@@ -15,7 +15,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Every row has an ID of its own, whoever numbered it, and the ID can be read again.
+// Every row has its own ID, whichever worker assigned it, and the ID can be read back.
 func TestEachRowHasItsID(t *testing.T) {
 	cfg := config()
 	cfg.Pool, cfg.Store = "orders", leasetest.NewMemory("orders", 4)

@@ -61,7 +61,7 @@ func TestSuccession(t *testing.T) {
 	saidB.await(t, "b: leader by state is b, of 1", "b: leader by lease, version 2")
 }
 
-// lines are what a process says, in any order.
+// lines are the output of a process, in any order.
 type lines struct {
 	scanner *bufio.Scanner
 	said    map[string]bool

@@ -1,5 +1,5 @@
 // Command postgres takes part in a cluster whose heartbeats are in PostgreSQL: no leases, no AWS, and the server's clock decides. It shows
-// how a service uses its membership: a listener hears of changes, the leader is chosen among the members of one zone, and a check
+// how a service uses its membership: a listener receives changes, the leader is chosen among the members of one zone, and a check
 // reports whether this process still takes part.
 //
 //	DATABASE_URL=postgres://… go run ./examples/postgres -name orders-1 -zone a
@@ -119,12 +119,12 @@ func standby(node *cluster.Node, mark string) http.HandlerFunc {
 func (m member) report(_ context.Context, e cluster.Event) error {
 	for other := range e.State.Members() {
 		if _, before := e.Previous.Member(other.SessionID); !before && other.SessionID != e.SessionID {
-			fmt.Fprintf(m.out, "%s/%s: %s is there\n", e.Cluster, e.Name, other.Name)
+			fmt.Fprintf(m.out, "%s/%s: %s has joined\n", e.Cluster, e.Name, other.Name)
 		}
 	}
 	for other := range e.Previous.Members() {
 		if _, still := e.State.Member(other.SessionID); !still {
-			fmt.Fprintf(m.out, "%s/%s: %s has gone\n", e.Cluster, e.Name, other.Name)
+			fmt.Fprintf(m.out, "%s/%s: %s has left\n", e.Cluster, e.Name, other.Name)
 		}
 	}
 	return nil

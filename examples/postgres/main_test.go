@@ -30,7 +30,7 @@ func TestMembers(t *testing.T) {
 				want(t, node, "/leader", http.StatusNotFound, "no member")
 			}
 		}
-		time.Sleep(13 * time.Second) // virtual: a time-out, before which nobody says that it leads, and a heartbeat
+		time.Sleep(13 * time.Second) // virtual: a time-out, before which no member believes that it leads, and a heartbeat
 		synctest.Wait()
 		if !nodes[0].State().Equal(nodes[1].State()) {
 			t.Errorf("two states: %v, %v", nodes[0].State(), nodes[1].State())
@@ -59,7 +59,7 @@ func TestMembers(t *testing.T) {
 		time.Sleep(13 * time.Second) // virtual: the time-out, and a heartbeat
 		synctest.Wait()
 		want(t, nodes[0], "/cluster", http.StatusOK, `"members":1`)
-		if got := said[0].String(); got != "orders/orders-1: orders-2 is there\norders/orders-1: orders-2 has gone\n" {
+		if got := said[0].String(); got != "orders/orders-1: orders-2 has joined\norders/orders-1: orders-2 has left\n" {
 			t.Errorf("%q", got)
 		}
 	})

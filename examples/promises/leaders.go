@@ -135,7 +135,7 @@ func (c *check) leaderLease(ctx context.Context) error {
 		return err
 	}
 	if _, err := first.agent.Lease(); !errors.Is(err, lease.ErrSuspended) {
-		return fmt.Errorf("the first leader has %w beside the second one, want ErrSuspended", err)
+		return fmt.Errorf("while the second leads, the first leader has %w, want ErrSuspended", err)
 	}
 	c.holds("a leader lease has one holder at a time: the first has stopped believing that it leads before the second begins")
 	next, err := second.agent.Lease()

@@ -1,5 +1,5 @@
 // Command promises checks what the documentation promises about members, leaders and services, sentence by sentence, on a table of your
-// own: a first look at all of it, and a test of a store that says it is DynamoDB. It uses the public API alone. It
+// own: an overview of all of it, and a test of a store that claims to be DynamoDB. It uses only the public API. It
 // seeds three pools, ends members in all the ways that there are, and prints a line for each sentence that it has seen to hold.
 //
 //	NODELEASE_TABLE=… go run ./examples/promises -ttl 5s

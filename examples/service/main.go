@@ -4,7 +4,7 @@
 //	GET  /livez     the liveness check, for restarting the process
 //	GET  /readyz    the readiness check, for routing requests to it
 //
-// On SIGTERM it stops accepting, answers what it has accepted, and releases the node ID last. If the lease is lost it ends with an error,
+// On SIGTERM it stops accepting, answers the accepted requests, and releases the node ID last. If the lease is lost it exits with an error,
 // and ECS starts another task.
 package main
 

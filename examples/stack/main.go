@@ -1,4 +1,4 @@
-// Command stack is a CDK app of one's own around the construct, for node IDs that must
+// Command stack is a custom CDK app around the construct, for node IDs that must
 // outlast a Region, with alarms that reach someone. Copy it when infra, the smallest
 // useful app, is outgrown. The functions' zips are in dist/functions (make functions
 // ARCH=amd64).

@@ -104,7 +104,7 @@ func refuse(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, snowflake.ErrSyntax):
 		http.Error(w, err.Error(), http.StatusBadRequest)
-	case errors.Is(err, snowflake.ErrTimeOverflow): // for good: see Layout.Expires
+	case errors.Is(err, snowflake.ErrTimeOverflow): // permanently: see Layout.Expires
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	default: // the millisecond is used up, or the clock went back and stamps wait for it
 		w.Header().Set("Retry-After", "1")

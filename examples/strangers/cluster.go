@@ -39,7 +39,7 @@ func (b *board) startAll(ctx context.Context, names ...string) ([]*cluster.Node,
 	return nodes, nil
 }
 
-// until waits until a node sees what it shall.
+// until waits until a node sees the expected state.
 func until(ctx context.Context, n *cluster.Node, what string, holds func(cluster.Event) bool) (cluster.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -204,7 +204,7 @@ func clusterSilence(ctx context.Context, w *world) error {
 
 	l.fail.Store(1 << 40)
 	_ = c.Close()
-	_, err = until(ctx, a, "it is alone", size(1))
+	_, err = until(ctx, a, "it sees only itself", size(1))
 	w.judge("C13", err, want(s.State().Len() == 3, "the silent node sees %d members", s.State().Len()))
 	l.fail.Store(0)
 	e, err := until(ctx, a, "the silent one is back", size(2))
@@ -223,7 +223,7 @@ func clusterLeader(ctx context.Context, w *world) error {
 	lowest := nodes[0].Self()
 	var problems error
 	for _, n := range nodes {
-		e, err := until(ctx, n, "somebody leads", func(e cluster.Event) bool { return e.Leader.SessionID != "" && e.State.Len() == 3 })
+		e, err := until(ctx, n, "there is a leader", func(e cluster.Event) bool { return e.Leader.SessionID != "" && e.State.Len() == 3 })
 		problems = errors.Join(problems, err, want(e.Leader.Same(lowest), "%s sees that %+v leads", n.Self().Name, e.Leader))
 	}
 	took := time.Since(began)
@@ -233,7 +233,7 @@ func clusterLeader(ctx context.Context, w *world) error {
 
 	chosen, ok := cluster.LowestSession(e.State)
 	empty, none := cluster.LowestSession(cluster.State{})
-	w.judge("C15", want(ok && chosen.Same(e.Leader), "%+v", chosen), want(!none, "a leader of nobody: %+v", empty))
+	w.judge("C15", want(ok && chosen.Same(e.Leader), "%+v", chosen), want(!none, "a leader of no members: %+v", empty))
 	_ = nodes[1].Close()
 	return nodes[2].Close()
 }

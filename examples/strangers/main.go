@@ -77,7 +77,7 @@ func (w *world) judge(id string, problems ...error) {
 	w.set(id, "seen")
 }
 
-// differs records that docs/migration.md says that Nodelease differs, if what it says was seen.
+// differs records a difference that docs/migration.md lists, if it was seen.
 func (w *world) differs(id, how string, problems ...error) {
 	w.judge(id, problems...)
 	if w.verdicts[id] == "seen" {

@@ -196,7 +196,7 @@ func zeebeRenewals(ctx context.Context, w *world) error {
 	return nil
 }
 
-// A gate is a backend on which a member's publications wait, and which counts what is read.
+// A gate is a backend on which a member's publications wait, and which counts reads.
 type gate struct {
 	cluster.Coordinator
 	publish func(known cluster.Versions)

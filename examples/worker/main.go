@@ -40,7 +40,7 @@ func notice(out io.Writer, e lease.Event) {
 		fmt.Fprintln(out, "jobs wait: DynamoDB does not answer")
 	case lease.EventResumed:
 		fmt.Fprintln(out, "jobs continue")
-	case lease.EventDropped: // a pause of this process, or a terminal that nobody reads
+	case lease.EventDropped: // a pause of this process, or a blocked terminal
 		fmt.Fprintf(out, "%d events were not printed: this program was too slow\n", e.Dropped)
 	}
 }

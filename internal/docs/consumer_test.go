@@ -100,7 +100,7 @@ func stranger(t *testing.T) []string {
 	return []string{
 		"GOMODCACHE=" + filepath.Join(t.TempDir(), "modules"),
 		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(ours[0], "cache", "download") + "," + ours[1],
-		// Without the paths of the module cache, what is compiled for one package, or in another step, is not compiled again.
+		// Without the paths of the module cache, packages compiled for one build are reused in the next.
 		"GOFLAGS=-modcacherw -trimpath", "GOWORK=off", "GOSUMDB=off", "GONOPROXY=none", "GOPRIVATE=",
 	}
 }

@@ -188,7 +188,7 @@ func TestDependenciesLicences(t *testing.T) {
 	}
 }
 
-// Each vendored file is in the page, with the version of its package and its checksum, and has its licence beside it.
+// Each vendored file is in the page, with the version of its package and its checksum, and has its licence next to it.
 func TestVendoredFiles(t *testing.T) {
 	const vendor = "cmd/nodelease/internal/ui/page/vendor"
 	versions, listed := npm(t), map[string]bool{}

@@ -19,7 +19,7 @@ const module = "github.com/nodelease/nodelease/"
 // Packages that people run and copy. The last is shared by cmd and the proof.
 var users = []string{"examples/", "cmd/", "functions/", "infra/", "internal/app/"}
 
-// Exported names that stay although nobody above uses them, and why.
+// Exported names without a user above, and the reason why they stay.
 var userless = map[string]string{
 	"pkg/cluster.Beat":        "the input of a Coordinator; backends outside of this repository read it",
 	"pkg/cluster/clustertest": "the conformance suite for such backends; ours pass it",
@@ -105,7 +105,7 @@ func isPublic(path string) bool {
 type survey struct {
 	fset  *token.FileSet
 	names map[types.Object]string
-	at    map[string]types.Object // by where they are declared, since what examples import is loaded twice
+	at    map[string]types.Object // by where they are declared, since packages that examples import are loaded twice
 	used  map[types.Object]bool
 	asked []*types.Interface
 }

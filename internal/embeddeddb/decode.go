@@ -34,7 +34,7 @@ func decode[T any](data []byte) *T {
 		panic(serialization("the request is not valid UTF-8"))
 	}
 	to := new(T)
-	err := json.Unmarshal(data, to) // goes on after a wrong type
+	err := json.Unmarshal(data, to) // continues after a wrong type
 	if malformed := (*json.SyntaxError)(nil); errors.As(err, &malformed) {
 		if strings.HasSuffix(err.Error(), "exceeded max depth") {
 			panic(serialization(tooDeep))
@@ -92,7 +92,7 @@ func (w *walk) text() string {
 	return text
 }
 
-// value goes through the next value, of a type that is nil where nobody knows.
+// value goes through the next value, of a type that is nil if unknown.
 func (w *walk) value(t reflect.Type, depth int) {
 	open := w.space()
 	switch open {

@@ -62,7 +62,7 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// After a kill, the server finds in a copy of the file what it would find in the file itself.
+// After a kill, the server finds the same in a copy of the file as in the file itself.
 func afterKill(t *testing.T, data string) string {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "copy")
@@ -75,7 +75,7 @@ func afterKill(t *testing.T, data string) string {
 const countTwo = `{"TableName":"leases","Key":{"pool_group":{"S":"p#2"},"node_id":{"N":"2"}},"UpdateExpression":"SET n = :1","ExpressionAttributeValues":{":1":{"N":"1"}}}`
 
 // A disk that fills up at any byte of a write: the write is refused and not kept, no other is lost,
-// and writes go on once there is room.
+// and writes continue once there is room.
 func TestDiskFullWhileRunning(t *testing.T) {
 	for _, noTruncate := range []bool{false, true} {
 		for room, refused := 0, true; refused; room += 3 {
@@ -289,7 +289,7 @@ func TestEntriesRefused(t *testing.T) {
 	}
 }
 
-// FuzzReplay: whatever is in a file, it is refused, or what is read can be written and read again.
+// FuzzReplay: any file is refused, or its content can be written and read again.
 func FuzzReplay(f *testing.F) {
 	f.Add([]byte(`{"Table":"leases","Create":` + createLeases + `}`))
 	f.Add([]byte(`{"Table":"leases","Item":{"pool_group":{"S":"p"},"node_id":{"N":"1e2"}}}`))

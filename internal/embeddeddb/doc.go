@@ -2,7 +2,7 @@
 // exactly the calls and expressions that Nodelease and its tests use, so that the real SDK client, condition strings, error
 // decoding and retries run everywhere.
 //
-// It promises what a lease rests on: every write is atomic and takes effect at one moment (one lock: linearizable), conditions
+// It promises the properties that leases need: every write is atomic and takes effect at one moment (one lock: linearizable), conditions
 // and updates see the item as it was before the write, numbers are exact to 38 digits, and errors carry DynamoDB's codes and
 // texts. With a data file, a write that was acknowledged survives a kill -9 of the process and a full disk; damage is noticed.
 // It does not survive a power cut, since writes are not synced.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// apiError is an answer that DynamoDB returns in place of a result; the SDK turns its code into a type.
+// apiError is an answer that DynamoDB returns instead of a result; the SDK turns its code into a type.
 //
 // Requests are refused by a panic with an *apiError from however deep, which Server.ServeHTTP turns into the answer. That keeps
 // the parser and the checks readable, and is safe because a call changes nothing before its last step, Server.commit.
@@ -47,7 +47,7 @@ func refuseFor(err error) {
 func caught(f func()) (refused *apiError) {
 	defer func() {
 		if r := recover(); r != nil {
-			refused = r.(*apiError) //nolint:forcetypeassert // anything else goes on as a panic
+			refused = r.(*apiError) //nolint:forcetypeassert // anything else continues as a panic
 		}
 	}()
 	f()

@@ -30,7 +30,7 @@ func refusedFile(t *testing.T, path, want string) {
 	}
 }
 
-// Whatever name it comes by, one file has one server, and only a file that nobody else can change is
+// Under any name, one file has one server, and only a file that no other user can change is
 // one.
 func TestFilesRefused(t *testing.T) {
 	dir := t.TempDir()
@@ -83,7 +83,7 @@ func TestFilesRefused(t *testing.T) {
 	}
 }
 
-// The files that a server makes are its user's alone, and it makes none where a link leads.
+// The files that a server makes belong only to its user, and it makes none at the target of a link.
 func TestFilesMade(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := t.TempDir()

@@ -10,7 +10,7 @@ import (
 )
 
 // openLocked opens a file, never through a link, and takes a lock on it that ends with the process, however that ends. The file
-// is this user's alone: one that somebody else made or may write to, or that has a second name, could change behind our back.
+// belongs only to this user: one that another user made or may write to, or that has a second name, could change behind our back.
 func openLocked(path string, flags int) (*os.File, os.FileInfo, error) {
 	file, err := os.OpenFile(path, flags|os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600) //nolint:gosec // the user names the file
 	if err != nil {

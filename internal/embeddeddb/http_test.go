@@ -237,7 +237,7 @@ func FuzzHTTP(f *testing.F) {
 		if got := raw(t, endpoint, string(request)); got != "" && !strings.HasPrefix(got, "HTTP/1.") {
 			t.Errorf("got %q", got)
 		}
-		// The same bytes behind a right header reach what is behind the protocol.
+		// The same bytes after a valid header reach the code behind the protocol.
 		_, body, _ := bytes.Cut(request, []byte("\r\n\r\n"))
 		for operation := range operations {
 			w := call(s, operation, string(body))

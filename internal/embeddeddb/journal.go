@@ -36,7 +36,7 @@ func (s *Server) apply(e entry) {
 	}
 }
 
-// commit makes a change, which is in the journal before anybody can see or hear of it.
+// commit makes a change, which is in the journal before any client can see it or gets an answer.
 func (s *Server) commit(e entry) {
 	if s.journal != nil {
 		if err := s.journal.append(e); err != nil {
@@ -124,7 +124,7 @@ func (j *journal) lost() error {
 	return fmt.Errorf("data file %q was moved or removed, and new writes would be lost: restart the server", j.path)
 }
 
-// open reads the data file, leaves out what has been overwritten since, and goes on from there.
+// open reads the data file, drops overwritten entries, and continues from there.
 func (s *Server) open(path string, d *disk) (err error) {
 	path, err = filepath.Abs(path)
 	j, resolved := &journal{disk: d, path: path}, path
@@ -156,7 +156,7 @@ var (
 	begun      = regexp.MustCompile(`^(\n[0-9a-f ]*)?$`) // an entry that may have been cut short
 )
 
-// replay applies every entry. The last one may have been cut short by a kill, and nobody was told of it; any other change
+// replay applies every entry. The last one may have been cut short by a kill, and was not acknowledged; any other change
 // means that the file is damaged.
 func (s *Server) replay(file io.Reader, path string) error {
 	in, first := bufio.NewReaderSize(file, 1<<16), make([]byte, len(journalHeader))
@@ -209,7 +209,7 @@ func readEntry(in *bufio.Reader) (body []byte, err error) {
 	return body, err
 }
 
-// compact writes what is in memory to a new file and puts it in the place of the old one in one step, which it does not take
+// compact writes the tables in memory to a new file, and replaces the old one by it in one step, which it does not take
 // before the new file is whole, on the disk and locked.
 func (j *journal) compact(resolved string, tables map[string]*table) error {
 	path := resolved + ".compacting"

@@ -122,7 +122,7 @@ func TestJournalTornAtEveryByte(t *testing.T) {
 		if got := contents(t, s); got != want {
 			t.Errorf("cut to %d of %d bytes: %s", size, len(more), got)
 		}
-		count(t, s, 2) // goes on
+		count(t, s, 2) // continues
 		s.Close()
 		if got := contents(t, open(t, torn)); got == before {
 			t.Errorf("cut to %d bytes: a write after the restart is lost", size)

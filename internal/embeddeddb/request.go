@@ -54,7 +54,7 @@ func wantTable(name *string, shortest int) {
 	want(tableName.MatchString(*name), "tableName", quoted, "satisfy regular expression pattern: [a-zA-Z0-9_.-]+")
 }
 
-// checkUsable refuses values where there is no expression that could use them.
+// checkUsable refuses values if no expression could use them.
 func (r *request) checkUsable(kinds string, expressions ...*string) {
 	if r.ExpressionAttributeValues != nil && cmp.Or(expressions...) == nil {
 		refuse("ExpressionAttributeValues can only be specified when using expressions: %s null", kinds)
@@ -180,7 +180,7 @@ func (p *parser) keyCondition() Item {
 	return Item{a.attribute: b.value}
 }
 
-// scan returns a page of the table, in its order; DynamoDB's is nobody's.
+// scan returns a page of the table, in its order; DynamoDB promises none.
 func (s *Server) scan(in *scanInput) any {
 	wantTable(in.TableName, 1)
 	if in.Limit != nil {

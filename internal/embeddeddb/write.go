@@ -92,7 +92,7 @@ func (s *Server) updateItem(in *updateInput) any {
 	})
 }
 
-// write changes one item if the condition holds. The lock is held throughout: nobody comes between.
+// write changes one item if the condition holds. The lock is held throughout.
 func (s *Server) write(in *writeInput, t *table, key Item, holds condition, change func(old Item) Item) any {
 	old := t.get(key)
 	if !holds.in(old) {

@@ -213,7 +213,7 @@ func TestLastKnownAddressesAreTriedInTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := p.client.Transport.(*Transport)
-	gone := netip.MustParseAddrPort("127.0.0.1:0") // where nobody can listen
+	gone := netip.MustParseAddrPort("127.0.0.1:0") // where nothing can listen
 	a.answered(host, gone)
 	if err := p.get(t, "https://"+host); err != nil {
 		t.Error(err)
@@ -237,7 +237,7 @@ func TestSlowNamesAreWaitedFor(t *testing.T) {
 	p := newPlace(t)
 	host := "example.com:" + p.port
 	a := p.client.Transport.(*Transport)
-	a.answered(host, netip.MustParseAddrPort("127.0.0.1:0")) // where nobody can listen
+	a.answered(host, netip.MustParseAddrPort("127.0.0.1:0")) // where nothing can listen
 	resolve := a.resolve
 	a.resolve = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if address != host { // the known address was tried

@@ -1,5 +1,5 @@
 // Package local has the rules by which the servers on this machine (the web UI, the
-// sidecar, the embedded DynamoDB) refuse what a web page makes a browser ask: as a
+// sidecar, the embedded DynamoDB) refuse requests that a web page makes a browser send: as a
 // cross-site request, which the browser marks, or by a name of the page's own that
 // resolves to this machine (DNS rebinding), which then is in Host.
 package local
@@ -89,7 +89,7 @@ func (g Guard) host(r *http.Request) bool {
 		slices.ContainsFunc(g.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
 }
 
-// Name returns the name of a host:port, or of a host alone, without brackets.
+// Name returns the name of a host:port, or of a host, without brackets.
 func Name(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -97,14 +97,14 @@ func Name(host string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
 
-// Loopback reports whether a name or an address is this machine's alone.
+// Loopback reports whether a name or an address is a loopback one.
 func Loopback(name string) bool {
 	ip, err := netip.ParseAddr(name)
 	return strings.EqualFold(name, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
 // Harden sets the headers of every answer: other sites may not embed it, browsers may
-// not guess its type, and nobody keeps it.
+// not guess its type, and no cache keeps it.
 func Harden(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -18,7 +18,7 @@ func (s Safe) String() string { return s.s }
 func (s Safe) Empty() bool { return s.s == "" }
 
 // Trusted makes text safe by the caller's word. It is for code that renders Safe text
-// anew: colors, columns, the frame of a screen. A test lists its callers.
+// again: colors, columns, the frame of a screen. A test lists its callers.
 func Trusted(s string) Safe { return Safe{s} }
 
 // Sprintf formats like [fmt.Sprintf]. The format is the program's own and is kept;

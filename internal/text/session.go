@@ -15,7 +15,7 @@ func Session(s string) string {
 		return s
 	}
 	end := s[len(s)-8:]
-	for end != "" && !utf8.RuneStart(end[0]) { // of a text that is none of ours
+	for end != "" && !utf8.RuneStart(end[0]) { // of a text that is not one of ours
 		end = end[1:]
 	}
 	return "…" + end

@@ -13,8 +13,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// TestChanges changes a stack after its first day: a pool beside the first, a rename that is refused, a larger and a smaller pool, a
-// second stack. A fleet goes on through all of it.
+// TestChanges changes a stack after its first day: a second pool, a rename that is refused, a larger and a smaller pool, a
+// second stack. A fleet runs through all of it.
 func TestChanges(t *testing.T) {
 	port := emulator(t, "changes")
 	s := openStack(t, "http://127.0.0.1:"+port, "Nodelease")
@@ -60,11 +60,11 @@ func TestChanges(t *testing.T) {
 		t.Error(err)
 	}
 
-	// It goes alone: the owner's table does not depend on it.
+	// Only the second stack is deleted: the owner's table does not depend on it.
 	destroy(t, port, "NodeleaseImport", "size=8", "import="+arn)
 	s.wantSize(t, "orders", 8)
 
-	// Another name is another ID space. The function refuses to seed it beside a fleet of the old one, which goes on. This comes last: LocalStack
+	// Another name is another ID space. The function refuses to seed it while a fleet of the old one runs, which continues. This comes last: LocalStack
 	// does not roll back, and the rest of the stack cannot even be deleted after that.
 	out, err := tryDeploy(port, "Nodelease", "pool=invoices,mail", "size=8")
 	if err == nil || !strings.Contains(s.why(t)+out, "which this stack does not declare") {

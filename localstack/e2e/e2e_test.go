@@ -18,7 +18,7 @@ const (
 	size     = 6 // as the page README.md deploys it
 )
 
-// A test that waits for a schedule waits for at most two of its minutes, on top of the minute for which the reaper leaves an expired lease alone.
+// A test that waits for a schedule waits for at most two of its minutes, on top of the minute for which the reaper does not free an expired lease.
 const patience = 4 * time.Minute
 
 func TestStack(t *testing.T) {
@@ -46,7 +46,7 @@ func TestStack(t *testing.T) {
 	s.wantMetric(t, "Held", size)
 	s.wantMetric(t, "Capacity", size)
 
-	// Two tasks die without a word. Nobody claims their node IDs, so that only the reaper can free them; it runs by its schedule alone.
+	// Two tasks die without a release. Their node IDs are not claimed, so only the reaper can free them; it runs only on its schedule.
 	dead := []lease.Lease{f.kill(t), f.kill(t)}
 	s.wantAlarm(t, "exhausted", mail)
 	for _, old := range dead {

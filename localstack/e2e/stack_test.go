@@ -164,7 +164,7 @@ func (s *stack) wantAlarm(t *testing.T, name, queue string) {
 	})
 }
 
-// wantReaped waits until the number has no holder. Its version is the dead task's: nobody has claimed it in between.
+// wantReaped waits until the node ID has no holder. Its version is the dead task's: it was not claimed in between.
 func (s *stack) wantReaped(t *testing.T, old lease.Lease) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("the scheduled reaper has freed node ID %d", old.NodeID), func() (bool, string) {

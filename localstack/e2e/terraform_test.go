@@ -66,7 +66,7 @@ func TestTerraformExample(t *testing.T) {
 	if len(given) == 0 || outputs == 0 {
 		t.Errorf("found %d parameters and %d outputs in the example", len(given), outputs)
 	}
-	// Terraform's own judgement, where it is installed.
+	// Terraform's own check, if it is installed.
 	if terraform, err := exec.LookPath("terraform"); err == nil {
 		if out, err := exec.Command(terraform, "fmt", "-check", "-diff", filepath.Clean("../../examples/terraform")).CombinedOutput(); err != nil {
 			t.Errorf("terraform fmt: %v\n%s", err, out)

@@ -37,7 +37,7 @@
 // # A node's states
 //
 //	           first heartbeat            listener fails, panics; the lease is lost
-//	(Start) ─────────────────▶ taking part ─────────────────────▶ down, for good
+//	(Start) ─────────────────▶ taking part ─────────────────────▶ down, permanently
 //	                            │  ▲                      (its session is taken out)
 //	        no heartbeat for    │  │ heartbeat, with a                  ▲
 //	        longer than Timeout ▼  │ new session                        │

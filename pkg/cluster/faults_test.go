@@ -242,12 +242,12 @@ func TestFailedNodeIsGoneWhateverItsMetadata(t *testing.T) {
 		}
 		fixture.Wait(timeout / 2) // a heartbeat
 		if names(a.State()) != "a" {
-			t.Errorf("a sees %q, want itself alone", names(a.State()))
+			t.Errorf("a sees %q, want only itself", names(a.State()))
 		}
 	})
 }
 
-// The context of a listener ends with a failed listener beside it, and with the
+// The context of a listener ends when another listener fails, and with the
 // lease: a job that is led from a listener ends too.
 func TestListenersEndWithTheNode(t *testing.T) {
 	fail, ended := make(chan struct{}), make(chan string, 2)

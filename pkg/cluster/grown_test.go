@@ -46,7 +46,7 @@ func TestStartOnAGrownLease(t *testing.T) {
 				away.set(true, nil)
 				fixture.Wait(settled + timeout)
 				if all := names(n.State()); all != "a" {
-					t.Errorf("%v after the last heartbeat of b the node sees %q, want a alone", settled+timeout, all)
+					t.Errorf("%v after the last heartbeat of b the node sees %q, want only a", settled+timeout, all)
 				}
 				fixture.Wait(time.Hour)
 				short("an hour later")

@@ -90,7 +90,7 @@ func (n *network) set(away bool, side func(cluster.Member) bool) {
 	n.away, n.side = away, side
 }
 
-// recorder is a listener that remembers what it was told.
+// recorder is a listener that records its events.
 type recorder struct {
 	mu  sync.Mutex
 	all []cluster.Event

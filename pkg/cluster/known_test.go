@@ -32,7 +32,7 @@ func (tab table) secondLife(t *testing.T, change ...func(*cluster.Config)) *clus
 	return join(t, dynamocoordinator.New(tab.Client("b2"), tab.Name), "b", append([]func(*cluster.Config){func(c *cluster.Config) { c.Agent = agent }, publish}, change...)...)
 }
 
-// Readiness waits for nobody on a node ID that nobody held, or that was released.
+// Readiness does not wait on a node ID that was never held, or that was released.
 func TestWaitKnownIsFreeAfterACleanEnd(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)
@@ -57,7 +57,7 @@ func TestWaitKnownIsFreeAfterACleanEnd(t *testing.T) {
 	})
 }
 
-// A member that does not publish holds nobody up forever, and is named.
+// A member that does not publish blocks no other one forever, and is named.
 func TestWaitKnownGivesUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 2)

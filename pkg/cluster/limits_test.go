@@ -97,7 +97,7 @@ func TestSuspendedForTenMinutes(t *testing.T) {
 
 // The same with leases, whose holders' clocks differ by nearly the limit of the
 // guards, 1.5 s: a member that is behind is not dropped while it renews, and one that
-// is ahead does not lead beside its successor when nothing is heard of it.
+// is ahead does not lead together with its successor when it is silent.
 func TestLeasesWithClocksOffByTheLimit(t *testing.T) {
 	for name, by := range map[string]time.Duration{"the leader is behind": -1400 * time.Millisecond, "the leader is ahead": 1400 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {

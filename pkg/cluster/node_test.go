@@ -102,7 +102,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// sameStates checks what a listener was told, and that each event goes on from
+// sameStates checks a listener's events, and that each event continues from
 // the one before.
 func sameStates(t *testing.T, events []cluster.Event, want []string) {
 	t.Helper()
@@ -123,7 +123,7 @@ func sameStates(t *testing.T, events []cluster.Event, want []string) {
 	}
 }
 
-// Nothing changes, and nobody is told so; that it leads now, a node is told once.
+// Without a change there is no event; a node gets one when it begins to lead.
 func TestNoNewsIsNotTold(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		c := clustertest.NewMemory()
@@ -141,7 +141,7 @@ func TestNoNewsIsNotTold(t *testing.T) {
 }
 
 // A slow listener delays neither heartbeats nor the other listeners, and is then
-// told the newest alone.
+// given only the newest.
 func TestSlowListener(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		c := clustertest.NewMemory()
@@ -239,7 +239,7 @@ func health(t *testing.T, n *cluster.Node, code int, texts ...string) {
 	}
 }
 
-// An outage of the backend ends nobody's part.
+// An outage of the backend ends no node.
 func TestOutageLeavesHealthUp(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		link := &network{Coordinator: clustertest.NewMemory()}

@@ -60,7 +60,7 @@ func renewals(t *testing.T, tab table, n *cluster.Node) int64 {
 	return l.Renewal
 }
 
-// A node whose listener fails leaves the cluster, and the lease goes on making IDs.
+// A node whose listener fails leaves the cluster, and the lease continues to make IDs.
 func TestFatalListenerMarksTheLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)
@@ -164,7 +164,7 @@ func TestEndOfTheLease(t *testing.T) {
 }
 
 // The digest's writer dies: the others read the table themselves, drop it, and
-// the next one goes on with the digest.
+// the next one continues the digest.
 func TestStaleDigest(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 8)

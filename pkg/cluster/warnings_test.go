@@ -36,7 +36,7 @@ func (l *lines) count(text string) int {
 func (l *lines) to(c *cluster.Config) { c.Logger = slog.New(slog.NewTextHandler(l, nil)) }
 
 // Two live processes of one name and without leases take the record from each other:
-// both are warned, and a single one that was started anew is not.
+// both are warned, and a single one that was restarted is not.
 func TestNamesakesWithoutLeases(t *testing.T) {
 	for _, namesakes := range []bool{true, false} {
 		fixture.Virtual(t, func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestAnOutageIsFewLines(t *testing.T) {
 }
 
 // An impossible configuration of a node with a lease is an error of Start that names it:
-// a member of another cluster than its pool's, where nobody would see it, or one whose
-// name does not fit beside the agent's metadata. Neither says that the lease is lost.
+// a member of another cluster than its pool's, where no one would see it, or one whose
+// name does not fit with the agent's metadata. Neither says that the lease is lost.
 func TestStartBesideALease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t, 4)

@@ -83,7 +83,7 @@ func TestGoneWithTheLease(t *testing.T) {
 			fixture.Wait(5 * time.Second)
 			wantPorts(t, l, 2)
 		}
-		if w.store.queries > 25 { // one in longestDoubt, as long as nobody frees a's lease
+		if w.store.queries > 25 { // one in longestDoubt, as long as a's lease is not freed
 			t.Errorf("%d queries for the entries", w.store.queries)
 		}
 

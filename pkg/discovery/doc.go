@@ -33,7 +33,7 @@
 //	<pool>#registered#<n>         node ID    the same, for each 4,096 node IDs
 //
 // Every item carries version and revision, and every write is one conditional
-// UpdateItem of the form "if what is stored is older". Nothing is deleted: a
+// UpdateItem of the form "if the stored one is older". Nothing is deleted: a
 // deregistered entry keeps its key, version and revision, so that a late write cannot
 // restore it. [Sweep] reads the lists. See docs/discovery.md.
 package discovery

@@ -21,7 +21,7 @@ func hold(ctx context.Context, leases lease.Store) *lease.Agent {
 	return agent
 }
 
-// A process enters what it offers; others find it for as long as its lease is
+// A process registers its offers; others find them for as long as its lease is
 // live.
 func Example() {
 	ctx := context.Background()

@@ -11,7 +11,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Whoever registers has a short lease at once, and for good, also if it had grown: a
+// A process that registers has a short lease at once, and permanently, even if it had grown: a
 // crashed instance is found until its lease expires. A warning says until when the long
 // one counts.
 func TestRegisterWithAGrownLease(t *testing.T) {

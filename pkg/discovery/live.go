@@ -61,7 +61,7 @@ type group struct {
 	strong bool // read strongly consistent
 }
 
-// shows reports whether the group shows what counts about the entries' leases. A page
+// shows reports whether the group decides which entries have a live lease. A page
 // at half the price may be seconds old: a lease that has ended by it, or will before it
 // may be read again, or that it does not have yet, may have been renewed or claimed
 // since. Only a strong read shows that a lease has ended, except for one in known, which

@@ -56,7 +56,7 @@ func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
 		}
 		fixture.Wait(3900 * time.Millisecond)
 		hold(280, 1, 10*time.Second)
-		hold(3, 2, 10*time.Second) // nobody knows of it yet, so its group is read again
+		hold(3, 2, 10*time.Second) // no reader knows of it yet, so its group is read again
 		leases.takes[0] = 200 * time.Millisecond
 		p, err := servicePlace("orders")
 		if err != nil {

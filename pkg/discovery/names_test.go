@@ -21,7 +21,7 @@ func wantNames(t *testing.T, n *Names, err error, want ...string) {
 }
 
 // Services, keys and the endpoints of a service are those of live processes, and
-// are listed with one Query of the lists, whatever is asked for.
+// are listed with one Query of the lists, whichever is requested.
 func TestNames(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)

@@ -74,7 +74,7 @@ func TestInstancesAreBackAfterAnOutage(t *testing.T) {
 }
 
 // A reader's findings say when a lease ended at that time. It has been renewed since: a
-// lookup that goes by it asks again once that time has come, and misses nobody.
+// lookup that uses it reads again once that time has come, and misses no instance.
 func TestAnswerOfAnotherReaderRunsOut(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -115,7 +115,7 @@ func follow(t *testing.T, l *Lookup) (newest func() []int) {
 	}
 }
 
-// The lease of an instance that died is asked for less and less often: its doubt
+// The lease of an instance that died is read less and less often: its doubt
 // costs one read in five seconds, until the reaper ends it.
 func TestDoubtIsCheap(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestAddressesAreCheckedWhenRead(t *testing.T) {
 			r := record{NodeID: held.NodeID, Holder: held.Holder, Version: held.Version, Revision: 1 << 40, Address: (*entries.Address)(&bad)}
 			change(&r)
 			putRaw(t, client, table, "orders#svc#orders", r)
-			putRaw(t, client, table, "orders#svc#orders", record{NodeID: sharedNode}) // nobody has looked
+			putRaw(t, client, table, "orders#svc#orders", record{NodeID: sharedNode}) // no reader has read it
 			wantPortsInTime(t, service(t, d, "orders"))
 			if text := logs.String(); strings.Count(text, "corrupt entry") != 1 || strings.ContainsAny(text, "\x1b\r") || len(text) > 2000 {
 				t.Errorf("logged %d bytes: %.300q, want one line about a corrupt entry", len(text), text)

@@ -13,7 +13,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 )
 
-// Wherever a process ends while it registers, the sweep finds what it has written.
+// Wherever a process ends while it registers, the sweep finds its entries.
 func TestNoEntryWithoutItsList(t *testing.T) {
 	for enough := range 5 {
 		t.Run(fmt.Sprint(enough), func(t *testing.T) {
@@ -105,7 +105,7 @@ func (s stuck) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// A log that blocks keeps nobody from giving up.
+// A log that blocks keeps no caller from giving up.
 func TestBlockedLog(t *testing.T) {
 	w := newWorld(8)
 	a := w.agent(t, nil)

@@ -109,7 +109,7 @@ func TestCallersShareAnAnswer(t *testing.T) {
 	})
 }
 
-// Of many readers one reads the leases, and leaves what it found for the others.
+// One of many readers reads the leases, and stores its findings for the others.
 func TestReadersShareLeases(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -181,7 +181,7 @@ func churn(t *testing.T, seed uint64) {
 		return []Offer{Service{"orders", at(port)}, Endpoint{"shard", fmt.Sprint(port % 20), at(port)}}
 	}
 	var living []*lease.Agent
-	over := map[string]time.Time{} // by when a session is given no more
+	over := map[string]time.Time{} // when a session must no longer be listed
 	ending := func(a *lease.Agent, at func(lease.Lease) time.Time) {
 		if held, err := a.Lease(); err == nil {
 			if l := w.lease(t, held.NodeID); l.Version == held.Version {

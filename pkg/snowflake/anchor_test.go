@@ -20,7 +20,7 @@ func wantStamp(t *testing.T, g *snowflake.Generator, want time.Time) ID {
 	return id
 }
 
-// A step back of up to WithMaxBackward is borrowed past: stamps go on from the
+// A step back of up to WithMaxBackward is borrowed past: stamps continue from the
 // monotonic clock, are counted, and come back to the wall clock when no stamp is
 // in the way any more.
 func TestSmallStepBack(t *testing.T) {
@@ -69,7 +69,7 @@ func TestLargeStepBack(t *testing.T) {
 				t.Errorf("after %v the clock is %v behind", passed, d)
 			}
 			clock.advance(time.Second)
-			if n := tl.Now(); n.Sub(now) != time.Second { // the lease's clock goes on
+			if n := tl.Now(); n.Sub(now) != time.Second { // the lease's clock continues
 				t.Errorf("Now went from %v to %v", now, n)
 			} else {
 				now = n
@@ -414,9 +414,9 @@ func TestGlitchHeals(t *testing.T) {
 	}
 }
 
-// A wall clock above the ceiling is not followed, in a span of hours too: stamps go on
-// with the monotonic clock, and nobody waits once it is right again. A renewal lifts the
-// ceiling, or lowers it, and then they go on from there.
+// A wall clock above the ceiling is not followed, in a span of hours too: stamps continue
+// with the monotonic clock, and no call waits once it is right again. A renewal lifts the
+// ceiling, or lowers it, and then they continue from there.
 func TestCeiling(t *testing.T) {
 	clock := newFrozen()
 	const ahead = 16 * time.Second

@@ -85,5 +85,5 @@ func mapGeneration(path string) *uint64 {
 		_ = syscall.Munmap(page)
 		return nil
 	}
-	return (*uint64)(unsafe.Pointer(&page[vmclockGeneration])) //nolint:gosec // the page is mapped for good
+	return (*uint64)(unsafe.Pointer(&page[vmclockGeneration])) //nolint:gosec // the page stays mapped
 }

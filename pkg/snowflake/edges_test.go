@@ -207,7 +207,7 @@ func TestSpanPastTheEnd(t *testing.T) {
 	}
 }
 
-// The package imports the standard library and nothing else: whoever wants IDs
+// The package imports only the standard library: a program that needs IDs
 // with a fixed node ID downloads no SDK.
 func TestImportsTheStandardLibraryOnly(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()

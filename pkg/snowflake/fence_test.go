@@ -239,7 +239,7 @@ func TestFenceHoldsForWhatABlockHasLeft(t *testing.T) {
 }
 
 // By the wall clock: once per tick, and in the strict mode on each call. It is
-// 8 ms ahead here, which is too little to anchor anew: by value and by the
+// 8 ms ahead here, which is too little to anchor again: by value and by the
 // monotonic clock all is well.
 func TestFenceByWallClock(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
@@ -408,7 +408,7 @@ func TestBindDuringClose(t *testing.T) {
 	tl, g := bind(t, clock, free())
 	bound := make(chan error, 1)
 	var waits, closes atomic.Bool
-	clock.read = func() { // whoever reads the clock here holds the lock
+	clock.read = func() { // the goroutine that reads the clock here holds the lock
 		switch {
 		case waits.CompareAndSwap(false, true): // the Bind below
 			go func() { s := free(); s.NodeID = 8; bound <- tl.Bind(s) }()
@@ -424,7 +424,7 @@ func TestBindDuringClose(t *testing.T) {
 	closes.Store(true)
 	last := tl.Close()
 	if err := <-bound; err != nil && err != snowflake.ErrClosed {
-		t.Errorf("Bind beside Close: got %v, want nil or %v", err, snowflake.ErrClosed)
+		t.Errorf("Bind during Close: got %v, want nil or %v", err, snowflake.ErrClosed)
 	}
 	if id, err := g.Next(); err != snowflake.ErrClosed {
 		t.Errorf("Close returned %v, then Next: got an ID of %v, node %d, %v; want %v", last, id.Time(), id.Node(), err, snowflake.ErrClosed)

@@ -144,7 +144,7 @@ func (g *Generator) Next() (ID, error) {
 	return g.slow(nil, g.maxWait)
 }
 
-// NextContext is Next with the wait bounded by ctx alone. It checks ctx only
+// NextContext is Next with the wait bounded only by ctx. It checks ctx only
 // when it has to wait. Here and in NextN and Draw, a nil ctx never ends.
 func (g *Generator) NextContext(ctx context.Context) (ID, error) {
 	var tm *term // loaded before the clock is read
@@ -238,7 +238,7 @@ func WithStrictWall() Option { return func(g *Generator) { g.strict = true } }
 func WithMaxWait(d time.Duration) Option { return func(g *Generator) { g.maxWait = d } }
 
 // WithMaxBackward is how far the wall clock may step back before calls fail with
-// a *ClockError; up to that, stamps go on from the monotonic clock and are ahead of
+// a *ClockError; up to that, stamps continue from the monotonic clock and are ahead of
 // the wall clock for a while (Stats.Borrow). Defaults to 1 s; with 0, no step
 // back of a millisecond or more is borrowed past. The smallest value of all
 // generators on a node applies.

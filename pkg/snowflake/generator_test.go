@@ -304,7 +304,7 @@ func TestTheEndOfTheTimeField(t *testing.T) {
 }
 
 // A narrow node: the bits that it leaves free lengthen the sequence, IDs grow, and
-// two node IDs make no ID twice. In a term of another width they go on growing.
+// two node IDs make no ID twice. In a term of another width they keep growing.
 func TestNarrowNode(t *testing.T) {
 	for name, l := range layouts {
 		seen := map[ID]bool{}

@@ -146,7 +146,7 @@ func widening(ms int) snowflake.Eras {
 }
 
 // Two nodes whose node IDs look the same in the narrow width make IDs through the
-// change, as fast as they can: no two are alike, each grows, each is taken apart
+// change, as fast as they can: no two are alike, each grows, each is decoded
 // rightly, and no call waits for longer than a tick.
 func TestErasChangeUnderLoad(t *testing.T) {
 	all := maps.Clone(layouts)
@@ -301,7 +301,7 @@ func TestErasSleeper(t *testing.T) {
 	}
 }
 
-// IDs of a pool that was never widened are taken apart as its layout says.
+// IDs of a pool that was never widened are decoded by its layout.
 func TestErasDecompose(t *testing.T) {
 	for name, l := range layouts {
 		id, err := l.Compose(noon, l.Nodes()-1, 5)

@@ -150,7 +150,7 @@ func TestDrawEndsWithTheEra(t *testing.T) {
 }
 
 // A saturated generator queues a caller up for the next tick; it gets no more than its
-// share of it, and nobody's.
+// share of it, and no one's.
 func TestDrawWaitsForATick(t *testing.T) {
 	clock := newFrozen()
 	_, g := bind(t, clock, free())

@@ -95,7 +95,7 @@ func TestSealInAWaitingCallersTick(t *testing.T) {
 	}
 }
 
-// A caller reads the clock, and before it goes on, the timeline is sealed, and time
+// A caller reads the clock, and before it continues, the timeline is sealed, and time
 // passes: its tick may have begun by its own reading and not by the seal's.
 func TestSealBetweenAReadingAndItsUse(t *testing.T) {
 	clock := newFrozen()
@@ -212,7 +212,7 @@ func TestGeneratorsOnOneNode(t *testing.T) {
 func TestStressSealCountsEveryDraw(t *testing.T) {
 	clock := &ticking{}
 	tl := snowflake.NewTimeline(clock)
-	// So many in a tick that nobody waits for the next one, unless this goroutine gets no
+	// So many in a tick that no call waits for the next one, unless this goroutine gets no
 	// core for a while: the clock then moves, or the test would hang.
 	clock.moves.Store(true)
 	l := snowflake.Layout{Epoch: snowflake.Default().Epoch, Tick: ms, TimeBits: 41, NodeBits: 3, SequenceBits: 19}

@@ -115,7 +115,7 @@ type Era struct {
 type Eras []Era
 
 // Decompose decodes an ID that was generated with layout l by a node of the pool
-// with these eras. Unlike with [Layout.Decompose], Node is the node ID alone,
+// with these eras. Unlike with [Layout.Decompose], Node is only the node ID,
 // and Sequence includes the bits that the node's width left free.
 func (e Eras) Decompose(l Layout, id ID) Parts {
 	tick := uint64(id) >> (l.NodeBits + l.SequenceBits)

@@ -482,7 +482,7 @@ func (c *pair) Sleep(time.Duration) {
 	c.mono.Add(int64(ms))
 }
 
-// A call is made in the very moment of a seal, in a tick of which nobody has drawn
+// A call is made in the very moment of a seal, in a tick from which no caller has drawn
 // before: either it fails, or its millisecond is the one that the seal returns.
 func TestStressSealDuringTheFirstCall(t *testing.T) {
 	clock := &ticking{}

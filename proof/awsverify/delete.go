@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
-// deletions is how often the deletion of a stack is asked for. CloudFormation takes DELETE_FAILED for no end: it tries again what is left.
+// deletions is how often the deletion of a stack is requested. DELETE_FAILED is not final in CloudFormation: it retries the rest.
 const deletions = 3
 
 // deleteStack deletes one stack, by its ID: another stack may have its name by now.
@@ -25,7 +25,7 @@ func (a *account) deleteStack(ctx context.Context, id, run string, out io.Writer
 	}
 	var retain []string
 	for try := 1; ; try++ {
-		// A deletion of somebody else's, as of the run that was killed in the middle of
+		// A deletion by another process, such as the run that was killed in the middle of
 		// it, may have ended while we waited. Deleted resources are not deleted again:
 		// LocalStack would go through all resources once more, and fail at those that are
 		// gone.
@@ -74,7 +74,7 @@ func (a *account) isGone(ctx context.Context, kind, id string) bool {
 	var err error
 	switch {
 	case kind == "Custom::NodeleasePool":
-		return true // nothing beside the table's items; the bootstrap function's Delete does nothing
+		return true // nothing besides the table's items; the bootstrap function's Delete does nothing
 	case id == "":
 		return false
 	case kind == "AWS::DynamoDB::GlobalTable":

@@ -23,7 +23,7 @@ type deletionStory struct {
 	resources string   // members of DescribeStackResources
 	untagged  bool
 	there     []string // physical IDs that exist
-	denied    bool     // nobody may look for a resource
+	denied    bool     // listing is denied for a resource
 
 	deletes [][]string // RetainResources of each DeleteStack
 }
@@ -93,7 +93,7 @@ func TestDeleteStack(t *testing.T) {
 		"resources that are gone are forgotten": {deletionStory{states: []string{failed, failed, failed, done}, resources: pool + table + queue}, [][]string{nil, nil, {"Pool", "Table", "Queue"}}, nil},
 		"existing resources are kept":           {deletionStory{states: []string{failed}, resources: table + queue, there: []string{"table-1"}}, [][]string{nil, nil, {"Queue"}}, []string{"Table", "table-1", "because"}},
 		"unknown kinds are kept":                {deletionStory{states: []string{failed}, resources: role}, [][]string{nil, nil, nil}, []string{"Role", "AWS::IAM::Role role-1"}},
-		"nobody may look":                       {deletionStory{states: []string{failed}, resources: table + queue, denied: true}, [][]string{nil, nil, nil}, []string{"table-1", "queue-1"}},
+		"listing is denied":                     {deletionStory{states: []string{failed}, resources: table + queue, denied: true}, [][]string{nil, nil, nil}, []string{"table-1", "queue-1"}},
 		"another state retains none":            {deletionStory{states: []string{"CREATE_COMPLETE"}, resources: pool}, [][]string{nil, nil, nil}, []string{"CREATE_COMPLETE"}},
 		"without the tag":                       {deletionStory{states: []string{failed}, untagged: true}, nil, []string{"does not carry the tag", "stays"}},
 		"deleted, and another's name":           {deletionStory{states: []string{done}, untagged: true}, nil, nil},

@@ -174,8 +174,8 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 }
 
-// A deletion goes on that -clean has not asked for, as after a run that was killed while it deleted. The run here is killed earlier and its stack's
-// deletion asked for by the test: nobody can kill a program for certain in the one second that LocalStack takes.
+// A deletion is in progress that -clean has not requested, as after a run that was killed while it deleted. The run here is killed earlier and its stack's
+// deletion requested by the test: a program cannot be killed reliably in the one second that LocalStack takes.
 func TestDeletionGoesOn(t *testing.T) {
 	p := openEmulator(t)
 	b := p.bystanders(t)
@@ -253,7 +253,7 @@ func (p *program) awaitState(t *testing.T, run, state string, lines <-chan strin
 		case <-lines:
 			t.Logf("killed after %s: the run ended before that was seen", state)
 			return
-		case <-time.After(20 * time.Millisecond): // CloudFormation tells nobody
+		case <-time.After(20 * time.Millisecond): // CloudFormation reports it to no one
 		}
 		got, err := p.account.cfn.DescribeStacks(t.Context(), &cloudformation.DescribeStacksInput{StackName: aws.String(stackPrefix + run)})
 		if err == nil && len(got.Stacks) == 1 && string(got.Stacks[0].StackStatus) == state {

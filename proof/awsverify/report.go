@@ -43,11 +43,11 @@ var checks = []check{
 	{"claim", "processes with only the task role's credentials hold every node ID, each once, and one more is refused", ""},
 	{"access", "no request of the tasks gets AccessDenied once the role has propagated", ""},
 	{"leading-keys", "the task role is denied other pools, and requests that agents never make", "IAM is stored, not enforced"},
-	{"metrics", "poolmetric's schedule alone brings Utilization = 100 to CloudWatch", ""},
+	{"metrics", "poolmetric's schedule brings Utilization = 100 to CloudWatch without help", ""},
 	{"alarm", "the alarm exhausted reaches the queue through the topic", ""},
 	{"no-data", "the alarm no-data is OK after the first measurement", ""},
 	{"metric-math", "the alarms running-out and table-throttled are evaluated", "alarms on metric math are never evaluated"},
-	{"reaper", "a killed task's node ID is freed by the reaper's schedule alone, with its version kept", ""},
+	{"reaper", "a killed task's node ID is freed by the reaper's schedule without help, with its version kept", ""},
 	{"grow", "an update of the stack grows the pool, and a task gets the new node ID", ""},
 	{"freezes", "the clock of a frozen Lambda environment that advanced most shows each pause (an emulator freezes none)", ""},
 	{"rename", "another pool name is refused by the bootstrap function, with the reason in the stack's events",
@@ -135,7 +135,7 @@ func (r *run) report() string {
 	fmt.Fprintf(&b, "# Run on %s, %s\n\n", where, r.began.UTC().Format("2006-01-02"))
 	fmt.Fprintf(&b, "| | |\n|---|---|\n| run | %s |\n| account | …%s |\n| Region | %s |\n| functions for | %s |\n| commit | %s |\n| began | %s |\n| took | %s |\n\n",
 		r.options.run, r.account.id[max(0, len(r.account.id)-4):], r.account.region, r.arch, commit(), r.began.UTC().Format(time.RFC3339), r.now().Sub(r.began).Round(time.Second))
-	fmt.Fprintf(&b, "%d checks seen, %d failed, %d not possible here.\n\n| check | is | result | what was seen |\n|---|---|---|---|\n",
+	fmt.Fprintf(&b, "%d checks seen, %d failed, %d not possible here.\n\n| check | shows | result | seen |\n|---|---|---|---|\n",
 		r.count(seenCheck), r.count(failedCheck), r.count(notHere))
 	for _, c := range checks {
 		got := r.result(c.name)

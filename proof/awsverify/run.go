@@ -50,7 +50,7 @@ func newRun(a *account, t *template, o options, out io.Writer) *run {
 	}
 }
 
-// A step does something, and records the checks that it makes. An error of its own ends the run: later steps would need what it did not do.
+// A step does something, and records the checks that it makes. An error of its own ends the run: later steps would need its effect.
 type step struct {
 	name string
 	do   func(*run, context.Context) error

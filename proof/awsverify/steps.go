@@ -85,7 +85,7 @@ func (r *run) bucketTag(ctx context.Context) error {
 	return fmt.Errorf("the bucket %s does not carry the tag", r.bucket)
 }
 
-// assumeRole takes the task role, and waits until DynamoDB knows what it may do: IAM takes some seconds. From then on no refusal is excused.
+// assumeRole assumes the task role, and waits until DynamoDB knows its permissions: IAM takes some seconds. From then on no refusal is excused.
 func (r *run) assumeRole(ctx context.Context) error {
 	arn := r.outputs["VerifyRole"]
 	return r.eventually(ctx, patience, func(ctx context.Context) error {

@@ -110,7 +110,7 @@ func readTemplate(dir, run string) (*template, error) {
 	return t, nil
 }
 
-// add puts the resources of the run beside the template's.
+// add adds the resources of the run to the template's.
 func (t *template) add(resources object, policy, topic string) {
 	ref := func(id string) object { return object{"Ref": id} }
 	arn := func(id string) object { return object{"Fn::GetAtt": []any{id, "Arn"}} }

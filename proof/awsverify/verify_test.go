@@ -37,7 +37,7 @@ func testRun(emulator bool) *run {
 	return newRun(a, &template{}, options{run: "r"}, io.Discard)
 }
 
-// Only what an emulator is known not to show may end as not possible there, and nothing on AWS.
+// Only checks that an emulator is known not to show may end as not possible there, and none on AWS.
 func TestOutcomes(t *testing.T) {
 	for _, emulator := range []bool{false, true} {
 		for _, c := range checks {

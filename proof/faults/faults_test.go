@@ -85,7 +85,7 @@ func TestFreeze(t *testing.T) {
 		w.frozen = false
 		f.mu.Unlock()
 	}
-	// For less than the lease: nobody notices.
+	// For less than the lease: no process notices.
 	var w *worker
 	f.until("holder", func() bool {
 		if held := holders(); len(held) > 0 {
@@ -191,7 +191,7 @@ func TestAnswersLost(t *testing.T) {
 }
 
 // A connection that is a black hole: nothing arrives, nothing comes back, and
-// nobody says so. Nothing is done; time-outs notice.
+// without notice. Nothing is sent; time-outs detect it.
 func TestBlackHole(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)

@@ -348,7 +348,7 @@ func (w *worker) order(line string) {
 	}
 }
 
-// signal sends a signal to this process alone.
+// signal sends a signal to this process only.
 func (w *worker) signal(s os.Signal) {
 	if err := w.cmd.Process.Signal(s); err != nil {
 		w.t.Fatalf("worker %d: %v", w.number, err)
@@ -367,7 +367,7 @@ func (w *worker) stop() {
 	w.until(fmt.Sprintf("end of worker %d", w.number), func() bool { return w.ended })
 }
 
-// end kills what is left and judges.
+// end kills the remaining processes and judges.
 func (f *fleet) end() {
 	f.mu.Lock()
 	left := append([]*worker(nil), f.workers...)
@@ -417,7 +417,7 @@ func (f *fleet) judgeUses() (n int) {
 	return n
 }
 
-// direct is a context that ends with the test, for reads beside the workers.
+// direct is a context that ends with the test, for reads next to the workers'.
 func (f *fleet) item(node int) lease.Lease {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)

@@ -87,7 +87,7 @@ func indexOf(binaries []string) (v1.ImageIndex, error) {
 		if !ok || arch != "amd64" && arch != "arm64" {
 			return nil, fmt.Errorf("%q is not a binary: use amd64=PATH or arm64=PATH", arg)
 		}
-		text, err := os.ReadFile(path) //nolint:gosec // whoever runs it names the file
+		text, err := os.ReadFile(path) //nolint:gosec // its user names the file
 		if err != nil {
 			return nil, err
 		}

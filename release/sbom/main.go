@@ -45,7 +45,7 @@ func run(args []string) (err error) {
 	}
 	bom.Components = &components
 	bom.Dependencies = &[]cdx.Dependency{{Ref: main.BOMRef, Dependencies: &direct}}
-	file, err := os.Create(args[1]) //nolint:gosec // whoever runs it names the file
+	file, err := os.Create(args[1]) //nolint:gosec // its user names the file
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func New(app awscdk.App) awscdk.Stack {
 	pool := nodepool.FromAttributes(stack, "Nodes", &nodepool.Attributes{
 		TableArn:     tableARN,
 		Pools:        []string{"orders"},
-		Replicas:     []string{"us-east-2"}, // the pods may go on there
+		Replicas:     []string{"us-east-2"}, // the pods may continue there
 		Key:          awskms.Key_FromKeyArn(stack, jsii.String("Key"), jsii.String(keyARN)),
 		Architecture: awslambda.Architecture_X86_64(),
 	}).Pool("orders")

@@ -32,7 +32,7 @@ func New(app awscdk.App, functions string) awscdk.Stack {
 		Witness:     "us-west-2",
 		Consistency: awsdynamodb.MultiRegionConsistency_STRONG,
 
-		// Keys of one's own, in each Region that stores the table.
+		// Customer-managed keys, in each Region that stores the table.
 		Key: awskms.Key_FromKeyArn(stack, jsii.String("Key"), jsii.String("arn:aws:kms:us-east-1:111111111111:key/1c3f8a52-0000-4000-8000-000000000001")),
 		ReplicaKeys: map[string]string{
 			"us-east-2": "arn:aws:kms:us-east-2:111111111111:key/1c3f8a52-0000-4000-8000-000000000002",
@@ -40,7 +40,7 @@ func New(app awscdk.App, functions string) awscdk.Stack {
 
 		FunctionsDir: functions,
 		Architecture: awslambda.Architecture_X86_64(),
-		Every:        5 * time.Minute, // nobody waits for the reaper
+		Every:        5 * time.Minute, // no task waits for the reaper
 		LogRetention: awslogs.RetentionDays_THREE_MONTHS,
 
 		AlarmTopic:       awssns.NewTopic(stack, jsii.String("OnCall"), nil),

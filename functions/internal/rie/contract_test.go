@@ -121,7 +121,7 @@ func (w *world) send(t *testing.T, event string) ([]byte, error) {
 type syncBuffer struct {
 	mu    sync.Mutex
 	b     bytes.Buffer
-	grown chan struct{} // closed by the next write; nil if nobody waits
+	grown chan struct{} // closed by the next write; nil if no one waits
 }
 
 func (s *syncBuffer) Write(p []byte) (int, error) {
@@ -134,14 +134,14 @@ func (s *syncBuffer) Write(p []byte) (int, error) {
 	return s.b.Write(p)
 }
 
-// Reset forgets what was logged.
+// Reset drops the logged lines.
 func (s *syncBuffer) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.b.Reset()
 }
 
-// until waits for a text: the emulator's answer may overtake what the function has
+// until waits for a text: the emulator's answer may overtake the lines that the function has
 // logged before it.
 func (s *syncBuffer) until(t *testing.T, text string) {
 	t.Helper()

@@ -52,7 +52,7 @@ func damaged(r *rand.Rand, text []byte, url string) []byte {
 }
 
 // Whatever event comes, the built function answers it, with a result or an error of
-// its own, and goes on.
+// its own, and continues.
 func TestFunctionsBearAnyEvent(t *testing.T) {
 	files, err := filepath.Glob("../../../events/*.json")
 	if err != nil || len(files) == 0 {

@@ -74,7 +74,7 @@ func runOut(t *testing.T, s lease.Store, node int) {
 const protocolSlack = time.Second // the claimants' guard, and more
 
 // A function's process is frozen between its invocations and inside of one, for longer
-// than its lease, and makes no ID twice: it resumes if nobody took its node ID, and
+// than its lease, and makes no ID twice: it resumes if its node ID was not taken, and
 // claims another one otherwise.
 func TestFunctionThatIsFrozen(t *testing.T) {
 	w := run(t, "../examples/lambda", func(env []string) []string { return append(env, "NODELEASE_POOL=orders", "LEASE_TTL=5s") })
@@ -112,7 +112,7 @@ func TestFunctionThatIsFrozen(t *testing.T) {
 		t.Errorf("after a freeze, with its node ID free: got node %d version %d, want %d and %d", again.NodeID, again.Version, first.NodeID, first.Version)
 	}
 
-	// Inside of an invocation, while another environment takes what has run out.
+	// Inside an invocation, while another environment takes the expired node ID.
 	answer := make(chan struct {
 		out []byte
 		err error

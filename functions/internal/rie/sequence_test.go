@@ -43,7 +43,7 @@ func (w *world) deliver(t *testing.T, kind cfn.RequestType, request, physical st
 
 func (w *world) place(pool string) string { return "nodelease/" + w.table + "/" + pool }
 
-// size is 0 where there is no pool.
+// size is 0 if there is no pool.
 func (w *world) size(t *testing.T, pool string) int {
 	t.Helper()
 	p, err := w.store.PoolItem(t.Context(), pool)

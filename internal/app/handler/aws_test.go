@@ -55,12 +55,12 @@ func TestSettings(t *testing.T) {
 		var asked hosts
 		cfg.HTTPClient = &asked
 		table := "nodelease"
-		_, _ = dynamodb.NewFromConfig(cfg).DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table}) // nobody answers
+		_, _ = dynamodb.NewFromConfig(cfg).DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &table}) // nothing answers
 		if len(asked) != c.tries || asked[0] != c.dynamodb {
 			t.Errorf("%+v: asked %q, want %q %d times", c, asked, c.dynamodb, c.tries)
 		}
 		asked = nil
-		_, _ = cloudwatch.NewFromConfig(cfg).PutMetricData(t.Context(), &cloudwatch.PutMetricDataInput{Namespace: aws.String("Nodelease")}) // nobody answers
+		_, _ = cloudwatch.NewFromConfig(cfg).PutMetricData(t.Context(), &cloudwatch.PutMetricDataInput{Namespace: aws.String("Nodelease")}) // nothing answers
 		if len(asked) != c.tries || asked[0] != c.cloudwatch {
 			t.Errorf("%+v: asked %q, want %q %d times", c, asked, c.cloudwatch, c.tries)
 		}

@@ -49,8 +49,8 @@ func (b *Bootstrap) Handle(ctx context.Context, event json.RawMessage) (any, err
 	return b.ensure(ctx, r)
 }
 
-// resource does what an event of CloudFormation asks for: create and update make
-// the pool what it should be, delete keeps it. The physical ID is the pool's place:
+// resource executes an event of CloudFormation: create and update bring
+// the pool to its declared state, delete keeps it. The physical ID is the pool's place:
 // with another pool or table the resource is another one, and deleting the old one
 // keeps that.
 func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data map[string]any, err error) {
@@ -98,7 +98,7 @@ func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data 
 	return id, map[string]any{"Pool": r.Pool, "Size": c.Pool.Size, "Seeded": c.Seeded, "Retired": c.Retired, "Restored": c.Restored}, nil
 }
 
-// mayMove refuses to seed a pool in place of another one: another table or another name
+// mayMove refuses to seed a pool that replaces another one: another table or another name
 // is another ID space, and seeded at the present moment it would assign again the
 // milliseconds that processes of the old pool still have. A pool that exists already,
 // to which a rollback returns, keeps its reservations.
@@ -235,7 +235,7 @@ func (b *Bootstrap) change(ctx context.Context, r request) (leasepool.Changes, e
 // everywhere. CloudFormation calls this function right after it has changed it.
 const propagation = time.Minute
 
-// riding tries again what is denied, for as long as a policy may be on its way.
+// riding retries denied requests for as long as a new policy may not be in force.
 func riding[T any](ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	end := time.Now().Add(propagation)
 	for n := 0; ; n++ {
@@ -244,7 +244,7 @@ func riding[T any](ctx context.Context, fn func(context.Context) (T, error)) (T,
 			return v, err
 		}
 		if time.Now().After(end) {
-			return v, fmt.Errorf("denied for %v, so it is no new policy on its way: %w", propagation, err)
+			return v, fmt.Errorf("denied for %v, longer than a new policy needs to take effect: %w", propagation, err)
 		}
 		logger(ctx).Warn("denied: a new policy may not be in force yet, trying again", "error", err.Error())
 		if ended := protocol.Pause(ctx, protocol.LongestBackoff(n+2)); ended != nil {

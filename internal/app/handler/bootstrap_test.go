@@ -132,7 +132,7 @@ func TestBootstrapFailures(t *testing.T) {
 				t.Errorf("%+v, want FAILED, id %q and %q", a, c.id, c.says)
 			}
 
-			// The rollback deletes what was not created, and needs no table for it.
+			// The rollback deletes a resource that was not created, and needs no table for that.
 			e["RequestType"], e["PhysicalResourceId"] = "Delete", a.PhysicalResourceID
 			if text, err = json.Marshal(e); err != nil {
 				t.Fatal(err)
@@ -254,7 +254,7 @@ func TestBootstrapFloor(t *testing.T) {
 }
 
 // When the time is nearly up, its progress is reported to CloudFormation, even if a
-// call hangs and does not look at its context; the next run goes on.
+// call hangs and ignores its context; the next run continues.
 func TestBootstrapTimeIsUp(t *testing.T) {
 	for name, obeys := range map[string]bool{"waits": true, "hangs": false} {
 		t.Run(name, func(t *testing.T) {

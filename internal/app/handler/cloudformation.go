@@ -21,7 +21,7 @@ type answer struct {
 	err error // the failure in it
 }
 
-// mostAnswers bounds what a process remembers.
+// mostAnswers bounds the answers that a process remembers.
 const mostAnswers = 1000
 
 // answerFor executes an event, reports the result to CloudFormation, and returns the
@@ -96,7 +96,7 @@ func send(ctx context.Context, r *cfn.Response) (err error) {
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-customresource-rules.html
 var responseHost = regexp.MustCompile(`^cloudformation-custom-resource-response-[a-z0-9-]+\.s3([.-][a-z0-9-]+)*\.(amazonaws\.com|amazonaws\.com\.cn|amazonaws\.eu|c2s\.ic\.gov|sc2s\.sgov\.gov)$`)
 
-// checkResponseURL refuses to send what the function knows of the table, and its
+// checkResponseURL refuses to send the table's details, and its
 // errors, to anywhere else. With an emulator, which sets AWS_ENDPOINT_URL, the
 // answer may go to this machine.
 func checkResponseURL(text string) error {

@@ -74,7 +74,7 @@ func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
 	return stats, err
 }
 
-// gauges are what the alarms and the dashboard of the CDK construct look at.
+// gauges are the metrics of the CDK construct's alarms and dashboard.
 func gauges(table, pool string, s leasepool.Stats, at time.Time) []types.MetricDatum {
 	datum := func(name string, value float64, unit types.StandardUnit) types.MetricDatum {
 		return types.MetricDatum{

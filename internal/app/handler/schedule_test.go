@@ -170,7 +170,7 @@ func TestReaperClearsEntries(t *testing.T) {
 	})
 }
 
-// cloudWatch collects what is published.
+// cloudWatch collects the published metrics.
 type cloudWatch struct {
 	calls []*cloudwatch.PutMetricDataInput
 	err   error

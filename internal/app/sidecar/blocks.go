@@ -104,7 +104,7 @@ func poolOf(agent lease.Provider) string {
 }
 
 // back is how far back a block may reach: to no tick that began before this sidecar did.
-// So IDs of a client go on growing when its sidecar is started anew.
+// So a client's IDs keep growing when its sidecar is restarted.
 func (b *blocks) back() time.Duration {
 	return min(blockBack, max(time.Since(b.began)-b.ids.Layout().Tick, 0))
 }

@@ -157,7 +157,7 @@ func TestReleaseBeyondAnOpenBlock(t *testing.T) {
 	})
 }
 
-// IDs grow also when the sidecar was started anew, with another node ID.
+// IDs also grow when the sidecar was restarted, with another node ID.
 func TestRestartKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toNoon()

@@ -121,7 +121,7 @@ func serveFixed(t testing.TB, layout snowflake.Layout) *serving {
 	return s
 }
 
-// states are what a block's info string names.
+// states are the names in a block's info string.
 var states = map[string]func(*testing.T) *serving{
 	"held": func(t *testing.T) *serving { return serve(t, snowflake.Default()) },
 	"53":   func(t *testing.T) *serving { return serve(t, snowflake.JS53()) },
@@ -160,7 +160,7 @@ var states = map[string]func(*testing.T) *serving{
 // These differ from one time to the next: IDs, times, time left.
 var varies = regexp.MustCompile(`\d{15,}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"left_ms":-?\d+|"first":"\d+"|[0-9.]+m?s ago`)
 
-// The exchanges in the contract are what is answered, in virtual time.
+// The exchanges in the contract equal the real ones, in virtual time.
 func TestContract(t *testing.T) {
 	page, err := os.ReadFile(contract)
 	if err != nil {
@@ -235,7 +235,7 @@ func TestContractMetrics(t *testing.T) {
 	})
 }
 
-// The task definition of the page is JSON, and says to ECS what the page says.
+// The task definition of the page is JSON, and tells ECS what the page explains.
 func TestTaskDefinition(t *testing.T) {
 	page, err := os.ReadFile(contract)
 	if err != nil {

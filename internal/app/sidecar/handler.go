@@ -116,7 +116,7 @@ type leaseAnswer struct {
 }
 
 func (h *handler) lease(w http.ResponseWriter, _ *http.Request) {
-	// The remaining time is asked for first: a pause in between makes it too small by now,
+	// The remaining time is read first: a pause in between makes it too small by now,
 	// and then Lease says so.
 	agent, leased := h.agent.(interface{ Left() time.Duration })
 	if !leased {

@@ -29,7 +29,7 @@ func (s *serving) request(t *testing.T, n int) (status int, took, retry time.Dur
 	return w.Code, time.Since(began), time.Duration(seconds) * time.Second
 }
 
-// 64 clients ask for ten times what the layout has: it is used up, nearly all IDs
+// 64 clients request ten times the layout's capacity: it is used up, nearly all IDs
 // that are drawn are delivered, and the others learn at once when to come again.
 func TestOverload(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestQueueIsInOrder(t *testing.T) {
 	})
 }
 
-// A client that leaves while it waits draws nothing, and holds up nobody.
+// A client that leaves while it waits draws nothing, and delays no other client.
 func TestLeavingTheQueue(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := serve(t, snowflake.JS53())

@@ -11,7 +11,7 @@ import (
 
 // queue lets one request at a time draw IDs, in the order of their arrival. Requests
 // that drew side by side would all get a part of their IDs and time out with it, and
-// what they drew would be lost: under overload nobody would be served.
+// the IDs that they drew would be lost: under overload no client would be served.
 type queue struct {
 	mu      sync.Mutex
 	waiting []*turn // the first one draws
@@ -34,7 +34,7 @@ func newQueue(l snowflake.Layout) *queue {
 }
 
 // admitted is how long a request may have to wait by the estimate. It is below patience,
-// since one that is admitted and times out learns late what it could have known at once.
+// since one that is admitted and times out fails late instead of at once.
 const admitted = patience * 4 / 5
 
 // enter queues for n IDs. Where they could not be drawn in time, it refuses
@@ -71,8 +71,8 @@ func (q *queue) leave(t *turn) {
 	}
 }
 
-// drew corrects the rate by a draw that others waited for: alone, a draw may take
-// what is left of the last ticks, or hardly any time. The estimate has a lower bound,
+// drew corrects the rate by a draw that others waited for: without others, a draw may take
+// the rest of the last ticks, or hardly any time. The estimate has a lower bound,
 // so that a machine that was frozen for a while does not refuse everything from then on.
 func (q *queue) drew(n int, took time.Duration) {
 	q.mu.Lock()

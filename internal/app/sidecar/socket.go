@@ -13,7 +13,7 @@ import (
 
 // listenUnix takes the place of a socket whose server is dead, and of nothing else.
 //
-// The socket is made in a folder of its own that nobody else may enter, gets its mode
+// The socket is made in a separate folder that no other user may enter, gets its mode
 // there, and is then linked to its path, if nothing is there: at no moment can anyone
 // connect whom its mode does not let in, and no symbolic link is followed.
 func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
@@ -51,7 +51,7 @@ func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	return s, nil
 }
 
-// removeDead removes a socket at which nobody listens.
+// removeDead removes a socket on which nothing listens.
 func removeDead(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,7 +69,7 @@ func removeDead(path string) error {
 	return os.Remove(path)
 }
 
-// socket is a listener that was made elsewhere than where it is found.
+// socket is a listener that was made at another path than its final one.
 type socket struct {
 	net.Listener
 	path string

@@ -16,7 +16,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
-// onEach runs a test against the embedded DynamoDB and, where it is there, DynamoDB Local.
+// onEach runs a test against the embedded DynamoDB and, if installed, DynamoDB Local.
 func onEach(t *testing.T, test func(t *testing.T, db *database)) {
 	for name, client := range map[string]func(testing.TB) *dynamodb.Client{
 		"embedded": dynamotest.Embedded,

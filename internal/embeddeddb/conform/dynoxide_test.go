@@ -46,7 +46,7 @@ func dynoxide(t *testing.T) *dynamodb.Client {
 			case <-tick:
 				continue
 			}
-			break // somebody else has taken the port
+			break // another process has taken the port
 		}
 	}
 	t.Fatal("dynoxide did not start")

@@ -48,8 +48,8 @@ func TestQuery(t *testing.T) {
 		{name: "another partition", keys: "pool_group = :p", values: item{":p": "p"}, want: ""},
 		{name: "limit pages", keys: "pool_group = :p", values: only, limit: aws.Int32(3), want: "-10 -3 1|2 9 10|100"},
 		{name: "limit that just fits", keys: "pool_group = :p", values: only, limit: aws.Int32(7), want: "-10 -3 1 2 9 10 100|"},
-		{name: "after one that is there", keys: "pool_group = :p", values: only, after: key(9), want: "10 100"},
-		{name: "after one that is not", keys: "pool_group = :p", values: only, after: key(3), want: "9 10 100"},
+		{name: "after one that exists", keys: "pool_group = :p", values: only, after: key(9), want: "10 100"},
+		{name: "after one that does not", keys: "pool_group = :p", values: only, after: key(3), want: "9 10 100"},
 
 		{name: "after one elsewhere", keys: "pool_group = :p", values: only, after: item{"pool_group": "p#1", "node_id": 1}, err: "The provided starting key is outside query boundaries based on provided conditions"},
 		{name: "no partition", keys: "node_id = :a", values: item{":a": 1}, err: "Query condition missed key schema element: pool_group"},

@@ -88,7 +88,7 @@ func TestUpdate(t *testing.T) {
 		{name: "if_not_exists resolves its fallback", before: item{"a": 5}, update: "SET n = if_not_exists(a, b)", err: missing},
 		{name: "list_append", before: listed, update: "SET l = list_append(l, :l)", values: item{":l": list{item{"from": 4}}}, after: item{"l": list{1, 2, 3, item{"from": 4}}}},
 		{name: "list_append of nothing to nothing", update: "SET l = list_append(:l, :l)", values: item{":l": list{}}, after: item{"l": list{}}},
-		{name: "REMOVE of what is not there", before: listed, update: "REMOVE q"},
+		{name: "REMOVE of a missing attribute", before: listed, update: "REMOVE q"},
 		{name: "list_append to a missing list", update: "SET l = list_append(if_not_exists(l, :0), :l)", values: item{":0": list{}, ":l": list{1}}, after: item{"l": list{1}}},
 		{name: "numbers are exact", before: item{"a": number("9007199254740993"), "b": number("12345678901234567890123456789012345678")}, update: "SET a = a + :1, b = b + :1", values: item{":1": 1},
 			after: item{"a": number("9007199254740994"), "b": number("12345678901234567890123456789012345679")}},

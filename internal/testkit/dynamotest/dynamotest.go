@@ -61,7 +61,7 @@ func Local(tb testing.TB) *dynamodb.Client {
 }
 
 // localEndpoint returns the endpoint, or nothing. The go command keeps a test's pass for the variables that it has asked
-// for. The version is the same in each run, and the port is not, so where there is a version the endpoint is read in a way
+// for. The version is the same in each run, and the port is not, so if there is a version the endpoint is read in a way
 // that the go command does not see: a pass on one port counts on another.
 func localEndpoint() string {
 	if os.Getenv(envVersion) == "" {
@@ -75,7 +75,7 @@ func localEndpoint() string {
 	return ""
 }
 
-// Missing ends a test that lacks what it runs on: it is skipped, and fails where nothing may be missing.
+// Missing ends a test that lacks its emulator: it is skipped, or fails where nothing may be missing.
 func Missing(tb testing.TB, message string) {
 	tb.Helper()
 	if os.Getenv("CI") != "" || os.Getenv(envRequire) == "1" {

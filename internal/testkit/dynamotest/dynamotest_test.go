@@ -40,7 +40,7 @@ func tryTable(t *testing.T, client *dynamodb.Client) {
 	}
 }
 
-// A missing emulator skips a test, and fails it in CI or where it is asked for.
+// A missing emulator skips a test, and fails it in CI or where it is required.
 func TestMissing(t *testing.T) {
 	for _, test := range []struct{ ci, require, want string }{
 		{"", "", "skipped"}, {"", "0", "skipped"}, {"true", "", "failed"}, {"", "1", "failed"},

@@ -24,7 +24,7 @@ func parse(t *testing.T, statements string) Policy {
 }
 
 // The examples of "Using IAM policy conditions for fine-grained access control" in
-// DynamoDB's Developer Guide, with the user ID in place of the policy variable.
+// DynamoDB's Developer Guide, with the user ID instead of the policy variable.
 func TestDocumentedByDynamoDB(t *testing.T) {
 	// Example 1: access to items with a partition key that is the user's ID.
 	ownItems := parse(t, `{"Effect":"Allow","Action":["dynamodb:GetItem","dynamodb:Query","dynamodb:PutItem","dynamodb:UpdateItem"],"Resource":["`+table+`"],

@@ -1,7 +1,7 @@
 // Package sources names the files that a test depends on and does not open itself.
 //
 // The go command keeps a test's pass until one of its packages changes, or a file that it has opened. Files that are read
-// by the programs it starts, such as go build or node, are none of these.
+// by the programs it starts, such as go build or node, are not among these.
 package sources
 
 import (
@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// notOurs are folders of tools: what is in them follows from files that are sources.
+// notOurs are folders of tools: their content follows from files that are sources.
 var notOurs = []string{".git", ".cache", "node_modules", "dist", "cdk.out"}
 
 // Of makes the test run again when a file below one of the folders has changed. It opens each folder, by which the go

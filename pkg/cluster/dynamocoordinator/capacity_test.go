@@ -100,7 +100,7 @@ func (l *large) change(n int) {
 	}
 }
 
-// The digest of the largest cluster stays within what a partition bears, while members
+// The digest of the largest cluster stays within the limits of a partition, while members
 // come and go, by the product's own requests and the sizes of its items.
 func TestDigestWithinOnePartition(t *testing.T) {
 	members := protocol.MaxPoolSize

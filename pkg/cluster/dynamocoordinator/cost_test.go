@@ -137,7 +137,7 @@ func newFleet(t *testing.T, client *dynamodb.Client, members int) *fleet {
 // batch is how many items a request may put.
 const batch = 25
 
-// free is the item of a node ID that nobody ever held.
+// free is the item of a node ID that was never held.
 func free(i int) map[string]types.AttributeValue {
 	return map[string]types.AttributeValue{
 		"pool_group": &types.AttributeValueMemberS{Value: fmt.Sprintf("orders#%d", i/protocol.GroupSize)}, "node_id": n(int64(i)),
@@ -241,7 +241,7 @@ func (f *fleet) look(t *testing.T) units {
 	return f.reset()
 }
 
-// publish lets every member say what it knows.
+// publish lets every member publish the versions that it knows.
 func (f *fleet) publish(t *testing.T) units {
 	t.Helper()
 	known := cluster.Versions{}

@@ -48,7 +48,7 @@ func beat(t *testing.T, c cluster.Coordinator, name string, oldest bool) int {
 }
 
 // Two members think that they are the oldest, and both write the digest: whatever
-// they do to each other, nobody sees what was not there.
+// they do to each other, no reader sees a member that did not exist.
 func TestTwoWritersOfTheDigest(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		tab := newTable(t)

@@ -3,7 +3,7 @@
 // A member with a lease is its lease's item: the renewal was the heartbeat, and a
 // heartbeat here only reads. A member without a lease has an item of its own. The
 // member with the oldest session reads all items and keeps a digest of them; the others
-// read the digest, and read all items themselves where it is older than the time-out.
+// read the digest, and read all items themselves if it is older than the time-out.
 package dynamocoordinator
 
 import (

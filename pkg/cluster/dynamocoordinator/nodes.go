@@ -25,7 +25,7 @@ func sortKey(m cluster.Member) int64 {
 // beat records the heartbeat of a member without a lease. The version grows with
 // each session: the first write of a session differs from those that follow. A
 // session that was silent for longer than the time-out is not recorded again. The
-// time is that of the sending: a heartbeat that arrives late revives nobody.
+// time is that of the sending: a heartbeat that arrives late revives no member.
 func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 	m := b.Self
 	metadata := attributes{}

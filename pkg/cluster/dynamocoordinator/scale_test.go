@@ -89,7 +89,7 @@ func has(s cluster.Snapshot, m cluster.Member) bool {
 	return slices.ContainsFunc(s.Members, m.Same)
 }
 
-// Where nothing has changed, a heartbeat makes nothing of the members anew: it
+// If nothing has changed, a heartbeat rebuilds nothing for the members: it
 // returns the list that it returned before, and the node keeps its state.
 func TestUnchangedClusterCostsNothingMore(t *testing.T) {
 	members := protocol.MaxPoolSize

@@ -52,8 +52,8 @@ func (c *Coordinator) query(ctx context.Context, partition string) func(func(att
 	}
 }
 
-// get reads one item, empty where there is none. Of an item that is too large parts
-// are missing: its readers check what they use.
+// get reads one item, empty if there is none. Parts of an item that is too large
+// are missing: its readers check the parts that they use.
 func (c *Coordinator) get(ctx context.Context, partition string, node int64, strong bool) (attributes, error) {
 	out, err := protocol.Checked(ctx, c.client).GetItem(ctx, &dynamodb.GetItemInput{TableName: &c.table, Key: key(partition, node), ConsistentRead: aws.Bool(strong)}, protocol.Genuine)
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *Coordinator) update(ctx context.Context, partition string, node int64, 
 	if err != nil {
 		return nil, fmt.Errorf("dynamocoordinator: UpdateItem of %s %d in table %q: %w", partition, node, c.table, err)
 	}
-	if len(out.Attributes) == 0 { // it would be taken for a refusal
+	if len(out.Attributes) == 0 { // it would count as a refusal
 		return nil, fmt.Errorf("dynamocoordinator: UpdateItem of %s %d in table %q: %w: it holds no item", partition, node, c.table, protocol.ErrNotDynamoDB)
 	}
 	return out.Attributes, nil
@@ -95,7 +95,7 @@ func num(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// text is a string attribute, empty where it is none.
+// text is a string attribute, empty if it is not one.
 func text(av types.AttributeValue) string {
 	if s, ok := av.(*types.AttributeValueMemberS); ok {
 		return s.Value
@@ -103,7 +103,7 @@ func text(av types.AttributeValue) string {
 	return ""
 }
 
-// number is a number attribute, 0 where it is none.
+// number is a number attribute, 0 if it is not one.
 func number(av types.AttributeValue) int64 {
 	if n, ok := av.(*types.AttributeValueMemberN); ok {
 		v, _ := strconv.ParseInt(n.Value, 10, 64)

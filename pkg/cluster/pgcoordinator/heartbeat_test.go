@@ -172,7 +172,7 @@ func seesALateCommit(t *testing.T, db *pgxpool.Pool) {
 	}
 }
 
-// A member that fell silent without another write is noticed by its heartbeat alone.
+// A member that fell silent without another write is noticed only by its heartbeat.
 func noticesSilence(t *testing.T, db *pgxpool.Pool) {
 	c, self := New(db), node("self")
 	look(t, New(db), node("other"))

@@ -12,8 +12,8 @@ const (
 	handlerOwn = "./internal/app/handler"
 )
 
-// The mutants of the functions: of bootstrap's answers, and of the reaper: what is due,
-// its looks, and what it remembers between them.
+// The mutants of the functions: of bootstrap's answers, and of the reaper: due leases,
+// its scans, and its memory between them.
 var functionMutants = []mutant{
 	{"bootstrap gives up where a policy is on its way", bootstrap, `if !errors.Is(err, lease.ErrAccess) {`, `if true {`, handlerOwn},
 	{"bootstrap never gives up what is denied", bootstrap, `if time.Now().After(end) {`, `if end.IsZero() {`, handlerOwn},

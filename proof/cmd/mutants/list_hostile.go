@@ -6,8 +6,8 @@ const (
 	protocolOwn = "./internal/protocol"
 )
 
-// The mutants of what whoever writes to the table, or is between it and a reader, may
-// cost the reader.
+// The mutants of the costs that a hostile writer, or a proxy between the table and a
+// reader, can cause for the reader.
 var hostileMutants = []mutant{
 	{"hostile: an item may be as large as it likes", trimFile, `bytes, tokens := maxItem, maxItemTokens`, `bytes, tokens := maxStream, maxStream`, protocolOwn},
 	{"hostile: an item that was trimmed is not marked", trimFile, `if t.cut {

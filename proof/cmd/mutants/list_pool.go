@@ -6,7 +6,7 @@ const (
 	floor  = "pkg/lease/leasepool/floor.go"
 )
 
-// The mutants of changes to a pool: by whoever seeds and resizes it, by the
+// The mutants of changes to a pool: by seeds and resizes, by the
 // reaper, by an operator.
 var poolMutants = []mutant{
 	{"seed resets an item", dynamo, `set:    "SET version = :zero, reserved_until = :floor",

@@ -1,5 +1,5 @@
 // Command mutants weakens the protocol's conditions and guards one at a time
-// and reports which test notices. A mutant that nobody notices is a condition
+// and reports which test fails. A mutant that no test notices is a condition
 // without a test, and makes the command fail.
 //
 //	go run ./proof/cmd/mutants [-run substring] [-table docs/mutants.md [-resume]]

@@ -86,7 +86,7 @@ func TestPaperIsLikeRealAgents(t *testing.T) {
 			for j, got := range [2]float64{float64(all - renewed), float64(items - read)} {
 				what := [2]string{"renewals", "reads"}[j]
 				t.Logf("span %d: %v %s of real agents, %v on paper", i, got, what, paper[i][j])
-				// Real agents draw anew in each run: in 30 runs a span's sum differed from
+				// Real agents draw new random times in each run: in 30 runs a span's sum differed from
 				// its mean by 0.1, 2.7 and 4.1 % (one standard deviation).
 				if math.Abs(got-paper[i][j]) > got*[]float64{0.1, 0.25, 0.25}[i] {
 					t.Errorf("span %d: got %v %s on paper, want %v as of real agents", i, paper[i][j], what, got)

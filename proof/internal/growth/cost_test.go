@@ -33,7 +33,7 @@ func TestCostOfLeasesThatGrow(t *testing.T) {
 		functions     bool
 		months        []month
 		deploys       int // that are simulated
-		part          int // of the fleet is simulated in place of the whole
+		part          int // of the fleet is simulated instead of the whole
 	}{
 		{"1,024 on 4,096", 1024, 4096, true, []month{
 			{"a deploy a week", week, 0, 8},

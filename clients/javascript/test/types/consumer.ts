@@ -1,4 +1,4 @@
-// What a program in TypeScript may write; clients/test.sh compiles and runs it.
+// A program in strict TypeScript; clients/test.sh compiles and runs it.
 import { ClockBehind, Exhausted, Fenced, IdGenerator, Layout, layouts, NodeleaseError, SidecarUnavailable, type Options, type Parts } from 'nodelease'
 
 const options: Options = { timeout: 5000 }

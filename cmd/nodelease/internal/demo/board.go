@@ -111,7 +111,7 @@ func (b *Board) started(name string, member bool) {
 	b.tasks[name] = &taskState{node: -1, status: taskStarting, member: member}
 }
 
-// ids compares what a task made with all that was ever made.
+// ids compares a task's IDs with all earlier ones.
 func (b *Board) ids(name string, ids []snowflake.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -228,7 +228,7 @@ func (b *Board) holds(name string) bool {
 	return b.tasks[name].status == taskHolding
 }
 
-// anySuspended reports whether a task waits to hear that its node ID is still its own.
+// anySuspended reports whether a task waits for confirmation that it still has its node ID.
 func (b *Board) anySuspended() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -88,7 +88,7 @@ func TestBoardFollowsEvents(t *testing.T) {
 	}
 	want := []string{"waiting", "claimed", "suspended", "resumed", "lost", "claimed", "released"}
 	if !slices.Equal(kinds(), want) {
-		t.Errorf("told %v, want %v", kinds(), want)
+		t.Errorf("got the events %v, want %v", kinds(), want)
 	}
 	texts := b.snapshot().News
 	if texts[0].Text != "task-1: pool exhausted: all 3 node IDs are taken" || texts[4].Text != "task-1: node 7 is held by task-2 since version 2" {
@@ -144,7 +144,7 @@ func TestBoardTellsWhoLeads(t *testing.T) {
 		{[]lease.Lease{stranger, two, one}, "task-1"},
 		{[]lease.Lease{one, two}, "task-1"},
 		{[]lease.Lease{gone, two}, "task-2"},
-		{[]lease.Lease{gone}, "task-2"}, // nobody is known to have followed
+		{[]lease.Lease{gone}, "task-2"}, // no successor is known
 	} {
 		b.table(c.leases)
 		if got := b.snapshot().Leader; got != c.leader {
@@ -152,7 +152,7 @@ func TestBoardTellsWhoLeads(t *testing.T) {
 		}
 	}
 	if want := []string{"leads", "leads"}; !slices.Equal(kinds(), want) {
-		t.Errorf("told %v, want %v", kinds(), want)
+		t.Errorf("got the events %v, want %v", kinds(), want)
 	}
 }
 

@@ -33,7 +33,7 @@ func (d *director) later(after time.Duration, do func() error) {
 	d.agenda = slices.Insert(d.agenda, i, e)
 }
 
-// run lets the fleet run and does what is planned, until time is up, quit is
+// run lets the fleet run and executes the plan, until time is up, quit is
 // closed or ctx ends.
 func (d *director) run(ctx context.Context, quit <-chan struct{}) error {
 	d.exits = make(chan *slot)

@@ -123,7 +123,7 @@ func (n Number) card() string {
 		bar + spread(l.style.Render("  "+state), faint.Render(n.version()), cardWidth-5) + "  \n"
 }
 
-// makesIDs reports whether a node ID's holder may make IDs: one that is suspended goes on
+// makesIDs reports whether a node ID's holder may make IDs: one that is suspended continues
 // while it has milliseconds that are reserved.
 func (n Number) makesIDs() bool { return n.State == taskHolding || n.State == taskSuspended }
 

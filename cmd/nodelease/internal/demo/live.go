@@ -36,7 +36,7 @@ func (l Live) Run(ctx context.Context, b *Board) error {
 	return err
 }
 
-// Last leaves the last frame on the terminal, below what was there before.
+// Last leaves the last frame on the terminal, below its earlier content.
 func (l Live) Last(b *Board) error {
 	width, height := 80, 24
 	if f, ok := l.Out.(*os.File); ok {

@@ -65,7 +65,7 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// The guards are what the defaults would be; a TTL below 5 s demands that they
+// The guards are the defaults; a TTL below 5 s demands that they
 // are chosen on purpose. On one machine they have little to guard against: only
 // the clocks that the demo moves.
 func (o Options) guard() time.Duration { return min(2*time.Second, o.TTL/5).Truncate(time.Millisecond) }
@@ -76,18 +76,18 @@ func (o Options) claimGuard() time.Duration {
 // skew is the largest clock error with which a task is allowed to start.
 func (o Options) skew() time.Duration { return (o.guard() + o.claimGuard()) / 2 }
 
-// reapAfter is how long the demo's reaper leaves an expired lease alone: short,
+// reapAfter is how long the demo's reaper waits before it frees an expired lease: short,
 // so that its work can be seen within the demo.
 const reapAfter = time.Second
 
 // outage is how long the DynamoDB process stays dead: until every short lease has
-// passed its deadline and its expiry, and long enough to see who goes on without it.
+// passed its deadline and its expiry, and long enough to see which tasks continue without it.
 func (o Options) outage() time.Duration { return max(o.TTL+o.claimGuard()+time.Second, o.Duration/10) }
 
 // grownTTL is the longest lease where leases grow: the default of an agent.
 const grownTTL = 15 * time.Minute
 
-// maxTTL is how long leases become. They grow where there is an outage, to show who
+// maxTTL is how long leases become. They grow with --outage, to show which tasks
 // outlasts it; elsewhere a freeze, a kill and a new claim are worth more.
 func (o Options) maxTTL() time.Duration {
 	if o.Outage {
@@ -101,5 +101,5 @@ func (o Options) maxTTL() time.Duration {
 func (o Options) member(slot int) bool { return !o.Outage || slot%4 == 3 }
 
 // comeBack is how long the demo lets tasks resume, on a slow machine, before it
-// goes on without them.
+// continue without them.
 func (o Options) comeBack() time.Duration { return 5 * o.TTL }

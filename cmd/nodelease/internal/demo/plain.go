@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Plain is a view of lines, for where there is no terminal.
+// Plain is a view of lines, for output that is not a terminal.
 type Plain struct{ Out io.Writer }
 
 // News implements [View].

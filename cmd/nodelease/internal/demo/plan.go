@@ -27,7 +27,7 @@ type step struct {
 	lasts time.Duration
 }
 
-// makePlan decides the actions on each slot, from the seed alone. Actions on one slot do
+// makePlan decides the actions on each slot, only from the seed. Actions on one slot do
 // not overlap, and everything is over before the end, so that the fleet ends in good
 // health.
 func makePlan(o Options) []step {
@@ -77,7 +77,7 @@ const (
 )
 
 // growsOld reports whether nothing is done to a slot before the outage: half of the fleet
-// is left alone, for leases to have grown by then.
+// stays untouched, so that leases have grown by then.
 func (p *planner) growsOld(slot int) bool { return slot < p.Tasks/2 }
 
 // add plans one action, if there is room for it.

@@ -42,7 +42,7 @@ func (p *process) tell(v any) error { return json.NewEncoder(p.stdin).Encode(v) 
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// kill is kill -9. That it is dead already is no error to anybody here.
+// kill is kill -9. It is not an error if the process is already dead.
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
 // wait waits for its end, after stdout was read to its end.

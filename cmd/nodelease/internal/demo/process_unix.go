@@ -4,7 +4,7 @@ package demo
 
 import "syscall"
 
-// canFreeze says whether this platform can stop a process and let it go on.
+// canFreeze reports whether this platform can stop a process and let it continue.
 const canFreeze = true
 
 func (p *process) freeze() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }

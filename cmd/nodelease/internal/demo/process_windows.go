@@ -11,7 +11,7 @@ func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-// canFreeze says whether this platform can stop a process and let it go on.
+// canFreeze reports whether this platform can stop a process and let it continue.
 const canFreeze = false
 
 func (p *process) freeze() {}

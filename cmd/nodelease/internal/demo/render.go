@@ -9,7 +9,7 @@ import (
 )
 
 // The colours are the terminal's own sixteen, which its user has chosen to be
-// readable. Every state has a sign as well: nobody has to tell red from green.
+// readable. Every state also has a sign, so colours need not be distinguished.
 var (
 	bold  = lipgloss.NewStyle().Bold(true)
 	faint = lipgloss.NewStyle().Foreground(lipgloss.BrightBlack)
@@ -23,7 +23,7 @@ var (
 // render draws the board into width × height cells.
 func (s Snapshot) render(width, height int) string {
 	lines := []string{s.title(width), s.progress(width), s.figures(), s.counts(), ""}
-	// The news get what the grid leaves, and at least a third.
+	// The events get the space that the grid leaves, and at least a third.
 	room := height - len(lines) - 3
 	lines = append(lines, s.grid(width, room-max(room/3, 4))...)
 	lines = append(lines, s.legend(), "")

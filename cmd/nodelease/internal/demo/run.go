@@ -26,7 +26,7 @@ type View interface {
 }
 
 // lastView is a view that shows how it ended, once all has: no process is left, and
-// the board has what the table says then.
+// the board has the table's state then.
 type lastView interface {
 	Last(b *Board) error
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // ServerCommand is the hidden command of this program that serves the embedded
-// DynamoDB, and Serving what it says on stdout with --json once it does.
+// DynamoDB, and Serving its output on stdout with --json once it does.
 const ServerCommand = "dynamodb"
 
 // Serving is the first line of a DynamoDB process.

@@ -49,7 +49,7 @@ func (d *director) start(s *slot) error {
 	// Machines' clocks differ: each task's is wrong a little from the start.
 	rng := rand.New(rand.NewPCG(d.Seed, uint64(d.started))) //nolint:gosec // a seed of random numbers
 	off := time.Duration(rng.Int64N(int64(d.skew()))) - d.skew()/2
-	// An error means that it is dead already; its end tells why.
+	// An error means that it is already dead; its exit has the reason.
 	_ = t.tell(taskSpec{
 		Name: name, Endpoint: d.server.endpoint, Table: d.Table, Pool: d.Pool,
 		TTL: d.TTL, Guard: d.guard(), ClaimGuard: d.claimGuard(), Wait: d.Wait,

@@ -15,7 +15,7 @@ type Summary struct {
 	Freezes    int     `json:"freezes"`    // tasks stopped for longer than their lease
 	Claims     int     `json:"claims"`     // numbers claimed
 	Renewals   int     `json:"renewals"`   // confirmed
-	Lost       int     `json:"lost"`       // leases found to be someone else's, or nobody's
+	Lost       int     `json:"lost"`       // leases lost to another holder, or freed
 	Suspended  int     `json:"suspended"`  // deadlines that passed unconfirmed
 	WentOn     int     `json:"went_on"`    // tasks that made IDs through the outage
 	Stopped    int     `json:"stopped"`    // tasks that no longer made IDs when it ended

@@ -98,7 +98,7 @@ func takePart(ctx context.Context, agent *lease.Agent, spec taskSpec) {
 // numbers, or with a clock that jumped) there are none, and it tries again.
 //
 // The pauses are of random length: two tasks in step would never stamp the same
-// millisecond, and if they ever held one node ID, nobody would see it.
+// millisecond, and if they ever held one node ID, no check would see it.
 func makeIDs(ctx context.Context, ids *snowflake.Generator, out *frameWriter) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()

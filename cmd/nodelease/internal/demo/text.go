@@ -38,7 +38,7 @@ func (s Summary) Text() string {
 			Count(s.Tasks, "task"), s.Seconds, s.Kills, Count(s.Freezes, "freeze"), Count(s.Claims, "claim"), Count(s.Renewals, "renewal"), s.Suspended, s.Lost) + outage
 }
 
-// brief cuts an error's text to one line, without what the news say anyway.
+// brief cuts an error's text to one line, without the parts that events show anyway.
 func brief(text, pool string) string {
 	line, _, _ := strings.Cut(strings.TrimPrefix(text, "lease: "), "\n")
 	line, _, _ = strings.Cut(strings.TrimPrefix(line, "lost: "), "; ") // the remedy is for the operator of a task

@@ -79,7 +79,7 @@ func (w *watcher) look(ctx context.Context) ([]lease.Lease, error) {
 	return leases, nil
 }
 
-// reap frees what has been expired for long enough.
+// reap frees leases that have been expired for long enough.
 func (w *watcher) reap(ctx context.Context, leases []lease.Lease) {
 	for _, l := range leases {
 		if l.Holder == "" || !time.Now().After(l.ExpiresAt.Add(reapAfter)) {

@@ -8,7 +8,7 @@ import (
 )
 
 // boot is a reading of CLOCK_BOOTTIME. All processes of a machine have the same
-// one, nobody can set it, and it counts the time that the machine was suspended.
+// one, it cannot be set, and it counts the time that the machine was suspended.
 type boot int64 // nanoseconds
 
 func bootNow() (boot, error) {

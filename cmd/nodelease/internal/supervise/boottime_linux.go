@@ -7,7 +7,7 @@ import (
 )
 
 // BootTime reads CLOCK_BOOTTIME: the time since the machine was started, suspended
-// or not. It is false where there is none.
+// or not. It is false if there is none.
 func BootTime() (time.Duration, bool) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {

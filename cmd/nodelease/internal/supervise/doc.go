@@ -19,7 +19,7 @@
 // It adopts orphans (PR_SET_CHILD_SUBREAPER), so that a process which has left the
 // child's group and session is found too, and it ends only when none is left. The
 // owner waits for that before it releases the lease. The owner watches over the
-// guardian in turn: at the deadline it kills what a frozen guardian has not, and
+// guardian in turn: at the deadline it kills anything that a frozen guardian has not, and
 // if the guardian is killed, the kernel kills the child (PR_SET_PDEATHSIG), and the
 // owner, who adopts orphans too, the rest.
 //
@@ -27,7 +27,7 @@
 //
 // If owner and guardian are killed with SIGKILL in the same moment, the child dies
 // with them, but what it had started does not. If both are frozen, the child is
-// not ended until one of them goes on; a frozen cgroup or machine freezes the child
+// not ended until one of them continues; a frozen cgroup or machine freezes the child
 // too, and when it thaws a few milliseconds may pass until the guardian's turn. A
 // program that changes its user (setuid) can neither be killed by an ordinary user
 // nor dies with its parent. On platforms other than Linux there is no guardian: see

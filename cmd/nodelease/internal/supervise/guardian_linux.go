@@ -37,7 +37,7 @@ func Guard(path string, args []string) (code int, err error) {
 	// The kernel kills the child with the thread that started it.
 	runtime.LockOSThread()
 	// A signal that is sent to the whole program, or to all of a service, is the owner's to
-	// send on. A signal that nobody reads is dropped; it is the default of the
+	// send on. A signal that is not read is dropped; it is the default of the
 	// child again, but for one that was ignored from the start.
 	signal.Notify(make(chan os.Signal, 1), catchable()...)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -145,7 +145,7 @@ func (g *guardian) now() boot {
 // warning is when SIGTERM is due.
 func (g *guardian) warning() boot { return g.deadline.add(-time.Duration(g.set.GraceNS)) }
 
-// obey does what the owner says, or what its death means.
+// obey follows the owner's orders, or reacts to its death.
 func (g *guardian) obey(o order, gone bool) {
 	switch {
 	case gone:
@@ -177,7 +177,7 @@ func (g *guardian) stop() {
 	signalBelow(os.Getpid(), syscall.SIGCONT)
 }
 
-// kill ends all at once. The group comes first: that is one step, in which nobody
+// kill ends all at once. The group comes first: that is one step, in which no process
 // can be missed; then those who have left it.
 func (g *guardian) kill() {
 	if !g.ended {

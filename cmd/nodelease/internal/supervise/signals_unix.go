@@ -35,7 +35,7 @@ func Forwarded(terminal bool) <-chan os.Signal {
 	for _, s := range catchable() {
 		switch s {
 		case syscall.SIGPIPE:
-			catch = append(catch, s) // ours alone, and an error of the write
+			catch = append(catch, s) // only ours, and an error of the write
 			continue
 		case syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU:
 			if terminal {

@@ -106,12 +106,12 @@ func (c *Child) tell(v any) {
 		return
 	}
 	_ = conn.Write(func(fd uintptr) (done bool) {
-		_, _ = unix.Write(int(fd), text) // all or nothing: a pipe does not split what is so short
+		_, _ = unix.Write(int(fd), text) // all or nothing: a pipe does not split so short a write
 		return true
 	})
 }
 
-// Extend asks anew how much is left.
+// Extend asks again how much is left.
 func (c *Child) Extend() error {
 	deadline, err := c.measure()
 	if err == nil {
@@ -169,7 +169,7 @@ func (c *Child) Wait() (code int, stopped bool, err error) {
 }
 
 // bury kills and reaps the processes that a killed guardian has left. It is over when
-// the kernel says that there is no child: a scan of the process table alone may
+// the kernel says that there is no child: a scan of the process table may by itself
 // miss one whose parent dies during the scan.
 func bury() {
 	for pause := wake; ; pause = min(2*pause, patience) {

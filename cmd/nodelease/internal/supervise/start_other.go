@@ -13,7 +13,7 @@ import (
 // Child is the program that runs, as its owner sees it.
 //
 // Here it is weaker than on Linux. There is no guardian: if the owner is killed
-// with SIGKILL, or frozen, nobody ends the child at the deadline. Its own children
+// with SIGKILL, or frozen, nothing ends the child at the deadline. Its own children
 // are ended with it only as far as they stay in its process group, and on Windows
 // not at all. Time that the machine was suspended does not count.
 type Child struct {
@@ -48,7 +48,7 @@ func Start(path string, spec Spec) (*Child, error) {
 	return c, c.Extend()
 }
 
-// Extend asks anew how much is left.
+// Extend asks again how much is left.
 func (c *Child) Extend() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

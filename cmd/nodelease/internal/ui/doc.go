@@ -7,12 +7,12 @@
 //	   interval in all         changed
 //
 // Promised: the page changes nothing, in the table or elsewhere. It has
-// no request that could, listens on the loopback interface alone, answers only
+// no request that could, listens only on the loopback interface, answers only
 // hosts that are this machine (a name that was rebound to it is refused) and no
 // other web page, and loads nothing from anywhere else. No session leaves it, and
 // what holders write is cut and escaped. However many pages are open, the pool is
 // read once an interval, at most readsPerTurn groups at a time, and not at all
-// while nobody looks.
+// while no page is open.
 //
 // Not promised: that the page knows more than the table. A task that was killed
 // still holds its node ID there until its lease ends, and each state is as old

@@ -166,7 +166,7 @@ type historyMessage struct {
 	News  []news `json:"news"`
 }
 
-// serveHistory answers what was seen.
+// serveHistory answers with the events of the history.
 func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
 	var m historyMessage
 	s.mu.Lock()

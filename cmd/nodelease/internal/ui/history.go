@@ -30,7 +30,7 @@ type point struct {
 	Ended   int     `json:"ended"`
 }
 
-// used is how much of the capacity is held, in percent; 100 where there is none,
+// used is how much of the capacity is held, in percent; 100 if there is none,
 // as in [leasepool.Stats].
 func used(c counts) float64 {
 	const held, free, cooling, expired = 0, 1, 2, 3
@@ -46,7 +46,7 @@ func (h *history) add(at time.Time, total counts, c churn) {
 	h.push(at, &share, &c.claimed, &c.ended)
 }
 
-// gap marks that nobody looked before at.
+// gap marks that the pool was not read before at.
 func (h *history) gap(at time.Time) {
 	if len(h.At) > 0 {
 		h.push(at.Add(-time.Millisecond), nil, nil, nil)
@@ -63,7 +63,7 @@ func (h *history) push(at time.Time, used *float64, claimed, ended *int) {
 	}
 }
 
-// thin forgets what is older than keptFor, and makes one point of each minute before
+// thin drops points older than keptFor, and reduces to one point each minute before
 // the newest points: the most that was used in it, and all that changed hands. The
 // page does the same (pool.js).
 func (h *history) thin() {

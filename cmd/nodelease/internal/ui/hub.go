@@ -60,7 +60,7 @@ type Options struct {
 	// line for this pool that can be copied.
 	Command func(words string) string
 	Every   time.Duration // how often the pool is read while a page is open
-	// Idle is how often it is read while none is, so that the history goes on; 0 is
+	// Idle is how often it is read while none is, so that the history continues; 0 is
 	// not at all.
 	Idle time.Duration
 	// Directory, if not nil, is where services are looked up.
@@ -114,7 +114,7 @@ func (s *Server) rest(ctx context.Context) bool {
 	s.mu.Lock()
 	switch {
 	case s.idle == 0:
-		s.readAt = time.Time{} // nobody sees what happens from here on
+		s.readAt = time.Time{} // no viewer sees the changes from here on
 	case s.readAt.IsZero():
 		s.mu.Unlock()
 		return ctx.Err() == nil // the history begins now
@@ -194,7 +194,7 @@ func (s *Server) finish(c *change, read int, began time.Time, err error) {
 	s.marked, s.said, s.reads, s.failure = marks, line, read, trouble{err}
 	if err == nil {
 		if s.readAt.IsZero() {
-			s.model.churn = churn{} // of a time that nobody saw
+			s.model.churn = churn{} // of a time without a viewer
 			s.history.gap(began)
 		}
 		s.history.add(began, s.model.total, s.model.churn)

@@ -34,7 +34,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 			t.Errorf("%+v", turn)
 		}
 
-		// A renewal is told by its times alone.
+		// A renewal is sent as its times only.
 		now := time.Now()
 		claimed, err := store.Get(t.Context(), "orders", 7)
 		if err != nil || claimed == nil {

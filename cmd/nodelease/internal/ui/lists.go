@@ -109,7 +109,7 @@ type instance struct {
 	Labels  map[string]string `json:"labels,omitempty"`
 }
 
-// serveServices answers what is registered: all services, with ?endpoint= its keys,
+// serveServices answers with the registrations: all services, with ?endpoint= its keys,
 // with ?service=, or ?endpoint= and &key=, the instances there.
 func (s *Server) serveServices(w http.ResponseWriter, r *http.Request) {
 	var m servicesMessage

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// readsPerTurn bounds what a turn costs: a group is one Query, about 20 read
+	// readsPerTurn bounds the cost of a turn: a group is one Query, about 20 read
 	// units. Larger pools take several turns to be read.
 	readsPerTurn = 32
 	// readers is how many groups are read at once.

@@ -16,7 +16,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// table counts what is read of a store.
+// table counts the reads of a store.
 type table struct {
 	*leasetest.Memory
 	mu    sync.Mutex

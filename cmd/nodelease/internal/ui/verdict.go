@@ -25,7 +25,7 @@ const (
 // The levels of a verdict. The page has a colour, a title and an icon for each.
 const (
 	levelOK   = "ok"
-	levelNote = "note" // nobody is hurt, but something should be known
+	levelNote = "note" // no task is affected, but an operator should know
 	levelWarn = "warn" // somebody is in danger
 	levelBad  = "bad"  // somebody is hurt
 )

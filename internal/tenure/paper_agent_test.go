@@ -256,7 +256,7 @@ func (a *paperAgent) look(w *paper, i int32) {
 		a.found.Free = free[w.dice.IntN(len(free))]
 		a.wait.Spare(free, a.found.Free)
 	}
-	if _, last := a.known.GroupsOpen(); n == last && (a.part == protocol.Whole || len(free) == 0) && one.Crowded(a.part != protocol.Whole) && last+1 < a.known.Groups() {
+	if _, last := a.known.GroupsOpen(); n == last && one.Crowded(a.part != protocol.Whole) && last+1 < a.known.Groups() {
 		a.then(w, i, paperReadsAgain)
 		return
 	}

@@ -163,9 +163,11 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w 
 				s.FoundFull(n, one.Next)
 			}
 		}
-		// The newest group is emptier than the rest, so its state is that of all. A part of
-		// it with a free node ID may be crowded by chance.
-		if _, last := a.pool.GroupsOpen(); n == last && (part == protocol.Whole || len(free) == 0) && one.Crowded(a.pool.Narrow() || part != protocol.Whole) && last+1 < a.pool.Groups() {
+		// The newest group is emptier than the rest, so its state is that of all. A part of it
+		// with a free node ID may be crowded by chance: groups that are opened early make
+		// starts cheaper, but the IDs of a narrow pool wider.
+		chance := part != protocol.Whole && len(free) > 0 && a.pool.Narrow()
+		if _, last := a.pool.GroupsOpen(); n == last && !chance && one.Crowded(a.pool.Narrow() || part != protocol.Whole) && last+1 < a.pool.Groups() {
 			if err := a.openGroups(ctx, s, part == protocol.Whole && one.Held == one.Usable); err != nil {
 				return o, err
 			}

@@ -162,13 +162,12 @@ func TestAFullPartIsNoFullGroup(t *testing.T) {
 	})
 }
 
-// A part that is crowded by chance, in a group with room, opens no groups: in a narrow pool
+// A part of a narrow pool that is crowded by chance, in a group with room, opens no groups:
 // they would make all IDs wider.
 func TestAPartWithRoomOpensNoGroup(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &inParts{Memory: leasetest.NewMemory("", 0)}
-		occupied(t, s.Memory, 2048, 0, 0)
-		if _, err := s.WritePool(t.Context(), protocol.OpenGroups{Pool: "orders", From: 8, To: 1}); err != nil {
+		if _, err := leasepool.Open(s, "orders").Seed(t.Context(), leasepool.Spec{Size: 2048, Narrow: true}); err != nil {
 			t.Fatal(err)
 		}
 		dice := rand.New(rand.NewPCG(1, 1))

@@ -44,7 +44,7 @@ var waitMutants = []mutant{
 	{"a group is not read again", "internal/tenure/search.go", `s.turns[n] < s.turns[longest[0]]:`, `s.turns[n] > s.turns[longest[0]]:`, "./internal/tenure"},
 	{"who has begun to wait searches four groups again", "internal/tenure/search.go", `{ s.Waiting, s.Paced = false, 0 }`, `{ s.Paced = 0 }`, "./pkg/lease"},
 	{"a release of which an answer was lost leaves nothing", closing, `res.Applied || l != nil && l.Holder == "" && l.Version == t.Lease.Version {`, `res.Applied || l != nil && false {`, "./pkg/lease"},
-	{"a crowded part with room opens groups", claim, `n == last && (part == protocol.Whole || len(free) == 0) && one`, `n == last && one`, leaseOwn},
+	{"a crowded part with room opens groups", claim, `n == last && !chance && one`, `n == last && (!chance || true) && one`, leaseOwn},
 	{"everybody's second page is the newest group", "internal/tenure/search.go", `return last + 1 - (last+2-first)/2, last`, `return last + 0*first, last`, "./internal/tenure"},
 	{"a claimant whose claim was refused searches at once", "internal/tenure/search.go", `longest := min(2*s.took, longestPause)`, `longest := 0 * s.took`, "./internal/tenure"},
 	{"a guess into a full pool", "internal/tenure/search.go", `return m.Fresh(now, skew) && 2*(m.Held+m.Cooling) >= p.Limit()-p.ExcludeBelow`, `return m.Fresh(now, skew) && false`, "./internal/tenure"},

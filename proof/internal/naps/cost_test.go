@@ -18,7 +18,7 @@ import (
 )
 
 // meter counts what reads cost: an item is one unit, a group of 256 leases 25, a part of
-// one 4, or half of that where the page may be old.
+// one 2, or half of that where the page may be old.
 type meter struct {
 	*fixture.Network
 	halves atomic.Int64 // of units
@@ -45,7 +45,7 @@ func (m *meter) EventualGroup(ctx context.Context, pool string, n int) (protocol
 }
 
 func (m *meter) EventualPart(ctx context.Context, pool string, n, part int) (protocol.Group, error) {
-	m.halves.Add(4)
+	m.halves.Add(2)
 	g, err := m.Network.Group(ctx, pool, n)
 	return fixture.Part(g, part), err
 }

@@ -95,6 +95,11 @@ func (c Config) withDefaults() (Config, error) {
 	if protocol.IsNil(c.Coordinator) {
 		bad("Coordinator is missing: dynamocoordinator.New or pgcoordinator.New make one")
 	}
+	for i, l := range c.Listeners {
+		if l == nil {
+			bad("Listeners: the one at %d of %d is nil", i, len(c.Listeners))
+		}
+	}
 	if c.Timeout < 0 || c.Every < 0 || c.Every > c.Timeout/2 {
 		bad("Every %v is not within half of Timeout %v: one lost heartbeat would end a membership", c.Every, c.Timeout)
 	}

@@ -95,6 +95,11 @@ func (c Config) withDefaults() (Config, error) {
 	if protocol.IsNil(c.Coordinator) {
 		bad("Coordinator is missing: create one with dynamocoordinator.New or pgcoordinator.New")
 	}
+	for i, l := range c.Listeners {
+		if l == nil {
+			bad("Listeners: the one at %d of %d is nil", i, len(c.Listeners))
+		}
+	}
 	if c.Timeout < 0 || c.Every < 0 || c.Every > c.Timeout/2 {
 		bad("Every %v is more than half of Timeout %v: one lost heartbeat would end a membership", c.Every, c.Timeout)
 	}

@@ -42,6 +42,10 @@ func TestNilAndZero(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "Coordinator is missing") {
 		t.Errorf("Start with a nil pointer as its Coordinator: got %v, want an error", err)
 	}
+	_, err = cluster.Start(t.Context(), cluster.Config{Cluster: "orders", Name: "ben", Coordinator: clustertest.NewMemory(), Listeners: []cluster.Listener{nil}})
+	if err == nil || !strings.Contains(err.Error(), "at 0 of 1 is nil") {
+		t.Errorf("Start with a nil listener: got %v, want an error", err)
+	}
 	_, err = cluster.Start(t.Context(), cluster.Config{Cluster: "orders", Name: "ben", Coordinator: clustertest.NewMemory(), Agent: new(lease.Agent)})
 	if !errors.Is(err, cluster.ErrLease) {
 		t.Errorf("Start with a zero Agent: got %v, want %v", err, cluster.ErrLease)

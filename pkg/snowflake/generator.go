@@ -76,7 +76,7 @@ func New(n Node, opts ...Option) (*Generator, error) {
 // timelineOf returns the timeline of a node, or an error if it has none: nil, a
 // nil pointer, or a zero Timeline that NewTimeline did not return.
 func timelineOf(n Node) (*Timeline, error) {
-	if v := reflect.ValueOf(n); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if isNil(n) {
 		return nil, errors.New("snowflake: no node: New needs a lease agent, a fixed node or a Timeline, and got nil")
 	}
 	t := n.Timeline()
@@ -84,6 +84,12 @@ func timelineOf(n Node) (*Timeline, error) {
 		return nil, errNoClock
 	}
 	return t, nil
+}
+
+// isNil reports whether v is nil, or an interface with a nil pointer in it.
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 // errNotNew is returned for a zero Generator or Block.

@@ -76,9 +76,9 @@ const (
 )
 
 // NewTimeline returns a timeline on which nothing can be stamped before the
-// first Bind. A nil clock means SystemClock.
+// first Bind. A nil clock, or a nil pointer as one, means SystemClock.
 func NewTimeline(c Clock) *Timeline {
-	if c == nil {
+	if isNil(c) {
 		c = SystemClock()
 	}
 	if _, ok := c.(systemClock); ok {

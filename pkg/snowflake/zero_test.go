@@ -14,6 +14,7 @@ func TestZeroValues(t *testing.T) {
 	zero.Methods(t, new(snowflake.Block), "Generator.Block")
 	zero.Methods(t, new(snowflake.Generator).Block(), "snowflake.New")
 	zero.Methods(t, new(snowflake.Timeline), "NewTimeline", "Widen") // which has no span to widen
+	zero.Methods(t, snowflake.NewTimeline((*nilClock)(nil)), "fenced", "Bind", "Widen")
 	if n, err := new(snowflake.Generator).NextN(t.Context(), make([]ID, 1)); n != 0 || !errors.Is(err, snowflake.ErrClosed) {
 		t.Errorf("NextN of a zero Generator: got %d, %v; want 0, %v", n, err, snowflake.ErrClosed)
 	}
@@ -36,3 +37,6 @@ func TestNilContext(t *testing.T) {
 		}
 	}
 }
+
+// nilClock is a clock that is always a nil pointer.
+type nilClock struct{ snowflake.Clock }

@@ -52,7 +52,7 @@ func verbs(p *leasepool.Pool) map[string]func(context.Context) error {
 	only := func(_ any, err error) error { return err }
 	return map[string]func(context.Context) error{
 		"Due":   func(ctx context.Context) error { return only(p.Due(ctx)) },
-		"Force": func(ctx context.Context) error { return only(p.ForceRelease(ctx, 1, 1)) },
+		"Force": func(ctx context.Context) error { return only(p.ForceRelease(ctx, 2, 0)) },
 		"Look":  func(ctx context.Context) error { return only(p.Glance(ctx, 0)) },
 		"Leases": func(ctx context.Context) (err error) {
 			for _, err = range p.Leases(ctx) {

@@ -80,11 +80,11 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 		t.Fatal(err)
 	}
 	if found, err := lookup.Resolve(t.Context()); err != nil || len(found) != 2 {
-		t.Fatalf("%v, %v", found, err)
+		t.Fatalf("got %v, %v, want 2", found, err)
 	}
 	// With every node ID taken it has to look at all that it may look at.
 	if _, err := lease.Start(t.Context(), config); !errors.Is(err, lease.ErrPoolExhausted) {
-		t.Fatalf("a third agent on two node IDs: %v", err)
+		t.Fatalf("a third agent on two node IDs: got %v, want ErrPoolExhausted", err)
 	}
 	for _, end := range ended {
 		if err := end(); err != nil {

@@ -28,7 +28,7 @@ func TestService(t *testing.T) {
 		t.Errorf("the container is checked by %v", check)
 	}
 	if path := doc.one(t, "AWS::ElasticLoadBalancingV2::TargetGroup").Properties["HealthCheckPath"]; path != "/livez" {
-		t.Errorf("the load balancer checks %v", path)
+		t.Errorf("the load balancer checks %v, want /livez", path)
 	}
 	if container["StopTimeout"] != 60.0 || container["ReadonlyRootFilesystem"] != true {
 		t.Errorf("the container is %v", container)
@@ -38,7 +38,7 @@ func TestService(t *testing.T) {
 		t.Errorf("the container is not attached: %s", env)
 	}
 	if internal := doc.one(t, "AWS::ElasticLoadBalancingV2::LoadBalancer").Properties["Scheme"]; internal != "internal" {
-		t.Errorf("the load balancer is %v", internal)
+		t.Errorf("the load balancer is %v, want internal", internal)
 	}
 }
 
@@ -121,7 +121,7 @@ func imageSource(t *testing.T) string {
 	assembly := sample(t, nil).Synth(nil)
 	found, err := filepath.Glob(filepath.Join(*assembly.Directory(), "asset.*", "go.mod"))
 	if err != nil || len(found) != 1 {
-		t.Fatalf("the image's source: %v (%v)", found, err)
+		t.Fatalf("the image's source: got %v (%v), want 1", found, err)
 	}
 	dir := filepath.Dir(found[0])
 	for _, never := range []string{".git", ".cache", "node_modules", "infra"} {

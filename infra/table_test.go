@@ -88,7 +88,7 @@ func TestMultiRegionTable(t *testing.T) {
 			nodepool.New(stack, "Nodes", props)
 			table := template(t, stack).one(t, tableType).Properties
 			if table["MultiRegionConsistency"] != "STRONG" {
-				t.Errorf("MultiRegionConsistency is %v", table["MultiRegionConsistency"])
+				t.Errorf("MultiRegionConsistency is %v, want STRONG", table["MultiRegionConsistency"])
 			}
 			regions := len(table["Replicas"].([]any))
 			if witnesses, ok := table["GlobalTableWitnesses"].([]any); ok {

@@ -85,7 +85,7 @@ func TestChecksums(t *testing.T) {
 func TestSBOM(t *testing.T) {
 	files, err := filepath.Glob(dist(t, "release", "*.cdx.json"))
 	if err != nil || len(files) != 6 {
-		t.Fatalf("%q, %v", files, err)
+		t.Fatalf("got %q, %v, want 6", files, err)
 	}
 	for _, file := range files {
 		var bom struct {
@@ -93,7 +93,7 @@ func TestSBOM(t *testing.T) {
 			Components []struct{ Name, Version, PURL string }
 		}
 		if err := json.Unmarshal(read(t, file), &bom); err != nil || bom.BOMFormat != "CycloneDX" {
-			t.Fatalf("%s: %q, %v", file, bom.BOMFormat, err)
+			t.Fatalf("%s: %q, %v, want BOMFormat CycloneDX", file, bom.BOMFormat, err)
 		}
 		var names []string
 		for _, c := range bom.Components {

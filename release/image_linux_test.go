@@ -43,7 +43,7 @@ func images(t *testing.T) map[string]v1.Image {
 	}
 	manifest, err := outer.IndexManifest()
 	if err != nil || len(manifest.Manifests) != 1 {
-		t.Fatalf("%+v, %v", manifest, err)
+		t.Fatalf("got %+v, %v, want 1", manifest, err)
 	}
 	index, err := outer.ImageIndex(manifest.Manifests[0].Digest)
 	if err != nil {
@@ -189,7 +189,7 @@ func TestImageClaims(t *testing.T) {
 	defer func() { _ = res.Body.Close() }()
 	var made struct{ IDs []string }
 	if err := json.NewDecoder(res.Body).Decode(&made); err != nil || res.StatusCode != http.StatusOK || len(made.IDs) != 2 {
-		t.Errorf("%s: %v, %v", res.Status, made, err)
+		t.Errorf("%s: %v, %v, want StatusCode OK and 2", res.Status, made, err)
 	}
 	if got := output(t, contained(t, dir, config, append([]string{"list"}, to...)...)); !bytes.Contains(got, []byte(`"held":1`)) && !bytes.Contains(got, []byte(`"state":"held"`)) {
 		t.Errorf("the pool has no held node ID: %s", got)

@@ -331,7 +331,7 @@ func TestDynamoDB(t *testing.T) {
 	}
 	p.Process.Signal(syscall.SIGTERM)
 	if _, code := p.end(t); code != 0 {
-		t.Errorf("exit code %d: %s", code, p.stderr)
+		t.Errorf("exit code %d, want 0: %s", code, p.stderr)
 	}
 	if code, _, stderr := call("dynamodb", "--listen", "0.0.0.0:0"); code != codeUsage || !strings.Contains(stderr, "another loopback address") {
 		t.Error(code, stderr)

@@ -319,7 +319,7 @@ func TestExecSignals(t *testing.T) {
 		}
 	}
 	if state, _ := holder(t, flags); state != "held" {
-		t.Errorf("the node ID is %q", state)
+		t.Errorf("the node ID is %q, want held", state)
 	}
 	send(t, p.Process.Pid, syscall.SIGTERM)
 	a.end(t)
@@ -349,7 +349,7 @@ func TestExecInterruptedWhileWaiting(t *testing.T) {
 	send(t, p.Process.Pid, syscall.SIGTERM)
 	io.Copy(io.Discard, stderr)
 	if p.Wait(); p.ProcessState.ExitCode() != 143 {
-		t.Errorf("exit code %d", p.ProcessState.ExitCode())
+		t.Errorf("exit code %d, want 143", p.ProcessState.ExitCode())
 	}
 }
 
@@ -491,7 +491,7 @@ func TestExecLeftBehind(t *testing.T) {
 	send(t, b.pid, syscall.SIGKILL)
 	b.end(t)
 	if _, code := p.end(t); code != 6 {
-		t.Errorf("exit code %d, %s", code, p.stderr)
+		t.Errorf("exit code %d, want 6: %s", code, p.stderr)
 	}
 	if state, _ := holder(t, flags); state != "" {
 		t.Errorf("the node ID is %s", state)
@@ -511,7 +511,7 @@ func TestExecLost(t *testing.T) {
 	}
 	a.end(t)
 	if len(a.toldOfSignal) != 1 {
-		t.Errorf("signals %v", a.toldOfSignal)
+		t.Errorf("signals %v, want 1", a.toldOfSignal)
 	}
 	if _, code := p.end(t); code != 117 || !strings.Contains(p.stderr.String(), "lost") {
 		t.Errorf("exit code %d, %s", code, p.stderr)
@@ -546,7 +546,7 @@ func TestExecTerminal(t *testing.T) {
 		io.WriteString(near, step.then)
 	}
 	if p.Wait(); p.ProcessState.ExitCode() != 5 {
-		t.Errorf("exit code %d", p.ProcessState.ExitCode())
+		t.Errorf("exit code %d, want 5", p.ProcessState.ExitCode())
 	}
 }
 

@@ -126,7 +126,7 @@ func TestExecOnDemandRequests(t *testing.T) {
 	a.end(t)
 	p.end(t)
 	if got := n.taken(); len(got) != 0 {
-		t.Errorf("after SIGKILL: %v", got)
+		t.Errorf("after SIGKILL: got the requests %v, want none", got)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestExecOnDemandRenews(t *testing.T) {
 	send(t, p.Process.Pid, syscall.SIGTERM)
 	a.end(t)
 	if _, code := p.end(t); code != 7 {
-		t.Errorf("exit code %d, %s", code, p.stderr)
+		t.Errorf("exit code %d, want 7: %s", code, p.stderr)
 	}
 	if state, _ := holder(t, flags); state != "" {
 		t.Errorf("the node ID is %s", state)
@@ -226,7 +226,7 @@ func TestExecOnDemandThaw(t *testing.T) {
 	}
 	a.end(t)
 	if _, code := p.end(t); code != 117 {
-		t.Errorf("exit code %d, %s", code, p.stderr)
+		t.Errorf("exit code %d, want 117: %s", code, p.stderr)
 	}
 	if state, _ := holder(t, flags); state != "held" {
 		t.Errorf("the node ID of the other process is %q", state)
@@ -234,7 +234,7 @@ func TestExecOnDemandThaw(t *testing.T) {
 	send(t, other.Process.Pid, syscall.SIGTERM)
 	b.end(t)
 	if _, code := other.end(t); code != 7 {
-		t.Errorf("exit code %d, %s", code, other.stderr)
+		t.Errorf("exit code %d, want 7: %s", code, other.stderr)
 	}
 }
 
@@ -251,7 +251,7 @@ func TestExecOnDemandLost(t *testing.T) {
 	}
 	a.end(t)
 	if _, code := p.end(t); code != 117 {
-		t.Errorf("exit code %d, %s", code, p.stderr)
+		t.Errorf("exit code %d, want 117: %s", code, p.stderr)
 	}
 	if state, _ := holder(t, flags); state == "held" { // it cools after the release by force
 		t.Errorf("the node ID is %s", state)
@@ -289,7 +289,7 @@ func TestExecOnDemandWallClock(t *testing.T) {
 		t.Errorf("overdue %v: %v", o.overdue(), o.Err())
 	}
 	if l, err := store.Get(t.Context(), "orders", 0); err != nil || l.Renewal != 0 || l.Version != 1 {
-		t.Errorf("%+v %v", l, err)
+		t.Errorf("got %+v %v, want Renewal 0 and Version 1", l, err)
 	}
 	if err := o.Close(); err != nil {
 		t.Error(err)
@@ -312,7 +312,7 @@ func TestExecEndsWithoutGrace(t *testing.T) {
 	a.end(t)
 	b.end(t)
 	if _, code := owner.end(t); code != 8 {
-		t.Errorf("exit code %d, %s", code, owner.stderr)
+		t.Errorf("exit code %d, want 8: %s", code, owner.stderr)
 	}
 }
 

@@ -57,7 +57,7 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, code := p.end(t); code != 0 {
-		t.Errorf("exit code %d, %s", code, p.stderr)
+		t.Errorf("exit code %d, want 0: %s", code, p.stderr)
 	}
 	if _, stdout, _ := call(append([]string{"list"}, flags...)...); !strings.Contains(stdout, "0 held") {
 		t.Error(stdout)
@@ -127,7 +127,7 @@ func TestServeClients(t *testing.T) {
 				}
 				p.Process.Signal(syscall.SIGTERM)
 				if _, code := p.end(t); code != 0 {
-					t.Errorf("exit code %d, %s", code, p.stderr)
+					t.Errorf("exit code %d, want 0: %s", code, p.stderr)
 				}
 			}
 		})
@@ -215,7 +215,7 @@ func TestServeSocket(t *testing.T) {
 	p, _, _ = serveOn(t, "--listen", "unix:"+path)
 	p.Process.Signal(syscall.SIGTERM)
 	if _, code := p.end(t); code != 0 {
-		t.Errorf("exit code %d, %s", code, p.stderr)
+		t.Errorf("exit code %d, want 0: %s", code, p.stderr)
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("the socket still exists: %v", err)

@@ -19,13 +19,13 @@ func TestTableARN(t *testing.T) {
 	} {
 		args := append(command, flags...)
 		if code, stdout, stderr := call(args...); code != 0 {
-			t.Errorf("%s: exit code %d: %s%s", command[0], code, stdout, stderr)
+			t.Errorf("%s: exit code %d, want 0: %s%s", command[0], code, stdout, stderr)
 		}
 	}
 	// An agent, with Config.Table.
 	p := start(t, self(append([]string{"exec"}, append(flags, "--", "true")...)...))
 	if out, code := p.end(t); code != 0 {
-		t.Errorf("exec: exit code %d: %s%s", code, out, p.stderr)
+		t.Errorf("exec: exit code %d, want 0: %s%s", code, out, p.stderr)
 	}
 	if code, _, stderr := call(append([]string{"init"}, flags...)...); code != 2 || !strings.Contains(stderr, "created by name") {
 		t.Errorf("init: exit code %d: %s", code, stderr)
@@ -42,7 +42,7 @@ func TestServeHealthcheck(t *testing.T) {
 		p, said, flags := serveOn(t, "--listen", listen)
 		address := strings.TrimPrefix(said.Listen, "http://")
 		if code, _, stderr := call("serve", "--healthcheck", "--listen", address); code != 0 {
-			t.Errorf("%s: exit code %d: %s", listen, code, stderr)
+			t.Errorf("%s: exit code %d, want 0: %s", listen, code, stderr)
 		}
 		if err := p.Process.Kill(); err != nil {
 			t.Fatal(err)

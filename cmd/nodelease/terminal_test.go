@@ -50,7 +50,7 @@ func TestDistance(t *testing.T) {
 		}
 	}
 	if got := distance(time.Time{}, now); got != "-" {
-		t.Errorf("no time: %q", got)
+		t.Errorf("no time: got %q, want -", got)
 	}
 }
 
@@ -159,6 +159,6 @@ func TestNoColoursElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(file.Name()); err != nil || string(got) != "badbold" {
-		t.Errorf("got %q, %v", got, err)
+		t.Errorf("got %q, %v, want badbold", got, err)
 	}
 }

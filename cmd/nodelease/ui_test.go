@@ -69,7 +69,7 @@ func TestDemoUI(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, code := p.end(t); code != 1 {
-		t.Errorf("exit code %d, %s", code, p.stderr)
+		t.Errorf("exit code %d, want 1: %s", code, p.stderr)
 	}
 	if _, err := http.Get("http" + url); err == nil {
 		t.Error("the page still answers")

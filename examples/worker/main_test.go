@@ -52,7 +52,7 @@ func TestOutage(t *testing.T) {
 		}
 		jobs <- "a"
 		if first := id(`"a"`); first.Sequence() != 0 {
-			t.Errorf("ID %d has sequence %d in its millisecond", first, first.Sequence())
+			t.Errorf("ID %d has sequence %d in its millisecond, want 0", first, first.Sequence())
 		}
 
 		store.SetOutage(errors.New("no such host"))
@@ -68,7 +68,7 @@ func TestOutage(t *testing.T) {
 			t.Error(err)
 		}
 		if e := await(happened, lease.EventReleased); e.IDs.Issued != 2 {
-			t.Errorf("%d IDs", e.IDs.Issued)
+			t.Errorf("got %d IDs, want 2", e.IDs.Issued)
 		}
 	})
 }

@@ -184,7 +184,7 @@ func TestDependenciesLicences(t *testing.T) {
 		seen++
 	}
 	if seen < 10 {
-		t.Errorf("checked %d licences of %d", seen, len(modules))
+		t.Errorf("checked %d licences of %d, want at least 10", seen, len(modules))
 	}
 }
 

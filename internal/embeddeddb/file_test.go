@@ -76,7 +76,7 @@ func TestFilesRefused(t *testing.T) {
 	count(t, linked, 1)
 	linked.Close()
 	if target, err := os.Readlink(in("link")); err != nil || target != "held" {
-		t.Errorf("the link is now %q, %v", target, err)
+		t.Errorf("the link is now %q, %v, want held", target, err)
 	}
 	if got := contents(t, open(t, in("held"))); !strings.Contains(got, `"n":{"N":"1"}`) {
 		t.Errorf("written through the link, read without: %s", got)
@@ -99,7 +99,7 @@ func TestFilesMade(t *testing.T) {
 		t.Errorf("mode %v, want readable only by its owner", info.Mode())
 	}
 	if got := read(t, victim); got != "precious" {
-		t.Errorf("a file behind a link is now %q", got)
+		t.Errorf("a file behind a link is now %q, want precious", got)
 	}
 	if names, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(names) != 2 {
 		t.Errorf("got %q, %v, want data and victim", names, err)
@@ -141,7 +141,7 @@ func TestFileTakenDuringWrite(t *testing.T) {
 		return f.Write(b)
 	}
 	if w := call(s, "UpdateItem", claim); w.Code != http.StatusInternalServerError {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("got %d %s, want Code InternalServerError", w.Code, w.Body)
 	}
 	select {
 	case <-s.down:

@@ -29,7 +29,7 @@ func must(t *testing.T, s *Server, operation, body string) string {
 	t.Helper()
 	w := call(s, operation, body)
 	if w.Code != http.StatusOK {
-		t.Fatalf("%s %s: %d %s", operation, body, w.Code, w.Body)
+		t.Fatalf("%s %s: %d %s, want Code OK", operation, body, w.Code, w.Body)
 	}
 	return w.Body.String()
 }

@@ -101,7 +101,7 @@ func (f *fleet) makeIDs(t *testing.T, task *task) {
 		IDs []snowflake.ID `json:"ids"`
 	}
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || len(answer.IDs) != 1000 {
-		t.Fatalf("%d IDs: %v", len(answer.IDs), err)
+		t.Fatalf("got %d IDs: %v, want 1000", len(answer.IDs), err)
 	}
 	for _, id := range answer.IDs {
 		if by, ok := f.ids[id]; ok {

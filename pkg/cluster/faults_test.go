@@ -126,7 +126,7 @@ func TestStoppedProcessComesBackAsAnother(t *testing.T) {
 				fixture.Wait(2 * settled)
 				before := a.Self().SessionID
 				if leader(a) != "a" || leader(b) != "a" {
-					t.Fatalf("a reports %s as leader, b reports %s", leader(a), leader(b))
+					t.Fatalf("a reports %s as leader, b reports %s, want leader a", leader(a), leader(b))
 				}
 				link.mu.Lock()
 				set(link)
@@ -232,7 +232,7 @@ func TestFailedNodeIsGoneWhateverItsMetadata(t *testing.T) {
 		})
 		fixture.Wait(settled)
 		if names(a.State()) != "a b" {
-			t.Fatalf("a sees %q", names(a.State()))
+			t.Fatalf("a sees %q, want a b", names(a.State()))
 		}
 		close(fail)
 		<-b.Done()

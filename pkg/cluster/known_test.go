@@ -48,7 +48,7 @@ func TestWaitKnownIsFreeAfterACleanEnd(t *testing.T) {
 		}
 		n := tab.secondLife(t)
 		if n.Self().Version != 2 {
-			t.Fatalf("%+v", n.Self())
+			t.Fatalf("got %+v, want version 2", n.Self())
 		}
 		tab.Count("b2 Query")
 		if err := n.WaitKnown(t.Context()); err != nil || tab.Count("b2 Query") > 0 {
@@ -234,7 +234,7 @@ func TestWaitKnownInALargeCluster(t *testing.T) {
 				var log buffer
 				n := join(t, c, "b", publish, func(c *cluster.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 				if n.Self().Version != 2 {
-					t.Fatalf("%+v", n.Self())
+					t.Fatalf("got %+v, want version 2", n.Self())
 				}
 				began := time.Now()
 				if err := n.WaitKnown(t.Context()); err != nil {

@@ -51,7 +51,7 @@ func TestClocksOffByTheLimit(t *testing.T) {
 				watch(3*settled, false)
 				watch(time.Minute, true)
 				if leader(a) != "a" || leader(b) != "a" {
-					t.Fatalf("a reports %s as leader, b reports %s", leader(a), leader(b))
+					t.Fatalf("a reports %s as leader, b reports %s, want leader a", leader(a), leader(b))
 				}
 				link.mu.Lock()
 				link.before = 4 * timeout
@@ -59,7 +59,7 @@ func TestClocksOffByTheLimit(t *testing.T) {
 				watch(4*timeout+4*settled, false)
 				watch(time.Minute, true)
 				if leader(a) != "b" || leader(b) != "b" {
-					t.Errorf("a reports %s as leader, b reports %s", leader(a), leader(b))
+					t.Errorf("a reports %s as leader, b reports %s, want leader b", leader(a), leader(b))
 				}
 			})
 		})
@@ -127,7 +127,7 @@ func TestLeasesWithClocksOffByTheLimit(t *testing.T) {
 				watch(3*settled, false)
 				watch(time.Minute, true)
 				if leader(a) != "a" || leader(b) != "a" {
-					t.Fatalf("a reports %s as leader, b reports %s", leader(a), leader(b))
+					t.Fatalf("a reports %s as leader, b reports %s, want leader a", leader(a), leader(b))
 				}
 				tab.SetAway("a", true)
 				watch(4*timeout, false)
@@ -138,7 +138,7 @@ func TestLeasesWithClocksOffByTheLimit(t *testing.T) {
 				watch(4*settled, false)
 				watch(time.Minute, true)
 				if leader(a) != "b" || leader(b) != "b" {
-					t.Errorf("a reports %s as leader, b reports %s", leader(a), leader(b))
+					t.Errorf("a reports %s as leader, b reports %s, want leader b", leader(a), leader(b))
 				}
 			})
 		})

@@ -53,7 +53,7 @@ func TestTimeout(t *testing.T) {
 		}
 		fixture.Wait(settled - timeout/2)
 		if names(a.State()) != "a" {
-			t.Errorf("after the time-out: %q", names(a.State()))
+			t.Errorf("after the time-out: got %q, want a", names(a.State()))
 		}
 		if !errors.Is(b.Err(), cluster.ErrClosed) {
 			t.Errorf("got %v, want ErrClosed", b.Err())
@@ -162,7 +162,7 @@ func TestSlowListener(t *testing.T) {
 		fixture.Wait(10 * timeout)
 		d := join(t, c, "d")
 		if names(d.State()) != "a c d" {
-			t.Errorf("while a's listener is slow, d sees %q", names(d.State()))
+			t.Errorf("while a's listener is slow, d sees %q, want a c d", names(d.State()))
 		}
 		fixture.Wait(timeout)
 		sameStates(t, quick.events(), []string{"a", "a b", "a b c", "a c", "a c d"})
@@ -208,7 +208,7 @@ func TestFatalListener(t *testing.T) {
 				health(t, b, 200, "UP", "")
 				fixture.Wait(settled)
 				if names(b.State()) != "b" {
-					t.Errorf("b sees %q", names(b.State()))
+					t.Errorf("b sees %q, want b", names(b.State()))
 				}
 				told := len(other.events())
 				join(t, c, "c")
@@ -250,7 +250,7 @@ func TestOutageLeavesHealthUp(t *testing.T) {
 		link.set(false, nil)
 		fixture.Wait(timeout)
 		if a.State().Len() != 1 {
-			t.Errorf("a sees %q", names(a.State()))
+			t.Errorf("a sees %q, want one member", names(a.State()))
 		}
 	})
 }

@@ -29,7 +29,7 @@ func TestHeartbeatIsTheRenewal(t *testing.T) {
 		fixture.Wait(2 * settled)
 		for _, n := range nodes {
 			if names(n.State()) != "a b c" || leader(n) != "a" {
-				t.Errorf("%s sees %q led by %s", n.Self().Name, names(n.State()), leader(n))
+				t.Errorf("%s sees %q led by %s, want a b c and leader a", n.Self().Name, names(n.State()), leader(n))
 			}
 		}
 		m, _ := nodes[0].State().Member(nodes[2].Self().SessionID)
@@ -75,13 +75,13 @@ func TestFatalListenerMarksTheLease(t *testing.T) {
 		})
 		fixture.Wait(settled)
 		if names(a.State()) != "a b" {
-			t.Fatalf("a sees %q", names(a.State()))
+			t.Fatalf("a sees %q, want a b", names(a.State()))
 		}
 		_, c := tab.leased(t, "c")
 		<-b.Done()
 		fixture.Wait(settled) // the mark, the digest's next writing and the next look
 		if names(a.State()) != "a c" || names(c.State()) != "a c" {
-			t.Errorf("a sees %q, c %q", names(a.State()), names(c.State()))
+			t.Errorf("a sees %q, c %q, want a c", names(a.State()), names(c.State()))
 		}
 		ids, err := snowflake.New(agent)
 		if err != nil {
@@ -94,7 +94,7 @@ func TestFatalListenerMarksTheLease(t *testing.T) {
 		join(t, dynamocoordinator.New(tab.Client("b"), tab.Name), "b", func(c *cluster.Config) { c.Agent = agent })
 		fixture.Wait(settled)
 		if names(a.State()) != "a c b" {
-			t.Errorf("a sees %q", names(a.State()))
+			t.Errorf("a sees %q, want a c b", names(a.State()))
 		}
 	})
 }
@@ -111,7 +111,7 @@ func TestRotationWithALease(t *testing.T) {
 		tab.SetAway("b", true)
 		fixture.Wait(2 * timeout)
 		if names(a.State()) != "a" {
-			t.Errorf("a sees %q", names(a.State()))
+			t.Errorf("a sees %q, want a", names(a.State()))
 		}
 		tab.SetAway("b", false)
 		<-agent.Renewed()
@@ -158,7 +158,7 @@ func TestEndOfTheLease(t *testing.T) {
 		}
 		fixture.Wait(timeout / 2)
 		if names(a.State()) != "a" {
-			t.Errorf("a sees %q", names(a.State()))
+			t.Errorf("a sees %q, want a", names(a.State()))
 		}
 	})
 }
@@ -186,7 +186,7 @@ func TestStaleDigest(t *testing.T) {
 		fixture.Wait(2*timeout + settled)
 		for _, n := range rest {
 			if names(n.State()) != "b c d" || leader(n) != "b" {
-				t.Errorf("%s sees %q led by %s", n.Self().Name, names(n.State()), leader(n))
+				t.Errorf("%s sees %q led by %s, want b c d and leader b", n.Self().Name, names(n.State()), leader(n))
 			}
 		}
 		fixture.Wait(settled)

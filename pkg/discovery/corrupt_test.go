@@ -40,7 +40,7 @@ func TestCorrupt(t *testing.T) {
 	d := directory(t, Config{Store: s, Pool: "orders", Logger: silent})
 	wantPorts(t, service(t, d, "orders"))
 	if cleared, err := Sweep(t.Context(), s, "orders"); err != nil || cleared != 0 {
-		t.Errorf("%d, %v", cleared, err)
+		t.Errorf("got %d, %v, want 0", cleared, err)
 	}
 	if now := raw(t, client, table, "orders#0", 1); dynamotest.ItemBytes(now) != dynamotest.ItemBytes(before) {
 		t.Errorf("the lease is %v now", now)

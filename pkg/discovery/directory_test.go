@@ -84,7 +84,7 @@ func TestGoneWithTheLease(t *testing.T) {
 			wantPorts(t, l, 2)
 		}
 		if w.store.queries > 25 { // one in longestDoubt, as long as a's lease is not freed
-			t.Errorf("%d queries for the entries", w.store.queries)
+			t.Errorf("got %d queries for the entries, want at most 25", w.store.queries)
 		}
 
 		fresh := w.directory(t, nil)
@@ -232,7 +232,7 @@ func TestRegisterWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := d.Register(bounded(t), a, Service{"orders", at(1)}); !errors.Is(err, lease.ErrClosed) {
-			t.Errorf("%v", err)
+			t.Errorf("got %v, want ErrClosed", err)
 		}
 		if err := d.Leave(bounded(t), a); err != nil {
 			t.Errorf("%v", err)

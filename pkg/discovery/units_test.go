@@ -72,11 +72,11 @@ func TestUnits(t *testing.T) {
 	register(t, d, agent, Service{"orders", here}, Service{"stock", here}, Endpoint{"shard", "7", here})
 	t.Logf("register 3: %d calls, %v reads, %v writes", m.calls, m.reads, m.writes)
 	if m.calls != 5 || m.reads != 1 || m.writes != 4 { // the old list; the list and three entries
-		t.Errorf("%d calls, %v reads, %v writes", m.calls, m.reads, m.writes)
+		t.Errorf("got %d calls, %v reads, %v writes, want 5 calls, 1 read and 4 writes", m.calls, m.reads, m.writes)
 	}
 	m.reset()
 	if err := d.Deregister(t.Context(), agent, Service{Name: "stock"}); err != nil || m.writes != 1 || m.reads != 0 {
-		t.Errorf("deregister: %v reads, %v writes, %v", m.reads, m.writes, err)
+		t.Errorf("deregister: got %v reads, %v writes, %v, want 1 write and 0 reads", m.reads, m.writes, err)
 	}
 
 	now := time.Now()
@@ -128,7 +128,7 @@ func TestUnits(t *testing.T) {
 		}
 		m.reset()
 		if ports(t, l); m.calls != 0 {
-			t.Errorf("%d calls for a cached answer", m.calls)
+			t.Errorf("got %d calls for a cached answer, want 0 calls", m.calls)
 		}
 		other := directory(t, Config{Store: NewTable(m, table), Pool: "orders", MaxAge: time.Hour, Logger: silent})
 		ports(t, service(t, other, c.service))

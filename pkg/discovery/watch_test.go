@@ -93,13 +93,13 @@ func TestCallersShareAnAnswer(t *testing.T) {
 		}
 		herd()
 		if w.store.queries != 1 {
-			t.Errorf("%d queries", w.store.queries)
+			t.Errorf("got %d queries, want 1", w.store.queries)
 		}
 		fixture.Wait(defaultMaxAge)
 		w.setOutage(errors.New("away"))
 		herd()
 		if w.store.queries != 2 {
-			t.Errorf("%d queries", w.store.queries)
+			t.Errorf("got %d queries, want 2", w.store.queries)
 		}
 		canceled, cancel := context.WithCancel(t.Context())
 		cancel()

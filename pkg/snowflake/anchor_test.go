@@ -33,12 +33,12 @@ func TestSmallStepBack(t *testing.T) {
 		wantStamp(t, g, clock.Wall().Add(time.Second))
 	}
 	if s := tl.Stats(); s.StepsBack != 1 || s.Borrow != time.Second {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want StepsBack 1 and Borrow 1 s", s)
 	}
 	clock.advance(time.Second + ms)
 	wantStamp(t, g, clock.Wall())
 	if s := tl.Stats(); s.StepsBack != 1 || s.Borrow != 0 {
-		t.Errorf("afterwards %+v", s)
+		t.Errorf("afterwards: got %+v, want StepsBack 1 and Borrow 0", s)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestLargeStepBack(t *testing.T) {
 		now := tl.Now()
 		refused := func() time.Duration {
 			if id, err := g.TryNext(); id != 0 || err != snowflake.ErrBusy {
-				t.Fatalf("TryNext: %d, %v", id, err)
+				t.Fatalf("TryNext: got %d, %v, want 0 and ErrBusy", id, err)
 			}
 			id, err := g.Next()
 			var behind *snowflake.ClockError
@@ -70,7 +70,7 @@ func TestLargeStepBack(t *testing.T) {
 			}
 			clock.advance(time.Second)
 			if n := tl.Now(); n.Sub(now) != time.Second { // the lease's clock continues
-				t.Errorf("Now went from %v to %v", now, n)
+				t.Errorf("Now went from %v to %v, want 1 s later", now, n)
 			} else {
 				now = n
 			}
@@ -80,7 +80,7 @@ func TestLargeStepBack(t *testing.T) {
 			t.Errorf("got %v at %v, after %v", id.Time(), clock.Wall(), last.Time())
 		}
 		if s := tl.Stats(); s.StepsBack != 1 || s.Borrow != 0 {
-			t.Errorf("%+v", s)
+			t.Errorf("got %+v, want StepsBack 1 and Borrow 0", s)
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestStepForward(t *testing.T) {
 		clock.advance(ms)
 		wantStamp(t, g, clock.Wall())
 		if now := tl.Now(); !now.Equal(clock.Wall()) {
-			t.Errorf("Now is %v, the wall clock %v", now, clock.Wall())
+			t.Errorf("Now is %v, want the wall clock's %v", now, clock.Wall())
 		}
 		clock.step(-step) // and back: Now follows, unless stamps are borrowed
 		clock.advance(ms)
@@ -147,7 +147,7 @@ func TestStepForward(t *testing.T) {
 			t.Errorf("Now after a step of %v and back: got %v, want %v", step, now, want)
 		}
 		if s := tl.Stats(); s.StepsForward != 1 || s.StepsBack != 1 {
-			t.Errorf("%v: %+v", step, s)
+			t.Errorf("%v: %+v, want StepsForward 1 and StepsBack 1", step, s)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestSuspend(t *testing.T) {
 	tl.Extend(noon.Add(time.Hour), clock.Monotonic()+10*time.Second)
 	wantStamp(t, g, clock.Wall())
 	if s := tl.Stats(); s.StepsForward != 0 || s.StepsBack != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want StepsForward 0 and StepsBack 0", s)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestNowWithoutAGenerator(t *testing.T) {
 		}
 	}
 	if s := tl.Stats(); s.StepsForward != 0 || s.StepsBack != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want StepsForward 0 and StepsBack 0", s)
 	}
 }
 
@@ -334,10 +334,10 @@ func TestSystemClockInABubble(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if s := g.Stats(); s.Issued != 40_000 {
-			t.Errorf("%+v", s)
+			t.Errorf("got %+v, want Issued 40,000", s)
 		}
 		if took := l.Decompose(next(t, g)).Time.Sub(start); took != time.Second {
-			t.Errorf("stamps are %v on", took)
+			t.Errorf("stamps are %v on, want 1 s", took)
 		}
 	})
 }

@@ -39,7 +39,7 @@ func TestSuspendCountsAsTimePassed(t *testing.T) {
 		}
 		suspended.Add(int64(gap))
 		if id, err := f(); err != ErrFenced {
-			t.Errorf("%s: %d, %v", name, id, err)
+			t.Errorf("%s: %d, %v, want ErrFenced", name, id, err)
 		}
 		suspended.Add(-int64(gap)) // no other test has a timeline now
 	}

@@ -109,7 +109,7 @@ func next(t testing.TB, g *snowflake.Generator) ID {
 	t.Helper()
 	id, err := g.Next()
 	if err != nil || id <= 0 {
-		t.Fatalf("Next: %d, %v", id, err)
+		t.Fatalf("Next: got %d, %v, want more than 0", id, err)
 	}
 	return id
 }

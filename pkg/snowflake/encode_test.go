@@ -168,7 +168,7 @@ func TestParseTellsWhatIsWrong(t *testing.T) {
 		}
 	}
 	if id, err := snowflake.ParseBase32("o3nvO0ghoOw0L"); id.Base32() != "03NV00GH00W01" || err != nil {
-		t.Errorf("Crockford's look-alikes: %s, %v", id.Base32(), err)
+		t.Errorf("Crockford's look-alikes: got %s, %v, want 03NV00GH00W01", id.Base32(), err)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestJSON(t *testing.T) {
 	}
 	m := map[ID]int{}
 	if err := json.Unmarshal([]byte(`{"132680284897308673":1}`), &m); err != nil || m[132680284897308673] != 1 {
-		t.Errorf("%v, %v", m, err)
+		t.Errorf("got %v, %v, want 1", m, err)
 	}
 }
 
@@ -199,13 +199,13 @@ func TestSQL(t *testing.T) {
 	for _, src := range []any{int64(12), "12", []byte("12")} {
 		var id ID
 		if err := id.Scan(src); err != nil || id != 12 {
-			t.Errorf("%T: %d, %v", src, id, err)
+			t.Errorf("%T: %d, %v, want 12", src, id, err)
 		}
 	}
 	for _, src := range []any{int64(-1), "x", nil, 1.5, true} {
 		id := ID(7)
 		if err := id.Scan(src); !errors.Is(err, snowflake.ErrSyntax) || id != 7 {
-			t.Errorf("%v: %d, %v", src, id, err)
+			t.Errorf("%v: %d, %v, want 7 and ErrSyntax", src, id, err)
 		}
 	}
 	var null sql.Null[ID]
@@ -213,7 +213,7 @@ func TestSQL(t *testing.T) {
 		t.Errorf("NULL: %v, %v", null, err)
 	}
 	if err := null.Scan(int64(12)); err != nil || null.V != 12 {
-		t.Errorf("12: %v, %v", null, err)
+		t.Errorf("12: got %v, %v, want V 12", null, err)
 	}
 	if v, err := ID(12).Value(); v != int64(12) || err != nil {
 		t.Errorf("%v, %v", v, err)

@@ -58,7 +58,7 @@ func mustMake(t *testing.T, call func() (ID, error)) ID {
 	t.Helper()
 	id, err := call()
 	if err != nil || id <= 0 {
-		t.Fatalf("%d, %v", id, err)
+		t.Fatalf("got %d, %v, want more than 0", id, err)
 	}
 	return id
 }
@@ -73,7 +73,7 @@ func TestNothingBeforeTheFirstBind(t *testing.T) {
 			t.Errorf("sealed at %v", last)
 		}
 		if now := tl.Now(); !now.Equal(clock.Wall()) {
-			t.Errorf("now is %v", now)
+			t.Errorf("now is %v, want the wall clock", now)
 		}
 		if err := tl.Bind(free()); err != nil {
 			t.Fatal(err)
@@ -100,7 +100,7 @@ func TestFenceByValue(t *testing.T) {
 		clock.step(-time.Second / 2)
 		clock.advance(ms + ms/2)
 		if id := mustMake(t, f); !id.Time().Equal(noon.Add(5 * ms)) {
-			t.Errorf("the last millisecond got %v", id.Time())
+			t.Errorf("the last millisecond got %v, want noon + 5 ms", id.Time())
 		}
 		clock.advance(ms/2 - 1)
 		mustMake(t, f)
@@ -111,7 +111,7 @@ func TestFenceByValue(t *testing.T) {
 		}
 		tl.Extend(noon.Add(6*ms), 0)
 		if id := mustMake(t, f); !id.Time().Equal(noon.Add(6 * ms)) {
-			t.Errorf("after a renewal: %v", id.Time())
+			t.Errorf("after a renewal: got %v, want noon + 6 ms", id.Time())
 		}
 		tl.Extend(noon, 0) // nothing moves back
 		mustMake(t, f)
@@ -130,12 +130,12 @@ func TestFenceByValueInWholeTicks(t *testing.T) {
 	wantFenced(t, g.TryNext, snowflake.ErrBusy) // this tick may have been another's
 	clock.advance(10 * ms)
 	if p := l.Decompose(next(t, g)); !p.Time.Equal(noon.Add(10 * ms)) {
-		t.Errorf("the first tick is %v", p.Time)
+		t.Errorf("the first tick is %v, want noon + 10 ms", p.Time)
 	}
 	clock.advance(10 * ms)
 	wantFenced(t, g.Next, snowflake.ErrFenced)
 	if last := tl.Seal(); !last.Equal(noon.Add(19 * ms)) {
-		t.Errorf("sealed at %v", last)
+		t.Errorf("sealed at %v, want noon + 19 ms", last)
 	}
 }
 
@@ -377,7 +377,7 @@ func TestCancelledCallsUseLittleUp(t *testing.T) {
 	clock.asleep = nil
 	clock.advance(2 * ms)
 	if id, err := g.TryNext(); err != nil || !id.Time().Equal(clock.Wall()) {
-		t.Errorf("two ticks later: %v, %v", id.Time(), err)
+		t.Errorf("two ticks later: got %v, %v, want the wall clock", id.Time(), err)
 	}
 	if s := g.Stats(); s.Issued != 4096+1 {
 		t.Errorf("%+v", s)

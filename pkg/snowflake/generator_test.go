@@ -27,7 +27,7 @@ func TestNextCountsThroughATickAndThenWaits(t *testing.T) {
 		t.Errorf("10,000 IDs took %v", passed)
 	}
 	if s := g.Stats(); s.Issued != 10_000 || s.Waits != 2 || s.Refused != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want Issued 10,000, Waits 2 and Refused 0", s)
 	}
 }
 
@@ -152,11 +152,11 @@ func TestTryNextAnswersAtOnce(t *testing.T) {
 	_, g := bind(t, clock, free())
 	last := useUp(t, g)
 	if last.Sequence() != 4095 {
-		t.Fatalf("busy after %d", last.Sequence())
+		t.Fatalf("busy after %d, want 4095", last.Sequence())
 	}
 	for range 10_000 { // and being refused uses nothing up
 		if id, err := g.TryNext(); id != 0 || err != snowflake.ErrBusy {
-			t.Fatalf("%d, %v", id, err)
+			t.Fatalf("got %d, %v, want 0 and ErrBusy", id, err)
 		}
 	}
 	clock.advance(time.Millisecond)
@@ -164,7 +164,7 @@ func TestTryNextAnswersAtOnce(t *testing.T) {
 		t.Errorf("%d after %d, %v", id, last, err)
 	}
 	if s := g.Stats(); s.Issued != 4097 || s.Refused != 10_001 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want Issued 4097 and Refused 10,001", s)
 	}
 }
 
@@ -239,23 +239,23 @@ func TestWaitsAreBounded(t *testing.T) {
 		useUp(t, g)
 		start := time.Now()
 		if id, err := g.Next(); id != 0 || err != snowflake.ErrBusy {
-			t.Errorf("Next: %d, %v", id, err)
+			t.Errorf("Next: got %d, %v, want 0 and ErrBusy", id, err)
 		}
 		if took := time.Since(start); took > 51*time.Millisecond {
-			t.Errorf("Next waited %v", took)
+			t.Errorf("Next waited %v, want at most 51 ms", took)
 		}
 		start = time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if id, err := g.NextContext(ctx); id != 0 || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("NextContext: %d, %v", id, err)
+			t.Errorf("NextContext: got %d, %v, want 0 and DeadlineExceeded", id, err)
 		}
 		if took := time.Since(start); took > time.Second+5*time.Millisecond {
 			t.Errorf("NextContext waited %v", took)
 		}
 		buf := make([]ID, 10)
 		if n, err := g.NextN(ctx, buf); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("NextN: %d, %v", n, err)
+			t.Errorf("NextN: got %d, %v, want 0 and DeadlineExceeded", n, err)
 		}
 	})
 }
@@ -269,7 +269,7 @@ func TestNextNSaysHowManyAreValid(t *testing.T) {
 	buf := make([]ID, 5000)
 	n, err := g.NextN(ctx, buf)
 	if n != 4096 || !errors.Is(err, context.Canceled) {
-		t.Fatalf("%d, %v", n, err)
+		t.Fatalf("got %d, %v, want 4096 and Canceled", n, err)
 	}
 	for i, id := range buf[:n] {
 		if id.Sequence() != i {
@@ -288,7 +288,7 @@ func TestTheEndOfTheTimeField(t *testing.T) {
 		id, err := g.Next()
 		if err != nil {
 			if err != snowflake.ErrTimeOverflow || id != 0 {
-				t.Errorf("%d, %v", id, err)
+				t.Errorf("got %d, %v, want 0 and ErrTimeOverflow", id, err)
 			}
 			break
 		}
@@ -299,7 +299,7 @@ func TestTheEndOfTheTimeField(t *testing.T) {
 	}
 	clock.Advance(time.Hour)
 	if id, err := g.Next(); id != 0 || err != snowflake.ErrTimeOverflow {
-		t.Errorf("an hour later: %d, %v", id, err)
+		t.Errorf("an hour later: got %d, %v, want 0 and ErrTimeOverflow", id, err)
 	}
 }
 
@@ -356,7 +356,7 @@ func TestRandomSequence(t *testing.T) {
 		t.Errorf("got only %d starts", len(starts))
 	}
 	if s := g.Stats(); s.Issued != 2000 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want Issued 2000", s)
 	}
 }
 
@@ -382,7 +382,7 @@ func TestBlock(t *testing.T) {
 	last := tl.Seal()
 	for _, block := range []*snowflake.Block{a, b} { // its remaining tickets are void
 		if id, err := block.Next(); err != snowflake.ErrFenced || id != 0 {
-			t.Errorf("%d, %v", id, err)
+			t.Errorf("got %d, %v, want 0 and ErrFenced", id, err)
 		}
 		if lastOf[block].Time().After(last) {
 			t.Errorf("%v after %v", lastOf[block].Time(), last)

@@ -107,7 +107,7 @@ func TestDrawLeft(t *testing.T) {
 	}
 	clock.advance(10*time.Second + ms)
 	if r, err := g.Draw(t.Context(), 1, 1, 250*ms); !errors.Is(err, snowflake.ErrFenced) {
-		t.Errorf("after the span's end: %+v, %v", r, err)
+		t.Errorf("after the span's end: got %+v, %v, want ErrFenced", r, err)
 	}
 }
 
@@ -119,14 +119,14 @@ func TestDrawAcrossAFence(t *testing.T) {
 	tl, g := bind(t, clock, s)
 	clock.onRead(func() { clock.advance(2 * time.Second) })
 	if r, err := g.Draw(t.Context(), 1, 1, 250*ms); !errors.Is(err, snowflake.ErrFenced) {
-		t.Errorf("across the deadline: %+v, %v", r, err)
+		t.Errorf("across the deadline: got %+v, %v, want ErrFenced", r, err)
 	}
 	if err := tl.Bind(free()); err != nil {
 		t.Fatal(err)
 	}
 	clock.onRead(func() { tl.Close() })
 	if r, err := g.Draw(t.Context(), 1, 1, 250*ms); !errors.Is(err, snowflake.ErrClosed) {
-		t.Errorf("across a close: %+v, %v", r, err)
+		t.Errorf("across a close: got %+v, %v, want ErrClosed", r, err)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestDrawWaitsForATick(t *testing.T) {
 	useUp(t, g)
 	clock.asleep = func(time.Duration) { cancel() }
 	if r, err := g.Draw(ctx, 1, 1, 250*ms); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %+v, %v", r, err)
+		t.Errorf("cancelled: got %+v, %v, want Canceled", r, err)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestSealGivesTheLastMillisecond(t *testing.T) {
 			t.Errorf("closed again at %v", last)
 		}
 		if err := tl.Bind(free()); err != snowflake.ErrClosed {
-			t.Errorf("Bind after Close: got %v", err)
+			t.Errorf("Bind after Close: got %v, want ErrClosed", err)
 		}
 		wantFenced(t, f, snowflake.ErrClosed)
 	})
@@ -72,10 +72,10 @@ func TestSealBeforeAWaitingCallersTick(t *testing.T) {
 	clock.asleep = func(time.Duration) { last = tl.Seal() }
 	wantFenced(t, g.Next, snowflake.ErrFenced)
 	if !last.Equal(noon) {
-		t.Errorf("sealed at %v", last)
+		t.Errorf("sealed at %v, want noon", last)
 	}
 	if s := g.Stats(); s.Issued != 4096 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want Issued 4096", s)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestSealInAWaitingCallersTick(t *testing.T) {
 		t.Errorf("%v, %v; sealed at %v", id.Time(), err, last)
 	}
 	if s := g.Stats(); s.Issued != 4097 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want Issued 4097", s)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestSealBetweenAReadingAndItsUse(t *testing.T) {
 	}
 	wantFenced(t, g.Next, snowflake.ErrFenced)
 	if !last.Equal(noon) {
-		t.Errorf("sealed at %v", last)
+		t.Errorf("sealed at %v, want noon", last)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestCallDuringSeal(t *testing.T) {
 	})
 	last := tl.Seal()
 	if id := <-done; id != 0 {
-		t.Errorf("sealed at %v, then %v", last, id.Time())
+		t.Errorf("sealed at %v, then got an ID of %v, want none", last, id.Time())
 	}
 }
 

@@ -455,7 +455,7 @@ func TestStressTwoAtTheLastNumber(t *testing.T) {
 			returned.Store(0)
 			clock.mono.Add(int64(10 * ms))
 			if id, err := g.TryNext(); err != nil || l.Decompose(id).Sequence != 0 {
-				t.Fatalf("round %d: %d, %v", r, id, err)
+				t.Fatalf("round %d: %d, %v, want 0", r, id, err)
 			}
 			round.Store(r)
 			for range r % 64 { // about as long as the other takes to see it

@@ -15,7 +15,7 @@ import (
 //	state = tick << seqBits | sequence, the last ticket drawn
 //
 // The word only ever grows, and each Add or CompareAndSwap on it yields a ticket that
-// no other caller gets. This is what makes IDs unique.
+// no other caller gets. This makes IDs unique.
 type term struct {
 	// Immutable.
 	anchor   int64  // Unix ns at monotonic 0

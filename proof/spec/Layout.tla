@@ -4,12 +4,12 @@
 (* the reaper marks it as final.                                           *)
 (*                                                                         *)
 (* Promised: all IDs of a pool have one layout, which is the one in the    *)
-(* pool's item, or the one before while an operator looks for claims.      *)
+(* pool's item, or the previous one while an operator checks for claims.   *)
 (*                                                                         *)
 (* Writes of the pool's item are delivered at any time, in any order,      *)
 (* again and again. A claim is a step: its answer comes after it landed,   *)
-(* and the version that it counts never goes back. A look for claims is    *)
-(* one step too: it finds at least what was claimed when it began.         *)
+(* and the version that it counts never goes back. A check for claims is   *)
+(* also one step: it finds at least the claims from before it began.       *)
 (***************************************************************************)
 EXTENDS Integers, TLC
 
@@ -25,8 +25,8 @@ VARIABLES
   claimed,  \* agents that have claimed a node ID, ever
   sent,     \* every write of the pool's item that was ever sent
   view,     \* what each operator and the reaper read last
-  clean,    \* and what a look for claims since then has found
-  me        \* agent -> [read, held, uses]: the item as read last, and the layout of its IDs
+  clean,    \* and the result of a check for claims since then
+  me        \* agent -> [read, held, uses]: the item as last read, and the layout of its IDs
 
 vars == <<item, claimed, sent, view, clean, me>>
 
@@ -61,13 +61,13 @@ TrySuspend(o) ==
   /\ o \in Old \/ ~view[o].final
   /\ Send([type |-> "suspend", revision |-> view[o].revision, to |-> None, old |-> o \in Old])
 
-(* Where a claim was found, the layout before comes back. *)
+(* If a claim was found, the previous layout is restored. *)
 TryReplace(o) ==
   /\ view[o].before # None /\ clean[o] # "unknown"
   /\ \E to \in IF clean[o] = "yes" THEN Layouts ELSE {view[o].before} :
        Send([type |-> "replace", revision |-> view[o].revision, to |-> to, old |-> o \in Old])
 
-(* By a seed, or by an operator of a pool that has none. *)
+(* By a seed, or by an operator of a pool without a layout. *)
 TryBind ==
   /\ item.layout = None /\ item.before = None
   /\ \E to \in Layouts : Send([type |-> "bind", revision |-> 0, to |-> to, old |-> FALSE])
@@ -86,7 +86,7 @@ ReadPool(a) ==
   /\ me' = [me EXCEPT ![a].read = item]
   /\ UNCHANGED <<item, claimed, sent, view, clean>>
 
-(* What was read before the claim counts no longer, unless it is final. *)
+(* A layout read before the claim no longer counts, unless it is final. *)
 Claim(a) ==
   /\ ~me[a].held
   /\ claimed' = claimed \cup {a}
@@ -145,11 +145,11 @@ Spec == Init /\ [][Next]_vars
 (* All IDs have one layout, and it is the pool's. *)
 OneLayout == \A a \in Agents : me[a].uses \in {None, item.layout, item.before}
 
-(* What was read as final is the layout forever. *)
+(* A layout that was read as final never changes. *)
 Final == \A a \in Agents : LET r == me[a].read
                            IN r.final /\ r.layout # None => r.layout \in {item.layout, item.before}
 
-(* What must be reached: each of these must be violated. *)
+(* Reachability: each of these must be violated. *)
 NeverTrusted == \A a \in Agents : ~(me[a].uses # None /\ me[a].read.final)
 NeverCorrected == \A w \in sent : ~(w.type = "replace" /\ w.to = "L2" /\ item.layout = "L2" /\ item.revision = w.revision + 1)
 

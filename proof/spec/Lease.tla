@@ -1,46 +1,46 @@
 ------------------------------- MODULE Lease -------------------------------
 (***************************************************************************)
-(* One node ID's item in the table, and everybody who writes to it.        *)
+(* One node ID's item in the table, and all of its writers.                *)
 (*                                                                         *)
 (* S1  No millisecond of the node ID is used by two sessions. No clock is  *)
-(*     believed: with Wild = TRUE each reading of a clock is any value,    *)
-(*     and any lease may be taken for expired, or not, at any time.        *)
-(* S2  At most one session at a time believes that it holds the number.    *)
+(*     trusted: with Wild = TRUE each reading of a clock is any value,     *)
+(*     and any lease may count as expired, or not, at any time.            *)
+(* S2  At most one session at a time believes that it holds the node ID.   *)
 (*     With Wild = FALSE time passes, and a reading is off by at most      *)
-(*     epsilon, by an error chosen anew at every reading.                  *)
+(*     epsilon, with a new error for every reading.                        *)
 (*                                                                         *)
 (* The network keeps every request forever, and delivers any of them, in   *)
-(* any order, as often as it likes: delay, reordering, loss and re-sending *)
-(* are one thing. An answer is lost, or waits until it is looked at.       *)
-(* Anyone may pause between any two actions; a crash is a pause without    *)
+(* any order, any number of times: this covers delay, reordering, loss and *)
+(* re-sending. An answer is lost, or waits until it is read.               *)
+(* A process may pause between any two actions; a crash is a pause without *)
 (* end. `Weak("x")` marks the place where mutant x weakens the protocol:   *)
-(* with Mutant = "none" each is FALSE. README.md says what is left out.    *)
+(* with Mutant = "none" each is FALSE. README.md lists what is left out.   *)
 (***************************************************************************)
 EXTENDS Integers, TLC
 
 CONSTANTS
-  Sessions,     \* a session is one life of a lease: whoever tries again is another session
-  Leases,       \* lengths of a lease that a renewal may want; a claim asks for the shortest
-  Reserves,     \* how far ahead of its clock a renewal may reserve; a claim, for the least
+  Sessions,     \* a session is one life of a lease: another try is another session
+  Leases,       \* lengths of a lease that a renewal may request; a claim requests the shortest
+  Reserves,     \* how far ahead of its clock a renewal may reserve; a claim reserves the least
   G, Sigma,     \* owner's guard g, claimant's guard
-  Wild,         \* TRUE: no clock is believed (S1); FALSE: bounded error (S2)
-  Walls,        \* Wild: what a clock may show. Not Wild: by how much it may be wrong, both ways
+  Wild,         \* TRUE: no clock is trusted (S1); FALSE: bounded error (S2)
+  Walls,        \* Wild: the readings of a clock. Not Wild: its largest errors, both ways
   MaxTime,      \* real time ends here (Wild: so do two mutants that stamp without a span)
   MaxTries,     \* attempts to claim, of one session
   MaxRenewals,  \* attempts to renew, of one session
-  MaxVersion,   \* claims that may land in all
+  MaxVersion,   \* total of claims that may land
   Extras,       \* which of "stamp", "release", "abandon", "reap", "force", "retire", "remake",
                 \* "restore", "capped" happen
   Mutant        \* "none", or the name of the weakened line
 
 VARIABLES
-  now,          \* real time, and everybody's monotonic clock
+  now,          \* real time, and every monotonic clock
   item,         \* the item of the node ID
-  floor,        \* the time that a seed is given
-  backup,       \* the item as a backup has it
+  floor,        \* the floor of a seed
+  backup,       \* the item in the backup
   requests,     \* every write that was ever sent
-  answers,      \* answers on their way
-  me            \* what each session knows
+  answers,      \* answers in flight
+  me            \* the knowledge of each session
 
 vars == <<now, item, floor, backup, requests, answers, me>>
 
@@ -77,7 +77,7 @@ Reserve(h) == IF Weak("reserve-short") THEN Sigma + 1 ELSE h
 Guard   == IF Weak("guard-small") THEN G - 2 ELSE G
 ClaimGuard == IF Weak("claim-no-sigma") THEN 0 ELSE Sigma
 Expiry(w) == IF Wild THEN 0 ELSE w + L
-Expired(exp, margin, w) == IF Wild THEN BOOLEAN ELSE {exp + margin < w}   \* what may be found
+Expired(exp, margin, w) == IF Wild THEN BOOLEAN ELSE {exp + margin < w}   \* the possible results
 
 ----------------------------------------------------------------------------
 (* The writes: the condition, and the item after it. Each is one UpdateItem. *)
@@ -95,8 +95,8 @@ Claimed(q) ==
                !.nb = item.ru,
                !.ru = IF Weak("lagging-report") THEN item.ru ELSE q.w + Reserve(H)]
 
-(* Renew.Apply. The last condition is for copies of a process, which are not in here: it says    *)
-(* that what is stored is the holder's own. It would hide these mutants of the others.           *)
+(* Renew.Apply. The last condition is for copies of a process, which the model does not have:    *)
+(* the stored values are the holder's own. It would hide these mutants of the others.            *)
 HiddenByOwn == {"renew-any-holder", "renew-any-version", "renew-any-order", "repeat-new-bytes"}
 MayRenew(q) ==
   /\ item.version # Absent
@@ -141,7 +141,7 @@ After(q) == CASE q.type = "claim"   -> Claimed(q)
               [] q.type = "reap"    -> Reaped
               [] q.type = "force"   -> Forced
 
-(* Who still waits for an answer to q? Each request is a call of its own, so a late answer to *)
+(* Does a session still wait for an answer to q? Each request is one call, so a late answer to *)
 (* an early attempt may come after a newer attempt was sent.                                  *)
 Awaited(q) == \/ q.type = "claim" /\ me[q.by].state = "claiming"
               \/ q.type = "renew" /\ me[q.by].state = "held" /\ me[q.by].v = q.v
@@ -174,7 +174,7 @@ TryClaim(h) ==
                       ![h].first = IF me[h].tries = 0 THEN now ELSE @]
   /\ UNCHANGED <<now, item, floor, backup, answers>>
 
-(* A session that has ended. What it may have stamped is remembered for S1, nothing else of it. *)
+(* A session that has ended. Only its possible stamps are kept, for S1.                         *)
 End(h) == me' = [me EXCEPT ![h] = [Idle EXCEPT !.state = "gone", !.tries = MaxTries,
                    !.v = me[h].v, !.nb = me[h].nb, !.last = me[h].last]]
 
@@ -210,20 +210,20 @@ Abandon(h) ==
   /\ Forget(h)
   /\ UNCHANGED <<now, item, floor, backup>>
 
-(* A repeat of an attempt sends the same bytes, so it is no step of its own: Deliver, again. *)
+(* A repeat of an attempt sends the same bytes, so it is not a separate step: Deliver again. *)
 Attempts(n) == (IF n < MaxRenewals THEN {n + 1} ELSE {})
                \cup (IF Weak("repeat-new-bytes") /\ n > 0 THEN {n} ELSE {})
 
 (* A capped attempt (a widening try is open, or too many values had no answer) reserves nothing *)
-(* that was not asked for before.                                                               *)
+(* that was not requested before.                                                               *)
 Capped == IF "capped" \in Extras THEN BOOLEAN ELSE {FALSE}
 
 (* The lease of an attempt is no longer than its reserve less the claimants' guard, so that a   *)
-(* force release lets nobody in while the lease is trusted. It is never shorter than L.         *)
+(* force release lets no one in while the lease is trusted. It is never shorter than L.         *)
 Cut(l, h) == IF Weak("lease-uncut") THEN l ELSE Max(L, Min(l, h - Sigma))
 
-(* Term.Attempt: the next renewal. It wants any length, also a shorter one after a longer one,  *)
-(* and never asks for less than this version ever asked for or saw. Once it is confirmed, trust *)
+(* Term.Attempt: the next renewal. It requests any length, also a shorter one after a longer    *)
+(* one, and never less than this version ever requested or saw. Once it is confirmed, trust     *)
 (* counts from its own m0 and with its own lease l. Where less is reserved than l needs, trust  *)
 (* counts from earlier than m0 (Term.missing).                                                  *)
 TryRenew(h) ==
@@ -252,13 +252,13 @@ Confirm(h, a, ru) ==
       l  == IF Weak("length-from-newest") THEN Newest(h).l ELSE a.to.l
   IN me' = [me EXCEPT ![h].conf = Max(@, IF Weak("confirm-newest-reserve") THEN me[h].asked ELSE ru),
                       ![h].asked = Max(@, ru),
-                      \* term.settles: a.s is stored, and nothing that was asked for before it
+                      \* term.settles: a.s is stored, and no earlier request
                       ![h].stored = {p \in @ : p[1] >= a.s},
                       ![h].deadline = IF Wild THEN 0 ELSE Max(@, m0 + l - Guard)]
 
 (* term.confirmed and term.refused: the answer to a renewal. A refusal whose ALL_OLD has this  *)
 (* holder, version and a renewal from this attempt's on confirms; any other one is a loss.     *)
-(* Past the deadline (Agent.bark says so) nothing changes: the next confirmation resumes.      *)
+(* At the deadline (Agent.bark) nothing changes: the next confirmation resumes.                *)
 RenewAnswered(a) ==
   LET h == a.to.by
       landed == /\ a.holder = h
@@ -283,7 +283,7 @@ Stamp(h) ==
   /\ UNCHANGED <<now, item, floor, backup, requests, answers>>
 
 (* Agent.Close: Timeline.Close, then term.release. `last` is read after the fence, and a session *)
-(* that has sent a release never goes on. (last = not_before if nothing was stamped.)           *)
+(* that has sent a release never continues. (last = not_before if nothing was stamped.)         *)
 Release(h) ==
   /\ "release" \in Extras /\ me[h].state = "held"
   /\ Send([type |-> "release", by |-> h, v |-> me[h].v,
@@ -303,16 +303,16 @@ Seed ==
   /\ item' = [item EXCEPT !.version = 0, !.ru = IF Weak("seed-again-at-0") THEN 0 ELSE floor]
   /\ UNCHANGED <<now, floor, backup, requests, answers, me>>
 
-(* Pool.Seed of a table that was lost and made again: the floor is after all that was stamped. No  *)
-(* request of before reaches the new table, since the versions start again at 0 there.          *)
+(* Pool.Seed of a table that was lost and recreated: the floor is after every stamp. No            *)
+(* earlier request reaches the new table, since the versions start again at 0 there.            *)
 Remake ==
   /\ "remake" \in Extras /\ floor = 0 /\ item.version # Absent
   /\ item' = Nothing /\ floor' = item.ru
   /\ requests' = {} /\ answers' = {}
   /\ UNCHANGED <<now, backup, me>>
 
-(* Pool.Raise: the table is restored from a backup. Before anyone is let in, Raise.Apply ends    *)
-(* the lease, and puts all that was stamped since the backup behind reserved_until.             *)
+(* Pool.Raise: the table is restored from a backup. Before any process starts, Raise.Apply ends  *)
+(* the lease, and moves reserved_until past every stamp since the backup.                       *)
 Backup == /\ "restore" \in Extras /\ backup = Nothing /\ item.version # Absent
           /\ backup' = item /\ UNCHANGED <<now, item, floor, requests, answers, me>>
 Restore ==
@@ -330,7 +330,7 @@ Retire ==
   /\ item' = [item EXCEPT !.retired = ~@]
   /\ UNCHANGED <<now, floor, backup, requests, answers, me>>
 
-(* Pool.Reap: the reaper looks, and sends a write that names what it saw. *)
+(* Pool.Reap: the reaper reads, and sends a write that names the values it saw. *)
 TryReap ==
   /\ "reap" \in Extras /\ item.holder # None
   /\ \A q \in requests : q.type # "reap"
@@ -338,7 +338,7 @@ TryReap ==
   /\ Send([type |-> "reap", holder |-> item.holder, v |-> item.version, s |-> item.renewal])
   /\ UNCHANGED <<now, item, floor, backup, answers, me>>
 
-(* Pool.ForceRelease: an operator names the version that is to go. *)
+(* Pool.ForceRelease: an operator names the version to be released. *)
 TryForce ==
   /\ "force" \in Extras /\ item.holder # None
   /\ \A q \in requests : q.type # "force"
@@ -371,7 +371,7 @@ S1 == \A a, b \in Sessions :
         a # b /\ Held(a) /\ Held(b) => Max(me[a].nb, me[b].nb) >= me[a].last
                                        \/ Max(me[a].nb, me[b].nb) >= me[b].last
 
-(* Why S1 holds: what is stored is never below what was stamped. *)
+(* Why S1 holds: the stored reserved_until is never below a stamp. *)
 Ahead == item.ru # Absent =>
            \A h \in Sessions : Held(h) /\ me[h].last > me[h].nb => me[h].last <= item.ru
 
@@ -383,26 +383,26 @@ Believes(h) == /\ me[h].state = "held"
 
 S2 == \A a, b \in Sessions : Believes(a) /\ Believes(b) => a = b
 
-(* Who believes is in the table, unless an operator named just this version. *)
+(* A session that believes is in the table, unless an operator released just this version. *)
 Owns == \A h \in Sessions : Believes(h) =>
           \/ item.holder = h /\ item.version = me[h].v
           \/ \E q \in requests : q.type = "force" /\ q.v = me[h].v
 
-(* A renewal of the holder is refused by itself or a later one alone: what is stored is one of  *)
-(* those that it may follow.                                                                    *)
+(* A renewal of the holder is refused only because of itself or a later one: the stored one is  *)
+(* one of those that it may follow.                                                             *)
 Follows == \A a \in answers :
              a.to.type = "renew" /\ ~a.ok /\ a.holder = a.to.by /\ a.v = a.to.v => a.s >= a.to.s
 
-(* Nothing makes half an item. *)
+(* No write makes half an item. *)
 Whole == item.version = Absent => item = Nothing
 
-(* A retired number is given to nobody, and no version comes twice (but by a restored table). *)
+(* A retired node ID is never assigned, and no version occurs twice (except by a restored table). *)
 Rests == [][item.retired /\ item.version # Absent /\ backup' = backup
               => item'.version <= item.version]_vars
 Grows == [][item'.version # Absent /\ backup' = backup => item'.version >= item.version]_vars
 
 ----------------------------------------------------------------------------
-(* What must be reached, lest the above hold of a model in which nothing happens: each of these *)
+(* Reachability, so that the above do not hold just because nothing happens: each of these      *)
 (* must be violated.                                                                           *)
 
 NeverSettles == \A a \in answers : a.to.type = "claim" /\ ~a.ok => a.holder # a.to.by

@@ -3,38 +3,38 @@
 (* The node bits are widened by one while the fleet makes IDs.             *)
 (*                                                                         *)
 (* An ID is a millisecond and two low bits. Narrow: a burst bit above one  *)
-(* node bit, for the numbers 0 and 1. Wide: two node bits, for 0 to 3.     *)
-(* So number 0 with burst 1 under the narrow layout is the same integer as *)
-(* number 2 under the wide one, if both are of one millisecond.            *)
+(* node bit, for the node IDs 0 and 1. Wide: two node bits, for 0 to 3.    *)
+(* So node ID 0 with burst 1 in the narrow layout is the same integer as   *)
+(* node ID 2 in the wide one, if both are of one millisecond.              *)
 (*                                                                         *)
-(* Promised: no two equal integers, and every ID is taken apart rightly by *)
+(* Promised: no two equal integers, and every ID is decoded correctly with *)
 (* the history in the pool's item.                                         *)
 (*                                                                         *)
-(* No clock is believed: whoever asks for a span, or picks the effective   *)
-(* millisecond, picks any. Requests and marks are delivered at any time,   *)
-(* in any order, again and again. There are as many wideners as one likes: *)
-(* what one has seen marked counts for all. IDs are recorded of a single   *)
+(* No clock is trusted: spans and effective milliseconds are chosen        *)
+(* arbitrarily. Requests and marks are delivered at any time,              *)
+(* in any order, again and again. There is any number of wideners:         *)
+(* a mark that one has seen counts for all. IDs are recorded of a single   *)
 (* millisecond only, `moment`, which is chosen at the start and may be any.*)
 (***************************************************************************)
 EXTENDS Integers, TLC
 
 CONSTANTS
-  Sessions, Narrow, Wide,   \* holders; numbers of the pool; numbers that it grows by
+  Sessions, Narrow, Wide,   \* holders; node IDs of the pool; node IDs that it grows by
   End,                      \* milliseconds are 1 .. End
   MaxTry,                   \* widening tries
   MaxRenewals,              \* of one session
   Mutant                    \* "none", or the name of the weakened line
 
 VARIABLES
-  moment,   \* the one millisecond whose IDs are looked at
+  moment,   \* the one millisecond whose IDs are recorded
   pool,     \* the pool's item: [try, from, state]
-  numbers,  \* and its narrow numbers, widen_numbers: those that there are or may come to be
+  numbers,  \* and its narrow node IDs, widen_numbers: those that exist or may be created
   begun,    \* try -> its effective millisecond; 0: not begun
-  need,     \* try -> the numbers that are to be marked: those of the item in which it is open
-  marked,   \* try -> numbers whose mark a widener has seen
-  item,     \* number -> its lease
+  need,     \* try -> the node IDs to be marked: those of the item in which it is open
+  marked,   \* try -> node IDs whose mark a widener has seen
+  item,     \* node ID -> its lease
   sent,     \* every claim and renewal that was ever sent
-  me,       \* what each session knows
+  me,       \* the knowledge of each session
   made      \* the IDs of `moment`
 
 vars == <<moment, pool, numbers, begun, need, marked, item, sent, me, made>>
@@ -47,7 +47,7 @@ Fresh(ru, layout) ==
   [there |-> TRUE, version |-> 0, holder |-> None, renewal |-> 0, ru |-> ru, layout |-> layout]
 Missing == [Fresh(0, 0) EXCEPT !.there = FALSE]
 
-(* Number 0 is seeded. Number 1 belongs to the pool too, or comes to it, and its seed is late. *)
+(* Node ID 0 is seeded. Node ID 1 also belongs to the pool, or is added, and its seed is late. *)
 Init == /\ numbers \in {{0}, Narrow}
         /\ moment \in 1..End
         /\ pool = [try |-> 0, from |-> 0, state |-> "void"]
@@ -62,7 +62,7 @@ Init == /\ numbers \in {{0}, Narrow}
 ----------------------------------------------------------------------------
 (* The widener *)
 
-(* begin: a new try makes the one before it void. *)
+(* begin: a new try makes the previous one void. *)
 Begin ==
   /\ pool.try < MaxTry
   /\ pool.state # "done" \/ Weak("begin-after-done")
@@ -77,7 +77,7 @@ Void ==
   /\ pool' = [pool EXCEPT !.state = "void"]
   /\ UNCHANGED <<moment, numbers, begun, need, marked, item, sent, me, made>>
 
-(* mark: number n for try k, delivered at any time after the try began. *)
+(* mark: node ID n for try k, delivered at any time after the try began. *)
 Mark(k, n) ==
   LET i == item[n]
       may == /\ i.ru < begun[k]  \/ Weak("mark-ignores-reserved")
@@ -89,7 +89,7 @@ Mark(k, n) ==
      /\ marked' = [marked EXCEPT ![k] = @ \cup {n}]
      /\ UNCHANGED <<moment, numbers, pool, begun, need, sent, me, made>>
 
-(* commit: only this makes the effective millisecond real. *)
+(* commit: only this makes the effective millisecond final. *)
 Commit(k) ==
   /\ begun[k] # 0
   /\ marked[k] = need[k]    \/ Weak("commit-unmarked")
@@ -98,22 +98,22 @@ Commit(k) ==
   /\ pool' = [pool EXCEPT !.from = begun[k], !.state = "done"]
   /\ UNCHANGED <<moment, numbers, begun, need, marked, item, sent, me, made>>
 
-(* AddNumbers.Apply, by a resize: none come while a try is open, so the item in which a try was *)
-(* seen open has all that need its mark. Those that come after the commit are as the wider ones. *)
+(* AddNumbers.Apply, by a resize: none are added while a try is open, so the item in which a    *)
+(* try was seen open has all that need its mark. Those added after the commit are like wider ones. *)
 AddNarrow ==
   /\ numbers # Narrow
   /\ pool.state = "void" \/ (Weak("add-while-open") /\ pool.state = "open")
   /\ numbers' = Narrow
   /\ UNCHANGED <<moment, pool, begun, need, marked, item, sent, me, made>>
 
-(* Seed.Apply, of a number that the pool has: it may be very late. *)
+(* Seed.Apply, of a node ID that the pool has: it may be very late. *)
 SeedNarrow(n) ==
   /\ ~item[n].there
   /\ n \in numbers
   /\ item' = [item EXCEPT ![n] = Fresh(0, 0)]
   /\ UNCHANGED <<moment, numbers, pool, begun, need, marked, sent, me, made>>
 
-(* Seed.Apply, of a wider number: only after the commit. *)
+(* Seed.Apply, of a wider node ID: only after the commit. *)
 SeedWide(n) ==
   /\ ~item[n].there
   /\ pool.state = "done" \/ (Weak("seed-early") /\ pool.state = "open")
@@ -124,7 +124,7 @@ SeedWide(n) ==
 ----------------------------------------------------------------------------
 (* A session *)
 
-(* While a try is open nobody asks for its effective millisecond or anything later. *)
+(* While a try is open no session requests its effective millisecond or anything later. *)
 Cap(view) == IF view.state = "open" /\ ~Weak("no-cap") THEN view.from - 1 ELSE End
 
 (* The pool's item is read: before a claim, after a refusal for its layout, or at any time. *)
@@ -141,7 +141,7 @@ TryClaim(h) ==
        /\ me' = [me EXCEPT ![h].state = "claiming", ![h].n = n]
   /\ UNCHANGED <<moment, numbers, pool, begun, need, marked, item, made>>
 
-(* term.attempt: not below what was ever asked for, and below the cap; if the cap is lower than *)
+(* term.attempt: not below any earlier request, and below the cap; if the cap is lower than     *)
 (* that, no renewal until the try is committed or void.                                         *)
 TryRenew(h) ==
   /\ me[h].state = "held" /\ me[h].sent < MaxRenewals
@@ -175,12 +175,12 @@ Renew(q) ==
              /\ me' = [me EXCEPT ![q.by].conf = Max(@, q.ru)]
              /\ UNCHANGED item
 
-(* The answer is learned as the write lands: who learns of it later, or never, can do less. *)
+(* The answer arrives as the write lands: a session that gets it later, or never, can do less. *)
 Deliver(q) ==
   /\ IF q.type = "claim" THEN Claim(q) ELSE Renew(q)
   /\ UNCHANGED <<moment, numbers, pool, begun, need, marked, sent, made>>
 
-(* Generator.Next: an ID of `moment`, by the layout that the session believes in. *)
+(* Generator.Next: an ID of `moment`, in the layout that the session believes in. *)
 Stamp(h) ==
   LET n == me[h].n
       wide == me[h].view.state = "done" /\ moment >= me[h].view.from
@@ -204,11 +204,11 @@ Spec == Init /\ [][Next]_vars
 (* No two equal integers. *)
 NoTwins == \A x, y \in made : x.id = y.id => x = y
 
-(* Taken apart by the history in the pool's item, an ID says who made it. *)
+(* Decoded with the history in the pool's item, an ID shows its maker. *)
 Decoded == LET wide == pool.state = "done" /\ moment >= pool.from
            IN \A x \in made : x.wide = wide /\ x.n = IF wide THEN x.id ELSE x.id % 2
 
-(* What must be reached: each of these must be violated. *)
+(* Reachability: each of these must be violated. *)
 NeverWide == \A x \in made : ~x.wide
 NeverSecondTryDone == ~(pool.try = 2 /\ pool.state = "done")
 NeverCapped == \A h \in Sessions : me[h].state = "held" => Cap(me[h].view) >= me[h].asked

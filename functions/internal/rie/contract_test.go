@@ -269,7 +269,7 @@ func TestReaperContract(t *testing.T) {
 		}
 	}
 	if l, err := w.store.Get(t.Context(), "orders", 7); err != nil || l.Holder != "" || l.Version != 1 {
-		t.Errorf("%+v, %v", l, err)
+		t.Errorf("got %+v, %v, want Holder empty and Version 1", l, err)
 	}
 }
 

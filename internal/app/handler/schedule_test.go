@@ -80,7 +80,7 @@ func TestReaper(t *testing.T) {
 			began := time.Now()
 			out, err := invoke(t, r.Handle, "reaper")
 			if err != nil || time.Since(began) > time.Second {
-				t.Errorf("after %v: %v", time.Since(began), err)
+				t.Errorf("after %v: %v, want at most 1 s", time.Since(began), err)
 			}
 			for _, part := range want {
 				if !strings.Contains(out, part) {
@@ -129,7 +129,7 @@ func TestReaperFails(t *testing.T) {
 	r := &Reaper{Store: s, Entries: discoverytest.NewMemory(s), Pools: both}
 	reports, err := r.Handle(t.Context())
 	if !errors.Is(err, lease.ErrAccess) || len(reports) != 2 {
-		t.Errorf("%+v, %v", reports, err)
+		t.Errorf("got %+v, %v, want 2 and ErrAccess", reports, err)
 	}
 	errorHas(t, err, `pool "orders"`)
 	if !strings.Contains(logged(), `"msg":"pool failed","pool":"orders"`) {

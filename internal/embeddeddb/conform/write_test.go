@@ -21,7 +21,7 @@ func TestPut(t *testing.T) {
 			return db.client.PutItem(t.Context(), in)
 		}
 		if out, err := put("a", "attribute_not_exists(node_id)"); err != nil || len(out.Attributes) != 0 {
-			t.Fatalf("first put: %v, %v", out, err)
+			t.Fatalf("first put: got %v, %v, want 0", out, err)
 		}
 		var refused *types.ConditionalCheckFailedException
 		if _, err := put("b", "attribute_not_exists(node_id)"); !errors.As(err, &refused) || withoutKey(refused.Item) != `{holder:"a"}` {

@@ -271,7 +271,7 @@ func (c *Checker) stamp(e Event) error {
 	}
 	c.ids[e.ID] = e.Who
 	if n == nil {
-		return fmt.Errorf("process %d made ID %d, and the number has no item", e.Who, e.ID)
+		return fmt.Errorf("process %d made ID %d, and its node ID has no item", e.Who, e.ID)
 	}
 	v := n.version(c.first(e.Who), e.MS)
 	switch {

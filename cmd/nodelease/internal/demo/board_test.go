@@ -32,7 +32,7 @@ func TestBoardFindsDuplicates(t *testing.T) {
 	b.ids("task-2", []snowflake.ID{6, 2<<12 | 1})
 	b.ids("task-1", []snowflake.ID{6, 2<<12 | 1, 2<<12 | 2})
 	if sum := b.summary(); sum.Duplicates != 2 || sum.IDs != 10 {
-		t.Errorf("%+v", sum)
+		t.Errorf("got %+v, want Duplicates 2 and IDs 10", sum)
 	}
 	if err := b.verdict(); !errors.Is(err, ErrDuplicates) || errors.Is(err, ErrDisorder) {
 		t.Errorf("got %v, want ErrDuplicates", err)
@@ -84,7 +84,7 @@ func TestBoardFollowsEvents(t *testing.T) {
 	}
 	sum := b.summary()
 	if sum.Claims != 2 || sum.Renewals != 1 || sum.Suspended != 1 || sum.Lost != 1 {
-		t.Errorf("%+v", sum)
+		t.Errorf("got %+v, want Claims 2, Renewals 1, Suspended 1 and Lost 1", sum)
 	}
 	want := []string{"waiting", "claimed", "suspended", "resumed", "lost", "claimed", "released"}
 	if !slices.Equal(kinds(), want) {

@@ -62,11 +62,11 @@ func TestOnlyLooking(t *testing.T) {
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "CLAIM"} {
 			res := get(s, method, path, "localhost")
 			if res.StatusCode != http.StatusMethodNotAllowed || res.Header.Get("Allow") != "GET, HEAD" {
-				t.Errorf("%s %s: %s", method, path, res.Status)
+				t.Errorf("%s %s: %s, want StatusCode MethodNotAllowed and GET, HEAD", method, path, res.Status)
 			}
 		}
 		if res := get(s, http.MethodHead, path, "localhost"); res.StatusCode != http.StatusOK {
-			t.Errorf("HEAD %s: %s", path, res.Status)
+			t.Errorf("HEAD %s: %s, want StatusCode OK", path, res.Status)
 		}
 	}
 }
@@ -77,13 +77,13 @@ func TestOtherHostsAreRefused(t *testing.T) {
 	for _, host := range []string{"evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example:80", "10.0.0.1:80", "0.0.0.0", "", "[2001:db8::1]:80"} {
 		for _, path := range []string{"/", "/events", "/find"} {
 			if res := get(s, http.MethodGet, path, host); res.StatusCode != http.StatusMisdirectedRequest {
-				t.Errorf("%s of host %q: %s", path, host, res.Status)
+				t.Errorf("%s of host %q: %s, want StatusCode MisdirectedRequest", path, host, res.Status)
 			}
 		}
 	}
 	for _, host := range []string{"localhost", "localhost:80", "127.0.0.1:4711", "127.1.2.3", "[::1]:80", "[::1]"} {
 		if res := get(s, http.MethodGet, "/", host); res.StatusCode != http.StatusOK {
-			t.Errorf("host %q: %s", host, res.Status)
+			t.Errorf("host %q: %s, want StatusCode OK", host, res.Status)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestEventsOverHTTP(t *testing.T) {
 	}
 	defer res.Body.Close()
 	if got := res.Header.Get("Content-Type"); got != "text/event-stream" {
-		t.Errorf("%s", got)
+		t.Errorf("got %s, want text/event-stream", got)
 	}
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, 1<<20)

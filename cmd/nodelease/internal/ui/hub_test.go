@@ -143,7 +143,7 @@ func TestALargePoolIsShownByGroup(t *testing.T) {
 		// a holder, and one of the others in turn.
 		next[turnMessage](t, p, "turn")
 		if got := store.read(); len(got) != 3 {
-			t.Errorf("groups %v were read", got)
+			t.Errorf("groups %v were read, want three", got)
 		}
 
 		// Changes in other groups are told by their counts.
@@ -278,7 +278,7 @@ func TestEveryState(t *testing.T) {
 			}
 		}
 		if n := all.Numbers[4]; n.Note != "no version" {
-			t.Errorf("%+v", n)
+			t.Errorf("got %+v, want Note no version", n)
 		}
 		stats, err := leasepool.Open(store, "orders").Stats(t.Context())
 		if err != nil || stats.Utilization != all.Used || stats.Held != all.Total.of(lease.Held) || stats.Free != all.Total.of(lease.Free) {

@@ -23,7 +23,7 @@ func asked[T any](t *testing.T, s *Server, path string) (m T) {
 	t.Helper()
 	res := get(s, http.MethodGet, path, "127.0.0.1:4711")
 	if err := json.NewDecoder(res.Body).Decode(&m); err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("%s: status %d, %v", path, res.StatusCode, err)
+		t.Fatalf("%s: status %d, %v, want StatusCode OK", path, res.StatusCode, err)
 	}
 	return m
 }
@@ -94,7 +94,7 @@ func TestServices(t *testing.T) {
 		}
 	}
 	if m := asked[servicesMessage](t, s, "/services?q=nothing"); m.Total != 0 || m.Pages != 1 {
-		t.Errorf("nothing: %+v", m)
+		t.Errorf("nothing: got %+v, want Total 0 and Pages 1", m)
 	}
 	for _, path := range []string{"/services?service=a%20b", "/services?endpoint=" + "%1b%5B2J", "/services?endpoint=x&key=a%20b"} {
 		if m := asked[servicesMessage](t, s, path); m.Problem == "" || m.Total != 0 {

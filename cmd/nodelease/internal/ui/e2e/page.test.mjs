@@ -48,7 +48,7 @@ test('every state has a word, a sign and a pattern of its own', async (t) => {
   assert.equal(looks.size, 10, 'states can be distinguished without colour')
 })
 
-test('changes show by themselves', async (t) => {
+test('changes appear without a reload', async (t) => {
   const page = await look(t, { size: 64, open: 1 })
   await page.is(7, 'free')
   await fixture.put({ from: 7, state: 'held', task: 'orders-api/7' })
@@ -74,7 +74,7 @@ test('changes show by themselves', async (t) => {
   await page.waitForFunction(() => /[1-9]\d* claimed and [1-9]\d* ended/.test(document.querySelector('#churn-chart').getAttribute('aria-label')))
 })
 
-test('search finds by task, number and state', async (t) => {
+test('search finds by task, node ID and state', async (t) => {
   const page = await look(t, { size: 256, open: 1, put: [{ from: 0, to: 9, state: 'held' }, { from: 40, state: 'held', task: 'billing/worker-3' }] })
   await page.is(40, 'held')
   await page.keyboard.press('/')
@@ -168,7 +168,7 @@ const busy = [
   { from: 422, to: 424, state: 'expired' }, { from: 555, state: 'corrupt' }, { from: 200, to: 201, state: 'held', left: 600_000, ttl: 3_600_000 }, { from: 1000, to: 1023, state: 'retired' },
 ]
 
-test('1,024 numbers: a change touches what changed', async (t) => {
+test('1,024 node IDs: an update touches only changed cells', async (t) => {
   const page = await look(t, { size: 1024, open: 4, put: busy })
   await page.is(1023, 'retired')
   assert.equal(await page.locator('#grid [role="gridcell"]').count(), 1024)
@@ -187,7 +187,7 @@ test('1,024 numbers: a change touches what changed', async (t) => {
   assert.deepEqual(await page.evaluate(() => [...window.touched].sort()), ['0', '700'])
 })
 
-test('65,536 numbers: by group, and into one', async (t) => {
+test('65,536 node IDs: by group, and one group open', async (t) => {
   const page = await look(t, {
     size: 65536, open: 24, put: [{ from: 0, to: 5700, state: 'held' }, { from: 40_000, state: 'held', task: 'far/away' }, { from: 700, state: 'expired' }, { from: 2000, state: 'corrupt' }, { from: 65_000, to: 65_535, state: 'retired' }],
   }, dark)
@@ -236,7 +236,7 @@ test('the page reconnects after the server was gone, and reports when the table 
   await page.locator('#link[data-link="live"]').waitFor()
 })
 
-test('what is vendored is what npm has, pinned', () => {
+test('vendored files equal the pinned ones of npm', () => {
   for (const [here, there] of Object.entries({
     'uplot/uPlot.iife.min.js': 'uplot/dist/uPlot.iife.min.js', 'uplot/uPlot.min.css': 'uplot/dist/uPlot.min.css', 'uplot/LICENSE': 'uplot/LICENSE',
     'pico/pico.classless.min.css': '@picocss/pico/css/pico.classless.min.css', 'pico/LICENSE': '@picocss/pico/LICENSE.md',

@@ -490,7 +490,7 @@ func (p *procedure) items() []map[string]types.AttributeValue {
 	return out.Items
 }
 
-// setFormat gives the items of all pools, and their hint cards, another format.
+// setFormat changes the format of the items of all pools and of their hint cards.
 func (p *procedure) setFormat(format int) {
 	p.t.Helper()
 	for _, item := range p.items() {

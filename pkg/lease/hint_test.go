@@ -139,7 +139,7 @@ func TestNewerThanItsCard(t *testing.T) {
 	})
 }
 
-// What a card says of a layout counts once no operator can change it any longer.
+// A card's layout counts once no operator can change it any longer.
 func TestLayoutOfACard(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, pool := newCarded(t, leasepool.Spec{Size: 8, Layout: snowflake.Discord()})

@@ -94,8 +94,9 @@ func (p *process) liveOn(stopping context.Context) {
 	a, err := lease.Start(stopping, cfg)
 	p.origin.born.Store(true)
 	p.lag.Store(0)
-	// A claim that reads a clock later than the original did is not what the original sent.
-	if err != nil && stopping.Err() == nil && !p.clock.wasMoved() && !p.stopped.Load() {
+	// A claim that reads a clock later than the original did is not what the original sent, and
+	// the item that somebody broke is not the one that the original's renewal left.
+	if err != nil && stopping.Err() == nil && !p.clock.wasMoved() && !p.stopped.Load() && !p.World.isBroken(p.origin.node) {
 		p.World.fail(fmt.Errorf("process %d is no copy: %w", p.number, err))
 	}
 	if err != nil {

@@ -75,7 +75,7 @@ func (r *report) markdown() string {
 		p("| %s | %s %v | %s | %s |", x.what, sign, x.want, got, verdict)
 	}
 
-	p("\nA herd of as many claimants as node IDs guesses all at once, so more than a third of the guesses are refused, and so are those of the searches that follow at the same time: that is 3.2 requests a claim with any random choice, and etcd needs as many here. Wall time depends on the load of the machine more than requests do.")
+	p("\nA herd of as many claimants as node IDs guesses all at once, so more than a third of the guesses are refused. A claimant then pauses for up to twice the time of the answer, and its search sees what others have claimed: without the pause a claim needs 3.2 requests, as etcd's does here, and with it the last ones take longer. Wall time depends on the load of the machine more than requests do.")
 	p("\n## Claims\n")
 	p("So many claimants at once on as many node IDs, all free: a fleet that starts. *Ours* is all that `lease.Start` does: one GetItem of a [hint card](architecture.md#the-item-and-its-cards), which the bootstrap function wrote, and the claim; where that is refused, a Query of 16 node IDs. *dynamolock* is one lock per node ID, `FailIfLocked`, and")
 	p("10 ms instead of its 1 s before the loser of a race looks again. *Zeebe's algorithm* reads the numbers from 0 on, one GetItem each, and compares-and-sets the first free one, as its `RepositoryNodeIdProvider` does on S3. *etcd* grants a lease,")

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
-	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -250,7 +249,7 @@ func TestClaimInAGlitch(t *testing.T) {
 	}
 }
 
-func lastOf(t *testing.T, mem *leasetest.Memory) lease.Lease {
+func lastOf(t *testing.T, mem *leasetest.Memory) protocol.Lease {
 	t.Helper()
 	l, err := mem.Get(t.Context(), "orders", 0)
 	if err != nil || l == nil {

@@ -27,9 +27,9 @@ import (
 func main() {
 	var (
 		out      = flag.String("out", "", "directory for benchmarks.md and .svg")
-		note     = flag.String("note", "", "a remark for the page, such as what else the machine did")
+		note     = flag.String("note", "", "a remark for the page, such as the machine's other load")
 		patience = flag.Duration("patience", time.Minute, "how long a herd may take; what it sent until then is a lower bound")
-		quick    = flag.Bool("quick", false, "herds of 1 and 64 only, for a look at whether all works")
+		quick    = flag.Bool("quick", false, "run herds of 1 and 64 only, to see whether everything works")
 	)
 	flag.Parse()
 	if err := run(context.Background(), *out, *note, *quick, *patience); err != nil {

@@ -119,7 +119,7 @@ func summary(t *testing.T, cmd *exec.Cmd) (s demo.Summary, code int, p *program)
 	out, code := p.end(t)
 	want := []string{"claims", "duplicates", "freezes", "ids", "kills", "lost", "renewals", "seconds", "stopped", "suspended", "tasks", "went_on"}
 	if got := keys(t, out); !reflect.DeepEqual(got, want) {
-		t.Errorf("keys %v", got)
+		t.Errorf("got the keys %v, want those of demo.json", got)
 	}
 	if err := json.Unmarshal([]byte(out), &s); err != nil {
 		t.Fatal(err)
@@ -140,12 +140,12 @@ func TestDemo(t *testing.T) {
 	t.Parallel()
 	s, code, p := summary(t, self("demo", "--json", "--duration", "8s", "--ttl", "1s", "--seed", "1"))
 	if code != 0 || s.Duplicates != 0 {
-		t.Fatalf("exit code %d, %+v\n%s", code, s, p.stderr)
+		t.Fatalf("exit code %d, %+v, want 0 and no duplicates\n%s", code, s, p.stderr)
 	}
 	// A task that wakes after its lease may learn that it is lost before it checks its
 	// deadline: no task needs to be suspended here, as in TestDemoOutage.
 	if s.Tasks != 8 || s.IDs < 100_000 || s.Kills < 1 || s.Freezes < 1 || s.Claims < 8 || s.Renewals < 8 || s.Lost < 1 || s.Seconds < 8 {
-		t.Errorf("%+v\n%s", s, p.stderr)
+		t.Errorf("got %+v, want 8 tasks, 100,000 IDs and each kind of event\n%s", s, p.stderr)
 	}
 	for _, want := range []string{"nodelease demo --seed 1 --duration 8s --ttl 1s", "claimed", "kill -9", "SIGSTOP", "SIGCONT", "SIGTERM", "clock", "so far", "released"} {
 		if !strings.Contains(p.stderr.String(), want) {
@@ -181,7 +181,7 @@ func TestDemoOutage(t *testing.T) {
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "TMP="+tmp)
 	s, code, p := summary(t, cmd)
 	if code != 0 || s.Duplicates != 0 || s.Suspended < 3 {
-		t.Errorf("exit code %d, %+v\n%s", code, s, p.stderr)
+		t.Errorf("exit code %d, %+v, want 0, no duplicates and 3 suspended\n%s", code, s, p.stderr)
 	}
 	// A task may notice that the DynamoDB is away, or back, before the demo has told it.
 	told := p.stderr.String()
@@ -189,7 +189,7 @@ func TestDemoOutage(t *testing.T) {
 		t.Errorf("the fleet did not resume its node IDs:\n%s", p.stderr)
 	}
 	if left, _ := filepath.Glob(filepath.Join(tmp, "*")); len(left) > 0 {
-		t.Errorf("processes left behind: %v", left)
+		t.Errorf("files left behind: got %v, want none", left)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestDemoFiveTasksOnThreeNumbers(t *testing.T) {
 			t.Parallel()
 			s, code, p := summary(t, self("demo", "--json", "--tasks", "5", "--numbers", "3", "--duration", "8s", "--ttl", "1s", "--seed", "3", flag))
 			if code != 0 || s.Duplicates != 0 || s.Claims < 4 || !strings.Contains(p.stderr.String(), want) {
-				t.Errorf("exit code %d, %+v\n%s", code, s, p.stderr)
+				t.Errorf("exit code %d, %+v, want 0, no duplicates and 4 claims\n%s", code, s, p.stderr)
 			}
 		})
 	}
@@ -232,7 +232,7 @@ func TestDemoInterrupted(t *testing.T) {
 				t.Fatal(err)
 			}
 			if rest, code := p.end(t); code != 1 || !strings.Contains(p.stderr.String(), "nodelease: interrupted") {
-				t.Errorf("exit code %d\n%s%s", code, rest, p.stderr)
+				t.Errorf("exit code %d, want 1 and the interrupt\n%s%s", code, rest, p.stderr)
 			}
 		})
 	}
@@ -260,7 +260,7 @@ func TestDemoPortTaken(t *testing.T) {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	p := start(t, self("demo", "--plain", "--port", port))
 	if _, code := p.end(t); code != 1 || !strings.Contains(p.stderr.String(), "127.0.0.1:"+port+`" is in use`) {
-		t.Errorf("exit code %d: %s", code, p.stderr)
+		t.Errorf("exit code %d, want 1 and the port: %s", code, p.stderr)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestDemoFindsDuplicates(t *testing.T) {
 			s, code, p := summary(t, cmd)
 			told := strings.Contains(p.stderr.String(), "IDs were made twice")
 			if found := s.Duplicates > 0; found != test.found || told != test.found || (code == 1) != test.found {
-				t.Errorf("exit code %d, %+v\n%s", code, s, p.stderr)
+				t.Errorf("exit code %d, %+v, want 1 only for duplicates\n%s", code, s, p.stderr)
 			}
 		})
 	}

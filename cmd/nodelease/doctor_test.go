@@ -270,10 +270,10 @@ func TestDoctor(t *testing.T) {
 				}
 			}
 			if !found {
-				t.Errorf("finding missing in: %s", r.text(io.Discard))
+				t.Errorf("want the finding in: %s", r.text(io.Discard))
 			}
 			if w.writes > 0 {
-				t.Errorf("%d writes took effect", w.writes)
+				t.Errorf("got %d writes that took effect, want none", w.writes)
 			}
 		})
 	}
@@ -284,7 +284,7 @@ func TestDoctorWell(t *testing.T) {
 	onEach(t, "well", func(t *testing.T, w *ward) {
 		w.seed("orders", 4)
 		if r := w.examine(); !r.OK || r.err() != nil || r.count(fine) != len(r.Findings) {
-			t.Errorf("%v\n%s", r.err(), r.text(io.Discard))
+			t.Errorf("got %v, want no problem\n%s", r.err(), r.text(io.Discard))
 		}
 	})
 }

@@ -130,7 +130,7 @@ func (s stage) enter(t *testing.T) *actor {
 	}
 	words := strings.Fields(a.lines.Text())
 	if len(words) != 6 || words[0] != "hello" {
-		t.Fatalf("%q", words)
+		t.Fatalf("got %q, want hello and five values", words)
 	}
 	a.mode, a.node = words[1], words[4]
 	a.pid, _ = strconv.Atoi(words[2])
@@ -199,7 +199,7 @@ func holder(t *testing.T, flags []string) (task string, expires time.Time) {
 		} `json:"nodes"`
 	}
 	if err := json.Unmarshal([]byte(stdout), &l); err != nil || code != 0 || len(l.Nodes) != 1 {
-		t.Fatalf("%s %s %v", stdout, stderr, err)
+		t.Fatalf("got %s %s %v, want one node", stdout, stderr, err)
 	}
 	if l.Nodes[0].State == "free" {
 		return "", time.Time{}
@@ -282,7 +282,7 @@ func TestExecExitCodes(t *testing.T) {
 				t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, p.stderr)
 			}
 			if state, _ := holder(t, flags); state != "" {
-				t.Errorf("the node ID is %s", state)
+				t.Errorf("the node ID is %s, want it free", state)
 			}
 		})
 	}
@@ -298,10 +298,10 @@ func TestExecCannotRun(t *testing.T) {
 	}
 	p := start(t, self(append(append([]string{"exec"}, flags...), "--", script)...))
 	if _, code := p.end(t); code != 127 || strings.Count(p.stderr.String(), "cannot be run") != 1 {
-		t.Errorf("exit code %d, %s", code, p.stderr)
+		t.Errorf("exit code %d, want 127 and one error: %s", code, p.stderr)
 	}
 	if state, _ := holder(t, flags); state != "" {
-		t.Errorf("the node ID is %s", state)
+		t.Errorf("the node ID is %s, want it free", state)
 	}
 }
 
@@ -324,10 +324,10 @@ func TestExecSignals(t *testing.T) {
 	send(t, p.Process.Pid, syscall.SIGTERM)
 	a.end(t)
 	if _, code := p.end(t); code != 7 || len(a.toldOfSignal) != 3 {
-		t.Errorf("exit code %d, signals %v, %s", code, a.toldOfSignal, p.stderr)
+		t.Errorf("exit code %d, signals %v, want 7 and all three: %s", code, a.toldOfSignal, p.stderr)
 	}
 	if state, _ := holder(t, flags); state != "" {
-		t.Errorf("the node ID is %s", state)
+		t.Errorf("the node ID is %s, want it free", state)
 	}
 }
 
@@ -344,7 +344,7 @@ func TestExecInterruptedWhileWaiting(t *testing.T) {
 	}
 	launch(t, p)
 	if line, _ := bufio.NewReader(stderr).ReadString('\n'); !strings.Contains(line, "waiting") {
-		t.Errorf("%q", line)
+		t.Errorf("got %q, want a line about waiting", line)
 	}
 	send(t, p.Process.Pid, syscall.SIGTERM)
 	io.Copy(io.Discard, stderr)
@@ -466,7 +466,7 @@ func TestExecKilled(t *testing.T) {
 				t.Errorf("exit code %d, %s", code, p.stderr)
 			}
 			if state, _ := holder(t, flags); want > 0 && state != "" {
-				t.Errorf("the node ID is %s", state)
+				t.Errorf("the node ID is %s, want it free", state)
 			}
 		})
 	}
@@ -494,7 +494,7 @@ func TestExecLeftBehind(t *testing.T) {
 		t.Errorf("exit code %d, want 6: %s", code, p.stderr)
 	}
 	if state, _ := holder(t, flags); state != "" {
-		t.Errorf("the node ID is %s", state)
+		t.Errorf("the node ID is %s, want it free", state)
 	}
 }
 
@@ -514,7 +514,7 @@ func TestExecLost(t *testing.T) {
 		t.Errorf("signals %v, want 1", a.toldOfSignal)
 	}
 	if _, code := p.end(t); code != 117 || !strings.Contains(p.stderr.String(), "lost") {
-		t.Errorf("exit code %d, %s", code, p.stderr)
+		t.Errorf("exit code %d, want 117 and the loss: %s", code, p.stderr)
 	}
 }
 

@@ -100,7 +100,7 @@ func TestExecOnDemandRequests(t *testing.T) {
 	flags, n := tallied(t)
 	p := start(t, self(append(append([]string{"exec", "--on-demand"}, flags...), "--", "sh", "-c", "echo $NODELEASE_NODE_ID $NODELEASE_VERSION $NODELEASE_POOL; exit 7")...))
 	if out, code := p.end(t); out != "0 1 orders\n" || code != 7 || p.stderr.String() != "" {
-		t.Errorf("exit code %d, %q, %s", code, out, p.stderr)
+		t.Errorf("exit code %d, %q, want 7 and the environment: %s", code, out, p.stderr)
 	}
 	look, claim := []string{"DescribeTable", "GetItem"}, "UpdateItem"
 	release := []string{"GetItem", "UpdateItem"} // it reads the note: does somebody wait?
@@ -108,7 +108,7 @@ func TestExecOnDemandRequests(t *testing.T) {
 		t.Errorf("got the requests %v of a short program, want a search, a claim and a release", got)
 	}
 	if state, _ := holder(t, flags); state != "" {
-		t.Errorf("the node ID is %s", state)
+		t.Errorf("the node ID is %s, want it free", state)
 	}
 	n.taken()
 
@@ -119,7 +119,7 @@ func TestExecOnDemandRequests(t *testing.T) {
 		t.Errorf("the requests of a running program: %v", got)
 	}
 	if state, expires := holder(t, flags); state != "held" || time.Until(expires) > onDemandTTL {
-		t.Errorf("%s until %v", state, expires)
+		t.Errorf("the node ID is %s until %v, want it held for one TTL at most", state, expires)
 	}
 	n.taken()
 	send(t, p.Process.Pid, syscall.SIGKILL)
@@ -149,7 +149,7 @@ func TestExecOnDemandRenews(t *testing.T) {
 			}
 			claimed = renewed
 		case <-time.After(hang):
-			t.Fatalf("no renewal: %s", p.stderr)
+			t.Fatalf("want a renewal: %s", p.stderr)
 		}
 	}
 	send(t, p.Process.Pid, syscall.SIGTERM)
@@ -158,7 +158,7 @@ func TestExecOnDemandRenews(t *testing.T) {
 		t.Errorf("exit code %d, want 7: %s", code, p.stderr)
 	}
 	if state, _ := holder(t, flags); state != "" {
-		t.Errorf("the node ID is %s", state)
+		t.Errorf("the node ID is %s, want it free", state)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestExecOnDemandLost(t *testing.T) {
 		t.Errorf("exit code %d, want 117: %s", code, p.stderr)
 	}
 	if state, _ := holder(t, flags); state == "held" { // it cools after the release by force
-		t.Errorf("the node ID is %s", state)
+		t.Errorf("the node ID is %s, want it not held", state)
 	}
 }
 
@@ -272,7 +272,7 @@ func TestExecOnDemandWallClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o.Left() <= 0 || o.overdue() {
-		t.Errorf("%v left", o.Left())
+		t.Errorf("got %v left, want some", o.Left())
 	}
 	another := onDemand{agent: o.agent, held: o.held}
 	another.held.Version++
@@ -286,7 +286,7 @@ func TestExecOnDemandWallClock(t *testing.T) {
 		t.Fatal("an expired lease was resumed")
 	}
 	if !o.overdue() || !errors.Is(o.Err(), lease.ErrSuspended) {
-		t.Errorf("overdue %v: %v", o.overdue(), o.Err())
+		t.Errorf("overdue: got %v, %v, want true and ErrSuspended", o.overdue(), o.Err())
 	}
 	if l, err := store.Get(t.Context(), "orders", 0); err != nil || l.Renewal != 0 || l.Version != 1 {
 		t.Errorf("got %+v %v, want Renewal 0 and Version 1", l, err)
@@ -333,7 +333,7 @@ func TestExecOnDemandUsage(t *testing.T) {
 		t.Run(strings.Join(test.flags, " "), func(t *testing.T) {
 			code, _, stderr := call(append(append([]string{"exec", "--on-demand"}, test.flags...), "--", "true")...)
 			if code != 112 || !strings.Contains(stderr, test.want) {
-				t.Errorf("exit code %d, %s", code, stderr)
+				t.Errorf("exit code %d, want 112 and the flag: %s", code, stderr)
 			}
 		})
 	}

@@ -17,7 +17,7 @@ func TestHelpBaseline(t *testing.T) {
 		words := append(strings.Fields(cmd.CommandPath())[1:], "--help")
 		code, stdout, stderr := call(words...)
 		if code != 0 || stderr != "" {
-			t.Errorf("%v: exit code %d, %s", words, code, stderr)
+			t.Errorf("%v: exit code %d, want 0: %s", words, code, stderr)
 		}
 		fmt.Fprintf(&page, "=== %s --help\n%s\n", cmd.CommandPath(), stdout)
 		for _, c := range cmd.Commands() {

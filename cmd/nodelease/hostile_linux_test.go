@@ -71,7 +71,7 @@ func TestHostileHolders(t *testing.T) {
 				t.Errorf("%s, %s: %v", name, r.args, err)
 			}
 			if len(output) > 64<<10 && !strings.Contains(r.args, "json") {
-				t.Errorf("%s, %s: %d bytes", name, r.args, len(output))
+				t.Errorf("%s, %s: got %d bytes, want at most 64 KB", name, r.args, len(output))
 			}
 			if strings.Contains(r.args, "resolve") || r.args == "services" {
 				continue // hostile items are skipped there, with a message
@@ -229,7 +229,7 @@ func TestPasswordIsNotShown(t *testing.T) {
 				t.Parallel() // where nothing listens, a command retries for a while
 				output := shown(line, "", append([]string{"--endpoint", endpoint, "--table", w.table}, pool(line)...))
 				if strings.Contains(output, "hunter2") || strings.Contains(output, "admin") {
-					t.Errorf("%s at %s: %s", line, endpoint, output)
+					t.Errorf("%s at %s shows a password: %s", line, endpoint, output)
 				}
 			})
 		}
@@ -240,7 +240,7 @@ func TestPasswordIsNotShown(t *testing.T) {
 			p := start(t, cmd)
 			out, code := p.end(t)
 			if output := out + p.stderr.String(); strings.Contains(output, "hunter2") || code != 0 && output == "" {
-				t.Errorf("exit code %d: %s", code, output)
+				t.Errorf("exit code %d, want an error without the password: %s", code, output)
 			}
 		})
 	}

@@ -74,7 +74,7 @@ func TestHostileNeighbours(t *testing.T) {
 			out, code := p.end(t)
 			plain(t, "exec", out+p.stderr.String())
 			if code == 0 || !strings.Contains(p.stderr.String(), "lost") {
-				t.Errorf("exit code %d, %s", code, p.stderr)
+				t.Errorf("exit code %d, want a failure and the loss: %s", code, p.stderr)
 			}
 		})
 		t.Run("serve, "+name, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// An ID of the past is read as what it is, in whatever encoding and even if no
-// letter happens to be in it, or it is refused: never taken for another.
+// An old ID is read correctly in every encoding, even if it happens to contain no letter,
+// or it is refused: it is never taken for another.
 func TestIDsAreNotMisread(t *testing.T) {
 	now, dice := time.Now(), rand.New(rand.NewPCG(1, 2))
 	for _, layout := range []snowflake.Layout{snowflake.Default(), snowflake.Twitter()} {

@@ -60,7 +60,7 @@ func TestJSONContract(t *testing.T) {
 		line, _, _ := strings.Cut(stdout, "\n") // watch has one for each change
 		var v any
 		if err := json.Unmarshal([]byte(line), &v); err != nil || code != test.code {
-			t.Errorf("%s: exit code %d, %q, %v, stderr %s", test.name, code, stdout, err, stderr)
+			t.Errorf("%s: exit code %d, %q, %v, want one line of JSON; stderr %s", test.name, code, stdout, err, stderr)
 			continue
 		}
 		section := sectionOf(string(page), words[0])
@@ -195,7 +195,7 @@ func TestEveryCommandHasExamples(t *testing.T) {
 		}
 		code, stdout, _ := call(cmd.Name(), "--help")
 		if code != 0 || !strings.Contains(stdout, "Examples:") {
-			t.Errorf("%s --help: exit code %d\n%s", cmd.Name(), code, stdout)
+			t.Errorf("%s --help: exit code %d, want 0 and examples\n%s", cmd.Name(), code, stdout)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func TestLogIsForShells(t *testing.T) {
 		var b bytes.Buffer
 		slog.New(newLog(&b, slog.LevelInfo)).Warn("lease waiting", attr)
 		if got := b.String(); strings.Contains(got, "Config.") || !strings.Contains(got, "--wait") {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: got %s, want flags and no fields of Config", name, got)
 		}
 	}
 }

@@ -184,7 +184,7 @@ func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{}, {"--help"}, {"help"}} {
 		code, stdout, _ := call(args...)
 		if code != 0 || !strings.Contains(stdout, "demo") || strings.Contains(stdout, "demo-task") || !strings.Contains(stdout, "dynamodb  ") {
-			t.Errorf("%v: exit code %d\n%s", args, code, stdout)
+			t.Errorf("%v: exit code %d, want 0 and the commands\n%s", args, code, stdout)
 		}
 	}
 }
@@ -195,12 +195,12 @@ func TestVersion(t *testing.T) {
 		t.Errorf("--version: exit code %d, got %q, want %q", again, flag, stdout)
 	}
 	if code != 0 || !strings.HasPrefix(stdout, "nodelease ") {
-		t.Errorf("exit code %d, %s", code, stdout)
+		t.Errorf("exit code %d, want 0 and the version: %s", code, stdout)
 	}
 	var v map[string]any
 	code, stdout, _ = call("version", "--json")
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != 0 || v["go"] == "" || v["platform"] == "" {
-		t.Errorf("exit code %d, %s, %v", code, stdout, err)
+		t.Errorf("exit code %d, want 0 and the build: %s, %v", code, stdout, err)
 	}
 }
 
@@ -276,6 +276,6 @@ func TestJSON(t *testing.T) {
 		} `json:"nodes"`
 	}
 	if err := json.Unmarshal([]byte(stdout), &l); err != nil || len(l.Nodes) != 2 || l.Nodes[1].NodeID != 1 || l.Nodes[1].State != "free" {
-		t.Errorf("%s: %v", stdout, err)
+		t.Errorf("got %s: %v, want two free nodes", stdout, err)
 	}
 }

@@ -247,10 +247,10 @@ func (p *procedure) fixed(l snowflake.Layout, nodes ...int) {
 	p.makeMore()
 }
 
-// cutOffReserve is what a process that reaches nothing may go on for.
+// cutOffReserve is how long a process that reaches nothing may go on.
 const cutOffReserve = 4 * time.Second
 
-// startCutOff starts agents that reach the table no more once they make IDs.
+// startCutOff starts agents that cannot reach the table once they make IDs.
 func (p *procedure) startCutOff(pool string, n int) {
 	p.t.Helper()
 	for range n {
@@ -490,7 +490,7 @@ func (p *procedure) items() []map[string]types.AttributeValue {
 	return out.Items
 }
 
-// setFormat gives the items of all pools, and their hint cards, another format.
+// setFormat changes the format of the items of all pools and of their hint cards.
 func (p *procedure) setFormat(format int) {
 	p.t.Helper()
 	for _, item := range p.items() {

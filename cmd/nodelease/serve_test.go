@@ -50,7 +50,7 @@ func TestServe(t *testing.T) {
 	}
 	for i, id := range answer.IDs {
 		if int(id>>10&7) != said.NodeID || id >= 1<<53 || i > 0 && id <= answer.IDs[i-1] {
-			t.Fatalf("%d after %v", id, answer.IDs[:i])
+			t.Fatalf("got ID %d after %v, want a larger one of 53 bits and this node", id, answer.IDs[:i])
 		}
 	}
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
@@ -118,11 +118,11 @@ func TestServeClients(t *testing.T) {
 				out, err := client.CombinedOutput()
 				lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 				if err != nil || len(lines) != 251 || !regexp.MustCompile(`^node [0-3] version 1$`).MatchString(lines[0]) {
-					t.Fatalf("%v\n%s", err, out)
+					t.Fatalf("got %v, want 251 lines\n%s", err, out)
 				}
 				for i, id := range lines[1:] {
 					if !regexp.MustCompile(`^\d{18}$`).MatchString(id) || i > 0 && id <= lines[i] {
-						t.Fatalf("line %d: %s after %s", i, id, lines[i])
+						t.Fatalf("line %d: got %s after %s, want a larger ID", i, id, lines[i])
 					}
 				}
 				p.Process.Signal(syscall.SIGTERM)
@@ -147,7 +147,7 @@ func TestServeClientsAlone(t *testing.T) {
 		client.Env = append(os.Environ(), "NODELEASE_SIDECAR=unix:"+filepath.Join(t.TempDir(), "none"), "PYTHONDONTWRITEBYTECODE=1")
 		out, err := client.CombinedOutput()
 		if err == nil || strings.Count(string(out), "\n") != 1 || !strings.Contains(string(out), "is nodelease serve running there?") {
-			t.Errorf("%s: %v\n%s", name, err, out)
+			t.Errorf("%s: got %v, want one line with the remedy\n%s", name, err, out)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func TestServeClientsAreShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := strings.Count(string(text), "\n"); n > 40 {
-			t.Errorf("%s has %d lines", name, n)
+			t.Errorf("%s: got %d lines, want at most 40", name, n)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func TestServeLost(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	if _, code := p.end(t); code != 7 || !strings.Contains(p.stderr.String(), "lost") {
-		t.Errorf("exit code %d, %s", code, p.stderr)
+		t.Errorf("exit code %d, want 7 and the loss: %s", code, p.stderr)
 	}
 }
 

@@ -28,10 +28,10 @@ func TestTableARN(t *testing.T) {
 		t.Errorf("exec: exit code %d, want 0: %s%s", code, out, p.stderr)
 	}
 	if code, _, stderr := call(append([]string{"init"}, flags...)...); code != 2 || !strings.Contains(stderr, "created by name") {
-		t.Errorf("init: exit code %d: %s", code, stderr)
+		t.Errorf("init: exit code %d, want 2 and the reason: %s", code, stderr)
 	}
 	if code, _, stderr := call("list", "--pool", "orders", "--table", "arn:aws:sqs:us-east-1:000000000000:leases"); code != 2 || !strings.Contains(stderr, "or an ARN such as") {
-		t.Errorf("another ARN: exit code %d: %s", code, stderr)
+		t.Errorf("another ARN: exit code %d, want 2 and the reason: %s", code, stderr)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestServeHealthcheck(t *testing.T) {
 		}
 		p.end(t)
 		if code, _, stderr := call("serve", "--healthcheck", "--listen", address); code != 1 || !strings.Contains(stderr, "no sidecar answers") {
-			t.Errorf("%s is dead (%v): exit code %d: %s", listen, flags, code, stderr)
+			t.Errorf("%s is dead (%v): exit code %d, want 1 and the reason: %s", listen, flags, code, stderr)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestFolded(t *testing.T) {
 			got := folded(far, bad.of("%s", text.Trusted(line)), 4).String()
 			for i, l := range strings.Split(got, "\n") {
 				if w := lipgloss.Width(l); w > width || i > 0 && !strings.HasPrefix(ansi.Strip(l), "    ") {
-					t.Errorf("%d of %d cells: %q", w, width, l)
+					t.Errorf("got %d cells, want at most %d: %q", w, width, l)
 				}
 			}
 			if a, b := strings.Join(strings.Fields(ansi.Strip(got)), ""), strings.Join(strings.Fields(line), ""); a != b {

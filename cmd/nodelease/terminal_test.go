@@ -24,13 +24,13 @@ func TestSheetFits(t *testing.T) {
 		{Lease: lease.Lease{NodeID: 3, ReservedUntil: now.Add(-time.Hour)}, State: lease.Free},
 	}}
 	if text := l.sheet(false).text(0).String(); !strings.Contains(text, arn) {
-		t.Errorf("cut in a pipe:\n%s", text)
+		t.Errorf("in a pipe: want the whole task, got\n%s", text)
 	}
 	for width := 20; width < 200; width += 7 {
 		text := l.sheet(false).text(width).String()
 		for line := range strings.Lines(text) {
 			if w := lipgloss.Width(strings.TrimSuffix(line, "\n")); w > width {
-				t.Errorf("%d cells of %d: %q", w, width, line)
+				t.Errorf("got %d cells, want at most %d: %q", w, width, line)
 			}
 		}
 		if width >= 70 && !strings.Contains(text, "89abcdef ") {
@@ -90,7 +90,7 @@ func TestChanges(t *testing.T) {
 		t.Errorf("the first read reports %v", first)
 	}
 	if made := changesBetween(&listed{}, &listed{Nodes: []listedNode{node(0, "", lease.Free)}}); len(made) != 1 || made[0].Kind != "made" {
-		t.Errorf("a new node ID is reported as %v", made)
+		t.Errorf("a new node ID: got %v, want one made", made)
 	}
 }
 
@@ -108,11 +108,11 @@ func TestWatchFits(t *testing.T) {
 				s.last, s.changes, s.outage = last, changesBetween(nil, l), outage{silence: time.Duration(width%20) * time.Second}
 				lines := strings.Split(s.render(), "\n")
 				if len(lines) > max(height, 1) {
-					t.Errorf("%d lines of %d", len(lines), height)
+					t.Errorf("got %d lines, want at most %d", len(lines), height)
 				}
 				for _, line := range lines {
 					if w := lipgloss.Width(line); w > width {
-						t.Errorf("%d cells of %d: %q", w, width, line)
+						t.Errorf("got %d cells, want at most %d: %q", w, width, line)
 					}
 				}
 			}
@@ -133,7 +133,7 @@ func FuzzReadID(f *testing.F) {
 		}
 		again, _, err := readID(encodings[as](id), as, idLayout{Layout: snowflake.Default()}, time.Now())
 		if err != nil || again != id {
-			t.Errorf("%q as %s is %d, and then %d, %v", s, as, id, again, err)
+			t.Errorf("%q as %s: got %d, then %d, %v, want the same ID", s, as, id, again, err)
 		}
 		for _, name := range leasepool.LayoutNames() {
 			l, err := leasepool.ParseLayout(name)
@@ -142,7 +142,7 @@ func FuzzReadID(f *testing.F) {
 			}
 			p := idLayout{name: name, Layout: l}.takeApart(id)
 			if p.Time.IsZero() || p.Node < 0 || p.Sequence < 0 {
-				t.Errorf("%d with %s: %+v", id, name, p)
+				t.Errorf("%d with %s: got %+v, want a time, a node and a sequence", id, name, p)
 			}
 		}
 	})

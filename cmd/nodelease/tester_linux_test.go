@@ -236,7 +236,7 @@ func child(t *testing.T, what, line string, flags []string) string {
 		return ""
 	}
 	if code := cmd.ProcessState.ExitCode(); code < 0 || code > 7 {
-		t.Errorf("%s, %s: exit code %d: %.2000s", what, line, code, output)
+		t.Errorf("%s, %s: exit code %d, want 0 to 7: %.2000s", what, line, code, output)
 	}
 	status, _ := os.ReadFile(peak)
 	_, after, _ := strings.Cut(string(status), "VmHWM:")
@@ -320,11 +320,11 @@ func TestLargestItems(t *testing.T) {
 					}
 				case "inspect 5":
 					if !strings.Contains(output, "session5") {
-						t.Errorf("inspect 5: %.2000s", output)
+						t.Errorf("inspect 5: want its session, got %.2000s", output)
 					}
 				case "resolve api":
 					if line5(output) == "" {
-						t.Errorf("resolve: %.2000s", output)
+						t.Errorf("resolve: want node 5, got %.2000s", output)
 					}
 				}
 			}

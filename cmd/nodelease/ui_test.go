@@ -53,7 +53,7 @@ func TestUI(t *testing.T) {
 		t.Fatal(err)
 	}
 	if rest, code := p.end(t); code != 0 || rest != "" {
-		t.Errorf("exit code %d, %q, %s", code, rest, p.stderr)
+		t.Errorf("exit code %d, %q, want 0 and an end of the output: %s", code, rest, p.stderr)
 	}
 }
 

@@ -100,8 +100,8 @@ type PoolProps struct {
 	// opens the groups of 256 for half as many again, as leasepool.Spec says, and a large fleet warms the table by it: see Throttling in
 	// docs/operations.md. Raise it at any time; when it is lowered, the table's warm throughput does not change, and
 	// the groups stay open. Defaults to that count of the ECS services whose tasks are attached, as far as the synthesis knows it, for opening groups
-	// in pools of more than 1,024 node IDs and narrow ones; without such services groups are opened as they fill. The table is warmed by what is
-	// given here alone: without it for no more writes than what a new table takes, about 12,000 holders of all pools.
+	// in pools of more than 1,024 node IDs and narrow ones; without such services groups are opened as they fill. Only a value that is
+	// given here warms the table: without it the table takes the writes of a new one, about 12,000 holders of all pools.
 	Expect int
 
 	// MaxTTL and MaxReserve are how far the leases of the containers passed to Attach grow: see lease.Config. With the MaxTTL of their TTL,

@@ -123,8 +123,8 @@ func testsIn(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// IDs that a program makes itself from the variable of exec are outside of S1, and the
-// pages say so: of the variable, and of what breaks the promises.
+// S1 does not cover IDs that a program makes itself from the variable of exec. The page of
+// the variable says so, and the page of the limits of the promises.
 func TestOwnIDsAreNotCovered(t *testing.T) {
 	for page, want := range map[string]string{
 		"docs/exec.md":       "**its IDs are not covered by [S1](guarantees.md)**",

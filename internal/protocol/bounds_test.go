@@ -167,7 +167,7 @@ func TestWhatOneItemCosts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		t.Logf("%s: %d KB of JSON in %v, a look at it takes %v, %d bytes kept", name, len(answer)>>10, best, scan, kept)
+		t.Logf("%s: %d KB of JSON in %v, a scan of it takes %v, %d bytes kept", name, len(answer)>>10, best, scan, kept)
 		if limit := max(50*time.Millisecond*time.Duration(slowdown), 5*scan); kept > 1<<20 || best > limit {
 			t.Errorf("%s: %d bytes are kept after %v, want at most 1 MB and %v", name, kept, best, limit)
 		}

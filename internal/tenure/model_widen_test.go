@@ -69,8 +69,8 @@ func (w *world) decompose(id snowflake.ID) snowflake.Parts {
 	return parts
 }
 
-// card is the pool's item as a process has it that starts: as it is, or as one of its hint
-// cards, which may be as old as it likes. A newer one is likelier.
+// card is the pool's item in the view of a process that starts: the present one, or one of
+// its hint cards, which may be of any age. A newer one is likelier.
 func (w *world) card() protocol.PoolItem {
 	back := int(w.dice.ExpFloat64() * 3)
 	if !w.narrow || back == 0 || back >= len(w.cards) {

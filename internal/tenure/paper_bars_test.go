@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// paperBar is a case with what was asked for, before anything was simulated. A limit of
-// zero was not asked for.
+// paperBar is a case and its bars, which were set before anything was simulated. A limit of
+// zero is no bar.
 type paperBar struct {
 	what string
 	paperCase
@@ -65,7 +65,7 @@ func (b paperBar) run(seeds uint64) (worst paperWorst, err error) {
 	return worst, nil
 }
 
-// missed returns what a run is worse in than was asked for.
+// missed returns the bars that a run does not meet.
 func (b paperBar) missed(w paperWorst) (all []string) {
 	if w.unmet > 0 {
 		all = append(all, fmt.Sprintf("%d have no node ID", w.unmet))
@@ -82,7 +82,7 @@ func (b paperBar) missed(w paperWorst) (all []string) {
 	return all
 }
 
-// asked is the text of what was asked for.
+// asked is the text of the bars.
 func (b paperBar) asked() string {
 	var all []string
 	if b.all > 0 {
@@ -110,7 +110,7 @@ func (b paperBar) row(w paperWorst) string {
 	return fmt.Sprintf("| %s | %s | %s | %.2f | %.1f | %s |", b.what, b.asked(), all, w.writes, w.reads, verdict)
 }
 
-// bars writes the section of what was asked for.
+// bars writes the section of the bars.
 func (b *paperWriter) bars() {
 	b.p("## What was asked for\n")
 	b.p("Each case is run with five seeds, and each figure is the worst of the five. The bars were set before anything was simulated. Writes are those of an agent that are no renewals; refused ones count.\n")

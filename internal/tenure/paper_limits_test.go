@@ -48,11 +48,11 @@ func (t *paperTable) of(key string) *paperPartition {
 	return &t.partitions[x%uint64(len(t.partitions))]
 }
 
-// limits writes the section of what comes next.
+// limits writes the section on the next limit of a growing fleet.
 func (b *paperWriter) limits() {
 	b.p("## Which limit comes next\n")
-	b.p("What DynamoDB can bear, and what that is in agents. Quotas are AWS's defaults, those of a table and an account can be raised.\n")
-	b.p("| of | limit | what that is |\n|---|---|---|")
+	b.p("The limits of DynamoDB, and their meaning in agents. Quotas are AWS's defaults, those of a table and an account can be raised.\n")
+	b.p("| of | limit | meaning |\n|---|---|---|")
 	b.p("| one partition | 1,000 write units a second | renewals of 5,000 holders, one every 5 s: 19 groups. 1,000 claims, refused ones included |")
 	b.p("| | 3,000 read units a second | 3,000 starts by the pool's item, where no card is usable; 6,000 by one hint card; 2,000 parts of a group, or 315 whole pages; 6,000 polls of the note |")
 	b.p("| the pool's item | one partition | at a first start without `Expect` 3,000 agents a second, and the writes that open groups, each at least doubling them. With cards only agents that found everything full read it |")

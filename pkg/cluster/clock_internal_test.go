@@ -19,7 +19,7 @@ func (alone) Expire(context.Context, string, time.Duration) error { return nil }
 
 // Silence is measured with the clock that counts the time for which the machine was
 // suspended, which the package snowflake tests: time.Since does not count it, so a
-// machine that slept would come back as who it was, and lead.
+// machine that slept would come back as the same member, and lead.
 func TestSuspendIsSilence(t *testing.T) {
 	n, err := Start(t.Context(), Config{Cluster: "orders", Name: "a", Coordinator: alone{}})
 	if err != nil {

@@ -142,7 +142,7 @@ func TestStoppedProcessComesBackAsAnother(t *testing.T) {
 					fixture.Wait(100 * time.Millisecond)
 				}
 				if a.Self().SessionID == before || leader(b) != "b" || leader(a) != "b" || names(b.State()) != "b a" {
-					t.Errorf("a is %+v; b sees %q led by %s", a.Self(), names(b.State()), leader(b))
+					t.Errorf("a is %+v, b sees %q led by %s; want a new session of a and b as leader", a.Self(), names(b.State()), leader(b))
 				}
 			})
 		})
@@ -203,7 +203,7 @@ func TestLateRenewalEndsNoSilence(t *testing.T) {
 		tab.SetAway("a", false)
 		fixture.Wait(settled)
 		if a.Self().SessionID == before || leader(b) != "b" || names(b.State()) != "b a" {
-			t.Errorf("a is still %s; b sees %q led by %s", before, names(b.State()), leader(b))
+			t.Errorf("a is still %s, b sees %q led by %s; want a new session of a and b as leader", before, names(b.State()), leader(b))
 		}
 	})
 }
@@ -379,7 +379,7 @@ func TestTwoProcessesWithOneName(t *testing.T) {
 		}
 		fixture.Wait(3 * timeout)
 		if !strings.Contains(log.String(), "the same name") || a.Err() != nil {
-			t.Errorf("no warning: %s, %v", log.String(), a.Err())
+			t.Errorf("want a warning, got %s, %v", log.String(), a.Err())
 		}
 	})
 }

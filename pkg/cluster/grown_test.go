@@ -26,7 +26,7 @@ func TestStartOnAGrownLease(t *testing.T) {
 				a := fixture.Start(t, cfg)
 				fixture.Wait(9 * time.Hour)
 				if l, err := a.Lease(); err != nil || l.TTL <= timeout {
-					t.Fatalf("%+v, %v: it has not grown", l, err)
+					t.Fatalf("got %+v, %v, want a grown lease", l, err)
 				}
 				c := clustertest.NewMemory()
 				n := join(t, c, "a", func(cfg *cluster.Config) { cfg.Agent, cfg.Timeout = a, given })

@@ -186,7 +186,7 @@ func TestWaitKnownAsksThePresentHolder(t *testing.T) {
 		tab.SetAway("a", true)
 		fixture.Wait(2 * settled)
 		if names(n.State()) != "b" {
-			t.Fatalf("%q are alive", names(n.State()))
+			t.Fatalf("got members %q, want b", names(n.State()))
 		}
 		agent, err := lease.Start(t.Context(), lease.Config{Store: lease.NewDynamoDB(tab.Client("a2"), tab.Name), Pool: "orders", Logger: silent, Wait: time.Minute})
 		if err != nil {

@@ -43,7 +43,7 @@ func TestClocksOffByTheLimit(t *testing.T) {
 							t.Fatal("both believe that they lead")
 						}
 						if alive && (a.State().Len() != 2 || b.State().Len() != 2) {
-							t.Fatalf("a sees %q, b sees %q", names(a.State()), names(b.State()))
+							t.Fatalf("a sees %q, b sees %q, want both in each", names(a.State()), names(b.State()))
 						}
 						fixture.Wait(100 * time.Millisecond)
 					}
@@ -119,7 +119,7 @@ func TestLeasesWithClocksOffByTheLimit(t *testing.T) {
 							t.Fatal("both believe that they lead")
 						}
 						if alive && (a.State().Len() != 2 || b.State().Len() != 2) {
-							t.Fatalf("a sees %q, b sees %q", names(a.State()), names(b.State()))
+							t.Fatalf("a sees %q, b sees %q, want both in each", names(a.State()), names(b.State()))
 						}
 						fixture.Wait(100 * time.Millisecond)
 					}

@@ -25,11 +25,11 @@ func TestMembersSeeEachOther(t *testing.T) {
 		}
 		fixture.Wait(timeout)
 		if !a.State().Equal(b.State()) || a.State().Len() != 2 || leader(a) != "a" || leader(b) != "a" {
-			t.Errorf("a sees %q led by %s, b %q led by %s", names(a.State()), leader(a), names(b.State()), leader(b))
+			t.Errorf("a sees %q led by %s, b %q led by %s, want both in each, led by a", names(a.State()), leader(a), names(b.State()), leader(b))
 		}
 		m, ok := b.State().Member(a.Self().SessionID)
 		if !ok || m.Name != "a" || m.Version != 1 || m.Metadata["zone"] != "1" || time.Since(m.Heartbeat) > timeout {
-			t.Errorf("%+v", m)
+			t.Errorf("got %+v, want a with version 1, zone 1 and a recent heartbeat", m)
 		}
 		m.Metadata["zone"] = "changed"
 		if again, _ := b.State().Member(m.SessionID); again.Metadata["zone"] != "1" {
@@ -135,7 +135,7 @@ func TestNoNewsIsNotTold(t *testing.T) {
 			t.Errorf("got %d events of leaders, want no leader and then a: %+v", len(all), all)
 		}
 		if e := told.events()[0]; e.Cluster != "orders" || e.Name != "a" || e.SessionID != a.Self().SessionID {
-			t.Errorf("%+v", e)
+			t.Errorf("got %+v, want a of the cluster orders with its session", e)
 		}
 	})
 }
@@ -397,7 +397,7 @@ func TestConfigChecks(t *testing.T) {
 		cfg := good()
 		change(&cfg)
 		if _, err := cluster.Start(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want an error that names it", name, err)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func TestHeartbeatIsTheRenewal(t *testing.T) {
 		}
 		m, _ := nodes[0].State().Member(nodes[2].Self().SessionID)
 		if l := nodes[2].Self(); m.NodeID != l.NodeID || m.NodeID < 0 || m.Version != 1 || time.Since(m.Heartbeat) > 2*timeout {
-			t.Errorf("%+v, c is %+v", m, l)
+			t.Errorf("got %+v, want the lease's node ID and version of %+v", m, l)
 		}
 		for _, call := range []string{"UpdateItem", "GetItem", "Query"} {
 			tab.Count("c " + call)
@@ -88,7 +88,7 @@ func TestFatalListenerMarksTheLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ids.Next(); err != nil {
-			t.Errorf("no ID: %v", err)
+			t.Errorf("got %v, want an ID", err)
 		}
 		// Another node may take part with the same agent.
 		join(t, dynamocoordinator.New(tab.Client("b"), tab.Name), "b", func(c *cluster.Config) { c.Agent = agent })
@@ -121,7 +121,7 @@ func TestRotationWithALease(t *testing.T) {
 		}
 		fixture.Wait(settled)
 		if !a.State().Equal(b.State()) || a.State().Len() != 2 {
-			t.Errorf("a sees %q, b %q", names(a.State()), names(b.State()))
+			t.Errorf("a sees %q, b %q, want both in each", names(a.State()), names(b.State()))
 		}
 	})
 }
@@ -180,7 +180,7 @@ func TestStaleDigest(t *testing.T) {
 		tab.Count("d Query")
 		fixture.Wait(time.Minute)
 		if n := tab.Count("d Query"); n != 0 {
-			t.Errorf("%d queries by d despite a digest", n)
+			t.Errorf("got %d queries by d despite a digest, want none", n)
 		}
 		tab.SetAway("a", true)
 		fixture.Wait(2*timeout + settled)
@@ -198,7 +198,7 @@ func TestStaleDigest(t *testing.T) {
 		tab.SetAway("a", false)
 		fixture.Wait(2 * settled)
 		if names(a.State()) != "b c d a" || !a.State().Equal(rest[2].State()) {
-			t.Errorf("a sees %q, d %q", names(a.State()), names(rest[2].State()))
+			t.Errorf("a sees %q, d %q, want b c d a in each", names(a.State()), names(rest[2].State()))
 		}
 	})
 }
@@ -213,7 +213,7 @@ func TestNodesWithoutLeases(t *testing.T) {
 		fixture.Wait(2 * settled)
 		m, ok := a.State().Member(b.Self().SessionID)
 		if !a.State().Equal(b.State()) || !ok || m.NodeID != cluster.NoNodeID || m.Metadata["zone"] != "1" {
-			t.Errorf("a sees %q, b %q; b is %+v", names(a.State()), names(b.State()), m)
+			t.Errorf("a sees %q, b %q; b is %+v, want it without a node ID, in zone 1", names(a.State()), names(b.State()), m)
 		}
 	})
 }
@@ -237,7 +237,7 @@ func TestWaitKnown(t *testing.T) {
 		defer second.Close()
 		n := join(t, dynamocoordinator.New(tab.Client("b2"), tab.Name), "b", func(c *cluster.Config) { c.Agent, c.PublishKnown = second, true })
 		if second.NodeID() != number || n.Self().Version != 2 {
-			t.Fatalf("%+v", n.Self())
+			t.Fatalf("got %+v, want version 2 of the same node ID", n.Self())
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -279,7 +279,7 @@ func TestAnotherNodeID(t *testing.T) {
 		fixture.Wait(2 * settled)
 		after := b.Self()
 		if after.NodeID == before.NodeID || after.SessionID == before.SessionID || names(a.State()) != "a b" || !a.State().Equal(b.State()) {
-			t.Errorf("was %+v, is %+v; a sees %q", before, after, names(a.State()))
+			t.Errorf("was %+v, is %+v, want another node ID and session; a sees %q", before, after, names(a.State()))
 		}
 	})
 }

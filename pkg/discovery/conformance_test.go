@@ -79,7 +79,7 @@ func theNewerWins(t *testing.T, s Store) {
 	} {
 		stored, applied, err := s.Write(t.Context(), partition, c.r)
 		if err != nil || applied != c.want {
-			t.Fatalf("write %d: %v, %v", i, applied, err)
+			t.Fatalf("write %d: got applied %v, %v", i, applied, err)
 		}
 		if c.want {
 			now = c.r
@@ -182,7 +182,7 @@ func fromEntryToSweep(t *testing.T, s Store) {
 	for _, partition := range []string{"orders#svc#orders", "orders#ep#shard#1", listsOf("orders", 3)} {
 		all, err := s.Query(t.Context(), partition)
 		if err != nil || slices.ContainsFunc(all, func(r record) bool { return r.NodeID == gone && r.Holder != "" }) {
-			t.Errorf("%s: %+v, %v", partition, all, err)
+			t.Errorf("%s: got %+v, %v, want no entry of the dead holder", partition, all, err)
 		}
 	}
 	wantPorts(t, service(t, fresh, "orders"), 0)
@@ -211,7 +211,7 @@ func TestItemsAreSmall(t *testing.T) {
 			t.Fatal(err)
 		}
 		if size := dynamotest.ItemBytes(raw(t, client, table, p.in(pool), 65535)); size < c.low || size > c.high {
-			t.Errorf("%d bytes", size)
+			t.Errorf("got an item of %d bytes, want the size in docs/discovery.md", size)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestCorrupt(t *testing.T) {
 		t.Errorf("got %d, %v, want 0", cleared, err)
 	}
 	if now := raw(t, client, table, "orders#0", 1); dynamotest.ItemBytes(now) != dynamotest.ItemBytes(before) {
-		t.Errorf("the lease is %v now", now)
+		t.Errorf("the lease is now %v, want it unchanged", now)
 	}
 	for range 2 {
 		a, err := lease.Start(t.Context(), lease.Config{Store: s.Leases(), Pool: "orders", Logger: silent})
@@ -85,7 +85,7 @@ func TestRefusalWithoutItem(t *testing.T) {
 	for i, want := range []bool{true, false} {
 		now, applied, err := s.Write(t.Context(), "orders#svc#orders", r)
 		if err != nil || applied != want || !now.Same(r) || !slices.Equal(now.Places, r.Places) {
-			t.Errorf("write %d: %+v, %v, %v", i, now, applied, err)
+			t.Errorf("write %d: got %+v, %v, %v, want the record stored", i, now, applied, err)
 		}
 	}
 }

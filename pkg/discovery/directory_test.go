@@ -56,7 +56,7 @@ func TestRegisterAndResolve(t *testing.T) {
 		}
 		wantPorts(t, service(t, other, "stock"))
 		if left := w.left(); len(left) != 2 { // b's entry and its list
-			t.Errorf("left: %v", left)
+			t.Errorf("entries left: got %v, want b's entry and its list", left)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestNextHolderIsAnother(t *testing.T) {
 		wantPorts(t, service(t, d, "stock"))
 		want := []string{"orders#registered 0", "orders#svc#orders 0"}
 		if left := w.left(); !slices.Equal(left, want) { // the entries that a left were cleared by b
-			t.Errorf("left: %v", left)
+			t.Errorf("entries left: got %v, want those of b", left)
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestResumed(t *testing.T) {
 		w.setOutage(away)
 		fixture.Wait(time.Minute)
 		if list, err := l.Resolve(t.Context()); !errors.Is(err, away) || !slices.Equal(portsOf(list), []int{1}) {
-			t.Errorf("%v, %v", list, err)
+			t.Errorf("got %v, %v, want the last list and the store's error", list, err)
 		}
 		if _, err := a.Lease(); !errors.Is(err, lease.ErrSuspended) {
 			t.Fatalf("got %v, want ErrSuspended", err)
@@ -145,7 +145,7 @@ func TestResumed(t *testing.T) {
 		fixture.Wait(2 * time.Second)
 		wantPorts(t, l, 1)
 		if got := w.store.sent(); got != writes {
-			t.Errorf("%d writes", got-writes)
+			t.Errorf("got %d writes, want none", got-writes)
 		}
 	})
 }
@@ -166,17 +166,17 @@ func TestReacquired(t *testing.T) {
 		fixture.Wait(30 * time.Second)
 		after, err := l.Resolve(t.Context())
 		if err != nil || len(after) != 1 || after[0].Holder == before[0].Holder {
-			t.Errorf("%v, %v, before %v", after, err, before)
+			t.Errorf("got %v, %v, want one entry of another session than %v", after, err, before)
 		}
 		held, err := a.Lease()
 		if err != nil || after[0].Version != held.Version || after[0].NodeID != held.NodeID {
-			t.Errorf("%+v, %v", held, err)
+			t.Errorf("got the lease %+v, %v, want that of the entry", held, err)
 		}
 		if _, err := Sweep(t.Context(), w.store, "orders"); err != nil {
 			t.Fatal(err)
 		}
 		if left := w.left(); len(left) != 3 {
-			t.Errorf("left: %v", left)
+			t.Errorf("entries left: got %v, want three", left)
 		}
 	})
 }
@@ -208,7 +208,7 @@ func TestLostAnswers(t *testing.T) {
 		here := at(1)
 		late := record{NodeID: held.NodeID, Holder: held.Holder, Version: held.Version, Revision: 3, Address: (*entries.Address)(&here)}
 		if _, applied, err := w.store.Write(t.Context(), "orders#svc#stock", late); applied || err != nil {
-			t.Errorf("%v, %v", applied, err)
+			t.Errorf("got applied %v, %v, want a refusal", applied, err)
 		}
 	})
 }
@@ -222,7 +222,7 @@ func TestRegisterWaits(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		if err := d.Register(ctx, a, Service{"orders", at(1)}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "away") {
-			t.Errorf("%v", err)
+			t.Errorf("got %v, want DeadlineExceeded with the store's error", err)
 		}
 		w.setOutage(nil)
 		fixture.Wait(2 * time.Second)
@@ -235,7 +235,7 @@ func TestRegisterWaits(t *testing.T) {
 			t.Errorf("got %v, want ErrClosed", err)
 		}
 		if err := d.Leave(bounded(t), a); err != nil {
-			t.Errorf("%v", err)
+			t.Errorf("got %v, want nil", err)
 		}
 	})
 }
@@ -271,7 +271,7 @@ func TestRefusedOffers(t *testing.T) {
 		}
 		register(t, d, a, many[1:]...)
 		if w.store.sent() != maxOffers+1 {
-			t.Errorf("%d writes", w.store.sent())
+			t.Errorf("got %d writes, want one for each offer and one for the list", w.store.sent())
 		}
 		for _, bad := range []Config{{Pool: "a#b", Store: w.store}, {Pool: "orders"}, {Pool: "orders", Store: w.store, MaxAge: time.Millisecond}} {
 			if _, err := New(bad); err == nil {

@@ -42,7 +42,7 @@ func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
 				w = protocol.Renew{Key: k, Session: "s", Version: version, Renewal: l.Renewal + 1, Confirmed: l.ReservedUntil, ExpiresAt: now.Add(until), ReservedUntil: now.Add(until)}
 			}
 			if res, err := leases.Write(t.Context(), w); err != nil || !res.Applied {
-				t.Fatalf("node ID %d: %+v, %v", node, res, err)
+				t.Fatalf("node ID %d: got %+v, %v, want the write applied", node, res, err)
 			}
 		}
 		entry := func(node int, version int64) record {

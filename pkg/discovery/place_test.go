@@ -38,7 +38,7 @@ func TestPlaces(t *testing.T) {
 			p, err = endpointPlace(c.name, c.key)
 		}
 		if got := p.in("p"); (err == nil) != (c.want != "") || err == nil && got != c.want {
-			t.Errorf("%q %q: %q, %v", c.name, c.key, got, err)
+			t.Errorf("%q %q: got %q, %v", c.name, c.key, got, err)
 		}
 	}
 }
@@ -57,11 +57,11 @@ func FuzzPlaces(f *testing.F) {
 			}
 			partition := p.in("p")
 			if before, ok := seen[partition]; ok && before != what {
-				t.Fatalf("%s and %s are both %q", before, what, partition)
+				t.Fatalf("%s and %s: got %q for both, want two partitions", before, what, partition)
 			}
 			seen[partition] = what
 			if !strings.HasPrefix(partition, "p#svc#") && !strings.HasPrefix(partition, "p#ep#") || len(partition) > 261 {
-				t.Fatalf("%s is %q", what, partition)
+				t.Fatalf("%s: got the partition %q, want p#svc# or p#ep# and at most 261 bytes", what, partition)
 			}
 			if back, ok := parsePlace(string(p)); !ok || back != p {
 				t.Fatalf("%q is read back as %q, %v", p, back, ok)

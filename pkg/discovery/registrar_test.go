@@ -26,14 +26,14 @@ func TestNoEntryWithoutItsList(t *testing.T) {
 				defer cancel()
 				err := d.Register(ctx, a, Service{"orders", at(1)}, Service{"stock", at(1)}, Endpoint{"shard", "7", at(1)})
 				if (err == nil) != (enough > 3) || len(w.left()) != enough {
-					t.Fatalf("%v, %v", err, w.left())
+					t.Fatalf("got %v with the entries %v, want one entry for each write", err, w.left())
 				}
 				if err := a.Close(); err != nil {
 					t.Fatal(err)
 				}
 				w.store.after(-1)
 				if _, err := Sweep(t.Context(), w.store, "orders"); err != nil || len(w.left()) != 0 {
-					t.Errorf("%v, left %v", err, w.left())
+					t.Errorf("got %v with the entries %v, want none left", err, w.left())
 				}
 			})
 		})

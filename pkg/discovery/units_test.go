@@ -112,7 +112,7 @@ func TestUnits(t *testing.T) {
 		l := service(t, d, c.service)
 		m.reset()
 		if got := ports(t, l); len(got) != c.n {
-			t.Fatalf("%d instances", len(got))
+			t.Fatalf("got %d instances, want all", len(got))
 		}
 		t.Logf("%s: %d calls, %v reads, %v writes for %d instances", c.service, m.calls, m.reads, m.writes, c.n)
 		entries := math.Ceil(float64(c.n*size)/4096) / 2 // for nothing, DynamoDB itself takes 0.5
@@ -140,7 +140,7 @@ func TestUnits(t *testing.T) {
 	m.reset()
 	cleared, err := Sweep(t.Context(), NewTable(m, table), "orders")
 	if err != nil || cleared != 0 || m.writes != 0 {
-		t.Errorf("%d cleared, %v writes, %v", cleared, m.writes, err)
+		t.Errorf("got %d cleared, %v writes, %v, want none", cleared, m.writes, err)
 	}
 	t.Logf("a sweep of one list: %v reads", m.reads)
 }

@@ -73,7 +73,7 @@ func TestWatchIsQuiet(t *testing.T) {
 			t.Errorf("one list was delivered %d times", n)
 		}
 		if q := w.store.queries; q < 100 || q > 121 {
-			t.Errorf("%d queries in 10 min", q)
+			t.Errorf("got %d queries in 10 min, want 100 to 121", q)
 		}
 	})
 }
@@ -266,6 +266,6 @@ func churn(t *testing.T, seed uint64) {
 		t.Fatal(err)
 	}
 	if left := w.left(); len(left) != 0 {
-		t.Errorf("left: %v", left)
+		t.Errorf("entries left: got %v, want none", left)
 	}
 }

@@ -257,3 +257,40 @@ func lastOf(t *testing.T, mem *leasetest.Memory) protocol.Lease {
 	}
 	return *l
 }
+
+// The wall clock is an hour ahead at the claim, of a node ID that is reserved for almost as
+// long: once the clock is right the lease is lost, and the process has the other node ID.
+func TestClaimDuringAGlitch(t *testing.T) {
+	fixture.Virtual(t, func(t *testing.T) {
+		s, clock := fixture.NewNetwork(2), leasetest.NewClock(0)
+		reserved := protocol.Trunc(time.Now().Add(50 * time.Minute))
+		early := -1
+		s.On(func(ctx context.Context, w protocol.Write, do func() (protocol.Result, error)) (protocol.Result, error) {
+			c, ok := w.(protocol.Claim)
+			if !ok || early >= 0 {
+				return do()
+			}
+			early = c.NodeID // the glitch begins after the start has read the pool
+			if res, err := s.Memory.Write(ctx, protocol.Raise{Key: c.Key, To: reserved}); err != nil || !res.Applied {
+				t.Error(res, err)
+			}
+			clock.Step(time.Hour)
+			c.At, c.ExpiresAt, c.ReservedUntil = c.At.Add(time.Hour), c.ExpiresAt.Add(time.Hour), c.ReservedUntil.Add(time.Hour)
+			return s.Memory.Write(ctx, c)
+		})
+		cfg := fixture.Config(toldTime{s})
+		cfg.Clock, cfg.OnLost = clock, lease.Reacquire
+		a := fixture.Start(t, cfg)
+		if _, err := a.Lease(); err != nil || a.NodeID() != early {
+			t.Fatalf("during the glitch: got node ID %d, %v, want %d", a.NodeID(), err, early)
+		}
+		clock.Step(-time.Hour)
+		fixture.Wait(time.Minute)
+		if l, err := a.Lease(); err != nil || l.NodeID == early {
+			t.Errorf("after the glitch: got node ID %d, %v, want the other than %d", l.NodeID, err, early)
+		}
+		if l := item(t, s, early); l.Holder != "" || !l.ReservedUntil.Equal(reserved) {
+			t.Errorf("got %+v, want a free node ID that is reserved until %v", l, reserved)
+		}
+	})
+}

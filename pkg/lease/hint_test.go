@@ -91,8 +91,8 @@ func TestStartByCard(t *testing.T) {
 	})
 }
 
-// A card of long ago costs what it misses, and nothing else: where the node IDs that it
-// knows of are taken, the pool's item is read before a claimant gives up.
+// An old card only costs requests: where the node IDs that it knows of are taken, a claimant
+// reads the pool's item before it gives up.
 func TestCardOfLongAgo(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, pool := newCarded(t, leasepool.Spec{Size: 1})
@@ -139,7 +139,7 @@ func TestNewerThanItsCard(t *testing.T) {
 	})
 }
 
-// What a card says of a layout counts once no operator can change it any longer.
+// A card's layout counts once no operator can change it any longer.
 func TestLayoutOfACard(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, pool := newCarded(t, leasepool.Spec{Size: 8, Layout: snowflake.Discord()})

@@ -128,8 +128,8 @@ func TestPartsOfGroups(t *testing.T) {
 	})
 }
 
-// A part in which nothing is free does not make a newcomer wait with those that the note
-// tells of: it reads the whole group first.
+// A full part does not make a newcomer wait with the claimants of the note: it reads the whole
+// group first.
 func TestAFullPartIsNoFullGroup(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := &inParts{Memory: leasetest.NewMemory("", 0)}

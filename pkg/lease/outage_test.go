@@ -72,7 +72,7 @@ func TestIDsUntilIsTrue(t *testing.T) {
 					t.Errorf("made %v after the time that it said", id)
 				}
 				if got := a.IDsLeft(); got > 0 {
-					t.Errorf("it makes no more IDs, and says %v", got)
+					t.Errorf("IDsLeft: got %v after the last ID, want none", got)
 				}
 			})
 		})

@@ -293,13 +293,29 @@ func (a *Agent) compare(ctx context.Context) (wall time.Time, mono time.Duration
 // checkFloor lets the clock of renewals come down to the wall clock if that was ahead at
 // the claim. The wall clock alone cannot say whether it was wrong then or has been set
 // back since: in the latter case, renewals that ask for less would lose the lease to
-// others, so only the store's clock can decide.
+// others, so only the store's clock can decide. Where the claim took over a reservation that
+// ends far ahead, the node ID is of no use until then: the lease is lost, and another node ID
+// is claimed, if that is the policy.
 func (a *Agent) checkFloor(ctx context.Context) {
 	if a.timeline.Now().Sub(a.clock.Wall()) <= a.cfg.timings().MaxSkew() {
 		return
 	}
-	if wall, mono, c := a.compare(ctx); c == right {
-		a.timeline.SetFloor(wall, mono)
+	wall, mono, c := a.compare(ctx)
+	if c != right {
+		return
+	}
+	a.timeline.SetFloor(wall, mono)
+	// A claim whose clock is right takes over no reservation that ends later than this.
+	a.mu.Lock()
+	t := a.term
+	early := t.Lease.NotBefore.Sub(wall) > a.cfg.ClaimGuard+2*a.cfg.timings().MaxSkew()
+	if early {
+		a.loseNow(t, fmt.Errorf("%w: node %d of pool %q was claimed while this machine's clock was ahead, and is reserved for its last holder until %s",
+			ErrLost, t.Lease.NodeID, a.cfg.Pool, protocol.Stamp(t.Lease.NotBefore)))
+	}
+	a.mu.Unlock()
+	if early { // nothing was stamped: the node ID rests as before
+		_ = a.release(t, wall)
 	}
 }
 

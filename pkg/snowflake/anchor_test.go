@@ -60,7 +60,7 @@ func TestLargeStepBack(t *testing.T) {
 			id, err := g.Next()
 			var behind *snowflake.ClockError
 			if id != 0 || !errors.As(err, &behind) {
-				t.Fatalf("Next: %d, %v", id, err)
+				t.Fatalf("Next: got %d, %v, want a ClockError", id, err)
 			}
 			return behind.Behind
 		}
@@ -96,7 +96,7 @@ func TestNoBorrow(t *testing.T) {
 	clock.advance(ms)
 	id := next(t, g)
 	if id <= last || id.Time().After(clock.Wall()) {
-		t.Errorf("%v at %v", id.Time(), clock.Wall())
+		t.Errorf("got %v at %v, want a larger ID that is not ahead", id.Time(), clock.Wall())
 	}
 }
 
@@ -193,10 +193,10 @@ func TestSlowReadings(t *testing.T) {
 	for range 10 {
 		clock.beforeRead, clock.read = nil, nil
 		if id := next(t, g); id.Time().After(clock.Wall()) {
-			t.Errorf("stamp %v at %v", id.Time(), clock.Wall())
+			t.Errorf("got a stamp of %v at %v, want none ahead", id.Time(), clock.Wall())
 		}
 		if now := tl.Now(); now.After(clock.Wall()) {
-			t.Errorf("now is %v at %v", now, clock.Wall())
+			t.Errorf("Now: got %v at %v, want none ahead", now, clock.Wall())
 		}
 		steps := tl.Stats().StepsForward
 		clock.beforeRead, clock.read = slow, slow
@@ -236,10 +236,10 @@ func TestClockBeforeTheEpoch(t *testing.T) {
 		id, err := call(g)()
 		var behind *snowflake.ClockError
 		if id != 0 || !errors.As(err, &behind) || behind.Behind != time.Hour {
-			t.Errorf("%d, %v", id, err)
+			t.Errorf("got %d, %v, want a ClockError of an hour", id, err)
 		}
 		if last := tl.Seal(); !last.IsZero() {
-			t.Errorf("sealed at %v", last)
+			t.Errorf("sealed at %v, want the zero time", last)
 		}
 	})
 }
@@ -290,17 +290,17 @@ func TestWildClocks(t *testing.T) {
 				if err != nil {
 					var behind *snowflake.ClockError
 					if !errors.As(err, &behind) {
-						t.Fatalf("seed %d: %v", seed, err)
+						t.Fatalf("seed %d: got %v, want a ClockError", seed, err)
 					}
 					time.Sleep(behind.Behind / 2)
 					continue
 				}
 				at := l.Decompose(id).Time
 				if id <= last {
-					t.Fatalf("seed %d: %d after %d", seed, id, last)
+					t.Fatalf("seed %d: got %d after %d, want a larger ID", seed, id, last)
 				}
 				if now := tl.Now(); at.After(now) {
-					t.Fatalf("seed %d: stamp %v, now %v", seed, at, now)
+					t.Fatalf("seed %d: got a stamp of %v, want at most Now, %v", seed, at, now)
 				}
 				if off := at.Sub(clock.Wall()); off > time.Second+10*ms {
 					t.Fatalf("seed %d: stamp %v ahead of the wall clock", seed, off)

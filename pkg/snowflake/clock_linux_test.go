@@ -48,7 +48,7 @@ func TestSuspendCountsAsTimePassed(t *testing.T) {
 func TestLooksForSuspends(t *testing.T) {
 	gap := suspendedSinceStart()
 	if gap < -int64(time.Second) || gap > int64(time.Second) { // this machine does not sleep now
-		t.Errorf("suspended for %v", time.Duration(gap))
+		t.Errorf("got a suspension of %v, want at most 1 s", time.Duration(gap))
 	}
 	// In a bubble the time since origin is decades: the next look outside comes
 	// all the same.
@@ -67,7 +67,7 @@ func TestInjectedClockSleepsInVirtualTime(t *testing.T) {
 		tl, start := NewTimeline(bubbleClock{}), time.Now()
 		tl.sleep(time.Millisecond)
 		if tl.gate.virtual.Load() || time.Since(start) != time.Millisecond {
-			t.Errorf("slept for %v", time.Since(start))
+			t.Errorf("slept for %v, want 1 ms", time.Since(start))
 		}
 	})
 }

@@ -215,6 +215,6 @@ func TestImportsTheStandardLibraryOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Fields(string(out)); len(got) != 1 || !strings.HasSuffix(got[0], "/pkg/snowflake") {
-		t.Errorf("depends on %q", got)
+		t.Errorf("got the packages %q, want only this one", got)
 	}
 }

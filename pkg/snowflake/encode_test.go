@@ -111,9 +111,9 @@ func FuzzParse(f *testing.F) {
 			id, err := e.parse(s)
 			switch {
 			case err != nil && (!errors.Is(err, snowflake.ErrSyntax) || id != 0):
-				t.Errorf("%s %q: %d, %v", e.name, s, id, err)
+				t.Errorf("%s %q: got %d, %v, want 0 and ErrSyntax", e.name, s, id, err)
 			case id < 0:
-				t.Errorf("%s %q is %d", e.name, s, id)
+				t.Errorf("%s %q: got %d, want no negative ID", e.name, s, id)
 			}
 		}
 		want, refused := snowflake.Parse(s)
@@ -125,7 +125,7 @@ func FuzzParse(f *testing.F) {
 		}
 		var n snowflake.Number
 		if err := n.UnmarshalJSON([]byte(s)); (err != nil && (!errors.Is(err, snowflake.ErrSyntax) || n != 0)) || n < 0 {
-			t.Errorf("JSON number %q: %d, %v", s, n, err)
+			t.Errorf("JSON number %q: got %d, %v, want an ID, or 0 and ErrSyntax", s, n, err)
 		}
 	})
 }
@@ -164,7 +164,7 @@ func TestParseTellsWhatIsWrong(t *testing.T) {
 			t.Errorf("%s %.30q: %v; want %s", e.name, c.in, err, c.want)
 		}
 		if err != nil && len(err.Error()) > 200 {
-			t.Errorf("%s: an error of %d bytes", e.name, len(err.Error()))
+			t.Errorf("%s: got an error of %d bytes, want at most 200", e.name, len(err.Error()))
 		}
 	}
 	if id, err := snowflake.ParseBase32("o3nvO0ghoOw0L"); id.Base32() != "03NV00GH00W01" || err != nil {
@@ -187,7 +187,7 @@ func TestJSON(t *testing.T) {
 	}
 	r := row{ID: 5}
 	if err := json.Unmarshal([]byte(`{"id":null,"parent":132680284897308673,"small":"12"}`), &r); err != nil || r != (row{5, 132680284897308673, 12}) {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("got %+v, %v, want 5, 132680284897308673 and 12", r, err)
 	}
 	m := map[ID]int{}
 	if err := json.Unmarshal([]byte(`{"132680284897308673":1}`), &m); err != nil || m[132680284897308673] != 1 {
@@ -210,13 +210,13 @@ func TestSQL(t *testing.T) {
 	}
 	var null sql.Null[ID]
 	if err := null.Scan(nil); err != nil || null.Valid {
-		t.Errorf("NULL: %v, %v", null, err)
+		t.Errorf("NULL: got %v, %v, want an invalid value", null, err)
 	}
 	if err := null.Scan(int64(12)); err != nil || null.V != 12 {
 		t.Errorf("12: got %v, %v, want V 12", null, err)
 	}
 	if v, err := ID(12).Value(); v != int64(12) || err != nil {
-		t.Errorf("%v, %v", v, err)
+		t.Errorf("got %v, %v, want 12", v, err)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestAppendsAllocateNothing(t *testing.T) {
 		"parse 58": func() { _, _ = snowflake.ParseBase58("1Js496h5uc4") },
 	} {
 		if n := testing.AllocsPerRun(100, f); n != 0 {
-			t.Errorf("%s allocates %v times", name, n)
+			t.Errorf("%s: got %v allocations, want none", name, n)
 		}
 	}
 	if !slices.Equal(id.AppendDecimal([]byte("x")), []byte("x132680284897308673")) {

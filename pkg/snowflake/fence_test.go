@@ -70,7 +70,7 @@ func TestNothingBeforeTheFirstBind(t *testing.T) {
 		f := call(generator(t, tl))
 		wantFenced(t, f, snowflake.ErrFenced)
 		if last := tl.Seal(); !last.IsZero() {
-			t.Errorf("sealed at %v", last)
+			t.Errorf("sealed at %v, want the zero time", last)
 		}
 		if now := tl.Now(); !now.Equal(clock.Wall()) {
 			t.Errorf("now is %v, want the wall clock", now)
@@ -93,7 +93,7 @@ func TestFenceByValue(t *testing.T) {
 		tl, g := bind(t, clock, s, snowflake.WithCatchUp(0))
 		f := call(g)
 		if id, err := f(); err == nil && !id.Time().Equal(noon.Add(4*ms)) || err != nil && err != snowflake.ErrBusy {
-			t.Errorf("the first stamp is %v, %v", id.Time(), err)
+			t.Errorf("first stamp: got %v, %v, want noon + 4 ms or ErrBusy", id.Time(), err)
 		}
 		clock.advance(noon.Add(4 * ms).Sub(clock.Wall()))
 		mustMake(t, f)
@@ -153,11 +153,11 @@ func TestFenceByValueInABatch(t *testing.T) {
 	buf := make([]ID, 10*4096)
 	n, err := g.NextN(t.Context(), buf)
 	if err != snowflake.ErrFenced || n != 5*4096-1 {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("got %d IDs, %v, want 5 × 4,096 − 1 and ErrFenced", n, err)
 	}
 	for _, id := range buf[:n] {
 		if id.Time().After(s.Until) {
-			t.Fatalf("a stamp of %v", id.Time())
+			t.Fatalf("got a stamp of %v, want none after the span", id.Time())
 		}
 	}
 }
@@ -339,7 +339,7 @@ func TestRefusedCallsUseNothingUp(t *testing.T) {
 		refuse := func(why string) {
 			for range 10_000 {
 				if id, err := f(); err == nil {
-					t.Fatalf("%s: %d", why, id)
+					t.Fatalf("%s: got ID %d, want an error", why, id)
 				}
 			}
 		}
@@ -357,7 +357,7 @@ func TestRefusedCallsUseNothingUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		if id := mustMake(t, f); !id.Time().Equal(clock.Wall()) || id.Sequence() != 0 {
-			t.Errorf("the next one is %v %d", id.Time(), id.Sequence())
+			t.Errorf("next ID: got %v %d, want the wall clock and 0", id.Time(), id.Sequence())
 		}
 	})
 }

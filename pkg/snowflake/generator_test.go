@@ -20,11 +20,11 @@ func TestNextCountsThroughATickAndThenWaits(t *testing.T) {
 		id := next(t, g)
 		at := noon.Add(time.Duration(i/4096) * time.Millisecond)
 		if !id.Time().Equal(at) || id.Node() != 7 || id.Sequence() != i%4096 {
-			t.Fatalf("%d: %v %d %d", i, id.Time(), id.Node(), id.Sequence())
+			t.Fatalf("ID %d: got %v %d %d, want the tick, node 7 and the next sequence number", i, id.Time(), id.Node(), id.Sequence())
 		}
 	}
 	if passed := clock.Monotonic(); passed != 2*time.Millisecond {
-		t.Errorf("10,000 IDs took %v", passed)
+		t.Errorf("10,000 IDs took %v, want 2 ms", passed)
 	}
 	if s := g.Stats(); s.Issued != 10_000 || s.Waits != 2 || s.Refused != 0 {
 		t.Errorf("got %+v, want Issued 10,000, Waits 2 and Refused 0", s)
@@ -69,10 +69,10 @@ func TestIDsOfEachLayout(t *testing.T) {
 			id := next(t, g)
 			p := l.Decompose(id)
 			if p.Node != 5 || p.Sequence != i%per || id <= last {
-				t.Fatalf("%s %d: %+v, %d after %d", name, i, p, id, last)
+				t.Fatalf("%s %d: got %+v, %d after %d, want node 5, the next sequence number and a larger ID", name, i, p, id, last)
 			}
 			if age := clock.Wall().Sub(p.Time); age < 0 || age >= l.Tick {
-				t.Fatalf("%s: a stamp of %v ago", name, age)
+				t.Fatalf("%s: got a stamp of %v ago, want one of this tick", name, age)
 			}
 			last = id
 		}
@@ -161,7 +161,7 @@ func TestTryNextAnswersAtOnce(t *testing.T) {
 	}
 	clock.advance(time.Millisecond)
 	if id, err := g.TryNext(); id != last+1<<22-4095 || err != nil {
-		t.Errorf("%d after %d, %v", id, last, err)
+		t.Errorf("got %d after %d, %v, want the first ID of the next millisecond", id, last, err)
 	}
 	if s := g.Stats(); s.Issued != 4097 || s.Refused != 10_001 {
 		t.Errorf("got %+v, want Issued 4097 and Refused 10,001", s)
@@ -190,12 +190,12 @@ func TestStampsArePresentAfterSaturation(t *testing.T) {
 	next(t, g) // waits: saturated
 	clock.advance(10 * ms)
 	if age := clock.Wall().Sub(next(t, g).Time()); age != 10*ms {
-		t.Errorf("at saturation, a stamp is %v old", age)
+		t.Errorf("at saturation: got a stamp %v old, want 10 ms", age)
 	}
 	for _, d := range []time.Duration{17 * ms, ms, ms} {
 		clock.advance(d)
 		if age := clock.Wall().Sub(next(t, g).Time()); age != 0 {
-			t.Errorf("%v later a stamp is %v old", d, age)
+			t.Errorf("%v later: got a stamp %v old, want 0", d, age)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func TestOneSleepsForAll(t *testing.T) {
 		time.Sleep(10 * ms)
 		synctest.Wait()
 		if slices.Contains(ids[:], 0) || sleeps > 3 {
-			t.Errorf("%d sleeps: %v", sleeps, ids)
+			t.Errorf("got %d sleeps and the IDs %v, want at most 3 sleeps", sleeps, ids)
 		}
 	})
 }
@@ -251,7 +251,7 @@ func TestWaitsAreBounded(t *testing.T) {
 			t.Errorf("NextContext: got %d, %v, want 0 and DeadlineExceeded", id, err)
 		}
 		if took := time.Since(start); took > time.Second+5*time.Millisecond {
-			t.Errorf("NextContext waited %v", took)
+			t.Errorf("NextContext waited %v, want about 1 s", took)
 		}
 		buf := make([]ID, 10)
 		if n, err := g.NextN(ctx, buf); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
@@ -273,7 +273,7 @@ func TestNextNSaysHowManyAreValid(t *testing.T) {
 	}
 	for i, id := range buf[:n] {
 		if id.Sequence() != i {
-			t.Fatalf("%d: %d", i, id.Sequence())
+			t.Fatalf("ID %d: got sequence %d", i, id.Sequence())
 		}
 	}
 }
@@ -295,7 +295,7 @@ func TestTheEndOfTheTimeField(t *testing.T) {
 		last = id
 	}
 	if p := l.Decompose(last); last < 0 || p.Sequence != 4095 || !p.Time.Equal(l.Expires().Add(-time.Millisecond)) {
-		t.Errorf("the last ID is %+v", p)
+		t.Errorf("last ID: got %+v, want the last sequence number of the last millisecond", p)
 	}
 	clock.Advance(time.Hour)
 	if id, err := g.Next(); id != 0 || err != snowflake.ErrTimeOverflow {
@@ -326,7 +326,7 @@ func TestNarrowNode(t *testing.T) {
 					t.Fatal(n, err)
 				}
 				if took := clock.Monotonic() - before; took > l.Tick {
-					t.Errorf("%s: %d IDs at width %d took %v", name, per, width, took)
+					t.Errorf("%s: %d IDs at width %d took %v, want at most a tick", name, per, width, took)
 				}
 				for _, id := range ids {
 					field := l.Decompose(id).Node & (1<<width - 1)
@@ -349,7 +349,7 @@ func TestRandomSequence(t *testing.T) {
 		id := next(t, g)
 		starts[id.Sequence()] = true
 		if id.Sequence() >= 100 || next(t, g) != id+1 {
-			t.Fatalf("%d", id.Sequence())
+			t.Fatalf("got sequence %d, want below 100 and then consecutive IDs", id.Sequence())
 		}
 	}
 	if len(starts) < 90 {
@@ -370,7 +370,7 @@ func TestBlock(t *testing.T) {
 		for _, block := range []*snowflake.Block{a, b} {
 			id, err := block.Next()
 			if err != nil || seen[id] || id <= lastOf[block] || !id.Time().Equal(clock.Wall().Truncate(time.Millisecond)) {
-				t.Fatalf("%d: %v of %v, %v", i, id, id.Time(), err)
+				t.Fatalf("ID %d: got %v of %v, %v, want a new, larger one of this millisecond", i, id, id.Time(), err)
 			}
 			seen[id], lastOf[block] = true, id
 		}
@@ -385,7 +385,7 @@ func TestBlock(t *testing.T) {
 			t.Errorf("got %d, %v, want 0 and ErrFenced", id, err)
 		}
 		if lastOf[block].Time().After(last) {
-			t.Errorf("%v after %v", lastOf[block].Time(), last)
+			t.Errorf("got an ID of %v, want none after the seal at %v", lastOf[block].Time(), last)
 		}
 	}
 }
@@ -406,7 +406,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 			"strict Next": func() { _, _ = strict.Next() },
 		} {
 			if n := testing.AllocsPerRun(100, f); n != 0 {
-				t.Errorf("%s: %s allocates %v times", name, call, n)
+				t.Errorf("%s: %s: got %v allocations, want none", name, call, n)
 			}
 		}
 	}

@@ -91,7 +91,7 @@ func TestLayoutRefuses(t *testing.T) {
 			t.Errorf("%v; want %s", err, want)
 		}
 		if _, err := snowflake.New(fixed(1), snowflake.WithLayout(l)); err == nil {
-			t.Errorf("%s: New accepted it", want)
+			t.Errorf("%s: New accepted the layout, want an error", want)
 		}
 	}
 	if err := (snowflake.Layout{}).Validate(); err == nil || strings.Count(err.Error(), "\n") < 2 {
@@ -108,10 +108,10 @@ func TestComposeAndDecompose(t *testing.T) {
 			node, seq := rng.IntN(l.Nodes()), rng.IntN(1<<l.SequenceBits)
 			id, err := l.Compose(at.Add(l.Tick-1), node, seq)
 			if p := l.Decompose(id); err != nil || id < 0 || !p.Time.Equal(at) || p.Node != node || p.Sequence != seq {
-				t.Fatalf("%s %v %d %d: %+v, %v", name, at, node, seq, p, err)
+				t.Fatalf("%s %v %d %d: got %+v, %v, want the same parts", name, at, node, seq, p, err)
 			}
 			if id < l.First(at) || id > l.Last(at) || l.First(at) != l.Last(at.Add(-l.Tick))+1 && at.After(l.Epoch) {
-				t.Fatalf("%s %v: %d is not in %d to %d", name, at, id, l.First(at), l.Last(at))
+				t.Fatalf("%s %v: got %d, want it from %d to %d", name, at, id, l.First(at), l.Last(at))
 			}
 		}
 		if l.First(l.Epoch.Add(-time.Hour)) != 0 || l.Last(l.Expires().Add(time.Hour)) != l.Last(l.Expires().Add(-1)) {
@@ -125,7 +125,7 @@ func TestComposeAndDecompose(t *testing.T) {
 			func() (ID, error) { return l.Compose(l.Epoch, 0, 1<<l.SequenceBits) },
 		} {
 			if id, err := f(); err == nil || id != 0 {
-				t.Errorf("%s: %d, %v", name, id, err)
+				t.Errorf("%s: got %d, %v, want 0 and an error", name, id, err)
 			}
 		}
 	}
@@ -176,10 +176,10 @@ func TestErasChangeUnderLoad(t *testing.T) {
 					before = clock.Monotonic()
 				}
 				if err != nil || id <= last || seen[id] {
-					t.Fatalf("%s, node %d: %d after %d, seen %v, %v", name, node, id, last, seen[id], err)
+					t.Fatalf("%s, node %d: got %d after %d, seen %v, %v, want a new, larger ID", name, node, id, last, seen[id], err)
 				}
 				if took := clock.Monotonic() - before; took > l.Tick {
-					t.Errorf("%s, node %d: a call took %v", name, node, took)
+					t.Errorf("%s, node %d: a call took %v, want at most a tick", name, node, took)
 				}
 				p := eras.Decompose(l, id)
 				if p.Node != node || p.Time.After(clock.Wall()) || p.Time.Before(noon.Add(-l.Tick)) {
@@ -191,7 +191,7 @@ func TestErasChangeUnderLoad(t *testing.T) {
 				}
 				widths[width]++
 				if most := 1 << (int(l.SequenceBits) + int(l.NodeBits) - width); p.Sequence >= most {
-					t.Fatalf("%s: sequence %d of %d", name, p.Sequence, most)
+					t.Fatalf("%s: got sequence %d, want it below %d", name, p.Sequence, most)
 				}
 				seen[id], last = true, id
 				if l.SequenceBits > 4 {
@@ -199,7 +199,7 @@ func TestErasChangeUnderLoad(t *testing.T) {
 				}
 			}
 			if widths[3] < 100 || node == 1 && widths[2] < 100 || node == 5 && widths[2] > 0 {
-				t.Errorf("%s, node %d: %v IDs by width", name, node, widths)
+				t.Errorf("%s, node %d: got %v IDs by width, want at least 100 of each width that it fits", name, node, widths)
 			}
 		}
 	}
@@ -252,14 +252,14 @@ func TestErasChangeBetweenCallers(t *testing.T) {
 				}
 				for j, id := range mine {
 					if j > 0 && id <= mine[j-1] {
-						t.Errorf("%d after %d", id, mine[j-1])
+						t.Errorf("got %d after %d, want a larger ID", id, mine[j-1])
 					}
 				}
 				mu.Lock()
 				defer mu.Unlock()
 				for _, id := range mine {
 					if p := eras.Decompose(snowflake.Wide16(), id); all[id] || p.Node != 300 {
-						t.Errorf("%d: seen %v, %+v", id, all[id], p)
+						t.Errorf("ID %d: seen %v, got %+v, want a new one of node 300", id, all[id], p)
 						return
 					}
 					all[id] = true
@@ -289,7 +289,7 @@ func TestErasSleeper(t *testing.T) {
 	tl.Extend(noon.Add(time.Minute), math.MaxInt64)
 	id := next(t, g)
 	if p := widening(1000).Decompose(snowflake.Default(), id); id <= before || p.Node != 1 || p.Sequence != 0 || !p.Time.Equal(noon.Add(2*time.Second)) {
-		t.Errorf("%d after %d is %+v", id, before, p)
+		t.Errorf("got %d after %d, %+v, want a larger one of node 1 at noon + 2 s", id, before, p)
 	}
 	// Confirmed milliseconds may have been stamped: no era can begin there any more.
 	err := tl.Widen(snowflake.Era{From: noon.Add(30 * time.Second), NodeBits: 4})

@@ -15,7 +15,7 @@ func draw(t testing.TB, g *snowflake.Generator, want uint64, shares int, back ti
 	t.Helper()
 	r, err := g.Draw(t.Context(), want, shares, back)
 	if err != nil || r.Count < 1 || r.Count > want || r.Left <= 0 {
-		t.Fatalf("Draw(%d, %d, %v): %+v, %v", want, shares, back, r, err)
+		t.Fatalf("Draw(%d, %d, %v): got %+v, %v", want, shares, back, r, err)
 	}
 	return r
 }

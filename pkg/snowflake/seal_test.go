@@ -16,7 +16,7 @@ func TestSealGivesTheLastMillisecond(t *testing.T) {
 		tl, g := bind(t, clock, free())
 		f := call(g)
 		if last := tl.Seal(); !last.IsZero() {
-			t.Errorf("nothing stamped, sealed at %v", last)
+			t.Errorf("nothing stamped: sealed at %v, want the zero time", last)
 		}
 		wantFenced(t, f, snowflake.ErrFenced)
 		tl.Extend(noon.Add(time.Hour), clock.Monotonic()+time.Hour) // a late answer revives nothing
@@ -31,7 +31,7 @@ func TestSealGivesTheLastMillisecond(t *testing.T) {
 		clock.advance(5 * ms)
 		for range 2 {
 			if last := tl.Seal(); !last.Equal(second.Time()) || !last.Equal(noon.Add(5*ms)) {
-				t.Errorf("sealed at %v", last)
+				t.Errorf("sealed at %v, want noon + 5 ms, the second ID's time", last)
 			}
 		}
 
@@ -46,14 +46,14 @@ func TestSealGivesTheLastMillisecond(t *testing.T) {
 		clock.advance(ms)
 		third := mustMake(t, f)
 		if third <= second || third.Node() != 3 || second <= first {
-			t.Errorf("%d, %d, %d", first, second, third)
+			t.Errorf("got %d, %d, %d, want larger ones each time, the third of node 3", first, second, third)
 		}
 		if last := tl.Close(); !last.Equal(third.Time()) {
-			t.Errorf("closed at %v", last)
+			t.Errorf("closed at %v, want the third ID's time", last)
 		}
 		wantFenced(t, f, snowflake.ErrClosed)
 		if last := tl.Close(); !last.Equal(third.Time()) {
-			t.Errorf("closed again at %v", last)
+			t.Errorf("closed again at %v, want the third ID's time", last)
 		}
 		if err := tl.Bind(free()); err != snowflake.ErrClosed {
 			t.Errorf("Bind after Close: got %v, want ErrClosed", err)
@@ -88,7 +88,7 @@ func TestSealInAWaitingCallersTick(t *testing.T) {
 	clock.asleep = func(d time.Duration) { clock.advance(d); last = tl.Seal() }
 	id, err := g.Next()
 	if err != nil || !id.Time().Equal(noon.Add(ms)) || !last.Equal(id.Time()) {
-		t.Errorf("%v, %v; sealed at %v", id.Time(), err, last)
+		t.Errorf("got an ID of %v, %v, want noon + 1 ms; sealed at %v", id.Time(), err, last)
 	}
 	if s := g.Stats(); s.Issued != 4097 {
 		t.Errorf("got %+v, want Issued 4097", s)
@@ -157,7 +157,7 @@ func TestSealWhileWaitingForNotBefore(t *testing.T) {
 	clock.asleep = func(time.Duration) { last = tl.Seal() }
 	wantFenced(t, g.Next, snowflake.ErrFenced)
 	if !last.IsZero() {
-		t.Errorf("sealed at %v", last)
+		t.Errorf("sealed at %v, want the zero time", last)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestRebindUnderAWaitingCall(t *testing.T) {
 	}
 	id := next(t, g)
 	if id.Node() != 9 || !id.Time().Equal(noon.Add(4*ms)) || id <= last {
-		t.Errorf("%v %d", id.Time(), id.Node())
+		t.Errorf("got an ID of %v, node %d, want a larger one of noon + 4 ms and node 9", id.Time(), id.Node())
 	}
 }
 
@@ -191,13 +191,13 @@ func TestGeneratorsOnOneNode(t *testing.T) {
 		for _, g := range []*snowflake.Generator{g1, g2} {
 			id := next(t, g)
 			if id <= last {
-				t.Fatalf("%d after %d", id, last)
+				t.Fatalf("got %d after %d, want a larger ID", id, last)
 			}
 			last = id
 		}
 	}
 	if s1, s2 := g1.Stats(), g2.Stats(); s1 != s2 || s1.Issued != 4000 {
-		t.Errorf("%+v, %+v", s1, s2)
+		t.Errorf("got %+v and %+v, want the same counts, with 4,000 issued", s1, s2)
 	}
 	tl.Seal()
 	wantFenced(t, g1.Next, snowflake.ErrFenced)

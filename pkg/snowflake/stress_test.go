@@ -139,7 +139,7 @@ func (c *crew) work(me int, rng *rand.Rand) {
 			case at.UnixMilli() > c.until.Load():
 				c.t.Errorf("stamp %v outside the span", at)
 			case fromBlock && id <= lastOfBlock, !fromBlock && id <= last:
-				c.t.Errorf("%d after %d (block: %v)", id, max(last, lastOfBlock), fromBlock)
+				c.t.Errorf("got %d after %d (block: %v), want a larger ID", id, max(last, lastOfBlock), fromBlock)
 			case !fromBlock && int64(id) <= highest:
 				c.t.Errorf("got %d after %d had been returned", id, highest)
 			default:
@@ -167,7 +167,7 @@ func (c *crew) finish() []ID {
 	slices.Sort(all)
 	for i := 1; i < len(all); i++ {
 		if all[i] == all[i-1] {
-			c.t.Fatalf("duplicate %d", all[i])
+			c.t.Fatalf("got ID %d twice", all[i])
 		}
 	}
 	return all
@@ -333,7 +333,7 @@ func TestStressStepsAndRebinds(t *testing.T) {
 			}
 			c.finish()
 			if s := c.tl.Stats(); s.Refused != uint64(c.refused.Load()) {
-				t.Errorf("%+v; %d refused", s, c.refused.Load())
+				t.Errorf("got %+v, want %d refused", s, c.refused.Load())
 			}
 		})
 	}

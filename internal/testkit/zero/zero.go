@@ -1,4 +1,4 @@
-// Package zero calls functions and methods with what no constructor returned: zero
+// Package zero calls functions and methods with values that no constructor returned: zero
 // structs, nil pointers, nil contexts.
 package zero
 

@@ -320,7 +320,7 @@ func TestManyMembersWithoutALease(t *testing.T) {
 			t.Errorf("%d members, want %d by the digest", got, members+2)
 		}
 		if copies := len(tab.get(t, "orders#digest#1", 0)) > 0; copies != (members > 4096) {
-			t.Errorf("a copy of item 0: %v", copies)
+			t.Errorf("got a copy of item 0: %v, want one only above 4,096 members", copies)
 		}
 	})
 }

@@ -24,7 +24,7 @@ func TestListed(t *testing.T) {
 			t.Errorf("%s: %d members, %v, want %d", name, len(got), err, test.want)
 		}
 		if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 {
-			t.Errorf("%s: %d MB of memory", name, took>>20)
+			t.Errorf("%s: took %d MB of memory, want at most 8", name, took>>20)
 		}
 	}
 }

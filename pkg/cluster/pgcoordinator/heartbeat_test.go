@@ -161,14 +161,14 @@ func seesALateCommit(t *testing.T, db *pgxpool.Pool) {
 	for i := range 3 {
 		look(t, New(db), node("early "+strconv.Itoa(i)))
 		if got := look(t, c, self); has(got, "late") || len(got) != i+2 {
-			t.Errorf("before it ended: %v", got)
+			t.Errorf("before it ended: got %v, want all but late", got)
 		}
 	}
 	if err := late.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := look(t, c, self); !has(got, "late") {
-		t.Errorf("after it ended: %v", got)
+		t.Errorf("after it ended: got %v, want late in it", got)
 	}
 }
 

@@ -102,7 +102,7 @@ func nodes(t *testing.T, c cluster.Coordinator) {
 	}
 	for range count {
 		if leader := <-all; leader != "node 0" {
-			t.Errorf("%s leads", leader)
+			t.Errorf("got leader %s, want node 0", leader)
 		}
 	}
 }

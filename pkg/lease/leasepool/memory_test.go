@@ -204,7 +204,7 @@ func TestReapReplays(t *testing.T) {
 			return nil
 		}
 		if r, _ := reap(t, t.Context(), s); len(r.Freed) != 0 || !r.NextLook.IsZero() {
-			t.Errorf("%+v, want nothing freed: the look was another's", r)
+			t.Errorf("%+v, want nothing freed: another reaper did the scan", r)
 		}
 		if m := remembered(t, s); m.Revision != "other" {
 			t.Errorf("the memory is %+v, want the other reaper's", m)
@@ -228,7 +228,7 @@ func TestReapStrangeMemory(t *testing.T) {
 		reap(t, t.Context(), s)
 		age(t, s, -time.Hour)
 		if r, _ := reap(t, t.Context(), s); len(r.Freed) != 0 || time.Until(r.NextLook) != 40*time.Second {
-			t.Errorf("after a look in an hour: %+v, want a first look", r)
+			t.Errorf("after a scan in an hour: %+v, want a first scan", r)
 		}
 		for _, text := range []string{"", "A", "?AAAAA", "A*AAAA", "ggggB", "BAAAA", strings.Repeat("_", 9)} {
 			m := remembered(t, s)

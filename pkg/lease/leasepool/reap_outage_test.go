@@ -143,7 +143,7 @@ func TestReapOutageWithABreak(t *testing.T) {
 		}
 		fixture.Wait(time.Minute)
 		if r := look(); len(r.Due) != 3 || len(r.Freed) != 0 || r.NextLook.IsZero() {
-			t.Errorf("after the outage: %+v, want three due, none freed, and another look", r)
+			t.Errorf("after the outage: %+v, want three due, none freed, and another scan", r)
 		}
 		for n := range 2 { // they are back
 			l, err := s.Get(t.Context(), "orders", n)

@@ -91,7 +91,7 @@ func TestReap(t *testing.T) {
 			t.Errorf("the next look counts in %v, want 40 s", wait)
 		}
 		if again, _ := reap(t, t.Context(), s); len(again.Freed) != 0 || !again.NextLook.Equal(first.NextLook.Truncate(time.Millisecond)) {
-			t.Errorf("a look too early: %+v, want nothing freed and the next look at %v", again, first.NextLook)
+			t.Errorf("a scan too early: %+v, want nothing freed and the next scan at %v", again, first.NextLook)
 		}
 		age(t, s, 40*time.Second)
 		if r, log := reap(t, t.Context(), s); !slices.Equal(r.Freed, []int{1}) || r.Braked || log != "" || !r.NextLook.IsZero() {
@@ -135,7 +135,7 @@ func TestReapGrace(t *testing.T) {
 }
 
 // The scans of a large pool are further apart: four times the time that its holders need to
-// renew on one partition. A pool that has grown meanwhile counts as it is now.
+// renew on one partition. A pool that has grown meanwhile counts with its present size.
 func TestReapLooksAreApart(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 20_000)

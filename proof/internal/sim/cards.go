@@ -23,7 +23,7 @@ const cardsFor = 15 * time.Minute
 
 var cardKeys = regexp.MustCompile(`"` + poolName + `#card#[0-9]+"`)
 
-// cards is what the network does to hint cards.
+// cards is the network's treatment of hint cards.
 type cards struct {
 	mu   sync.Mutex
 	dice *rand.Rand
@@ -34,8 +34,8 @@ func newCards(seed uint64) *cards {
 	return &cards{dice: rand.New(rand.NewPCG(seed, 15)), past: map[string][]shown{}}
 }
 
-// old returns what a card was at a time that it draws, for one read in two; nil for what it
-// is.
+// old returns a card's answer of an earlier time, which it draws, for one read in two. For
+// the others it returns nil, and the network reads the present one.
 func (c *cards) old(key string) *answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,8 +140,8 @@ func (w *World) judgeCard(partition string, item map[string]json.RawMessage) {
 	w.copied[partition] = is
 }
 
-// judgeExhausted judges that no start gives up by a hint card: who finds no node ID has read
-// the pool's item, which may have more.
+// judgeExhausted judges that no start gives up by a hint card: a claimant that finds no node
+// ID has read the pool's item, which may have more.
 func (p *process) judgeExhausted() {
 	p.network.mu.Lock()
 	read := p.network.strong[p.host]

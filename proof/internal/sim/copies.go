@@ -188,7 +188,7 @@ func (o *origin) count(body map[string]json.RawMessage, in, name string, add int
 func (p *process) claimGuard() time.Duration { return min(time.Second, p.release.TTL/10) }
 
 // narrow leaves a pool no other node ID than the original's, and no count by which it is
-// mostly taken, so that the copy claims that one without a look.
+// mostly taken, so that the copy claims that one without a search.
 func (o *origin) narrow(answer []byte) []byte {
 	var out struct{ Item map[string]any }
 	if json.Unmarshal(answer, &out) != nil {

@@ -68,7 +68,7 @@ func (c *Counts) Add(o Counts) {
 
 func (c Counts) String() string {
 	return fmt.Sprintf("%.1f agent hours: %d IDs, %d fenced calls; %d processes (starts: %s), %d killed, %d deployments, %d closed; "+
-		"%d requests: %d lost, %d done late, %d sent late, %d refused, %d answers lost; %d clock steps; pauses: %s; %d reaped, %d resized, %d forced; %d widths; %d grown renewals, %d claims of what was reserved for 10 min, on grown leases: %s; "+
+		"%d requests: %d lost, %d done late, %d sent late, %d refused, %d answers lost; %d clock steps; pauses: %s; %d reaped, %d resized, %d forced; %d widths; %d grown renewals, %d claims of node IDs reserved for 10 min, on grown leases: %s; "+
 		"%d seeded again, %d raised, %d measured, %d glitches, %d copies, %d corrupted, %d refused another layout, %d garbled, %d replayed, %d batches, %d states, %d resolved, %d old answers, %d old cards, %d cards written late, %d refused in another Region; events: %s",
 		c.Lived.Hours(), c.IDs, c.Fenced, c.Processes, list(c.Starts), c.Kills, c.Deployments, c.Closed,
 		c.Requests, c.RequestsLost, c.Late, c.SentLate, c.Refused, c.AnswersLost, c.ClockSteps, list(c.Pauses), c.Reaped, c.Resized, c.Forced, c.Widths, c.Grown, c.Rested, list(c.OnGrown),

@@ -131,7 +131,7 @@ func live(t *testing.T, p Plan) (c Counts) {
 	// A process that is stopped inside of a lock stops its world, whose time does not advance then.
 	patience := 5*time.Minute + time.Duration(p.Hours.Hours()*float64(p.Tasks))*time.Minute
 	stuck := time.AfterFunc(patience, func() {
-		panic(fmt.Sprintf("seed %d stands still: who waits for a lock below, and who holds it?", p.Seed))
+		panic(fmt.Sprintf("seed %d does not advance: a goroutine below waits for a lock that another one holds", p.Seed))
 	})
 	defer stuck.Stop()
 	synctest.Test(t, func(*testing.T) { w, c, err = Run(p) })

@@ -219,7 +219,7 @@ func (w *World) judgeLiveness(o *operator) (fresh time.Duration, err error) {
 			waiting++
 		} else if _, err := p.agent.Lease(); errors.Is(err, lease.ErrLost) && p.release.OnLost == lease.Reacquire {
 			waiting++
-		} else if node, _ := p.holding(); err != nil && !w.isBroken(node) {
+		} else if node, _ := p.holding(); err != nil && !w.isBroken(node) && !w.claimedAhead(node) {
 			return 0, fmt.Errorf("liveness: process %d has a number and may not use it %v after the faults: %w", p.number, w.settling(), err)
 		}
 	}
@@ -259,6 +259,14 @@ func (w *World) judgeLiveness(o *operator) (fresh time.Duration, err error) {
 		return 0, fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a number, and %d rest though no clock was wrong", w.settling(), waiting, w.Plan.Tasks, resting)
 	}
 	return 0, nil
+}
+
+// claimedAhead reports whether a node ID was claimed by a clock that was ahead, and is still
+// reserved for its last holder. Only where the store tells no time does a process keep one.
+func (w *World) claimedAhead(node int) bool {
+	w.network.serial.Lock()
+	defer w.network.serial.Unlock()
+	return !w.Plan.Dates && !w.Plan.Bounded() && w.items[node].NotBefore > time.Now().UnixMilli()
 }
 
 // raised is the time up to which the pool may have been raised by now.

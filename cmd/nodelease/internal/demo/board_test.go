@@ -50,7 +50,7 @@ func TestBoardFindsDisorder(t *testing.T) {
 		b.ids("task-2", []snowflake.ID{1}) // another task's do not count
 		b.ids("task-1", second)
 		if err := b.verdict(); !errors.Is(err, ErrDisorder) {
-			t.Errorf("%v after 10: %v", second, err)
+			t.Errorf("%v after 10: got %v, want ErrDisorder", second, err)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestBoardFollowsEvents(t *testing.T) {
 	}
 	texts := b.snapshot().News
 	if texts[0].Text != "task-1: pool exhausted: all 3 node IDs are taken" || texts[4].Text != "task-1: node 7 is held by task-2 since version 2" {
-		t.Errorf("%+v", texts)
+		t.Errorf("got %+v, want the exhaustion and the loss as texts", texts)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestSnapshotStates(t *testing.T) {
 		}
 	}
 	if got := b.snapshot().Homeless; !slices.Equal(got, []string{"task-2"}) {
-		t.Errorf("without a node ID: %v", got)
+		t.Errorf("tasks without a node ID: got %v, want task-2", got)
 	}
 }
 

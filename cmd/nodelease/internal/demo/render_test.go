@@ -32,11 +32,11 @@ func TestRenderFits(t *testing.T) {
 			text := testSnapshot(numbers, 50).render(width, height)
 			lines := strings.Split(text, "\n")
 			if len(lines) > height {
-				t.Errorf("%d node IDs on %v: %d lines", numbers, size, len(lines))
+				t.Errorf("%d node IDs on %v: got %d lines, want at most its height", numbers, size, len(lines))
 			}
 			for _, line := range lines {
 				if w := lipgloss.Width(line); w > width {
-					t.Errorf("%d node IDs on %v: %d cells: %q", numbers, size, w, line)
+					t.Errorf("%d node IDs on %v: got %d cells, want at most its width: %q", numbers, size, w, line)
 				}
 			}
 			if height >= 20 && !strings.Contains(text, "news 49") {

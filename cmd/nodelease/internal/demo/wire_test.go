@@ -52,7 +52,7 @@ func TestFramesCutOff(t *testing.T) {
 func TestFramesOfAnotherLanguage(t *testing.T) {
 	for _, text := range []string{"hello, world", "i\xff\xff\xff\xff", "e\x02\x00\x00\x00]["} {
 		if _, _, err := received(t, strings.NewReader(text)); err == nil {
-			t.Errorf("%q was accepted", text)
+			t.Errorf("%q was accepted, want an error", text)
 		}
 	}
 }

@@ -36,17 +36,17 @@ func TestEveryAnswerHasItsHeaders(t *testing.T) {
 	} {
 		res := get(s, http.MethodGet, path, "127.0.0.1:4711")
 		if got := res.Header.Get("Content-Type"); !strings.HasPrefix(got, kind) {
-			t.Errorf("%s is %s", path, got)
+			t.Errorf("%s: got Content-Type %s", path, got)
 		}
 		csp := res.Header.Get("Content-Security-Policy")
 		if !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") || strings.Contains(csp, "unsafe") {
-			t.Errorf("%s: %s", path, csp)
+			t.Errorf("%s: got %s, want default-src and frame-ancestors 'none', and nothing unsafe", path, csp)
 		}
 		for name, want := range map[string]string{
 			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "Cross-Origin-Resource-Policy": "same-origin",
 		} {
 			if got := res.Header.Get(name); got != want {
-				t.Errorf("%s: %s is %q, not %q", path, name, got, want)
+				t.Errorf("%s: %s: got %q, want %q", path, name, got, want)
 			}
 		}
 		if res.Header.Get("Access-Control-Allow-Origin") != "" {
@@ -138,7 +138,7 @@ func TestEventsOverHTTP(t *testing.T) {
 	defer found.Body.Close()
 	var m foundMessage
 	if err := json.NewDecoder(found.Body).Decode(&m); err != nil || m.Total != 1 || m.First[0].ID != 2 || m.Groups[0] != 1 {
-		t.Errorf("%+v, %v", m, err)
+		t.Errorf("got %+v, %v, want node ID 2 in one group", m, err)
 	}
 
 	cancel()
@@ -167,12 +167,12 @@ func TestFind(t *testing.T) {
 			got = append(got, n.ID)
 		}
 		if len(got) != len(want) {
-			t.Errorf("%q finds %v, not %v", query, got, want)
+			t.Errorf("%q: got %v, want %v", query, got, want)
 			continue
 		}
 		for i := range got {
 			if got[i] != want[i] {
-				t.Errorf("%q finds %v, not %v", query, got, want)
+				t.Errorf("%q: got %v, want %v", query, got, want)
 				break
 			}
 		}
@@ -186,7 +186,7 @@ func TestSinceIsWhenTheSessionBegan(t *testing.T) {
 		"somebody":                             0,
 	} {
 		if got := began(session); got != want {
-			t.Errorf("%s began at %d, not %d", session, got, want)
+			t.Errorf("%s: got the time %d, want %d", session, got, want)
 		}
 	}
 }

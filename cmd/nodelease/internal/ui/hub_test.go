@@ -22,16 +22,16 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 		all := next[allMessage](t, p, "all")
 		n := all.Numbers[3]
 		if !all.Whole || len(all.Numbers) != 12 || n.State != lease.Held || n.Task != "api/3" || n.Version != 1 || n.Since == 0 || n.Metadata["zone"] != "a" {
-			t.Errorf("%+v, %+v", all, n)
+			t.Errorf("got %+v, %+v, want all 12 node IDs and the holder of 3", all, n)
 		}
 		if all.Total.of(lease.Held) != 1 || all.Total.of(lease.Free) != 11 || all.Used < 8 || all.Used > 9 || len(all.News) != 0 {
-			t.Errorf("%+v", all)
+			t.Errorf("got %+v, want 1 held, 11 free and no events", all)
 		}
 
 		first := store.claim(t, 7, "api/7", 15*time.Second)
 		turn := next[turnMessage](t, p, "turn")
 		if len(turn.Numbers) != 1 || turn.Numbers[0].ID != 7 || turn.Point.Claimed != 1 || len(turn.News) != 1 || turn.News[0].Kind != "claimed" {
-			t.Errorf("%+v", turn)
+			t.Errorf("got %+v, want one claim, of node ID 7", turn)
 		}
 
 		// A renewal is sent as its times only.
@@ -48,7 +48,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 		}
 		turn = next[turnMessage](t, p, "turn")
 		if len(turn.Numbers) != 0 || len(turn.Beats) != 1 || turn.Beats[0] != (beat{7, now.Add(time.Minute).UnixMilli(), now.Add(time.Minute).UnixMilli(), 1, now.Add(time.Minute - 3*time.Second).UnixMilli()}) {
-			t.Errorf("%+v", turn)
+			t.Errorf("got %+v, want only the renewal of 7", turn)
 		}
 
 		// A holder's metadata may change with a renewal.
@@ -60,7 +60,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 			t.Fatal(res, err)
 		}
 		if turn = next[turnMessage](t, p, "turn"); len(turn.Numbers) != 1 || turn.Numbers[0].Metadata["zone"] != "b" {
-			t.Errorf("%+v", turn)
+			t.Errorf("got %+v, want the metadata of one node ID", turn)
 		}
 
 		// 3 no longer renews: late, then expired.
@@ -68,13 +68,13 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 			turn = next[turnMessage](t, p, "turn")
 		}
 		if left := turn.Late[0].Expires - time.Now().UnixMilli(); turn.Late[0].ID != 3 || left < 4000 || left > 6000 {
-			t.Errorf("late with %d ms left: %+v", left, turn.Late[0])
+			t.Errorf("late with %d ms left: got %+v, want node ID 3 with 4 to 6 s", left, turn.Late[0])
 		}
 		for len(turn.News) == 0 {
 			turn = next[turnMessage](t, p, "turn")
 		}
 		if turn.News[0].Kind != "expired" || turn.News[0].Number != 3 || turn.Numbers[0].State != lease.Expired || turn.Point.Ended != 0 {
-			t.Errorf("%+v", turn)
+			t.Errorf("got %+v, want the expiry of node ID 3", turn)
 		}
 
 		// Someone else takes it.
@@ -86,7 +86,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 		store.claim(t, 3, "api/new", 15*time.Second)
 		turn = next[turnMessage](t, p, "turn")
 		if turn.Point.Claimed != 1 || turn.Point.Ended != 1 || turn.Numbers[0].Version != 2 {
-			t.Errorf("%+v", turn)
+			t.Errorf("got %+v, want one claim and one end", turn)
 		}
 	})
 }
@@ -135,7 +135,7 @@ func TestALargePoolIsShownByGroup(t *testing.T) {
 
 		all := next[allMessage](t, p, "all")
 		if all.Whole || len(all.Groups) != 256 || len(all.Numbers) != protocol.GroupSize || all.Numbers[64].Task != "far/1" {
-			t.Fatalf("%d groups, %d numbers, %+v", len(all.Groups), len(all.Numbers), all.Numbers[64])
+			t.Fatalf("got %d groups, %d node IDs, %+v, want 256 groups and those of one", len(all.Groups), len(all.Numbers), all.Numbers[64])
 		}
 		store.read()
 
@@ -150,7 +150,7 @@ func TestALargePoolIsShownByGroup(t *testing.T) {
 		store.claim(t, 5, "near/1", time.Hour)
 		turn := next[turnMessage](t, p, "turn")
 		if len(turn.Numbers) != 0 || len(turn.Groups) != 1 || turn.Groups[0].of(lease.Held) != 1 || turn.Total.of(lease.Held) != 2 {
-			t.Errorf("%+v", turn)
+			t.Errorf("got %+v, want a change of one group", turn)
 		}
 
 		// With all groups open, all are read in turn, and never too many at once.
@@ -176,14 +176,14 @@ func TestAPoolThatGrowsIsShownByGroup(t *testing.T) {
 		p := s.open(-1)
 		defer s.close(p)
 		if all := next[allMessage](t, p, "all"); !all.Whole || len(all.Numbers) != 1024 {
-			t.Fatalf("%+v", all)
+			t.Fatalf("got %+v, want all 1,024 node IDs", all)
 		}
 		next[turnMessage](t, p, "turn")
 		if _, err := leasepool.Open(store, "orders").Resize(t.Context(), leasepool.Spec{Size: 2048}); err != nil {
 			t.Fatal(err)
 		}
 		if all := next[allMessage](t, p, "all"); all.Whole || len(all.Groups) != 8 || len(all.Numbers) != 0 || all.Size != 2048 {
-			t.Errorf("%d groups, %d numbers", len(all.Groups), len(all.Numbers))
+			t.Errorf("got %d groups, %d node IDs, want 8 and none", len(all.Groups), len(all.Numbers))
 		}
 		next[turnMessage](t, p, "turn")
 	})
@@ -200,7 +200,7 @@ func TestNewsOfManyIsOne(t *testing.T) {
 		}
 		turn := next[turnMessage](t, p, "turn")
 		if len(turn.News) != 1 || turn.News[0].Text != "200 node IDs at once" || turn.Point.Claimed != 200 {
-			t.Errorf("%+v", turn.News)
+			t.Errorf("got %+v, want one event of 200 node IDs", turn.News)
 		}
 	})
 }
@@ -212,7 +212,7 @@ func TestTroubleIsToldAndPasses(t *testing.T) {
 		p := s.open(-1)
 		defer s.close(p)
 		if m := next[troubleMessage](t, p, "trouble"); !strings.Contains(m.Verdict.Text, "table on fire") || m.Verdict.Level != levelBad {
-			t.Errorf("%+v", m)
+			t.Errorf("got %+v, want the store's error as a problem", m)
 		}
 		store.SetOutage(nil)
 		next[allMessage](t, p, "all")
@@ -225,12 +225,12 @@ func TestTroubleIsToldAndPasses(t *testing.T) {
 		for range 20 {
 			turn := next[turnMessage](t, p, "turn")
 			if turn.Verdict.Kind != "unreadable" || turn.Total.of(lease.Held) != 1 || turn.Point != nil {
-				t.Fatalf("%+v", turn)
+				t.Fatalf("got %+v, want unreadable, with the last counts", turn)
 			}
 		}
 		store.SetOutage(nil)
 		if turn := next[turnMessage](t, p, "turn"); turn.Verdict.Kind == "unreadable" || turn.Total.of(lease.Expired) != 1 {
-			t.Errorf("%+v", turn)
+			t.Errorf("got %+v, want it readable, with one expired", turn)
 		}
 	})
 }
@@ -274,7 +274,7 @@ func TestEveryState(t *testing.T) {
 		want := []lease.State{lease.Free, lease.Held, lease.Expired, lease.Cooling, corrupt, lease.Free, lease.Free, lease.Free, lease.Free, lease.Free, lease.Retired, lease.Retired}
 		for i, n := range all.Numbers {
 			if n.State != want[i] {
-				t.Errorf("%d is %s, not %s", i, n.State, want[i])
+				t.Errorf("node ID %d: got %s, want %s", i, n.State, want[i])
 			}
 		}
 		if n := all.Numbers[4]; n.Note != "no version" {

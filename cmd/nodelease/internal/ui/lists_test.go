@@ -81,10 +81,10 @@ func TestServices(t *testing.T) {
 	}
 	s := New(Options{Source: store, Pool: "orders", Every: time.Second, Directory: directory})
 	if m := asked[servicesMessage](t, s, "/services"); len(m.Services) != 1 || m.Services[0].Name != "stock" || len(m.Services[0].Endpoints) != 1 || m.Problem != "" {
-		t.Errorf("services: %+v", m)
+		t.Errorf("services: got %+v, want stock with one endpoint", m)
 	}
 	if m := asked[servicesMessage](t, s, "/services?endpoint=shard"); len(m.Keys) != 2 || m.Keys[0] != "" || m.Keys[1] != "7" {
-		t.Errorf("keys: %+v", m)
+		t.Errorf("keys: got %+v, want the empty one and 7", m)
 	}
 	want := instance{ID: l.NodeID, Version: l.Version, Address: "10.0.0.1:8080", Zone: "a", Weight: 1}
 	for _, path := range []string{"/services?service=stock", "/services?endpoint=shard&key=7", "/services?endpoint=shard&key="} {

@@ -93,7 +93,7 @@ func next[T any](t *testing.T, p *page, event string) (m T) {
 	}
 	name, body, _ := bytes.Cut(text, []byte("\ndata: "))
 	if string(name) != "event: "+event {
-		t.Fatalf("%.200s, not %s", text, event)
+		t.Fatalf("got %.200s, want %s", text, event)
 	}
 	if err := json.Unmarshal(body, &m); err != nil {
 		t.Fatal(err)

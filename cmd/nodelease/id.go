@@ -234,7 +234,7 @@ func (g *globals) maker(ctx context.Context, layout string) (who func(context.Co
 		if err != nil {
 			return &madeBy{Text: "not known: " + plain(err)}
 		}
-		return whoMade(number, t)
+		return whoMade((*lease.Lease)(number), t)
 	}, l, nil
 }
 

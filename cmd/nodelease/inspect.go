@@ -107,7 +107,7 @@ func before(p *protocol.Previous) text.Safe {
 	}
 	how, known := endings[p.Ended]
 	if !known {
-		how = string(p.Ended)
+		how = p.Ended
 	}
 	return text.Sprintf("session %s, version %d%s; %s", text.Session(p.Session), p.Version, since, how)
 }

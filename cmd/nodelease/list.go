@@ -127,7 +127,7 @@ func look(ctx context.Context, pool *leasepool.Pool, item leasepool.Item) (*list
 		case err != nil:
 			return nil, err
 		default:
-			l.Nodes = append(l.Nodes, listedNode{Lease: n})
+			l.Nodes = append(l.Nodes, listedNode{Lease: lease.Lease(n)})
 		}
 	}
 	l.at = time.Now()

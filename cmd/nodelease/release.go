@@ -91,10 +91,11 @@ func release1(cmd *cobra.Command, g *globals, l lease.Lease, version int64, t ta
 		if err != nil {
 			return err
 		}
-		if done.Node.Lease, err = leasepool.Open(store, g.pool).ForceRelease(cmd.Context(), l.NodeID, version); err != nil {
+		freed, err := leasepool.Open(store, g.pool).ForceRelease(cmd.Context(), l.NodeID, version)
+		if err != nil {
 			return err
 		}
-		done.Released = true
+		done.Node.Lease, done.Released = lease.Lease(freed), true
 	}
 	now := time.Now()
 	done.Node.State = done.Node.Lease.State(now)

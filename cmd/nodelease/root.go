@@ -177,7 +177,7 @@ func (g *globals) node(ctx context.Context, arg string) (lease.Lease, error) {
 	if l == nil {
 		return lease.Lease{}, fmt.Errorf("pool %s has no node %d: its %s are %d to %d", g.pool, n, count(item.Size-item.ExcludeBelow, "node ID", "node IDs"), item.ExcludeBelow, item.Size-1)
 	}
-	return *l, nil
+	return lease.Lease(*l), nil
 }
 
 // again is a command for the same table and pool, to be copied. The words are the

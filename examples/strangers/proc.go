@@ -145,7 +145,7 @@ func leases(ctx context.Context, pool *leasepool.Pool) (list []lease.Lease, corr
 		case err != nil:
 			return nil, 0, err
 		default:
-			list = append(list, l)
+			list = append(list, lease.Lease(l))
 		}
 	}
 	return list, corrupt, nil

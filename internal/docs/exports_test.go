@@ -30,7 +30,6 @@ var userless = map[string]string{
 	"pkg/lease/leaselambda.IDs.NextN":       "IDs in batches; the example requests them one by one, each of which may renew",
 	"infra/nodepool.FunctionUse":            "for functions with other settings than the defaults",
 
-	"pkg/lease.Previous":             "the result of Lease.Predecessor; users need its name only to pass it on",
 	"pkg/lease/leasepool.Pool.Widen": "part of Resize and of the agents; the simulations call it concurrently",
 }
 

@@ -32,7 +32,7 @@ func TestBoundsOnRead(t *testing.T) {
 	maps.Copy(pool, attributes{"item_format": num(2), "pool_size": num(8), "open_groups": num(1), "exclude_below": num(0), "revision": num(1), "floor": num(0)})
 	long := func(n int) types.AttributeValue { return str(strings.Repeat("x", n)) }
 	before := func(session string, version int64, ended Ending) attributes {
-		return attributes{"previous": mapOf(attributes{"session": str(session), "version": num(version), "ended": str(string(ended))})}
+		return attributes{"previous": mapOf(attributes{"session": str(session), "version": num(version), "ended": str(ended)})}
 	}
 	var eras []types.AttributeValue
 	for i := range maxEras + 1 {

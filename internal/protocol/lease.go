@@ -14,7 +14,8 @@ const (
 
 // Lease is the right of one session to one node ID for a span of milliseconds, as stored
 // in the table. A free node ID is a Lease without a Holder. All times are whole
-// milliseconds of the Unix epoch.
+// milliseconds of the Unix epoch. It has the fields of lease.Lease, so that one
+// converts to the other.
 type Lease struct {
 	Pool   string `json:"pool"`
 	NodeID int    `json:"node_id"`
@@ -57,15 +58,16 @@ type Lease struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// Previous is a holder whose lease has ended.
-type Previous struct {
+// Previous is a holder whose lease has ended. It is an alias, as in pkg/lease: leases
+// convert only if this field has one type in both.
+type Previous = struct {
 	Session string `json:"session"`
 	Version int64  `json:"version"`
 	Ended   Ending `json:"ended"`
 }
 
 // Ending is how a lease ended.
-type Ending string
+type Ending = string
 
 // The endings of a lease.
 const (

@@ -47,7 +47,7 @@ func (m *Measured) item() types.AttributeValue {
 }
 
 func previous(session string, version int64, how Ending) types.AttributeValue {
-	return &types.AttributeValueMemberM{Value: attributes{"session": str(session), "version": num(version), "ended": str(string(how))}}
+	return &types.AttributeValueMemberM{Value: attributes{"session": str(session), "version": num(version), "ended": str(how)}}
 }
 
 // eraList encodes a part of the pool's history.

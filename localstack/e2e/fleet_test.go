@@ -124,7 +124,7 @@ func (f *fleet) kill(t *testing.T) lease.Lease {
 	if err != nil || left.Holder == "" {
 		t.Fatalf("node ID %d is left as %+v (%v)", task.nodeID, left, err)
 	}
-	return *left
+	return lease.Lease(*left)
 }
 
 // stop ends all tasks as ECS does, and wants each to end well.

@@ -213,7 +213,7 @@ func (w *world) lease(t *testing.T, node int) lease.Lease {
 	if err != nil || l == nil {
 		t.Fatal(l, err)
 	}
-	return *l
+	return lease.Lease(*l)
 }
 
 // freeByForce frees a node ID as an operator does, or a reaper after the lease's end.

@@ -91,7 +91,7 @@ func (a *Agent) lease() Lease {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.term.Lease.Clone()
+	return Lease(a.term.Lease.Clone())
 }
 
 // Lease returns the lease if it may be relied on now, by the monotonic clock. Otherwise
@@ -120,7 +120,7 @@ func (a *Agent) Lease() (Lease, error) {
 	case a.napping != nil && a.leftNow() <= 0:
 		return Lease{}, fmt.Errorf("%w: node %d of pool %q was not confirmed in time, %v ago by the wall clock", ErrSuspended, a.term.Lease.NodeID, a.cfg.Pool, -a.leftNow().Round(time.Millisecond))
 	}
-	return a.term.Lease.Clone(), nil
+	return Lease(a.term.Lease.Clone()), nil
 }
 
 // copied returns the loss after the machine was restored from a snapshot, nil if it

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/lastaddress"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/tenure"
 	"github.com/nodelease/nodelease/internal/text/texttest"
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -26,7 +27,7 @@ func TestLateNewsOfATermThatIsOver(t *testing.T) {
 	var clock stopped
 	var heard []EventKind
 	timings := Config{TTL: 15 * time.Second, Guard: 2 * time.Second}.timings()
-	first, second := tenure.NewTerm(timings, Lease{}, 0), tenure.NewTerm(timings, Lease{}, 0)
+	first, second := tenure.NewTerm(timings, protocol.Lease{}, 0), tenure.NewTerm(timings, protocol.Lease{}, 0)
 	a := &Agent{cfg: Config{OnExpiry: Stop, OnLost: Reacquire}, clock: &clock, timeline: snowflake.NewTimeline(&clock), term: second}
 	a.events.hook = outlet{fn: func(e Event) { heard = append(heard, e.Kind) }}
 	clock.at = second.Deadline

@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -167,6 +168,25 @@ func TestAgentIsLight(t *testing.T) {
 	t.Logf("an agent has %.2f goroutines and %.0f bytes", goroutines, bytes)
 	if goroutines > mostGoroutines || bytes > mostBytes {
 		t.Errorf("an agent has %.2f goroutines and %.0f bytes, at most %d and %d were promised", goroutines, bytes, mostGoroutines, mostBytes)
+	}
+}
+
+// BenchmarkLease measures the check before each use of a lease.
+//
+//	go test -run '^$' -bench Lease$ -count 10 ./pkg/lease
+func BenchmarkLease(b *testing.B) {
+	for _, metadata := range []map[string]string{nil, {"zone": "a", "build": "7"}} {
+		b.Run(fmt.Sprintf("metadata=%d", len(metadata)), func(b *testing.B) {
+			cfg := fixture.Config(leasetest.NewMemory("orders", 1))
+			cfg.TTL, cfg.Metadata = time.Hour, metadata
+			a := fixture.Start(b, cfg)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := a.Lease(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -278,7 +278,7 @@ func (a *Agent) tryClaim(ctx context.Context, node int, session string, first ti
 		e.Kind = EventTaken
 		s.Refused(node, m0+e.Took, e.Took)
 		if res.Lease != nil {
-			e.Lease = *res.Lease
+			e.Lease = Lease(*res.Lease)
 			a.stale = a.stale || res.Lease.WidenTry > w.WidenTry
 		}
 		a.emit(e)

@@ -59,8 +59,8 @@ func (a *Agent) release(t *tenure.Term, last time.Time) error {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseBudget)
 	defer cancel()
 	began := a.clock.Monotonic()
-	freed, err := a.giveBack(ctx, t, t.Release(last), func(cur *Lease) (protocol.Write, bool) { return t.ReleaseAgain(last, cur) })
-	e := Event{Kind: EventReleased, Lease: t.Lease, Took: a.clock.Monotonic() - began}
+	freed, err := a.giveBack(ctx, t, t.Release(last), func(cur *protocol.Lease) (protocol.Write, bool) { return t.ReleaseAgain(last, cur) })
+	e := Event{Kind: EventReleased, Lease: Lease(t.Lease), Took: a.clock.Monotonic() - began}
 	if err != nil {
 		err = fmt.Errorf("lease: giving node %d of pool %q back was not confirmed, it rests until %s: %w",
 			t.Lease.NodeID, a.cfg.Pool, protocol.Stamp(protocol.Latest(t.Expires().Add(a.cfg.ClaimGuard), t.Reserved())), err)
@@ -78,7 +78,7 @@ func (a *Agent) release(t *tenure.Term, last time.Time) error {
 // expose frees the node ID after a copy of this process was detected, which must not
 // keep it either; see Term.Expose. The lease is over: this is a courtesy to the pool,
 // and Close waits for it.
-func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *Lease) {
+func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *protocol.Lease) {
 	w, ok := t.Expose(cur)
 	if !ok {
 		return
@@ -89,7 +89,7 @@ func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *Lease) {
 	ctx, cancel := context.WithTimeout(ctx, releaseBudget)
 	defer cancel()
 	if _, err := a.giveBack(ctx, t, w, t.Expose); err != nil {
-		a.emit(Event{Kind: EventNotReleased, Lease: t.Lease, Reason: protocol.Reason(err), Err: err})
+		a.emit(Event{Kind: EventNotReleased, Lease: Lease(t.Lease), Reason: protocol.Reason(err), Err: err})
 	}
 }
 
@@ -97,7 +97,7 @@ func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *Lease) {
 // or nil. A refusal has three causes: an earlier attempt landed, or the node ID is someone
 // else's already, both of which are as good as success; or the item has a renewal that the
 // release did not know of, in which case again returns the next one.
-func (a *Agent) giveBack(ctx context.Context, t *tenure.Term, w protocol.Write, again func(*Lease) (protocol.Write, bool)) (done protocol.Write, err error) {
+func (a *Agent) giveBack(ctx context.Context, t *tenure.Term, w protocol.Write, again func(*protocol.Lease) (protocol.Write, bool)) (done protocol.Write, err error) {
 	for {
 		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Result, error) {
 			one, cancel := context.WithTimeout(ctx, renewLimit)

@@ -250,7 +250,7 @@ func TestClaimInAGlitch(t *testing.T) {
 	}
 }
 
-func lastOf(t *testing.T, mem *leasetest.Memory) lease.Lease {
+func lastOf(t *testing.T, mem *leasetest.Memory) protocol.Lease {
 	t.Helper()
 	l, err := mem.Get(t.Context(), "orders", 0)
 	if err != nil || l == nil {

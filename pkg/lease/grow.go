@@ -44,7 +44,7 @@ func (a *Agent) KeepShort() (until time.Time) {
 	grown := until.Sub(a.timeline.Now()) > a.cfg.TTL
 	a.mu.Unlock()
 	if grown {
-		a.emit(Event{Kind: EventWarning, Lease: l, Err: fmt.Errorf(
+		a.emit(Event{Kind: EventWarning, Lease: Lease(l), Err: fmt.Errorf(
 			"others watch this lease from now on, so it is as short as TTL again; if this process dies before %s, they see it until then", protocol.Stamp(until))})
 		a.RenewNow()
 	}

@@ -284,13 +284,13 @@ func TestGrowthMeetsAWidening(t *testing.T) {
 
 // marked begins a widening, and marks all node IDs. Of a pool of 16,384 that takes half a
 // minute, and so much later the new width begins.
-func marked(t *testing.T, s *fixture.Network, held lease.Lease) *protocol.Widener {
+func marked(t *testing.T, s *fixture.Network, held protocol.Lease) *protocol.Widener {
 	poolWrite(t, s, protocol.OpenGroups{Pool: "orders", From: 1, To: 2})
 	p, err := s.PoolItem(t.Context(), "orders")
 	if err != nil {
 		t.Error(err)
 	}
-	p = poolWrite(t, s, p.Begin([]lease.Lease{held}, time.Now(), 33*time.Second))
+	p = poolWrite(t, s, p.Begin([]protocol.Lease{held}, time.Now(), 33*time.Second))
 	w := protocol.NewWidener(p)
 	for n := p.ExcludeBelow; n < p.Numbers; n++ {
 		m := w.Mark(n, time.Now())

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -43,7 +44,7 @@ func (e *events) kinds(kinds ...lease.EventKind) (names []lease.EventKind) {
 }
 
 // item reads a node ID from the table.
-func item(t *testing.T, s lease.Store, node int) lease.Lease {
+func item(t *testing.T, s lease.Store, node int) protocol.Lease {
 	t.Helper()
 	l, err := s.Get(context.WithoutCancel(t.Context()), "orders", node)
 	if err != nil || l == nil {

@@ -1,57 +1,107 @@
 package lease
 
 import (
+	"time"
+
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Lease is the right of one session to one node ID for a span of milliseconds.
-// Times are of type time.Time, in whole milliseconds.
+// Lease is the right of one session to one node ID for a span of milliseconds. A free
+// node ID is a Lease without a Holder. All times are whole milliseconds of the Unix
+// epoch.
 //
-//	Pool, NodeID              the node ID, from 0
-//	Holder                    the session that holds it, a UUIDv7; empty when it is free
-//	Task, Metadata            the holder's description of itself; no proof of holding
-//	Version                   the fencing token: it grows by one with each holder, and is never reset
-//	Renewal                   the count of the holder's renewals
-//	TTL, ExpiresAt            its length and end; others may take it a claim guard later
-//	NotBefore, ReservedUntil  the holder's milliseconds: after the first, up to the second
-//	WidenTry                  the last change of the width that the node ID is marked for
-//	Retired                   whether the node ID is out of use
-//
-// Its methods:
-//
-//	Predecessor() *Previous   the previous holder, and how its lease ended
-//	Fenced() bool             whether Version is a fencing token: there is a lease
-//	State(now) State          free, held, expired, cooling or retired at that time
-type Lease = protocol.Lease
+// The leases that package leasepool returns have the same fields: Lease(l) converts them.
+type Lease struct {
+	Pool string `json:"pool"`
+	// NodeID is the node ID, from 0.
+	NodeID int `json:"node_id"`
 
-// State is the state of a node ID at some time: free, held, expired, cooling or retired.
-type State = protocol.State
+	// Holder is the session that holds the node ID, a UUIDv7; empty when free.
+	Holder string `json:"holder,omitempty"`
+	// Task describes where the session runs or ran: an ECS task ARN, or host and
+	// pid. It is informational, never evidence that the lease is held.
+	Task string `json:"task,omitempty"`
+	// Version is the fencing token: it grows by one each time the node ID changes hands
+	// and is never reset. 0 means that the node ID was never held.
+	Version int64 `json:"version"`
+	// Renewal numbers the renewal attempts within a version.
+	Renewal int64 `json:"renewal,omitempty"`
+	// TTL is the length of the holder's lease.
+	TTL time.Duration `json:"ttl_ns,omitempty"`
+
+	// The holder may stamp the milliseconds in (NotBefore, ReservedUntil].
+	NotBefore     time.Time `json:"not_before,omitzero"`
+	ReservedUntil time.Time `json:"reserved_until,omitzero"`
+	// ExpiresAt is when others may take the node ID (a claim guard later); zero when
+	// free.
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+
+	// WidenTry is the last change of the width that the node ID is marked for; 0 means
+	// none.
+	WidenTry int64 `json:"widen_try,omitempty"`
+	// Retired node IDs are out of use since the pool was made smaller.
+	Retired bool `json:"retired,omitempty"`
+	// Resize is the revision of the pool whose resize last retired this node ID or
+	// brought it back into use; 0 if none did.
+	Resize int64 `json:"resize,omitempty"`
+	// OnDemand reports whether the holder renews only when it uses the node ID.
+	OnDemand bool `json:"on_demand,omitempty"`
+	// Previous and TakenFrom name the holders before this one; Predecessor reads them.
+	Previous  *Previous `json:"previous,omitempty"`
+	TakenFrom string    `json:"taken_from,omitempty"`
+	// Metadata is the holder's description of itself (address, zone, build).
+	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// Predecessor returns the previous holder, or the last one of a free node ID. Nil means
+// that the node ID was never held, or that the previous holder is not known.
+func (l Lease) Predecessor() *Previous { return protocol.Lease(l).Predecessor() }
+
+// Fenced reports whether Version is a fencing token: it is not one if the node ID is
+// fixed, without a lease.
+func (l Lease) Fenced() bool { return protocol.Lease(l).Fenced() }
+
+// IDsUntil returns the time until which the holder can make IDs if it gets no answer
+// from the table from now on, with the default guards; the zero time if there is no
+// holder. Shorter guards than the defaults add to it; longer ones, up to a few seconds,
+// take away.
+func (l Lease) IDsUntil() time.Time { return protocol.Lease(l).IDsUntil() }
+
+// State returns the state of the node ID at now. A retired node ID that is still held is
+// Retired: its holder may finish, but no one else may claim it.
+func (l Lease) State(now time.Time) State { return State(protocol.Lease(l).State(now)) }
+
+// State is the state of a node ID at a given time, for a reader whose clock reads now.
+type State string
 
 // The states of a node ID, as [Lease.State] returns them.
 const (
-	Free    = protocol.Free
-	Held    = protocol.Held
-	Expired = protocol.Expired
-	Cooling = protocol.Cooling
-	Retired = protocol.Retired
+	Free    State = State(protocol.Free)    // may be claimed now
+	Held    State = State(protocol.Held)    // has a holder, not expired
+	Expired State = State(protocol.Expired) // has a holder, past its expiry: can be claimed once its reserved time has passed
+	Cooling State = State(protocol.Cooling) // no holder, but milliseconds ahead of now are still reserved
+	Retired State = State(protocol.Retired) // out of use
 )
 
-// Previous is the previous holder, as [Lease.Predecessor] returns it. Nil means
-// that the node ID was never held, or that the previous holder is not known.
-//
-//	Session  its session, which was the lease's Holder
-//	Version  its version
-//	Ended    how its lease ended, an Ending
-type Previous = protocol.Previous
+// Previous is the previous holder, as [Lease.Predecessor] returns it. It is an alias, so
+// that leases of package leasepool convert to Lease.
+type Previous = struct {
+	// Session is its session, which was the lease's Holder.
+	Session string `json:"session"`
+	// Version was its fencing token.
+	Version int64 `json:"version"`
+	// Ended is how its lease ended.
+	Ended Ending `json:"ended"`
+}
 
-// Ending is how a lease ended.
-type Ending = protocol.Ending
+// Ending is how a lease ended, one of the constants.
+type Ending = string
 
 // The endings of a lease. Only after EndReleased is its holder known to have stopped.
 const (
-	EndReleased = protocol.EndReleased // its holder released it
-	EndExpired  = protocol.EndExpired  // it expired, and was claimed or reaped
-	EndFreed    = protocol.EndFreed    // an operator ended it, or a copy of the holder had it, too
+	EndReleased Ending = protocol.EndReleased // its holder released it
+	EndExpired  Ending = protocol.EndExpired  // it expired, and was claimed or reaped
+	EndFreed    Ending = protocol.EndFreed    // an operator or a raise ended it, or a copy of the holder had it, too
 )
 
 // Store keeps the leases. NewDynamoDB is the production store; leasetest.NewMemory is

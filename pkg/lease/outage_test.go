@@ -122,7 +122,7 @@ func (a *away) Note(ctx context.Context, pool string) (protocol.Note, error) {
 	return a.Memory.Note(ctx, pool)
 }
 
-func (a *away) Get(ctx context.Context, pool string, node int) (*lease.Lease, error) {
+func (a *away) Get(ctx context.Context, pool string, node int) (*protocol.Lease, error) {
 	if err := a.lost(ctx); err != nil {
 		return nil, err
 	}

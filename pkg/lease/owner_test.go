@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/ecs"
+	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/internal/tenure"
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
@@ -228,7 +229,7 @@ func TestECSIsAskedAgain(t *testing.T) {
 	}
 	var clock stopped
 	events := make(chan Event, 8)
-	a := &Agent{cfg: cfg, clock: &clock, timeline: snowflake.NewTimeline(&clock), events: outlets{hook: outlet{fn: func(e Event) { events <- e }}}, term: tenure.NewTerm(cfg.timings(), Lease{}, 0)}
+	a := &Agent{cfg: cfg, clock: &clock, timeline: snowflake.NewTimeline(&clock), events: outlets{hook: outlet{fn: func(e Event) { events <- e }}}, term: tenure.NewTerm(cfg.timings(), protocol.Lease{}, 0)}
 	ask := func(after time.Duration) time.Duration {
 		clock.at += after
 		a.askECSAgain(t.Context())

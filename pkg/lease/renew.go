@@ -125,7 +125,7 @@ func (a *Agent) loseNow(t *tenure.Term, err error) {
 	}
 	a.over = err
 	a.timeline.Seal()
-	a.tellNow(Event{Kind: EventLost, Lease: t.Lease, Err: err})
+	a.tellNow(Event{Kind: EventLost, Lease: Lease(t.Lease), Err: err})
 	if a.cfg.OnLost == StopOnLoss {
 		a.endNow(err)
 	}
@@ -178,7 +178,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 	at, ok := t.Attempt(m0, w0, a.pool, a.length(m0))
 	if !ok {
 		a.mu.Unlock()
-		a.unanswered(t.Lease, fmt.Errorf("lease: pool %q changes its width, and node %d waits for that with its renewal", a.cfg.Pool, t.Lease.NodeID))
+		a.unanswered(Lease(t.Lease), fmt.Errorf("lease: pool %q changes its width, and node %d waits for that with its renewal", a.cfg.Pool, t.Lease.NodeID))
 		return false
 	}
 	if a.metadata.changed {
@@ -200,7 +200,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 	one, cancel := context.WithTimeout(ctx, limit)
 	res, err := asking(a, func() (protocol.Result, error) { return a.cfg.Store.Write(one, at.Write) })
 	cancel()
-	e := Event{Took: a.clock.Monotonic() - m0, Lease: t.Lease, Err: err}
+	e := Event{Took: a.clock.Monotonic() - m0, Lease: Lease(t.Lease), Err: err}
 	if err != nil {
 		a.refusedBy(err)
 		if ctx.Err() == nil {
@@ -214,7 +214,7 @@ func (a *Agent) renew(ctx context.Context) bool {
 		case tenure.Landed:
 		case tenure.Stale:
 			if a.reread(ctx) && res.Lease.WidenTry > a.pool.Widening.Try {
-				a.unanswered(t.Lease, fmt.Errorf("lease: node %d was marked for widening %d, and its pool knows of %d", t.Lease.NodeID, res.Lease.WidenTry, a.pool.Widening.Try))
+				a.unanswered(Lease(t.Lease), fmt.Errorf("lease: node %d was marked for widening %d, and its pool knows of %d", t.Lease.NodeID, res.Lease.WidenTry, a.pool.Widening.Try))
 			}
 			return false // and tried again
 		case tenure.Cloned:
@@ -320,7 +320,7 @@ func (a *Agent) checkFloor(ctx context.Context) {
 }
 
 // whose describes the present holder of a node ID.
-func whose(cur *Lease) string {
+func whose(cur *protocol.Lease) string {
 	switch {
 	case cur == nil:
 		return "has no item any more: someone deleted it"
@@ -331,7 +331,7 @@ func whose(cur *Lease) string {
 }
 
 // confirm takes over a confirmed renewal.
-func (a *Agent) confirm(t *tenure.Term, l Lease, at tenure.Attempt, c snowflake.Ceiling, e Event) {
+func (a *Agent) confirm(t *tenure.Term, l protocol.Lease, at tenure.Attempt, c snowflake.Ceiling, e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over != nil { // stopped at the deadline while the answer came
@@ -343,7 +343,7 @@ func (a *Agent) confirm(t *tenure.Term, l Lease, at tenure.Attempt, c snowflake.
 	a.raiseNow(c)
 	a.watch(t)
 	a.metadata.tell()
-	e.Kind, e.Lease, e.Err = EventRenewed, l, nil
+	e.Kind, e.Lease, e.Err = EventRenewed, Lease(l), nil
 	a.tellNow(e)
 	if a.suspended && t.Held(a.clock.Monotonic()) {
 		a.suspended, a.stepped = false, true
@@ -382,7 +382,7 @@ func (a *Agent) bark(t *tenure.Term) {
 		return
 	}
 	a.suspended = true
-	a.tellNow(Event{Kind: EventSuspended, Lease: t.Lease})
+	a.tellNow(Event{Kind: EventSuspended, Lease: Lease(t.Lease)})
 	if a.cfg.OnExpiry == Stop {
 		a.loseNow(t, errExpired)
 	}

@@ -181,6 +181,6 @@ func (a *Agent) bind(t *tenure.Term, began time.Duration) error {
 	a.boundNow(t)
 	a.metadata.tell()
 	a.watch(t)
-	a.tellNow(Event{Kind: EventClaimed, Lease: t.Lease, Took: a.clock.Monotonic() - began})
+	a.tellNow(Event{Kind: EventClaimed, Lease: Lease(t.Lease), Took: a.clock.Monotonic() - began})
 	return nil
 }

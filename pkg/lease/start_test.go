@@ -379,7 +379,7 @@ func (i *interrupted) Group(ctx context.Context, pool string, n int) (protocol.G
 	return i.Network.Group(ctx, pool, n)
 }
 
-func (i *interrupted) Get(ctx context.Context, pool string, node int) (*lease.Lease, error) {
+func (i *interrupted) Get(ctx context.Context, pool string, node int) (*protocol.Lease, error) {
 	defer i.call()()
 	return i.Network.Get(ctx, pool, node)
 }

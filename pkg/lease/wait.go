@@ -113,7 +113,7 @@ func (a *Agent) sayWaiting(ctx context.Context, w *tenure.Wait) {
 func (a *Agent) isFree(ctx context.Context, w *tenure.Wait, node int) bool {
 	ctx, cancel := context.WithTimeout(ctx, noteLimit)
 	defer cancel()
-	l, err := asking(a, func() (*Lease, error) { return a.cfg.Store.Get(ctx, a.cfg.Pool, node) })
+	l, err := asking(a, func() (*protocol.Lease, error) { return a.cfg.Store.Get(ctx, a.cfg.Pool, node) })
 	if err != nil || l == nil {
 		return false
 	}

@@ -74,7 +74,7 @@ func (s *metered) PoolItem(ctx context.Context, pool string) (protocol.PoolItem,
 	return s.Memory.PoolItem(ctx, pool)
 }
 
-func (s *metered) Get(ctx context.Context, pool string, node int) (*lease.Lease, error) {
+func (s *metered) Get(ctx context.Context, pool string, node int) (*protocol.Lease, error) {
 	s.count(func() { s.spent.units++; s.spent.looks++ })
 	return s.Memory.Get(ctx, pool, node)
 }

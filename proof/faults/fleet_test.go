@@ -426,5 +426,5 @@ func (f *fleet) item(node int) lease.Lease {
 	if err != nil || l == nil {
 		f.t.Fatal(l, err)
 	}
-	return *l
+	return lease.Lease(*l)
 }

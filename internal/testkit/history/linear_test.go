@@ -54,10 +54,10 @@ var register = porcupine.Model{
 		}
 		return parts
 	},
-	Init:  func() any { return (*lease.Lease)(nil) },
-	Equal: func(a, b any) bool { return show(a.(*lease.Lease)) == show(b.(*lease.Lease)) },
+	Init:  func() any { return (*protocol.Lease)(nil) },
+	Equal: func(a, b any) bool { return show(a.(*protocol.Lease)) == show(b.(*protocol.Lease)) },
 	Step: func(state, in, out any) (bool, any) {
-		old, c, a := state.(*lease.Lease), in.(call), out.(answer)
+		old, c, a := state.(*protocol.Lease), in.(call), out.(answer)
 		if c.write == nil {
 			return a.unknown || a.lease == show(old), old
 		}
@@ -69,10 +69,10 @@ var register = porcupine.Model{
 		return a.unknown || a.applied == applied && a.lease == show(after), after
 	},
 	DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v → %+v", in, out) },
-	DescribeState:     func(s any) string { return show(s.(*lease.Lease)) },
+	DescribeState:     func(s any) string { return show(s.(*protocol.Lease)) },
 }
 
-func show(l *lease.Lease) string {
+func show(l *protocol.Lease) string {
 	if l == nil {
 		return "none"
 	}
@@ -108,7 +108,7 @@ func (r *recording) add(client int, c call, began time.Duration, a answer) {
 // client does calls that are near the truth as it saw it last: most of them could
 // be done, if no other client had been faster.
 func (r *recording) client(ctx context.Context, number, calls, nodes int, rnd *rand.Rand, s lease.Store) {
-	seen := make([]*lease.Lease, nodes)
+	seen := make([]*protocol.Lease, nodes)
 	for i := range calls {
 		n := rnd.IntN(nodes)
 		c := call{node: n, write: guess(rnd, protocol.Key{Pool: "p", NodeID: n}, seen[n], fmt.Sprintf("%d.%d", number, i))}
@@ -138,7 +138,7 @@ func (r *recording) client(ctx context.Context, number, calls, nodes int, rnd *r
 
 // guess draws a call. Times are close together, so that conditions are met and
 // missed.
-func guess(r *rand.Rand, k protocol.Key, l *lease.Lease, session string) protocol.Write {
+func guess(r *rand.Rand, k protocol.Key, l *protocol.Lease, session string) protocol.Write {
 	base := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	if l == nil {
 		if r.IntN(3) == 0 {

@@ -124,7 +124,7 @@ func (c *Coordinator) groups(ctx context.Context, clusterName string, open int, 
 					return
 				}
 				for _, l := range g.Leases {
-					if m, ok := cluster.MemberOf(l); ok && !m.Heartbeat.Before(oldest) {
+					if m, ok := cluster.MemberOf(lease.Lease(l)); ok && !m.Heartbeat.Before(oldest) {
 						all[group] = append(all[group], m)
 					}
 				}
@@ -153,6 +153,6 @@ func (c *Coordinator) member(ctx context.Context, m cluster.Member) (cluster.Mem
 	if err != nil || l == nil {
 		return cluster.Member{}, false, err
 	}
-	now, ok := cluster.MemberOf(*l)
+	now, ok := cluster.MemberOf(lease.Lease(*l))
 	return now, ok, nil
 }

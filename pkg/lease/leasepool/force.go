@@ -11,17 +11,17 @@ import (
 // if it still has the version that the operator saw. Its holder loses it at the next
 // renewal. IDs stay unique, and the next holder waits until the reserved milliseconds
 // have passed. Freeing a free node ID is not an error.
-func (p *Pool) ForceRelease(ctx context.Context, nodeID int, version int64) (protocol.Lease, error) {
+func (p *Pool) ForceRelease(ctx context.Context, nodeID int, version int64) (Lease, error) {
 	if err := protocol.CheckPoolName(p.Name); err != nil {
-		return protocol.Lease{}, fmt.Errorf("lease: force release of node %d: %w", nodeID, err)
+		return Lease{}, fmt.Errorf("lease: force release of node %d: %w", nodeID, err)
 	}
 	if nodeID < 0 || nodeID >= protocol.MaxPoolSize {
-		return protocol.Lease{}, fmt.Errorf("lease: force release of node %d in pool %q: use a node from 0 to %d", nodeID, p.Name, protocol.MaxPoolSize-1)
+		return Lease{}, fmt.Errorf("lease: force release of node %d in pool %q: use a node from 0 to %d", nodeID, p.Name, protocol.MaxPoolSize-1)
 	}
 	w := protocol.ForceRelease{Key: protocol.Key{Pool: p.Name, NodeID: nodeID}, Version: version}
 	seen, err := protocol.Retry(ctx, func(ctx context.Context) (*protocol.Lease, error) { return p.table().Get(ctx, p.Name, nodeID) })
 	if err != nil {
-		return protocol.Lease{}, err
+		return Lease{}, err
 	}
 	if seen != nil && seen.Version == version {
 		w.Holder = seen.Holder
@@ -29,9 +29,9 @@ func (p *Pool) ForceRelease(ctx context.Context, nodeID int, version int64) (pro
 	res, err := p.write(ctx, w)
 	switch {
 	case err != nil:
-		return protocol.Lease{}, err
+		return Lease{}, err
 	case res.Lease == nil:
-		return protocol.Lease{}, fmt.Errorf("lease: pool %q has no node %d: nothing to release", p.Name, nodeID)
+		return Lease{}, fmt.Errorf("lease: pool %q has no node %d: nothing to release", p.Name, nodeID)
 	case res.Lease.Version != version:
 		return *res.Lease, fmt.Errorf("lease: node %d of pool %q has version %d by now, not %d: look again whose it is before releasing it", nodeID, p.Name, res.Lease.Version, version)
 	}

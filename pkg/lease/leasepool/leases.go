@@ -7,11 +7,15 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
+// Lease is one node ID of a pool, as stored. It has the fields of lease.Lease;
+// lease.Lease(l) converts it, for comparing its State with lease.Held and the others.
+type Lease = protocol.Lease
+
 // Leases yields every node ID that has an item, lowest first, including retired ones.
 // A corrupt item comes with its *CorruptError, and the next ones follow; any other
 // error is the last.
-func (p *Pool) Leases(ctx context.Context) iter.Seq2[protocol.Lease, error] {
-	return func(yield func(protocol.Lease, error) bool) {
+func (p *Pool) Leases(ctx context.Context) iter.Seq2[Lease, error] {
+	return func(yield func(Lease, error) bool) {
 		item, err := p.item(ctx)
 		groups := item.Groups()
 		for n := 0; err == nil && n < min(groups, maxGroups); n++ {
@@ -20,7 +24,7 @@ func (p *Pool) Leases(ctx context.Context) iter.Seq2[protocol.Lease, error] {
 				break
 			}
 			for _, c := range g.Corrupt {
-				if !yield(protocol.Lease{Pool: p.Name, NodeID: c.NodeID}, c) {
+				if !yield(Lease{Pool: p.Name, NodeID: c.NodeID}, c) {
 					return
 				}
 			}
@@ -34,7 +38,7 @@ func (p *Pool) Leases(ctx context.Context) iter.Seq2[protocol.Lease, error] {
 			}
 		}
 		if err != nil {
-			yield(protocol.Lease{}, err)
+			yield(Lease{}, err)
 		}
 	}
 }

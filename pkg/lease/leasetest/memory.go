@@ -22,7 +22,7 @@ import (
 type Memory struct {
 	mu     sync.Mutex
 	pools  map[string]protocol.PoolItem
-	leases map[protocol.Key]lease.Lease
+	leases map[protocol.Key]protocol.Lease
 	reaper map[string]protocol.ReaperMemory
 	notes  map[string]protocol.Note
 	outage error
@@ -34,7 +34,7 @@ var _ lease.Store = (*Memory)(nil)
 // current time as its floor. With a size of 0 the store has no pools. It panics on a size
 // or a name that no pool can have.
 func NewMemory(pool string, size int) *Memory {
-	m := &Memory{pools: map[string]protocol.PoolItem{}, leases: map[protocol.Key]lease.Lease{}, reaper: map[string]protocol.ReaperMemory{}, notes: map[string]protocol.Note{}}
+	m := &Memory{pools: map[string]protocol.PoolItem{}, leases: map[protocol.Key]protocol.Lease{}, reaper: map[string]protocol.ReaperMemory{}, notes: map[string]protocol.Note{}}
 	if size == 0 {
 		return m
 	}
@@ -112,7 +112,7 @@ func (m *Memory) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, 
 }
 
 // Get implements [lease.Store].
-func (m *Memory) Get(ctx context.Context, pool string, nodeID int) (*lease.Lease, error) {
+func (m *Memory) Get(ctx context.Context, pool string, nodeID int) (*protocol.Lease, error) {
 	leave, err := m.enter(ctx)
 	if err != nil {
 		return nil, err

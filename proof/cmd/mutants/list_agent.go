@@ -34,8 +34,8 @@ var agentMutants = []mutant{
 `, ``, leaseOwn},
 	{"a late bark ends the next term", renew, `case a.term != t || a.over != nil || a.suspended:`, `case a.over != nil || a.suspended:`, leaseOwn},
 	{"a late loss ends the next term", renew, `if a.term != t || a.over != nil {`, `if a.over != nil {`, leaseOwn},
-	{"the watchdog emits after it has unlocked", renew, `	a.tellNow(Event{Kind: EventSuspended, Lease: t.Lease})
-`, `	defer func() { go a.emitNow(Event{Kind: EventSuspended, Lease: t.Lease}) }()
+	{"the watchdog emits after it has unlocked", renew, `	a.tellNow(Event{Kind: EventSuspended, Lease: Lease(t.Lease)})
+`, `	defer func() { go a.emitNow(Event{Kind: EventSuspended, Lease: Lease(t.Lease)}) }()
 `, leaseOwn},
 	{"an old page exhausts a pool", "pkg/lease/claim.go", `case s.Strong && s.Paced == 0:`, `case true:`, leaseOwn},
 	{"a part of a group counts as all of it", "pkg/lease/claim.go", `		if part == protocol.Whole {

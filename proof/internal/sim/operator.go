@@ -103,7 +103,7 @@ func (o *operator) look(ctx context.Context) {
 			return
 		}
 		if l.Holder != "" {
-			seen = append(seen, l)
+			seen = append(seen, lease.Lease(l))
 		}
 	}
 	o.seen = seen

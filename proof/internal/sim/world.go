@@ -242,7 +242,7 @@ func (w *World) judgeLiveness(o *operator) (fresh time.Duration, err error) {
 		if l.NodeID >= size { // a resize that was cut off is nobody's to use
 			continue
 		}
-		switch l.State(time.Now()) {
+		switch lease.Lease(l).State(time.Now()) {
 		case lease.Free, lease.Cooling, lease.Expired: // expired ones rest too, while anything is reserved
 			if l.ReservedUntil.After(time.Now()) {
 				resting++

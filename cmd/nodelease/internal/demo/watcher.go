@@ -74,7 +74,9 @@ func (w *watcher) look(ctx context.Context) ([]lease.Lease, error) {
 		if err != nil {
 			return nil, err
 		}
-		leases = append(leases, g.Leases...)
+		for _, l := range g.Leases {
+			leases = append(leases, lease.Lease(l))
+		}
 	}
 	return leases, nil
 }

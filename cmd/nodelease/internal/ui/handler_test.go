@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
-	"github.com/nodelease/nodelease/pkg/lease"
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
@@ -155,7 +154,7 @@ func TestEventsOverHTTP(t *testing.T) {
 func TestFind(t *testing.T) {
 	m := model{pool: protocol.PoolItem{Size: 4}}
 	at := time.Unix(1_700_000_000, 0)
-	m.read(0, protocol.Group{Leases: []lease.Lease{
+	m.read(0, protocol.Group{Leases: []protocol.Lease{
 		{NodeID: 0, ReservedUntil: at},
 		{NodeID: 1, Holder: "s-1", Task: "arn:aws:ecs:task/API-2", ExpiresAt: at.Add(time.Minute), Metadata: map[string]string{"zone": "eu-1b"}},
 		{NodeID: 2, Holder: "s-2", Task: "worker", ExpiresAt: at.Add(time.Minute)},
@@ -272,7 +271,7 @@ func TestForeignText(t *testing.T) {
 	for i := range 1000 {
 		metadata["k"+strconv.Itoa(i)] = "v"
 	}
-	m.read(0, protocol.Group{Leases: []lease.Lease{
+	m.read(0, protocol.Group{Leases: []protocol.Lease{
 		{NodeID: 0, Holder: session, Task: strings.Repeat("t", 100_000) + "\n", ExpiresAt: at.Add(time.Minute), Metadata: metadata},
 	}}, at, newChange())
 	body, err := json.Marshal(m.groups[0].numbers[0])

@@ -98,7 +98,7 @@ func (m *model) show(index int, got protocol.Group, at time.Time) []number {
 		numbers[i] = number{ID: from + i, State: missing}
 	}
 	for _, l := range got.Leases {
-		numbers[l.NodeID-from] = show(l, m.pool, at)
+		numbers[l.NodeID-from] = show(lease.Lease(l), m.pool, at)
 	}
 	for _, c := range got.Corrupt {
 		numbers[c.NodeID-from] = number{ID: c.NodeID, State: corrupt, Note: text.Error(c.Err)}

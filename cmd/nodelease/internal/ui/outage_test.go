@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/nodelease/nodelease/internal/protocol"
-	"github.com/nodelease/nodelease/pkg/lease"
 )
 
 // grownModel has one holder whose lease has grown to a quarter of an hour, with so much
@@ -16,9 +15,9 @@ func grownModel(now time.Time, left time.Duration, held int, measured time.Durat
 	if measured > 0 {
 		m.pool.Measured = &protocol.Measured{Held: held, At: now.Add(-measured), Valid: 10 * time.Minute}
 	}
-	l := lease.Lease{Pool: "orders", Holder: "s", Version: 1, TTL: 15 * time.Minute, ExpiresAt: now.Add(left)}
+	l := protocol.Lease{Pool: "orders", Holder: "s", Version: 1, TTL: 15 * time.Minute, ExpiresAt: now.Add(left)}
 	l.ReservedUntil = l.ExpiresAt.Add(3 * time.Hour)
-	m.read(0, protocol.Group{Leases: []lease.Lease{l}}, now, newChange())
+	m.read(0, protocol.Group{Leases: []protocol.Lease{l}}, now, newChange())
 	return m
 }
 
@@ -55,8 +54,8 @@ func TestGrownLeasesThatWaitAreNotLate(t *testing.T) {
 func TestLongLeasesThatHaveNotGrownAreLate(t *testing.T) {
 	now := time.Now()
 	m := grownModel(now, time.Minute, 80, time.Minute)
-	l := lease.Lease{Pool: "orders", Holder: "s", Version: 1, TTL: 15 * time.Minute, ExpiresAt: now.Add(5 * time.Minute), ReservedUntil: now.Add(5*time.Minute + time.Second)}
-	m.read(0, protocol.Group{Leases: []lease.Lease{l}}, now, newChange())
+	l := protocol.Lease{Pool: "orders", Holder: "s", Version: 1, TTL: 15 * time.Minute, ExpiresAt: now.Add(5 * time.Minute), ReservedUntil: now.Add(5*time.Minute + time.Second)}
+	m.read(0, protocol.Group{Leases: []protocol.Lease{l}}, now, newChange())
 	if next, _ := m.late(); len(next) != 1 {
 		t.Errorf("%d late, want 1", len(next))
 	}

@@ -357,12 +357,13 @@ func (c *Checker) hold(e Event) error {
 	return nil
 }
 
-// lost judges a loss: it is permanent, so it must be justified.
+// lost judges a loss: it is permanent, so it must be justified. A holder also loses a node ID
+// that its wrong clock has claimed before the last holder's milliseconds have passed.
 func (c *Checker) lost(e Event) error {
 	if n := c.nodes[e.Node]; n != nil && e.Version > 0 && e.Version <= int64(len(n.spans)) {
 		delete(n.spans[e.Version-1].unaware, e.Who)
 	}
-	if n := c.nodes[e.Node]; n != nil && n.item.Held && n.item.Who == e.Who && n.item.Version == e.Version && n.spans[e.Version-1].copied == 0 {
+	if n := c.nodes[e.Node]; n != nil && n.item.Held && n.item.Who == e.Who && n.item.Version == e.Version && n.spans[e.Version-1].copied == 0 && n.item.NotBefore <= e.At {
 		return fmt.Errorf("process %d gave up version %d, which it holds", e.Who, e.Version)
 	}
 	return nil

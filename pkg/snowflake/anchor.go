@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Stamps are not the wall clock but
+// Stamps are not read from the wall clock. They are
 //
 //	anchor + monotonic, where anchor = wall - monotonic at some moment,
 //
@@ -14,13 +14,16 @@ import (
 //
 //	wall ahead by more than 10 ms    (a step, a suspend)   re-anchor
 //	wall behind, up to WithMaxBackward                     continue: a borrow,
-//	                                                       counted; re-anchor as soon as no stamp is in the way
+//	                                                       counted; re-anchor once the
+//	                                                       wall clock has passed the
+//	                                                       last stamp
 //	wall behind by more                                    re-anchor; calls fail with a *ClockError
 //	                                                       until the clock has passed the last stamp
 //
 // A span's Ceiling bounds the anchor from above. Stamps do not follow a wall clock
 // that jumps beyond it: they advance with the monotonic clock until a renewal has
-// confirmed that the wall clock is right, or it is set back, after which no call waits.
+// confirmed that the wall clock is right, or until the wall clock is set back; no call
+// has to wait then.
 //
 // Whatever the anchor does, the state word only grows: neither order nor
 // uniqueness depends on this file.
@@ -30,7 +33,7 @@ const (
 	notAnchored = math.MinInt64
 )
 
-// mono is the monotonic clock as each call reads it.
+// mono returns the reading of the monotonic clock, in ns.
 func (t *Timeline) mono() int64 {
 	if t.system {
 		return int64(time.Since(origin)) + suspended.Load()
@@ -38,7 +41,7 @@ func (t *Timeline) mono() int64 {
 	return int64(t.clock.Monotonic())
 }
 
-// both reads the wall clock and then the monotonic one: time that passes in
+// both reads the wall clock and then the monotonic one, so time that passes in
 // between makes the wall clock seem behind, never ahead.
 func (t *Timeline) both() (mono, wall int64) {
 	if t.system {
@@ -51,8 +54,8 @@ func (t *Timeline) both() (mono, wall int64) {
 	return int64(t.clock.Monotonic()), wall
 }
 
-// anchorNow reads both clocks three times and returns the anchor with the least
-// time between the two readings, which is the largest.
+// anchorNow reads both clocks three times and returns the largest anchor, which
+// is the one with the least time between its two readings.
 func (t *Timeline) anchorNow() int64 {
 	best := int64(math.MinInt64)
 	for range 3 {
@@ -63,7 +66,7 @@ func (t *Timeline) anchorNow() int64 {
 }
 
 // observe reads both clocks for a call on tm that is about to enter a new tick or
-// to wait, and lets the anchor follow. It may end tm.
+// to wait, and moves the anchor if the wall clock differs from it. It may end tm.
 func (t *Timeline) observe(tm *term) (mono, wall int64) {
 	mono, wall = t.both()
 	if ahead := time.Duration(mono + tm.anchor - wall); ahead < -forwardStep || ahead > jitter {
@@ -72,16 +75,17 @@ func (t *Timeline) observe(tm *term) (mono, wall int64) {
 	return mono, wall
 }
 
-// follow lets the anchor follow a wall clock that differs from tm's.
+// follow moves the anchor when the wall clock differs from tm's anchor.
 func (t *Timeline) follow(tm *term) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.term.Load() != tm || t.state != isBound || t.layout == nil {
-		return // another call has done it, or there are no stamps
+		return // another call has moved the anchor, or nothing can be stamped
 	}
 	anchor := t.anchorNow()
-	// Invariant: no anchor is above the ceiling. One at the ceiling would be ahead by
-	// more than a lease, and calls would wait for as long once the wall clock is right.
+	// Invariant: no anchor is above the ceiling. An anchor equal to the ceiling would
+	// put stamps ahead by more than a lease, and calls would have to wait that long
+	// once the wall clock is right.
 	if anchor > t.ceiling {
 		anchor = tm.anchor
 	}
@@ -98,7 +102,7 @@ func (t *Timeline) follow(tm *term) {
 			t.counters.stepsBack.Add(1)
 		}
 		t.borrow = borrow
-		// Stamps that are ahead may be borrowed past, up to maxBack.
+		// Stamps may stay ahead of the wall clock by up to maxBack.
 		wallTick := t.layout.tickOf((t.mono() + anchor) / int64(time.Millisecond))
 		if borrow > t.maxBack+jitter || tm.tickOf(tm.state.Load()) < wallTick {
 			t.borrow = 0
@@ -111,10 +115,10 @@ func (t *Timeline) follow(tm *term) {
 // Now returns the time on which renewals are based: the wall clock, but never
 // less than the wall clock at the last Bind or SetFloor plus the monotonic time
 // since, so that no renewal asks for an expiry that lags because the wall clock
-// was set back. A temporary error is corrected: Now follows a wall clock that
-// is ahead, and comes back with it. No call makes a stamp that is ahead of Now:
-// while stamps are borrowed (WithMaxBackward), so is Now. Before the first Bind
-// it is the wall clock.
+// was set back. If the wall clock is ahead for a while, Now follows it there
+// and back. No call makes a stamp that is ahead of Now: while stamps are ahead
+// of the wall clock (WithMaxBackward), Now is too. Before the first Bind, Now
+// returns the wall clock.
 func (t *Timeline) Now() time.Time {
 	if t.clock == nil { // NewTimeline did not return t
 		return time.Time{}
@@ -132,8 +136,8 @@ func (t *Timeline) Now() time.Time {
 
 // SetFloor replaces the lower bound of Now with at, when the monotonic clock reads
 // mono. It is for a caller that knows from another source that the wall clock is
-// right again after it was ahead at the Bind; without it, Now would stay ahead. A
-// timeline that is not bound ignores it.
+// right again after it was ahead at the Bind; without SetFloor, Now would stay
+// ahead. A timeline that is not bound ignores the call.
 func (t *Timeline) SetFloor(at time.Time, mono time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

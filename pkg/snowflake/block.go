@@ -54,8 +54,8 @@ func (b *Block) Next() (ID, error) {
 }
 
 // refill drops the remaining tickets, which belong to a past tick or term,
-// and draws new ones: more each time that a tick was not enough, up to a
-// sixteenth of it.
+// and draws new ones. If none remained, it draws twice as many as before, up to
+// lastBlock or a sixteenth of a tick.
 func (b *Block) refill() (ID, error) {
 	g := b.g
 	if g == nil || g.t == nil {
@@ -79,16 +79,16 @@ func (b *Block) refill() (ID, error) {
 }
 
 // NextN fills dst with increasing IDs. It draws as many at once as the tick
-// has left, which takes less than a nanosecond each, and waits for the next
-// tick as NextContext does. The first n of dst are valid even if the error
-// is not nil.
+// has left, which takes less than a nanosecond per ID, and waits for the next
+// tick as NextContext does. The first n elements of dst are valid even if the
+// error is not nil.
 func (g *Generator) NextN(ctx context.Context, dst []ID) (n int, err error) {
 	for n < len(dst) {
 		tm, first, got, err := g.reserve(uint64(len(dst) - n))
 		if err != nil {
 			return n, g.refuse(err)
 		}
-		if got == 0 { // queue up for the next tick with one of them
+		if got == 0 { // queue up for the next tick with one ticket
 			if dst[n], err = g.slow(ctx, math.MaxInt64); err != nil {
 				return n, err
 			}

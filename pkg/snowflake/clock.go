@@ -11,7 +11,8 @@ import (
 // find out whether the machine was restored from a snapshot; see
 // Timeline.Copied. A Clock other than SystemClock is read through this
 // interface, Monotonic on each call and Wall once per tick and on each wait, or
-// on each call with [WithStrictWall]: it may be skewed, step, drift or stop.
+// on each call with [WithStrictWall]. Its readings may be skewed, step, drift
+// or stop.
 type Clock interface {
 	// Wall is the civil time. It may step either way.
 	Wall() time.Time
@@ -24,11 +25,12 @@ type sleeper interface{ Sleep(d time.Duration) }
 
 type generational interface{ Generation() uint64 }
 
-// SystemClock is the machine's clocks. All values count Monotonic from the same
-// moment of the process. On Linux, Monotonic includes the time that the machine
-// was suspended, which Go's own monotonic clock does not. In a testing/synctest
-// bubble it is the bubble's time, which begins in the year 2000: before the epoch
-// of every layout of this package.
+// SystemClock returns a Clock that reads the machine's clocks. All values that it
+// returns count Monotonic from the same moment, when the process began. On Linux,
+// Monotonic includes the time that the machine was suspended, which Go's own
+// monotonic clock does not. In a testing/synctest bubble it reads the bubble's
+// time, which begins in the year 2000, before the epoch of every layout of this
+// package.
 func SystemClock() Clock { return systemClock{} }
 
 type systemClock struct{}
@@ -61,7 +63,8 @@ const lookEvery = time.Millisecond
 // time.Since, which is virtual in a synctest bubble.
 func lookForSuspend(now time.Duration) {
 	last := looked.Load()
-	// Unsigned: a check made in a bubble may be far in the future or the past.
+	// The difference is unsigned because a check made in a bubble may be far in
+	// the future or the past.
 	if uint64(int64(now)-last) < uint64(lookEvery) || !looked.CompareAndSwap(last, int64(now)) {
 		return
 	}

@@ -14,9 +14,10 @@ const (
 	clockBoottime  = 7
 )
 
-// bootAhead is CLOCK_BOOTTIME - CLOCK_MONOTONIC when the process began: earlier
-// suspends do not matter. The thread may lose the CPU between the two readings;
-// reading monotonic first then makes the base too large, never too small.
+// bootAhead is CLOCK_BOOTTIME - CLOCK_MONOTONIC when the process began, so that
+// earlier suspends do not count. The thread may lose the CPU between the two
+// readings; reading monotonic first then makes the base too large, never too
+// small.
 var bootAhead, haveBoot = func() (int64, bool) {
 	mono, ok1 := gettime(clockMonotonic)
 	boot, ok2 := gettime(clockBoottime)
@@ -24,8 +25,9 @@ var bootAhead, haveBoot = func() (int64, bool) {
 }()
 
 // suspendedSinceStart is how long the machine was suspended since the process
-// began, in ns. Reading boot time first makes it too small when the thread loses
-// the CPU in between, never too large; the next check finds the rest.
+// began, in ns. Reading boot time first makes the result too small when the
+// thread loses the CPU in between, never too large; the next check finds the
+// rest.
 func suspendedSinceStart() int64 {
 	boot, ok1 := gettime(clockBoottime)
 	mono, ok2 := gettime(clockMonotonic)
@@ -35,16 +37,17 @@ func suspendedSinceStart() int64 {
 	return boot - mono - bootAhead
 }
 
-// gettime is clock_gettime(2). It never blocks, so the scheduler need not know.
+// gettime calls clock_gettime(2) directly. The call never blocks, so the Go
+// scheduler need not be told.
 func gettime(clock uintptr) (int64, bool) {
 	var ts syscall.Timespec
 	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&ts)), 0) //nolint:gosec // the kernel fills ts in before it returns
 	return ts.Nano(), errno == 0
 }
 
-// preciseSleep waits d within some 60 µs: Go's own timers round waits below a
-// millisecond up to one, which at 4,096 IDs per millisecond loses a whole tick.
-// The thread blocks, so callers keep d short.
+// preciseSleep waits for d, accurate to some 60 µs. Go's own timers round waits
+// below a millisecond up to a millisecond, which at 4,096 IDs per millisecond
+// would lose a whole tick. The thread blocks, so callers keep d short.
 func preciseSleep(d time.Duration) {
 	ts := syscall.NsecToTimespec(int64(d))
 	_ = syscall.Nanosleep(&ts, nil) // an early return is fine: callers check the clock again
@@ -62,8 +65,9 @@ const (
 	vmclockHasGeneration = 1 << 8
 )
 
-// machineGeneration is the generation counter of this machine, which the hypervisor
-// changes when it restores the machine from a snapshot; nil if there is none.
+// machineGeneration returns the generation counter of this machine, which the
+// hypervisor changes when it restores the machine from a snapshot, or nil if there
+// is none.
 var machineGeneration = sync.OnceValue(func() *uint64 { return mapGeneration("/dev/vmclock0") })
 
 // mapGeneration maps the generation counter of a VMClock device for as long as the

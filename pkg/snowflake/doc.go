@@ -13,25 +13,25 @@
 //	└──┴─────────────────────────────────────────┴────────────┴─────────────┘
 //	   until 2094-09-07                           1,024 nodes  4,096 IDs per ms
 //
-// When fewer node bits are in use (Span.Eras), the rest extends the
+// When fewer node bits are in use (Span.Eras), the unused ones extend the
 // sequence at its upper end:
 //
 //	│ 0│ milliseconds                            │burst│ node │ sequence    │
 //
-// Other layouts are values too: Wide16, JS53 (safe in JavaScript), Twitter, Discord,
-// Sonyflake, and your own.
+// There are other layouts: Wide16, JS53 (safe in JavaScript), Twitter, Discord,
+// Sonyflake, and any that you define.
 //
 // # What is promised
 //
 // Each millisecond of each node ID belongs to one holder. A generator stamps only
 // milliseconds of the span that its lease has confirmed, so two processes that
-// both believe they hold node 7 cannot generate the same ID, and that depends on
-// no clock. A call that begins at or after the lease's deadline fails: on the
-// monotonic clock at every call, on the wall clock once per tick and on each wait
-// (at every call with WithStrictWall). The IDs of one node increase strictly,
-// even when its node ID changes. No call makes a stamp that is ahead of
-// Timeline.Now. Next allocates nothing, and an idle generator has no goroutine
-// and no timer.
+// both believe they hold node 7 cannot generate the same ID, whatever their
+// clocks show. A call that begins at or after the lease's deadline fails: every
+// call checks the monotonic clock, and the wall clock is checked once per tick
+// and on each wait (on every call with WithStrictWall). The IDs of one node
+// increase strictly, even when its node ID changes. No call makes a stamp that is
+// ahead of Timeline.Now. Next allocates nothing, and an idle generator has no
+// goroutine and no timer.
 //
 //	           Bind                    tick used up
 //	fenced ───────────▶ ready ───────────────────────────▶ saturated
@@ -60,7 +60,8 @@
 // # Files
 //
 // term.go has the state word and composes the bits of an ID. generator.go has
-// the call that is made millions of times per second, and slow.go every case
-// that it cannot handle. anchor.go follows the wall clock. timeline.go is
-// driven by the lease agent, and fence.go ends it.
+// the fast path, which runs millions of times per second, and slow.go handles
+// every case that the fast path cannot. anchor.go makes stamps follow the wall
+// clock. timeline.go has the methods with which the lease agent starts and
+// extends a span, and fence.go has those that end it.
 package snowflake

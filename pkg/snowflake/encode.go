@@ -91,8 +91,8 @@ func parse[T string | []byte](s T) (ID, error) {
 	return fit("decimal", string(s), v)
 }
 
-// ParseBase32 parses Crockford's base 32, 13 characters. As he defines it,
-// lower case is read as upper case, I and L as 1, and O as 0.
+// ParseBase32 parses Crockford's base 32, 13 characters. As Crockford defines
+// it, lower case is read as upper case, I and L as 1, and O as 0.
 func ParseBase32(s string) (ID, error) {
 	if len(s) != base32Len {
 		return 0, lengthError("base32", s, "13")
@@ -151,8 +151,9 @@ var (
 	base58Digit = digits(base58Alphabet, base58Alphabet)
 )
 
-// digits maps each character to the index of its meaning in the alphabet, with
-// which meanings begins.
+// digits returns a table from characters to digits: the digit of characters[i]
+// is the position of meanings[i] in the alphabet. meanings begins with the
+// alphabet.
 func digits(characters, meanings string) (table [256]byte) {
 	for i := range table {
 		table[i] = noDigit
@@ -187,7 +188,7 @@ func overflowError(encoding, s string) error {
 // AppendText appends the result of String (encoding.TextAppender).
 func (id ID) AppendText(b []byte) ([]byte, error) { return id.AppendDecimal(b), nil }
 
-// MarshalText returns String.
+// MarshalText returns the digits that String returns.
 func (id ID) MarshalText() ([]byte, error) { return id.AppendDecimal(nil), nil }
 
 // UnmarshalText parses text with Parse.
@@ -199,14 +200,14 @@ func (id ID) AppendBinary(b []byte) ([]byte, error) {
 	return append(b, a[:]...), nil
 }
 
-// MarshalBinary returns Bytes.
+// MarshalBinary returns the result of Bytes.
 func (id ID) MarshalBinary() ([]byte, error) { return id.AppendBinary(nil) }
 
 // UnmarshalBinary decodes data with FromBytes.
 func (id *ID) UnmarshalBinary(b []byte) error { return id.set(FromBytes(b)) }
 
-// MarshalJSON writes the digits as a string: JavaScript, and programs written
-// in it, round numbers above 2^53-1. Number writes a number.
+// MarshalJSON writes the digits as a string, because JavaScript rounds numbers
+// above 2^53-1. To write a JSON number, use Number.
 func (id ID) MarshalJSON() ([]byte, error) {
 	b := make([]byte, 0, 21)
 	return append(id.AppendDecimal(append(b, '"')), '"'), nil
@@ -262,7 +263,7 @@ type Number ID
 // maxSafe is JavaScript's Number.MAX_SAFE_INTEGER.
 const maxSafe = 1<<53 - 1
 
-// MarshalJSON writes a number, and refuses one above 2^53-1.
+// MarshalJSON writes a number. It returns an error if n is above 2^53-1.
 func (n Number) MarshalJSON() ([]byte, error) {
 	if n > maxSafe {
 		return nil, fmt.Errorf("snowflake: %d is above 2^53-1, which JavaScript rounds; use ID, or a layout such as JS53", int64(n))
@@ -273,11 +274,11 @@ func (n Number) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON works like ID.UnmarshalJSON.
 func (n *Number) UnmarshalJSON(b []byte) error { return (*ID)(n).UnmarshalJSON(b) }
 
-// String, Value and Scan work like ID's.
+// String works like ID.String.
 func (n Number) String() string { return ID(n).String() }
 
-// Value is described with String.
+// Value works like ID.Value.
 func (n Number) Value() (driver.Value, error) { return ID(n).Value() }
 
-// Scan is described with String.
+// Scan works like ID.Scan.
 func (n *Number) Scan(src any) error { return (*ID)(n).Scan(src) }

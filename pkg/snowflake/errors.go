@@ -20,8 +20,8 @@ var (
 	// Next when it would wait longer than WithMaxWait allows.
 	ErrBusy = errors.New("snowflake: busy: every sequence number of this tick is taken; retry in a millisecond")
 
-	// ErrTimeOverflow is returned when the layout's time field has
-	// overflowed. Layout.Expires returns that time.
+	// ErrTimeOverflow is returned when the layout's time field has overflowed;
+	// Layout.Expires returns the time at which it does.
 	ErrTimeOverflow = errors.New("snowflake: the layout's time field is exhausted; use a layout with a later epoch or more time bits")
 
 	// ErrSyntax is returned (wrapped) for a text or number that is not an ID.
@@ -36,7 +36,7 @@ type ClockError struct {
 	Behind time.Duration // how long until the clock has caught up
 }
 
-// Error returns a text with how far the clock is behind.
+// Error returns a message that says how far the clock is behind.
 func (e *ClockError) Error() string {
 	return fmt.Sprintf("snowflake: the clock is %v behind the next millisecond that may be stamped; retry when it has caught up", e.Behind)
 }

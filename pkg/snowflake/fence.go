@@ -7,10 +7,11 @@ import (
 )
 
 // Seal fences every generator at once until the next Bind, and returns the last
-// millisecond that was stamped since the last one, or the zero time if none was.
-// (With a tick of 10 ms that is the last millisecond of the tick. IDs that a
-// Block has drawn count as stamped.) Every ID of the span, including one that a
-// call in progress is about to return, is in that millisecond or before it.
+// millisecond that was stamped since the last Bind, or the zero time if nothing
+// was stamped. (With a tick of 10 ms, it returns the last millisecond of the
+// tick. IDs that a Block has drawn count as stamped.) Every ID of the span,
+// including one that a call in progress is about to return, is in that
+// millisecond or before it.
 func (t *Timeline) Seal() (last time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -25,9 +26,9 @@ func (t *Timeline) Close() (last time.Time) {
 	return t.end(isClosed)
 }
 
-// end seals the timeline and sets its state. Caller: mu held, from the seal until
-// the state is set: a Bind in between would leave a term that keeps stamping
-// after the last millisecond was returned.
+// end seals the timeline and sets its state. The caller must hold mu from the
+// seal until the state is set, because a Bind in between would leave a term that
+// keeps stamping after the last millisecond was returned.
 func (t *Timeline) end(state lifeState) (last time.Time) {
 	generation := t.generation()
 	if t.state == isBound {
@@ -36,23 +37,24 @@ func (t *Timeline) end(state lifeState) (last time.Time) {
 	if t.state != isClosed {
 		t.state = state
 	}
-	// Read before the seal: a copy of the machine made during it is detected later.
+	// generation was read before the seal, so a copy of the machine made during the
+	// seal is detected later.
 	if state == isSealed {
 		t.known.Store(generation)
 	}
 	return t.last
 }
 
-// seal ends the current term. Caller: mu held.
+// seal ends the current term. The caller must hold mu.
 //
-// The order makes the mark exact. First the deadline is set into the
-// past, and only then is the clock read. Every caller reads the clock first and the
-// deadline after it: one that has not seen this deadline has a reading before
-// ours, stamps no later tick, and is covered. The swap covers every ticket drawn
-// so far and voids those of later draws. A caller that waits with a ticket and
-// finds the deadline past asks for the verdict, and gets its ID if its tick has
-// begun by our reading: so the mark is a millisecond that has really been stamped.
-// Otherwise its ticket is void.
+// The order of the steps makes tm.last, the last tick stamped, exact. First the
+// deadline is set into the past, and only then is the clock read. Every call
+// reads the clock first and the deadline after it, so a call that has not seen
+// this deadline read the clock before seal did, stamps no later tick, and is
+// covered. The swap covers every ticket drawn so far and voids those of later
+// draws. A call that waits with a ticket and finds the deadline past calls
+// verdict, and gets its ID if its tick had begun at seal's reading, so tm.last
+// has really been stamped. Otherwise its ticket is void.
 func (t *Timeline) seal() {
 	tm := t.term.Load()
 	tm.deadline.Store(math.MinInt64)
@@ -65,9 +67,9 @@ func (t *Timeline) seal() {
 	before := tm.tickOf(tm.first)
 	tm.last = max(before, min(tm.tickOf(drawn), tm.begun(t.mono())))
 	// Draws that raced for the last tickets may have gone beyond the limit. Those
-	// are void. A span that ends before the epoch has the limit 0, and nothing was
-	// stamped: a release that reserved more than was confirmed would make the node
-	// ID unusable for that time.
+	// tickets are void. A span that ends before the epoch has the limit 0, and
+	// nothing was stamped in it. Without this bound, a release could reserve more
+	// than was confirmed, which would make the node ID unusable for that time.
 	if limit := tm.tickOf(tm.limit.Load()); tm.last >= limit {
 		tm.last = max(before, max(limit, 1)-1)
 	}
@@ -77,9 +79,9 @@ func (t *Timeline) seal() {
 	t.drawn += drawn - tm.first
 }
 
-// verdict is for a caller that found tm fenced: whether tm is over, and if it
-// is, the last tick that was stamped in it. The error is the one that a call
-// must return now; nil means that there is another term to try.
+// verdict is called by a call that found tm fenced. It returns whether tm is
+// over and, if it is, the last tick that was stamped in it. err is the error
+// that the call must return now; nil means that there is another term to try.
 func (t *Timeline) verdict(tm *term) (over bool, last uint64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,20 +102,20 @@ func (t *Timeline) verdict(tm *term) (over bool, last uint64, err error) {
 	return over, last, err
 }
 
-// A machine that is restored from a snapshot may run twice: two processes with one
-// lease, each of which believes that it is the only one. Where Linux has a VMClock
-// device (/dev/vmclock0, readable by the process, with a generation counter), the
-// hypervisor changes a number in a mapped page before a restored machine continues.
-// Each call compares that number with the one at the beginning of its term. A
-// machine that is only paused, or moved to another host while it runs, keeps its
-// generation.
+// A machine that is restored from a snapshot may run twice. Then two processes have
+// the same lease, and each believes that it is the only one. Where Linux has a
+// VMClock device (/dev/vmclock0, readable by the process, with a generation
+// counter), the hypervisor changes a number in a mapped page before a restored
+// machine continues. Each call compares that number with its value at the beginning
+// of the term. A machine that is only paused, or moved to another host while it
+// runs, keeps its generation.
 
 // Copied reports whether the machine was restored from a snapshot since NewTimeline
 // or the last Seal. Then every generator fails with ErrFenced from its next call on,
 // and Bind fails: everything claimed, requested or stamped since then belongs to
 // another copy as much as to this process. Give up the lease without lowering its
-// reservation, Seal, and claim with a new session. Copied is always false without
-// such a device.
+// reservation, Seal, and claim with a new session. Copied always returns false
+// without a VMClock device or a Clock with the method Generation.
 func (t *Timeline) Copied() bool { return t.watched && t.generation() != t.known.Load() }
 
 // generation returns the machine's generation, or 0 if there is none.
@@ -127,7 +129,8 @@ func (t *Timeline) generation() uint64 {
 	return 0
 }
 
-// copiedSince reports whether tm is a term of another generation. Caller: t.watched.
+// copiedSince reports whether tm began in another generation. Call it only if
+// t.watched.
 func (t *Timeline) copiedSince(tm *term) bool {
 	if t.machine != nil { // short enough to be inlined
 		return atomic.LoadUint64(t.machine) != tm.generation
@@ -135,11 +138,11 @@ func (t *Timeline) copiedSince(tm *term) bool {
 	return t.generation() != tm.generation
 }
 
-// whenCopied is the clock reading for calls on a term of another generation: past
-// every deadline.
+// whenCopied is the clock reading used by calls on a term of another generation.
+// It is past every deadline.
 const whenCopied = math.MaxInt64
 
-// copiedError is an ErrFenced that a renewal does not end.
+// copiedError matches ErrFenced, but unlike it does not end with a renewal.
 type copiedError struct{}
 
 func (copiedError) Error() string {

@@ -12,13 +12,14 @@ import (
 
 // Generator generates IDs. It is safe for concurrent use; its IDs increase
 // strictly across methods and goroutines. It need not be closed: it ends with
-// its node. New returns one; calls on the zero Generator fail with ErrClosed.
+// its node. New returns a Generator; calls on the zero Generator fail with
+// ErrClosed.
 type Generator struct {
 	_     noCopy
 	t     *Timeline
-	plain bool // the machine's clocks, read the fast way
+	plain bool // whether calls read the machine's clock the fast way
 
-	machine *uint64 // as plain, on a machine whose generation is checked; else nil
+	machine *uint64 // set for the fast way on a machine whose generation is checked; else nil
 
 	strict    bool
 	layout    Layout
@@ -33,10 +34,10 @@ type Generator struct {
 
 // New returns a generator on n, a lease agent or another of pkg/lease's
 // providers. Any number of generators on one node share its timeline and never
-// generate equal IDs; they must have the same layout. On a lease agent that is
-// the layout of its pool, which New reads, or binds if the pool never had a
-// generator: it waits for the store up to 30 s. The error lists all problems at
-// once.
+// generate equal IDs; they must have the same layout. On a lease agent, they
+// have the layout of its pool: New reads it from the store, or records it there
+// if the pool never had a generator, and waits up to 30 s for the store. The
+// error lists all problems at once.
 func New(n Node, opts ...Option) (*Generator, error) {
 	t, err := timelineOf(n)
 	if err != nil {
@@ -73,8 +74,9 @@ func New(n Node, opts ...Option) (*Generator, error) {
 	return g, nil
 }
 
-// timelineOf returns the timeline of a node, or an error if it has none: nil, a
-// nil pointer, or a zero Timeline that NewTimeline did not return.
+// timelineOf returns the timeline of a node, or an error if it has none,
+// because n or the timeline is nil, or the timeline is a zero value that
+// NewTimeline did not return.
 func timelineOf(n Node) (*Timeline, error) {
 	if isNil(n) {
 		return nil, errors.New("snowflake: no node: New needs a lease agent, a fixed node or a Timeline, and got nil")
@@ -100,7 +102,8 @@ var errNoClock = errors.New("snowflake: the node has no timeline, or a zero one:
 // Layout returns the layout that decodes this generator's IDs.
 func (g *Generator) Layout() Layout { return g.layout }
 
-// Stats returns the counts of the node's timeline: all generators on it together.
+// Stats returns the counts of the node's timeline, summed over all generators on
+// it.
 func (g *Generator) Stats() Stats {
 	if g.t == nil {
 		return Stats{}
@@ -109,12 +112,12 @@ func (g *Generator) Stats() Stats {
 }
 
 // Next returns the next ID. When the sequence of a tick is used up, it waits
-// for the next tick, but never longer than WithMaxWait in total. An error is
-// ErrFenced, ErrClosed, ErrBusy, ErrTimeOverflow or a *ClockError, and then the
-// ID is 0.
+// for the next tick, but never longer than WithMaxWait in total. If it fails,
+// the error is ErrFenced, ErrClosed, ErrBusy, ErrTimeOverflow or a *ClockError,
+// and the ID is 0.
 func (g *Generator) Next() (ID, error) {
 	// Next and NextContext repeat the same lines: a shared function would not be
-	// inlined, and the call would be 5 % of the total time.
+	// inlined, and calling it would take 5 % of the total time.
 	var tm *term // loaded before the clock is read
 	var now int64
 	if g.plain {
@@ -136,8 +139,8 @@ func (g *Generator) Next() (ID, error) {
 		tick, lag := tm.tickAt(now), tm.lag.Load()
 		end := min((tick+1)<<(tm.seqBits&63), tm.limit.Load()) // never ahead of the clock, never outside the span
 		// Check before drawing: refused calls must not use tickets up, or a
-		// fenced generator called in a loop runs hours ahead. (Unsigned: a
-		// state ahead of the clock fails too.)
+		// fenced generator called in a loop runs hours ahead. (The difference is
+		// unsigned, so a state ahead of the clock fails too.)
 		if state := tm.state.Load(); tick-tm.tickOf(state) <= lag && state+1 < end {
 			// And check the ticket drawn: other calls may have been faster.
 			ticket := tm.state.Add(1)
@@ -197,8 +200,9 @@ func (g *Generator) TryNext() (ID, error) {
 }
 
 // now reads the monotonic clock for calls that cannot read the machine's
-// directly. In strict mode it also reads the wall clock, and returns the end of
-// time if that is past the span's end: this sends the call to slow.
+// directly. In strict mode it also reads the wall clock, and returns
+// math.MaxInt64 if the wall clock is past the span's end, which sends the call
+// to slow.
 func (g *Generator) now(tm *term) int64 {
 	if g.t.watched && g.t.copiedSince(tm) {
 		return whenCopied
@@ -230,11 +234,11 @@ func WithLayout(l Layout) Option {
 	return func(g *Generator) { g.layout, g.laidOut = l, true }
 }
 
-// WithStrictWall reads the wall clock on each call, not once per tick. It takes
-// some 30 ns per call and narrows one gap: after a suspend that the monotonic
-// clock does not show, calls may succeed for up to a millisecond past the end of
-// the span. Their stamps are still inside the span, so IDs are unique without
-// this option.
+// WithStrictWall makes each call read the wall clock, which is otherwise read
+// once per tick. It takes some 30 ns per call and narrows one gap: after a
+// suspend that the monotonic clock does not show, calls may succeed for up to a
+// millisecond past the end of the span. Their stamps are still inside the span,
+// so IDs are unique without this option.
 func WithStrictWall() Option { return func(g *Generator) { g.strict = true } }
 
 // WithMaxWait bounds the wait of Next: for the next tick, for earlier callers,
@@ -243,23 +247,23 @@ func WithStrictWall() Option { return func(g *Generator) { g.strict = true } }
 // most).
 func WithMaxWait(d time.Duration) Option { return func(g *Generator) { g.maxWait = d } }
 
-// WithMaxBackward is how far the wall clock may step back before calls fail with
-// a *ClockError; up to that, stamps continue from the monotonic clock and are ahead of
-// the wall clock for a while (Stats.Borrow). Defaults to 1 s; with 0, no step
-// back of a millisecond or more is borrowed past. The smallest value of all
+// WithMaxBackward sets how far the wall clock may step back before calls fail with a
+// *ClockError; up to that, stamps continue from the monotonic clock and are ahead of
+// the wall clock for a while (Stats.Borrow). Defaults to 1 s; with 0, stamps do not
+// continue past a step back of a millisecond or more. The smallest value of all
 // generators on a node applies.
 func WithMaxBackward(d time.Duration) Option { return func(g *Generator) { g.maxBack = d } }
 
-// WithCatchUp is how old a stamp may be while callers ask for more IDs than a
+// WithCatchUp sets how old a stamp may be while callers ask for more IDs than a
 // tick has. A call that overslept its tick may then still use the ticks that have
 // passed; otherwise, ticks that a busy machine oversleeps are lost. Defaults to
 // 16 ms, a time slice of the scheduler; 0 turns it off.
 func WithCatchUp(d time.Duration) Option { return func(g *Generator) { g.catchUp = d } }
 
-// WithRandomSequence begins the sequence of a tick at a random number below n, not
-// at 0. Callers that generate less than one ID per tick can then take IDs modulo
-// a number of shards. It costs up to n IDs of each such tick; n is at most half
-// of the sequence.
+// WithRandomSequence begins the sequence of each tick at a random number below n
+// instead of at 0. Callers that generate less than one ID per tick can then take
+// IDs modulo a number of shards. It costs up to n IDs of each such tick; n is at
+// most half of the sequence.
 func WithRandomSequence(n int) Option { return func(g *Generator) { g.randomSeq = uint64(max(n, 0)) } }
 
 const (
@@ -293,7 +297,7 @@ func (g *Generator) check() error {
 
 // DecideLayout lets fn decide the layout of every generator that New creates on
 // t from now on. New passes the layout that its caller requests, or nil, and
-// uses the layout that fn returns, or fails with its error. The lease agent
+// uses the layout that fn returns, or fails with fn's error. The lease agent
 // calls it, so that all generators of a pool have the pool's layout; an
 // application need not.
 func (t *Timeline) DecideLayout(fn func(want *Layout) (Layout, error)) {
@@ -314,7 +318,7 @@ func (t *Timeline) decideLayout(g *Generator) error {
 	if g.laidOut {
 		want = &g.layout
 	}
-	l, err := decide(want) // it may take a while: t is not locked
+	l, err := decide(want) // decide may take a while, so t is not locked
 	if err != nil {
 		return err
 	}

@@ -6,12 +6,12 @@ import (
 )
 
 // ID is a 64-bit number that is generated once and grows with time. It is never
-// negative; 0 is "no ID" and is never generated. Time, Node and Sequence decode
-// it with the default layout, shown at the top of this page; for others use
-// Layout.Decompose.
+// negative; 0 means "no ID" and is never generated. Time, Node and Sequence
+// decode it with the default layout, shown at the top of this page; for others
+// use Layout.Decompose.
 type ID int64
 
-// defaultLayout is Default, which cannot be changed.
+// defaultLayout is the layout with which ID's methods decode. It never changes.
 var defaultLayout = Default()
 
 // Time returns the beginning of the millisecond of id, in UTC.
@@ -31,5 +31,6 @@ func (id ID) IsZero() bool { return id == 0 }
 // String returns the decimal digits of id.
 func (id ID) String() string { return string(id.AppendDecimal(nil)) }
 
-// LogValue logs id as a string of digits: readers of JSON logs round numbers.
+// LogValue logs id as a string of digits, because many readers of JSON logs
+// round large numbers.
 func (id ID) LogValue() slog.Value { return slog.StringValue(id.String()) }

@@ -129,7 +129,7 @@ func (l Layout) Decompose(id ID) Parts {
 
 // First and Last return the smallest and the largest ID of any node in the
 // tick of t: WHERE id BETWEEN First(from) AND Last(to). A time before the epoch is
-// treated as the epoch, one past the end as the end.
+// treated as the epoch, and a time past the end as the end.
 func (l Layout) First(t time.Time) ID { return l.compose(l.clamp(t), 0, 0) }
 
 // Last is described with First.
@@ -139,10 +139,10 @@ func (l Layout) Last(t time.Time) ID {
 
 func (l Layout) clamp(t time.Time) uint64 { return min(l.tickOf(t.UnixMilli()), 1<<l.TimeBits-1) }
 
-// tickOf is the tick of a Unix millisecond, and 0 before the epoch.
+// tickOf returns the tick of a Unix millisecond, or 0 before the epoch.
 func (l Layout) tickOf(ms int64) uint64 {
 	epoch := l.Epoch.UnixMilli()
-	if ms <= epoch { // the difference may be more than an int64 has
+	if ms <= epoch { // the difference may not fit an int64
 		return 0
 	}
 	return (uint64(ms) - uint64(epoch)) / uint64(max(l.Tick.Milliseconds(), 1))
@@ -151,27 +151,27 @@ func (l Layout) tickOf(ms int64) uint64 {
 // ms returns the milliseconds of n ticks.
 func (l Layout) ms(n uint64) int64 { return int64(n) * l.Tick.Milliseconds() }
 
-// at is when a tick begins, in UTC.
+// at returns the time at which a tick begins, in UTC.
 func (l Layout) at(tick uint64) time.Time {
 	return time.UnixMilli(l.Epoch.UnixMilli() + l.ms(tick)).UTC()
 }
 
-// endOf is the last millisecond of a tick.
+// endOf returns the last millisecond of a tick.
 func (l Layout) endOf(tick uint64) time.Time { return l.at(tick + 1).Add(-time.Millisecond) }
 
 func (l Layout) equal(o Layout) bool {
 	same := l.Epoch.Equal(o.Epoch)
-	l.Epoch = o.Epoch // the rest compares directly: a time.Time has a location too
+	l.Epoch = o.Epoch // compare only the other fields directly: a time.Time also has a location
 	return same && l == o
 }
 
-// Default is 41 time, 10 node and 12 sequence bits from 2025-01-01: until
-// 2094-09-07, 1,024 nodes, 4,096,000 IDs/s each.
+// Default returns the layout with 41 time, 10 node and 12 sequence bits from
+// 2025-01-01: until 2094-09-07, 1,024 nodes, 4,096,000 IDs/s each.
 func Default() Layout { return millis(date(2025, 1, 1), 41, 10, 12) }
 
 // Wide16 is 41/16/6 from 2025-01-01: until 2094-09-07, 65,536 nodes, 64,000 IDs/s
-// each. With a narrowed node (Span.Eras), each generates up to 64 IDs/ms
-// more per value of the freed bits.
+// each. With a narrowed node (Span.Eras), every freed bit doubles the rate of
+// each node.
 func Wide16() Layout { return millis(date(2025, 1, 1), 41, 16, 6) }
 
 // JS53 is 41/6/6 from 2025-01-01, 53 bits in all, so that JavaScript's numbers

@@ -9,14 +9,15 @@ import (
 // Run is a series of IDs that Draw has drawn at once for another process to
 // use. It is within one era, and all of its milliseconds had begun when it was
 // drawn. Its IDs are never assigned again, however late they are used: a
-// release never goes below its end. Left only keeps them fresh and fenced.
+// release never lowers the reservation below the run's end. Left is needed only
+// to keep the IDs fresh and fenced.
 type Run struct {
 	Layout   Layout
 	NodeID   int
 	NodeBits int           // the width of the node ID in the run's era
 	First    uint64        // the first ticket: its tick, followed by the sequence's bits
 	Count    uint64        // the number of IDs, at least 1
-	Left     time.Duration // how long they may be used, counted from the call of Draw
+	Left     time.Duration // how long the IDs may be used, counted from the call of Draw
 }
 
 // ID returns the i-th ID, from 0 to Count-1. IDs increase with i.
@@ -25,13 +26,14 @@ func (r Run) ID(i uint64) ID {
 	return tm.id(r.First + i)
 }
 
-// Draw draws a run of 1 to want IDs from ticks that began within the last back,
-// including ticks that were not stamped meanwhile. It takes at most one share
-// of the available IDs, so that the other callers find some too. It waits for
-// the next tick as NextContext does.
+// Draw draws a run of 1 to want IDs from ticks that began at most back ago,
+// including past ticks in which nothing was stamped. It takes at most 1/shares
+// of the available IDs (but at least one), so that other callers find some too.
+// It waits for the next tick as NextContext does.
 //
 // Left is the time until the deadline or the end of the span, whichever is first. A
-// requesting process reads its clocks before it sends, and counts from there.
+// process that requests a run should read its clocks before it sends the request,
+// and count Left from then.
 func (g *Generator) Draw(ctx context.Context, want uint64, shares int, back time.Duration) (Run, error) {
 	want, share := max(want, 1), uint64(max(shares, 1))
 	ticks := uint64(min(max(back, 0), time.Second) / max(g.layout.Tick, 1)) // 0 in a zero Generator
@@ -59,8 +61,8 @@ func (g *Generator) Draw(ctx context.Context, want uint64, shares int, back time
 	}
 }
 
-// queue waits for the next tick with a share of it, as slow does with one
-// ticket. If n is 0, the caller tries again.
+// queue draws a share of the next tick's tickets and waits for that tick, as
+// slow does with one ticket. If n is 0, the caller tries again.
 func (g *Generator) queue(ctx context.Context, want, share uint64) (tm *term, first, n uint64, err error) {
 	tm = g.t.term.Load()
 	mono, state := g.t.mono(), tm.state.Load()
@@ -80,8 +82,8 @@ func (g *Generator) queue(ctx context.Context, want, share uint64) (tm *term, fi
 	if !tm.state.CompareAndSwap(state, state+n) {
 		return tm, 0, 0, nil
 	}
-	// All of them are in one tick: the verdict of settle on the last one holds
-	// for each.
+	// All tickets are in one tick, so if settle accepts the last one, all are
+	// valid.
 	last := first + n - 1
 	id, err := g.settle(ctx, tm, last, math.MaxInt64)
 	if err == nil && id == tm.id(last) {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// slow is Next for all but the common case: a new tick, an exhausted one, a
-// fence, a clock problem. It holds no ticket. left is how long the call may
-// still wait.
+// slow does the work of Next in all but the common case: at a new tick, an
+// exhausted tick, a fence or a clock problem. The call holds no ticket yet.
+// left is how long the call may still wait.
 func (g *Generator) slow(ctx context.Context, left time.Duration) (ID, error) {
 	for {
 		tm, ticket, n, err := g.reserve(1)
@@ -22,10 +22,9 @@ func (g *Generator) slow(ctx context.Context, left time.Duration) (ID, error) {
 		if n == 1 {
 			return tm.id(ticket), nil
 		}
-		// The tick is used up, and state is the source of the next ticket. If that
-		// ticket is in the next tick, draw it as a place in the queue. Never draw
-		// further ahead: callers that give up would push the state away from the
-		// clock.
+		// The tick is used up, and state determines the next ticket. If that ticket
+		// is in the next tick, draw it as a place in the queue. Never draw further
+		// ahead: callers that give up would push the state far ahead of the clock.
 		mono := g.t.mono()
 		state := tm.state.Load()
 		if state >= sealed {
@@ -51,15 +50,15 @@ func (g *Generator) slow(ctx context.Context, left time.Duration) (ID, error) {
 }
 
 // settle waits until the tick of a ticket has begun and returns its ID. While
-// saturated, every 64th ticket also passes through here (term.mark): to check
-// the wall clock, since ticks then begin with no one waiting, and to give other
-// callers a turn.
+// the generator is saturated, every 64th ticket also passes through here
+// (term.mark), to check the wall clock, since ticks then begin without any call
+// waiting, and to give other callers a turn.
 func (g *Generator) settle(ctx context.Context, tm *term, ticket uint64, left time.Duration) (ID, error) {
 	tick := tm.tickOf(ticket)
 	for {
 		// In sustained saturation ticks begin here and never in reserve, so the
-		// wall clock must be checked here too. First the clocks, then the
-		// deadline: see seal.
+		// wall clock must be checked here too. The clocks are read before the
+		// deadline; see seal.
 		mono, wall := g.t.observe(tm)
 		if tick >= tm.ends.Load() && ticket < sealed { // in the next era, with another width
 			g.t.turn(tm)
@@ -87,7 +86,7 @@ func (g *Generator) settle(ctx context.Context, tm *term, ticket uint64, left ti
 			return tm.id(ticket), nil
 		}
 		if tm.lag.Load() != g.maxLag {
-			tm.lag.Store(g.maxLag) // saturated: let those that oversleep catch up
+			tm.lag.Store(g.maxLag) // saturated: let calls that oversleep catch up
 		}
 		var err error
 		if left, err = g.pause(ctx, tm, wait, left); err != nil {
@@ -101,7 +100,7 @@ func (g *Generator) settle(ctx context.Context, tm *term, ticket uint64, left ti
 // the requested sleep, since an injected clock may not move.
 func (g *Generator) pause(ctx context.Context, tm *term, d, left time.Duration) (time.Duration, error) {
 	if d > left {
-		// Longer than any queue: the clock must be behind.
+		// No queue is this long, so the clock must be behind.
 		if d > 2*g.layout.Tick {
 			return left, &ClockError{Behind: d}
 		}
@@ -119,8 +118,9 @@ func (g *Generator) pause(ctx context.Context, tm *term, d, left time.Duration) 
 }
 
 // reserve draws up to want tickets, from first on, all of which may be stamped
-// now. n is 0 when there are none yet. It never waits. The error is ErrFenced,
-// ErrClosed, ErrTimeOverflow or, before the epoch, a *ClockError.
+// now. n is how many it drew, 0 if none is available yet. It never waits. The
+// error is ErrFenced, ErrClosed, ErrTimeOverflow or, before the epoch, a
+// *ClockError.
 func (g *Generator) reserve(want uint64) (tm *term, first, n uint64, err error) {
 	return g.reserveFrom(want, 0, 1)
 }
@@ -159,7 +159,7 @@ func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n ui
 				first += rand.Uint64N(g.randomSeq)
 			}
 		}
-		if first >= limit && tm.tickOf(first) >= tm.ends.Load() { // the next era's
+		if first >= limit && tm.tickOf(first) >= tm.ends.Load() { // the ticket is in the next era
 			if g.t.turn(tm) {
 				continue
 			}
@@ -174,13 +174,14 @@ func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n ui
 		end := min((tick+1)<<tm.seqBits, limit)
 		if first >= end {
 			if min(tm.tickAt(g.now(tm)), g.ticks) > tick {
-				continue // the clock moved meanwhile, as other draws may show
+				continue // the clock has moved on, as other calls may have seen
 			}
 			return tm, 0, 0, nil
 		}
 		n = min(want, max((end-first)/share, 1))
 		if tm.tickOf(first+n-1) > last {
-			// A tick begins here: the fence by the wall clock, and the anchor.
+			// A tick begins here, so check the fence by the wall clock, and move the
+			// anchor if needed.
 			mono, wall := g.t.observe(tm)
 			if mono >= tm.deadline.Load() || wall >= tm.wallEnd.Load() {
 				if _, _, err := g.t.verdict(tm); err != nil {
@@ -201,8 +202,8 @@ func (g *Generator) reserveFrom(want, back, share uint64) (tm *term, first, n ui
 	}
 }
 
-// endOf distinguishes the end of the time field from the end of the span for a
-// refused ticket.
+// endOf returns the error for a refused ticket: ErrTimeOverflow instead of
+// ErrFenced if the ticket is past the end of the time field, else err.
 func (g *Generator) endOf(tm *term, ticket uint64, err error) error {
 	if err == ErrFenced && ticket < sealed && tm.tickOf(ticket) >= 1<<g.layout.TimeBits {
 		return ErrTimeOverflow
@@ -210,13 +211,14 @@ func (g *Generator) endOf(tm *term, ticket uint64, err error) error {
 	return err
 }
 
-// A gate lets calls wait for the clock. One of them sleeps, the others park
-// until it wakes them: no timer or goroutine per call, and none when idle.
+// A gate lets calls wait for the clock. One call sleeps and the others park
+// until it wakes them, so there is no timer or goroutine per call, and none
+// when the generator is idle.
 type gate struct {
 	mu       sync.Mutex
 	cond     sync.Cond
 	sleeping bool
-	virtual  atomic.Bool // time does not advance while we compute: a synctest bubble
+	virtual  atomic.Bool // time does not advance while code runs, as in a synctest bubble
 }
 
 // wait returns after about d, or earlier. Callers check the clock again.

@@ -12,13 +12,13 @@ import (
 type Span struct {
 	NodeID int // 0 … Nodes-1
 
-	// Nodes is the number of node IDs of the pool, its highest + 1. New refuses a
-	// layout into which they do not fit. 0 means NodeID + 1.
+	// Nodes is the number of node IDs of the pool: its highest node ID + 1. New
+	// refuses a layout that has fewer. 0 means NodeID + 1.
 	Nodes int
 
 	// Eras are the widths of the node ID at run time; the node bits of the layout
 	// that they leave free extend the sequence. Every holder of the pool must use
-	// the same. Without Eras, the node has all of the layout's node bits.
+	// the same Eras. Without Eras, the node has all of the layout's node bits.
 	Eras Eras
 
 	// Stamps are milliseconds after NotBefore, up to and including Until. A zero
@@ -26,7 +26,7 @@ type Span struct {
 	NotBefore, Until time.Time
 
 	// Deadline is a reading of Clock.Monotonic: a call that begins at or after it
-	// fails. math.MaxInt64 means none.
+	// fails. math.MaxInt64 means no deadline.
 	Deadline time.Duration
 
 	// Unrecorded means that the node ID's next holder does not learn where this one
@@ -51,7 +51,8 @@ type Ceiling struct {
 	Mono time.Duration
 }
 
-// anchor is Unix ns at monotonic 0; the largest int64 if there is no ceiling.
+// anchor returns the ceiling as an anchor, Unix ns at monotonic 0, or the
+// largest int64 if there is no ceiling.
 func (c Ceiling) anchor() int64 {
 	if c.At.IsZero() {
 		return math.MaxInt64
@@ -96,12 +97,13 @@ func (s Span) check(l *Layout) error {
 	return nil
 }
 
-// Forever is a Span.Until that no layout reaches.
+// Forever returns a Span.Until that no layout reaches.
 func Forever() time.Time { return time.UnixMilli(math.MaxInt64 / 2) }
 
 // Era is a stretch of time in which the node IDs of a pool have one width.
 type Era struct {
-	// From is the era's first millisecond. The first era also applies before it.
+	// From is the era's first millisecond. The first era also applies before its
+	// From.
 	From time.Time `json:"from"`
 	// NodeBits is the width. A layout with fewer node bits uses all of its own.
 	NodeBits int `json:"node_bits"`
@@ -159,7 +161,7 @@ func (e Eras) firstTick(l Layout, i int) uint64 {
 }
 
 // check returns all problems of the eras for the holder of a node ID whose span
-// begins after a moment.
+// begins after the given time.
 func (e Eras) check(nodeID int, after time.Time) error {
 	var errs []error
 	for i, era := range e {

@@ -26,11 +26,11 @@ type term struct {
 	shift    uint8  // shift of the rest of a ticket: lowBits + node bits in use
 	tenMilli bool   // the tick is 10 ms, not 1
 	lowMask  uint64
-	mark     uint64 // one in 64 tickets has none of these bits, and the first of each tick
+	mark     uint64 // none of these bits is set in one of 64 tickets and in the first of each tick
 	first    uint64 // state when nothing has been drawn
 	era      int    // the era with this width
 
-	generation uint64 // the machine's
+	generation uint64 // of the machine, when the term began
 
 	// Read by each call, rarely written. deadline and limit only grow, except
 	// that sealing puts the deadline into the past.
@@ -42,7 +42,7 @@ type term struct {
 
 	// Set when sealed, guarded by Timeline.mu.
 	last uint64 // last tick stamped
-	void bool   // the machine was copied: tickets in use are used twice
+	void bool   // the machine was copied, so tickets in use may be used twice
 
 	_     [128]byte // keeps state alone on its cache line (and its neighbour, which is prefetched)
 	state atomic.Uint64
@@ -101,9 +101,9 @@ func (tm *term) begun(mono int64) uint64 {
 	return tm.tickAt(mono)
 }
 
-// until returns the time from mono to the beginning of the tick; not positive
-// if it has begun. (A clock before the epoch is treated as at the epoch: the
-// sum fits an int64.)
+// until returns the time from mono to the beginning of the tick; it is not
+// positive if the tick has begun. (A clock before the epoch is treated as at
+// the epoch, so that the result fits an int64.)
 func (tm *term) until(tick uint64, mono int64) time.Duration {
 	ns := tick * uint64(time.Millisecond)
 	if tm.tenMilli {
@@ -126,7 +126,7 @@ func (tm *term) id(ticket uint64) ID {
 	return ID(ticket>>(tm.lowBits&63)<<(tm.shift&63) | tm.node | ticket&tm.lowMask)
 }
 
-// fill writes the IDs of the tickets from first on.
+// fill fills dst with the IDs of consecutive tickets, starting at first.
 func (tm *term) fill(dst []ID, first uint64) {
 	for len(dst) > 0 {
 		run := min(int(tm.lowMask-first&tm.lowMask)+1, len(dst)) // up to a carry into the high part

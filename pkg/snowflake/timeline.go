@@ -18,14 +18,14 @@ type Node interface {
 	Timeline() *Timeline
 }
 
-// Timeline is the milliseconds that a node may stamp, and the one state word from
-// which all generators on that node draw, so that they never collide.
+// Timeline holds the milliseconds that a node may stamp, and the one state word
+// from which all generators on that node draw, so that they never collide.
 //
 //	NewTimeline ──▶ sealed ──Bind──▶ bound ──Seal──▶ sealed ──Close──▶ closed
 //	                                  │ ▲
 //	                                  └─┘ Extend: a renewal was confirmed
 //
-// A bound timeline may still be fenced: at its Deadline, and past Until. The
+// A bound timeline is still fenced from its Deadline on, and after Until. The
 // lease agent drives it; an application need not.
 type Timeline struct {
 	_      noCopy
@@ -34,7 +34,7 @@ type Timeline struct {
 	system bool                 // clock is SystemClock, which is read without a call through the interface
 
 	watched bool    // the generation can be read; see Copied
-	machine *uint64 // SystemClock's, if there is a device
+	machine *uint64 // SystemClock's generation counter, if there is a device
 
 	gate gate
 
@@ -70,13 +70,13 @@ func (*noCopy) Unlock() {}
 type lifeState uint8
 
 const (
-	isSealed lifeState = iota // also at first
+	isSealed lifeState = iota // also the initial state
 	isBound
 	isClosed
 )
 
 // NewTimeline returns a timeline on which nothing can be stamped before the
-// first Bind. A nil clock, or a nil pointer as one, means SystemClock.
+// first Bind. If c is nil or holds a nil pointer, it uses SystemClock.
 func NewTimeline(c Clock) *Timeline {
 	if isNil(c) {
 		c = SystemClock()
@@ -99,7 +99,7 @@ func newTimeline(c Clock, machine *uint64) *Timeline {
 	return t
 }
 
-// Timeline makes *Timeline a Node.
+// Timeline returns t; it makes *Timeline a Node.
 func (t *Timeline) Timeline() *Timeline { return t }
 
 // Bind sets the timeline's node ID and span, and anchors its clock to the wall
@@ -141,12 +141,12 @@ func (t *Timeline) Bind(s Span) error {
 	return nil
 }
 
-// begin starts a term anchored to the current wall clock. Caller: mu held,
-// the last term sealed.
+// begin starts a term anchored to the current wall clock. The caller must hold
+// mu and have sealed the last term.
 func (t *Timeline) begin() { t.beginAt(t.anchorNow()) }
 
-// beginAt starts a term with the given anchor. Caller: mu held, the last term
-// sealed.
+// beginAt starts a term with the given anchor. The caller must hold mu and have
+// sealed the last term.
 func (t *Timeline) beginAt(anchor int64) {
 	if t.layout == nil || t.state != isBound {
 		return
@@ -155,8 +155,8 @@ func (t *Timeline) beginAt(anchor int64) {
 	// A stamp is at most anchor + monotonic, so this keeps all of them below the
 	// ceiling, whatever the wall clock reads.
 	anchor = min(anchor, t.ceiling)
-	// Nothing at or before NotBefore, which belongs to the last holder, and
-	// nothing that an earlier term of ours may have stamped.
+	// Stamp nothing at or before NotBefore, which belongs to the last holder, and
+	// nothing that an earlier term of this timeline may have stamped.
 	if !t.span.NotBefore.IsZero() {
 		t.used = max(t.used, l.tickOf(t.span.NotBefore.UnixMilli()))
 	}
@@ -176,10 +176,11 @@ func (t *Timeline) beginAt(anchor int64) {
 	t.term.Store(tm)
 }
 
-// setEnd puts the confirmed end into tm. Caller: mu held.
+// setEnd sets tm's limits to the confirmed end of the span. The caller must
+// hold mu.
 func (t *Timeline) setEnd(tm *term) {
-	// A tick belongs to the holder if all of its milliseconds do: with a tick of
-	// 10 ms, the one in which the span ends is left out.
+	// A tick belongs to the holder only if all of its milliseconds do: with a tick
+	// of 10 ms, the tick in which the span ends is left out.
 	ticks := min(t.layout.tickOf(nextMs(t.untilMs)), 1<<t.layout.TimeBits)
 	ends := uint64(math.MaxUint64)
 	if next := tm.era + 1; next < len(t.span.Eras) {
@@ -193,7 +194,7 @@ func (t *Timeline) setEnd(tm *term) {
 }
 
 // Extend moves the end of the span and the deadline after a confirmed renewal.
-// Neither ever moves back. A timeline that is not bound ignores it.
+// Neither ever moves back. A timeline that is not bound ignores the call.
 func (t *Timeline) Extend(until time.Time, deadline time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -207,8 +208,8 @@ func (t *Timeline) Extend(until time.Time, deadline time.Duration) {
 }
 
 // SetCeiling replaces the ceiling of the span after a confirmed renewal. If the
-// last stamp is above it, stamps continue from there. A timeline that is not bound
-// ignores it.
+// last stamp is above the new ceiling, stamps continue from the last stamp. A
+// timeline that is not bound ignores the call.
 func (t *Timeline) SetCeiling(c Ceiling) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -222,10 +223,10 @@ func (t *Timeline) SetCeiling(c Ceiling) {
 	}
 }
 
-// Check reports whether a Next that begins now gets an ID, after waiting at most
-// WithMaxWait: nil, or the error that Next would return. It is for health checks,
-// and generates nothing. Without a generator it checks only the span and the
-// deadline.
+// Check returns nil if a Next that begins now would return an ID, after waiting
+// at most WithMaxWait, and otherwise the error that Next would return. It is for
+// health checks, and generates nothing. Without a generator it checks only the
+// span and the deadline.
 func (t *Timeline) Check() error {
 	if t.clock == nil {
 		return errNoClock
@@ -245,7 +246,7 @@ func (t *Timeline) Check() error {
 	case t.layout == nil:
 		return nil
 	}
-	// As in reserve.
+	// The checks below follow those in reserve.
 	tm = t.term.Load()
 	early, state, now := mono+tm.offset, tm.state.Load(), tm.begun(mono)
 	next := tm.tickOf(state + 1)
@@ -270,7 +271,7 @@ func (t *Timeline) Check() error {
 // have the new width. It must begin after the end of the span confirmed so far,
 // since all of that may have been stamped; otherwise, or if the node ID does not
 // fit, Widen returns an error and changes nothing. A timeline that is not bound
-// ignores it: the next Bind sets its own eras.
+// ignores the call, since the next Bind sets its own eras.
 func (t *Timeline) Widen(e Era) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -293,16 +294,17 @@ func (t *Timeline) Widen(e Era) error {
 	return nil
 }
 
-// turn ends a term whose era ends and begins the next one, for a caller that
-// needs a tick after it. It returns false if the era's last tick has not begun,
-// since calls with a ticket of that tick still wait for it; the caller then tries
-// again when it has begun. Those calls get their IDs when the term is sealed
-// after that, and no call waits longer than a tick.
+// turn ends a term at the end of its era and begins the next term, for a call
+// that needs a tick of the next era. It returns false if the era's last tick has
+// not begun, since calls with a ticket of that tick still wait for it; the caller
+// then tries again once that tick has begun. The waiting calls get their IDs
+// because the term is sealed only after that, and no call waits longer than a
+// tick.
 func (t *Timeline) turn(tm *term) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.term.Load() != tm || t.state != isBound {
-		return true // another call has done it, or the term is over
+		return true // another call has begun the next term, or the timeline was sealed
 	}
 	ends := tm.ends.Load()
 	if tm.begun(t.mono())+1 < ends {
@@ -337,7 +339,7 @@ func (t *Timeline) adopt(g *Generator) error {
 // nextMs returns the millisecond after ms, or ms if it is the last.
 func nextMs(ms int64) int64 { return max(ms, ms+1) }
 
-// msToNs saturates at both ends.
+// msToNs converts milliseconds to nanoseconds, and saturates at both ends.
 func msToNs(ms int64) int64 {
 	const most = math.MaxInt64 / int64(time.Millisecond)
 	switch {
@@ -351,7 +353,7 @@ func msToNs(ms int64) int64 {
 
 // Stats counts the calls of the generators on one timeline since its creation.
 type Stats struct {
-	Issued  uint64 // IDs returned, not counting exactly those in progress
+	Issued  uint64 // IDs returned; calls in progress may or may not be counted
 	Waits   uint64 // how often a call slept until a tick began
 	Refused uint64 // calls that ended in an error
 
@@ -374,8 +376,8 @@ func (t *Timeline) Stats() Stats {
 	if tm := t.term.Load(); t.state == isBound && t.layout != nil {
 		drawn += tm.state.Load() - tm.first
 	}
-	// A call counts skipped tickets before it draws the next one: read in
-	// between, the difference is too small, never too large.
+	// A call counts skipped tickets before it draws the next one, so a difference
+	// read in between is too small, never too large.
 	if issued := drawn - c.skipped.Load(); int64(issued) > int64(t.told) {
 		t.told = issued
 	}

@@ -71,5 +71,6 @@ func (c *Clock) Step(d time.Duration) {
 	c.wall = c.wall.Add(d)
 }
 
-// Sleep is Advance. A generator that has to wait calls it instead of waiting.
+// Sleep calls Advance. A generator that has to wait calls Sleep instead of
+// waiting.
 func (c *Clock) Sleep(d time.Duration) { c.Advance(d) }

@@ -58,16 +58,17 @@ func (t Timings) Grown(age time.Duration) Length {
 }
 
 // RenewIn returns the pause after a confirmed attempt of the length: RenewEvery plus half
-// of the growth of the lease. Minutes are left of it then, enough for many attempts, so
-// relative to its length it is renewed a third less often than a short one.
+// of the growth of the lease. When the pause of a grown lease is over, minutes are left,
+// enough for many attempts, so relative to its length it is renewed a third less often than
+// a short one.
 func (t Timings) RenewIn(l Length) time.Duration {
 	return t.RenewEvery + max(0, l.Lease-t.TTL)/2
 }
 
-// Pause returns the pause before the next renewal at now: RenewIn of the last one, but
-// after an answer that came late, because the process was frozen or its machine slept,
-// at most so long that as much of the lease is left as usual, or as long as after a
-// short one.
+// Pause returns the pause before the next renewal at now: RenewIn of the last confirmed
+// length. If its answer came late, because the process was frozen or its machine slept, the
+// pause is shorter: after it, at least as much time is left on the lease as usual. It is
+// never shorter than the pause of a short lease.
 func (t Timings) Pause(of *Term, now time.Duration) time.Duration {
 	in := t.RenewIn(of.Length)
 	usual := max(of.Length.Lease, t.TTL) - t.Guard - in // the time left when the pause is over
@@ -75,10 +76,10 @@ func (t Timings) Pause(of *Term, now time.Duration) time.Duration {
 }
 
 // FirstIn returns the pause before the first renewal after a claim, or after requests
-// without an answer: one and a half of RenewIn at most and half of it at least, by a
-// share from 0 up to 1. A fleet that starts at once, or resumes at once, is out of
-// step from then on: renewals fill their interval evenly. It is never later than two
-// thirds of the time for which the lease is still trusted.
+// without an answer: share, from 0 up to 1, selects it between half of RenewIn and one and
+// a half times RenewIn. So the renewals of a fleet that starts or resumes at once are
+// spread evenly over their interval from then on. The pause is at most two thirds of trust,
+// the time for which the lease may still be relied on.
 func (t Timings) FirstIn(l Length, trust time.Duration, share float64) time.Duration {
 	every := t.RenewIn(l)
 	most := max(min(every+every/2, trust*2/3), 0)
@@ -86,9 +87,9 @@ func (t Timings) FirstIn(l Length, trust time.Duration, share float64) time.Dura
 	return least + time.Duration(share*float64(most-least))
 }
 
-// Postponed returns how long a holder that may no longer grow waits before its next
-// request, at now: its lease is longer than a renewal would make it, so the renewal
-// waits until two thirds of TTL are left. So a fleet whose pool fills up sends no
+// Postponed returns how long a holder whose lease may no longer grow waits at now before
+// its next request. While its lease is longer than a renewal would make it, the renewal
+// waits until two thirds of TTL are left, so a fleet whose pool fills up sends no
 // additional requests.
 func (t *Term) Postponed(now time.Duration) time.Duration {
 	if t.Deadline-t.Sent <= t.ttl-t.guard { // a short lease, which is renewed at the configured interval

@@ -5,22 +5,23 @@ import "time"
 // Outage records an outage of a claimant's store, by the monotonic clock. The zero
 // value has no answer yet.
 //
-// Holders suspended by an outage resume when it is over, with the same node IDs. In a
-// pool without free ones, claimants that waited through it would be faster: they
-// search every second, and at that time most expired leases belong to live processes.
+// Holders that an outage suspended resume when it is over, with the same node IDs. In a
+// pool without free node IDs, claimants that waited through the outage would be faster:
+// they search every second, and at that time most expired leases belong to live processes.
 type Outage struct {
-	heard bool // there was an answer, ever
-	down  bool // the last request had none
+	heard bool // there was an answer at any time
+	down  bool // the last request had no answer
 	// since is when the first unanswered request after an answered one was sent.
 	since time.Duration
-	// Leases that expired after from are not claimed until until.
+	// Until until, leases that expired after from are not claimed.
 	from, until time.Duration
 }
 
 const (
-	// leftAlone is how long after an outage expired leases are left to their holders: a
-	// suspended holder whose milliseconds are used up sends a request a second after the
-	// last one ended, which takes a second at most, so by then it has sent two.
+	// leftAlone is how long expired leases are left to their holders after an outage. A
+	// suspended holder whose milliseconds are used up sends a request one second after the
+	// last one ended, and a request takes a second at most, so within leftAlone it has sent
+	// at least two.
 	leftAlone = 6 * time.Second
 	// shortOutage is how long the store may be silent without suspending holders: lost
 	// packets are not an outage.
@@ -36,7 +37,8 @@ func (o *Outage) Asked(sent, now time.Duration, answered bool) {
 	case !answered && !o.down:
 		o.down, o.since = true, sent
 	case answered && o.down:
-		// One outage at a time: on a bad line they would follow each other forever.
+		// Only one outage at a time is recorded: on a bad line, one would follow another
+		// forever.
 		if now-o.since >= shortOutage && now >= o.until {
 			o.from, o.until = now-o.silent(now), now+leftAlone
 		}

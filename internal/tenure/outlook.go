@@ -14,11 +14,11 @@ type Outlook struct {
 	Groups int       // groups that were read
 	Open   int       // groups that could have been read
 	Newer  bool      // a node ID is marked for a widening that the claimant does not know
-	Next   time.Time // when the next one could be claimed if nobody renews
-	Rests  []Rest    // those that nobody renews: they rest, or their holders are overdue
+	Next   time.Time // when the next node ID can be claimed if nobody renews
+	Rests  []Rest    // node IDs that nobody renews: they rest, or their holders are overdue
 }
 
-// Add takes a group into account and returns the node IDs that could be claimed.
+// Add adds the leases of a group, and returns the node IDs that c could claim.
 func (o *Outlook) Add(g protocol.Group, p protocol.PoolItem, c protocol.Claim) (free []int) {
 	for _, l := range g.Leases {
 		if l.Retired || l.NodeID < p.ExcludeBelow || l.NodeID >= p.Limit() {
@@ -36,7 +36,7 @@ func (o *Outlook) Add(g protocol.Group, p protocol.PoolItem, c protocol.Claim) (
 			at = protocol.Latest(at, l.ExpiresAt.Add(c.ClaimGuard))
 		}
 		o.Next = earliest(o.Next, at)
-		// A holder renews when half of its lease is left at the latest, with some jitter.
+		// A holder renews at the latest when half of its lease is left, plus some jitter.
 		if l.Holder == "" || l.ExpiresAt.Sub(c.At) < 2*l.TTL/5 {
 			o.Rests = append(o.Rests, Rest{l.NodeID, at})
 		}
@@ -44,7 +44,7 @@ func (o *Outlook) Add(g protocol.Group, p protocol.PoolItem, c protocol.Claim) (
 	return free
 }
 
-// Merge adds the findings about one group.
+// Merge adds the result of reading one group.
 func (o *Outlook) Merge(one Outlook) {
 	o.Groups++
 	o.Usable += one.Usable
@@ -60,9 +60,9 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// Crowded reports whether a group is at least 75 % held: the next one is opened before
-// it is needed. Cooling node IDs count as room, since those of the groups above would
-// cool as long. So do node IDs of a narrow pool that are not seeded yet.
+// Crowded reports whether at least 75 % of the usable node IDs are held: the next group is
+// then opened before it is needed. Cooling node IDs count as room, since those of a newly
+// opened group would cool as long. So do node IDs of a narrow pool that are not seeded yet.
 func (o Outlook) Crowded(narrow bool) bool {
 	return 4*o.Held >= 3*o.Usable && (o.Usable > 0 || !narrow)
 }

@@ -10,17 +10,18 @@ const (
 	// measureEvery is the shortest time between two reads of the pool's measurement by a
 	// holder.
 	measureEvery = 5 * time.Minute
-	// turnAfter is the age of a holder's count from which another may take the turn to count
-	// again, and turnValid for how long such a count is valid. In between, each holder
-	// draws with every read, among old ones once in seven and a half minutes. If nobody
-	// counts in time, which happens once in fourteen times then, leases are short until
-	// the next one does. The millisecond tells such a count from one of the function.
+	// turnAfter is the age from which on a count by a holder is due to be replaced, and
+	// turnValid is how long a holder's count is valid. In between, each holder draws at every
+	// read whether it counts, which for old holders is once in seven and a half minutes. In
+	// one case of fourteen nobody counts in time; leases are then short until the next holder
+	// does. The extra millisecond distinguishes a holder's count from one of the poolmetric
+	// function.
 	turnAfter = 10 * time.Minute
 	turnValid = 30*time.Minute + time.Millisecond
 )
 
-// Room decides whether the pool has room for leases that grow, for one holder. The zero
-// Room has none: without a measurement no lease grows.
+// Room decides for one holder whether the pool has room for leases that grow. The zero Room
+// has none: without a measurement no lease grows.
 type Room struct {
 	grows bool
 	read  bool
@@ -29,7 +30,7 @@ type Room struct {
 }
 
 // Due reports whether a holder of the given age should read the measurement before a
-// renewal at now. It need not if its lease would not be longer.
+// renewal at now. Reading is not necessary if the lease could not become longer anyway.
 func (r *Room) Due(t Timings, age, now time.Duration) bool {
 	return t.Grown(age).Lease > t.TTL && (!r.read || now-r.at >= measureEvery)
 }
@@ -37,12 +38,12 @@ func (r *Room) Due(t Timings, age, now time.Duration) bool {
 // Asked records that the measurement is read at now, with or without an answer.
 func (r *Room) Asked(now time.Duration) { r.read, r.at = true, now }
 
-// Learn takes over the pool's item. Leases grow while
+// Learn takes over the measurement of the pool's item. Leases grow while
 //
 //	2 × held + cooling + the holders that Expect still adds ≤ size:
 //
 // if every holder dies at the same time and is replaced, all of them get a node ID again.
-// Growth stops above that, and begins again when a tenth of the pool less is taken.
+// Growth stops above that limit, and begins again when a tenth of the pool less is taken.
 func (r *Room) Learn(p protocol.PoolItem) {
 	r.seen = p.Measured
 	if p.Measured == nil {
@@ -62,10 +63,11 @@ func (r *Room) Grows(now time.Time, skew time.Duration) bool {
 	return r.grows && r.seen.Fresh(now, skew)
 }
 
-// Turn reports whether this holder, of those that read a measurement as old as the one
-// that was learned, counts the pool's node IDs. chance is a number from 0 to 1. One in
-// held holders does; where no count is valid, one in eight for each open group. As long
-// as one of the poolmetric function is valid, none does.
+// Turn reports whether it is this holder's turn to count the pool's node IDs. chance is a
+// random number from 0 to 1. If the measurement was made by a holder and is old, one in
+// m.Held of the holders that read it counts. If no measurement is valid, one in eight times
+// the open groups does. While a measurement of the poolmetric function is valid, nobody
+// counts.
 func (r *Room) Turn(p protocol.PoolItem, now time.Time, skew time.Duration, chance float64) bool {
 	if m := p.Measured; m.Fresh(now, skew) {
 		return ByHolder(m) && now.Sub(m.At) >= turnAfter && chance*float64(max(m.Held, 1)) < 1
@@ -74,10 +76,11 @@ func (r *Room) Turn(p protocol.PoolItem, now time.Time, skew time.Duration, chan
 	return chance*8*float64(last-first+1) < 1
 }
 
-// ByHolder reports whether a holder made the measurement, by how long it is valid.
+// ByHolder reports whether a holder made the measurement; the duration of its validity
+// shows it.
 func ByHolder(m *protocol.Measured) bool { return m.Valid == turnValid }
 
-// Count returns the measurement of a holder that counted at a time.
+// Count returns the measurement of a holder that counted at the time at.
 func Count(held, cooling int, at time.Time) protocol.Measured {
 	return protocol.Measured{Held: held, Cooling: cooling, At: at, Valid: turnValid}
 }

@@ -20,48 +20,49 @@ func Guess(session string, p protocol.PoolItem) (node int, ok bool) {
 	return low + int(h.Sum64()%uint64(high-low)), true //nolint:gosec // high is more than low
 }
 
-// MostlyTaken reports whether half of a pool's node IDs were taken when it was last
-// counted. A guess would then be refused as often as not: it needs as many requests as
-// to read a part of a group first, and costs more, since refused writes are paid for.
+// MostlyTaken reports whether at least half of a pool's node IDs were taken when it was
+// last counted, if that count is fresh. Then a guess would be refused as often as not: on
+// average, it needs as many requests as a search that begins by reading a part of a group,
+// and costs more, since refused writes are paid for.
 func MostlyTaken(p protocol.PoolItem, now time.Time, skew time.Duration) bool {
 	m := p.Measured
 	return m.Fresh(now, skew) && 2*(m.Held+m.Cooling) >= p.Limit()-p.ExcludeBelow
 }
 
-// Search chooses the groups that a claimant reads, and remembers its findings from
-// one search to the next.
+// Search chooses the groups that a claimant reads, and remembers its findings from one
+// search to the next.
 //
-// A page of a large pool is a group of 256, so reading all of it for one node ID
-// would be 256 pages. A search begins with a part of a group, at a random place: a tenth
-// of the price, and of the load on its partition. Only if that has nothing free, and no
-// group can be opened, are whole pages read. The first is of a random open group, to
-// spread a herd. If that is full and there are more groups to open, the second is of a random
-// one of the newer half, since the older ones have had more time to fill; and the third is of
-// the newest, which alone shows whether it is time to open the next. Read earlier, it would be
-// the same page for all of a herd. Random ones follow: first those that no search of this
-// claimant has read, so that it has seen every group once before it reads any again. Groups
-// that were full and have no lease that expires by now come last: only a release makes room
-// in them.
+// A page of a large pool is a group of 256 node IDs, so reading all of the largest pool
+// would take 256 pages. A search begins with a part of a group, at a random place: that is
+// a tenth of the price, and of the load on its partition. Whole pages are read only if that
+// part has nothing free, and no group can be opened. The first page is a random open group,
+// to spread a herd. If it is full and there are more groups to open, the second page is a
+// random one of the newer half, since the older groups have had more time to fill. The
+// third page is the newest group, which alone shows whether it is time to open the next
+// one. If claimants read it earlier, a whole herd would read the same page. Random groups
+// follow: first those that no search of this claimant has read, so that it has seen every
+// group once before it reads any again. Groups that were full, and in which no lease
+// expires by now, come last: only a release makes room in them.
 //
-// The pool counts as exhausted when a search finds nothing on firstPages, which cover
-// pools of up to 4,096 node IDs. In larger, nearly full pools it may miss a free node
-// ID: with 1 % free in any 256 groups a search of 16 pages fails once in 10^17. A
-// waiting claimant reads as many pages at a time as [Wait] says; without a note up to
-// firstPages per second of groups that it has not read yet, and laterPages when it has
-// read them all.
+// The pool counts as exhausted when a search finds nothing on firstPages pages, which cover
+// pools of up to 4,096 node IDs. In larger, nearly full pools a search may miss a free node
+// ID: if 1 % of any 256 groups is free, a search of 16 pages fails once in 10^17. A waiting
+// claimant reads as many pages at a time as [Wait] decides. Without a note, it reads up to
+// firstPages a second of groups that it has not read yet, and laterPages once it has read
+// them all.
 type Search struct {
 	full    map[int]time.Time // when the next lease of a full group expires
 	seen    map[int]bool      // in this search
 	Waiting bool              // an earlier search found nothing
 	Parts   bool              // the store reads parts of groups
-	parts   int               // that were read in this search, or since groups were opened
-	Strong  bool              // the next finding is the last: no page may be old
+	parts   int               // parts that were read in this search, or since groups were opened
+	Strong  bool              // reads are strongly consistent, so no page is old
 	Paced   int               // pages of a search while polling a note; 0 = as above
-	Wanted  []int             // groups that such a search reads first
-	turns   map[int]int       // the page of this claimant that each group was last
+	Wanted  []int             // groups that a paced search reads first
+	turns   map[int]int       // by group: the number of the claimant's page that last read it
 	turn    int
 	fresh   int                   // groups from here on were opened since; 0 = none were
-	refused map[int]time.Duration // when a claim was, on the monotonic clock, by node ID
+	refused map[int]time.Duration // when a claim was refused, on the monotonic clock, by node ID
 	took    time.Duration         // the last refusal, unless Pause was called since
 	Dice    *rand.Rand            // set by a simulation; nil means the process's
 }
@@ -76,8 +77,7 @@ const (
 // Begin begins a search.
 func (s *Search) Begin() { s.seen, s.parts = map[int]bool{}, 0 }
 
-// Next returns the group to read next, if there should be another page, and the part of
-// it.
+// Next returns the next group to read, and which part of it; false when the search is over.
 func (s *Search) Next(p protocol.PoolItem, now time.Time) (n, part int, ok bool) {
 	if node, ok := s.place(p); ok {
 		s.parts++
@@ -87,9 +87,9 @@ func (s *Search) Next(p protocol.PoolItem, now time.Time) (n, part int, ok bool)
 	return n, protocol.Whole, ok
 }
 
-// place returns a node ID whose part is to be read: up to three while there are groups to
-// open, in the order of whole pages. A claimant that has found groups full, or has waited,
-// reads whole pages, unless groups were opened.
+// place returns a node ID whose part of a group is to be read. A search reads one part, or
+// up to three while there are groups to open, in the same order as whole pages. A claimant
+// that has found groups full, or has waited, reads whole pages, unless groups were opened.
 func (s *Search) place(p protocol.PoolItem) (node int, ok bool) {
 	low, high := p.Open()
 	half, last := newer(p)
@@ -116,7 +116,7 @@ func (s *Search) place(p protocol.PoolItem) (node int, ok bool) {
 	return low + s.random(high-low), true
 }
 
-// Group returns the next group to read, if there should be another page.
+// Group returns the next group to read as a whole page; false when the search is over.
 func (s *Search) Group(p protocol.PoolItem, now time.Time) (n int, ok bool) {
 	if s.Paced > 0 {
 		return s.paced(p)
@@ -160,8 +160,8 @@ func newer(p protocol.PoolItem) (half, last int) {
 	return last + 1 - (last+2-first)/2, last
 }
 
-// later returns the index in some groups from which on the next page is chosen: for the
-// second page that of the first one in the newer half, for the third that of the newest.
+// later returns the index in some from which on the next page is chosen: for the second
+// page the first group of the newer half, for the third page the newest group, else 0.
 func (s *Search) later(some []int, p protocol.PoolItem) int {
 	half, last := newer(p)
 	from, _ := slices.BinarySearch(some, half)
@@ -174,8 +174,8 @@ func (s *Search) later(some []int, p protocol.PoolItem) int {
 	return 0
 }
 
-// paced is Group for a claimant that polls a note: it reads the groups that it was told
-// of, then the one that it has not read for longest.
+// paced does what Group does, for a claimant that polls a note: it returns first the Wanted
+// groups, then the group that this claimant has not read for longest.
 func (s *Search) paced(p protocol.PoolItem) (n int, ok bool) {
 	first, last := p.GroupsOpen()
 	if len(s.seen) >= min(s.Paced, last+1-first) {
@@ -200,7 +200,7 @@ func (s *Search) paced(p protocol.PoolItem) (n int, ok bool) {
 	return s.take(longest[s.random(len(longest))]), true
 }
 
-// take notes that a group is read now.
+// take records that group n is read now.
 func (s *Search) take(n int) int {
 	if s.turns == nil {
 		s.turns = map[int]int{}
@@ -227,8 +227,8 @@ func (s *Search) FoundFull(n int, next time.Time) {
 	s.full[n] = next
 }
 
-// Refused records when a claim of a node ID was refused, on the monotonic clock, and how
-// long the answer took.
+// Refused records that a claim of a node ID was refused at now, on the monotonic clock, and
+// how long the answer took.
 func (s *Search) Refused(node int, now, took time.Duration) {
 	s.took = took
 	if s.refused == nil {
@@ -240,19 +240,19 @@ func (s *Search) Refused(node int, now, took time.Duration) {
 // longestPause is the longest pause before a search.
 const longestPause = time.Second
 
-// Pause returns the pause before the next search: after a refused claim up to twice the
-// time that its answer took. In a herd others claim at the same time, and a page shows only
-// what was written before it was read. So fewer claims are refused after it, by a third in a
-// herd on as many node IDs; and a start without others is not slower by more than a request
-// takes.
+// Pause returns the pause before the next search. After a refused claim it is random, up to
+// twice the time that the answer took: in a herd, other claimants claim at the same time,
+// and a page shows only what was written before it was read. After such a pause, a third
+// fewer claims are refused when a herd starts on as many node IDs; and a claimant that
+// starts alone is delayed by no more than one request takes.
 func (s *Search) Pause() time.Duration {
 	longest := min(2*s.took, longestPause)
 	s.took = 0
 	return time.Duration(s.random(int(longest) + 1))
 }
 
-// Believe leaves out of the node IDs that look free those that refused a claim within
-// oldest: a page that may be old would send the claimant there again and again.
+// Believe removes from the free node IDs of a page those that refused a claim within
+// oldest: a page that may be old would otherwise send the claimant to them again and again.
 func (s *Search) Believe(free []int, now time.Duration) []int {
 	if s.Strong {
 		return free
@@ -263,8 +263,8 @@ func (s *Search) Believe(free []int, now time.Duration) []int {
 	})
 }
 
-// Again makes the next search as thorough as the first, for a claimant that waits: groups
-// that were full may not be.
+// Again makes the next search of a waiting claimant as thorough as the first, since groups
+// that were full may have room again.
 func (s *Search) Again() { s.Waiting, s.Paced = false, 0 }
 
 // Opened records that groups from first on are new.

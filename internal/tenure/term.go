@@ -12,26 +12,26 @@ import (
 // confirmed, and how long it may rely on them. It is pure bookkeeping: no clock, no lock,
 // no request; the agent and the simulations provide those.
 //
-// m0 is the monotonic clock and w0 the wall clock, both read before the request
-// was sent. Trust counts from m0: the store cannot have begun the lease earlier.
+// m0 is the monotonic clock and w0 the wall clock, both read before the request was sent.
+// Trust counts from m0: the store cannot have begun the lease earlier.
 type Term struct {
 	ttl, guard, claimGuard time.Duration
-	// Lease is as last confirmed.
+	// Lease is the lease as last confirmed.
 	Lease protocol.Lease
-	// Began is when the holder's life began, and Sent when the newest confirmed
-	// request was sent, on the monotonic clock; Length is the length of the last
-	// confirmed one.
+	// Began is when the holder began, and Sent when the newest confirmed request was sent,
+	// both on the monotonic clock. Length is the length of the last confirmed request.
 	Began, Sent time.Duration
 	Length      Length
 
 	asked        int64     // largest renewal number requested
-	askedExpires time.Time // largest expires_at and reserved_until
-	askedUntil   time.Time // that this version requested or saw
-	// stored has the values of reserved_until that the table may have: first the
+	askedExpires time.Time // largest expires_at that this version requested or saw
+	askedUntil   time.Time // largest reserved_until, likewise
+	// stored holds the values of reserved_until that the table may contain: first the
 	// confirmed one, then those requested since without an answer, in order.
 	stored []reservation
 
-	// Deadline ends exclusivity, and IDDeadline ID making, on the monotonic clock.
+	// Deadline is the end of exclusivity, and IDDeadline the end of making IDs, on the
+	// monotonic clock.
 	Deadline, IDDeadline time.Duration
 }
 
@@ -64,8 +64,9 @@ const (
 	Cloned                // another process renews with this session: lost
 )
 
-// NewTerm begins the term of a claim that was found in the table. m0 is when that claim
-// was sent; if it is unknown which of several landed, when the session sent its first.
+// NewTerm begins the term of a claim that was found in the table. m0 is when that claim was
+// sent. If it is unknown which of several claims landed, m0 is when the session sent its
+// first one.
 func NewTerm(c Timings, l protocol.Lease, m0 time.Duration) *Term {
 	t := &Term{
 		ttl: c.TTL, guard: c.Guard, claimGuard: c.ClaimGuard, Began: m0, Sent: m0,
@@ -86,8 +87,8 @@ func (t Timings) Claim(k protocol.Key, session string, w0 time.Time, known proto
 	}
 }
 
-// Claimed judges the answer to a claim that was sent at m0 by a session that sent its
-// first at first: the term that it begins, or nil if another process has the node ID.
+// Claimed judges the answer to a claim that was sent at m0 by a session that sent its first
+// claim at first. It returns the new term, or nil if another process has the node ID.
 func (t Timings) Claimed(w protocol.Claim, res protocol.Result, m0, first time.Duration) *Term {
 	// If an open try caps the reservation, trust ends earlier; see missing.
 	short := max(w.At.Add(w.TTL+w.ClaimGuard).Sub(w.ReservedUntil), 0)
@@ -104,30 +105,32 @@ func (t Timings) Claimed(w protocol.Claim, res protocol.Result, m0, first time.D
 	return nil
 }
 
-// saw records the values below which a renewal must not go.
+// saw raises the values below which no renewal may go.
 func (t *Term) saw(expires, until time.Time) {
 	t.askedExpires = protocol.Latest(t.askedExpires, expires)
 	t.askedUntil = protocol.Latest(t.askedUntil, until)
 }
 
-// Attempt returns the next renewal, to be sent at once. m0, w0 and its number are
-// taken together, by one goroutine.
+// Attempt returns the next renewal, which must be sent at once. One goroutine reads m0 and
+// w0 and takes the renewal's number, all together.
 //
 // The store's reserved_until must never fall below any that this version requested: a
 // larger one that was considered lost may land late and be confirmed, and a smaller one
 // after it would assign its milliseconds to the next holder. DynamoDB has no max(), so
 // the holder computes it over all requested values, confirmed or not.
 //
-// While a widening try is open, nothing beyond its cap is requested. It returns false if
-// more has already been requested: then no renewal can be sent until the try is settled.
+// While a widening try is open, nothing beyond its cap is requested. If more than the cap
+// was requested before, Attempt returns false: no renewal can be sent until the try is
+// settled.
 //
 // want is the desired length; it is limited by the largest allowed reservation. In every attempt,
 // the lease is no longer than the reservation less the claimants' guard: when it is
 // freed by force, that alone keeps the next holder from relying on the node ID.
 //
-// A renewal overwrites only values that this process may have stored itself, so
-// that the first renewal after a copy's detects the copy. After mostAsked values
-// without an answer, the last one is requested again, until one is confirmed.
+// A renewal overwrites only values that this process may have stored itself, so if a copy
+// of this process has renewed, the next renewal is refused and detects the copy. After
+// mostAsked values without an answer, the last one is requested again, until one is
+// confirmed.
 func (t *Term) Attempt(m0 time.Duration, w0 time.Time, known protocol.PoolItem, want Length) (Attempt, bool) {
 	until := known.Capped(protocol.Trunc(w0.Add(want.Reserve)))
 	if t.Stuck(known) {
@@ -163,7 +166,7 @@ func (t *Term) unanswered() []time.Time {
 	return asked
 }
 
-// asks records that renewal t.asked may store t.askedUntil.
+// asks records that renewal number t.asked may store t.askedUntil.
 func (t *Term) asks() {
 	if last := &t.stored[len(t.stored)-1]; last.until.Equal(t.askedUntil) {
 		last.renewal = t.asked
@@ -172,8 +175,9 @@ func (t *Term) asks() {
 	t.stored = append(t.stored, reservation{t.askedUntil, t.asked})
 }
 
-// strange reports whether an item has a reserved_until other than the one that its
-// renewal requested. Renewals before the last confirmed one are not known.
+// strange reports whether an item has a reserved_until other than the one that the renewal
+// of its number requested. It returns false for renewals before the last confirmed one,
+// whose values are forgotten.
 func (t *Term) strange(cur *protocol.Lease) bool {
 	if cur.Renewal <= t.stored[0].renewal {
 		return false
@@ -186,8 +190,8 @@ func (t *Term) strange(cur *protocol.Lease) bool {
 	return true
 }
 
-// settles forgets values that can no longer be stored: renewals are executed in the
-// order of their numbers, so the values requested by earlier ones are out.
+// settles forgets values that can no longer be stored: renewals are executed in the order
+// of their numbers, so values that earlier ones requested cannot be stored any more.
 func (t *Term) settles(renewal int64) {
 	for len(t.stored) > 1 && t.stored[0].renewal < renewal {
 		t.stored = t.stored[1:]
@@ -201,9 +205,10 @@ func (t *Term) missing(w0 time.Time, lease time.Duration) time.Duration {
 	return max(w0.Add(lease+t.claimGuard).Sub(t.askedUntil), 0)
 }
 
-// Confirmed takes over the known state of the table after a request that was sent at m0
-// and asked for a length. The deadlines never move back, and never count from the answer,
-// nor with the length of another request: a later and longer one may not have landed.
+// Confirmed takes over the state that the table is known to have, after a request that was
+// sent at m0 with the given length. Deadlines never move back. They count from when the
+// request was sent, not from its answer, and with its own length, not with that of a later
+// and longer request, which may not have landed.
 func (t *Term) Confirmed(l protocol.Lease, m0 time.Duration, length Length) {
 	until := protocol.Latest(t.Lease.ReservedUntil, l.ReservedUntil)
 	t.Lease = l
@@ -211,20 +216,20 @@ func (t *Term) Confirmed(l protocol.Lease, m0 time.Duration, length Length) {
 	t.settles(l.Renewal)
 	t.Deadline = max(t.Deadline, m0+length.Lease-t.guard)
 	t.IDDeadline = max(t.IDDeadline, t.Deadline)
-	// More is reserved than exclusivity needs: ID making continues for that long.
+	// If more is reserved than exclusivity needs, the holder may make IDs for that long.
 	if length.Reserve > length.Lease+t.claimGuard {
 		t.IDDeadline = max(t.IDDeadline, m0+length.Reserve-t.guard)
 	}
 	t.Sent, t.Length = max(t.Sent, m0), length
 }
 
-// Refused judges a renewal that the store refused, by the item that refused it. landed
-// confirms that item with a's own m0: a newer attempt may have landed too, but this
-// answer does not prove it.
+// Refused judges a renewal that the store refused, by the item that it found. If the
+// verdict is Landed, the caller confirms that item with a's own m0: a newer attempt may
+// have landed too, but this answer does not prove it.
 //
-// Renewals are sent one after the other, and the last one is recorded as sent. An
-// item with its number but other times was written by a copy of this process, which
-// numbers its renewals the same way. So was one with an earlier number and a
+// Renewals are sent one after the other, and the last one is recorded as sent. An item with
+// the number of the last renewal but other times was written by a copy of this process,
+// which numbers its renewals the same way. So was an item with an earlier number and a
 // reserved_until that this process had not requested.
 func (t *Term) Refused(a Attempt, cur *protocol.Lease) Verdict {
 	switch {
@@ -242,15 +247,16 @@ func (t *Term) Refused(a Attempt, cur *protocol.Lease) Verdict {
 	return Stale
 }
 
-// Ceiling bounds stamps by the clock of the last confirmed request: a span of hours
-// does not permit stamps hours ahead. It is a short lease above that clock, however
-// long the lease is, so no stamp comes near it unless the wall clock is wrong.
+// Ceiling returns the bound for stamps by the clock of the last confirmed request: a
+// reservation of hours does not permit stamps hours ahead. The bound is TTL plus the claim
+// guard above that clock, however long the lease is, so stamps come near it only if the
+// wall clock is wrong.
 func (t *Term) Ceiling(w0 time.Time, m0 time.Duration) snowflake.Ceiling {
 	return snowflake.Ceiling{At: w0.Add(t.ttl + t.claimGuard), Mono: m0}
 }
 
-// sent reports whether an item with the number of the last renewal matches that
-// renewal as sent.
+// sent reports whether an item with the number of the last renewal has the times that this
+// renewal requested.
 func (t *Term) sent(cur *protocol.Lease) bool {
 	return cur.ExpiresAt.Equal(t.askedExpires) && cur.ReservedUntil.Equal(t.askedUntil)
 }
@@ -264,17 +270,16 @@ func (t *Term) Span(p protocol.PoolItem) snowflake.Span {
 	}
 }
 
-// Expires returns the latest requested expiry, and Reserved the latest requested
-// reserved_until.
+// Expires returns the latest requested expiry.
 func (t *Term) Expires() time.Time { return t.askedExpires }
 
 // Reserved returns the latest requested reserved_until.
 func (t *Term) Reserved() time.Time { return t.askedUntil }
 
-// Release releases the node ID. last is the last millisecond stamped by any
-// generator, all of which are fenced by now; zero when none was.
+// Release returns the write that releases the node ID. last is the last millisecond that
+// any generator stamped, all of which are fenced by now; it is zero if nothing was stamped.
 //
-// It is pinned on the renewal that was confirmed, which is known to be ours.
+// The write is conditional on the confirmed renewal, which this process certainly sent.
 func (t *Term) Release(last time.Time) protocol.Release {
 	return protocol.Release{
 		Key: protocol.Key{Pool: t.Lease.Pool, NodeID: t.Lease.NodeID}, Session: t.Lease.Holder, Version: t.Lease.Version, Renewal: t.Lease.Renewal,
@@ -283,7 +288,7 @@ func (t *Term) Release(last time.Time) protocol.Release {
 }
 
 // ReleaseAgain returns the write to send after a release that cur refused; false when the
-// node ID is not ours any more.
+// node ID no longer belongs to this session.
 func (t *Term) ReleaseAgain(last time.Time, cur *protocol.Lease) (protocol.Write, bool) {
 	if cur != nil && cur.Renewal == t.asked && t.sent(cur) { // a renewal landed whose answer was lost
 		w := t.Release(last)
@@ -293,9 +298,10 @@ func (t *Term) ReleaseAgain(last time.Time, cur *protocol.Lease) (protocol.Write
 	return t.Expose(cur)
 }
 
-// Expose frees the node ID of a process of which there may be a copy, as cur has it.
-// It keeps all that is reserved, by either: the copy may stamp it until it is lost
-// too, at its next renewal, and nobody else may. False when it is not ours any more.
+// Expose returns the write that frees the node ID of a process that may have a copy; cur is
+// the item as last read. The write keeps everything that either of them has reserved: the
+// copy may stamp it until its next renewal fails, and nobody else may. It returns false
+// when the node ID no longer belongs to this session.
 func (t *Term) Expose(cur *protocol.Lease) (protocol.Write, bool) {
 	if !t.ours(cur) {
 		return nil, false
@@ -306,11 +312,11 @@ func (t *Term) Expose(cur *protocol.Lease) (protocol.Write, bool) {
 	}, true
 }
 
-// ours reports whether an item is this session's, or a copy's of it.
+// ours reports whether an item belongs to this session, or to a copy of this process.
 func (t *Term) ours(cur *protocol.Lease) bool {
 	return cur != nil && cur.Holder == t.Lease.Holder && cur.Version == t.Lease.Version
 }
 
-// Held reports whether exclusivity may be relied on at now. It is asked at every
-// use, never answered by a timer.
+// Held reports whether exclusivity may be relied on at now. It is asked at every use; no
+// timer ends it.
 func (t *Term) Held(now time.Duration) bool { return now < t.Deadline }

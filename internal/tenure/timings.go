@@ -16,13 +16,13 @@ type Timings struct {
 
 const (
 	minTTL = time.Second
-	// Below this, the default guards tolerate less clock error than carelessly
-	// configured machines have.
+	// Below this TTL, the default guards tolerate less clock error than carelessly configured
+	// machines have.
 	guardedTTL = 5 * time.Second
 )
 
-// Complete fills in the durations that are 0 and checks the relations between all of
-// them, on which the promises depend. Each error names one of them and the remedy.
+// Complete fills in the durations that are 0 and checks all of them. The promises depend on
+// these checks. Each error names a duration and the remedy.
 func (t *Timings) Complete() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for name, d := range map[string]time.Duration{"TTL": t.TTL, "RenewEvery": t.RenewEvery, "Guard": t.Guard, "ClaimGuard": t.ClaimGuard, "Reserve": t.Reserve, "MaxTTL": t.MaxTTL, "MaxReserve": t.MaxReserve} {
@@ -59,8 +59,8 @@ func (t *Timings) Complete() (errs []error) {
 	if t.RenewEvery > t.TTL/2 {
 		bad("RenewEvery %v is more than half of TTL %v: one lost answer would end the lease", t.RenewEvery, t.TTL)
 	}
-	// A renewal is sent up to a tenth later than RenewEvery, and its answer takes time
-	// too: with less room than this, each late one would suspend the lease.
+	// A renewal is sent up to a tenth later than RenewEvery, and its answer takes time too:
+	// with less room than this, each late renewal would suspend the lease.
 	if latest := t.TTL - t.RenewEvery - t.RenewEvery/5; t.Guard > latest {
 		bad("Guard %v leaves no time to renew: with TTL %v and RenewEvery %v it may be %v at most", t.Guard, t.TTL, t.RenewEvery, latest)
 	}
@@ -73,7 +73,7 @@ func (t *Timings) Complete() (errs []error) {
 	return append(errs, t.completeGrowth()...)
 }
 
-// completeGrowth is Complete for the durations of growth.
+// completeGrowth does what Complete does, for MaxTTL and MaxReserve.
 func (t *Timings) completeGrowth() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if t.MaxTTL == 0 {
@@ -94,5 +94,5 @@ func (t *Timings) completeGrowth() (errs []error) {
 	return errs
 }
 
-// MaxSkew returns the clock error ε between machines that g + σ ≥ 2ε tolerates.
+// MaxSkew returns the largest clock error ε between machines for which g + σ ≥ 2ε holds.
 func (t Timings) MaxSkew() time.Duration { return (t.Guard + t.ClaimGuard) / 2 }

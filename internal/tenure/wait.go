@@ -10,12 +10,13 @@ import (
 )
 
 // Wait decides what a claimant reads, and when, while it waits for a node ID of a full
-// pool. About once a second it polls the pool's note (half a read unit). It reads
-// node IDs that were released since its last poll, and at those that nobody renews, once
-// their time has come. Besides it reads a group from time to time, since not everybody
-// who frees a node ID leaves it in the note.
+// pool. About once a second it polls the pool's note (half a read unit). It reads the node
+// IDs that were released since its last poll, and node IDs that nobody renews, once they
+// can be claimed. It also reads a group from time to time, since not everybody who frees a
+// node ID leaves it in the note.
 //
-// All of it is hints: what is found is claimed, and the condition of the claim decides.
+// All of this is only hints: the claimant claims what it found, and the condition of the
+// claim decides.
 type Wait struct {
 	On   bool       // the claimant waits
 	Off  bool       // it has no note to poll: it searches every second
@@ -23,62 +24,63 @@ type Wait struct {
 
 	note    protocol.Note
 	polled  bool          // the note was read
-	missed  int           // polls without an answer, less those with one since
+	missed  int           // polls without an answer, minus the answered ones after them
 	told    time.Duration // when this claimant last said that it waits
 	said    bool
-	recheck bool // nobody was known to wait when it searched
+	recheck bool // when this claimant searched, the note announced no waiting claimant
 
-	offers []protocol.Offer // of the last poll, not looked at yet
+	offers []protocol.Offer // of the last poll, not read yet
 	older  []protocol.Offer // of earlier ones
 	rests  []Rest
-	looks  float64       // read units saved for looks
-	at     time.Duration // when they were counted
+	looks  float64       // read units saved for single node IDs
+	at     time.Duration // when looks was last updated
 
 	started bool
 	read    int           // groups that were read so far
-	cost    float64       // of the last ones, each in read units
-	next    time.Duration // when the next is due
-	reload  time.Duration // when the pool's item is
+	cost    float64       // of a group of the last search, in read units
+	next    time.Duration // when the next group is due
+	reload  time.Duration // when the pool's item is due
 	sweep   time.Duration // when the pages of older offers may be read again
 	sweeps  int
 }
 
-// Rest is a node ID that can be claimed from a time on, since nobody renews it.
+// Rest is a node ID that nobody renews, so that it can be claimed from a known time on.
 type Rest struct {
 	NodeID int
 	At     time.Time
 }
 
 const (
-	// pollEvery is the mean pause between two polls, twice what it is while there are
-	// offers. All who wait poll at their own random times, so the first of many hears of a
+	// pollEvery is the mean pause between two polls; while there are offers, it is half of
+	// that. Claimants poll at random times of their own, so the first of many hears of a
 	// release within milliseconds.
 	pollEvery = time.Second
 	// longestPoll limits the doubling of pauses while the note's partition throttles: with
-	// it, six thousand polls a second are those of 96,000 claimants.
+	// this pause, 96,000 claimants together send six thousand polls a second.
 	longestPoll = 16 * time.Second
-	// freshOffer is the age up to which an offer counts that was there at the first poll.
+	// freshOffer is the age up to which offers count that the first poll found.
 	freshOffer = 10 * time.Second
-	// A look at one node ID is one read unit. A claimant saves two units a second for them,
-	// and begins with some.
+	// Reading one node ID costs one read unit. A claimant saves looksRate units a second for
+	// this, up to looksMost, and begins with looksFirst.
 	looksRate, looksFirst, looksMost = 2.0, 4.0, 16.0
-	// manyOffers is from how many in one group on its page is read in place of each, where
-	// it costs more than one.
+	// manyOffers is the number of offers in one group from which on the group's page is read
+	// instead of each node ID, even if the page costs more than one unit.
 	manyOffers = 4
-	// mostRests bounds what is remembered.
+	// mostRests is the largest number of rests that are remembered.
 	mostRests = 64
-	// All groups are read once in firstPass, or in a second for each firstPages of them, then
-	// in twice the time, and so on up to slowPass; sooner if that costs no more than 0.4 read
-	// units a second.
+	// All groups are read once in firstPass, or in one second per firstPages groups if that
+	// is longer; then once in twice that time, and so on up to slowPass. They are read sooner
+	// if that costs no more than 0.4 read units a second.
 	slowPass, firstPass = 90 * time.Second, 8 * time.Second
 	pageSeconds         = 2.5 // for each read unit of a page
-	// sweepFirst is the pause, doubled, after the pages were read in which offers went by.
+	// sweepFirst, doubled, is the pause after the first reading of the pages of skipped
+	// offers; each later pause is twice the last one.
 	sweepFirst = 2 * time.Second
 	// reloadEvery is how often the pool's item is read.
 	reloadEvery = 20 * time.Second
 )
 
-// Found takes a search into account that found no node ID at now.
+// Found records a search that found no node ID at now.
 func (w *Wait) Found(o Outlook, now time.Duration) {
 	w.read += o.Groups
 	if o.Groups > 0 {
@@ -93,8 +95,8 @@ func (w *Wait) Found(o Outlook, now time.Duration) {
 	}
 }
 
-// Spare remembers the free node IDs of a page of which one is claimed now, in case that the
-// claim is refused.
+// Spare remembers the other free node IDs of a page of which one is claimed now, in case
+// the claim is refused.
 func (w *Wait) Spare(free []int, claimed int) {
 	for _, n := range free {
 		if w.On && n != claimed && len(w.older) < protocol.NotePlaces {
@@ -103,10 +105,11 @@ func (w *Wait) Spare(free []int, claimed int) {
 	}
 }
 
-// pageCost is the approximate cost of reading so many leases eventually consistent.
+// pageCost returns the approximate read units of an eventually consistent read of so many
+// leases.
 func pageCost(leases int) float64 { return max(1, math.Ceil(float64(leases)*300/4096)) / 2 }
 
-// between is the pause between two pages of a pool of so many open groups.
+// between returns the pause between two pages in a pool with so many open groups.
 func (w *Wait) between(groups int) time.Duration {
 	pass := max(firstPass, time.Duration(groups)*time.Second/firstPages)
 	pass = min(pass<<min(w.read/groups, 10), slowPass)
@@ -116,12 +119,12 @@ func (w *Wait) between(groups int) time.Duration {
 func (w *Wait) rest(r Rest) {
 	if i := slices.IndexFunc(w.rests, func(o Rest) bool { return o.NodeID == r.NodeID }); i >= 0 {
 		w.rests[i] = r
-	} else if len(w.rests) < mostRests { // in random order: others know of them too
+	} else if len(w.rests) < mostRests { // in random order, since other claimants know them too
 		w.rests = slices.Insert(w.rests, w.random(len(w.rests)+1), r)
 	}
 }
 
-// Pause returns how long to wait before the next poll, or until a node ID has rested.
+// Pause returns how long to wait before the next poll, or until a rest can be claimed.
 func (w *Wait) Pause(wall time.Time) time.Duration {
 	every := pollEvery
 	if len(w.offers) > 0 && w.looks >= max(w.cost, 1) {
@@ -133,14 +136,14 @@ func (w *Wait) Pause(wall time.Time) time.Duration {
 	d := min(every<<min(w.missed, 10), longestPoll)
 	d = d*3/4 + time.Duration(w.random(int(d/2)))
 	for _, r := range w.rests {
-		if rests := r.At.Sub(wall); rests > 0 && rests < d { // others know of it too
+		if rests := r.At.Sub(wall); rests > 0 && rests < d { // a random time more, since other claimants know it too
 			d = min(d, rests+time.Duration(w.random(int(pollEvery))))
 		}
 	}
 	return d
 }
 
-// Polled takes over the note as it was read at now, which is wall by the wall clock.
+// Polled stores the note as it was read at now; wall is the wall clock at that moment.
 func (w *Wait) Polled(n protocol.Note, now time.Duration, wall time.Time) {
 	before := w.note.Offers
 	if !w.polled {
@@ -160,13 +163,13 @@ func (w *Wait) Polled(n protocol.Note, now time.Duration, wall time.Time) {
 	w.offers, w.note, w.polled, w.missed = fresh, n, true, max(w.missed-1, 0)
 }
 
-// Missed notes a poll that had no answer.
+// Missed records a poll that had no answer.
 func (w *Wait) Missed() { w.missed++ }
 
-// Tell returns the write that says that somebody waits, if it is due.
+// Tell returns the write that announces in the note that a claimant waits, if it is due.
 func (w *Wait) Tell(pool string, now time.Duration, wall time.Time) (protocol.Await, bool) {
-	// At most twice a minute: two clocks that are hours apart would correct each other at
-	// every poll.
+	// At most twice a minute: otherwise, claimants whose clocks are hours apart would correct
+	// each other's time at every poll.
 	if !w.note.Due(wall) || w.said && now-w.told < protocol.NoteSpan/2 {
 		return protocol.Await{}, false
 	}
@@ -174,22 +177,21 @@ func (w *Wait) Tell(pool string, now time.Duration, wall time.Time) (protocol.Aw
 	return protocol.Await{Pool: pool, Seen: w.note.Until, Until: wall.Add(protocol.NoteSpan)}, true
 }
 
-// Told takes over the note that answered such a write.
+// Told stores the note from the answer to the write that Tell returned.
 func (w *Wait) Told(n protocol.Note) { w.note.Until = n.Until }
 
-// Joins reports whether a search that found its first group full ends there, because
-// others wait already: a pool of which no group is left to open is full then.
+// Joins reports whether a first search ends after one full group: if no group is left to
+// open, other claimants may already wait, and then the pool is full.
 func (w *Wait) Joins(pages int, p protocol.PoolItem) bool {
 	_, last := p.GroupsOpen()
 	return pages == 1 && !w.On && !w.Off && !w.polled && last+1 >= p.Groups()
 }
 
-// Awaited reports whether somebody waits at wall by the note as it was read.
+// Awaited reports whether, by the note that was read last, any claimant waits at wall.
 func (w *Wait) Awaited(wall time.Time) bool { return w.polled && w.note.Awaited(wall) }
 
-// Recheck reports, once, that the whole pool is to be searched again: now that the
-// releases know that somebody waits. Those between the last search and that time left
-// nothing.
+// Recheck returns true once, when the whole pool must be searched again: releases before
+// the note announced a waiting claimant left no offers, so the search may have missed them.
 func (w *Wait) Recheck(wall time.Time) bool {
 	again := w.recheck && w.Awaited(wall)
 	w.recheck = w.recheck && !again
@@ -205,8 +207,8 @@ func (w *Wait) Reload(now time.Duration) bool {
 	return true
 }
 
-// Look returns the next node ID to look at, at now, or -1; or groups in which so many were
-// released that their pages are to be read.
+// Look returns the next node ID to read at now, or -1. In place of a node ID it may return
+// groups whose pages are to be read, because many node IDs were released there.
 func (w *Wait) Look(p protocol.PoolItem, now time.Duration, wall time.Time) (node int, groups []int) {
 	w.looks = min(w.looks+looksRate*max(now-w.at, 0).Seconds(), looksMost)
 	w.at = now
@@ -216,14 +218,15 @@ func (w *Wait) Look(p protocol.PoolItem, now time.Duration, wall time.Time) (nod
 	for _, o := range w.offers {
 		in[o.NodeID/protocol.GroupSize]++
 	}
-	for _, o := range w.offers { // which are in random order
+	for _, o := range w.offers { // they are in random order
 		if g := o.NodeID / protocol.GroupSize; (in[g] >= manyOffers || w.cost <= 1) && w.looks >= w.cost {
 			w.looks -= w.cost
 			w.offers = slices.DeleteFunc(w.offers, func(o protocol.Offer) bool { return o.NodeID/protocol.GroupSize == g })
 			return -1, []int{g}
 		}
 	}
-	// If offers were skipped, and no new ones come, the remaining ones are on some page.
+	// If offers were skipped and no new ones came, the rest of the skipped ones are on these
+	// pages.
 	if len(w.offers) == 0 && len(w.older) > 0 && now >= w.sweep {
 		w.sweeps++
 		w.sweep = now + min(sweepFirst<<min(w.sweeps, 10), slowPass)
@@ -254,12 +257,12 @@ func (w *Wait) Look(p protocol.PoolItem, now time.Duration, wall time.Time) (nod
 	return node, nil
 }
 
-// Looked reports whether c could claim a node ID that was looked at.
+// Looked reports whether c could claim a node ID that was read; l is its lease.
 func (w *Wait) Looked(l *protocol.Lease, p protocol.PoolItem, c protocol.Claim) bool {
 	o := Outlook{}
 	free := l != nil && len(o.Add(protocol.Group{Leases: []protocol.Lease{*l}}, p, c)) > 0
 	for _, r := range o.Rests {
-		if !r.At.After(c.At) { // after an outage it is left alone for longer
+		if !r.At.After(c.At) { // after an outage, it is left alone for longer
 			r.At = c.At.Add(pollEvery)
 		}
 		w.rest(r)
@@ -267,7 +270,7 @@ func (w *Wait) Looked(l *protocol.Lease, p protocol.PoolItem, c protocol.Claim) 
 	return free
 }
 
-// Pages returns how many groups may be read at now, of a pool of so many open ones.
+// Pages returns how many groups may be read at now, in a pool with so many open ones.
 func (w *Wait) Pages(now time.Duration, groups int) int {
 	if now < w.next {
 		return 0

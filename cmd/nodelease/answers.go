@@ -16,27 +16,28 @@ import (
 // longestSilence is how long a command continues without an answered request.
 const longestSilence = 10 * time.Second
 
-// answers watches the requests of a command and ends it when none is answered for
-// too long. The pool's verbs try again for as long as their context lives, and a
-// single request to a host that accepts and never answers has no end of its own.
+// answers watches the requests of a command and ends the command when none of them is
+// answered for too long. The pool's verbs retry for as long as their context lives, and a
+// single request to a host that accepts connections but never answers would otherwise
+// never end.
 type answers struct {
 	mu       sync.Mutex
-	end      context.CancelCauseFunc // of the command; nil: it runs on
-	limit    time.Duration           // of the silence
-	endpoint string                  // that is asked, for people
+	end      context.CancelCauseFunc // ends the command; nil: nothing may end it
+	limit    time.Duration           // longest silence
+	endpoint string                  // where requests go, for people
 	timeout  *time.Timer             // of --timeout
-	alarm    *time.Timer             // of the silence that lasts
+	alarm    *time.Timer             // goes off when the silence reaches limit
 	since    time.Time               // start of the silence; zero: the last request was answered
-	pending  int                     // requests
-	failed   int                     // requests since the last answer
-	last     error                   // of them
+	pending  int                     // requests without an answer so far
+	failed   int                     // requests that failed since the last answer
+	last     error                   // error of the latest failed request
 	gaveUp   *silenceError
 }
 
-// silenceError is why a command gave up.
+// silenceError explains why a command gave up.
 type silenceError struct {
 	endpoint string
-	timeout  time.Duration // --timeout has passed; 0: it was silent for
+	timeout  time.Duration // the --timeout that has passed; 0: the command gave up because of silence
 	silence  time.Duration
 	failed   int
 	last     error
@@ -53,7 +54,7 @@ func (e *silenceError) Error() string {
 	return what + ": check --endpoint (AWS_ENDPOINT_URL_DYNAMODB), AWS_REGION and the network"
 }
 
-// reason is the innermost error, as this machine got it.
+// reason returns the code of DynamoDB's error, or else the innermost error.
 func reason(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {
@@ -65,7 +66,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// begin bounds a command, by limit of silence and, if it is not 0, by timeout.
+// begin limits how long the command may go without an answer, and, if timeout is not 0,
+// how long it may take in all.
 func (a *answers) begin(ctx context.Context, timeout time.Duration) context.Context {
 	ctx, end := context.WithCancelCause(ctx)
 	a.mu.Lock()
@@ -83,7 +85,7 @@ func (a *answers) begin(ctx context.Context, timeout time.Duration) context.Cont
 	return ctx
 }
 
-// bound shortens the silence that is borne, for a command that has less time.
+// bound shortens the longest silence for a command that has less time.
 func (a *answers) bound(length time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,8 +94,8 @@ func (a *answers) bound(length time.Duration) {
 	}
 }
 
-// overdue is why a command whose time is over has nothing to show for the end of
-// it: nil, unless the table has been silent. A look that was cut off is no silence.
+// overdue returns the error of a command whose time is over: nil, unless the table has
+// been silent for longer than patience. A read that was merely cut off is not silence.
 func (a *answers) overdue() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,7 +105,8 @@ func (a *answers) overdue() error {
 	return nil
 }
 
-// ready lets the command run on for as long as it likes: it serves, or watches.
+// ready removes the command's time limits: from now on it serves or watches for as long
+// as it likes.
 func (a *answers) ready() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -115,12 +118,13 @@ func (a *answers) ready() {
 	}
 }
 
-// giveUp ends the command. Either its time or the patience with the table is over.
+// giveUp ends the command, because its time is over or because the table has been silent
+// for too long.
 func (a *answers) giveUp(timeout time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.end == nil || timeout == 0 && a.since.IsZero() {
-		return // it runs on, or an answer came in this moment
+		return // nothing may end the command, or an answer has just arrived
 	}
 	a.gaveUp = &silenceError{a.endpoint, timeout, a.limit, a.failed, a.last}
 	a.end(a.gaveUp)
@@ -136,7 +140,7 @@ func (a *answers) explain(err error) error {
 		return err
 	}
 	if errors.As(err, &silence) {
-		return silence // without what came of it
+		return silence // without the errors that wrap it
 	}
 	if a.gaveUp == nil {
 		return err
@@ -185,15 +189,16 @@ func (a *answers) ended(err error) {
 		if a.pending > 0 {
 			a.wait()
 		}
-	case errors.Is(err, context.Canceled): // it was not waited for
+	case errors.Is(err, context.Canceled): // nobody waited for the answer
 	default:
 		a.failed++
 		a.last = err
 	}
 }
 
-// answered reports whether err is an answer of DynamoDB, or no error. A retryable
-// error is not one: a server that fails, throttles, or is not DynamoDB.
+// answered reports whether err is nil or an answer from DynamoDB. A retryable error does
+// not count as an answer: it comes from a server that fails, throttles, or is not
+// DynamoDB.
 func answered(err error) bool {
 	if err == nil {
 		return true

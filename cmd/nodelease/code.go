@@ -16,12 +16,13 @@ const (
 	codeAccess    = 5
 	codeNoAnswer  = 6
 	codeLost      = 7
-	// codeExec is added to them by exec, whose program has codes of its own.
+	// codeExec is added to these codes by exec, because its program has exit codes of its
+	// own.
 	codeExec = 110
 )
 
-// exitError is an end with an exit code of its own. Without an error in it there
-// is nothing to print: the child has said what there was to say.
+// exitError ends the program with an exit code of its own. If it wraps no error, nothing
+// is printed, because the child has already printed its errors.
 type exitError struct {
 	code int
 	err  error
@@ -36,7 +37,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// exitCode is the contract with scripts.
+// exitCode returns the exit code for err. Scripts rely on these codes.
 func (g *globals) exitCode(err error) int {
 	var usage *usageError
 	var own *exitError

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// completionLimit is how long somebody who pressed Tab waits.
+	// completionLimit is how long a user who pressed Tab waits at most.
 	completionLimit = time.Second
-	// mostCompletions are offered at once.
+	// mostCompletions is how many completions are offered at once.
 	mostCompletions = 200
 )
 
-// completeNodes offers the node IDs of the pool that are in use, with their state
-// and task. Whatever goes wrong, it offers nothing, in silence.
+// completeNodes offers the node IDs of the pool that are in use, with their state and
+// task. If anything fails, it offers nothing and prints nothing.
 func (g *globals) completeNodes() cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 || g.check() != nil {

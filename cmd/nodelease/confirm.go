@@ -18,7 +18,7 @@ func (t *taking) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.dry, "dry-run", false, "show what would be done, and change nothing")
 }
 
-// confirm asks on stderr, unless the user has said yes already.
+// confirm asks on stderr for confirmation, unless the user passed --yes.
 func (t *taking) confirm(cmd *cobra.Command, facts text.Safe, question string) error {
 	if t.yes {
 		return nil

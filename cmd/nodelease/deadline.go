@@ -24,17 +24,17 @@ type deadline struct {
 	State    string    `json:"state"` // held, lost or released
 	NodeID   int       `json:"node_id"`
 	Version  int64     `json:"version"`
-	Deadline time.Time `json:"deadline"` // by the wall clock, which may be set
+	Deadline time.Time `json:"deadline"` // by the wall clock, which somebody may set
 	// BootNS is the deadline by CLOCK_BOOTTIME, in nanoseconds; 0 where there is
 	// no such clock.
 	BootNS int64 `json:"boottime_ns,omitempty"`
 }
 
-// deadlineFile is a file that always has the lease's last state: it is replaced as
-// a whole, so that a reader sees the one before or the one after. One that is old
-// has an earlier deadline, never a later one.
+// deadlineFile is a file that always has the lease's last state. The file is replaced as
+// a whole, so that a reader sees either the previous state or the new one. An outdated
+// state has an earlier deadline, never a later one.
 type deadlineFile struct {
-	path  string // "": there is none
+	path  string // "": no file is written
 	name  string
 	dir   *os.Root // pinned: later changes of the path have no effect
 	agent keeper
@@ -47,7 +47,7 @@ type deadlineFile struct {
 	stopped chan struct{}
 }
 
-// newDeadlineFile looks whether the file can be written, before a node ID is taken.
+// newDeadlineFile checks that the file can be written before a node ID is claimed.
 func newDeadlineFile(path string) (*deadlineFile, error) {
 	f := &deadlineFile{news: make(chan struct{}, 1), state: "held"}
 	if path == "" {
@@ -61,7 +61,8 @@ func newDeadlineFile(path string) (*deadlineFile, error) {
 	if f.dir, err = os.OpenRoot(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("deadline file %s: cannot use its directory: %w", text.Line(path), err)
 	}
-	// A link would be replaced, not followed; but then somebody meant another file.
+	// A symbolic link would be replaced, not followed, and its target is probably the
+	// file that was meant.
 	if is, err := f.dir.Lstat(f.name); err == nil && !is.Mode().IsRegular() {
 		return nil, errors.Join(fmt.Errorf("deadline file %s is not a regular file: choose another path, or remove it", text.Line(path)), f.dir.Close())
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +71,7 @@ func newDeadlineFile(path string) (*deadlineFile, error) {
 	return f, nil
 }
 
-// follow writes the file, and from then on again at each change.
+// follow writes the file now, and again at each change.
 func (f *deadlineFile) follow(agent keeper, l lease.Lease, log *slog.Logger) error {
 	if f.path == "" {
 		return nil
@@ -96,8 +97,8 @@ func (f *deadlineFile) follow(agent keeper, l lease.Lease, log *slog.Logger) err
 	return nil
 }
 
-// changed notes what became of the lease. It never waits: a disk that hangs must
-// delay no renewal.
+// changed records the new state of the lease. It never blocks, because a disk that hangs
+// must not delay a renewal.
 func (f *deadlineFile) changed(e lease.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,11 +119,11 @@ func (f *deadlineFile) changed(e lease.Event) {
 	}
 	select {
 	case f.news <- struct{}{}:
-	default: // the writer will see the newest
+	default: // the writer will see the latest state
 	}
 }
 
-// close writes the last note and stops.
+// close writes the last state and stops the writer.
 func (f *deadlineFile) close() {
 	f.mu.Lock()
 	news := f.news
@@ -138,8 +139,8 @@ func (f *deadlineFile) close() {
 	_ = f.dir.Close()
 }
 
-// write replaces the file. The clocks are read before the question how much is
-// left, so that a pause in between makes the deadline earlier, never later.
+// write replaces the file. It reads the clocks before it asks how much time is left, so
+// that a pause between the two makes the deadline earlier, never later.
 func (f *deadlineFile) write(state string) error {
 	boot, hasBoot := supervise.BootTime()
 	wall := time.Now()

@@ -77,15 +77,15 @@ func newDemo(g *globals) *cobra.Command {
 	return cmd
 }
 
-// runDemo runs it with the view that fits: live on a terminal, else lines. With
-// --json, stdout has only the summary.
+// runDemo runs the demo with the view that fits: a live view on a terminal, else lines.
+// With --json, stdout has only the summary.
 func runDemo(cmd *cobra.Command, g *globals, o demo.Options, plain bool) error {
 	asJSON := g.json
 	out := cmd.OutOrStdout()
 	if asJSON {
 		out = cmd.ErrOrStderr()
 	}
-	g.answers.ready() // it ends by itself
+	g.answers.ready() // the demo ends by itself
 	err := say(out, text.Sprintf("%s on %s, leases of %v, for %v; to repeat the plan: %s\n",
 		demo.Count(o.Tasks, "task"), demo.Count(o.Numbers, "node ID"), o.TTL, o.Duration, command(repeat(o))))
 	if err == nil && demo.Unsafe() {
@@ -104,7 +104,7 @@ func runDemo(cmd *cobra.Command, g *globals, o demo.Options, plain bool) error {
 			return err
 		}
 	} else if sum.Seconds > 0 {
-		if err := say(out, text.Trusted(sum.Text())); err != nil { // its own figures, in colours
+		if err := say(out, text.Trusted(sum.Text())); err != nil { // the demo's own figures, in colours
 			return err
 		}
 	}
@@ -117,7 +117,7 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(f.Fd())
 }
 
-// repeat is the command that makes the same plan again.
+// repeat returns the command that runs the same plan again.
 func repeat(o demo.Options) string {
 	words := []string{"nodelease", "demo", fmt.Sprintf("--seed %d", o.Seed)}
 	d := demo.Defaults()

@@ -13,11 +13,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// levels of a finding.
+// The levels of a finding.
 const (
 	fine    = "ok"
-	skipped = "skipped" // it could not be looked at
-	warning = "warning" // not a fault by itself
+	skipped = "skipped" // could not be checked
+	warning = "warning" // not necessarily a fault
 	problem = "problem"
 )
 
@@ -52,7 +52,7 @@ type doctor struct {
 	now    func() time.Time
 	found  []finding
 	arn    string // of the table, once it is known
-	repair bool   // add missing items that nothing depends on
+	repair bool   // adds missing items that nothing depends on
 }
 
 func newDoctor(g *globals) *cobra.Command {
@@ -103,8 +103,8 @@ func newDoctor(g *globals) *cobra.Command {
 	return cmd
 }
 
-// examine runs one check after the other, and stops where the rest would
-// only repeat the problem.
+// examine runs one check after another, and stops where the remaining checks would only
+// repeat the problem.
 func (d *doctor) examine(ctx context.Context) diagnosis {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
@@ -125,13 +125,14 @@ func (d *doctor) examine(ctx context.Context) diagnosis {
 	return result
 }
 
-// add records a finding. Its text may come from the table: in the JSON too it is
-// text for people, and a command to be copied.
+// add records a finding. Its text may come from the table, and even in the JSON it is
+// read by people, and its fix is a command for them to copy, so both are sanitized and
+// cut here.
 func (d *doctor) add(check, level, says, fix string) {
 	d.found = append(d.found, finding{check, level, text.Cut(says, text.MaxError), text.Cut(fix, maxCommand)})
 }
 
-// aws is a command of the AWS CLI on the table.
+// aws returns an AWS CLI command that acts on the table.
 func (d *doctor) aws(verb, rest string) string {
 	s := "aws dynamodb " + verb + " --table-name " + shellWord(d.table)
 	if d.endpoint != "" {
@@ -140,7 +141,7 @@ func (d *doctor) aws(verb, rest string) string {
 	return s + " " + rest
 }
 
-// err is the exit code's reason.
+// err returns the reason for the exit code.
 func (r diagnosis) err() error {
 	if n := r.count(problem); n > 0 {
 		return fmt.Errorf("%s found in table %s", count(n, "problem", "problems"), r.Table)
@@ -157,8 +158,8 @@ func (r diagnosis) count(level string) (n int) {
 	return n
 }
 
-// text has a line for each finding, and below it the command that fixes it, which
-// is never cut or broken: it is to be copied.
+// text returns one line for each finding and, below it, the command that fixes it. The
+// command is never cut or broken, so that it can be copied.
 func (r diagnosis) text(out io.Writer) text.Safe {
 	var b text.Builder
 	for _, f := range r.Findings {

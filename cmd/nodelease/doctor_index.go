@@ -7,8 +7,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// checkIndex looks whether the table's index names the pool, and with --repair adds
-// it. Nothing but nodelease pools and completion depends on that.
+// checkIndex checks that the table's index names the pool, and with --repair adds it.
+// Nothing but nodelease pools and shell completion depends on the index.
 func (d *doctor) checkIndex(ctx context.Context) {
 	names, err := leasepool.Names(ctx, d.store)
 	switch {

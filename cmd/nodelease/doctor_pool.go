@@ -55,7 +55,8 @@ func (d *doctor) checkPool(ctx context.Context) {
 	d.checkIndex(ctx)
 }
 
-// checkHalfSeeded: a seed makes the pool's own item last.
+// checkHalfSeeded finds a seed that did not finish: node IDs without the pool's own item,
+// which a seed writes last.
 func (d *doctor) checkHalfSeeded(ctx context.Context) {
 	const size = "seed --size N"
 	g, err := d.store.Group(ctx, d.pool, 0)
@@ -69,7 +70,8 @@ func (d *doctor) checkHalfSeeded(ctx context.Context) {
 	}
 }
 
-// checkNumbers: all node IDs below the pool's size are there and in use, and none above.
+// checkNumbers checks that all node IDs below the pool's size exist and are in use, and
+// that none above it are.
 func (d *doctor) checkNumbers(l *listed) {
 	p := l.Pool
 	there := len(l.Corrupt)
@@ -83,7 +85,7 @@ func (d *doctor) checkNumbers(l *listed) {
 		}
 	}
 	want := p.Size - p.ExcludeBelow
-	if narrow(p) { // the others come with the width that they need
+	if narrow(p) { // the other groups are created when the width grows
 		want = min(p.Size, p.Numbers) - p.ExcludeBelow
 	}
 	switch {
@@ -105,8 +107,8 @@ func (d *doctor) checkNumbers(l *listed) {
 	}
 }
 
-// forgotten is for how long an expired node ID has been there when the reaper
-// must have missed it: it runs every few minutes.
+// forgotten is how long an expired node ID must have been there before the doctor
+// concludes that the reaper missed it: the reaper runs every few minutes.
 const forgotten = 15 * time.Minute
 
 // checkItems finds node IDs that are corrupt, stuck or forgotten.
@@ -130,7 +132,8 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	}
 	var old []int
 	for _, n := range l.Nodes {
-		// The reaper does not free node IDs that are reserved ahead, as by a grown lease.
+		// The reaper does not free node IDs whose milliseconds are reserved ahead, as
+		// with a lease that has grown.
 		if n.State == lease.Expired && protocol.Latest(n.ExpiresAt, n.ReservedUntil).Add(forgotten).Before(l.at) {
 			old = append(old, n.NodeID)
 		}
@@ -143,7 +146,8 @@ func (d *doctor) checkItems(ctx context.Context, l *listed) {
 	}
 }
 
-// checkForged reports changes since the reaper's last scan that no write of ours made.
+// checkForged reports changes since the reaper's last scan that were not written by
+// Nodelease.
 func (d *doctor) checkForged(forged leasepool.Corrupt) {
 	for _, n := range slices.Sorted(maps.Keys(forged)) {
 		why := forged[n]
@@ -175,8 +179,7 @@ func (d *doctor) checkRoom(l *listed) {
 	}
 }
 
-// checkReleases counts the releases of the library that the holders run, oldest
-// first.
+// checkReleases counts which releases of the library the holders run, oldest first.
 func (d *doctor) checkReleases(l *listed) {
 	var holders []string
 	for _, n := range l.Nodes {
@@ -200,8 +203,8 @@ func (d *doctor) checkReleases(l *listed) {
 	}
 }
 
-// checkOtherPools compares the IDs that the pools of the table can make. Each pool is
-// an ID space of its own.
+// checkOtherPools reports pools of the table that can make the same IDs. Each pool is an
+// ID space of its own.
 func (d *doctor) checkOtherPools(ctx context.Context) {
 	pools, err := d.otherPools(ctx)
 	if err != nil {
@@ -226,8 +229,9 @@ func (d *doctor) checkOtherPools(ctx context.Context) {
 	}
 }
 
-// otherPools reads every pool of the table, with the retired node IDs that are still
-// held. An item that cannot be read is skipped: the check of its own pool reports it.
+// otherPools reads every pool of the table, with those of its retired node IDs that are
+// still held. It skips an item that cannot be read: the check of that item's own pool
+// reports it.
 func (d *doctor) otherPools(ctx context.Context) (map[string]*leasepool.Makers, error) {
 	pools := map[string]*leasepool.Makers{}
 	retiring := map[string][]int{}
@@ -261,13 +265,13 @@ func (d *doctor) otherPools(ctx context.Context) (map[string]*leasepool.Makers, 
 
 func numberIn(item map[string]types.AttributeValue, name string) int {
 	if n, ok := item[name].(*types.AttributeValueMemberN); ok {
-		v, _ := strconv.Atoi(n.Value) // 0: as if it were missing
+		v, _ := strconv.Atoi(n.Value) // 0, as for a missing attribute, if the text is invalid
 		return v
 	}
 	return 0
 }
 
-// some names the first node IDs of many.
+// some names the node IDs, or the first of them if there are many.
 func some(numbers []int) string {
 	const most = 8
 	named := strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers[:min(most, len(numbers))]), "[]"), " ", ", ")

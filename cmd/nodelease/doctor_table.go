@@ -90,7 +90,8 @@ func (d *doctor) createTable() string {
 		"--key-schema AttributeName=pool_group,KeyType=HASH AttributeName=node_id,KeyType=RANGE")
 }
 
-// checkTTL: DynamoDB would delete lease items, and with them their history.
+// checkTTL checks that time to live is off, because DynamoDB would delete lease items and
+// their history.
 func (d *doctor) checkTTL(ctx context.Context) {
 	out, err := d.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &d.table})
 	if err != nil {
@@ -107,16 +108,17 @@ func (d *doctor) checkTTL(ctx context.Context) {
 	}
 }
 
-// checkPermissions tries each call that an agent makes. False: the pool cannot
-// be read.
+// checkPermissions tries each call that an agent makes. It returns false if the pool
+// cannot be read.
 func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
-	// A write whose condition cannot hold is refused after its permissions were
-	// checked, and before it has an effect; it would have no effect anyway.
+	// DynamoDB refuses a write whose condition cannot hold after it has checked the
+	// permissions, and before the write has an effect. These writes would have no effect
+	// anyway.
 	const cannotHold = "attribute_exists(pool_group) AND attribute_not_exists(pool_group)"
 	key := func(group, node string) map[string]types.AttributeValue {
 		return map[string]types.AttributeValue{"pool_group": &types.AttributeValueMemberS{Value: group}, "node_id": &types.AttributeValueMemberN{Value: node}}
 	}
-	update := func(k map[string]types.AttributeValue, attribute string) error { // one that the role may write
+	update := func(k map[string]types.AttributeValue, attribute string) error { // attribute must be one that the role may write
 		_, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &d.table, Key: k, UpdateExpression: aws.String("REMOVE " + attribute), ConditionExpression: aws.String(cannotHold),
 		})
@@ -136,7 +138,7 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 	})
 	_, describe := d.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table})
 	var missing, others []string
-	slow := map[string][]string{} // the calls that were throttled, by the limit
+	slow := map[string][]string{} // throttled calls by the limit that they exceeded
 	for _, tried := range []struct {
 		action string
 		err    error
@@ -172,8 +174,8 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 	return get == nil && query == nil
 }
 
-// checkThrottles reports the calls that were throttled, by limit. The fix shows the limit:
-// whether to raise it is for a person to decide.
+// checkThrottles reports the calls that were throttled, by limit. Its fix only shows the
+// limit: a person must decide whether to raise it.
 func (d *doctor) checkThrottles(slow map[string][]string) {
 	fixes := map[string]string{
 		protocol.LimitHotKey:  d.again("resize --size N --expect HOLDERS"),
@@ -185,7 +187,7 @@ func (d *doctor) checkThrottles(slow map[string][]string) {
 	}
 }
 
-// policy grants actions on the pool's items, and no others.
+// policy returns a policy that allows actions on the pool's items and on nothing else.
 func (d *doctor) policy(actions []string) string {
 	arn := d.arn
 	if arn == "" && protocol.TableName(d.table) != d.table {
@@ -197,7 +199,7 @@ func (d *doctor) policy(actions []string) string {
 	onItems, onTable, onLeases := []string{}, []string{}, []string{}
 	for _, a := range actions {
 		switch a {
-		case "dynamodb:DescribeTable": // it has no leading keys
+		case "dynamodb:DescribeTable": // a call without leading keys
 			onTable = append(onTable, a)
 		case "dynamodb:UpdateItem":
 			onLeases = append(onLeases, a)
@@ -210,7 +212,7 @@ func (d *doctor) policy(actions []string) string {
 		statements = append(statements, object{"Effect": "Allow", "Action": onItems, "Resource": arn,
 			"Condition": object{"ForAllValues:StringLike": object{"dynamodb:LeadingKeys": []string{d.pool, d.pool + "#*"}}}})
 	}
-	if len(onLeases) > 0 { // the reaper's memory and the hint cards are not for tasks
+	if len(onLeases) > 0 { // tasks need no access to the reaper's memory and the hint cards
 		statements = append(statements, object{"Effect": "Allow", "Action": onLeases, "Resource": arn, "Condition": object{
 			"ForAllValues:StringLike":    object{"dynamodb:LeadingKeys": []string{d.pool + "#*"}},
 			"ForAllValues:StringNotLike": object{"dynamodb:LeadingKeys": []string{d.pool + "#reaper", d.pool + "#card#*"}}}})
@@ -220,7 +222,7 @@ func (d *doctor) policy(actions []string) string {
 	}
 	doc, err := json.Marshal(object{"Version": "2012-10-17", "Statement": statements})
 	if err != nil {
-		panic(err) // strings only
+		panic(err) // cannot happen: the policy has only strings
 	}
 	return string(doc)
 }
@@ -228,8 +230,8 @@ func (d *doctor) policy(actions []string) string {
 // clockError is the clock error that agents with the default guards tolerate.
 const clockError = 1500 * time.Millisecond
 
-// checkClock compares this machine's clock, before and after a request, with
-// DynamoDB's, which has whole seconds.
+// checkClock compares this machine's clock, read before and after a request, with
+// DynamoDB's, which is in whole seconds.
 func (d *doctor) checkClock(before, after time.Time, out *dynamodb.GetItemOutput) {
 	server, ok := middleware.GetServerTime(out.ResultMetadata)
 	if !ok {

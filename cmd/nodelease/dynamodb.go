@@ -37,7 +37,7 @@ func newDynamoDB(g *globals) *cobra.Command {
 			defer cancel(nil)
 			if attached {
 				go func() {
-					_, _ = io.Copy(io.Discard, cmd.InOrStdin()) // its end is the signal
+					_, _ = io.Copy(io.Discard, cmd.InOrStdin()) // the end of stdin is the signal to stop
 					cancel(nil)
 				}()
 			}
@@ -63,14 +63,14 @@ func newDynamoDB(g *globals) *cobra.Command {
 	f.StringVar(&listen, "listen", "127.0.0.1:8000", "loopback `address`; port 0 chooses a free one")
 	f.StringVar(&data, "data", "", "`file` that keeps the tables from one run to the next (default: in memory only)")
 	f.BoolVar(&attached, "attached", false, "exit when stdin ends")
-	f.Lookup("attached").Hidden = true // the demo's
+	f.Lookup("attached").Hidden = true // only the demo uses it
 	completeFunc(cmd, "data", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveDefault
 	})
 	return cmd
 }
 
-// loopback reports whether a host is this machine, and nothing but it.
+// loopback reports whether a host can only be this machine.
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()

@@ -76,14 +76,14 @@ func newExec(g *globals) *cobra.Command {
 	completeFunc(cmd, "deadline-file", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveDefault
 	})
-	// The program is a command, its arguments are files.
+	// The first argument is a command; the others are files.
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	return cmd
 }
 
-// runExec leases a node ID and lives as long as the program.
+// runExec leases a node ID and runs the program. It returns when the program has ended.
 func runExec(cmd *cobra.Command, g *globals, t terms, short bool, grace time.Duration, file string, args []string) error {
 	path, code, err := supervise.Look(args[0])
 	if err != nil {
@@ -137,7 +137,7 @@ func runExec(cmd *cobra.Command, g *globals, t terms, short bool, grace time.Dur
 	if err != nil {
 		return errors.Join(err, agent.Close())
 	}
-	// Before the program starts, so that it finds the file.
+	// The file is written before the program starts, so that the program finds it.
 	if err := deadline.follow(agent, l, cfg.Logger); err != nil {
 		return errors.Join(err, agent.Close())
 	}
@@ -162,8 +162,8 @@ func runExec(cmd *cobra.Command, g *globals, t terms, short bool, grace time.Dur
 			err = fmt.Errorf("%w: %w", err, why)
 		}
 	}
-	// Only now is the node ID no longer in use. A release that was not confirmed is in
-	// the log, and does not change how the program has ended.
+	// The node ID is out of use only now. A release that was not confirmed is logged, and
+	// does not change the program's exit code.
 	_ = agent.Close()
 	if code == 0 && err == nil {
 		return nil
@@ -179,7 +179,7 @@ func startKeeper(ctx context.Context, cfg lease.Config, short bool) (keeper, err
 	return lease.Start(ctx, cfg)
 }
 
-// follow forwards signals and events until the child has ended.
+// follow forwards signals and events to the child until the child has ended.
 func follow(child *supervise.Child, node interface{ Done() <-chan struct{} }, signals <-chan os.Signal, renewed, ended <-chan struct{}) {
 	lost := node.Done()
 	for {
@@ -194,7 +194,7 @@ func follow(child *supervise.Child, node interface{ Done() <-chan struct{} }, si
 			}
 		case <-lost:
 			lost = nil
-			if o, ok := node.(*onDemand); ok && o.overdue() { // there is no time for a grace
+			if o, ok := node.(*onDemand); ok && o.overdue() { // no time for a grace period
 				child.End()
 				continue
 			}
@@ -203,7 +203,7 @@ func follow(child *supervise.Child, node interface{ Done() <-chan struct{} }, si
 	}
 }
 
-// interrupted returns the signal that ended the start.
+// interrupted returns the number of the signal that interrupted the start, if one did.
 func interrupted(ctx context.Context, signals <-chan os.Signal) (n int, ok bool) {
 	if ctx.Err() == nil {
 		return 0, false
@@ -220,7 +220,8 @@ func interrupted(ctx context.Context, signals <-chan os.Signal) (n int, ok bool)
 	}
 }
 
-// environment is this one's with the lease, which replaces any earlier one.
+// environment returns this process's environment with the lease added. It replaces the
+// variables of any earlier lease.
 func environment(l lease.Lease, deadlineFile string) []string {
 	set := map[string]string{
 		"NODELEASE_NODE_ID": strconv.Itoa(l.NodeID),
@@ -249,7 +250,7 @@ func newExecGuardian() *cobra.Command {
 		Use:                supervise.GuardianCommand,
 		Short:              "Watch over the program that exec runs",
 		Hidden:             true,
-		DisableFlagParsing: true, // all of them are the program's
+		DisableFlagParsing: true, // all flags are the program's
 		Args:               cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			code, err := supervise.Guard(args[0], args[1:])

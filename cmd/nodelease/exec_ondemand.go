@@ -24,7 +24,8 @@ type keeper interface {
 	Close() error
 }
 
-// forOnDemand takes the flags over for a lease on demand, and returns the grace.
+// forOnDemand checks the flags for a lease on demand, sets their defaults, and returns
+// the grace period.
 func (t *terms) forOnDemand(cmd *cobra.Command, grace time.Duration) (time.Duration, error) {
 	f := cmd.Flags()
 	for flag, why := range map[string]string{
@@ -46,8 +47,9 @@ func (t *terms) forOnDemand(cmd *cobra.Command, grace time.Duration) (time.Durat
 	if guard == 0 {
 		guard = min(2*time.Second, t.ttl/5)
 	}
-	// SIGTERM must not come before a renewal had its time: the first is sent when a third
-	// of the lease is left, and a tenth of the lease is for its answer.
+	// SIGTERM must not be sent before a renewal has had time to succeed: the first
+	// attempt starts when a third of the lease is left, and its answer may take a tenth
+	// of the lease.
 	most := t.ttl/3 - t.ttl/10 - guard
 	switch {
 	case most <= 0:
@@ -60,12 +62,13 @@ func (t *terms) forOnDemand(cmd *cobra.Command, grace time.Duration) (time.Durat
 	return grace, nil
 }
 
-// onDemand keeps one node ID without heartbeats. An on-demand agent would claim another
-// one after a loss; the program has this one in its environment, so a loss ends it.
+// onDemand keeps one node ID without heartbeats. After a loss, an on-demand agent would
+// claim another node ID, but the program's environment names this one, so a loss ends the
+// program.
 type onDemand struct {
 	agent *lease.OnDemand
 	held  lease.Lease
-	life  context.Context // of the renewals
+	life  context.Context // context of the renewals
 	stop  context.CancelFunc
 	heard func(lease.Event)
 	lost  chan struct{}
@@ -73,7 +76,7 @@ type onDemand struct {
 
 	mu   sync.Mutex
 	why  error
-	late bool // the deadline had passed when the loss was seen
+	late bool // the deadline had passed when the loss was noticed
 }
 
 // startOnDemand claims a node ID, and keeps it until Close or a loss.
@@ -81,7 +84,7 @@ func startOnDemand(ctx context.Context, cfg lease.Config) (*onDemand, error) {
 	o := &onDemand{heard: cfg.OnEvent, lost: make(chan struct{})}
 	o.life, o.stop = context.WithCancel(context.Background())
 	cfg.OnEvent = func(e lease.Event) {
-		if o.Err() != nil { // about a node ID that the program does not have
+		if o.Err() != nil { // an event of a node ID that the program does not have
 			return
 		}
 		o.heard(e)
@@ -100,8 +103,8 @@ func startOnDemand(ctx context.Context, cfg lease.Config) (*onDemand, error) {
 	if o.held, err = agent.Lease(); err != nil {
 		return nil, errors.Join(err, agent.Close())
 	}
-	// A look costs no request; it bounds how long the program runs on after a pause that
-	// no clock but the wall clock shows.
+	// Checking the time left costs no request. The interval bounds how long the program
+	// can run on after a pause that only the wall clock shows.
 	every := time.NewTicker(min(time.Second, cfg.TTL/30))
 	o.kept.Go(func() {
 		defer every.Stop()
@@ -110,7 +113,8 @@ func startOnDemand(ctx context.Context, cfg lease.Config) (*onDemand, error) {
 	return o, nil
 }
 
-// keep checks the time left at each tick, also while a renewal has no answer.
+// keep checks the time left at each tick, including while a renewal is waiting for its
+// answer.
 func (o *onDemand) keep(tick <-chan time.Time) {
 	var asking sync.Mutex
 	for {
@@ -119,8 +123,8 @@ func (o *onDemand) keep(tick <-chan time.Time) {
 			return
 		case <-tick:
 		}
-		// Invariant: a renewal is sent for a lease that is good. One that ran out is not
-		// resumed, since another process may have the node ID by now.
+		// Invariant: only a lease that is still valid is renewed. An expired lease is not
+		// resumed, because another process may have the node ID by now.
 		if o.Left() <= 0 {
 			o.heard(lease.Event{Kind: lease.EventSuspended})
 			o.lose(fmt.Errorf("%w: node %d of pool %q was not renewed in time", lease.ErrSuspended, o.held.NodeID, o.held.Pool))
@@ -129,13 +133,13 @@ func (o *onDemand) keep(tick <-chan time.Time) {
 		if asking.TryLock() {
 			o.kept.Go(func() {
 				defer asking.Unlock()
-				_ = o.agent.Refresh(o.life) // sends no request while a third is left; its failures are in the log
+				_ = o.agent.Refresh(o.life) // sends no request while a third of the lease is left; logs its failures
 			})
 		}
 	}
 }
 
-// lose ends the renewals permanently.
+// lose records why the node ID was lost, and ends the renewals permanently.
 func (o *onDemand) lose(why error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -153,11 +157,12 @@ func (o *onDemand) Lease() (lease.Lease, error) { return o.held, nil }
 // Left returns the time until the deadline of the program's own lease.
 func (o *onDemand) Left() time.Duration {
 	left := o.agent.Left()
-	// After the time: it may be that of another lease, which a loss has brought.
+	// The lease is read after the time left, because that time may belong to another
+	// lease, which the agent claimed after a loss.
 	now, err := o.agent.Lease()
 	switch {
 	case err == nil && (now.NodeID != o.held.NodeID || now.Version != o.held.Version),
-		err != nil && !errors.Is(err, lease.ErrSuspended): // which is in the time, or a clock that was set back
+		err != nil && !errors.Is(err, lease.ErrSuspended): // suspended: no time is left, or the clock was set back
 		return 0
 	}
 	return left
@@ -166,7 +171,7 @@ func (o *onDemand) Left() time.Duration {
 // Done is closed when the node ID is lost.
 func (o *onDemand) Done() <-chan struct{} { return o.lost }
 
-// Err returns why it is lost.
+// Err returns why the node ID was lost, or nil.
 func (o *onDemand) Err() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// filter is which node IDs are shown, and in which order.
+// filter selects the node IDs to show, and their order.
 type filter struct {
 	states   []string
 	task     string

@@ -12,7 +12,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasefixed"
 )
 
-// byOrdinal is the value of --fixed for the ordinal of a StatefulSet's pod.
+// byOrdinal is the value of --fixed that takes the ordinal of a StatefulSet's pod as the
+// node ID.
 const byOrdinal = "statefulset"
 
 func registerFixed(cmd *cobra.Command, value *string) {
@@ -20,8 +21,8 @@ func registerFixed(cmd *cobra.Command, value *string) {
 	complete(cmd, "fixed", byOrdinal)
 }
 
-// fixedNode is the node ID of --fixed. It is never a fall-back: flags that a lease
-// needs contradict it.
+// fixedNode returns the node ID of --fixed. It is never a fallback, so it refuses any
+// flag that a lease would need.
 func fixedNode(cmd *cobra.Command, g *globals, value, layout string, log slog.Handler) (*leasefixed.Node, error) {
 	var wrong string
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -53,11 +54,11 @@ func fixedNode(cmd *cobra.Command, g *globals, value, layout string, log slog.Ha
 	if err != nil {
 		return nil, &usageError{err}
 	}
-	g.answers.ready() // nothing is asked of DynamoDB
+	g.answers.ready() // DynamoDB is not used
 	return node, nil
 }
 
-// execFixed runs a program that has a fixed node ID. No deadline ends it.
+// execFixed runs a program with a fixed node ID, which has no deadline.
 func execFixed(cmd *cobra.Command, g *globals, value, layout string, args []string) error {
 	path, code, err := supervise.Look(args[0])
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// follow shows the list again and again: on a terminal in place, elsewhere each
-// time that it says something else.
+// follow shows the list repeatedly: on a terminal it redraws the list in place, elsewhere
+// it prints the list whenever its contents change.
 func (f filter) follow(cmd *cobra.Command, g *globals, pool *leasepool.Pool, as form, every time.Duration) error {
 	out := cmd.OutOrStdout()
 	w := &watch{pool: pool, every: every, answers: &g.answers, doctor: g.again("doctor"), silent: outageLine(cmd.ErrOrStderr())}
@@ -25,7 +25,7 @@ func (f filter) follow(cmd *cobra.Command, g *globals, pool *leasepool.Pool, as 
 	}
 	before := ""
 	return w.lines(cmd.Context(), func(l *listed, _ []change) error {
-		// A countdown is no change.
+		// A countdown alone is not a change.
 		if now := f.essence(l); now == before {
 			return nil
 		} else {
@@ -35,7 +35,7 @@ func (f filter) follow(cmd *cobra.Command, g *globals, pool *leasepool.Pool, as 
 	})
 }
 
-// essence is a list's text without the distances of its times from now.
+// essence returns the text of a list without relative times, which change with each read.
 func (f filter) essence(l *listed) string {
 	var b strings.Builder
 	shown := &listed{Pool: l.Pool, Nodes: f.apply(append([]listedNode(nil), l.Nodes...)), Corrupt: l.Corrupt}
@@ -55,7 +55,7 @@ func (f filter) page(ctx context.Context, w *watch, as form, in io.Reader, out i
 	return w.onTerminal(ctx, p, in, out, func(l *listed, _ []change) tea.Msg { return drawnOf(l, f, as) })
 }
 
-// drawn is a list to be drawn in whatever width there is.
+// drawn draws a list at the given width.
 type drawn func(width int) string
 
 func drawnOf(l *listed, f filter, as form) drawn {

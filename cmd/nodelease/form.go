@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/internal/text"
 )
 
-// form is how list prints.
+// form is an output format of list.
 type form struct {
 	name string
 	json bool
@@ -38,7 +38,7 @@ func (f *form) check(g *globals) error {
 	return nil
 }
 
-// write prints the node IDs of a pool that the filter lets through.
+// write prints the node IDs of a pool that match the filter.
 func (f *form) write(out io.Writer, l *listed, only filter) error {
 	counts := l.counts()
 	l.Nodes = only.apply(l.Nodes)
@@ -86,7 +86,7 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// pairs is metadata as name=value, separated by spaces, in the order of the names.
+// pairs formats metadata as name=value, separated by spaces, in the order of the names.
 func pairs(metadata map[string]string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {

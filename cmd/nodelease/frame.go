@@ -17,7 +17,7 @@ import (
 func (w *watch) onTerminal(ctx context.Context, model tea.Model, in io.Reader, out io.Writer, message func(*listed, []change) tea.Msg) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Signals are the caller's; the terminal is restored when they end ctx.
+	// The caller handles signals; the terminal is restored when a signal ends ctx.
 	p := tea.NewProgram(model, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	stop := context.AfterFunc(ctx, p.Quit)
 	defer stop()
@@ -36,7 +36,8 @@ func (w *watch) onTerminal(ctx context.Context, model tea.Model, in io.Reader, o
 	return errors.Join(err, <-looked)
 }
 
-// frame is the part that such programs share: a title, an outage, and their size.
+// frame is what the full-screen programs share: a title, an outage, and the terminal's
+// size.
 type frame struct {
 	title         text.Safe
 	outage        outage
@@ -69,7 +70,7 @@ func (f frame) view(content string) tea.View {
 	return v
 }
 
-// head is the first lines of the terminal.
+// head returns the first lines of the screen.
 func (f frame) head() []string {
 	lines := []string{text.Sprintf("%s%s", bold.of("%s", f.title), faint.of("   q ends")).String()}
 	if !f.outage.over() {
@@ -78,7 +79,8 @@ func (f frame) head() []string {
 	return lines
 }
 
-// fit cuts long lines, and surplus lines below the head.
+// fit joins the head and the lines below it, cuts long lines, and drops the lines that do
+// not fit.
 func (f frame) fit(below ...string) string {
 	if f.width == 0 || f.height == 0 {
 		return ""

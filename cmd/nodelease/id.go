@@ -139,7 +139,7 @@ func fieldsOf(in io.Reader) ([]string, error) {
 	return ids, nil
 }
 
-// printRange prints the bounds that were asked for, each on a line.
+// printRange prints the requested bounds, one per line.
 func printRange(cmd *cobra.Command, asJSON bool, l idLayout, first, last string, write func(snowflake.ID) string) error {
 	var r idRange
 	var lines text.Builder
@@ -197,15 +197,15 @@ func (t takenApart) text(out io.Writer, now time.Time) text.Safe {
 	return b.Safe()
 }
 
-// madeBy says who made an ID, as far as the table still knows.
+// madeBy describes who made an ID, as far as the table still knows.
 type madeBy struct {
 	Text    string `json:"text"`
-	Version int64  `json:"version,omitempty"` // of the lease; 0: not known
+	Version int64  `json:"version,omitempty"` // version of the lease; 0: not known
 	Task    string `json:"task,omitempty"`
 }
 
-// maker returns the layouts of the IDs and, where the flags name a table, a way to
-// find out who made one. IDs are decoded even if the table cannot be read.
+// maker returns the layout of the IDs and, if the flags name a table, a function that
+// finds out who made an ID. IDs are decoded even if the table cannot be read.
 func (g *globals) maker(ctx context.Context, layout string) (who func(context.Context, takenApart) *madeBy, l idLayout, err error) {
 	if l, err = namedLayout(layout); err != nil {
 		return nil, l, err
@@ -238,8 +238,8 @@ func (g *globals) maker(ctx context.Context, layout string) (who func(context.Co
 	}, l, nil
 }
 
-// whoMade finds the holder that made an ID. A millisecond of a node ID belongs to one lease
-// at most, and the item has the span of the last one.
+// whoMade finds the holder that made an ID. Each millisecond of a node ID belongs to at
+// most one lease, and the item has the span of the last lease.
 func whoMade(l *lease.Lease, t takenApart) *madeBy {
 	switch {
 	case l == nil:

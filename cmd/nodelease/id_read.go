@@ -13,19 +13,19 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// idLayout is how the IDs of a pool are laid out: the eras are the widths that
-// its node IDs have had, if they are not fixed.
+// idLayout is the layout of a pool's IDs. If the width of its node IDs is not fixed, eras
+// are the widths that they have had.
 type idLayout struct {
 	name string
 	snowflake.Layout
 	eras snowflake.Eras
 }
 
-// takeApart takes an ID apart with the width of its own time.
+// takeApart decomposes an ID with the width that node IDs had when the ID was made.
 func (l idLayout) takeApart(id snowflake.ID) snowflake.Parts { return l.eras.Decompose(l.Layout, id) }
 
-// of returns the layout of a pool's IDs, which the pool's item has. A different one
-// is refused. A pool without a layout has no IDs yet: then want is returned.
+// of returns the layout of a pool's IDs, which the pool's item records, and refuses a
+// different layout. A pool whose item has no layout has no IDs yet, so of returns l.
 func (l idLayout) of(p leasepool.Item, given bool) (idLayout, error) {
 	l.eras = p.Eras
 	if p.Layout == nil {
@@ -59,7 +59,7 @@ func describeLayouts() string {
 	return b.String() + "  T/N/S      your own: T bits of milliseconds since 2025-01-01, N of node, S of sequence, as 40/3/10"
 }
 
-// encodings of an ID.
+// encodings are the text forms of an ID.
 var encodings = map[string]func(snowflake.ID) string{
 	"decimal": snowflake.ID.String, "base32": snowflake.ID.Base32, "base58": snowflake.ID.Base58, "hex": hexOf,
 }
@@ -77,7 +77,8 @@ var decodings = map[string]func(string) (snowflake.ID, error){
 	},
 }
 
-// readID reads an ID in an encoding, or in the one that it looks like.
+// readID reads an ID in the given encoding or, without one, in the encoding that the text
+// looks like.
 func readID(s, from string, l idLayout, now time.Time) (snowflake.ID, string, error) {
 	if from == "" {
 		looks := looksLike(s)
@@ -100,9 +101,9 @@ func readID(s, from string, l idLayout, now time.Time) (snowflake.ID, string, er
 	return id, from, err
 }
 
-// looksLike returns the encodings that a text may be in. Digits that begin with a 0
-// are not decimal. Other digits may be decimal or, now and then, hex or
-// base32 in which no letter happens to be.
+// looksLike returns the encodings that a text may be in. A string of digits with a
+// leading 0 is not decimal. Any other string of digits is probably decimal, but may be
+// hex or base32 that happens to have no letters.
 func looksLike(s string) []string {
 	digits := strings.Trim(s, "0123456789") == ""
 	zero := strings.HasPrefix(s, "0")
@@ -121,8 +122,8 @@ func looksLike(s string) []string {
 	return []string{"decimal"}
 }
 
-// made returns the one interpretation of a text that is an ID of the past. It fails
-// where several do, or none: a guess would name the wrong time and node.
+// made returns the only interpretation of a text that is an ID of the past. It fails if
+// there are several or none, because a guess would name the wrong time and node ID.
 func made(s string, looks []string, l idLayout, now time.Time) ([]string, error) {
 	var past, all []string
 	for _, from := range looks {
@@ -142,11 +143,12 @@ func made(s string, looks []string, l idLayout, now time.Time) ([]string, error)
 	return past, nil
 }
 
-// farAhead is the limit for times that, once set, cannot be taken back.
+// farAhead is how far in the future a time may be that cannot be reset once it is stored.
 const farAhead = 366 * 24 * time.Hour
 
-// parseFuture reads a time until which node IDs are to rest. It is not in the past,
-// where it would protect nothing, and not so far ahead that it must be a slip.
+// parseFuture reads a time until which node IDs are to rest. It refuses a time in the
+// past, which would protect nothing, and a time so far ahead that it must be a typing
+// error.
 func parseFuture(flag, s string, now time.Time) (time.Time, error) {
 	t, err := parseTime(flag, s, now)
 	switch {

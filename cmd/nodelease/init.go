@@ -20,7 +20,7 @@ import (
 // initialized is the result of init.
 type initialized struct {
 	Table   string `json:"table"`
-	Created bool   `json:"created"` // false: it was there already
+	Created bool   `json:"created"` // false: the table already existed
 }
 
 func newInit(g *globals) *cobra.Command {
@@ -97,7 +97,7 @@ func missing(ctx context.Context, client *dynamodb.Client, table string) bool {
 	return hasCode(err, "ResourceNotFoundException")
 }
 
-// createTable creates it and waits until it can be used.
+// createTable creates the table and waits until it can be used.
 func createTable(ctx context.Context, client *dynamodb.Client, table string) error {
 	if err := protocol.CreateTable(ctx, client, table); err != nil {
 		return err

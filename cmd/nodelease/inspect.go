@@ -38,8 +38,8 @@ func newInspect(g *globals) *cobra.Command {
 	}
 }
 
-// inspected describes a node ID, as shown on out. The holder's own texts are on
-// lines that are marked.
+// inspected describes a node ID, as shown on out. Lines with text that the holder wrote
+// are marked.
 func inspected(out io.Writer, l lease.Lease, now time.Time) text.Safe {
 	var b text.Builder
 	line := func(name string, value text.Safe) {
@@ -84,12 +84,13 @@ func inspected(out io.Writer, l lease.Lease, now time.Time) text.Safe {
 	return b.Safe()
 }
 
-// endings are how a lease ends, in words.
+// endings describe in words how a lease ended.
 var endings = map[lease.Ending]string{
 	lease.EndReleased: "it released the node ID", lease.EndExpired: "it stopped renewing", lease.EndFreed: "an operator or a raise freed it",
 }
 
-// began is when a session began: its name is new for each claim, and says so.
+// began returns when a session began. A session's ID is a UUIDv7, made for each claim, so
+// it contains the time.
 func began(session string) (time.Time, bool) {
 	id, err := uuid.Parse(session)
 	if err != nil || id.Version() != 7 {
@@ -99,7 +100,7 @@ func began(session string) (time.Time, bool) {
 	return time.Unix(s, ns), true
 }
 
-// before describes the last holder but the present one, and how its lease ended.
+// before describes the previous holder and how its lease ended.
 func before(p *protocol.Previous) text.Safe {
 	since := text.Safe{}
 	if at, ok := began(p.Session); ok {
@@ -112,7 +113,7 @@ func before(p *protocol.Previous) text.Safe {
 	return text.Sprintf("session %s, version %d%s; %s", text.Session(p.Session), p.Version, since, how)
 }
 
-// nextStep suggests a command for a node ID in this state.
+// nextStep suggests the next command for a node ID in this state.
 func nextStep(g *globals, l lease.Lease, now time.Time) text.Safe {
 	switch l.State(now) {
 	case lease.Held:

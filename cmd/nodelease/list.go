@@ -33,7 +33,7 @@ func listedAs(l lease.Lease, now time.Time) listedNode {
 type listedNode struct {
 	lease.Lease
 	State lease.State `json:"state"`
-	// IDsUntil is until when the holder can make IDs without DynamoDB.
+	// IDsUntil is the time until which the holder can make IDs without DynamoDB.
 	IDsUntil time.Time `json:"ids_until,omitzero"`
 }
 
@@ -109,7 +109,7 @@ func complete(cmd *cobra.Command, flag string, values ...string) {
 
 func completeFunc(cmd *cobra.Command, flag string, fn cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, fn); err != nil {
-		panic(err) // the flag is not there
+		panic(err) // cannot happen: the flag exists
 	}
 }
 
@@ -137,7 +137,7 @@ func look(ctx context.Context, pool *leasepool.Pool, item leasepool.Item) (*list
 	return l, nil
 }
 
-// counts says how many node IDs are in which state.
+// counts describes how many node IDs are in each state.
 func (l *listed) counts() text.Safe {
 	in := map[lease.State]int{}
 	for _, n := range l.Nodes {
@@ -176,7 +176,7 @@ func (l *listed) sheet(wide bool) sheet {
 	for _, n := range l.Nodes {
 		task := n.Task
 		if n.Holder == "" {
-			task = "" // it was the last one's
+			task = "" // the task of the last holder
 		} else if n.OnDemand {
 			task = "on demand: " + task
 		}

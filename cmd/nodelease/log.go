@@ -12,33 +12,33 @@ import (
 )
 
 const (
-	// quiet is how long a message that repeats is kept back at first, and each time
-	// twice as long, up to mostQuiet.
+	// quiet is how long a repeating message is held back at first; the pause doubles each
+	// time, up to mostQuiet.
 	quiet     = 10 * time.Second
 	mostQuiet = 10 * time.Minute
 )
 
-// logHandler writes log lines through the gate. A repeated message becomes one line with
-// a count: in an outage there are two attempts per second.
+// logHandler sanitizes log lines and writes them. It combines a message that repeats into
+// one line with a count, because in an outage there are two attempts per second.
 type logHandler struct {
 	slog.Handler
 	mu    *sync.Mutex
 	again map[string]*repeated
 }
 
-// repeated is a message that was written, and will be again.
+// repeated counts a message that has been written and keeps coming.
 type repeated struct {
 	since, next time.Time
 	pause       time.Duration
-	times       int // in all
+	times       int // in all, including those not written
 }
 
 func newLog(out io.Writer, level slog.Level) *logHandler {
 	return &logHandler{slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: shellAttr}), &sync.Mutex{}, map[string]*repeated{}}
 }
 
-// shellAttr makes an attribute fit to be read at a shell: an error names flags, and no
-// option of a program.
+// shellAttr rewrites an attribute for command-line users: errors name command-line flags
+// instead of Go options.
 func shellAttr(groups []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok {
 		a.Value = slog.StringValue(plain(err))
@@ -48,7 +48,7 @@ func shellAttr(groups []string, a slog.Attr) slog.Attr {
 	return text.Attr(groups, a)
 }
 
-// repeats are the messages that come with each try.
+// repeats are the messages that each attempt logs.
 var repeats = map[string]bool{"lease unanswered": true, "lease waiting": true}
 
 // Handle implements [slog.Handler].
@@ -74,7 +74,8 @@ func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// heard ends what repeats: a request was answered, or a node ID was free.
+// heard resets the messages that repeat, because a request was answered or a node ID was
+// free.
 func (h *logHandler) heard(kind lease.EventKind) {
 	switch kind {
 	case lease.EventClaimed, lease.EventRenewed, lease.EventResumed, lease.EventLost:

@@ -13,28 +13,29 @@ import (
 )
 
 const (
-	// patience is how long a read may have no answer until that is shown: no viewer may
-	// take silence for calm.
+	// patience is how long a read may go without an answer before the outage is shown: a
+	// viewer must not take silence for calm.
 	patience = 5 * time.Second
-	// shortestFirst is the least time for the first look, whatever --for says.
+	// shortestFirst is the least time for the first read, even if --for is shorter.
 	shortestFirst = 2 * time.Second
 )
 
-// watch reads a pool again and again.
+// watch reads a pool repeatedly.
 type watch struct {
 	pool    *leasepool.Pool
 	every   time.Duration
-	length  time.Duration // 0: until it is stopped
+	length  time.Duration // 0: until stopped
 	answers *answers
-	doctor  string // the command that says why the table does not answer
+	doctor  string // command that finds out why the table does not answer
 	before  *listed
 	silent  func(outage) // called each second of an outage, and at its end
 }
 
-// outage is how long the table has not answered, or had not when it did.
+// outage describes how long the table has not answered or, once it answers, how long it
+// had not.
 type outage struct {
 	silence time.Duration
-	doctor  string // the command that says why
+	doctor  string // command that finds out why
 	ended   bool
 }
 
@@ -47,8 +48,8 @@ func (o outage) String() string {
 	return fmt.Sprintf("no answer from the table for %v, still trying; to find out why: %s", o.silence.Round(time.Second), o.doctor)
 }
 
-// outageLine reports outages: on a terminal by one line that counts, elsewhere by one
-// when it is noticed and one when it is over.
+// outageLine reports outages: on a terminal, on one line that counts the seconds;
+// elsewhere, on one line when an outage is noticed and another when it is over.
 func outageLine(out io.Writer) func(outage) {
 	told := false
 	return func(o outage) {
@@ -66,8 +67,8 @@ func outageLine(out io.Writer) func(outage) {
 	}
 }
 
-// look reads the pool, and returns the changes since the last look. At the first
-// one they are the holders.
+// look reads the pool, and returns the changes since the last read. On the first read,
+// every holder is a change.
 func (w *watch) look(ctx context.Context) (*listed, []change, error) {
 	began := time.Now()
 	done, told := make(chan struct{}), make(chan bool)
@@ -100,8 +101,8 @@ func (w *watch) look(ctx context.Context) (*listed, []change, error) {
 	return now, changes, nil
 }
 
-// lines passes on each read's changes until ctx or the time for it ends. After the
-// first read an outage does not end it: a viewer wants to see the outage end.
+// lines passes on the changes of each read until ctx or its time ends. After the first
+// read, an outage does not end it, because a viewer wants to see when the outage ends.
 func (w *watch) lines(ctx context.Context, tell func(*listed, []change) error) error {
 	began := time.Now()
 	ticker := time.NewTicker(w.every)

@@ -66,7 +66,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if own := (*exitError)(nil); cmd.Name() == "exec" && !errors.As(err, &own) {
 		code += codeExec
 	}
-	if err.Error() != "" { // else a child has said all there was to say
+	if err.Error() != "" { // otherwise the child has already printed its error
 		see := ""
 		if usage := (*usageError)(nil); errors.As(err, &usage) {
 			see = "; see " + cmd.CommandPath() + " --help"
@@ -79,11 +79,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return code
 }
 
-// forShells replaces remedies for programs by remedies for somebody at a shell.
+// forShells rewrites advice for programmers as advice for somebody at a shell.
 var forShells = strings.NewReplacer("(Config.Wait, --wait)", "(--wait)", "use WithLayout with", "use a --layout with a node part of", "check NODELEASE_TABLE", "check --table",
 	"what pool.GrantLease grants (", "the agent's policy in docs/iam.md (")
 
-// plain is an error on one line, without the names of our packages.
+// plain returns an error's text on one line, without the names of our packages.
 func plain(err error) string {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	for i, line := range lines {
@@ -92,14 +92,14 @@ func plain(err error) string {
 	return text.Cut(forShells.Replace(strings.Join(lines, "; ")), text.MaxError)
 }
 
-// message is an error that may be shown, with the flags that were given in its
-// remedy.
+// message returns an error's sanitized text; the commands that it advises repeat the
+// given flags.
 func (g *globals) message(err error) text.Safe {
 	if errors.Is(err, lease.ErrPoolNotSeeded) && g.pool != "" {
 		return text.Sprintf("pool %s of table %s is not seeded: check --pool, or seed it: %s", g.pool, g.table, command(g.again("seed --size 1024")))
 	}
 	said := plain(err)
-	if g.table != "" { // else there is nothing to resize
+	if g.table != "" { // a pool without a table cannot be resized
 		said = strings.NewReplacer(
 			"resize the pool, or wait for it (--wait)", "wait for one with --wait 5m, or make the pool larger: "+g.again("resize --size N"),
 			": resize it, or name another pool", ": resize it, "+g.again("resize --size N")+", or name another pool",
@@ -108,7 +108,7 @@ func (g *globals) message(err error) text.Safe {
 	return text.Trusted(said)
 }
 
-// usageError is a wrong command, flag, argument or value: nothing was done.
+// usageError is a wrong command, flag, argument or value. Nothing was done.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -119,7 +119,7 @@ func usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
 
-// noArgs refuses arguments; most commands have flags only.
+// noArgs refuses arguments, since most commands have flags only.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("%q: %s takes no arguments", args[0], cmd.CommandPath())

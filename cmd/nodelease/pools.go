@@ -17,7 +17,7 @@ type pools struct {
 	Pools []listedPool `json:"pools"`
 }
 
-// listedPool is a pool, or why it cannot be read.
+// listedPool is a pool, or the reason why it cannot be read.
 type listedPool struct {
 	leasepool.Item
 	Problem string `json:"problem,omitempty"`
@@ -66,8 +66,8 @@ func newPools(g *globals) *cobra.Command {
 	return cmd
 }
 
-// readPool reads the pool's own item. One that is not as it should be is listed with
-// the reason why it cannot be read.
+// readPool reads the pool's own item. A pool whose item is invalid is listed with the
+// reason why it cannot be read.
 func readPool(cmd *cobra.Command, store *lease.DynamoDB, name string) (listedPool, error) {
 	item, err := store.PoolItem(cmd.Context(), name)
 	var corrupt *lease.CorruptError
@@ -101,7 +101,7 @@ func (p pools) text(width int, names bool) text.Safe {
 	return b.Safe()
 }
 
-// onlyName is -o of a command that has one other form.
+// onlyName is the -o flag of a command whose only other format is "name".
 type onlyName struct{ on *bool }
 
 func (o *onlyName) String() string { return "" }

@@ -37,7 +37,7 @@ func newReap(g *globals) *cobra.Command {
 			}
 			pool := leasepool.Open(store, g.pool)
 			pool.Logger = g.log
-			pool.Logger = slog.New(slog.DiscardHandler) // its report is printed here
+			pool.Logger = slog.New(slog.DiscardHandler) // this command prints the report
 			done := progressOn(cmd.ErrOrStderr(), pool, "reading")
 			defer done()
 			r, err := pool.Due(cmd.Context())
@@ -71,12 +71,12 @@ func newReap(g *globals) *cobra.Command {
 	return cmd
 }
 
-// mostLooks bounds the looks of one command: a brake needs three, and an error or
-// another reaper makes it start over.
+// mostLooks is the largest number of scans of one command. A braked reaper needs three,
+// and an error or another reaper makes it start over.
 const mostLooks = 9
 
-// lookAgain scans a pool until each lease that the first scan found is freed or was
-// renewed, and prints the ones that it waits for.
+// lookAgain scans a pool until each lease that the first scan found is freed or has been
+// renewed, and prints the leases that it waits for.
 func lookAgain(ctx context.Context, out io.Writer, pool *leasepool.Pool) (r leasepool.ReapReport, err error) {
 	for range mostLooks {
 		r, err = pool.Reap(ctx)
@@ -85,7 +85,7 @@ func lookAgain(ctx context.Context, out io.Writer, pool *leasepool.Pool) (r leas
 		}
 		left := time.Until(r.NextLook)
 		switch {
-		case r.NextLook.IsZero(): // a scan that did not count
+		case r.NextLook.IsZero(): // the scan did not count
 			left = time.Minute
 			err = say(out, text.Sprintf("%d due; another reaper is running, or a request had no answer: next scan in %v\n", len(r.Due), left))
 		case r.Braked:
@@ -103,7 +103,7 @@ func lookAgain(ctx context.Context, out io.Writer, pool *leasepool.Pool) (r leas
 	return r, nil
 }
 
-// reaped describes the findings and effects of a run.
+// reaped describes what a run found and freed.
 func reaped(r leasepool.ReapReport) text.Safe {
 	var b text.Builder
 	b.Printf("%s held, %d due, %d freed", count(r.Held, "node ID", "node IDs"), len(r.Due), len(r.Freed))

@@ -15,7 +15,7 @@ import (
 
 // releasedNode is the result of release.
 type releasedNode struct {
-	Released bool       `json:"released"` // false: it was free already, or a dry run
+	Released bool       `json:"released"` // false: already free, or a dry run
 	Node     listedNode `json:"node"`
 }
 
@@ -73,7 +73,8 @@ func newRelease(g *globals) *cobra.Command {
 	return cmd
 }
 
-// release1 frees l, if it has the version, after it has shown what that means.
+// release1 frees l, if it still has the given version, after it has shown what a release
+// means.
 func release1(cmd *cobra.Command, g *globals, l lease.Lease, version int64, t taking) error {
 	done := releasedNode{Node: listedNode{Lease: l}}
 	meant := l.Holder != "" && l.Version == version
@@ -86,7 +87,7 @@ func release1(cmd *cobra.Command, g *globals, l lease.Lease, version int64, t ta
 			return err
 		}
 	}
-	if !t.dry && l.Holder != "" || l.Version != version { // a stale version is refused, with the present holder
+	if !t.dry && l.Holder != "" || l.Version != version { // a stale version is refused with an error that names the present holder
 		store, err := g.store(cmd.Context())
 		if err != nil {
 			return err
@@ -108,8 +109,8 @@ func release1(cmd *cobra.Command, g *globals, l lease.Lease, version int64, t ta
 	return say(cmd.OutOrStdout(), text.Sprintf("node %d was released; it can be claimed once its reserved time has passed: %s\n", l.NodeID, moment(done.Node.ReservedUntil, now)))
 }
 
-// heldBy finds the one lease whose task has this name, or else the one whose
-// task's name contains it.
+// heldBy finds the lease whose task has this name or, if there is none, the only lease
+// whose task's name contains it.
 func (g *globals) heldBy(ctx context.Context, task string) (lease.Lease, error) {
 	pool, item, err := g.open(ctx)
 	if err != nil {

@@ -72,13 +72,13 @@ func newResolve(g *globals) *cobra.Command {
 	return cmd
 }
 
-// serviceNames are what NAME may be completed to; none if they cannot be had.
+// serviceNames returns the completions of NAME, or none if they cannot be read.
 func (g *globals) serviceNames(ctx context.Context, args []string) []string {
 	directory, err := g.directory(ctx)
 	if err != nil || len(args) > 0 {
 		return nil
 	}
-	names, _ := directory.Services().List(ctx) // with an error, none
+	names, _ := directory.Services().List(ctx) // no names after an error
 	return names
 }
 

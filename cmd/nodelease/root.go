@@ -46,7 +46,7 @@ func newRootWith(g *globals) *cobra.Command {
 			"  nodelease doctor --table leases --pool orders    what is wrong, and the command that fixes it\n" +
 			"  nodelease list --table leases --pool orders      who holds which node ID\n" +
 			"  nodelease id 249733066275188748                  decode an ID",
-		DisableSuggestions: true, // noCommand has them
+		DisableSuggestions: true, // noCommand suggests names
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return noCommand(root, "command", args[0])
@@ -58,7 +58,8 @@ func newRootWith(g *globals) *cobra.Command {
 			if g.timeout < 0 {
 				return usagef("--timeout %v: use 0, which is no limit, or more", g.timeout)
 			}
-			// Named even where the time is over before there is a client.
+			// The endpoint is recorded here so that an error names it even if the time is
+			// over before there is a client.
 			if named := cmp.Or(g.endpoint, os.Getenv("AWS_ENDPOINT_URL_DYNAMODB"), os.Getenv("AWS_ENDPOINT_URL")); named != "" {
 				g.answers.endpoint = redacted(named)
 			}
@@ -86,7 +87,7 @@ func newRootWith(g *globals) *cobra.Command {
 	return root
 }
 
-// checkTable reports wrong flags for the choice of a table.
+// checkTable reports wrong values of the flags that choose a table.
 func (g *globals) checkTable() error {
 	if g.table == "" {
 		return usagef("which table? Use --table, or set NODELEASE_TABLE")
@@ -103,12 +104,12 @@ func (g *globals) checkTable() error {
 		if u, err := url.Parse(from.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return usagef("%s %s: use a URL such as http://127.0.0.1:8000", from.name, redacted(from.url))
 		}
-		break // the others are not asked
+		break // the other sources are not read
 	}
 	return nil
 }
 
-// check reports wrong flags for the choice of a pool.
+// check reports wrong values of the flags that choose a pool.
 func (g *globals) check() error {
 	if err := g.checkTable(); err != nil {
 		return err
@@ -143,8 +144,9 @@ func (g *globals) store(ctx context.Context) (*lease.DynamoDB, error) {
 	return lease.NewDynamoDB(client, g.table), nil
 }
 
-// open returns the pool that the flags name, and its item. The pool's verbs retry
-// through throttles and outages, so an unreachable table must fail here, at once.
+// open returns the pool that the flags name, and its item. It reads the item first,
+// because the pool's verbs retry through throttles and outages, and an unreachable table
+// must fail at once.
 func (g *globals) open(ctx context.Context) (*leasepool.Pool, leasepool.Item, error) {
 	store, err := g.store(ctx)
 	if err != nil {
@@ -156,7 +158,7 @@ func (g *globals) open(ctx context.Context) (*leasepool.Pool, leasepool.Item, er
 	return pool, item, err
 }
 
-// node reads one node ID, which the arguments name.
+// node reads the node ID that arg names.
 func (g *globals) node(ctx context.Context, arg string) (lease.Lease, error) {
 	n, err := strconv.Atoi(arg)
 	if err != nil || n < 0 || n >= leasepool.MaxSize {
@@ -180,8 +182,8 @@ func (g *globals) node(ctx context.Context, arg string) (lease.Lease, error) {
 	return lease.Lease(*l), nil
 }
 
-// again is a command for the same table and pool, to be copied. The words are the
-// program's own.
+// again returns a command for the same table and pool, to be copied. Its words must be
+// the program's own.
 func (g *globals) again(words string) string {
 	s := "nodelease " + words
 	if g.table != "" {

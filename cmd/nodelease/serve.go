@@ -19,13 +19,13 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// serving is the message of serve once it answers requests.
+// serving is the message that serve prints once it answers requests.
 type serving struct {
 	Listen  string `json:"listen"` // a URL, or unix: and a path
 	Pool    string `json:"pool"`
 	NodeID  int    `json:"node_id"`
 	Version int64  `json:"version"`
-	Fixed   bool   `json:"fixed,omitempty"` // nothing leases it
+	Fixed   bool   `json:"fixed,omitempty"` // the node ID is not leased
 }
 
 func newServe(g *globals) *cobra.Command {
@@ -77,7 +77,8 @@ func newServe(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// Before a node ID is claimed: errors here are reported at once.
+			// Listening comes before the claim of a node ID, so that errors are reported
+			// at once.
 			listener, err := sidecar.Listen(listen, remote, fs.FileMode(m))
 			if err != nil {
 				return err
@@ -120,7 +121,7 @@ func runServe(cmd *cobra.Command, g *globals, cfg lease.Config, opts []snowflake
 	return answer(cmd, g, agent, opts, metrics, listener, who)
 }
 
-// serveFixed answers with a node ID that nothing leases.
+// serveFixed answers requests with a node ID that is not leased.
 func serveFixed(cmd *cobra.Command, g *globals, value, layout string, who local.Guard, listen func() (net.Listener, error)) error {
 	node, err := fixedNode(cmd, g, value, layout, newLog(cmd.ErrOrStderr(), slog.LevelInfo))
 	if err != nil {
@@ -138,7 +139,7 @@ func serveFixed(cmd *cobra.Command, g *globals, value, layout string, who local.
 	return answer(cmd, g, node, nil, metrics, listener, who)
 }
 
-// answer answers until a signal comes or the node ID is lost, and closes node.
+// answer serves requests until a signal comes or the node ID is lost, and closes node.
 func answer(cmd *cobra.Command, g *globals, node lease.Provider, opts []snowflake.Option, metrics *sidecar.Metrics, listener net.Listener, who local.Guard) error {
 	ids, err := snowflake.New(node, opts...)
 	if err != nil {
@@ -174,11 +175,11 @@ func answer(cmd *cobra.Command, g *globals, node lease.Provider, opts []snowflak
 	if lost := node.Err(); lost != nil {
 		err = errors.Join(lost, err)
 	}
-	return errors.Join(err, node.Close()) // last: no request is being answered any more
+	return errors.Join(err, node.Close()) // last, when no request is being answered any more
 }
 
 // reliable returns the lease once it may be relied on. An outage that began after the
-// claim suspends it, as it would later, and ends nothing.
+// claim only suspends the lease, as a later outage would; it is not an error.
 func reliable(ctx context.Context, node lease.Provider) (lease.Lease, error) {
 	for {
 		l, err := node.Lease()
@@ -194,7 +195,7 @@ func reliable(ctx context.Context, node lease.Provider) (lease.Lease, error) {
 	}
 }
 
-// urlOf is how a client names where the sidecar listens.
+// urlOf returns the address of the sidecar in the form that clients take.
 func urlOf(a net.Addr) string {
 	if a.Network() == "unix" {
 		return "unix:" + a.String()

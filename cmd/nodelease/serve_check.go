@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// checkPatience is how long a live check may take: less than the time-out that
-// container health checks have by default.
+// checkPatience is how long a live check may take. It is shorter than the default timeout
+// of container health checks.
 const checkPatience = 4 * time.Second
 
-// checkLive asks the sidecar that listens on an address for its live check: an image
-// without a shell has nothing else that could.
+// checkLive asks the sidecar at an address whether it is live. An image without a shell
+// has no other program that could ask.
 func checkLive(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()

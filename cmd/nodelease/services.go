@@ -48,8 +48,8 @@ func newServices(g *globals) *cobra.Command {
 	}
 }
 
-// directory is the discovery of the pool that the flags name. The pool is read
-// first, so that a wrong name is an error and not an empty list.
+// directory returns the discovery directory of the pool that the flags name. It reads the
+// pool first, so that a wrong name is an error and not an empty list.
 func (g *globals) directory(ctx context.Context) (*discovery.Directory, error) {
 	store, err := g.store(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func offeredServices(ctx context.Context, d *discovery.Directory) ([]offeredServ
 			return nil, err
 		}
 		o := offeredService{Name: name}
-		if o.Endpoints, err = endpoints.List(ctx); err != nil { // known by now
+		if o.Endpoints, err = endpoints.List(ctx); err != nil { // the places are known by now
 			return nil, err
 		}
 		services = append(services, o)

@@ -12,14 +12,15 @@ import (
 // 600 characters.
 const maxCommand = 4096
 
-// command is a command to be copied, longer than other text may be.
+// command returns the text of a command to be copied, which may be longer than other
+// text.
 func command(line string) text.Safe { return text.Trusted(text.Cut(line, maxCommand)) }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// shellWord quotes a word for a shell, so that a command that is copied has the
-// words that it shows. Unprintable characters are shown as escapes, which name
-// nothing: a command with one fails.
+// shellWord quotes a word for a shell, so that a copied command has the words that it
+// shows. Unprintable characters are shown as escapes that the shell does not interpret,
+// so a command that contains one fails.
 func shellWord(s string) string {
 	if plainWord.MatchString(s) {
 		return s
@@ -27,11 +28,10 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(text.Line(s), "'", `'\''`) + "'"
 }
 
-// redacted is a URL that may be shown: without its password, and without the name
-// that goes with it.
+// redacted returns a URL that may be shown, without its user name and password.
 func redacted(endpoint string) string {
 	u, err := url.Parse(endpoint)
-	if err != nil { // it cannot be told where a password would be
+	if err != nil { // unknown where a password would be
 		if before, after, found := strings.Cut(endpoint, "@"); found {
 			scheme, _, _ := strings.Cut(before, "//")
 			return scheme + "//xxxxx@" + after

@@ -44,10 +44,10 @@ func newStats(g *globals) *cobra.Command {
 	}
 }
 
-// nearlyFull is the utilization, in percent, from which a pool wants to be larger.
+// nearlyFull is the utilization, in percent, from which the pool should be made larger.
 const nearlyFull = 80
 
-// counted describes the counts of a pool, as they are shown on out.
+// counted describes the node IDs of a pool by state, as shown on out.
 func counted(out io.Writer, g *globals, s leasepool.Stats) text.Safe {
 	var b text.Builder
 	b.Printf("pool %s: %s of %s held\n%s\n", bold.of("%s", s.Pool.Pool), bold.of("%.1f %%", s.Utilization), count(s.Capacity, "node ID", "node IDs"), bar(s, barOn(out)))
@@ -76,7 +76,7 @@ func counted(out io.Writer, g *globals, s leasepool.Stats) text.Safe {
 	return b.Safe()
 }
 
-// barOn is how many cells the bar has on out.
+// barOn returns how many cells the bar takes on out.
 func barOn(out io.Writer) int {
 	if width := widthOf(out); width > 0 {
 		return min(50, width)

@@ -17,8 +17,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// The colours are the terminal's own sixteen, which its user has chosen to be
-// readable; every colour accompanies a word.
+// The colours are the terminal's own sixteen, which the user's terminal theme keeps
+// readable. No colour is used without a word.
 var (
 	none  = ink{lipgloss.NewStyle()}
 	bold  = ink{lipgloss.NewStyle().Bold(true)}
@@ -31,12 +31,12 @@ var (
 // ink is a colour for text that may be shown.
 type ink struct{ style lipgloss.Style }
 
-// of formats as [text.Sprintf] does, in the ink's colour.
+// of formats its arguments as [text.Sprintf] does, in the ink's colour.
 func (i ink) of(format string, args ...any) text.Safe {
 	return text.Trusted(i.style.Render(text.Sprintf(format, args...).String()))
 }
 
-// stateInk is the colour of a state.
+// stateInk returns the colour of a state.
 func stateInk(s lease.State) ink {
 	switch s {
 	case lease.Held:
@@ -47,9 +47,9 @@ func stateInk(s lease.State) ink {
 	return faint
 }
 
-// say prints text that may have colours: they are left out where out is no
-// terminal, and where NO_COLOR is set. It and writeJSON are the only ways out of
-// this program; the type of their argument proves that it has passed the gate.
+// say prints text that may have colours, and drops the colours where out is not a
+// terminal or NO_COLOR is set. All output of this program goes through say or writeJSON;
+// the type text.Safe proves that the text has been sanitized.
 func say(out io.Writer, s text.Safe) error {
 	_, err := lipgloss.Fprint(out, s.String())
 	return err
@@ -58,8 +58,9 @@ func say(out io.Writer, s text.Safe) error {
 // writeJSON prints the result of a command as one line.
 func writeJSON(w io.Writer, v any) error { return text.WriteJSON(w, v) }
 
-// folded breaks a line that is longer than the terminal between words, and sets what
-// follows in by so many cells: no part of a value can begin a line of its own.
+// folded breaks a line that is longer than the terminal between words, and indents the
+// continuation lines by indent cells, so that no part of a value can begin a line of its
+// own.
 func folded(out io.Writer, line text.Safe, indent int) text.Safe {
 	width := widthOf(out)
 	if width == 0 || lipgloss.Width(line.String()) <= width {
@@ -87,8 +88,8 @@ func folded(out io.Writer, line text.Safe, indent int) text.Safe {
 	return text.Trusted(b.String())
 }
 
-// widthOf returns the number of cells of a line; 0 if the output is no terminal, and lines
-// may have any length.
+// widthOf returns the number of cells of a line, or 0 if the output is not a terminal,
+// where lines may have any length.
 func widthOf(out io.Writer) int {
 	if !isTerminal(out) {
 		return 0
@@ -104,11 +105,11 @@ func widthOf(out io.Writer) int {
 type sheet struct {
 	headers []string
 	rows    [][]string
-	long    int                       // the column that is cut, at its beginning, where a line is too long
-	ink     func(row, column int) ink // nil: none
+	long    int                       // column whose beginning is cut off if a line is too long
+	ink     func(row, column int) ink // colour of a cell; nil: no colours
 }
 
-// text fits the sheet into width cells; 0 is any width. Every cell passes the gate.
+// text fits the sheet into width cells; 0 means any width. It sanitizes every cell.
 func (s sheet) text(width int) text.Safe {
 	for _, row := range s.rows {
 		for column, cell := range row {
@@ -144,7 +145,7 @@ func (s sheet) text(width int) text.Safe {
 	return text.Trusted(b.String())
 }
 
-// fit cuts the long column to the width that the others leave.
+// fit cuts the long column to the width that the other columns leave.
 func (s sheet) fit(width int) {
 	room := width
 	longest := 0
@@ -193,7 +194,7 @@ func distance(t, now time.Time) string {
 	}
 }
 
-// moment is a time with its distance from now.
+// moment formats a time with its distance from now.
 func moment(t, now time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -201,7 +202,7 @@ func moment(t, now time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z") + " (" + distance(t, now) + ")"
 }
 
-// count is a number of things, in the singular or the plural.
+// count formats a number of things, in the singular or the plural.
 func count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -209,8 +210,8 @@ func count(n int, one, many string) string {
 	return fmt.Sprint(n, " ", many)
 }
 
-// progressOn draws a bar on a terminal while a pool's verb is at work, and
-// removes it when done is called. Elsewhere it is silent.
+// progressOn draws a progress bar on a terminal while a pool's verb is at work, and
+// removes it when done is called. Elsewhere it prints nothing.
 func progressOn(out io.Writer, pool *leasepool.Pool, verb string) (done func()) {
 	if !isTerminal(out) {
 		return func() {}
@@ -218,7 +219,7 @@ func progressOn(out io.Writer, pool *leasepool.Pool, verb string) (done func()) 
 	const cells = 32
 	pool.Progress = func(done, total int) {
 		if total < 8 {
-			return // it is over before one could read it
+			return // too short to be read
 		}
 		full := cells * done / total
 		_ = say(out, text.Sprintf("\r%s %s%s %d of %d groups", verb, good.of("%s", strings.Repeat("━", full)), faint.of("%s", strings.Repeat("─", cells-full)), done, total))

@@ -31,7 +31,8 @@ func (t *terms) register(f *pflag.FlagSet) {
 	f.StringArrayVar(&t.metadata, "metadata", nil, "`name=value` that is stored with the lease; may be repeated")
 }
 
-// config returns the configuration of an agent on the table and the pool of the flags.
+// config returns the configuration of an agent for the table and the pool that the flags
+// name.
 func (t *terms) config(ctx context.Context, g *globals) (lease.Config, error) {
 	if err := t.check(); err != nil {
 		return lease.Config{}, err
@@ -51,10 +52,11 @@ func (t *terms) config(ctx context.Context, g *globals) (lease.Config, error) {
 	}, nil
 }
 
-// maxOwnText is how many bytes of name and metadata keep a renewal at one write unit.
+// maxOwnText is how many bytes of name and metadata fit if a renewal is to cost only one
+// write unit.
 const maxOwnText = 512
 
-// says is the metadata of the flags.
+// says returns the metadata that the flags set.
 func (t *terms) says() (map[string]string, error) {
 	size := len(t.name)
 	if text.Cut(t.name, maxOwnText) != t.name {
@@ -84,7 +86,8 @@ func (t *terms) says() (map[string]string, error) {
 	return metadata, nil
 }
 
-// check reports by the flags' names the errors that the agent would report by those of its Config.
+// check reports the errors that the agent would report, but by the names of the flags
+// instead of the fields of its Config.
 func (t *terms) check() error {
 	const shortest, guarded, longest = time.Second, 5 * time.Second, 24 * time.Hour
 	for _, d := range []struct {
@@ -120,7 +123,7 @@ func (t *terms) check() error {
 	return nil
 }
 
-// every is the time between renewals that the flags mean.
+// every returns the interval between renewals: the flag's, or the default.
 func (t *terms) every() time.Duration {
 	if t.renewEvery > 0 {
 		return t.renewEvery
@@ -128,11 +131,11 @@ func (t *terms) every() time.Duration {
 	return (t.ttl / 3).Truncate(time.Millisecond)
 }
 
-// latest is the longest guard: a renewal is sent up to a tenth late, and its answer
-// takes as long at most.
+// latest returns the longest guard that is possible: a renewal may be sent up to a tenth
+// of the interval late, and its answer may take as long.
 func (t *terms) latest() time.Duration { return t.ttl - t.every() - t.every()/5 }
 
-// leastClaimGuard is the claim guard that the flags mean.
+// leastClaimGuard returns the claim guard: the flag's, or the default.
 func (t *terms) leastClaimGuard() time.Duration {
 	if t.claimGuard > 0 {
 		return t.claimGuard
@@ -149,7 +152,7 @@ func (t *terms) grace(asked time.Duration) (time.Duration, error) {
 		guard = min(2*time.Second, t.ttl/5)
 	}
 	span := t.ttl - guard                 // from the renewal to the deadline
-	most := max(span-t.ttl/3-t.ttl/10, 0) // and the next one is due a third of the lease later
+	most := max(span-t.ttl/3-t.ttl/10, 0) // the next renewal is due a third of the lease later
 	switch {
 	case asked == 0:
 		return min(span/5, most), nil

@@ -42,7 +42,7 @@ func newUI(g *globals) *cobra.Command {
 			}
 			l, err := ui.Listen(listen)
 			if taken := new(os.SyscallError); errors.As(err, &taken) {
-				return err // the flag is right: the port is another program's
+				return err // not a usage error: another program has the port
 			}
 			if err != nil {
 				return &usageError{err}
@@ -52,7 +52,8 @@ func newUI(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// Errors that waiting cannot fix are reported at once; the page survives the rest.
+			// Errors that waiting cannot fix are reported at once; the page handles all
+			// others.
 			if _, err := store.PoolItem(cmd.Context(), g.pool); err != nil {
 				return err
 			}
@@ -72,7 +73,7 @@ func newUI(g *globals) *cobra.Command {
 					_ = say(cmd.ErrOrStderr(), text.Sprintf("could not start a browser: %v\n", err))
 				}
 			}
-			// Its problems are on the page.
+			// Errors of discovery are shown on the page, so nothing is logged.
 			directory, err := discovery.New(discovery.Config{Pool: g.pool, Store: discovery.NewTable(store.Table()), Logger: slog.New(slog.DiscardHandler), Alone: true})
 			if err != nil {
 				return err

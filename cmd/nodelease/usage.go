@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagError names the flag that was not understood, the invalid value and the valid ones,
-// instead of the message of the value's parser.
+// flagError names the unknown flag, or the invalid value and the valid ones, instead of
+// showing the message of the value's parser.
 func flagError(cmd *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var unknown *pflag.NotExistError
@@ -55,14 +55,14 @@ func flagNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// nearest is the name that takes the fewest typing errors to become s, at most
-// two, or one that it begins; none is "".
+// nearest returns the name that s is most likely a mistyped form of: at most two typing
+// errors away, or beginning with s. It returns "" if there is no such name.
 func nearest(s string, names []string) string {
 	best, least := "", 3
 	for _, name := range names {
 		d := distanceOf(s, name)
 		if d == 2 && sameLetters(s, name) {
-			d = 1 // two of them were swapped
+			d = 1 // two letters were swapped
 		}
 		if len(s) > 2 && strings.HasPrefix(name, s) {
 			d = 1
@@ -81,7 +81,8 @@ func sameLetters(a, b string) bool {
 	return bytes.Equal(x, y)
 }
 
-// distanceOf counts the characters to insert, delete or change (Levenshtein).
+// distanceOf returns how many characters must be inserted, deleted or changed to make b
+// from a (the Levenshtein distance).
 func distanceOf(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -102,7 +103,7 @@ func distanceOf(a, b string) int {
 	return row[len(b)]
 }
 
-// noCommand refuses a name that is none, with the one that looks most like it.
+// noCommand rejects an unknown command name and suggests the closest match.
 func noCommand(parent *cobra.Command, what, name string) error {
 	var names []string
 	for _, c := range parent.Commands() {
@@ -117,9 +118,8 @@ func noCommand(parent *cobra.Command, what, name string) error {
 	return usagef("no %s %q", what, name)
 }
 
-// strictHelp lets help and completion refuse unknown names: as cobra
-// makes them they print a page and end with 0, which a script takes for the
-// answer.
+// strictHelp makes help and completion refuse unknown names. By default, cobra prints a
+// page and exits with 0, which a script takes for the answer.
 func strictHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

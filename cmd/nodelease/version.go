@@ -15,20 +15,21 @@ import (
 type buildInfo struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
-	Date     string `json:"date,omitempty"` // of the commit
+	Date     string `json:"date,omitempty"` // date of the commit
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	Format   int    `json:"item_format"` // of the items that this build reads and writes
+	Format   int    `json:"item_format"` // format of the items that this build reads and writes
 }
 
-// thisBuild is this build.
+// thisBuild returns the record of this build.
 func thisBuild() buildInfo {
 	info, _ := debug.ReadBuildInfo()
 	return buildOf(info)
 }
 
-// buildOf returns Go's record of a build: the version, and where it was built from a checkout also the commit and its date.
-// A build from the module cache (go install …@version) has only the version.
+// buildOf returns Go's record of a build: the version and, for a build from a checkout,
+// the commit and its date. A build from the module cache (go install …@version) has only
+// the version.
 func buildOf(info *debug.BuildInfo) buildInfo {
 	r := buildInfo{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Format: protocol.ItemFormat}
 	if info == nil {
@@ -46,7 +47,7 @@ func buildOf(info *debug.BuildInfo) buildInfo {
 	return r
 }
 
-// text is the build on one line.
+// text describes the build on one line.
 func (r buildInfo) text() string {
 	from := ""
 	if r.Revision != "" {

@@ -78,7 +78,7 @@ func newWatch(g *globals) *cobra.Command {
 	return cmd
 }
 
-// changesBetween compares two reads; before the first one no node ID counts as held.
+// changesBetween compares two reads. Before the first read, no node ID counts as held.
 func changesBetween(before, now *listed) (changes []change) {
 	old := map[int]listedNode{}
 	if before != nil {
@@ -107,7 +107,7 @@ func changesBetween(before, now *listed) (changes []change) {
 	return changes
 }
 
-// happened names what became of a node ID.
+// happened names the kind of a change of a node ID, and describes it.
 func happened(was, is listedNode) (kind string, what text.Safe) {
 	switch {
 	case is.Version > was.Version && is.Holder == "":

@@ -46,7 +46,8 @@ func (s screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // View implements [tea.Model].
 func (s screen) View() tea.View { return s.view(s.render()) }
 
-// render draws as much as fits: the counts, the node IDs in use, and the latest changes.
+// render draws as much as fits of the counts, the node IDs in use, and the latest
+// changes.
 func (s screen) render() string {
 	if s.width == 0 || s.last == nil {
 		return s.fit("looking…")

@@ -2,7 +2,7 @@ package main
 
 import "github.com/nodelease/nodelease/internal/text"
 
-// ways are how a table for production comes to be.
+// ways describe the ways to create a table for production.
 var ways = map[string]func(*globals) text.Safe{
 	"cdk": func(g *globals) text.Safe {
 		return text.Sprintf(`nodes := nodepool.New(stack, "Nodes", &nodepool.Props{
@@ -40,7 +40,7 @@ nodes.Pool("%s").Attach(taskDefinition)
 	},
 }
 
-// poolOr is the pool of the flags, or an example.
+// poolOr returns the pool that the flags name, or the example.
 func (g *globals) poolOr(example string) string {
 	if g.pool != "" {
 		return g.pool

@@ -7,12 +7,12 @@ import (
 	"github.com/nodelease/nodelease/internal/text"
 )
 
-// clusterSession is the name in metadata under which pkg/cluster has the session of a
-// cluster's node.
+// clusterSession is the metadata name under which pkg/cluster stores the session of a
+// cluster node.
 const clusterSession = "session_id"
 
-// MarshalJSON leaves the sessions out, but for the ends that tell them apart. Output is
-// kept in logs and passed on, and its readers need not be permitted to read the table.
+// MarshalJSON shows only the ends of sessions, which suffice to distinguish them. Output
+// is kept in logs and passed on, and its readers may not be permitted to read the table.
 func (n listedNode) MarshalJSON() ([]byte, error) {
 	n.Holder, n.TakenFrom = text.Session(n.Holder), text.Session(n.TakenFrom)
 	if n.Previous != nil {
@@ -25,7 +25,7 @@ func (n listedNode) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(n))
 }
 
-// withheld is metadata without the session of a cluster's node, but for its end.
+// withheld returns metadata in which only the end of the cluster node's session is shown.
 func withheld(metadata map[string]string) map[string]string {
 	session := metadata[clusterSession]
 	if text.Session(session) == session {

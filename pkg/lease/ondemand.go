@@ -5,10 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/nodelease/nodelease/internal/protocol"
 	"github.com/nodelease/nodelease/pkg/snowflake"
@@ -126,194 +125,6 @@ func (o *OnDemand) Refresh(ctx context.Context) error {
 	return o.ride(ctx, wait, f)
 }
 
-// inTime returns a context that ends a little before ctx: a caller with a deadline
-// needs time to act on the error.
-func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	at, ok := ctx.Deadline()
-	if !ok {
-		return ctx, func() {}
-	}
-	return context.WithDeadline(ctx, at.Add(-min(time.Until(at)/10, time.Second/2)))
-}
-
-// flight is one round of requests, for all callers that wait for it.
-type flight struct {
-	done    chan struct{}
-	err     error // once done is closed
-	riders  int   // callers that wait; the flight ends with the last of them
-	givenUp bool
-	cancel  context.CancelCauseFunc
-}
-
-// board returns the flight in progress, or begins one; none if the lease is fresh.
-// mine reports whether the caller is a rider of it.
-func (o *OnDemand) board(ctx context.Context) (f *flight, mine bool, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	switch {
-	case o.closed:
-		return nil, false, o.closedError()
-	case o.agent != nil && o.agent.rested():
-		return nil, false, nil
-	case o.flight == nil:
-		o.takeOff(ctx)
-	case o.flight.givenUp:
-		return o.flight, false, nil
-	}
-	o.flight.riders++
-	return o.flight, true, nil
-}
-
-// takeOff begins a flight; the caller holds mu. It is independent of the caller's
-// cancellation, since others may ride along.
-func (o *OnDemand) takeOff(ctx context.Context) {
-	limit := max(o.cfg.Wait, o.cfg.Wait+startLimit) // the sum may overflow
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	ctx, stop := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer from the store within %v", limit))
-	f := &flight{done: make(chan struct{}), cancel: cancel, err: ErrSuspended}
-	o.flight = f
-	go func() {
-		defer func() { // also if a hook ends this goroutine
-			stop()
-			cancel(nil)
-			o.mu.Lock()
-			o.flight = nil
-			o.mu.Unlock()
-			close(f.done)
-		}()
-		f.err = o.fly(ctx)
-		switch cause := context.Cause(ctx); {
-		case f.err == nil || cause == nil:
-		case errors.Is(cause, ErrClosed):
-			f.err = cause
-		case !errors.Is(f.err, ErrPoolExhausted): // which is more specific
-			f.err = o.late(f.err)
-		}
-	}()
-}
-
-// ride waits for a flight until wait ends, which is inTime of ctx.
-func (o *OnDemand) ride(ctx, wait context.Context, f *flight) error {
-	select {
-	case <-f.done:
-		return f.err
-	case <-wait.Done():
-	}
-	o.mu.Lock()
-	f.riders--
-	last := f.riders == 0
-	f.givenUp = f.givenUp || last
-	good := o.agent != nil && o.agent.good()
-	o.mu.Unlock()
-	switch {
-	case last:
-	case good && ctx.Err() == nil: // an unanswered renewal is not an error, for any caller
-		return nil
-	default:
-		return o.late(context.Cause(wait))
-	}
-	// Nothing is sent without a caller. The store's last answer counts for the rest of
-	// the time.
-	f.cancel(context.Cause(wait))
-	select {
-	case <-f.done:
-		return f.err
-	case <-ctx.Done():
-		return o.late(context.Cause(wait))
-	}
-}
-
-// late is the error of a call that had no answer in time.
-func (o *OnDemand) late(err error) error {
-	return fmt.Errorf("%w: pool %q was not answered in time; the next call goes on where this one stopped. If it goes on: is the table throttled, can this process reach DynamoDB, has the call more than a second? %w",
-		ErrSuspended, o.cfg.Pool, err)
-}
-
-// fly claims or renews. Only one runs at a time, and only it writes.
-func (o *OnDemand) fly(ctx context.Context) error {
-	a, err := o.open(ctx)
-	if err != nil {
-		return err
-	}
-	a.hangUp()       // connections killed by a freeze would cost a time-out
-	a.denied = false // permissions may have been corrected
-	for kept := false; ; {
-		a.wakeUp()
-		switch held := a.bound() && a.current() == nil; {
-		case !held:
-			if err := a.join(ctx); err != nil {
-				return err
-			}
-			kept = false
-		case !a.fresh() && !(kept && a.left() > 0): // including a claim in doubt that landed long ago
-			if err := a.keep(ctx); err != nil {
-				return err
-			}
-			kept = true
-		default:
-			if err := a.begin(ctx); err != nil {
-				return err
-			}
-			if a.good() { // else it was frozen or copied meanwhile
-				a.beRested()
-				return nil
-			}
-		}
-	}
-}
-
-// open creates the agent at the first use: a corrected configuration is read again.
-func (o *OnDemand) open(ctx context.Context) (*Agent, error) {
-	o.mu.Lock()
-	a := o.agent
-	o.mu.Unlock()
-	if a != nil {
-		return a, nil
-	}
-	cfg, hangUp := o.cfg, func() {}
-	if cfg.Store == nil {
-		client, closeIdle, err := openClient(ctx, "", napConnections)
-		if err != nil {
-			return nil, err
-		}
-		cfg.Store, hangUp = NewDynamoDB(client, cfg.Table), closeIdle
-	} else if d, ok := cfg.Store.(*DynamoDB); ok {
-		hangUp = idleOf(d)
-	}
-	me := identify(ctx)
-	cfg = me.introduce(cfg)
-	if err := me.checkClock(cfg.Clock.Wall(), cfg.timings().MaxSkew()); err != nil {
-		return nil, err
-	}
-	a = newAgent(cfg, me, o.cfg.Task, o.timeline, hangUp)
-	a.napping = &naps{}
-	a.life, a.stop = context.WithCancel(context.Background())
-	if me.warning != nil && !errors.Is(me.warning, errSleeps) {
-		a.emit(Event{Kind: EventWarning, Lease: a.about(wholePool), Err: me.warning})
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	a.napping.outside = o.outside
-	o.agent = a
-	return a, nil
-}
-
-// idleOf returns a function that closes the idle connections of the user's own client, if its HTTP
-// client can: a freeze may have killed many, and each would cost a request its retry.
-func idleOf(d *DynamoDB) func() {
-	client, _ := d.Table()
-	if c, ok := client.(*dynamodb.Client); ok {
-		if h, ok := c.Options().HTTPClient.(interface{ CloseIdleConnections() }); ok {
-			return h.CloseIdleConnections
-		}
-	}
-	return func() {}
-}
-
-// napConnections is how long an on-demand agent's connections stay open without a
-// request: long enough for one use, and gone before the process sleeps.
-const napConnections = time.Second
-
 // Witness reports the reading of a clock outside this machine, such as the deadline
 // that AWS Lambda sets for an invocation, less a constant. Only the difference of two
 // readings counts: the time between them was at least that long, regardless of this
@@ -328,4 +139,237 @@ func (o *OnDemand) Witness(at time.Time) {
 	if o.agent != nil {
 		o.agent.witness(o.outside)
 	}
+}
+
+// errNoOnDemand is returned by a nil or zero OnDemand.
+var errNoOnDemand = fmt.Errorf("%w: this OnDemand is nil or zero: lease.NewOnDemand returns one", ErrClosed)
+
+// absent reports whether o is nil or zero, and not from NewOnDemand.
+func (o *OnDemand) absent() bool { return o == nil || o.done == nil }
+
+// held returns the agent if it ever had a node ID, else nil.
+func (o *OnDemand) held() *Agent {
+	if o.absent() {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.agent != nil && o.agent.bound() {
+		return o.agent
+	}
+	return nil
+}
+
+// NodeID returns the node ID, from 0; -1 before the first claim. It changes if
+// another process took the node ID while this one slept.
+func (o *OnDemand) NodeID() int {
+	if a := o.held(); a != nil {
+		return a.NodeID()
+	}
+	return wholePool
+}
+
+// Pool returns the name of the pool.
+func (o *OnDemand) Pool() string {
+	if o.absent() {
+		return ""
+	}
+	return o.cfg.Pool
+}
+
+// Lease returns the lease if it may be relied on now, by each of the clocks. It sends no
+// request: if the error is ErrSuspended or ErrLost, call Refresh. After Close it is
+// ErrClosed. Any time may pass between the check and an effect elsewhere: the resource
+// should compare Version.
+func (o *OnDemand) Lease() (Lease, error) {
+	if err := o.Err(); err != nil {
+		return Lease{}, err
+	}
+	a := o.held()
+	if a == nil {
+		return Lease{}, fmt.Errorf("%w: no node ID of pool %q is held yet: call Refresh", ErrSuspended, o.cfg.Pool)
+	}
+	return a.Lease()
+}
+
+// Left returns the shortest time until the deadline by any of the clocks; see
+// [OnDemand]. It is not positive once the deadline has passed, and before the first
+// claim. It sends no request; call Lease to learn whether the lease may be relied on.
+func (o *OnDemand) Left() time.Duration {
+	if a := o.held(); a != nil {
+		return a.left()
+	}
+	return 0
+}
+
+// Timeline returns the timeline from which generators stamp; it makes the agent a
+// [snowflake.Node].
+func (o *OnDemand) Timeline() *snowflake.Timeline {
+	if o.absent() {
+		return nil
+	}
+	return o.timeline
+}
+
+// Generator calls Refresh and returns a generator of the pool's IDs, whose layout
+// it reads within ctx. Keep the generator, and call Refresh before each use.
+func (o *OnDemand) Generator(ctx context.Context, opts ...snowflake.Option) (*snowflake.Generator, error) {
+	if err := o.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	wait, stop := inTime(ctx)
+	defer stop()
+	select {
+	case o.making <- struct{}{}:
+	case <-wait.Done():
+		return nil, o.late(context.Cause(wait))
+	}
+	defer func() { <-o.making }()
+	o.mu.Lock()
+	o.deciding = wait
+	o.mu.Unlock()
+	defer func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.deciding = nil
+	}()
+	g, err := snowflake.New(o, opts...)
+	if err != nil && wait.Err() != nil {
+		return nil, o.late(err)
+	}
+	return g, err
+}
+
+// decideLayout is for generators on the timeline; see Agent.decideLayout.
+func (o *OnDemand) decideLayout(want *snowflake.Layout) (snowflake.Layout, error) {
+	o.mu.Lock()
+	a, ctx := o.agent, o.deciding
+	o.mu.Unlock()
+	switch {
+	case a == nil:
+		return snowflake.Layout{}, fmt.Errorf("%w: no node ID of pool %q is held yet: make the generator with OnDemand.Generator, or call Refresh before", ErrSuspended, o.cfg.Pool)
+	case ctx == nil:
+		ctx = a.life
+	}
+	return a.decideLayoutIn(ctx, want)
+}
+
+// Done is closed by Close. A loss ends nothing: Refresh claims another node ID.
+func (o *OnDemand) Done() <-chan struct{} {
+	if o.absent() {
+		return ended
+	}
+	return o.done
+}
+
+// Err returns nil until Close, and then ErrClosed.
+func (o *OnDemand) Err() error {
+	if o.absent() {
+		return errNoOnDemand
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return o.closedError()
+	}
+	return nil
+}
+
+func (o *OnDemand) closedError() error {
+	return fmt.Errorf("%w: the on-demand agent of pool %q", ErrClosed, o.cfg.Pool)
+}
+
+// ServeHTTP reports whether the process should keep running: 200 until Close, with the state
+// of the lease in JSON: idle before the first use.
+func (o *OnDemand) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	h, _, _ := o.health()
+	h.write(w, o.Err() == nil)
+}
+
+// Ready returns a handler that reports whether IDs can be made now without a Refresh.
+// With ?need=lease in the URL it reports whether the lease may be relied on.
+func (o *OnDemand) Ready() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, ready, ids := o.health()
+		if r == nil || r.URL == nil || r.URL.Query().Get("need") != "lease" {
+			ready = ids
+		}
+		h.write(w, ready)
+	})
+}
+
+func (o *OnDemand) health() (h health, held, ids bool) {
+	h = health{Status: "idle", Pool: o.Pool(), NodeID: wholePool}
+	if a := o.held(); a != nil {
+		h, _, held, ids = a.health()
+	}
+	if err := o.Err(); err != nil {
+		h.Status, h.Error = "closed", err.Error()
+	}
+	return h, held, ids
+}
+
+// Close stops ID making, ends the calls of Refresh, and releases the node ID if it is
+// held, within 3 s. An error means that the release was not confirmed: the node ID then
+// stays taken until the lease expires. It may be called again.
+func (o *OnDemand) Close() error {
+	if o.absent() {
+		return errNoOnDemand
+	}
+	return o.close()
+}
+
+func (o *OnDemand) shutdown() error {
+	// Fence before anything is sent, as Agent.shutdown does.
+	copied := o.timeline.Copied()
+	last := o.timeline.Close()
+	o.mu.Lock()
+	o.closed = true
+	f := o.flight
+	close(o.done)
+	o.mu.Unlock()
+	if f != nil { // no renewal and no claim is sent after the release
+		f.cancel(o.closedError())
+		limit := time.NewTimer(releaseBudget)
+		defer limit.Stop()
+		select {
+		case <-f.done:
+		case <-limit.C:
+			return fmt.Errorf("lease: pool %q: a request to the store does not end, so that the node ID is not released and rests until its lease expires", o.cfg.Pool)
+		}
+	}
+	o.mu.Lock()
+	a := o.agent
+	o.mu.Unlock()
+	if a == nil {
+		return nil
+	}
+	err := a.putDown(last, copied)
+	a.stop()
+	a.background.Wait()
+	a.events.drain()
+	a.hangUp()
+	return err
+}
+
+// putDown releases everything that an on-demand agent may hold, when it closes.
+func (a *Agent) putDown(last time.Time, copied bool) (err error) {
+	a.mu.Lock()
+	a.closing = true
+	t := a.term
+	if copied && t != nil { // a release would free milliseconds that the original may stamp
+		a.loseNow(t, a.copied())
+	}
+	over := a.over
+	a.mu.Unlock()
+	if u := a.pending(); u != nil && !copied { // it was never bound, so nothing was stamped
+		ctx, cancel := context.WithTimeout(context.Background(), renewLimit)
+		defer cancel()
+		err = a.abandon(ctx, u.node, u.session)
+	}
+	// An expired lease needs no release: anyone may claim it.
+	if t != nil && over == nil && protocol.Latest(t.Expires(), t.Lease.ReservedUntil).After(a.clock.Wall()) {
+		err = errors.Join(err, a.release(t, last))
+	}
+	return err
 }

@@ -17,7 +17,7 @@ var edgeMutants = []mutant{
 	{"a nil pointer is a clock", timeline, `	if isNil(c) {`, `	if c == nil {`, ids},
 	{"a nil listener is called", "pkg/cluster/config.go", `		if l == nil {`, `		if l == nil && i < 0 {`, tableOwn},
 	{"a zero Agent is used", agent, `a == nil || a.done == nil }`, `false }`, leaseOwn},
-	{"a zero on-demand agent is used", "pkg/lease/ondemand_node.go", `o == nil || o.done == nil }`, `false }`, leaseOwn},
+	{"a zero on-demand agent is used", "pkg/lease/ondemand.go", `o == nil || o.done == nil }`, `false }`, leaseOwn},
 	{"a nil pointer is a store", "pkg/lease/config.go", `case c.Store != nil && protocol.IsNil(c.Store):`, `case false:`, leaseOwn},
 	{"a nil client is asked", "internal/protocol/argument.go", `	if IsNil(client) {`, `	if false {`, stores},
 	{"a nil context is used", "internal/protocol/argument.go", `	if ctx == nil {`, `	if false {`, stores},

@@ -3,6 +3,7 @@ package main
 const (
 	naps      = "pkg/lease/naps.go"
 	onDemand  = "pkg/lease/ondemand.go"
+	flights   = "pkg/lease/flight.go"
 	inLambda  = "pkg/lease/leaselambda/invocation.go"
 	lambdaOwn = "./pkg/lease/leaselambda"
 )
@@ -28,16 +29,16 @@ var onDemandMutants = []mutant{
 		a.lose(`, `	if false {
 		a.lose(`, leaseOwn},
 	{"a timer while the process sleeps", renew, `if a.napping != nil { // no timer`, `if false { // no timer`, leaseOwn},
-	{"each caller is a flight", onDemand, `case o.flight == nil:`, `case true:`, leaseOwn},
-	{"one caller's cancellation ends the flight of all", onDemand, `last := f.riders == 0`, `last := true`, leaseOwn},
-	{"a flight goes on for nobody", onDemand, `	f.cancel(context.Cause(wait))
+	{"each caller is a flight", flights, `case o.flight == nil:`, `case true:`, leaseOwn},
+	{"one caller's cancellation ends the flight of all", flights, `last := f.riders == 0`, `last := true`, leaseOwn},
+	{"a flight goes on for nobody", flights, `	f.cancel(context.Cause(wait))
 `, ``, leaseOwn},
-	{"a call waits until its deadline", onDemand, `at.Add(-min(time.Until(at)/10, time.Second/2))`, `at`, leaseOwn},
+	{"a call waits until its deadline", flights, `at.Add(-min(time.Until(at)/10, time.Second/2))`, `at`, leaseOwn},
 	{"every use renews", naps, `left+a.cfg.Guard >= a.cfg.TTL/3`, `left+a.cfg.Guard >= a.cfg.TTL`, leaseOwn},
 	{"each use waits for a store that is away", naps, `left - min(left/2, a.cfg.TTL/30)`, `left`, leaseOwn},
-	{"Close releases before its requests have ended", "pkg/lease/ondemand_node.go", `			return fmt.Errorf("lease: pool %q: a request`, `			_ = fmt.Errorf("lease: pool %q: a request`, leaseOwn},
-	{"Close leaves a claim in doubt", "pkg/lease/ondemand_node.go", `if u := a.pending(); u != nil && !copied {`, `if u := a.pending(); false {`, leaseOwn},
-	{"what has run out is released", "pkg/lease/ondemand_node.go", `protocol.Latest(t.Expires(), t.Lease.ReservedUntil).After(a.clock.Wall())`, `!protocol.Latest(t.Expires(), t.Lease.ReservedUntil).IsZero()`, leaseOwn},
+	{"Close releases before its requests have ended", onDemand, `			return fmt.Errorf("lease: pool %q: a request`, `			_ = fmt.Errorf("lease: pool %q: a request`, leaseOwn},
+	{"Close leaves a claim in doubt", onDemand, `if u := a.pending(); u != nil && !copied {`, `if u := a.pending(); false {`, leaseOwn},
+	{"what has run out is released", onDemand, `protocol.Latest(t.Expires(), t.Lease.ReservedUntil).After(a.clock.Wall())`, `!protocol.Latest(t.Expires(), t.Lease.ReservedUntil).IsZero()`, leaseOwn},
 	{"a claim does not say that it is on demand", claim, `c.Task, c.Metadata, c.OnDemand = a.cfg.Task, a.metadataNow(), a.napping != nil`, `c.Task, c.Metadata, c.OnDemand = a.cfg.Task, a.metadataNow(), false`, leaseOwn},
 	{"the next holder passes for one on demand", dynamo, `u.set += " REMOVE on_demand"`, `u.set += ""`, stores},
 	{"an ID outside of an invocation", inLambda, `if lc, ok := lambdacontext.FromContext(ctx); !ok || lc.AwsRequestID == "" {`, `if lc, ok := lambdacontext.FromContext(ctx); false && (!ok || lc.AwsRequestID == "") {`, lambdaOwn},
@@ -46,11 +47,11 @@ var onDemandMutants = []mutant{
 	{"what each clock has shown is not added up", naps, `if since >= lookEvery || now.wall.Sub(n.seen.wall) <= -lookEvery {`, `if false {`, leaseOwn},
 	{"a clock that was set back hides what it shows next", naps, `since >= lookEvery || now.wall.Sub(n.seen.wall) <= -lookEvery`, `since >= lookEvery`, leaseOwn},
 	{"a claim in doubt is as old as the last deadline", naps, `if u := a.pending(); u != nil && mono`, `if u := a.pending(); false && mono`, leaseOwn},
-	{"a renewal without an answer fails those who wait", onDemand, `case good && ctx.Err() == nil:`, `case false && good:`, leaseOwn},
-	{"renewals while the last holder's span goes on", onDemand, `case !a.fresh() &&`, `case !a.good() &&`, leaseOwn},
+	{"a renewal without an answer fails those who wait", flights, `case good && ctx.Err() == nil:`, `case false && good:`, leaseOwn},
+	{"renewals while the last holder's span goes on", flights, `case !a.fresh() &&`, `case !a.good() &&`, leaseOwn},
 	{"a call waits for a clock that was set back", naps, `if left > a.cfg.ClaimGuard {`, `if false {`, leaseOwn},
 	{"a wrong TTL is reported by options that nobody has set", onDemand, `min(max(cfg.TTL.Truncate(time.Millisecond), time.Millisecond), protocol.MaxTTL)`, `cfg.TTL`, leaseOwn},
-	{"a generator is made until the deadline", "pkg/lease/ondemand_node.go", `o.deciding = wait`, `o.deciding = ctx`, leaseOwn},
+	{"a generator is made until the deadline", onDemand, `o.deciding = wait`, `o.deciding = ctx`, leaseOwn},
 	{"a call waits for a request that was given up", onDemand, `		case <-wait.Done():
 			return o.late(context.Cause(wait))
 		}
@@ -58,7 +59,7 @@ var onDemandMutants = []mutant{
 			return o.late(context.Cause(ctx))
 		}
 		if f,`, leaseOwn},
-	{"each use asks beside an open widening", onDemand, `				a.beRested()
+	{"each use asks beside an open widening", flights, `				a.beRested()
 `, ``, leaseOwn},
 	{"an ID waits beyond its invocation", inLambda, `	ctx, cancel := inTime(g.ctx)
 	defer cancel()
@@ -69,7 +70,7 @@ var onDemandMutants = []mutant{
 		return g.next()
 	}
 `, ``, lambdaOwn},
-	{"connections that a freeze has killed are used again", "pkg/lease/ondemand.go", `	a.hangUp()       // connections`, `	// connections`, leaseOwn},
-	{"dead connections of the user's client are used", onDemand, `hangUp = idleOf(d)`, `_ = idleOf(d)`, leaseOwn},
+	{"connections that a freeze has killed are used again", flights, `	a.hangUp()       // connections`, `	// connections`, leaseOwn},
+	{"dead connections of the user's client are used", flights, `hangUp = idleOf(d)`, `_ = idleOf(d)`, leaseOwn},
 	{"a handler of bytes has no agent", "pkg/lease/leaselambda/leaselambda.go", `return within{h, a}`, `return h`, lambdaOwn},
 }

@@ -81,8 +81,9 @@ type Config struct {
 	// docs/operations.md lists the other costs. Leases grow only while the pool has been
 	// measured and has room, and only for an agent with a generator (see Grow). MaxTTL =
 	// TTL turns growth off. MaxReserve is at least TTL + ClaimGuard; a narrow pool uses no
-	// more than one minute of it, or Reserve if that is longer. They default to $NODELEASE_MAX_TTL and $NODELEASE_MAX_RESERVE,
-	// such as 10m; without them to 15 min (or TTL, if longer) and 4 h.
+	// more than one minute of it, or Reserve if that is longer. They default to
+	// $NODELEASE_MAX_TTL and $NODELEASE_MAX_RESERVE, such as 10m; without these variables,
+	// to 15 min (or TTL, if longer) and 4 h (or Reserve, if longer).
 	MaxTTL, MaxReserve time.Duration
 	// Grow lets the lease grow even if the agent has no generator. Processes that watch
 	// the lease to find out whether its holder is alive then notice a crash later.

@@ -24,15 +24,15 @@ type Config struct {
 	// have ended, before another one takes part with the same agent.
 	Agent *lease.Agent
 
-	// Timeout is how long after its last heartbeat a session counts as alive. After a
-	// silence of its own of that length, less the lease's Guard, or a tenth without a
-	// lease, the node takes a new session: others' clocks may be ahead. All nodes of a
-	// cluster must have the same Timeout. Defaults to the length of the agent's lease,
-	// and is not below it; without an agent, to 15 s.
+	// Timeout is how long after its last heartbeat a session counts as alive. Others'
+	// clocks may be ahead, so the node takes a new session after it has been silent
+	// for Timeout minus the lease's Guard or, without a lease, minus a tenth. All
+	// nodes of a cluster must have the same Timeout. Defaults to the length of the
+	// agent's lease, below which it must not be, or to 15 s without an agent.
 	Timeout time.Duration
 	// Every is the time between heartbeats, at most half of Timeout; each waits
 	// 10 % more or less at random. Defaults to Timeout / 3. Not used with an
-	// agent, whose renewals count.
+	// agent, whose renewals are the heartbeats.
 	Every time.Duration
 
 	// Metadata describes the node to the others, up to 512 bytes. With an agent, set

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// Coordinator is a backend: where heartbeats are recorded. Run clustertest.Conformance
-// on one of your own: those of dynamocoordinator and pgcoordinator and, for tests,
-// clustertest.Memory pass it. A name without a lease has one record: another session of it replaces the one
-// before. A node ID has one, too, whatever the name. It is safe for concurrent use, and
-// a context that has ended is an error.
+// Coordinator is the backend in which heartbeats are recorded. If you write your own,
+// test it with clustertest.Conformance, which the coordinators of dynamocoordinator and
+// pgcoordinator and, for tests, clustertest.Memory pass. A name without a lease has one
+// record, in which a new session replaces the previous one. A node ID also has one
+// record, whatever the name. A Coordinator is safe for concurrent use, and returns an
+// error if the context has ended.
 type Coordinator interface {
 	// Heartbeat records that a session is alive and then returns the sessions whose last
 	// heartbeat is within the time-out, in any order. It returns ErrDropped for a session
@@ -22,8 +23,8 @@ type Coordinator interface {
 	// removes records of nodes that do not come back.
 	Expire(ctx context.Context, cluster string, age time.Duration) error
 	// Publish replaces the versions that a member knows, unless a later revision,
-	// or a revision of a later version of that member, has been published: so one
-	// that arrives late does not replace a newer one.
+	// or a revision of a later version of that member, has been published: so a
+	// publication that arrives late does not replace a newer one.
 	Publish(ctx context.Context, m Member, revision int64, known Versions) error
 	// Known returns the last publication of each member, by Member.Key.
 	Known(ctx context.Context, cluster string) (map[string]Versions, error)
@@ -47,8 +48,8 @@ type Beat struct {
 	Oldest bool
 }
 
-// Leader returns the member that Elect chooses of a snapshot, and whether it chooses one.
-// It does not sort the members of an ordered snapshot.
+// Leader returns the member that Elect chooses from a snapshot, and whether it chooses
+// one. It does not sort the members of an ordered snapshot.
 func (b Beat) Leader(s Snapshot) (Member, bool) {
 	state := State{members: s.Members, heard: s.Heard}
 	if !s.Ordered {

@@ -9,19 +9,19 @@
 // heartbeats (with a digest, after two time-outs). Each listener receives the newest
 // unseen state as soon as it is ready.
 //
-// A node is recorded before it reads the others, and when [Start] returns, both are done:
-// a node that reads later sees it.
+// A node is recorded before it reads the others. When [Start] returns, both are done, so
+// every node that reads later sees it.
 //
 // A session that others may have dropped never comes back: silence counts from when
 // a heartbeat was sent, even while the process was stopped or the machine suspended,
-// and an answer that comes too late is discarded. The node continues as a new
-// session, the youngest.
+// and an answer that comes too late is discarded. The node continues with a new
+// session, which is the youngest.
 //
 // A node believes that it leads only after its session has been recorded for one
 // time-out, and only while its last heartbeat and its last read of the others are no
-// older than that. So without partitions, with clocks within their limit and
-// [LowestSession], at most one node believes so; after the first start of a fleet no node
-// does for one time-out.
+// older than one time-out. So without partitions, with clocks within their limit and with
+// [LowestSession], at most one node believes that it leads. For one time-out after the
+// first start of a fleet, no node does.
 //
 // # What is not promised
 //
@@ -45,8 +45,8 @@
 //
 // A node has two names. Name is chosen by the application: it is stable and survives
 // restarts. SessionID is a UUIDv7, new for each incarnation and after each silence that
-// was longer than the time-out: others have dropped the old one by then, and may have
-// acted on that.
+// was longer than the time-out: others have dropped the old session by then, and may
+// have acted on that.
 //
 // With a [lease.Agent] the heartbeat is the renewal: the lease's metadata describes
 // the node, and there is no second write. There is no join and no leave: a node that stops
@@ -54,5 +54,6 @@
 // dropped at the others' next heartbeat.
 //
 // Times are compared by the backend's clock (memory, PostgreSQL), or, in the
-// lease table, with the reader's: its error counts against the time-out.
+// lease table, with the reader's clock, whose error counts against the
+// time-out.
 package cluster

@@ -8,15 +8,15 @@ import (
 // Event reports a change to one listener.
 type Event struct {
 	Cluster string
-	// Name and SessionID are the observer's.
+	// Name and SessionID are those of the node that observed the change.
 	Name, SessionID string
-	// State is the newest.
+	// State is the newest state.
 	State State
 	// Previous is the last state that the same listener received, the zero State
 	// at first. States in between were skipped.
 	Previous State
 	// Leader is the result of Node.Leader; without a SessionID there is no known
-	// leader. It may differ from the last event's while State does not.
+	// leader. It may differ from the last event's Leader even if State does not.
 	Leader Member
 }
 

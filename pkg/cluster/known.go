@@ -13,8 +13,9 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// MaxKnown is how many members a cluster may have in which known versions are
-// published: each member writes an item as long as the cluster.
+// MaxKnown is the largest number of members with which a cluster publishes
+// known versions. It is bounded because each member writes an item whose size
+// grows with the cluster.
 const MaxKnown = 1024
 
 // tellKnown publishes the versions that this node knows, if they have changed. In a
@@ -80,9 +81,10 @@ func (n *Node) Publish(ctx context.Context, known Versions) error {
 // on a node ID that its last holder released.
 //
 // A member that does not publish (an older release of the program, without
-// PublishKnown) delays it for three time-outs. It then logs the members that have not
-// confirmed, and returns nil. So it does in a cluster of more than 1,024 members, where
-// nothing is published. The error is the context's, with their names, or the node's.
+// PublishKnown) delays WaitKnown for three time-outs. Then it logs the members that
+// have not confirmed, and returns nil. It does the same in a cluster of more than 1,024
+// members, where nothing is published. The error is the context's, with the names of
+// those members, or the node's.
 func (n *Node) WaitKnown(ctx context.Context) error {
 	if n.absent() {
 		return errAbsent
@@ -149,11 +151,11 @@ type sighting struct {
 // highest has the latest versions that a node has seen, by Member.Key.
 type highest map[string]sighting
 
-// withoutOutdated returns the members without those of which this node has seen a later
-// version. A digest that was written before its reader read the leases itself may
-// still have the previous version, and a node that has published a version must not
-// go back to an older one: WaitKnown of that member has returned. Versions are
-// remembered after they were last seen for longer than any digest is trusted.
+// withoutOutdated returns the members except those of which this node has seen a later
+// version. A digest that was written before its reader read the leases itself may still
+// have the previous version, and a node that has published a version must not go back
+// to an older one: WaitKnown of that member has returned. A version that is no longer
+// seen is remembered for longer than any digest is trusted.
 func (n *Node) withoutOutdated(members []Member, now time.Duration) []Member {
 	if !n.cfg.PublishKnown || len(members) > MaxKnown {
 		return members

@@ -15,11 +15,11 @@ func LowestSession(s State) (Member, bool) {
 }
 
 // Leader returns the leader in this node's current state; false if none is known. A node
-// that would elect itself leads only while it may believe so: its session has been
-// recorded for one time-out, and its last heartbeat and its last read of the others are
-// no older than one. By then every other session has seen it, or has ended. So for one
-// time-out after the first start of a fleet no node leads, although the others name the
-// lowest session at once: ask the process that work is sent to.
+// that would elect itself leads only if its session has been recorded for one time-out,
+// and its last heartbeat and its last read of the others are no older than one time-out.
+// By then every other session has seen it, or has ended. So for one time-out after the
+// first start of a fleet no node leads, although the others name the lowest session at
+// once. So ask the process to which work is sent whether it leads.
 func (n *Node) Leader() (Member, bool) {
 	if n.absent() {
 		return Member{}, false

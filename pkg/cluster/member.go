@@ -38,7 +38,8 @@ type Member struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// Same reports whether both are one session of one cluster; states compare by it.
+// Same reports whether m and o are the same session of the same cluster.
+// State.Equal compares members with it.
 func (m Member) Same(o Member) bool { return m.Cluster == o.Cluster && m.SessionID == o.SessionID }
 
 // Key returns the key of the member's Version in Versions: the node ID or, without
@@ -60,7 +61,8 @@ func MemberOf(l lease.Lease) (Member, bool) {
 	return m, l.Holder != "" && m.SessionID != "" && m.Validate() == nil
 }
 
-// said returns the metadata of a lease without the names that a node adds.
+// said returns the metadata of a lease, without the names that a cluster node
+// adds.
 func said(metadata map[string]string) map[string]string {
 	var rest map[string]string
 	for name, value := range metadata {
@@ -85,7 +87,7 @@ const (
 
 // Validate returns an error for a member that no node writes: a name or session that is
 // empty, too long or not printable, metadata that are too long, a node ID or version out
-// of bounds. A backend that others can write to leaves such members out.
+// of bounds. A backend to which others can write leaves such members out.
 func (m Member) Validate() error {
 	text, most := 0, maxMetadata
 	for name, value := range m.Metadata {

@@ -4,8 +4,8 @@ import "fmt"
 
 // SetMetadata changes the node's metadata, name by name: an empty value removes a
 // name, and other names do not change. The next heartbeat carries the change; with an
-// agent that is a renewal, which is sent at once. Others have it in State after their
-// next read; there is no event for it. On an error nothing changes.
+// agent, the heartbeat is a renewal, which is sent at once. Others see the change in
+// State after their next read, without an event. On an error nothing changes.
 func (n *Node) SetMetadata(changes map[string]string) error {
 	if n.absent() {
 		return errAbsent

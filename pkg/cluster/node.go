@@ -23,8 +23,8 @@ var (
 	// ErrClosed is returned by Err after Close.
 	ErrClosed = errors.New("cluster: closed")
 	// ErrDropped is returned by a Coordinator for the heartbeat of a session that
-	// was silent for longer than the time-out, or was replaced by a newer version:
-	// others have dropped it, and may have acted on that.
+	// was silent for longer than the time-out, or was replaced by a newer version.
+	// Others have dropped that session, and may have acted on that.
 	ErrDropped = errors.New("cluster: the session was dropped")
 
 	errUnrecorded = errors.New("cluster: the lease does not carry this session yet")
@@ -32,8 +32,8 @@ var (
 )
 
 // Node is one live process in a cluster. All of its methods are safe for
-// concurrent use, and none waits for a listener. Start returns one; a nil or zero Node
-// behaves like one that was closed.
+// concurrent use, and none waits for a listener. Start returns a Node; a nil or zero
+// Node behaves like a closed one.
 type Node struct {
 	cfg   Config
 	clock clock // includes the time that the machine was suspended
@@ -68,7 +68,7 @@ type Node struct {
 	workers sync.WaitGroup
 }
 
-// absent reports whether n is nil or zero, and not from Start.
+// absent reports whether n is nil or zero, that is, not returned by Start.
 func (n *Node) absent() bool { return n == nil || n.done == nil }
 
 var (
@@ -85,7 +85,8 @@ type view struct {
 	state State
 }
 
-// A record without a heartbeat for this long is deleted, by a check this often.
+// A record without a heartbeat for forgetAfter is deleted. The check is made
+// once per expireEvery.
 const (
 	forgetAfter = 24 * time.Hour
 	expireEvery = time.Hour
@@ -95,8 +96,8 @@ const (
 // their context.
 const callbacksLimit = time.Second
 
-// Start takes part in a cluster, and heartbeats until Close. It returns when the node
-// is recorded and has then read the others. ctx bounds only that.
+// Start takes part in a cluster, and heartbeats until Close. It returns once the node
+// is recorded and has then read the others. ctx bounds only this wait.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	cfg, err := cfg.withDefaults()
 	if err := errors.Join(protocol.CheckContext(ctx), err); err != nil {
@@ -196,7 +197,7 @@ func (n *Node) turn(ctx context.Context) (err error) {
 			n.failures = 0
 		}
 	}()
-	// Silence counts from the sending, and on both clocks the sending is now: a process
+	// Silence counts from the sending, which both clocks record here, because a process
 	// that is frozen from here on must not be considered alive by others that receive its
 	// request, nor consider the answer fresh.
 	sent, at := n.clock.Monotonic(), time.Now()
@@ -291,7 +292,7 @@ func (n *Node) lookForNamesake(s State) {
 		}
 		return
 	}
-	// It may not have written between two of our heartbeats.
+	// The other process may not have sent a heartbeat between two of ours.
 	if n.clock.Monotonic()-n.met > n.cfg.Timeout {
 		n.namesake = 0
 	}

@@ -22,10 +22,10 @@ type times struct {
 	since    time.Duration // when that was first known
 }
 
-// trust returns how long after its last heartbeat a session may still count as alive
-// for everyone. Others drop it after Timeout by clocks that may be ahead of this
-// one: a lease has its Guard for that, which silence counts; without a lease, a
-// tenth of Timeout is kept.
+// trust returns how long after its last heartbeat a session may assume that everyone
+// still counts it as alive. Others drop it after Timeout, by clocks that may be
+// ahead of this one. With a lease, the lease's Guard, which silence includes, covers
+// that difference; without a lease, a tenth of Timeout is held back.
 func (n *Node) trust() time.Duration {
 	if n.cfg.Agent != nil {
 		return n.cfg.Timeout
@@ -44,7 +44,8 @@ func (n *Node) silenceLocked() time.Duration {
 	return n.clock.Monotonic() - max(n.times.heard, n.renewalSent())
 }
 
-// renewalSent is when the last confirmed renewal was sent, less the lease's Guard.
+// renewalSent returns when the last confirmed renewal was sent, minus the lease's
+// Guard.
 func (n *Node) renewalSent() time.Duration {
 	if n.cfg.Agent == nil || n.ttl == 0 {
 		return 0
@@ -53,8 +54,8 @@ func (n *Node) renewalSent() time.Duration {
 }
 
 // rotateIfSilent begins a new session if others may have dropped this one by now.
-// The agent asks for it too, before it sends the renewal that would end a silence:
-// a process that was frozen must not come back with the same session.
+// The agent also calls it, before it sends the renewal that would end a silence: a
+// process that was frozen must not come back with the same session.
 func (n *Node) rotateIfSilent() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

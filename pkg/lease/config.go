@@ -14,16 +14,16 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// ExpiryPolicy is the reaction to a deadline that passes without a confirmed renewal:
-// the store is unreachable, or the process was frozen.
+// ExpiryPolicy is the reaction to a deadline that passes without a confirmed renewal,
+// because the store is unreachable or the process was frozen.
 type ExpiryPolicy int
 
 const (
-	// Resume suspends the lease and keeps renewing. If nobody took the node ID in
-	// between, the holder resumes: an outage of DynamoDB restarts no fleet.
+	// Resume suspends the lease and keeps trying to renew it. If nobody has taken the node
+	// ID meanwhile, the holder resumes, so an outage of DynamoDB does not restart a fleet.
 	Resume ExpiryPolicy = iota
-	// Stop ends the lease at the deadline, as if it were lost. It is for holders that
-	// use the node ID for more than IDs and cannot check at each use.
+	// Stop ends the lease at the deadline, as if it were lost. It is for holders that use
+	// the node ID not only to make IDs, and cannot check the lease at each use.
 	Stop
 )
 
@@ -33,92 +33,93 @@ type LostPolicy int
 const (
 	// StopOnLoss closes Done; Err returns the reason.
 	StopOnLoss LostPolicy = iota
-	// Reacquire claims another node ID with the same agent. NodeID changes, and
-	// generators continue with the new one by themselves.
+	// Reacquire claims another node ID with the same agent. NodeID then returns the new
+	// node ID, and generators continue with it by themselves.
 	Reacquire
 )
 
-// Config configures an agent: the pool, the timings of its leases, and the name of
-// this process. Its zero value works inside a task that the CDK construct set up.
+// Config configures an agent: its pool, the timings of its lease, and the name of this
+// process. The zero value works inside a task that the CDK construct has set up.
 type Config struct {
-	// Table is the name of the DynamoDB table, or its ARN where it is of another
-	// account. Defaults to $NODELEASE_TABLE. Not needed with
-	// a Store.
+	// Table is the name of the DynamoDB table, or its ARN if the table belongs to another
+	// account. Defaults to $NODELEASE_TABLE. It is not needed with a Store.
 	Table string
-	// Pool is the name of a set of node IDs; one pool is one ID space. 1 to 64 of
-	// [A-Za-z0-9._-]. Defaults to $NODELEASE_POOL.
+	// Pool is the name of a set of node IDs, 1 to 64 characters of [A-Za-z0-9._-]. One pool
+	// is one ID space. Defaults to $NODELEASE_POOL.
 	Pool string
 
 	// TTL is the length of the lease, 1 s to 24 h: how long a dead process's node
 	// ID stays taken, and how long an outage may last until the holder suspends.
 	// Defaults to 15 s. Below 5 s, Guard and ClaimGuard must be given.
 	TTL time.Duration
-	// RenewEvery is the time between renewals, up to half of TTL; each waits 10 %
-	// more or less at random. The first one after a start or an outage comes after half
-	// of it to one and a half of it, so that a fleet is out of step at once, and no later
-	// than two thirds of the time for which the lease is still trusted. Each costs one write unit.
-	// Defaults to TTL / 3.
+	// RenewEvery is the time between renewals, at most half of TTL; it varies at random by
+	// up to 10 % either way. The first renewal after a start or an outage comes after 0.5
+	// to 1.5 times RenewEvery, so that the processes of a fleet do not renew in step, but
+	// no later than two thirds of the time for which the lease is still trusted. Each
+	// renewal costs one write unit. Defaults to TTL / 3.
 	RenewEvery time.Duration
-	// Guard is how long before the possible expiry the holder stops relying on the
-	// lease, at most TTL less 1.2 times RenewEvery. Guard and ClaimGuard together
-	// are at least twice the clock error between machines that exclusivity
-	// tolerates; IDs stay unique without them. Defaults to TTL / 5, at most 2 s.
+	// Guard is how long before the lease may expire its holder stops relying on it, at
+	// most TTL less 1.2 times RenewEvery. Exclusivity tolerates clocks of two machines
+	// that differ by up to half of Guard + ClaimGuard; IDs stay unique whatever the clocks
+	// say. Defaults to TTL / 5, at most 2 s.
 	Guard time.Duration
-	// ClaimGuard is how long after its expiry someone else's lease is left alone.
+	// ClaimGuard is how long after another holder's lease has expired this agent waits
+	// before it claims that node ID.
 	// Defaults to TTL / 10, at most 1 s.
 	ClaimGuard time.Duration
-	// Reserve is how far ahead milliseconds are reserved with each renewal, at
-	// least TTL + ClaimGuard. With more, ID making (not exclusivity) outlasts a longer
-	// outage, and a crashed process's node ID stays taken longer by the same time.
-	// Defaults to TTL + ClaimGuard.
+	// Reserve is how far ahead each renewal reserves milliseconds, at least TTL +
+	// ClaimGuard. A larger Reserve lets the process make IDs during a longer outage (but
+	// does not keep its node ID exclusive for longer), and a crashed process's node ID
+	// stays taken longer by the same time. Defaults to TTL + ClaimGuard.
 	Reserve time.Duration
-	// MaxTTL and MaxReserve limit growth: with the age of its holder, a lease becomes as
-	// long as a tenth of that age, up to MaxTTL (24 h at most), and milliseconds are
-	// reserved ahead for half of it, up to MaxReserve. In the end there is a renewal about
-	// every MaxTTL / 2, and ID making outlasts an outage of up to MaxReserve. In exchange,
-	// a crashed process's node ID stays taken for half the time that the process lived, and
-	// a copy of a running machine is noticed minutes later; docs/operations.md lists the
-	// other costs. Leases grow while the pool has been measured and has room; those of an agent without
-	// a generator do not, see Grow. MaxTTL = TTL turns growth off. MaxReserve is at least
-	// TTL + ClaimGuard, and one minute in a narrow pool. Defaults to $NODELEASE_MAX_TTL and
-	// $NODELEASE_MAX_RESERVE, such as 10m; else to 15 min, or TTL if that is longer, and to
-	// 4 h.
+	// MaxTTL and MaxReserve limit the growth of a lease. As its holder gets older, the
+	// lease becomes a tenth of the holder's age long, up to MaxTTL (24 h at most), and
+	// milliseconds are reserved ahead for half of that age, up to MaxReserve. In the end
+	// the agent renews about every MaxTTL / 2, and can make IDs during an outage of up to
+	// MaxReserve. In exchange, a crashed process's node ID stays taken for half the time
+	// that the process lived, and a copy of a running machine is noticed minutes later;
+	// docs/operations.md lists the other costs. Leases grow only while the pool has been
+	// measured and has room, and only for an agent with a generator (see Grow). MaxTTL =
+	// TTL turns growth off. MaxReserve is at least TTL + ClaimGuard; a narrow pool uses no
+	// more than one minute of it, or Reserve if that is longer. They default to
+	// $NODELEASE_MAX_TTL and $NODELEASE_MAX_RESERVE, such as 10m; without these variables,
+	// to 15 min (or TTL, if longer) and 4 h (or Reserve, if longer).
 	MaxTTL, MaxReserve time.Duration
-	// Grow lets the lease grow without a generator. Processes that watch the lease to
-	// learn whether its holder lives then learn of a crash later.
+	// Grow lets the lease grow even if the agent has no generator. Processes that watch
+	// the lease to find out whether its holder is alive then notice a crash later.
 	Grow bool
 
-	// Task names this process for people. Defaults to the ECS task ARN, else host
-	// and pid.
+	// Task names this process for people. Defaults to the ECS task ARN, or to host and pid
+	// outside ECS.
 	Task string
-	// Metadata is stored with the lease: address, zone, build. Task and metadata
-	// together are at most 512 bytes, so that a renewal costs one write unit.
-	// Agent.SetMetadata changes it later.
+	// Metadata is stored with the lease, such as an address, a zone or a build. Task and
+	// Metadata together have at most 512 bytes, so that a renewal costs one write unit.
+	// Agent.SetMetadata changes the metadata later.
 	Metadata map[string]string
 
-	// Wait is how long Start waits for a free node ID, and for errors that may pass:
-	// expired tokens, permissions, a table or a pool that is being created, a wrong
-	// clock. Defaults to 0, not at all.
+	// Wait is how long Start waits for a free node ID, and for the end of errors that may
+	// pass: expired tokens, missing permissions, a table or a pool that is being created, a
+	// wrong clock. Defaults to 0, so Start does not wait.
 	Wait time.Duration
-	// SeedIfMissing lets the agent seed a missing pool, whether alone or with a
-	// fleet that starts at once. Its Size has no effect on an existing pool.
-	// Defaults to nil: the bootstrap function or the command line seeds.
+	// SeedIfMissing lets the agent seed a missing pool; all agents of a fleet that starts
+	// at once may do so. Its Size has no effect on an existing pool. With nil, the
+	// default, the bootstrap function or the command line must seed the pool.
 	SeedIfMissing *leasepool.Spec
-	// OnExpiry defaults to Resume, OnLost to StopOnLoss.
+	// OnExpiry defaults to Resume, and OnLost defaults to StopOnLoss.
 	OnExpiry ExpiryPolicy
 	OnLost   LostPolicy
 
 	// Logger receives every event, from a separate goroutine. Defaults to
 	// slog.Default().
 	Logger *slog.Logger
-	// OnEvent receives every event too, in order, from another goroutine. Neither
-	// delays a renewal or Close: if one hangs, the oldest events are dropped
-	// (EventDropped); if one panics, the other receives a warning.
+	// OnEvent also receives every event, in order, from another goroutine. Neither Logger
+	// nor OnEvent delays a renewal or Close: if one of them hangs, its oldest events are
+	// dropped (EventDropped); if one of them panics, the other receives a warning.
 	OnEvent func(Event)
 	// Store keeps the leases. Defaults to Open(ctx, Table, ""), DynamoDB with the
 	// SDK's default configuration.
 	Store Store
-	// Clock is for tests and simulations. Defaults to the machine's.
+	// Clock is for tests and simulations. Defaults to the machine's clock.
 	Clock Clock
 }
 
@@ -127,7 +128,7 @@ type Clock = snowflake.Clock
 
 // Defaults and limits of [Config].
 const (
-	// DefaultTTL is the length of a lease whose Config names none.
+	// DefaultTTL is the length of a lease if Config.TTL is 0.
 	DefaultTTL = protocol.DefaultTTL
 	// An item with at most this much user text stays under 1 KB, one write unit.
 	maxText = 512
@@ -212,7 +213,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// text returns the number of bytes of the user's text in the item.
+// text returns how many bytes of the item are the user's text: Task and Metadata.
 func (c Config) text() int {
 	n := len(c.Task)
 	for k, v := range c.Metadata {
@@ -221,7 +222,7 @@ func (c Config) text() int {
 	return n
 }
 
-// timings are the durations of the lease.
+// timings returns the durations of the lease.
 func (c Config) timings() tenure.Timings {
 	return tenure.Timings{
 		TTL: c.TTL, RenewEvery: c.RenewEvery, Guard: c.Guard, ClaimGuard: c.ClaimGuard, Reserve: c.Reserve, MaxTTL: c.MaxTTL, MaxReserve: c.MaxReserve,

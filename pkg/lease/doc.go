@@ -1,25 +1,32 @@
-// Package lease assigns a stateless process a small unique number, a node ID, and
-// keeps it for as long as the process lives, with nothing but a DynamoDB table.
+// Package lease gives a stateless process a small unique integer, a node ID, for as long
+// as the process lives. It needs only a DynamoDB table.
 //
 // # What is promised
 //
 // Each millisecond of each node ID belongs to at most one holder, ever. A lease
 // hands out a span of milliseconds, (not_before, reserved_until], and the spans
-// of one node ID never overlap: each begins where the one before it ended, in
-// one atomic write. IDs made of millisecond, node ID and sequence are therefore unique
-// regardless of clocks, pauses, partitions and lost answers. No clock needs to be right.
+// of one node ID never overlap: one atomic write begins each span where the previous
+// one ends. IDs made of millisecond, node ID and sequence are therefore unique,
+// whatever happens to clocks, processes, the network and answers. No clock needs to be
+// right.
 //
 // At most one process at a time believes that it holds a node ID, as long as
 // the clocks of any two machines differ by no more than half of Guard +
-// ClaimGuard (1.5 s by default). For effects elsewhere that must not rely on
-// this, Version is a fencing token: it grows with each holder.
+// ClaimGuard (1.5 s by default). Effects on other systems that must not depend on
+// clocks can use Version as a fencing token: it grows with each holder.
 //
 // # What is not promised
 //
-// Exclusivity between a check and an effect: a pause of any length may occur in between. Renewals on a schedule
-// in a process that is frozen between its uses, such as an AWS Lambda function: [OnDemand] renews when it is
-// used. Uniqueness after a machine was cloned while it ran, until the next renewal reveals it, or after the table
-// was restored from a backup, before leasepool.Pool.Raise was run. Uniqueness between two pools.
+// These are not promised:
+//
+//   - That the lease is still held when an effect follows a check: the process may be
+//     paused for any time between the two.
+//   - Renewals on a schedule in a process that is frozen between its uses, such as an AWS
+//     Lambda function. [OnDemand] renews when it is used.
+//   - Unique IDs after a running machine was cloned, until the next renewal reveals the
+//     clone, and after the table was restored from a backup, until leasepool.Pool.Raise
+//     was run.
+//   - Unique IDs across two pools.
 //
 // # The states of a node ID
 //
@@ -41,15 +48,16 @@
 //	    └──────────────── lost ◀─────────────────────────────┘
 //	                           taken, freed, or cloned
 //
-// # When to stop relying on it
+// # When to stop relying on a lease
 //
-// A renewal that was sent at m0, on the monotonic clock, and confirmed at any
-// later time, is good until the deadline
+// If a renewal was sent at m0 on the monotonic clock, and confirmed at any later time,
+// the holder may rely on its lease until the deadline
 //
 //	D = m0 + TTL - Guard
 //
-// Others may take the node ID when their wall clock passes expires_at + ClaimGuard.
-// Two believers would need clocks whose errors add up to more than Guard +
-// ClaimGuard. Every use checks D itself ([Agent.Lease]; each call of a generator),
-// since a timer may fire late and a request may hang.
+// Others may claim the node ID once their wall clock has passed expires_at + ClaimGuard.
+// Two processes could believe that they hold the node ID only if the errors of their
+// clocks added up to more than Guard + ClaimGuard. Every use compares the time with D
+// ([Agent.Lease]; each call of a generator), since a timer may fire late and a request
+// may hang.
 package lease

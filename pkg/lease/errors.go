@@ -8,14 +8,14 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Errors of a start that a retry does not fix. Their texts name the remedy.
+// Errors of Start that a retry does not fix. Their texts name the remedy.
 var (
 	// ErrTable is returned when the table does not exist or has other keys.
 	ErrTable = protocol.ErrTable
 	// ErrAccess is returned when credentials or permissions are missing.
 	ErrAccess = protocol.ErrAccess
 	// ErrUnsafeReplication is returned when the table is a global table with
-	// eventual consistency: two Regions would lease one node ID twice.
+	// eventual consistency, because two Regions could then lease the same node ID.
 	ErrUnsafeReplication = protocol.ErrUnsafeReplication
 	// ErrItemFormat is returned when the pool was written by a newer release.
 	ErrItemFormat = protocol.ErrItemFormat
@@ -25,12 +25,12 @@ var (
 	// by more than the guards tolerate.
 	ErrClockSkew = protocol.ErrClockSkew
 	// ErrClockBehind is returned when no node ID was found and this machine's clock is
-	// behind the store's by more than the guards tolerate. One that is behind by less
-	// makes a pool that was seeded just now look exhausted until it has reached that
-	// moment: give Config.Wait a few seconds.
+	// behind the store's by more than the guards tolerate. A clock that is behind by less
+	// makes a pool that was just seeded look exhausted until the clock reaches the time of
+	// the seed: set Config.Wait to a few seconds.
 	ErrClockBehind = errors.New("lease: clock behind")
 	// ErrPoolExhausted is returned when every node ID is held; an *ExhaustedError
-	// (errors.As) has their count and the time when the next one expires.
+	// (errors.As) has their count and the time when the next of their leases expires.
 	ErrPoolExhausted = errors.New("lease: pool exhausted")
 )
 
@@ -46,16 +46,16 @@ var (
 )
 
 // CorruptError reports an item with missing or wrongly typed attributes. It names the
-// node ID, -1 for the pool's own item, and the cause. It blocks no one: the node ID
-// is skipped and reported. The item is never replaced by a new one, since that could
-// repeat IDs.
+// node ID (-1 for the pool's own item) and the cause. Agents skip and report a corrupt
+// node ID, and claim another one. The item is never replaced by a new one, since IDs
+// could then repeat.
 type CorruptError = protocol.CorruptError
 
 // ExhaustedError is an ErrPoolExhausted with the occupancy of the pool.
 type ExhaustedError struct {
 	Pool string
 	Size int // usable node IDs in the groups that were searched
-	// unseen groups of 256 were not searched: a start searches 16 of a large pool.
+	// unseen is how many groups were not searched: a start searches 16 of a large pool.
 	unseen int
 	// NextFree is when the next node ID could be claimed if its holder stops
 	// renewing; zero if none can ever be claimed (all retired or corrupt).
@@ -67,8 +67,8 @@ func (e *ExhaustedError) Error() string {
 	if !e.NextFree.IsZero() {
 		next = "the next one is free at " + protocol.Stamp(e.NextFree) + " at the earliest, unless renewed"
 	}
-	// A node ID is free if it is neither held nor reserved, by a holder or a floor:
-	// without a holder alone it is not free.
+	// A node ID is free if it is neither held nor reserved, by an earlier holder or a
+	// floor; one that merely has no holder may still be reserved.
 	of := fmt.Sprintf("none of the %d node IDs of pool %q is free", e.Size, e.Pool)
 	switch {
 	case e.Size == 1:
@@ -79,18 +79,17 @@ func (e *ExhaustedError) Error() string {
 	return fmt.Sprintf("%v: %s; %s; wait for it (Config.Wait, --wait), or resize the pool", ErrPoolExhausted, of, next)
 }
 
-// Is makes the error an ErrPoolExhausted.
+// Is reports whether target is ErrPoolExhausted, for errors.Is.
 func (e *ExhaustedError) Is(target error) bool { return target == ErrPoolExhausted }
 
 // errUnfit is returned when this process cannot use a node ID that it claimed: its
-// generators' layout is too narrow for a pool that has grown, or it closes.
+// generators' layout is too narrow for a pool that has grown, or the agent is closing.
 var errUnfit = errors.New("lease: node ID unusable")
 
-// permanent reports whether no retry of the request helps against err.
+// permanent reports whether err would remain however often the request is retried.
 func permanent(err error) bool { return errors.Is(err, errUnfit) || protocol.Permanent(err) }
 
-// fatal reports whether err ends an agent that had a node ID and lost it: this
-// program can no longer use the pool. All other errors may pass, as they may for a
-// renewal: tokens and permissions that are being replaced, a table that is being
-// restored, a clock that is being corrected.
+// fatal reports whether err ends an agent that has lost its node ID, because this
+// program can no longer use the pool. All other errors may pass, as for a renewal:
+// tokens and permissions may be replaced, a table restored, a clock corrected.
 func fatal(err error) bool { return errors.Is(err, errUnfit) || errors.Is(err, ErrItemFormat) }

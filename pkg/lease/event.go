@@ -18,16 +18,16 @@ type EventKind string
 // The events of a lease.
 const (
 	EventClaimed     EventKind = "claimed"      // a node ID is held
-	EventTaken       EventKind = "taken"        // a node ID that was tried is taken
+	EventTaken       EventKind = "taken"        // a claim was refused: the node ID is taken
 	EventCorrupt     EventKind = "corrupt"      // an item was skipped; Err is the reason
 	EventWaiting     EventKind = "waiting"      // no node ID is free; Start waits
 	EventUnanswered  EventKind = "unanswered"   // a request had no answer; it is retried
-	EventRenewed     EventKind = "renewed"      // confirmed; Left is the time until the deadline
-	EventSuspended   EventKind = "suspended"    // the deadline passed unconfirmed
-	EventResumed     EventKind = "resumed"      // confirmed after a suspension
-	EventLost        EventKind = "lost"         // lost permanently; Err is the reason
+	EventRenewed     EventKind = "renewed"      // a renewal was confirmed; Left is the time until the deadline
+	EventSuspended   EventKind = "suspended"    // the deadline passed before a renewal was confirmed
+	EventResumed     EventKind = "resumed"      // a renewal was confirmed after a suspension
+	EventLost        EventKind = "lost"         // the node ID is lost permanently; Err is the reason
 	EventWidened     EventKind = "widened"      // the pool's node IDs become wider
-	EventReleased    EventKind = "released"     // given back
+	EventReleased    EventKind = "released"     // the node ID was given back
 	EventNotReleased EventKind = "not_released" // the release was not confirmed
 	EventWarning     EventKind = "warning"      // a problem that does not end the lease; Err is the problem
 	EventDropped     EventKind = "dropped"      // this receiver was too slow: it missed Dropped events
@@ -37,32 +37,32 @@ const (
 type Event struct {
 	Kind EventKind
 	Time time.Time
-	// Lease is the last known lease; without one, only Pool and NodeID are set.
+	// Lease is the last known lease. If there is none, only Pool and NodeID are set.
 	Lease Lease
-	// Took is how long the request took, if there was one.
+	// Took is how long the request took; 0 for an event without a request.
 	Took time.Duration
 	// Left is the time until the deadline; negative when it has passed.
 	Left time.Duration
-	// IDsLeft is how long generators can make IDs unless another renewal is confirmed.
-	// It is more than Left if more is reserved than the lease needs.
+	// IDsLeft is how long generators can make IDs if no other renewal is confirmed. It is
+	// longer than Left if more milliseconds are reserved than the lease needs.
 	IDsLeft time.Duration
-	// IDs counts the work of the generators on this agent since it was started: issued,
-	// waits, refusals, steps of the clock.
+	// IDs counts what the generators on this agent have done since it was started: IDs
+	// issued, waits, refusals, and steps of the clock.
 	IDs snowflake.Stats
 	// ClockError is the bound that ECS last reported for the error of this machine's
-	// clock; 0 elsewhere.
+	// clock; 0 outside ECS.
 	ClockError time.Duration
-	// Reason is one word for metrics: timeout, throttled, connection, or AWS's code.
+	// Reason is one word for metrics: timeout, throttled, connection, or AWS's error code.
 	Reason string
 	// Throttled is the limit that a throttled request ran into, as reported by
 	// DynamoDB: hot_key, table or account. It is empty if DynamoDB did not report it,
 	// or nothing was throttled.
 	Throttled string
 	Err       error
-	// Dropped counts the events that are missing before this one (EventDropped).
+	// Dropped is how many events before this one were dropped (EventDropped).
 	Dropped int
 
-	report bool // sent by an outlet, about the other one
+	report bool // one outlet reports that the function of the other one ended
 }
 
 // level returns the level at which the event is logged.
@@ -103,16 +103,16 @@ func (e Event) log(l *slog.Logger) {
 	if e.Err != nil {
 		attrs = append(attrs, slog.String("error", e.Err.Error()))
 	}
-	// The record has the time of the event: the log may be behind.
+	// The record has the time of the event, since the log may be behind.
 	r := slog.NewRecord(e.Time, e.level(), "lease "+string(e.Kind), 0)
 	r.AddAttrs(attrs...)
 	_ = l.Handler().Handle(context.Background(), r) // as in slog.Logger
 }
 
-// wholePool replaces the node ID in an event about the whole pool.
+// wholePool is the node ID of events about the whole pool.
 const wholePool = -1
 
-// about returns a Lease that names a node ID in an event, if its lease is unknown.
+// about returns a Lease that names a node ID in an event, for when its lease is unknown.
 func (a *Agent) about(node int) Lease { return Lease{Pool: a.cfg.Pool, NodeID: node} }
 
 // emit passes an event on to the log and to OnEvent.
@@ -122,15 +122,15 @@ func (a *Agent) emit(e Event) {
 	a.tell(e)
 }
 
-// tell is emit for a caller that holds mu: a change of the lease emits its event
-// under the same lock, so that events arrive in order.
+// tell is emit for a caller that holds mu. The event of a change of the lease is emitted
+// under the same lock as the change, so that events arrive in order.
 func (a *Agent) tell(e Event) {
 	e.Time = a.clock.Wall()
 	e.Throttled = protocol.Limit(e.Err)
 	a.events.tell(e)
 }
 
-// emitNow is emit with the current IDs, time left and clock error.
+// emitNow is emit, and also sets the event's IDs, Left, IDsLeft and ClockError.
 func (a *Agent) emitNow(e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -156,16 +156,16 @@ func (a *Agent) unanswered(l Lease, err error) {
 	a.emit(e)
 }
 
-// outletRoom is how many events wait for a slow function. An agent with the default
-// TTL makes that many in twenty minutes.
+// outletRoom is how many events may wait for a slow function. An agent with the default
+// TTL emits that many in twenty minutes.
 const outletRoom = 256
 
-// outlet passes events on to one function of the user's (the log, OnEvent), in
-// order, from a goroutine that lives only while events wait.
+// outlet passes events on to one function of the user (the log or OnEvent), in order,
+// from a goroutine that lives only while events wait.
 //
-// Whatever the function does, the agent is safe: the function may be slow or hang
-// (the oldest events are dropped, and counted), panic (which is reported to the other
-// outlet) or end its goroutine.
+// The function cannot harm the agent. If it is slow or hangs, the oldest events are
+// dropped and counted. If it panics or ends its goroutine, that is reported to the other
+// outlet.
 type outlet struct {
 	name   string
 	fn     func(Event)
@@ -207,7 +207,8 @@ func (o *outlet) run() {
 	ended = true
 }
 
-// next returns the event to pass on now; false ends the goroutine if there is none.
+// next returns the event to pass on now. If there is none, it returns false, and the
+// goroutine must end.
 func (o *outlet) next() (e Event, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -217,7 +218,7 @@ func (o *outlet) next() (e Event, ok bool) {
 		return Event{}, false
 	}
 	e = o.queue[0]
-	if o.dropped > 0 { // they were older than the rest of the queue
+	if o.dropped > 0 { // the dropped events were older than the rest of the queue
 		e = Event{
 			Kind: EventDropped, Time: e.Time, Lease: Lease{Pool: e.Lease.Pool, NodeID: wholePool}, Dropped: o.dropped,
 			Err: fmt.Errorf("lease: %s was too slow for %d events, which were dropped", o.name, o.dropped),
@@ -229,8 +230,8 @@ func (o *outlet) next() (e Event, ok bool) {
 	return e, true
 }
 
-// call passes one event on. It never reports on a report, so two functions that always
-// panic do not report each other endlessly.
+// call passes one event on. If the function panics at the report of a panic, that is not
+// reported again, so two functions that always panic do not report each other endlessly.
 func (o *outlet) call(e Event) {
 	returned := false
 	defer func() {
@@ -252,7 +253,8 @@ func (o *outlet) call(e Event) {
 	returned = true
 }
 
-// drain waits until everything has been passed on, but not for a function that hangs.
+// drain waits until all events have been passed on, or limit is closed because the
+// function hangs.
 func (o *outlet) drain(limit <-chan struct{}) {
 	o.mu.Lock()
 	done := o.done
@@ -280,12 +282,12 @@ func (o *outlets) tell(e Event) {
 	o.hook.tell(e)
 }
 
-// drain waits for both for at most a second: a program may end after it.
+// drain waits for both outlets, for at most a second: the program may end after drain.
 func (o *outlets) drain() {
 	over := make(chan struct{})
 	stop := time.AfterFunc(time.Second, func() { close(over) })
 	defer stop.Stop()
 	o.log.drain(over)
 	o.hook.drain(over)
-	o.log.drain(over) // events that report the end of the hook
+	o.log.drain(over) // again: the hook's panics are reported to the log
 }

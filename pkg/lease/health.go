@@ -6,7 +6,7 @@ import (
 	"github.com/nodelease/nodelease/internal/text"
 )
 
-// health is the body of both checks.
+// health is the JSON body that ServeHTTP and Ready answer with.
 type health struct {
 	Status  string `json:"status"` // held, suspended, lost, closed
 	Pool    string `json:"pool"`
@@ -32,14 +32,15 @@ func (a *Agent) health() (h health, live, held, ids bool) {
 	case a.closing:
 		h.Status = "closed"
 	case a.over != nil:
-		// Between two node IDs (Reacquire) a restart fixes nothing.
+		// With Reacquire, the agent is about to claim another node ID, and a restart would
+		// not help.
 		h.Status, live = "lost", a.err == nil
 	case err != nil:
 		h.Status, live = "suspended", true
 	default:
 		h.Status, live, held = "held", true, true
 	}
-	for _, err := range []error{noIDs, err} { // the lease's error says more
+	for _, err := range []error{noIDs, err} { // the lease's error wins: it is more specific
 		if err != nil {
 			h.Error = err.Error()
 		}
@@ -48,19 +49,19 @@ func (a *Agent) health() (h health, live, held, ids bool) {
 }
 
 // ServeHTTP reports whether the process should keep running: 200 while the lease is
-// held or suspended, 503 once it is lost or closed, with the reason in JSON. It is
-// for container and load balancer checks, which replace a task that fails them: an
-// outage of DynamoDB suspends leases and must restart no fleet.
+// held or suspended, 503 once it is lost or closed, with the reason in JSON. It is for
+// container and load balancer checks, which replace a task that fails them: an outage of
+// DynamoDB suspends leases, and must not restart a whole fleet.
 func (a *Agent) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	h, live, _, _ := a.health()
 	h.write(w, live)
 }
 
 // Ready returns a handler that reports whether the process can make IDs now: 503 while
-// a call for one would fail, because the lease is lost, its reservation is used up, or
-// the clock was set back; 200 while it would succeed, even for a suspended lease that
-// has reserved more (Config.Reserve). With ?need=lease in the URL it reports whether
-// the lease may be relied on. It is for routing, never for a check that restarts.
+// making one would fail, because the lease is lost, its reservation is used up, or the
+// clock was set back; otherwise 200, even if the lease is suspended but still has reserved
+// milliseconds (Config.Reserve). With ?need=lease in the URL it reports whether the lease
+// may be relied on. Use it for routing, never for a check that restarts the process.
 func (a *Agent) Ready() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, _, ready, ids := a.health()

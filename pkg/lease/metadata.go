@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// description holds the holder's metadata. The map is replaced, never changed: claims
-// and renewals in flight share it.
+// description holds the holder's metadata. A change replaces the map and never modifies
+// it, because claims and renewals in flight share the map.
 type description struct {
 	all     map[string]string
-	changed bool          // since the claim: renewals carry it from now on
+	changed bool          // it has changed since the claim, so renewals write it
 	renewed chan struct{} // closed by the next confirmation; nil if nobody waits
 	resume  func()        // BeforeResume
-	asking  bool          // resume runs
+	asking  bool          // resume is running
 }
 
-// SetMetadata changes the holder's metadata, name by name: an empty value removes a name,
-// and other names do not change. The next renewal carries the change, in the same write
-// and for the same one write unit: that of a grown lease may be minutes away, unless
-// RenewNow is called. So does the claim of another node ID (Reacquire). It
-// may be called at any time, even while the lease is suspended: the renewal that resumes
-// the lease then carries it.
+// SetMetadata changes the named entries of the holder's metadata and keeps the others; an
+// empty value removes an entry. The next renewal, or the claim of another node ID
+// (Reacquire), writes the change, and costs no more than without it. The next renewal of a
+// lease that has grown may be minutes away: RenewNow sends it at once. SetMetadata may be
+// called at any time; if the lease is suspended, the renewal that resumes it writes the
+// change.
 //
-// Metadata and Config.Task, if set, may have 512 bytes together, as at the start. On
-// an error nothing changes.
+// Metadata and Config.Task, if set, may have 512 bytes together, as at the start. On an
+// error nothing changes.
 func (a *Agent) SetMetadata(changes map[string]string) error {
 	if a.absent() {
 		return errNoAgent
@@ -54,7 +54,8 @@ func (a *Agent) SetMetadata(changes map[string]string) error {
 }
 
 // RenewNow makes the agent send the next renewal at once, so that others see a change
-// by SetMetadata sooner. It does not wait for it; Renewed reports the confirmation.
+// by SetMetadata sooner. It does not wait for the answer; Renewed reports the
+// confirmation.
 func (a *Agent) RenewNow() {
 	if a.absent() {
 		return
@@ -66,8 +67,8 @@ func (a *Agent) RenewNow() {
 }
 
 // Renewed returns a channel that is closed when the next renewal, or the claim of
-// another node ID, is confirmed. Call it again for the one after. Lease then returns
-// the content of the table.
+// another node ID, is confirmed. From then on, Lease returns what that write stored in
+// the table. Call Renewed again to wait for the confirmation after that.
 func (a *Agent) Renewed() <-chan struct{} {
 	if a.absent() {
 		return nil
@@ -82,8 +83,9 @@ func (a *Agent) Renewed() <-chan struct{} {
 
 // BeforeResume sets a function that is called before a renewal that would resume a
 // suspended lease, so that the holder can update its metadata (SetMetadata) in the
-// same renewal. The renewal waits for it for up to a second; later ones do not wait
-// for a call that still runs. nil removes the function.
+// same renewal. The renewal waits for the function for up to a second. While a call is
+// still running, later renewals neither wait for it nor call the function again. nil
+// removes the function.
 func (a *Agent) BeforeResume(fn func()) {
 	if a.absent() {
 		return
@@ -93,7 +95,7 @@ func (a *Agent) BeforeResume(fn func()) {
 	a.metadata.resume = fn
 }
 
-// announce calls the function set by BeforeResume, if it is due.
+// announce calls the function set by BeforeResume if the lease is suspended.
 func (a *Agent) announce(ctx context.Context) {
 	a.mu.Lock()
 	fn := a.metadata.resume
@@ -104,7 +106,7 @@ func (a *Agent) announce(ctx context.Context) {
 	a.metadata.asking = true
 	a.mu.Unlock()
 	done := make(chan struct{})
-	go func() { // it may hang, panic, or end its goroutine
+	go func() { // fn may hang, panic, or end its goroutine
 		defer close(done)
 		defer func() {
 			if r := recover(); r != nil {
@@ -125,7 +127,7 @@ func (a *Agent) announce(ctx context.Context) {
 	}
 }
 
-// tell wakes callers that wait for a confirmation.
+// tell wakes the callers that wait for a confirmation (Renewed).
 func (d *description) tell() {
 	if d.renewed != nil {
 		close(d.renewed)
@@ -140,8 +142,8 @@ func (a *Agent) metadataNow() map[string]string {
 	return a.metadata.all
 }
 
-// withFacts adds names and values to metadata, except where the bytes do not fit or
-// the user has set that name.
+// withFacts returns metadata with the facts added. It leaves out facts that do not fit
+// into room bytes or whose name the user has set.
 func withFacts(metadata map[string]string, room int, facts [][2]string) map[string]string {
 	out := maps.Clone(metadata)
 	for _, fact := range facts {

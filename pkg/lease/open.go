@@ -21,7 +21,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Open returns a store with the client of [OpenClient].
+// Open returns a store that uses the client of [OpenClient].
 func Open(ctx context.Context, table, endpoint string) (*DynamoDB, error) {
 	client, err := OpenClient(ctx, endpoint)
 	if err != nil {
@@ -31,21 +31,21 @@ func Open(ctx context.Context, table, endpoint string) (*DynamoDB, error) {
 }
 
 // OpenClient returns a client with the SDK's default configuration: Region, credentials
-// and proxies from the environment, the shared files or the task's role. An endpoint of
-// "" is the one of the environment (AWS_ENDPOINT_URL_DYNAMODB, AWS_ENDPOINT_URL), else
-// AWS's own. An endpoint on the loopback interface (an emulator) needs neither Region nor
-// credentials.
+// and proxies come from the environment, the shared files or the task's role. If endpoint
+// is "", the client uses the environment's endpoint (AWS_ENDPOINT_URL_DYNAMODB, else
+// AWS_ENDPOINT_URL), or AWS's own. An endpoint on the loopback interface (an emulator)
+// needs neither Region nor credentials.
 //
-// When the name of an https endpoint cannot be resolved, or no longer has an address,
-// the client connects to the addresses that answered it last; TLS checks the name as always.
-// NODELEASE_LAST_ADDRESSES=off turns that off.
+// When the host name of an https endpoint cannot be resolved, or no longer has an address,
+// the client connects to the addresses that last answered it; TLS checks the name as
+// always. NODELEASE_LAST_ADDRESSES=off turns this off.
 func OpenClient(ctx context.Context, endpoint string) (*dynamodb.Client, error) {
 	client, _, err := openClient(ctx, endpoint, awshttp.DefaultHTTPTransportIdleConnTimeout)
 	return client, err
 }
 
-// openClient is OpenClient, and also returns a function that closes the client's idle
-// connections, which close by themselves after idle.
+// openClient does what OpenClient does, and also returns a function that closes the
+// client's idle connections. They close by themselves after the time idle.
 func openClient(ctx context.Context, endpoint string, idle time.Duration) (*dynamodb.Client, func(), error) {
 	if err := protocol.CheckContext(ctx); err != nil {
 		return nil, nil, err
@@ -57,7 +57,7 @@ func openClient(ctx context.Context, endpoint string, idle time.Duration) (*dyna
 		endpoint = os.Getenv("AWS_ENDPOINT_URL")
 	}
 	// The SDK would print interrupted attempts to stderr; the agent reports them as events.
-	// Credentials are fetched now and then: no connection is needed in between.
+	// Credentials are fetched rarely, so their connections need not stay open in between.
 	credentialsHTTP := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.IdleConnTimeout = time.Second })
 	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{}), config.WithHTTPClient(credentialsHTTP)}
 	local, err := loopback(endpoint)
@@ -86,9 +86,9 @@ func openClient(ctx context.Context, endpoint string, idle time.Duration) (*dyna
 	}), closeIdle, nil
 }
 
-// ownConnections returns an HTTP client like the SDK's, with its proxies and
-// certificates, whose idle connections can be closed. The SDK's cannot, so each failed
-// start would leave some open.
+// ownConnections returns an HTTP client with the proxies and certificates of the SDK's
+// client, and a function that closes its idle connections. The idle connections of the
+// SDK's own client cannot be closed, so each failed start would leave some open.
 func ownConnections(cfg aws.Config, idle time.Duration) (*http.Client, func()) {
 	sdk, ok := cfg.HTTPClient.(*awshttp.BuildableClient)
 	if !ok { // openClient's own client, at most with more certificates
@@ -102,11 +102,11 @@ func ownConnections(cfg aws.Config, idle time.Duration) (*http.Client, func()) {
 	}, transport.CloseIdleConnections
 }
 
-// plainBodies sends request bodies without their WriteTo method. The SDK closes a body
-// once the answer's header is there, its WriteTo then says io.EOF, net/http takes that
-// for a broken request, and closes the connection under an answer that is still being
-// read: "the answer was cut off", for about one in a hundred answers of more than 4 KB
-// from a nearby server (aws-sdk-go-v2 issue 1825).
+// plainBodies sends request bodies without their WriteTo method. Once the header of the
+// answer has arrived, the SDK closes the body, and WriteTo returns io.EOF. net/http takes
+// this for a broken request and closes the connection while the rest of the answer is
+// still being read. About one in a hundred answers of more than 4 KB from a nearby server
+// would fail with "the answer was cut off" (aws-sdk-go-v2 issue 1825).
 type plainBodies struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
@@ -118,7 +118,7 @@ func (p plainBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.RoundTripper.RoundTrip(r)
 }
 
-// loopback reports whether an endpoint is on this machine.
+// loopback reports whether an endpoint is on the loopback interface of this machine.
 func loopback(endpoint string) (bool, error) {
 	if endpoint == "" {
 		return false, nil

@@ -15,27 +15,28 @@ import (
 
 // owner describes where this process runs, as far as the platform reveals it.
 type owner struct {
-	name    string   // ECS task ARN; elsewhere host and pid
-	task    ecs.Task // empty elsewhere
-	warning error    // the reason why some facts are missing; nil if none are
+	name    string   // ECS task ARN, or host and pid outside ECS
+	task    ecs.Task // empty outside ECS
+	warning error    // why some facts are missing; nil if all are known
 }
 
-// metadataLimit bounds requests to ECS: the answer only improves logs and checks
-// the clock earlier, so a start does not wait long for it.
+// metadataLimit is how long requests to ECS may take together. A start does not wait
+// longer, since the answer only improves logs and checks the clock earlier.
 const metadataLimit = 2 * time.Second
 
-// hostName matches names that may go into an item and a log line unchanged.
+// hostName matches names that can be written to an item and a log line unchanged.
 var hostName = regexp.MustCompile(`^[ -~]{1,128}$`)
 
-// errSleeps is the warning of an agent with a renewal loop in a process that sleeps.
+// errSleeps is the warning of an agent that renews on a schedule in a process that its
+// host freezes.
 var errSleeps = errors.New("lease: this is an AWS Lambda function, which is frozen between invocations and cannot renew on a schedule: use leaselambda.Wrap, whose agent renews when it is used")
 
 // identify finds out where the process runs. It never fails and never takes longer
 // than metadataLimit: without an answer it falls back to host and pid, with a warning.
 //
-// A process that its host freezes between uses (AWS Lambda) cannot renew on a
-// schedule: its lease is suspended at each freeze and soon taken by others. OnDemand
-// renews when it is used.
+// In AWS Lambda it warns: a process that its host freezes between uses cannot renew on a
+// schedule, so its lease would be suspended at each freeze and soon be taken by others.
+// OnDemand renews when it is used.
 func identify(ctx context.Context) owner {
 	host, err := os.Hostname()
 	if err != nil || !hostName.MatchString(host) {
@@ -69,7 +70,8 @@ func identify(ctx context.Context) owner {
 	return o
 }
 
-// introduce fills in the missing parts of the description of this process.
+// introduce returns c with the name of this process as its Task, unless c has one, and
+// with facts about the process in its metadata, as far as they fit.
 func (o owner) introduce(c Config) Config {
 	facts := [][2]string{{MetadataLibrary, release()}}
 	if c.Task == "" {
@@ -93,19 +95,19 @@ func (o owner) checkClock(now time.Time, limit time.Duration) error {
 	return nil
 }
 
-// askEvery is how often the clock's error is requested from ECS again.
+// askEvery is the time between two requests to ECS for the clock's error.
 const askEvery = 10 * time.Minute
 
-// ecsWord is the last report of ECS about the clock, and its time.
+// ecsWord is ECS's last report about the clock, and the time of that report.
 type ecsWord struct {
 	clockError time.Duration
 	at         time.Duration // monotonic
 }
 
-// askECSAgain keeps the clock's error bound in the events up to date, and warns if the
-// clock has become worse than the guards tolerate. It does not end the lease: others have
-// guards too, and IDs stay unique. The wait is outside the loop, since it must not delay
-// a renewal.
+// askECSAgain updates the clock's error bound that events carry, and warns if the clock
+// has become worse than the guards tolerate. It does not end the lease: other agents have
+// guards too, and IDs stay unique. It asks in the background, so that waiting for ECS does
+// not delay a renewal.
 func (a *Agent) askECSAgain(ctx context.Context) {
 	if !ecs.Here() {
 		return
@@ -131,16 +133,16 @@ func (a *Agent) askECSAgain(ctx context.Context) {
 	})
 }
 
-// MetadataLibrary is the metadata name for the release of this module that the holder
-// was built with, if there is room for it. It shows operators a fleet of mixed
-// releases.
+// MetadataLibrary is the metadata name under which an agent stores the release of this
+// module that its program was built with, if there is room. It shows operators whether a
+// fleet runs different releases.
 const MetadataLibrary = "lib"
 
-// module is this module's path in the build information of a program.
+// module is the path under which a program's build information lists this module.
 const module = "github.com/nodelease/nodelease"
 
-// release returns the version of this module in this program; empty if it cannot be
-// used to compare two programs.
+// release returns the version of this module in this program, or "" if the version is
+// unknown or that of a development build, which does not distinguish two programs.
 func release() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Run holds a node ID for as long as fn runs, and is all that main needs:
+// Run holds a node ID for as long as fn runs. A main function needs nothing else:
 //
 //	func main() {
 //		if err := lease.Run(context.Background(), lease.Config{}, work); err != nil {
@@ -17,10 +17,11 @@ import (
 //		}
 //	}
 //
-// fn's context ends on SIGTERM and SIGINT, and, with ErrLost as its cause, when the lease
-// is lost; fn then drains and returns, and the node ID is released last, even if fn
-// panics. A second signal ends the process as usual. Run returns fn's error, the loss,
-// and a release that was not confirmed; nil if fn returned because of a signal.
+// The context of fn ends on SIGTERM or SIGINT, and, with ErrLost as its cause, when the
+// lease is lost. fn should then finish its work and return. The node ID is released after
+// that, even if fn panics. A second signal ends the process as usual. Run returns the
+// joined errors of fn, of the loss of the lease, and of a release that was not confirmed;
+// nil if fn returned because of a signal.
 func Run(ctx context.Context, cfg Config, fn func(ctx context.Context, a *Agent) error) error {
 	if fn == nil {
 		return errors.New("lease: Run without a function to run")
@@ -49,13 +50,13 @@ func Run(ctx context.Context, cfg Config, fn func(ctx context.Context, a *Agent)
 	}()
 	err = fn(work, a)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = nil // it obeyed
+		err = nil // fn returned because its context ended
 	}
 	lost := a.Err()
 	cancel(nil)
 	<-watching
 	if errors.Is(lost, ErrLost) && errors.Is(err, context.Canceled) {
-		err = nil // fn obeyed, and lost is more specific
+		err = nil // fn returned because its context ended, and lost is more specific
 	}
 	if errors.Is(lost, ErrLost) && !errors.Is(err, ErrLost) {
 		err = errors.Join(lost, err)

@@ -9,11 +9,11 @@ import (
 	"github.com/nodelease/nodelease/internal/tenure"
 )
 
-// How a claimant waits for a node ID, and how a release finds those who wait; see
-// [tenure.Wait] and [protocol.Note].
+// This file has how a claimant waits for a node ID, and how a release finds the claimants
+// that wait; see [tenure.Wait] and [protocol.Note].
 
-// await waits for a moment after a search that found no node ID, for at most left. It
-// returns a node ID to claim, or -1, and whether to search groups.
+// await waits after a search that found no node ID, for at most left. It returns a node
+// ID to claim, or -1, and whether the caller should search groups.
 func (a *Agent) await(ctx context.Context, w *tenure.Wait, s *tenure.Search, o tenure.Outlook, left time.Duration) (node int, search bool, err error) {
 	if err := a.nap(ctx, w, o, left); err != nil {
 		return -1, false, err
@@ -50,16 +50,16 @@ func (a *Agent) await(ctx context.Context, w *tenure.Wait, s *tenure.Search, o t
 	return -1, s.Paced > 0 || a.stale, nil
 }
 
-// next returns a node ID to look at, or groups to read; see [tenure.Wait.Look].
+// next returns a node ID to read, or groups to read; see [tenure.Wait.Look].
 func (a *Agent) next(w *tenure.Wait) (node int, groups []int) {
 	return w.Look(a.pool, a.clock.Monotonic(), a.clock.Wall())
 }
 
-// noteLimit is how long a poll may take.
+// noteLimit is how long a request for a note, or for one node ID, may take.
 const noteLimit = 2 * time.Second
 
-// poll reads the note of those who wait, and reports whether it was answered. Without the
-// right to read it, or with one that is corrupt, the claimant waits without.
+// poll reads the pool's note, and reports whether there was an answer. If the note is
+// corrupt, or may not be read by this process, the claimant waits without notes.
 func (a *Agent) poll(ctx context.Context, w *tenure.Wait) bool {
 	notes, ok := a.cfg.Store.(protocol.NoteStore)
 	w.Off = w.Off || !ok
@@ -71,7 +71,7 @@ func (a *Agent) poll(ctx context.Context, w *tenure.Wait) bool {
 	var err error
 	n, _ := asking(a, func() (n protocol.Note, noAnswer error) {
 		if n, err = notes.Note(ctx, a.cfg.Pool); protocol.Reason(err) == "throttled" {
-			return n, nil // one partition at its limit is no outage
+			return n, nil // a throttled partition is not an outage of the store
 		}
 		return n, err
 	})
@@ -93,7 +93,7 @@ func (a *Agent) noteError(w *tenure.Wait, err error) {
 	}
 }
 
-// sayWaiting says in the note that somebody waits, if nobody has lately.
+// sayWaiting writes to the note that a claimant waits, unless the note has said so lately.
 func (a *Agent) sayWaiting(ctx context.Context, w *tenure.Wait) {
 	say, due := w.Tell(a.cfg.Pool, a.clock.Monotonic(), a.clock.Wall())
 	notes, ok := a.cfg.Store.(protocol.NoteStore)
@@ -109,7 +109,8 @@ func (a *Agent) sayWaiting(ctx context.Context, w *tenure.Wait) {
 	}
 }
 
-// isFree reads one node ID, so that fewer claims are refused. The claim decides.
+// isFree reads one node ID and reports whether to claim it, so that fewer claims are
+// refused. Whether the node ID is really free is decided by the claim.
 func (a *Agent) isFree(ctx context.Context, w *tenure.Wait, node int) bool {
 	ctx, cancel := context.WithTimeout(ctx, noteLimit)
 	defer cancel()
@@ -122,13 +123,13 @@ func (a *Agent) isFree(ctx context.Context, w *tenure.Wait, node int) bool {
 	return w.Looked(l, a.pool, c)
 }
 
-// offerLimit is how long a release may take to leave its node ID for those who wait.
+// offerLimit is how long a release may take to leave its node ID for waiting claimants.
 const offerLimit = time.Second / 2
 
-// offer leaves a node ID that was released for those who wait for one. It is a courtesy:
-// what goes wrong with it is nobody's error.
+// offer leaves a released node ID in the note, for claimants that wait. It ignores errors,
+// since the claimants find the node ID without the note as well.
 //
-// Invariant: nothing is written unless somebody waits.
+// Invariant: offer writes nothing unless a claimant waits.
 func (a *Agent) offer(ctx context.Context, node int) {
 	notes, ok := a.cfg.Store.(protocol.NoteStore)
 	if !ok {

@@ -62,7 +62,7 @@ func node(clusterName, name string) cluster.Member {
 	}
 }
 
-// beat lets a member heartbeat, and returns the members that it saw, by node ID.
+// beat sends a member's heartbeat and returns the members that it saw, by name.
 func beat(t *testing.T, b Backend, m cluster.Member) map[string]cluster.Member {
 	t.Helper()
 	snap, err := b.Heartbeat(t.Context(), cluster.Beat{Self: m, At: time.Now(), Timeout: timeout})
@@ -94,7 +94,7 @@ func seeEachOther(t *testing.T, b Backend) {
 	began := time.Now()
 	beat(t, b, c)
 	got := beat(t, b, a)["c"]
-	// It may be a lower bound: one time-out before the answer.
+	// The time may be a lower bound, one time-out before the answer.
 	if age := time.Since(got.Heartbeat).Abs(); age > timeout+time.Since(began) {
 		t.Errorf("its heartbeat was %v ago", age)
 	}
@@ -191,8 +191,8 @@ func latePublication(t *testing.T, b Backend) {
 	}
 }
 
-// A member's publication is forgotten with the member, and that of a live member is
-// not, however old it is.
+// A member's publication is forgotten together with the member. A live member's
+// publication is not forgotten, however old it is.
 func forgetKnown(t *testing.T, b Backend) {
 	gone, here := node("c", "gone"), node("c", "here")
 	for _, m := range []cluster.Member{gone, here} {

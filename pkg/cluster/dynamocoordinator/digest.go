@@ -71,7 +71,7 @@ const (
 	copyFor = 4096
 )
 
-// partOf is the part that has a member.
+// partOf returns the number of the part that has a member.
 func (d *digest) partOf(m cluster.Member) int {
 	if m.NodeID == cluster.NoNodeID {
 		return firstSlot + int(hashOf(m.Name)%uint64(d.slots)) //nolint:gosec // slots are positive
@@ -85,9 +85,9 @@ func hashOf(text string) uint64 {
 	return h.Sum64()
 }
 
-// read returns the members by the digest, if it is credible and fresh: rewritten
-// within the last time-out, by the reader's own clock. The first call only starts that
-// clock.
+// read returns the members listed in the digest, if it is credible and fresh, that is,
+// rewritten within the last time-out by the reader's own clock. The first call only
+// starts that clock.
 func (d *digest) read(ctx context.Context, b cluster.Beat) (snap cluster.Snapshot, ok bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -118,11 +118,12 @@ func (d *digest) read(ctx context.Context, b cluster.Beat) (snap cluster.Snapsho
 	if sure, err := d.confirm(ctx, b); !sure || err != nil {
 		return cluster.Snapshot{}, false, err
 	}
-	// Whoever is in it had a heartbeat within the time-out before it was written.
+	// Each member in the digest had a heartbeat within the time-out before the
+	// digest was written.
 	return cluster.Snapshot{Members: d.all, Ordered: true, Heard: written.Add(-b.Timeout).UTC()}, true, nil
 }
 
-// copyOf is the partition of item 0 that a member reads.
+// copyOf returns the partition of the copy of item 0 that a member reads.
 func (d *digest) copyOf(m cluster.Member) string {
 	return d.copyAt(int64(hashOf(m.SessionID) % uint64(max(d.copies, 1)))) //nolint:gosec // it is less than copies
 }

@@ -1,7 +1,7 @@
 // Package dynamocoordinator keeps a cluster's heartbeats in the table of the leases.
 //
-// A member with a lease is its lease's item: the renewal was the heartbeat, and a
-// heartbeat here only reads. A member without a lease has an item of its own. The
+// A member with a lease is recorded by its lease's item: the renewal is the heartbeat,
+// so a heartbeat here only reads. A member without a lease has an item of its own. The
 // member with the oldest session reads all items and keeps a digest of them; the others
 // read the digest, and read all items themselves if it is older than the time-out.
 package dynamocoordinator
@@ -32,8 +32,8 @@ type Coordinator struct {
 
 var _ cluster.Coordinator = (*Coordinator)(nil)
 
-// New returns the backend on a table of leases. A cluster's name is a pool's: members
-// with leases are those of that pool.
+// New returns the backend on a table of leases. A cluster has the name of a pool,
+// whose lease holders are its members with leases.
 func New(client lease.Client, table string) *Coordinator {
 	return &Coordinator{client: client, table: table, store: lease.NewDynamoDB(client, table), digests: map[string]*digest{}}
 }
@@ -42,8 +42,8 @@ func New(client lease.Client, table string) *Coordinator {
 // must be the name of the agent's pool, in which the others look for this member.
 func (*Coordinator) ClustersArePools() {}
 
-// Heartbeat implements [cluster.Coordinator]. A digest that cannot be written fails no
-// heartbeat: it is a Warning.
+// Heartbeat implements [cluster.Coordinator]. If the digest cannot be written, the
+// heartbeat still succeeds, with a Warning.
 func (c *Coordinator) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Snapshot, error) {
 	if c.digests == nil {
 		return cluster.Snapshot{}, errors.New("dynamocoordinator: a zero Coordinator: dynamocoordinator.New returns one")
@@ -71,7 +71,8 @@ func (c *Coordinator) Heartbeat(ctx context.Context, b cluster.Beat) (cluster.Sn
 	return cluster.Snapshot{Members: members, Warning: d.write(ctx, b, members, now)}, nil
 }
 
-// digestOf is a member's knowledge of the digest. A process has few members.
+// digestOf returns what a member knows of the digest. A process has few
+// members, so none is removed.
 func (c *Coordinator) digestOf(m cluster.Member) *digest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +97,7 @@ func (c *Coordinator) all(ctx context.Context, clusterName string, now time.Time
 	if err != nil {
 		return nil, err
 	}
-	// Numbers are leased in the open groups only.
+	// Node IDs are leased in the open groups only.
 	groups, err := c.groups(ctx, clusterName, max(pool.OpenGroups, pool.ExcludeBelow/protocol.GroupSize+1), oldest)
 	if err != nil {
 		return nil, err
@@ -132,7 +133,8 @@ func (c *Coordinator) groups(ctx context.Context, clusterName string, open int, 
 		})
 	}
 	wg.Wait()
-	// A look that lacks a group is no look: its members would seem dead.
+	// A read without one of the groups must fail: that group's members would seem
+	// dead.
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}

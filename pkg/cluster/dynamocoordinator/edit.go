@@ -44,9 +44,9 @@ func equal(a, b cluster.Member) bool {
 	return a.Name == b.Name && a.NodeID == b.NodeID && a.Version == b.Version && maps.Equal(a.Metadata, b.Metadata)
 }
 
-// patch returns the list with edits made: a new one, since readers have the old,
-// and the same one if there are none. A session that goes in one place and comes in
-// another is there afterwards.
+// patch returns the list with the edits applied. The result is a new list, since
+// readers may hold the old one, or the same list if there are no edits. A session
+// that is both taken out and put in is in the result.
 func patch(all []cluster.Member, edits []edit) []cluster.Member {
 	if len(edits) == 0 {
 		return all

@@ -25,7 +25,8 @@ func sortKey(m cluster.Member) int64 {
 // beat records the heartbeat of a member without a lease. The version grows with
 // each session: the first write of a session differs from those that follow. A
 // session that was silent for longer than the time-out is not recorded again. The
-// time is that of the sending: a heartbeat that arrives late revives no member.
+// recorded time is when the heartbeat was sent, so one that arrives late does not
+// revive a member.
 func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 	m := b.Self
 	metadata := attributes{}
@@ -53,7 +54,8 @@ func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 	return err
 }
 
-// nodeOf is the member that an item of <pool>#node is about, if it is in order.
+// nodeOf returns the member that an item of <pool>#node records, and whether it
+// is valid.
 func nodeOf(clusterName string, item attributes) (cluster.Member, bool) {
 	m := cluster.Member{
 		Cluster: clusterName, Name: text(item["member_name"]), NodeID: cluster.NoNodeID, SessionID: text(item["session_id"]), Version: number(item["version"]),
@@ -81,8 +83,8 @@ func (c *Coordinator) nodes(ctx context.Context, clusterName string, oldest time
 	return members, nil
 }
 
-// Expire implements [cluster.Coordinator]. It concerns members without a lease; leases are
-// the reaper's. An item stays, with its version.
+// Expire implements [cluster.Coordinator]. It expires members without a lease; the reaper
+// expires leases. It keeps each item, with its version.
 func (c *Coordinator) Expire(ctx context.Context, clusterName string, age time.Duration) error {
 	oldest := time.Now().Add(-age)
 	for item, err := range c.query(ctx, clusterName+"#node") {

@@ -23,16 +23,16 @@ func sum(content []byte) string {
 	return base64.RawURLEncoding.EncodeToString(h[:12])
 }
 
-// position is a part's sort key; item 0 comes before them.
+// position returns a part's sort key. Item 0 comes before all parts.
 func position(name string) int64 {
 	n, _ := strconv.ParseInt(name, 10, 64)
 	return n + 1
 }
 
-// partName is a part's name in a list.
+// partName returns a part's name in a list.
 func partName(n int) string { return strconv.Itoa(n) }
 
-// formatParts lists parts and their hashes, in an order.
+// formatParts lists parts and their hashes, sorted by name.
 func formatParts(hash map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(hash)) {
@@ -41,7 +41,7 @@ func formatParts(hash map[string]string) string {
 	return b.String()
 }
 
-// parseParts reads such a list.
+// parseParts parses a list that formatParts wrote.
 func parseParts(list string) (map[string]string, bool) {
 	hash := map[string]string{}
 	for field := range strings.FieldsSeq(list) {
@@ -54,7 +54,7 @@ func parseParts(list string) (map[string]string, bool) {
 	return hash, true
 }
 
-// pack compresses a part: members' descriptions are much alike.
+// pack compresses a part, since members' descriptions are much alike.
 func pack(content []byte) (string, error) {
 	if len(content) > maxPart {
 		return "", fmt.Errorf("dynamocoordinator: a part of the digest has %d bytes, at most %d are read: shorten the members' metadata", len(content), maxPart)
@@ -110,7 +110,7 @@ func listed(content []byte) (members []cluster.Member, err error) {
 		if err := in.Decode(&m); err != nil {
 			return nil, err
 		}
-		// Content of 1 MB costs a reader no more than a few.
+		// The bound keeps a reader's memory to a few MB for 1 MB of content.
 		if members = append(members, m); len(members) > maxListed {
 			return nil, errLong
 		}

@@ -53,7 +53,7 @@ func (c *Coordinator) query(ctx context.Context, partition string) func(func(att
 }
 
 // get reads one item, empty if there is none. Parts of an item that is too large
-// are missing: its readers check the parts that they use.
+// are missing: its callers check the attributes that they use.
 func (c *Coordinator) get(ctx context.Context, partition string, node int64, strong bool) (attributes, error) {
 	out, err := protocol.Checked(ctx, c.client).GetItem(ctx, &dynamodb.GetItemInput{TableName: &c.table, Key: key(partition, node), ConsistentRead: aws.Bool(strong)}, protocol.Genuine)
 	if err != nil {
@@ -62,8 +62,8 @@ func (c *Coordinator) get(ctx context.Context, partition string, node int64, str
 	return out.Item, nil
 }
 
-// update does one UpdateItem and returns the item after it, nil if the condition
-// refused.
+// update sends one UpdateItem and returns the item after it, or nil if the
+// condition failed.
 func (c *Coordinator) update(ctx context.Context, partition string, node int64, set, onlyIf string, values attributes) (attributes, error) {
 	in := &dynamodb.UpdateItemInput{
 		TableName: &c.table, Key: key(partition, node), UpdateExpression: &set, ExpressionAttributeValues: values, ReturnValues: types.ReturnValueAllNew,
@@ -95,7 +95,7 @@ func num(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// text is a string attribute, empty if it is not one.
+// text returns the value of a string attribute, or "" if av is not a string.
 func text(av types.AttributeValue) string {
 	if s, ok := av.(*types.AttributeValueMemberS); ok {
 		return s.Value
@@ -103,7 +103,7 @@ func text(av types.AttributeValue) string {
 	return ""
 }
 
-// number is a number attribute, 0 if it is not one.
+// number returns the value of a number attribute, or 0 if av is not a number.
 func number(av types.AttributeValue) int64 {
 	if n, ok := av.(*types.AttributeValueMemberN); ok {
 		v, _ := strconv.ParseInt(n.Value, 10, 64)

@@ -1,11 +1,12 @@
 // Package pgcoordinator keeps a cluster's heartbeats in PostgreSQL, for programs
-// that have one and no lease table, or that want the server's clock to decide: all
-// times are compared by it, and no machine's clock matters.
+// that have a PostgreSQL server and no lease table, or that want the server's
+// clock to decide: all times are compared by that clock, and the members' clocks
+// do not matter.
 //
 // A heartbeat is one statement, which records it and reads the members that have
-// joined, changed or fallen silent since the previous one: its cost grows with
-// these, not with the cluster. Members may also have leases; the heartbeat is then a
-// write in addition to the renewal.
+// joined, changed or fallen silent since the previous one: its cost grows with the
+// number of these changes, not with the size of the cluster. Members may also have
+// leases; the heartbeat is then a write in addition to the renewal.
 package pgcoordinator
 
 import (
@@ -40,7 +41,8 @@ var _ cluster.Coordinator = (*Coordinator)(nil)
 
 // Schema creates the two tables that a coordinator needs, if they do not exist.
 // They are created in the first schema of the connection's search path. A whole fleet may
-// run it at once, in one Exec without arguments: they take turns.
+// run it at once, each process in one Exec without arguments: an advisory lock makes them
+// take turns.
 //
 // A row's revision is the transaction that changed it last, other than by a heartbeat. If
 // you edit rows by hand, set it too: revision = txid_current().
@@ -74,7 +76,7 @@ CREATE TABLE IF NOT EXISTS nodelease_known (
 // concurrent use, in whose database Schema was run.
 func New(db DB) *Coordinator { return &Coordinator{db: db, views: map[string]*view{}} }
 
-// usable returns an error if nothing can be asked: there is no database, or no context.
+// usable returns an error if there is no database or no context.
 func (c *Coordinator) usable(ctx context.Context) error {
 	if protocol.IsNil(c.db) || c.views == nil {
 		return errors.New("pgcoordinator: there is no database: pgcoordinator.New needs a pool")

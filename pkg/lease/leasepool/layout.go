@@ -22,8 +22,8 @@ var named = map[string]func() snowflake.Layout{
 	"twitter": snowflake.Twitter, "discord": snowflake.Discord, "sonyflake": snowflake.Sonyflake,
 }
 
-// ParseLayout returns the layout of a name, or of bits T/N/S for time, node and
-// sequence, such as 40/3/10, with the default epoch and a tick of 1 ms.
+// ParseLayout returns the layout with a name from [LayoutNames], or the layout with the bits
+// T/N/S for time, node and sequence, such as 40/3/10, the default epoch and a tick of 1 ms.
 func ParseLayout(text string) (snowflake.Layout, error) {
 	if layout := named[text]; layout != nil {
 		return layout(), nil
@@ -45,8 +45,8 @@ func ParseLayout(text string) (snowflake.Layout, error) {
 	return l, l.Validate()
 }
 
-// LayoutName returns the text that [ParseLayout] parses as l, or a description if
-// there is none.
+// LayoutName returns the text that [ParseLayout] parses as l, or a description of l if
+// there is no such text.
 func LayoutName(l snowflake.Layout) string {
 	stored := protocol.LayoutOf(l)
 	for _, name := range LayoutNames() {
@@ -65,7 +65,7 @@ func LayoutName(l snowflake.Layout) string {
 	return fmt.Sprintf("%s of %v from %s, %s", bits, l.Tick, l.Epoch.UTC().Format(time.RFC3339Nano), order)
 }
 
-// holds returns an error if a layout has no room for the node IDs of a pool.
+// holds returns an error if a layout has too few node bits for a pool of a size.
 func holds(l protocol.IDLayout, size int) error {
 	if nodes := l.Snowflake().Nodes(); size > nodes {
 		return fmt.Errorf("size %d does not fit the layout %s, whose %d node bits hold %d: use at most %d, or seed another pool with a layout such as wide16 and move the fleet there",
@@ -74,7 +74,7 @@ func holds(l protocol.IDLayout, size int) error {
 	return nil
 }
 
-// fitsLayout is holds for a pool, whose layout may not be known yet.
+// fitsLayout is holds for the layout of a pool; it returns nil while the pool has none.
 func fitsLayout(p protocol.PoolItem, size int) error {
 	if p.Layout == nil {
 		return nil
@@ -143,12 +143,11 @@ func BindLayout(ctx context.Context, s protocol.Store, item protocol.PoolItem, w
 	return item, nil
 }
 
-// SetLayout corrects the layout of a pool, as long as no node ID of it was ever
-// claimed; otherwise the layout stays, since IDs of it may exist.
+// SetLayout corrects the layout of a pool if none of its node IDs was ever claimed.
+// Otherwise the layout stays, since IDs with this layout may exist.
 //
-// An agent reads the layout after its claim. So either SetLayout finds the claim,
-// and the layout stays, or the agent finds no layout, and makes no ID before
-// SetLayout has ended.
+// An agent reads the layout after its claim. So either SetLayout finds the claim and keeps
+// the layout, or the agent finds no layout and makes no ID before SetLayout has ended.
 func (p *Pool) SetLayout(ctx context.Context, l snowflake.Layout) (item Item, err error) {
 	item, err = p.setLayout(ctx, l)
 	if err == nil {
@@ -203,13 +202,14 @@ func (p *Pool) setLayout(ctx context.Context, l snowflake.Layout) (item Item, er
 	return item, errors.Join(err, claimed)
 }
 
-// finalizeLayout marks the layout of a pool as final after one of its node IDs was
-// claimed, before or after item was read. SetLayout would refuse to change it anyway;
-// with the mark, an agent knows that before its own claim, and reads the pool's item
-// once. Nothing else depends on it, so it is tried once, and the next run tries again.
+// finalizeLayout marks the layout of a pool as final once a node ID of the pool has been
+// claimed. SetLayout would then refuse to change the layout anyway; the mark lets an agent
+// know this before its own claim, so that it reads the pool's item only once. Nothing else
+// depends on the mark, so the write is not retried; the next run tries again.
 //
-// Invariant: a layout that an operator may still correct is never marked. The claim was
-// seen after the revision on which the mark is conditioned.
+// Invariant: a layout that an operator may still correct is never marked, since the mark
+// is written only if the pool's item still has the revision that was read before the scan
+// that saw the claim.
 func (p *Pool) finalizeLayout(ctx context.Context, item Item) {
 	if item.Layout == nil || item.LayoutFinal {
 		return
@@ -221,7 +221,7 @@ func (p *Pool) finalizeLayout(ctx context.Context, item Item) {
 	}
 }
 
-// finalizeLimit is how long a run waits for the mark on a layout.
+// finalizeLimit is how long a run waits for the write that marks a layout as final.
 const finalizeLimit = 2 * time.Second
 
 func errOvertaken(pool string) error {
@@ -230,8 +230,8 @@ func errOvertaken(pool string) error {
 
 var errClaimed = errors.New("its layout stays, since IDs of it may exist: use another pool")
 
-// unclaimed reports whether a node ID was ever claimed, in which case IDs of a layout
-// may exist.
+// unclaimed returns an error that wraps errClaimed if a node ID was ever claimed, or may
+// have been, because IDs with layout l may then exist.
 func (p *Pool) unclaimed(ctx context.Context, l protocol.IDLayout) error {
 	var corrupt Corrupt
 	err := p.sweep(ctx, maxGroups, &corrupt, func(_ context.Context, _ *sweep, _ int, g protocol.Group) error {
@@ -248,7 +248,7 @@ func (p *Pool) unclaimed(ctx context.Context, l protocol.IDLayout) error {
 	return err
 }
 
-// change does one write of the pool's item and returns the item after it.
+// change sends one write of the pool's item and returns the item after the write.
 func (p *Pool) change(ctx context.Context, w protocol.PoolWrite) (Item, error) {
 	res, err := p.writePool(ctx, w)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 type Lease = protocol.Lease
 
 // Leases yields every node ID that has an item, lowest first, including retired ones.
-// A corrupt item comes with its *CorruptError, and the next ones follow; any other
-// error is the last.
+// A corrupt item is yielded with its *CorruptError, and the iteration continues; any other
+// error ends it.
 func (p *Pool) Leases(ctx context.Context) iter.Seq2[Lease, error] {
 	return func(yield func(Lease, error) bool) {
 		item, err := p.item(ctx)
@@ -43,8 +43,8 @@ func (p *Pool) Leases(ctx context.Context) iter.Seq2[Lease, error] {
 	}
 }
 
-// Glance reads one group of node IDs, counted from 0, at half the price if the
-// store offers that. The result may be a second old.
+// Glance reads the node IDs of group n, counted from 0, with an eventually consistent read
+// if the store has them: these cost half as much, and the result may be a second old.
 func (p *Pool) Glance(ctx context.Context, n int) (protocol.Group, error) {
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) {
 		return protocol.EventualGroup(ctx, p.table(), p.Name, n)

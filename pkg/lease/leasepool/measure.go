@@ -8,14 +8,15 @@ import (
 	"github.com/nodelease/nodelease/internal/tenure"
 )
 
-// minValid is the shortest time for which a measurement counts.
+// minValid and mostValid are the shortest and the longest time for which a measurement is
+// valid.
 const minValid, mostValid = 10 * time.Minute, 2 * time.Hour
 
-// Measure stores the count of s, which was begun at a time, in the pool's item: leases
-// grow while it shows that there is room. It counts for twice the time since the
-// previous one, for 10 min to 2 h. The count of a holder says nothing about the
-// schedule: after one it counts for 2 h. It is not stored if another one was stored
-// meanwhile.
+// Measure stores the count in s, which was begun at the time at, in the pool's item. Leases
+// grow while a valid measurement shows that there is room. A measurement is valid for twice
+// the time since the previous one, but for at least 10 min and at most 2 h. If the previous
+// one was made by a holder, which does not measure on a schedule, it is valid for 2 h.
+// Measure stores nothing if another measurement was stored since s was read.
 func (p *Pool) Measure(ctx context.Context, s Stats, at time.Time) error {
 	m := protocol.Measured{Held: s.Held, Cooling: s.Cooling + s.Expired, At: at, Valid: minValid}
 	if before := s.Pool.Measured; before != nil {
@@ -28,8 +29,8 @@ func (p *Pool) Measure(ctx context.Context, s Stats, at time.Time) error {
 	return err
 }
 
-// CountOpen counts the node IDs of item that are held, and those that are cooling or were left
-// by a dead holder, in the groups that leases can be in.
+// CountOpen counts the node IDs of a pool that are held, and the node IDs that are cooling or
+// were left by a dead holder. It reads only the groups that can have leases.
 func CountOpen(ctx context.Context, store protocol.Store, item protocol.PoolItem, now time.Time) (held, cooling int, err error) {
 	if err := protocol.CheckContext(ctx); err != nil {
 		return 0, 0, err

@@ -7,7 +7,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// index is the part of a store that names its pools. A store in memory has none.
+// index is implemented by stores that keep a list of their pools' names. A store in memory
+// keeps none.
 type index interface {
 	RecordPool(ctx context.Context, pool string) error
 	Pools(ctx context.Context) ([]string, error)
@@ -23,8 +24,9 @@ func Names(ctx context.Context, s protocol.Store) ([]string, error) {
 	return protocol.Retry(ctx, i.Pools)
 }
 
-// Record names the pool in the table's index. Seed calls it; it is needed again
-// only if a role without that permission has seeded, or the entry was deleted.
+// Record adds the pool's name to the table's index. Seed calls Record. It must be called again
+// only if the pool was seeded by a role without the permission to write the index, or if
+// the entry was deleted.
 func (p *Pool) Record(ctx context.Context) error {
 	i, ok := p.table().(index)
 	if !ok {
@@ -34,8 +36,8 @@ func (p *Pool) Record(ctx context.Context) error {
 	return err
 }
 
-// recordIfPermitted is Record for a seed, which succeeds without the entry too: a task's
-// role may be permitted to seed its pool and write nothing else.
+// recordIfPermitted is Record for Seed: it returns no error if permission is missing, since
+// the role of a task may be permitted only to seed its own pool.
 func (p *Pool) recordIfPermitted(ctx context.Context) error {
 	if err := p.Record(ctx); !errors.Is(err, protocol.ErrAccess) {
 		return err

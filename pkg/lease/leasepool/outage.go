@@ -7,15 +7,14 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Outage is the effect that an outage of DynamoDB would have on the holders of a pool
-// if it began now. It counts the holders whose lease has not expired, except those on
-// demand, which make IDs only now and then. It assumes the default guards: see
-// [protocol.Lease.IDsUntil].
+// Outage describes the effect of an outage of DynamoDB that begins now on the holders of a
+// pool. It counts the holders whose lease has not expired, except holders on demand, which
+// make IDs only occasionally. It assumes the default guards: see [protocol.Lease.IDsUntil].
 type Outage struct {
 	Holders     int `json:"holders"`
-	Hour        int `json:"hour"`         // of them, that make IDs for at least an hour
-	FiveMinutes int `json:"five_minutes"` // that make IDs for at least five minutes; Hour is among them
-	// FirstStops is when the first of them can no longer make IDs; zero without a holder.
+	Hour        int `json:"hour"`         // holders that can make IDs for at least an hour
+	FiveMinutes int `json:"five_minutes"` // holders that can make IDs for at least five minutes, including Hour
+	// FirstStops is when the first holder can no longer make IDs; zero if there is no holder.
 	FirstStops time.Time `json:"first_stops_at,omitzero"`
 }
 
@@ -34,7 +33,7 @@ func (o *Outage) Add(until, now time.Time) {
 	}
 }
 
-// Text describes the outage in a sentence, as of now; it is empty without a holder.
+// Text describes the outage in a sentence, as of now; it is empty if there is no holder.
 func (o Outage) Text(now time.Time) string {
 	if o.Holders == 0 {
 		return ""
@@ -63,7 +62,7 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
 }
 
-// withstands counts a lease if its holder makes IDs now, according to the table.
+// withstands adds a lease if the table says that its holder can make IDs now.
 func (o *Outage) withstands(l protocol.Lease, now time.Time) {
 	if l.Holder != "" && !l.OnDemand && !l.ExpiresAt.Before(now) {
 		o.Add(l.IDsUntil(), now)

@@ -8,18 +8,18 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Makers are the node IDs of a pool that can make IDs, from the creation of the pool
-// on: those in use, and retired ones that are still held.
+// Makers describes the node IDs with which IDs can be made since the pool was created: the
+// node IDs in use, and retired node IDs that are still held.
 type Makers struct {
 	Item     Item
 	Retiring []int // retired and still held
 }
 
-// CanCollide reports whether two pools can make equal IDs. It compares the IDs and
-// not the node IDs: those of a narrow pool extend their sequence with bits in which
-// another pool has its node, and two layouts have the node in different places. A
-// pool without a layout counts with its default one. If only the times of the IDs
-// could distinguish two layouts, it reports true.
+// CanCollide reports whether two pools can make equal IDs. Comparing node IDs would not be
+// enough: in a narrow pool the sequence extends into bits in which another pool has its
+// node ID, and layouts differ in where the node ID is. A pool without a layout is treated
+// as if it had the default one for its size. If IDs of two layouts could differ only in
+// their times, CanCollide reports true.
 func (m Makers) CanCollide(o Makers) bool {
 	a, b := m.layout(), o.layout()
 	lowA, lowB := a.NodeBits+a.SequenceBits, b.NodeBits+b.SequenceBits
@@ -49,14 +49,14 @@ func (m Makers) layout() snowflake.Layout {
 	return snowflake.Default()
 }
 
-// made are the IDs that can be made while the node IDs have one width.
+// made describes the IDs that can be made while the node IDs have one width.
 type made struct {
 	first, last snowflake.ID
 	at, width   uint8 // of the node ID in the ID, from the lowest bit
 	nodes       []int
 }
 
-// eras returns all widths that the pool has had or may have later.
+// eras returns the IDs for each width that the pool has had or may have later.
 func (m Makers) eras(l snowflake.Layout) []made {
 	begin := m.Item.CreatedAt
 	if begin.IsZero() {
@@ -96,9 +96,9 @@ func (m Makers) eras(l snowflake.Layout) []made {
 	return all
 }
 
-// meets reports whether an ID of each could be equal below its time. In all bits
-// except its node's, an ID may have any value; so only bits that belong to the node
-// in both can distinguish two IDs.
+// meets reports whether an ID of m and an ID of o can be equal in all bits below their
+// times. Bits outside the node ID may have any value, so only bits that belong to the node
+// ID in both can distinguish the IDs.
 func (m made) meets(o made) bool {
 	low, high := max(m.at, o.at), min(m.at+m.width, o.at+o.width)
 	if low >= high {

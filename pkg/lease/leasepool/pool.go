@@ -23,14 +23,16 @@ type Pool struct {
 	Logger *slog.Logger
 
 	store protocol.Store
-	// doubt is set while an error that Reap saw is not recorded in the table.
+	// doubt is set while Reap has seen an error that it could not record in the table.
 	doubt atomic.Bool
 }
 
-// Open returns the pool of a name; it sends no request. On a nil store all methods fail.
+// Open returns the pool with this name. It sends no request. If the store is nil, all
+// methods of the pool fail.
 func Open(s protocol.Store, name string) *Pool { return &Pool{Name: name, store: s} }
 
-// table returns the store, or for a zero Pool or a nil store one that answers with an error.
+// table returns the store. For a zero Pool or a nil store it returns a store whose methods
+// return an error.
 func (p *Pool) table() protocol.Store { return some(p.store) }
 
 func some(s protocol.Store) protocol.Store {
@@ -40,15 +42,15 @@ func some(s protocol.Store) protocol.Store {
 	return s
 }
 
-// Item is the table's item of a pool as a whole: its size, its open groups, and the
+// Item is the table's item for the pool as a whole: its size, its open groups, and the
 // widths that its node IDs have had.
 type Item = protocol.PoolItem
 
-// MaxSize is the largest number of node IDs in a pool: 16 bits of them.
+// MaxSize is the largest number of node IDs in a pool, the number that 16 bits can count.
 const MaxSize = protocol.MaxPoolSize
 
-// CheckName returns an error unless a pool's name is 1 to 64 of [A-Za-z0-9._-]. Without
-// a #, no pool's partition looks like a group of another.
+// CheckName returns an error unless a pool's name is 1 to 64 characters of [A-Za-z0-9._-].
+// A # is not allowed, since a pool's partition could then look like a group of another pool.
 func CheckName(name string) error { return protocol.CheckPoolName(name) }
 
 // item reads the pool's item.
@@ -59,13 +61,13 @@ func (p *Pool) item(ctx context.Context) (protocol.PoolItem, error) {
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolItem, error) { return p.table().PoolItem(ctx, p.Name) })
 }
 
-// poolSkew is the clock error that writing verbs tolerate. Floors and expiries come
-// from this machine's clock: one that is ahead would free live leases, and reserve new
-// node IDs until that time.
+// poolSkew is the clock error that writing verbs tolerate. They compute floors and compare
+// expiries with this machine's clock: if it is ahead, they would free live leases, and
+// reserve new node IDs up to the wrong time.
 const poolSkew = 5 * time.Second
 
-// itemInTime reads the pool's item and compares the clocks, even if there is no
-// such pool.
+// itemInTime reads the pool's item, and returns an error if this machine's clock and the
+// store's differ by more than poolSkew, even if there is no such pool.
 func (p *Pool) itemInTime(ctx context.Context) (protocol.PoolItem, error) {
 	before := time.Now()
 	item, err := p.item(ctx)
@@ -75,17 +77,17 @@ func (p *Pool) itemInTime(ctx context.Context) (protocol.PoolItem, error) {
 	return item, err
 }
 
-// write does one write of a node ID, until there is an answer.
+// write sends one write of a node ID, and retries it until there is an answer.
 func (p *Pool) write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Result, error) { return p.table().Write(ctx, w) })
 }
 
-// writePool does one write of the pool's item, until there is an answer.
+// writePool sends one write of the pool's item, and retries it until there is an answer.
 func (p *Pool) writePool(ctx context.Context, w protocol.PoolWrite) (protocol.PoolResult, error) {
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.PoolResult, error) { return p.table().WritePool(ctx, w) })
 }
 
-// group reads one group, until there is an answer.
+// group reads one group, and retries until there is an answer.
 func (p *Pool) group(ctx context.Context, n int) (protocol.Group, error) {
 	return protocol.Retry(ctx, func(ctx context.Context) (protocol.Group, error) { return p.table().Group(ctx, p.Name, n) })
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Raise reserves every millisecond up to a time, by default and at least now, and ends
-// all leases, even those that have reserved more. It removes the verdict on the table. It
-// is for a table that was restored from a backup, which has lost the reservations made
-// since: stop the whole fleet, restore, raise to a time after the last ID, start the
-// fleet. Node IDs that the backup lacks begin after that time too: it becomes the floor
-// of the pool.
+// Raise reserves every millisecond up to the time to (at least now, which is also the
+// default), and ends all leases, even those that have reserved more. It removes the verdict
+// on the table. Raise is for a table that was restored from a backup, and therefore lacks
+// the reservations made since the backup: stop the whole fleet, restore the table, raise to
+// a time after the last ID, and start the fleet. The time becomes the floor of the pool, so
+// that node IDs missing from the backup begin after it too.
 func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	if to, err = floor(to); err != nil {
 		return c, fmt.Errorf("lease: raise pool %q: %w", p.Name, err)
@@ -24,9 +24,9 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	if err := p.raiseFloor(ctx, &c, to); err != nil {
 		return c, err
 	}
-	// Invariant: after a raise all cards are copies of this item: its revision is above theirs.
-	// The verdict belongs to the table before the restore, and so do cards that are ahead:
-	// items were put back from a backup beside them.
+	// Invariant: after a raise all hint cards are copies of this item, whose revision is
+	// above theirs. Cards with a higher revision are from before the restore, if items were
+	// put back from a backup and the cards were not. So is the verdict on the table.
 	ahead, err := p.ahead(ctx, c.Pool)
 	if err != nil {
 		return c, err
@@ -45,7 +45,8 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 				if l.Holder == "" {
 					continue
 				}
-				// A lease that had grown: its holder too is from before the restore.
+				// A grown lease may be reserved beyond to; its holder is from before the
+				// restore all the same.
 				w = protocol.ForceRelease{Key: key, Version: l.Version, Holder: l.Holder}
 			}
 			if _, err := s.do(ctx, w, &c.Raised); err != nil {

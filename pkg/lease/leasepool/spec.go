@@ -11,42 +11,42 @@ import (
 
 // Spec describes the node IDs of a pool.
 type Spec struct {
-	// Size is the number of node IDs, 0 to Size-1; 1 to 65,536.
+	// Size is how many node IDs the pool has, 1 to 65,536. They are 0 to Size-1.
 	Size int
-	// ExcludeBelow is the lowest node ID to lease; those below are left to unmanaged
-	// processes. It cannot be changed later.
+	// ExcludeBelow is the lowest node ID to lease; lower node IDs are left to processes
+	// without a lease. It cannot be changed later.
 	ExcludeBelow int
-	// Floor is the last millisecond that may not be stamped with a new node ID: later
-	// than now if node IDs were assigned by hand until then, or if clocks were ahead when
-	// a lost table was in use. The pool keeps it: node IDs that are created later begin
-	// after it too. Defaults to now, as does any earlier time; in that case the pool
-	// keeps none.
+	// Floor is the last millisecond that must not be stamped with a new node ID. Set it
+	// later than now if node IDs are assigned by hand until then, or if clocks were ahead
+	// when a lost table was in use. The pool keeps the floor, so node IDs that are created
+	// later begin after it too. Without a Floor, new node IDs begin now, and the pool keeps
+	// no floor. A Floor in the past counts as now.
 	Floor time.Time
-	// Expect is how many node IDs will be held at once, 0 to Size less ExcludeBelow.
-	// The groups of 256 for half as many again are opened, and a narrow pool is
-	// created with the width for them, so that a fleet that starts at once need not
-	// open them one after the other. It can be raised by Seed and Resize; a lower one changes
-	// nothing, since groups with leases in them stay open. Defaults to 0, unknown: the
-	// pool starts with one group (with all of up to four), and its open groups double as
-	// they fill.
+	// Expect is how many node IDs will be held at once, 0 to Size less ExcludeBelow. The
+	// pool opens the groups for one and a half times as many, and a narrow pool is created
+	// with the width for these groups, so that a fleet that starts at once need not open
+	// them one after the other. Seed and Resize can raise Expect; a lower value changes
+	// nothing, since groups with leases stay open. The default, 0, means unknown: the pool
+	// starts with one open group (or with all of its groups, if it has at most four and is
+	// not narrow), and the number of open groups doubles as they fill.
 	Expect int
-	// Layout is the layout of all IDs of the pool. The zero value leaves it to the
-	// first agent that is about to make IDs. It can be changed only while no node ID
-	// of the pool has been claimed: see [Pool.SetLayout].
+	// Layout is the layout of all IDs of the pool. With the zero value, the first agent
+	// that is about to make IDs chooses the layout. It can be changed only while no node
+	// ID of the pool has ever been claimed: see [Pool.SetLayout].
 	Layout snowflake.Layout
-	// Narrow lets the width of node IDs follow the groups of 256 in use: 8 bits plus
-	// the bit length of the number of groups, 9 for up to 256 nodes, 11 for 1,000.
-	// The other node bits of the layout extend the sequence: each doubles the IDs
-	// that a node can make per millisecond. Every program that makes IDs must know
-	// the width, as generators on an agent do. A fleet larger than the open groups,
-	// without Expect, waits some 20 s at its first start for each doubling beyond
-	// 512. It cannot be changed later.
+	// Narrow makes the width of node IDs depend on the groups of 256 in use: 8 bits plus
+	// the bit length of the number of groups, such as 9 bits for up to 256 nodes and 11
+	// for 1,000. The other node bits of the layout extend the sequence; each doubles the
+	// IDs that a node can make per millisecond. Every program that makes IDs must know the
+	// width; generators on an agent do. Without Expect, a fleet that is larger than the
+	// open groups waits some 20 s at its first start for each doubling beyond 512. Narrow
+	// cannot be changed later.
 	Narrow bool
 
 	kept time.Time // the floor that the pool keeps
 }
 
-// check returns all errors of the spec, and the spec with its floor.
+// check returns the spec with its floor set, and an error that joins all faults of the spec.
 func (s Spec) check(pool string) (Spec, error) {
 	errs := []error{protocol.CheckPoolName(pool)}
 	if s.Size < 1 || s.Size > protocol.MaxPoolSize {
@@ -90,8 +90,8 @@ func (s Spec) create(pool string) protocol.CreatePool {
 	return w
 }
 
-// openAtFirst returns how many groups a new pool opens. Pools of up to 1,024 node IDs fit
-// the default layout's 10 bits in any case, so all of their groups.
+// openAtFirst returns how many groups a new pool opens. A pool of up to 1,024 node IDs opens
+// all of its groups, since these node IDs always fit the default layout's 10 bits.
 func openAtFirst(size int) int {
 	if groups := (protocol.PoolItem{Size: size}).Groups(); groups <= 4 {
 		return groups

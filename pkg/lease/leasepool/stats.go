@@ -9,13 +9,13 @@ import (
 )
 
 // Stats counts the node IDs of a pool at one time. Capacity is Held + Free + Expired +
-// Cooling: node IDs that are excluded, retired, corrupt or not seeded cannot be leased
-// and do not count.
+// Cooling; it does not include node IDs that are excluded, retired, corrupt or not seeded,
+// since these cannot be leased.
 type Stats struct {
 	Pool        protocol.PoolItem `json:"pool"`
 	Capacity    int               `json:"capacity"`
 	Held        int               `json:"held"`
-	OnDemand    int               `json:"on_demand,omitempty"` // of Held, by holders that renew only when they use the node ID
+	OnDemand    int               `json:"on_demand,omitempty"` // those of Held whose holders renew only when they use the node ID
 	Free        int               `json:"free"`                // could be claimed now
 	Expired     int               `json:"expired"`             // could be claimed now, although they were not released
 	Cooling     int               `json:"cooling"`             // not held, or held by a dead process, and unusable until the reserved time has passed
@@ -31,16 +31,16 @@ type Stats struct {
 	Corrupt Corrupt `json:"corrupt,omitempty"`
 	// Forged items have changes that no write of this module makes: see [ReapReport].
 	Forged Corrupt `json:"forged,omitempty"`
-	// Releases of this module that the holders run, oldest first.
+	// Releases lists the releases of this module that the holders run, oldest first.
 	Releases []Release `json:"releases,omitempty"`
 
 	alive []string // the releases that holders report
 }
 
-// Stats counts the node IDs of the pool. It reads the groups that leases can be in,
-// and those of a pool that was made smaller. The node IDs of other groups, which
-// were never held, count as free without being read: most of a large pool that is
-// only partly used is never read.
+// Stats counts the node IDs of the pool. It reads the groups that can have leases,
+// including those above the size of a pool that was made smaller. The node IDs of all
+// other groups were never held, and count as free without being read, so most of a large
+// pool that is only partly used is never read.
 func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
 	if s.Pool, err = p.item(ctx); err != nil {
 		return s, err
@@ -79,8 +79,8 @@ func (p *Pool) Stats(ctx context.Context) (s Stats, err error) {
 	return s, err
 }
 
-// countRetired counts the node IDs after the groups that leases can be in: in a
-// pool that was made smaller, these are all of its retired node IDs.
+// countRetired counts the retired node IDs of a pool that was made smaller, in the groups
+// above those that can have leases.
 func (p *Pool) countRetired(ctx context.Context, s *Stats) error {
 	for n := max(s.Pool.Size/protocol.GroupSize, openGroups(s.Pool)); n < maxGroups && !s.Pool.ResizedAt.IsZero(); n++ {
 		g, err := p.Glance(ctx, n)
@@ -99,7 +99,8 @@ func (p *Pool) countRetired(ctx context.Context, s *Stats) error {
 	return nil
 }
 
-// countBraked reads the reaper's memory. If that fails, the rest is still measured.
+// countBraked reads from the reaper's memory whether the reaper is braked. If that fails, the
+// other counts of s stay valid.
 func (p *Pool) countBraked(ctx context.Context, s *Stats) error {
 	m, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.ReaperMemory, error) { return p.table().ReaperMemory(ctx, p.Name) })
 	s.Braked = m.Look != nil && m.Look.Braked
@@ -132,8 +133,8 @@ func (s *Stats) add(l protocol.Lease, now time.Time) {
 	case protocol.Free:
 		s.Free++
 	case protocol.Expired:
-		// A lease that had grown leaves hours behind it. The node ID is cooling as
-		// after a forced release, and neither the reaper nor a claimant is late.
+		// A lease that had grown may leave hours of reserved time. Until then, its node ID
+		// is cooling, as after a forced release, and the reaper and claimants are not late.
 		if l.ReservedUntil.After(now) {
 			s.Cooling++
 		} else {

@@ -31,7 +31,7 @@ func Open() (*lease.DynamoDB, error) {
 	return lease.NewDynamoDB(dynamodb.NewFromConfig(cfg), table), nil
 }
 
-// OpenMetrics makes a client of CloudWatch.
+// OpenMetrics makes a CloudWatch client.
 func OpenMetrics() (Metrics, error) {
 	cfg, err := environment("CLOUDWATCH")
 	if err != nil {
@@ -40,17 +40,17 @@ func OpenMetrics() (Metrics, error) {
 	return cloudwatch.NewFromConfig(cfg), nil
 }
 
-// connections are those of all clients of the process.
+// connections are shared by all clients of the process.
 var connections = &http.Client{Transport: awshttp.NewBuildableClient().GetTransport()}
 
-// thaw drops connections that no request uses. Lambda freezes a process between two
-// events; connections open since then may be dead, and the reaper takes a request
-// that fails on it for an outage.
+// thaw drops connections that no request uses. Lambda freezes a process between two events.
+// Connections that were open then may be dead, and the reaper would take a request that
+// fails on a dead connection for an outage.
 func thaw() { connections.CloseIdleConnections() }
 
-// environment is the configuration that Lambda sets in every function's
-// environment. The SDK's default one looks for profiles, SSO and roles besides,
-// which are not there and would be a seventh of the zip.
+// environment returns the configuration that Lambda sets in every function's environment.
+// The SDK's default configuration also looks for profiles, SSO and roles, which do not
+// exist here, and would make up a seventh of the zip.
 // https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
 func environment(service string) (aws.Config, error) {
 	cfg := aws.Config{
@@ -72,9 +72,9 @@ func environment(service string) (aws.Config, error) {
 	return cfg, nil
 }
 
-// settings are the SDK settings that a deployer may set for a function: endpoints by
-// FIPS 140 or with IPv6, and how often a call is tried again. Requests of leases
-// are made by this program's own retries.
+// settings applies the SDK settings that a deployer may set for a function: FIPS 140 and
+// dual-stack (IPv6) endpoints, and how often a call is retried. Lease requests are not
+// affected by the retry settings: this program retries them itself.
 // https://docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html
 func settings(cfg *aws.Config) error {
 	fips, wrongFIPS := truth("AWS_USE_FIPS_ENDPOINT")
@@ -96,7 +96,7 @@ func settings(cfg *aws.Config) error {
 	return errors.Join(wrongFIPS, wrongDual, wrongMode, wrongAttempts)
 }
 
-// truth reads a variable that is true, false or not set.
+// truth reads a variable that is true, false or unset.
 func truth(name string) (bool, error) {
 	switch text := os.Getenv(name); strings.ToLower(text) {
 	case "true":

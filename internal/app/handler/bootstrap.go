@@ -25,9 +25,9 @@ import (
 type Bootstrap struct {
 	Table string
 	Store lease.Store
-	// Pools are all that the stack declares, if known.
+	// Pools are all pools that the stack declares, if known.
 	Pools []Spec
-	// Setup is why there is no Store. CloudFormation gets it as the reason, since a
+	// Setup is the reason if there is no Store. CloudFormation is told of it, since a
 	// function that ends before it answers holds a deployment until it times out.
 	Setup error
 
@@ -35,8 +35,8 @@ type Bootstrap struct {
 	answered map[string]answer // by CloudFormation's RequestId
 }
 
-// Handle takes an event of CloudFormation (which has a RequestType) or a request
-// by itself, {"Pool": "orders", "Size": 1024, "ExcludeBelow": 0, "Floor": "…"}.
+// Handle takes an event of CloudFormation (which has a RequestType) or a direct request,
+// {"Pool": "orders", "Size": 1024, "ExcludeBelow": 0, "Floor": "…"}.
 func (b *Bootstrap) Handle(ctx context.Context, event json.RawMessage) (any, error) {
 	var e cfn.Event
 	if err := json.Unmarshal(event, &e); err == nil && e.RequestType != "" {
@@ -49,10 +49,10 @@ func (b *Bootstrap) Handle(ctx context.Context, event json.RawMessage) (any, err
 	return b.ensure(ctx, r)
 }
 
-// resource executes an event of CloudFormation: create and update bring
-// the pool to its declared state, delete keeps it. The physical ID is the pool's place:
-// with another pool or table the resource is another one, and deleting the old one
-// keeps that.
+// resource executes an event of CloudFormation: create and update bring the pool to its
+// declared state, delete keeps the pool. The physical ID names the pool and its table: with
+// another pool or table it is another resource, and deleting the old resource keeps the old
+// pool.
 func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data map[string]any, err error) {
 	if e.RequestType == cfn.RequestDelete { // also the rollback of a failed create
 		logger(ctx).Info("kept", "id", e.PhysicalResourceID)
@@ -98,10 +98,10 @@ func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data 
 	return id, map[string]any{"Pool": r.Pool, "Size": c.Pool.Size, "Seeded": c.Seeded, "Retired": c.Retired, "Restored": c.Restored}, nil
 }
 
-// mayMove refuses to seed a pool that replaces another one: another table or another name
-// is another ID space, and seeded at the present moment it would assign again the
-// milliseconds that processes of the old pool still have. A pool that exists already,
-// to which a rollback returns, keeps its reservations.
+// mayMove refuses to seed a pool that replaces another one. Another table or another name
+// is another ID space: if seeded at the present moment, the new pool would assign
+// milliseconds that processes of the old pool still have reserved. A pool that already
+// exists, such as one to which a rollback returns, is accepted: it keeps its reservations.
 func (b *Bootstrap) mayMove(ctx context.Context, e cfn.Event, r request) error {
 	given := e.ResourceProperties["Floor"]
 	if text, _ := given.(string); text != "" && given != e.OldResourceProperties["Floor"] {
@@ -115,7 +115,7 @@ func (b *Bootstrap) mayMove(ctx context.Context, e cfn.Event, r request) error {
 		"or set Floor to a time after all reservations of the old pool (nodelease list shows them)", e.PhysicalResourceID, b.Table, r.Pool)
 }
 
-// missing reports whether there is no such pool in the table.
+// missing reports whether the pool does not exist in the table.
 func (b *Bootstrap) missing(ctx context.Context, pool string) (bool, error) {
 	read := func(ctx context.Context) (leasepool.Item, error) { return b.Store.PoolItem(ctx, pool) }
 	_, err := inTime(ctx, func(ctx context.Context) (leasepool.Item, error) {
@@ -127,10 +127,10 @@ func (b *Bootstrap) missing(ctx context.Context, pool string) (bool, error) {
 	return false, err
 }
 
-// mayAdd refuses to seed a new pool without a Floor in a table with a pool that the
-// stack no longer declares. A pool that is renamed in the stack's properties comes
-// as the Create of another resource, and the old one's Delete only later, so this is
-// how a rename looks: see mayMove for the consequences.
+// mayAdd refuses to seed a new pool without a Floor in a table with a pool that the stack
+// no longer declares, because a renamed pool looks like that: it arrives as the Create of
+// another resource, and the Delete of the old one follows only later. See mayMove for the
+// consequences.
 func (b *Bootstrap) mayAdd(ctx context.Context, r request) error {
 	if len(b.Pools) == 0 || !time.Time(r.Floor).IsZero() {
 		return nil
@@ -155,7 +155,7 @@ func (b *Bootstrap) mayAdd(ctx context.Context, r request) error {
 		"Keep the pool's name; or stop the old fleet and set Floor to a time after its last ID. If it has nothing to do with them, set Floor to the present time", r.Pool, b.Table, names)
 }
 
-// ensure makes the pool what r says, whatever there is.
+// ensure brings the pool to the state that r declares, whether or not the pool exists.
 func (b *Bootstrap) ensure(ctx context.Context, r request) (leasepool.Changes, error) {
 	if b.Setup != nil {
 		return leasepool.Changes{}, b.Setup
@@ -171,8 +171,7 @@ func (b *Bootstrap) ensure(ctx context.Context, r request) (leasepool.Changes, e
 	return c, nil
 }
 
-// inTime does fn and returns early enough to answer, also when a call hangs or
-// panics.
+// inTime runs fn, and returns early enough to answer even if a call hangs or panics.
 func inTime[T any](ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := budget(ctx)
 	defer cancel()
@@ -205,7 +204,7 @@ func inTime[T any](ctx context.Context, fn func(context.Context) (T, error)) (T,
 	return o.v, o.err
 }
 
-// change resizes the pool if there is one, else seeds it.
+// change resizes the pool if it exists, and seeds it otherwise.
 func (b *Bootstrap) change(ctx context.Context, r request) (leasepool.Changes, error) {
 	pool := leasepool.Open(b.Store, r.Pool)
 	last := time.Now()
@@ -231,8 +230,8 @@ func (b *Bootstrap) change(ctx context.Context, r request) (leasepool.Changes, e
 	return c, err
 }
 
-// propagation is how long a role's new policy may take until it is in force
-// everywhere. CloudFormation calls this function right after it has changed it.
+// propagation is how long a role's new policy may take to come into force everywhere.
+// CloudFormation calls this function right after it has changed the policy.
 const propagation = time.Minute
 
 // riding retries denied requests for as long as a new policy may not be in force.
@@ -284,7 +283,7 @@ func (w *whole) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(unquote(b), (*int)(w))
 }
 
-// layout is a text for [leasepool.ParseLayout]. An empty string means none.
+// layout is a text for [leasepool.ParseLayout]. An empty string means no layout.
 type layout struct{ snowflake.Layout }
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -305,8 +304,8 @@ func (f *flag) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(unquote(b), (*bool)(f))
 }
 
-// moment is RFC 3339, or milliseconds of the Unix epoch, as a number or a string.
-// An empty string is none.
+// moment is a time in RFC 3339, or in milliseconds of the Unix epoch, as a number or a
+// string. An empty string means no time.
 type moment time.Time
 
 // UnmarshalJSON implements [json.Unmarshaler].

@@ -18,18 +18,17 @@ import (
 // answer is the response that CloudFormation received.
 type answer struct {
 	cfn.Response
-	err error // the failure in it
+	err error // the failure that the response reports
 }
 
 // mostAnswers bounds the answers that a process remembers.
 const mostAnswers = 1000
 
 // answerFor executes an event, reports the result to CloudFormation, and returns the
-// failure, so that the function's own alarm sees it too. An event that was answered
-// before, which Lambda may deliver again at any time, gets the same answer and changes
-// nothing, as far as this process goes: a newer event may have come between. In another
-// process an old event sets its size again, which poolmetric reports and which makes no
-// ID twice.
+// failure, so that the function's own alarm sees it too. Lambda may deliver an answered
+// event again at any time, perhaps after a newer event. If this process has answered it, it
+// sends the same answer and changes nothing. Another process would execute the old event
+// and set its size again, which poolmetric reports and which makes no ID twice.
 func (b *Bootstrap) answerFor(ctx context.Context, e cfn.Event) error {
 	if err := checkResponseURL(e.ResponseURL); err != nil {
 		logger(ctx).Error("refused", "error", err.Error())
@@ -55,10 +54,10 @@ func (b *Bootstrap) answerFor(ctx context.Context, e cfn.Event) error {
 	return a.err
 }
 
-// judged is the answer to an event that is new.
+// judged executes a new event and returns the answer to it.
 func (b *Bootstrap) judged(ctx context.Context, e cfn.Event) (a answer) {
 	a.PhysicalResourceID, a.Data, a.err = b.resource(ctx, e)
-	if a.PhysicalResourceID == "" { // CloudFormation wants one, also of an event without
+	if a.PhysicalResourceID == "" { // CloudFormation requires an ID, even if the event has none
 		a.PhysicalResourceID = e.RequestID
 	}
 	a.Status = cfn.StatusSuccess
@@ -70,14 +69,14 @@ func (b *Bootstrap) judged(ctx context.Context, e cfn.Event) (a answer) {
 	return a
 }
 
-// shorten keeps an answer within CloudFormation's 4 KB.
+// shorten returns the text of an error, cut to fit into CloudFormation's 4 KB.
 func shorten(err error) string {
 	text := err.Error()
 	return strings.ToValidUTF8(text[:min(len(text), 1000)], "")
 }
 
-// send tries until the function's time is up: without an answer a deployment waits
-// for its own time-out.
+// send retries until the function's time is up: without an answer, a deployment waits for
+// its own time-out.
 func send(ctx context.Context, r *cfn.Response) (err error) {
 	for n := range 5 {
 		if err = r.Send(); err == nil {
@@ -91,14 +90,14 @@ func send(ctx context.Context, r *cfn.Response) (err error) {
 	return err
 }
 
-// responseHost is where CloudFormation has its answers put: a bucket of its own in
-// the stack's Region.
+// responseHost matches the hosts to which CloudFormation wants answers sent: its own bucket
+// in the stack's Region.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-customresource-rules.html
 var responseHost = regexp.MustCompile(`^cloudformation-custom-resource-response-[a-z0-9-]+\.s3([.-][a-z0-9-]+)*\.(amazonaws\.com|amazonaws\.com\.cn|amazonaws\.eu|c2s\.ic\.gov|sc2s\.sgov\.gov)$`)
 
-// checkResponseURL refuses to send the table's details, and its
-// errors, to anywhere else. With an emulator, which sets AWS_ENDPOINT_URL, the
-// answer may go to this machine.
+// checkResponseURL returns an error if the address is not one of CloudFormation's, so that
+// the table's details and errors are sent nowhere else. With an emulator, which sets
+// AWS_ENDPOINT_URL, answers may also go to this machine.
 func checkResponseURL(text string) error {
 	u, err := url.Parse(text)
 	switch {

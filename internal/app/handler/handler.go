@@ -1,8 +1,8 @@
-// Package handler handles the events of the three functions; their main.go
-// only make the clients. Every function may be called again with the same event,
-// and by several at once: the verbs of [leasepool.Pool] bear that.
+// Package handler handles the events of the three functions; their main.go files only make
+// the clients. Every function may be called again with the same event, and by several
+// callers at once: the methods of [leasepool.Pool] allow that.
 //
-// Time left is respected: work ends early enough to report how far it came, and
+// Work ends early enough to report its progress before the function's time is up, and
 // completed work is kept. A failure for one pool does not stop the others.
 package handler
 
@@ -51,7 +51,8 @@ func Pools(text string) ([]Spec, error) {
 // errTime is why work ended when the function's time was nearly up.
 var errTime = errors.New("the function's time is up; the next run continues")
 
-// budget keeps back some of the function's time, to report and to answer in.
+// budget returns a context that ends early enough to leave time for the report and the
+// answer.
 func budget(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -60,8 +61,8 @@ func budget(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(ctx, end.Add(-min(10*time.Second, time.Until(end)/5)), errTime)
 }
 
-// eachPool does fn for all pools at once and joins what fails. A pool that is
-// not seeded yet is no failure: schedules begin before a deployment has ended.
+// eachPool runs fn for all pools at once and joins the errors. A pool that is not seeded
+// yet is not an error, because schedules begin before a deployment has ended.
 func eachPool(ctx context.Context, specs []Spec, fn func(ctx context.Context, log *slog.Logger, s Spec) error) error {
 	thaw()
 	ctx, cancel := budget(ctx)

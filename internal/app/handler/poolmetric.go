@@ -24,7 +24,7 @@ const Namespace = "Nodelease"
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricData.html
 const mostMetrics = 1000
 
-// Metrics has the methods that are needed of a CloudWatch client.
+// Metrics has the methods of a CloudWatch client that are needed here.
 type Metrics interface {
 	PutMetricData(context.Context, *cloudwatch.PutMetricDataInput, ...func(*cloudwatch.Options)) (*cloudwatch.PutMetricDataOutput, error)
 }
@@ -37,9 +37,9 @@ type Poolmetric struct {
 	Pools   []Spec
 }
 
-// Handle publishes the gauges of all pools in one call, and returns them. A pool
-// that could not be counted to the end is not published: a gap sets off the
-// no-data alarm, a wrong number would set off nothing. The event is not looked at.
+// Handle publishes the gauges of all pools in one call, and returns them. A pool that could
+// not be counted completely is not published: a gap sets off the no-data alarm, but a wrong
+// number would set off none. The event is ignored.
 func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
 	var mu sync.Mutex
 	stats, data := []leasepool.Stats{}, []types.MetricDatum{}
@@ -50,7 +50,7 @@ func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
 		if err != nil {
 			return err
 		}
-		if err := pool.Measure(ctx, s, at); err != nil { // leases do not grow by it; that is no reason to publish nothing
+		if err := pool.Measure(ctx, s, at); err != nil { // leases cannot grow without it, but the gauges are still published
 			log.Warn("the count was not stored in the pool's item; leases do not grow without it", "error", err.Error())
 		}
 		level := slog.LevelInfo

@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// Reaper frees what crashed processes left behind: node IDs, and then the entries
-// of services that were theirs.
+// Reaper frees what crashed processes left behind: their node IDs, and then the discovery
+// entries of their services.
 type Reaper struct {
 	Store   lease.Store
 	Entries discovery.Store
@@ -21,8 +21,8 @@ type Reaper struct {
 	known map[string]*leasepool.Pool
 }
 
-// pool returns the same handle at each invocation of a process: it remembers errors
-// that could not be noted in the table.
+// pool returns the same handle at each invocation of a process, because the handle
+// remembers errors that could not be recorded in the table.
 func (r *Reaper) pool(name string, log *slog.Logger) *leasepool.Pool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +46,7 @@ func (r *Reaper) Handle(ctx context.Context) ([]leasepool.ReapReport, error) {
 		if err == nil {
 			report.Cleared, err = discovery.Sweep(ctx, r.Entries, s.Pool)
 		}
-		if err == nil { // for agents, which may not write all of the pool's item
+		if err == nil { // on behalf of agents, which may not write all of the pool's item
 			if _, failed := r.pool(s.Pool, log).Tend(ctx); failed != nil {
 				log.Warn("the pool's groups, its width or the verdict on its table were not checked; the next run tries again", "error", failed.Error())
 			}

@@ -19,9 +19,8 @@ const (
 	// MaxBlock is how many IDs one block may have.
 	MaxBlock = 1 << 20
 
-	// blockBack is how many milliseconds that went by a block may have, and blockLife
-	// for how long it may be used. Together with a tick they keep IDs less than a second
-	// behind the clock.
+	// blockBack is how many past milliseconds a block may use, and blockLife is for how long
+	// it may be used. Together with a tick they keep IDs less than a second behind the clock.
 	blockBack = 250 * time.Millisecond
 	blockLife = 500 * time.Millisecond
 
@@ -29,14 +28,14 @@ const (
 	// for the answer.
 	blockPatience = time.Second
 
-	maxClients = 1024 // that are told apart
+	maxClients = 1024 // that are counted separately
 )
 
 // blocks answers POST /v1/blocks: a run of IDs that the client hands out itself.
 //
-// The promise is docs/protocol-clients.md: no ID of a block is made by anybody else,
-// because its tickets were drawn from the timeline, and no answer is sent twice: there is
-// no answer by nonce, and no retry gets the block of an earlier try.
+// The promise is in docs/protocol-clients.md: nobody else makes an ID of a block, because
+// its tickets were drawn from the timeline, and no answer is sent twice: answers are not
+// kept by nonce, and no retry gets the block of an earlier try.
 type blocks struct {
 	*handler
 	began time.Time // when this sidecar began to answer
@@ -46,13 +45,13 @@ type blocks struct {
 	now, before map[string]struct{}
 }
 
-// blockAnswer is a block: the IDs of count tickets from first on.
+// blockAnswer is a block: the IDs of count tickets, beginning with first.
 type blockAnswer struct {
 	Nonce    string       `json:"nonce"`
 	Pool     string       `json:"pool"`
 	NodeID   int          `json:"node_id"`
 	NodeBits int          `json:"node_bits"` // in use in the era of the block: the layout's, or fewer in a narrow pool
-	First    string       `json:"first"`     // up to 63 bits, hence no number
+	First    string       `json:"first"`     // up to 63 bits, hence not a JSON number
 	Count    uint64       `json:"count"`
 	LeftMS   int64        `json:"left_ms"` // from when the client began to ask
 	Layout   layoutAnswer `json:"layout"`
@@ -75,11 +74,11 @@ func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), blockPatience)
 	defer cancel()
 	run, err := b.ids.Draw(ctx, q.n, b.clients(q.client, time.Now()), b.back())
-	// A remaining time, not a moment: no clock of the client's is compared with ours.
-	// It is of the moment at which the run was drawn, which is after the client has
-	// asked, so a client that counts from before asking ends early, never late.
+	// This is a remaining time, not a moment, because the client's clock is not compared with
+	// ours. It was measured when the run was drawn, after the client asked. So a client that
+	// counts from before it asked ends early, never late.
 	left := min(run.Left, blockLife).Milliseconds()
-	if err == nil && left == 0 { // it would be over before it is there
+	if err == nil && left == 0 { // the block would be over before it arrives
 		err = snowflake.ErrFenced
 	}
 	if err != nil {
@@ -95,7 +94,7 @@ func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// poolOf is the pool of the node ID; a fixed one has none.
+// poolOf returns the pool of the node ID; a fixed node ID has none.
 func poolOf(agent lease.Provider) string {
 	if leased, ok := agent.(interface{ Pool() string }); ok {
 		return leased.Pool()
@@ -103,14 +102,14 @@ func poolOf(agent lease.Provider) string {
 	return ""
 }
 
-// back is how far back a block may reach: to no tick that began before this sidecar did.
-// So a client's IDs keep growing when its sidecar is restarted.
+// back returns how far back a block may reach, but to no tick that began before this
+// sidecar did. So a client's IDs keep growing when its sidecar is restarted.
 func (b *blocks) back() time.Duration {
 	return min(blockBack, max(time.Since(b.began)-b.ids.Layout().Tick, 0))
 }
 
-// clients is how many clients have asked within the last life of a block, or in the one
-// before. Each gets an equal share of the remaining IDs.
+// clients returns how many clients have asked within the last life of a block, or in the
+// one before. Each gets an equal share of the remaining IDs.
 func (b *blocks) clients(name string, at time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,7 +132,7 @@ type blockQuery struct {
 
 var token = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// readBlockQuery reads a query that has each of its parameters once, and no other.
+// readBlockQuery reads a query that has each parameter once, and no others.
 func readBlockQuery(query string) (q blockQuery, err error) {
 	if len(query) > 300 {
 		return q, fmt.Errorf("the query has %d characters", len(query))

@@ -10,8 +10,8 @@
 //	GET  /readyz        whether to send it work: the agent's ready check
 //	GET  /metrics       for Prometheus
 //
-// There is no access control: any process that can connect can take IDs and read the node ID.
-// So it refuses to listen beyond the machine unless told to, and refuses requests
-// that a web page made a browser of this machine send: by their Host (DNS
+// There is no access control: any process that can connect can take IDs and read the node
+// ID. So the sidecar refuses to listen beyond the machine unless told to, and it refuses
+// requests that a web page made a browser on this machine send, by their Host (DNS
 // rebinding) and by their origin (cross-site requests).
 package sidecar

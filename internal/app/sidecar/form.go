@@ -29,7 +29,7 @@ func (h *handler) forms() []form {
 	}
 }
 
-// appendStrings writes {"ids":["1","2"]}: JavaScript, and programs written in it,
+// appendStrings writes {"ids":["1","2"]}, since JavaScript, and programs written in it,
 // round numbers above 2^53.
 func appendStrings(b []byte, ids []snowflake.ID) []byte {
 	b = append(b, `{"ids":["`...)
@@ -54,7 +54,7 @@ func appendNumbers(b []byte, ids []snowflake.ID) []byte {
 	return append(b, "]}\n"...)
 }
 
-// appendLines writes decimal digits, a line each.
+// appendLines writes each ID in decimal digits, one per line.
 func appendLines(b []byte, ids []snowflake.ID) []byte {
 	for _, id := range ids {
 		b = append(id.AppendDecimal(b), '\n')
@@ -62,7 +62,7 @@ func appendLines(b []byte, ids []snowflake.ID) []byte {
 	return b
 }
 
-// appendBinary writes eight bytes each, big endian, one after the other.
+// appendBinary writes each ID as eight bytes, big endian, one after the other.
 func appendBinary(b []byte, ids []snowflake.ID) []byte {
 	for _, id := range ids {
 		b = binary.BigEndian.AppendUint64(b, uint64(id)) //nolint:gosec // an ID is not negative
@@ -71,7 +71,7 @@ func appendBinary(b []byte, ids []snowflake.ID) []byte {
 }
 
 // choose returns the form that an Accept header prefers: the first of several that it
-// likes equally, or the first of all without a header (RFC 9110, section 12.5.1).
+// prefers equally, or the first of all if there is no header (RFC 9110, section 12.5.1).
 func choose(forms []form, accept []string) (best form, ok bool) {
 	if len(accept) == 0 {
 		return forms[0], true

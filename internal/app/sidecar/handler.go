@@ -19,13 +19,14 @@ type handler struct {
 	who   local.Guard
 }
 
-// Handler is HandlerFor programs of this machine.
+// Handler is HandlerFor for programs on this machine.
 func Handler(agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) http.Handler {
 	return HandlerFor(local.Guard{}, agent, ids, metrics)
 }
 
-// HandlerFor answers the requests of the contract that the guard, who, admits. The agent's
-// generator is ids; metrics answers /metrics, and counts the other requests.
+// HandlerFor returns a handler for the requests of the contract that the guard, who,
+// admits. ids is the agent's generator; metrics answers /metrics, and counts the other
+// requests.
 func HandlerFor(who local.Guard, agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) http.Handler {
 	h := &handler{agent: agent, ids: ids, queue: newQueue(ids.Layout()), who: who}
 	mux := http.NewServeMux()
@@ -52,7 +53,7 @@ func HandlerFor(who local.Guard, agent lease.Provider, ids *snowflake.Generator,
 	return h.guard(mux)
 }
 
-// only refuses all methods but one.
+// only answers requests with any method but the given one: it refuses them.
 func only(method string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", method)
@@ -60,15 +61,14 @@ func only(method string) http.Handler {
 	})
 }
 
-// nodeAnswer is the node ID.
+// nodeAnswer describes the node ID.
 type nodeAnswer struct {
 	Pool    string `json:"pool"`
 	NodeID  int    `json:"node_id"`
 	Version int64  `json:"version"`
-	// IDs says how JSON has the IDs: "string", or "number" where all of them are
-	// below 2^53.
+	// IDs is the type of IDs in JSON: "string", or "number" where all of them are below 2^53.
 	IDs string `json:"ids"`
-	// Fixed says that nothing leases the node ID: version is no fencing token.
+	// Fixed is true if the node ID is not leased: version is then not a fencing token.
 	Fixed  bool         `json:"fixed,omitempty"`
 	Layout layoutAnswer `json:"layout"`
 }
@@ -103,8 +103,8 @@ func (h *handler) node(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// leaseAnswer is the lease. The session that holds it is secret: anyone who knows it
-// could release the node ID.
+// leaseAnswer describes the lease. It omits the session that holds it, which is secret:
+// anyone who knows the session could release the node ID.
 type leaseAnswer struct {
 	Pool      string            `json:"pool"`
 	NodeID    int               `json:"node_id"`
@@ -116,8 +116,8 @@ type leaseAnswer struct {
 }
 
 func (h *handler) lease(w http.ResponseWriter, _ *http.Request) {
-	// The remaining time is read first: a pause in between makes it too small by now,
-	// and then Lease says so.
+	// The remaining time is read first: after a pause in between it is too large, and if the
+	// lease is over by then, Lease returns an error.
 	agent, leased := h.agent.(interface{ Left() time.Duration })
 	if !leased {
 		problem{http.StatusNotFound, "fixed", fmt.Sprintf("node %d is fixed and has no lease", h.agent.NodeID()),

@@ -16,11 +16,11 @@ import (
 // MaxIDs is how many IDs one request may ask for.
 const MaxIDs = 10_000
 
-// patience is how long a request waits for its IDs where more are asked for than
-// the layout has.
+// patience is how long a request waits for its IDs when more are requested than the layout
+// allows.
 const patience = 5 * time.Second
 
-// batch holds the buffers of a request, kept for the next one.
+// batch holds the buffers of a request, which later requests reuse.
 type batch struct {
 	ids  []snowflake.ID
 	text []byte
@@ -60,7 +60,7 @@ func (h *handler) makeIDs(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b.text) // the client may be gone
 }
 
-// asked reads how many IDs in which form a request wants.
+// asked returns how many IDs a request wants, and in which form.
 func (h *handler) asked(r *http.Request) (n int, f form, wrong *problem) {
 	n, err := count(r.URL.RawQuery)
 	if err != nil {
@@ -77,8 +77,8 @@ func (h *handler) asked(r *http.Request) (n int, f form, wrong *problem) {
 	return n, f, nil
 }
 
-// noBody refuses a request with a body, which has no meaning here. One byte is enough
-// to detect one; the rest is never read.
+// noBody refuses a request with a body, which has no meaning here. One byte is enough to
+// detect a body; the rest is never read.
 func noBody(r *http.Request) *problem {
 	if got, err := r.Body.Read(make([]byte, 1)); got > 0 || err != nil && !errors.Is(err, io.EOF) {
 		return &problem{http.StatusRequestEntityTooLarge, "body_too_large", "the request has a body", "send no body: n goes into the query", 0}
@@ -86,7 +86,7 @@ func noBody(r *http.Request) *problem {
 	return nil
 }
 
-// count reads n out of a query; nothing else may be in it.
+// count returns the n of a query, which may have no other parameter.
 func count(query string) (int, error) {
 	if len(query) > 100 {
 		return 0, fmt.Errorf("the query has %d characters", len(query))

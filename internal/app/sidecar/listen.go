@@ -10,9 +10,8 @@ import (
 	"github.com/nodelease/nodelease/internal/local"
 )
 
-// CheckAddress returns an error unless Listen accepts an address: it is
-// host:port, or unix:path. Beyond the loopback interface it is allowed only with
-// remote.
+// CheckAddress returns an error unless Listen accepts the address, which is host:port or
+// unix:path. An address beyond the loopback interface is accepted only with remote.
 func CheckAddress(address string, remote bool) error {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		if path == "" || path[0] == '@' {
@@ -33,7 +32,7 @@ func CheckAddress(address string, remote bool) error {
 	return nil
 }
 
-// Listen opens the sidecar's address. mode has the permissions of a Unix socket.
+// Listen opens the sidecar's address. mode is the permissions of a Unix socket.
 func Listen(address string, remote bool, mode os.FileMode) (net.Listener, error) {
 	if err := CheckAddress(address, remote); err != nil {
 		return nil, err
@@ -45,7 +44,7 @@ func Listen(address string, remote bool, mode os.FileMode) (net.Listener, error)
 	if err != nil {
 		return nil, fmt.Errorf("--listen %s: %w: choose another port (0 chooses a free one)", address, err)
 	}
-	// The address that it listens on counts, not the first result of resolving the name.
+	// The actual address of the listener counts, not the first result of resolving the name.
 	if a, ok := l.Addr().(*net.TCPAddr); !remote && (!ok || !a.IP.IsLoopback()) {
 		return nil, errors.Join(fmt.Errorf("--listen %s is %v, which is not the loopback interface", address, l.Addr()), l.Close())
 	}

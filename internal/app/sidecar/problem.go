@@ -11,8 +11,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// problem is an error as clients get it: a word to switch on, a sentence, and
-// the remedy.
+// problem is an error as sent to clients: a word to switch on, a sentence, and the remedy.
 type problem struct {
 	status int
 	Error  string `json:"error"`
@@ -36,7 +35,7 @@ func badRequest(detail, remedy string) *problem {
 func (h *handler) problemOf(err error) problem {
 	var clock *snowflake.ClockError
 	if errors.Is(err, snowflake.ErrFenced) {
-		// Why it is fenced, the lease knows.
+		// The lease knows why it is fenced.
 		if _, why := h.agent.Lease(); why != nil {
 			err = why
 		}

@@ -9,36 +9,36 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// queue lets one request at a time draw IDs, in the order of their arrival. Requests
-// that drew side by side would all get a part of their IDs and time out with it, and
-// the IDs that they drew would be lost: under overload no client would be served.
+// queue lets one request at a time draw IDs, in the order of arrival. If requests drew
+// concurrently, each would get only some of its IDs before it timed out, and these IDs
+// would be lost: under overload no client would be served.
 type queue struct {
 	mu      sync.Mutex
 	waiting []*turn // the first one draws
-	owed    int     // IDs that those in waiting ask for
-	rate    float64 // IDs a second, as draws have it
-	least   float64 // that it is taken for
+	owed    int     // IDs that the waiting requests ask for
+	rate    float64 // estimated IDs a second
+	least   float64 // lower bound of rate
 }
 
 // turn is one request's place in the queue.
 type turn struct {
 	n   int
-	now chan struct{} // closed when it is the first
+	now chan struct{} // closed when this turn is the first
 }
 
-// newQueue expects as many IDs a second as the layout has. A narrow pool has more, and
-// a machine that is short of CPU makes fewer; draws correct the estimate.
+// newQueue estimates the rate from the layout's IDs a second. A narrow pool allows more,
+// and a machine that is short of CPU makes fewer; draws correct the estimate.
 func newQueue(l snowflake.Layout) *queue {
 	rate := float64(uint64(1)<<l.SequenceBits) * float64(time.Second) / float64(l.Tick)
 	return &queue{rate: rate, least: rate / 4}
 }
 
 // admitted is how long a request may have to wait by the estimate. It is below patience,
-// since one that is admitted and times out fails late instead of at once.
+// since a request that is admitted and times out fails late instead of at once.
 const admitted = patience * 4 / 5
 
-// enter queues for n IDs. Where they could not be drawn in time, it refuses
-// at once, and returns after how long another try has a chance.
+// enter queues for n IDs. If they could not be drawn in time, it refuses at once, and
+// returns the time after which another try has a chance.
 func (q *queue) enter(n int) (t *turn, retry time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -54,12 +54,12 @@ func (q *queue) enter(n int) (t *turn, retry time.Duration) {
 	return t, 0
 }
 
-// takes is how long n IDs take.
+// takes returns how long drawing n IDs takes by the estimate.
 func (q *queue) takes(n int) time.Duration {
 	return time.Duration(float64(n) / q.rate * float64(time.Second))
 }
 
-// leave hands the turn to the next one.
+// leave removes a turn from the queue, and starts the next one if this was the first.
 func (q *queue) leave(t *turn) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -71,9 +71,10 @@ func (q *queue) leave(t *turn) {
 	}
 }
 
-// drew corrects the rate by a draw that others waited for: without others, a draw may take
-// the rest of the last ticks, or hardly any time. The estimate has a lower bound,
-// so that a machine that was frozen for a while does not refuse everything from then on.
+// drew corrects the rate by a draw during which other requests waited. Other draws say
+// little about the rate: they may use up the rest of the last ticks, or take hardly any
+// time. The rate has a lower bound, so that a machine that was frozen for a while does not
+// refuse everything from then on.
 func (q *queue) drew(n int, took time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -82,9 +83,9 @@ func (q *queue) drew(n int, took time.Duration) {
 	}
 }
 
-// draw fills ids when it is this request's turn. The time until then is bounded by
-// patience, and the draw itself once more: a request that has begun to draw gets its
-// IDs, unless the machine makes far fewer than the layout has.
+// draw fills ids when it is this request's turn. The wait is bounded by patience, and the
+// draw by patience again: a request that has begun to draw gets its IDs, unless the machine
+// makes far fewer than the layout allows.
 func (q *queue) draw(ctx context.Context, ids []snowflake.ID, next func(context.Context, []snowflake.ID) (int, error)) (retry time.Duration, err error) {
 	t, retry := q.enter(len(ids))
 	if t == nil {

@@ -12,7 +12,7 @@ import (
 // Drain is how long requests in progress may take when the sidecar is stopped.
 const Drain = 10 * time.Second
 
-// Serve answers requests until ctx ends, and those in progress then.
+// Serve answers requests until ctx ends, and then waits for those in progress.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	server := &http.Server{
 		Handler:           h,

@@ -11,11 +11,12 @@ import (
 	"syscall"
 )
 
-// listenUnix takes the place of a socket whose server is dead, and of nothing else.
+// listenUnix listens on a Unix socket. It replaces a socket whose server is dead, and
+// nothing else.
 //
 // The socket is made in a separate folder that no other user may enter, gets its mode
-// there, and is then linked to its path, if nothing is there: at no moment can anyone
-// connect whom its mode does not let in, and no symbolic link is followed.
+// there, and is then linked to its path if nothing is there. So at no moment can a user
+// connect whom the mode does not admit, and no symbolic link is followed.
 func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	failed := func(err error) error {
 		return fmt.Errorf("--listen unix:%s: %w: use a path of up to 80 bytes in a directory that this user can write to", path, err)
@@ -80,7 +81,7 @@ type socket struct {
 // Addr returns where clients connect.
 func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: "unix"} }
 
-// Close ends it, and removes its path if that is still its own.
+// Close closes the listener, and removes its path if that is still this socket.
 func (s *socket) Close() error {
 	s.once.Do(func() {
 		if at, err := os.Lstat(s.path); err == nil && os.SameFile(at, s.made) {

@@ -17,13 +17,13 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// A Client hands out the IDs of its blocks. It is not safe for concurrent use, and a
-// copy of it is another client: it must not have its block.
+// A Client hands out the IDs of its blocks. It is not safe for concurrent use, and must not
+// be copied: the copy would hand out the IDs of the same block.
 type Client struct {
 	Send  func(*http.Request) (*http.Response, error)
 	Clock snowflake.Clock
-	Name  string        // of this client among those of the sidecar
-	Nonce func() string // another one each time
+	Name  string        // distinguishes this client from the sidecar's others
+	Nonce func() string // returns another value each time
 	Want  int           // how many IDs a block should have
 
 	block  snowflake.Run
@@ -33,20 +33,20 @@ type Client struct {
 	blocks int
 }
 
-// ErrNotOurs is the error for an answer to another question.
+// ErrNotOurs is the error for an answer that belongs to another request.
 var ErrNotOurs = errors.New("blockclient: the answer belongs to another request")
 
 // Blocks is how many blocks the client has had.
 func (c *Client) Blocks() int { return c.blocks }
 
-// Left is how many IDs the block still has.
+// Left returns how many IDs the block still has.
 func (c *Client) Left() int { return int(c.block.Count - c.next) } //nolint:gosec // a block is short
 
-// Next returns an ID of the block, or of a new one when it is used up or too old.
+// Next returns an ID of the block, or of a new block when this one is used up or too old.
 func (c *Client) Next(ctx context.Context) (snowflake.ID, error) {
-	for range 3 { // a block that took too long is of no use
-		// The clocks are read first and the ID is taken after it: a pause in between is
-		// the window in which an ID may be older than its deadline.
+	for range 3 { // a block that took too long to arrive is useless
+		// The clocks are read first and the ID is taken after that: only a pause in between can
+		// make an ID older than its deadline.
 		if c.next < c.block.Count && !c.over() {
 			c.next++
 			return c.block.ID(c.next - 1), nil
@@ -58,14 +58,14 @@ func (c *Client) Next(ctx context.Context) (snowflake.ID, error) {
 	return 0, context.DeadlineExceeded
 }
 
-// over reports whether any clock says that the time is over. A wall clock that went
-// back says so too: it may hide that the machine was suspended.
+// over reports whether either clock shows that the block's time is over. So does a wall
+// clock that went back, since it may hide that the machine was suspended.
 func (c *Client) over() bool {
 	wall := c.Clock.Wall().Sub(c.wall)
 	return c.Clock.Monotonic()-c.mono >= c.block.Left || wall >= c.block.Left || wall < 0
 }
 
-// fetch asks for a block. Whatever happens, the one before is over: no two are open.
+// fetch asks for a block. Whatever happens, the previous block is over: two are never open.
 func (c *Client) fetch(ctx context.Context) error {
 	c.block, c.next = snowflake.Run{}, 0
 	// Before sending: the time left was computed after this, so we end early, never late.
@@ -106,7 +106,8 @@ func (c *Client) fetch(ctx context.Context) error {
 	if err := json.Unmarshal(text, &b); err != nil {
 		return err
 	}
-	// An answer that a proxy kept, or that belongs to a request before, has been used.
+	// Another nonce means that a proxy kept the answer, or that it belongs to an earlier
+	// request: its IDs may have been used.
 	if b.Nonce != nonce {
 		return ErrNotOurs
 	}

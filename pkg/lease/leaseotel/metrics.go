@@ -37,7 +37,7 @@ func New(p metric.MeterProvider) (*Metrics, error) {
 	m.events, errs[0] = m.meter.Int64Counter("nodelease.lease.events",
 		metric.WithDescription("Events of the lease, by kind."))
 	m.claims, errs[1] = m.meter.Int64Counter("nodelease.claims",
-		metric.WithDescription("Numbers that were tried, by outcome: claimed, taken, corrupt, unanswered; and exhausted, when there was none to try."))
+		metric.WithDescription("Node IDs that were tried, by outcome: claimed, taken, corrupt, unanswered; and exhausted, when there was none to try."))
 	m.renewals, errs[2] = m.meter.Int64Counter("nodelease.renewals",
 		metric.WithDescription("Renewals, by outcome: confirmed, or the reason why there was no answer."))
 	m.renewalTime, errs[3] = m.meter.Float64Histogram("nodelease.renewal.duration", metric.WithUnit("s"),

@@ -81,12 +81,12 @@ var clusterMutants = []mutant{
 	{"cluster: the table records a dropped session", tableNodes, `session_id = :session AND heartbeat_at >= :oldest`, `session_id = :session AND :oldest <= :now`, tableOwn},
 	{"cluster: a refused heartbeat is no error", tableNodes, `	if item == nil && err == nil {`, `	if false {`, tableOwn},
 	{"cluster: a heartbeat counts from its arrival", tableNodes, `":now": num(b.At.UnixMilli()), ":name"`, `":now": num(time.Now().UnixMilli()), ":name"`, tableOwn},
-	{"cluster: a failed node stays in its lease", "pkg/cluster/node.go", `SetMetadata(map[string]string{metaNode: "", metaSession: ""})`, `SetMetadata(map[string]string{"has_left": "1"})`, clusterOwn},
-	{"cluster: a failed node waits for its next renewal", "pkg/cluster/node.go", `		if !errors.Is(err, ErrClosed) {
+	{"cluster: a failed node stays in its lease", "pkg/cluster/close.go", `SetMetadata(map[string]string{metaNode: "", metaSession: ""})`, `SetMetadata(map[string]string{"has_left": "1"})`, clusterOwn},
+	{"cluster: a failed node waits for its next renewal", "pkg/cluster/close.go", `		if !errors.Is(err, ErrClosed) {
 			n.cfg.Agent.RenewNow()
 		}
 `, ``, clusterOwn},
-	{"cluster: listeners outlive the node", "pkg/cluster/node.go", `	close(n.done)
+	{"cluster: listeners outlive the node", "pkg/cluster/close.go", `	close(n.done)
 	n.cancel()`, `	close(n.done)`, clusterOwn},
 	{"cluster: Goexit goes unnoticed", "pkg/cluster/listener.go", `err := errGoexit //`, `err := error(nil) //`, clusterOwn},
 	{"cluster: retries do not back off", "pkg/cluster/node.go", `firstRetry<<min(n.failures, 20)`, `firstRetry`, clusterOwn},

@@ -67,7 +67,7 @@ func hasKey(av, key attributes) bool {
 		return errUnrecorded
 	}
 `, ``, "world:cluster,deploys:4,5,6:20"},
-	{"world: listeners outlive the node", clusterNode, `	close(n.done)
+	{"world: listeners outlive the node", "pkg/cluster/close.go", `	close(n.done)
 	n.cancel()`, `	close(n.done)`, "world:cluster,operators,deploys:8:40"},
 	{"world: what a clock ahead left is never replaced", sharedFile, `Version: found.Version + 1, ReadAt`, `Version: at.UnixMilli(), ReadAt`, "world:discovery,glitch:3:10"},
 	{"world: a later node ID begins before the floor", widener, `return Latest(Latest(at, p.Floor), p.Changed())`, `return Latest(at, p.Changed())`, "world:operators,raises,deploys:6:20"},

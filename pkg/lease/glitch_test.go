@@ -3,6 +3,7 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -260,8 +261,15 @@ func lastOf(t *testing.T, mem *leasetest.Memory) protocol.Lease {
 }
 
 // The wall clock is an hour ahead at the claim, of a node ID that is reserved for almost as
-// long: once the clock is right the lease is lost, and the process has the other node ID.
+// long: once the clock is right the lease is lost, and the process has the other node ID. The
+// first one stays reserved, and beyond the last ID that was made.
 func TestClaimDuringAGlitch(t *testing.T) {
+	for _, stamps := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stamps %v", stamps), func(t *testing.T) { claimDuringAGlitch(t, stamps) })
+	}
+}
+
+func claimDuringAGlitch(t *testing.T, stamps bool) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s, clock := fixture.NewNetwork(2), leasetest.NewClock(0)
 		reserved := protocol.Trunc(time.Now().Add(50 * time.Minute))
@@ -284,6 +292,18 @@ func TestClaimDuringAGlitch(t *testing.T) {
 		a := fixture.Start(t, cfg)
 		if _, err := a.Lease(); err != nil || a.NodeID() != early {
 			t.Fatalf("during the glitch: got node ID %d, %v, want %d", a.NodeID(), err, early)
+		}
+		if stamps {
+			g, err := snowflake.New(a, snowflake.WithLayout(snowflake.Wide16()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, err := g.Next()
+			stamped := g.Layout().Decompose(id).Time
+			if err != nil || !stamped.After(reserved) {
+				t.Fatalf("during the glitch: got an ID of %v, %v, want one after %v", stamped, err, reserved)
+			}
+			reserved = stamped
 		}
 		clock.Step(-time.Hour)
 		fixture.Wait(time.Minute)

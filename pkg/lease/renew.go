@@ -305,17 +305,22 @@ func (a *Agent) checkFloor(ctx context.Context) {
 		return
 	}
 	a.timeline.SetFloor(wall, mono)
-	// A claim whose clock is right takes over no reservation that ends later than this.
+	copied := a.timeline.Copied() // a copy may stamp what a release would free: the next renewal finds out
 	a.mu.Lock()
 	t := a.term
-	early := t.Lease.NotBefore.Sub(wall) > a.cfg.ClaimGuard+2*a.cfg.timings().MaxSkew()
+	// A claim whose clock is right takes over no reservation that ends later than this.
+	early := !copied && a.over == nil && t.Lease.NotBefore.Sub(wall) > a.cfg.ClaimGuard+2*a.cfg.timings().MaxSkew()
+	var last time.Time
 	if early {
+		// Stamps that were made while the clock was ahead are behind NotBefore: the next
+		// holder begins after the last of them (S1).
+		last = a.timeline.Seal()
 		a.loseNow(t, fmt.Errorf("%w: node %d of pool %q was claimed while this machine's clock was ahead, and is reserved for its last holder until %s",
 			ErrLost, t.Lease.NodeID, a.cfg.Pool, protocol.Stamp(t.Lease.NotBefore)))
 	}
 	a.mu.Unlock()
-	if early { // nothing was stamped: the node ID rests as before
-		_ = a.release(t, wall)
+	if early {
+		_ = a.release(t, last)
 	}
 }
 

@@ -14,6 +14,9 @@ var copyMutants = []mutant{
 `, ``, leaseOwn},
 	{"a claim in a glitch stays ahead", renew, `	a.checkFloor(ctx)
 	return true`, `	return true`, leaseOwn},
+	{"a release after a glitch forgets what was stamped", renew, `		last = a.timeline.Seal()
+`, `		last = wall
+`, leaseOwn},
 	{"a jumped clock is confirmed by a renewal", renew, `	if jumped {
 		ceiling = a.ceiling
 	}

@@ -25,7 +25,7 @@ import (
 
 // After an outage, a reader that reads before the holders have renewed reads again soon,
 // whatever MaxAge is, and no other reader relies on its findings. If a holder renews some
-// time after the outage, the reader notices after as much time again and half a second,
+// time after the outage, the reader notices within as much time again, plus half a second,
 // since each answer in doubt is reused twice as long as the one before. A watch adds a
 // twentieth of a second to each of its waits.
 func TestInstancesAreBackAfterAnOutage(t *testing.T) {

@@ -87,7 +87,7 @@ func (r *request) withValues(read func()) {
 type getInput struct {
 	TableName      *string
 	Key            Item
-	ConsistentRead *bool // all reads are
+	ConsistentRead *bool // ignored: all reads are consistent
 }
 
 type getOutput struct {
@@ -106,7 +106,7 @@ type pageInput struct {
 	request
 	ExclusiveStartKey Item
 	Limit             *int
-	ConsistentRead    *bool // all reads are
+	ConsistentRead    *bool // ignored: all reads are consistent
 }
 
 type queryInput struct {

@@ -22,7 +22,7 @@ import (
 	"github.com/nodelease/nodelease/internal/local"
 )
 
-// Options of a Server; the zero value keeps everything in memory.
+// Options are the options of a Server; the zero value keeps everything in memory.
 type Options struct {
 	// Data is the path of the file that keeps the tables. The file is created if it does not exist, and only one process at a
 	// time can use it.
@@ -37,7 +37,7 @@ type Server struct {
 	tables   map[string]*table
 	journal  *journal      // nil: memory only
 	failed   error         // why nothing is served any more
-	down     chan struct{} // closed with failed
+	down     chan struct{} // closed when failed is set
 	large    chan struct{} // limits the number of long requests that are being served
 	listener *listener
 }

@@ -31,7 +31,7 @@ type DynamoDB struct {
 
 // NewDynamoDB returns a store that keeps leases in a table, with the caller's own
 // client. Every call is one attempt, regardless of the client's retries: a hidden
-// retry could outlive the lease. [Open] creates a client from the environment.
+// retry could outlive the lease. lease.Open creates a client from the environment.
 func NewDynamoDB(client Client, table string) *DynamoDB {
 	return &DynamoDB{client: client, table: table}
 }
@@ -195,7 +195,7 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group, part int, cons
 			KeyConditionExpression:    aws.String(partitionKey + " = :group"),
 			ExpressionAttributeValues: attributes{":group": str(groupKey(pool, group))},
 		}, once)
-		if err == nil && out.Items == nil { // DynamoDB sends an empty list
+		if err == nil && out.Items == nil { // DynamoDB sends at least an empty list
 			err = notDynamoDB("there is no list of items in it")
 		}
 		if err != nil {

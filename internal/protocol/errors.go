@@ -61,8 +61,8 @@ func Passing(err error) bool {
 	return false
 }
 
-// Permanent reports whether err would not go away if the request were retried. That is
-// also so for a corrupt item of the pool itself, since nothing works without it.
+// Permanent reports whether err is an error that a retry does not fix. These errors include
+// a corrupt item of the pool itself, since nothing works without that item.
 func Permanent(err error) bool {
 	var corrupt *CorruptError
 	if errors.As(err, &corrupt) && corrupt.NodeID == poolNode {

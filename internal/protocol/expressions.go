@@ -161,9 +161,9 @@ func (w ForceRelease) update() update {
 	}
 }
 
-// Retiring creates no item, which would be a node ID seeded at time 0. It is conditional
-// on the revision of the pool that caused it, so a write that arrives late cannot undo a
-// later resize.
+// Retiring must not create an item, since that would be a node ID seeded at time 0. The
+// write is conditional on the revision of the pool that caused it: if it arrives late, it
+// cannot undo a later resize.
 func (w Retire) update() update {
 	u := update{
 		set:    "SET resize = :resize REMOVE retired",
@@ -345,7 +345,7 @@ func (w BeginWiden) update() update {
 	})
 }
 
-// A try is either voided or committed: both require that it is open, and end that.
+// A try is either voided or committed, since both require that it is still open.
 func (w VoidWiden) update() update {
 	return revised(update{
 		set:    "SET widen_state = :void",

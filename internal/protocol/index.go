@@ -14,7 +14,7 @@ import (
 
 const (
 	// PoolIndex is the partition with the names of the table's pools, one item per
-	// pool. It has no pool's name before the #, so it is not a group of any pool.
+	// pool. Its key has no pool's name before the #, so it is not a group of any pool.
 	PoolIndex = "#pools"
 	// indexed is the attribute with a pool's name. The sort key is a hash of the name.
 	indexed = "pool_name"
@@ -43,8 +43,8 @@ func (d *DynamoDB) RecordPool(ctx context.Context, pool string) error {
 	return explain(err, "UpdateItem", d.table)
 }
 
-// Pools returns the names in the table's index, sorted. It skips entries that are not
-// as RecordPool writes them.
+// Pools returns the names in the table's index, sorted. It skips entries that RecordPool
+// would not write.
 func (d *DynamoDB) Pools(ctx context.Context) ([]string, error) {
 	var names []string
 	var from attributes

@@ -88,8 +88,8 @@ func (l Lease) Predecessor() *Previous {
 // IDsUntil returns the time until which the holder can make IDs if it gets no answer from
 // the table from now on, according to the table and with the default guards; the zero time
 // if there is no holder. A holder with more than a minimal reserve makes IDs for longer
-// than its lease. Shorter guards than the defaults add to it; longer ones, up to a few
-// seconds, take away.
+// than its lease. Guards that are shorter than the defaults lengthen this time; longer
+// guards shorten it by up to a few seconds.
 func (l Lease) IDsUntil() time.Time {
 	if l.Holder == "" || l.ReservedUntil.IsZero() {
 		return time.Time{}
@@ -135,7 +135,7 @@ func (l Lease) State(now time.Time) State {
 	return Free
 }
 
-// Clone returns a copy of the lease, through which its reader cannot change the original.
+// Clone returns a deep copy of the lease, so that its reader cannot change the original.
 func (l Lease) Clone() Lease {
 	l.Metadata = maps.Clone(l.Metadata)
 	if l.Previous != nil {

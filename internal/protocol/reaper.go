@@ -34,7 +34,7 @@ type ReaperLook struct {
 	Candidates string
 }
 
-// Next returns from when on another scan counts.
+// Next returns the time from which another scan counts.
 func (l ReaperLook) Next() time.Time { return l.Ended.Add(l.Wait) }
 
 // MemoryWrite is one conditional write of a reaper's memory; see [Write].

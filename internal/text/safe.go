@@ -33,7 +33,8 @@ func Sprintf(format string, args ...any) Safe {
 	return Safe{fmt.Sprintf(format, gated...)}
 }
 
-// gate returns a value that prints as arg does, without what Line escapes.
+// gate returns a value that prints as arg does, but with unsafe characters escaped as by
+// Line.
 func gate(arg any) any {
 	switch v := arg.(type) {
 	case nil:

@@ -25,8 +25,8 @@ type Config struct {
 	Store Store
 	// MaxAge is how old a cached answer may be, and so how late a new or a
 	// deregistered instance is noticed. A dead instance is dropped when its lease ends,
-	// regardless of MaxAge. A MaxAge of more than two thirds of a lease's length saves
-	// no reads. 100 ms to 1 h; defaults to 5 s.
+	// regardless of MaxAge. Values above two thirds of a lease's length save no further
+	// reads. 100 ms to 1 h; defaults to 5 s.
 	MaxAge time.Duration
 	// Alone makes a reader read the leases of the entries itself, and store no
 	// findings for others: for operators' tools, which must not trust findings that

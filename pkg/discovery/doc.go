@@ -25,7 +25,7 @@
 // reader whose clock is ahead by more than two thirds of a lease's length sees no
 // instances.
 //
-// # How it is kept
+// # How entries are kept
 //
 // Items have these partition keys and sort keys:
 //

@@ -20,8 +20,8 @@ type holder struct {
 	expires time.Time
 }
 
-// of returns when the lease that the entry names ends; zero if it is no longer, or not yet,
-// held.
+// of returns when the lease that the entry names ends; zero if, according to h, that lease
+// is not held.
 func (h holders) of(r record) time.Time {
 	if l := h[r.NodeID]; r.Holder != "" && l.session == r.Holder && l.version == r.Version {
 		return l.expires
@@ -29,8 +29,8 @@ func (h holders) of(r record) time.Time {
 	return time.Time{}
 }
 
-// ended reports whether a lease that was live when h was read, at time at, has expired
-// since, if it was not renewed.
+// ended reports whether a lease that was live when h was read, at time at, has expired by
+// now, unless it was renewed since.
 func (h holders) ended(entries []record, at time.Time) bool {
 	now := time.Now()
 	for _, r := range entries {
@@ -66,7 +66,7 @@ type group struct {
 // was read at half the price may be seconds old. A lease that is missing in the page, or
 // by the page has ended or will end before the next read, may have been claimed or renewed
 // since. So only a strong read shows that a lease has ended, except for the leases in
-// known: an earlier strong read has shown that.
+// known, which an earlier strong read has shown to have ended.
 func (g group) shows(entries []record, known doubt) bool {
 	return g.strong || !g.unaware(entries) && known.covers(g.doubted(entries, time.Now().Add(againAfter), doubt{}))
 }

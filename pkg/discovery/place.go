@@ -19,8 +19,8 @@ type Address struct {
 	Host string `json:"host" dynamodbav:"host"`
 	// Port is 1 to 65,535; 0 for none.
 	Port int `json:"port,omitempty" dynamodbav:"port,omitempty"`
-	// Zone is the instance's zone, for callers that prefer instances in their own. It has
-	// only printable characters, like Labels.
+	// Zone is the instance's zone, for callers that prefer instances in their own zone.
+	// It has only printable characters, like Labels.
 	Zone string `json:"zone,omitempty" dynamodbav:"zone,omitempty"`
 	// Weight is the instance's share of the calls, relative to the weights of the others:
 	// 1 to 100. 0 counts as 1.
@@ -90,9 +90,9 @@ type Service struct {
 	Address
 }
 
-// Endpoint offers this process as an instance of an endpoint at a key, by which callers
-// find it: the owner of a shard, or the sessions of a tenant. A process may offer several
-// keys of an endpoint.
+// Endpoint offers this process as an instance of an endpoint at a key. Callers look up
+// instances by the key: the owner of a shard, or the sessions of a tenant. A process may
+// offer several keys of an endpoint.
 type Endpoint struct {
 	Name string // 1 to 64 of A-Z a-z 0-9 . _ -
 	Key  string // the same, up to 128, but not "_"; empty: no key

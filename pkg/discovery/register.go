@@ -12,7 +12,7 @@ import (
 // leaveLimit is how long it may take to withdraw offers with a ctx that has already ended.
 const leaveLimit = 2 * time.Second
 
-// maxOffers is how much one process can register at a time.
+// maxOffers is how many offers one process can have registered at a time.
 const maxOffers = 100
 
 // Register registers offers of this process, up to 100 places, for as long as the agent

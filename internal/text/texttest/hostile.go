@@ -1,5 +1,5 @@
-// Package texttest is a corpus of texts that deceive their readers, and the check that no
-// output shows them unchanged.
+// Package texttest has a corpus of texts that deceive their readers, and a check that an
+// output does not show them unchanged.
 package texttest
 
 import (

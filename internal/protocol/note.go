@@ -150,7 +150,8 @@ func (w Leave) update() update {
 	}
 }
 
-// place returns the attribute for a node ID's offer.
+// place returns the attribute for a node ID's offer. Node IDs that are equal modulo
+// NotePlaces share one.
 func place(node int) string { return "o" + strconv.Itoa(node%NotePlaces) }
 
 // Note implements [NoteStore].

@@ -26,7 +26,7 @@ type Judge interface {
 	Place() (region, table string)
 }
 
-// Verdict is the last result of the check whether the table is safe for leases.
+// Verdict is the last result of checking whether the table is safe for leases.
 type Verdict struct {
 	Region string    `json:"region"`
 	Table  string    `json:"table"` // its name: a restored table has another one

@@ -14,10 +14,10 @@ import (
 )
 
 // Watermark has the values of a node ID that no write of this package lowers: its
-// version, and a time before which its reserved_until never goes back. While the node ID
-// is not held, that time is reserved_until. While it is held, the time is not_before: an
-// abandoned claim sets reserved_until back to it, and a release never to an earlier time.
-// So a watermark changes when the holder changes, and not with a renewal.
+// version, and a time below which its reserved_until never falls. While the node ID is not
+// held, that time is reserved_until itself. While it is held, the time is not_before, since
+// an abandoned claim sets reserved_until back to not_before, and a release to that or
+// later. So a watermark changes when the holder changes, and not with a renewal.
 type Watermark struct {
 	Version int64
 	Until   int64 // milliseconds

@@ -85,7 +85,7 @@ func (w Claim) Apply(old *Lease) (Lease, bool) {
 func (w Claim) expiredBefore() time.Time { return Trunc(w.At.Add(-w.ClaimGuard - w.Patience)) }
 
 // reservedBy returns the latest reserved_until of a node ID that may be claimed. It is
-// never later than the requested reserved_until, so that a claim does not lower it.
+// never later than the requested one, so that a claim never lowers reserved_until.
 func (w Claim) reservedBy() time.Time {
 	by := Trunc(w.At.Add(w.ClaimGuard))
 	if until := Trunc(w.ReservedUntil); until.Before(by) {
@@ -242,8 +242,8 @@ func (w ForceRelease) Apply(old *Lease) (Lease, bool) {
 type Retire struct {
 	Key
 	Retired bool
-	// Resize is the revision of the pool that requires this, by its size. Writes that an
-	// older revision required are refused.
+	// Resize is the revision of the pool whose size requires this write. A write for an
+	// older revision is refused.
 	Resize int64
 }
 

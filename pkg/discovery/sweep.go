@@ -8,7 +8,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// Sweep clears the entries of a pool whose lease is gone permanently (released,
+// Sweep clears those entries of a pool whose lease is gone permanently (released,
 // freed, or taken by another holder) and returns how many it cleared. The reaper runs it
 // after reaping. It can run at any time, even concurrently, and nothing depends on it,
 // because such entries do not count. It reads no clock, and replaces only records that

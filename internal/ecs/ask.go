@@ -17,9 +17,9 @@ const Variable = "ECS_CONTAINER_METADATA_URI_V4"
 // Here reports whether this process is in a task of ECS.
 func Here() bool { return os.Getenv(Variable) != "" }
 
-// Ask reads the task's metadata once. Only an address on this machine or its link is
-// asked, directly and without following it elsewhere: someone who can set an environment
-// variable must not be able to send requests through us.
+// Ask reads the task's metadata once. It sends a request only to an address on this
+// machine or its link, without a proxy, and follows no redirect: someone who can set an
+// environment variable must not be able to send requests through us.
 func Ask(ctx context.Context) (Task, error) {
 	base := os.Getenv(Variable)
 	u, err := url.Parse(base)

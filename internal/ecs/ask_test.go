@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Implausible values are left out, the rest is used.
+// Implausible values are left out, and the other values are used.
 func TestLies(t *testing.T) {
 	const arn = "arn:aws:ecs:eu-west-1:123456789012:task/prod/0123456789abcdef0123456789abcdef"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -28,7 +28,7 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// Only this machine and its link are asked.
+// Ask sends requests only to this machine and its link.
 func TestAddress(t *testing.T) {
 	for _, uri := range []string{"http://10.0.0.1/v4/x", "http://[2001:db8::1]/v4", "http://localhost/v4", "https://127.0.0.1/v4", "file:///etc", "http://169.254.170.2.example.com/", "%"} {
 		t.Setenv(Variable, uri)

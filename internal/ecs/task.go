@@ -16,7 +16,7 @@ type Task struct {
 	Doubt error
 }
 
-// Clock is ECS's report of a machine's clock. On EC2 there is none.
+// Clock is ECS's report on a machine's clock. Tasks on EC2 have no such report.
 type Clock struct {
 	// Error is how far off the clock may be, at most a day; 0 if not reported.
 	Error time.Duration
@@ -34,7 +34,7 @@ const mostError = 24 * time.Hour
 type metadata struct {
 	TaskARN, Cluster, AvailabilityZone string
 
-	// It is reported for the task or for the containers.
+	// ECS reports the clock for the task or for its containers.
 	ClockDrift *drift
 	Containers []struct{ ClockDrift *drift }
 }
@@ -48,7 +48,7 @@ type drift struct {
 
 var taskARN = regexp.MustCompile(`^arn:[a-z0-9-]{1,20}:ecs:[a-z0-9-]{1,32}:[0-9]{12}:task/[A-Za-z0-9_/-]{1,300}$`)
 
-// task accepts the plausible values, and reports the others.
+// task returns the plausible values, and describes the others in Doubt.
 func (m metadata) task() (t Task) {
 	if taskARN.MatchString(m.TaskARN) {
 		t.ARN = m.TaskARN
@@ -68,8 +68,8 @@ func (m metadata) task() (t Task) {
 	return t
 }
 
-// worst accepts a report on the clock if it is worse than the previous ones: all
-// are of one machine.
+// worst takes over a report on the clock if it is worse than the previous ones, since
+// all are about the same machine. The error describes an implausible report.
 func (c *Clock) worst(d *drift) (doubt error) {
 	if d == nil {
 		return nil
@@ -78,7 +78,7 @@ func (c *Clock) worst(d *drift) (doubt error) {
 		doubt = fmt.Errorf("ClockErrorBound is %v ms", d.ClockErrorBound)
 	}
 	unsynchronized := d.ClockSynchronizationStatus == "NOT_SYNCHRONIZED"
-	// Cut before the conversion: a float beyond int64 has no defined Duration.
+	// Limited before the conversion, which is undefined for a float beyond int64.
 	bound := time.Duration(min(d.ClockErrorBound, float64(mostError.Milliseconds())) * float64(time.Millisecond))
 	if bound > c.Error || unsynchronized && !c.Unsynchronized {
 		c.Error, c.Unsynchronized, c.Reference = max(bound, c.Error), unsynchronized || c.Unsynchronized, "nothing"

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// For any answer of ECS's metadata endpoint, the values in items, logs and errors
-// are printable and short, and a clock error is a length of time.
+// For any answer of ECS's metadata endpoint, the values for items, logs and errors
+// are printable and short, and the clock error is within its bounds.
 func FuzzTask(f *testing.F) {
 	f.Add([]byte(`{"TaskARN":"arn:aws:ecs:eu-west-1:123456789012:task/c/0123","Cluster":"c","AvailabilityZone":"eu-west-1a",
 		"ClockDrift":{"ClockErrorBound":0.5,"ReferenceTimestamp":"2026-01-01T00:00:00Z","ClockSynchronizationStatus":"SYNCHRONIZED"}}`))

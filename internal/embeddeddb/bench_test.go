@@ -25,7 +25,7 @@ const createLeases = `{"TableName":"leases","BillingMode":"PAY_PER_REQUEST",
 	"AttributeDefinitions":[{"AttributeName":"pool_group","AttributeType":"S"},{"AttributeName":"node_id","AttributeType":"N"}],
 	"KeySchema":[{"AttributeName":"pool_group","KeyType":"HASH"},{"AttributeName":"node_id","KeyType":"RANGE"}]}`
 
-// A claim is the longest of the product's writes.
+// claim is the request of a claim, the longest of the product's writes.
 const claim = `{"TableName":"leases","Key":{"pool_group":{"S":"p#0"},"node_id":{"N":"7"}},
 	"UpdateExpression":"SET holder=:me, task=:t, version=if_not_exists(version,:zero)+:one, renewal=:zero, lease_ms=:l, expires_at=:e, not_before=if_not_exists(reserved_until,:zero), reserved_until=:r, metadata=:m",
 	"ConditionExpression":"attribute_not_exists(retired) AND (attribute_not_exists(widen_try) OR widen_try <= :zero) AND (attribute_not_exists(holder) OR expires_at < :n) AND (attribute_not_exists(reserved_until) OR reserved_until <= :n)",

@@ -16,19 +16,19 @@ import (
 const (
 	maxDepth   = 200 // of brackets
 	tooDeep    = "the request is nested too deep"
-	maxNesting = 1 + 2*32 // of those that are served: items have at most 32 levels, of two brackets each
+	maxNesting = 1 + 2*32 // of brackets in requests that are served: items have at most 32 levels, of two brackets each
 )
 
 var (
-	escapes   = regexp.MustCompile(`\\(u[dD][89abAB]..\\u[dD][c-fC-F]..|[^u])`) // whole ones, with all that may hide half of one
+	escapes   = regexp.MustCompile(`\\(u[dD][89abAB]..\\u[dD][c-fC-F]..|[^u])`) // whole pairs, and escapes that look like half a pair
 	surrogate = regexp.MustCompile(`\\u[dD][89a-fA-F]`)
 )
 
 // decode reads a JSON document. It is stricter than encoding/json, which matches names in any case, keeps the last of two
-// equal members and turns broken text into U+FFFD: each of these would make one request of two.
+// equal members and turns broken text into U+FFFD: each of these would make different requests equal.
 //
-// Unknown members and values are refused by name, before anything else is judged: members, and the values that know rejects. To
-// serve a request without one of its conditions would be to lie.
+// Unknown members, and values that know rejects, are refused by name before anything else is checked. To ignore them could
+// mean to serve a request without one of its conditions.
 func decode[T any](data []byte) *T {
 	if !utf8.Valid(data) || bytes.IndexByte(data, '\\') >= 0 && surrogate.Match(escapes.ReplaceAll(data, nil)) {
 		panic(serialization("the request is not valid UTF-8"))
@@ -60,12 +60,12 @@ func decode[T any](data []byte) *T {
 
 // walk goes through a document that is valid JSON.
 type walk struct {
-	data    []byte // that is left
+	data    []byte // the rest of the document
 	unknown string // the first member that the type does not have
-	wrong   func() // refuses what else is wrong, once it is clear that there are no such members
+	wrong   func() // refuses another defect, once it is clear that there are no unknown members
 }
 
-// space leaves spaces out, and the signs between two values, and returns the next token.
+// space skips spaces, commas and colons, and returns the first byte of the next token.
 func (w *walk) space() byte {
 	for w.data[0] <= ' ' || w.data[0] == ',' || w.data[0] == ':' {
 		w.data = w.data[1:]
@@ -73,7 +73,7 @@ func (w *walk) space() byte {
 	return w.data[0]
 }
 
-// text leaves a text out, and returns it.
+// text skips a string, and returns its text.
 func (w *walk) text() string {
 	end, escaped := 1, false
 	for ; w.data[end] != '"'; end++ {
@@ -92,7 +92,7 @@ func (w *walk) text() string {
 	return text
 }
 
-// value goes through the next value, of a type that is nil if unknown.
+// value goes through the next value. t is its type; nil if that is not known.
 func (w *walk) value(t reflect.Type, depth int) {
 	open := w.space()
 	switch open {
@@ -144,7 +144,7 @@ func (w *walk) value(t reflect.Type, depth int) {
 	w.wantDistinct(names)
 }
 
-// wantDistinct wants each member of an object once.
+// wantDistinct refuses an object with two members of the same name.
 func (w *walk) wantDistinct(names []string) {
 	slices.Sort(names)
 	for i := 1; i < len(names); i++ {
@@ -154,9 +154,9 @@ func (w *walk) wantDistinct(names []string) {
 	}
 }
 
-var knownFields sync.Map // of the types of requests: see fieldsOf
+var knownFields sync.Map // results of fieldsOf, by type
 
-// fieldsOf are the members that a type of object has.
+// fieldsOf returns the members that an object of a type may have, with their types.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	if known, ok := knownFields.Load(t); ok {
 		return known.(map[string]reflect.Type) //nolint:forcetypeassert // nothing else is in it

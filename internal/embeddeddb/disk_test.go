@@ -14,11 +14,11 @@ import (
 	"testing"
 )
 
-// A fullDisk has room for some more bytes.
+// A fullDisk has room only for a number of further bytes.
 type fullDisk struct {
 	disk
 	room       int
-	noTruncate bool // as on some file systems: even that takes room
+	noTruncate bool // truncating also fails when the disk is full, as on some file systems
 }
 
 func newFullDisk(room int) *fullDisk {
@@ -40,7 +40,7 @@ func newFullDisk(room int) *fullDisk {
 	return d
 }
 
-// seeded is a data file with a table and an item, which has been counted twice.
+// seeded returns a data file with a table and an item whose counter was incremented twice.
 func seeded(t *testing.T) (data, content string) {
 	t.Helper()
 	data = filepath.Join(t.TempDir(), "data")
@@ -74,8 +74,8 @@ func afterKill(t *testing.T, data string) string {
 
 const countTwo = `{"TableName":"leases","Key":{"pool_group":{"S":"p#2"},"node_id":{"N":"2"}},"UpdateExpression":"SET n = :1","ExpressionAttributeValues":{":1":{"N":"1"}}}`
 
-// A disk that fills up at any byte of a write: the write is refused and not kept, no other is lost,
-// and writes continue once there is room.
+// If the disk fills up at any byte of a write, the write is refused and not kept, no other write is
+// lost, and writes succeed again once there is room.
 func TestDiskFullWhileRunning(t *testing.T) {
 	for _, noTruncate := range []bool{false, true} {
 		for room, refused := 0, true; refused; room += 3 {
@@ -157,8 +157,8 @@ const (
 	envKillAt = "NODELEASE_TEST_KILL_AT"
 )
 
-// killAtStep starts a server and counts, and kills itself before a step that it takes on the disk, or
-// in the middle of one.
+// killAtStep starts a server that increments a counter, and kills its own process before a step on the
+// disk, or in the middle of a step.
 func killAtStep(data string) {
 	at, _ := strconv.Atoi(os.Getenv(envKillAt))
 	step := func() {
@@ -225,7 +225,7 @@ func TestEveryByteFlipped(t *testing.T) {
 		for bit := range 8 {
 			flipped := []byte(whole)
 			flipped[i] ^= 1 << bit
-			if bit > 0 || i%8 > 0 { // without files, which take their time
+			if bit > 0 || i%8 > 0 { // without a file, since files are slow
 				if err := (&Server{tables: map[string]*table{}}).replay(bytes.NewReader(flipped), data); err == nil {
 					t.Fatalf("byte %d, bit %d: replayed %q", i, bit, flipped)
 				}
@@ -253,7 +253,7 @@ func TestEveryByteFlipped(t *testing.T) {
 	}
 }
 
-// line is an entry with the right checksums.
+// line returns an entry's line with the right checksums.
 func line(body string) string {
 	return header(uint32(len(body)), sum(body)) + body
 }
@@ -289,7 +289,7 @@ func TestEntriesRefused(t *testing.T) {
 	}
 }
 
-// FuzzReplay: any file is refused, or its content can be written and read again.
+// FuzzReplay checks that any file is either refused, or has content that can be written and read again.
 func FuzzReplay(f *testing.F) {
 	f.Add([]byte(`{"Table":"leases","Create":` + createLeases + `}`))
 	f.Add([]byte(`{"Table":"leases","Item":{"pool_group":{"S":"p"},"node_id":{"N":"1e2"}}}`))

@@ -7,13 +7,13 @@ import (
 
 // apiError is an answer that DynamoDB returns instead of a result; the SDK turns its code into a type.
 //
-// Requests are refused by a panic with an *apiError from however deep, which Server.ServeHTTP turns into the answer. That keeps
+// Code at any depth refuses a request by a panic with an *apiError, which Server.ServeHTTP turns into the answer. That keeps
 // the parser and the checks readable, and is safe because a call changes nothing before its last step, Server.commit.
 type apiError struct {
 	status  int
 	Type    string `json:"__type"`
 	Message string `json:"message"`
-	Item    Item   `json:",omitempty"` // that failed a condition, when ALL_OLD was asked for
+	Item    Item   `json:",omitempty"` // the item that failed a condition, if ALL_OLD was requested
 }
 
 const (
@@ -34,7 +34,7 @@ func refuse(format string, args ...any) {
 	panic(failure(http.StatusBadRequest, "com.amazon.coral.validate#ValidationException", format, args...))
 }
 
-// refuseUnsupported refuses what DynamoDB would serve and this server will not.
+// refuseUnsupported refuses a request for something that DynamoDB supports and this server does not.
 func refuseUnsupported(what string) {
 	refuse("the embedded DynamoDB does not support %s: it has only the operations that Nodelease uses", what)
 }
@@ -43,7 +43,7 @@ func refuseFor(err error) {
 	panic(failure(http.StatusInternalServerError, coral+"InternalServerError", "%v", err))
 }
 
-// caught returns the error with which f was refused.
+// caught returns the error with which f refused a request; nil if it did not.
 func caught(f func()) (refused *apiError) {
 	defer func() {
 		if r := recover(); r != nil {

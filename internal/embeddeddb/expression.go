@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A condition holds for an item or not; nil holds for every one.
+// A condition reports whether it holds for an item; a nil condition holds for every item.
 type condition func(Item) bool
 
 func (c condition) in(item Item) bool { return c == nil || c(item) }
@@ -55,8 +55,8 @@ func (p *parser) not() condition {
 
 var orders = map[string][]int{"<": {-1}, "<=": {-1, 0}, ">": {1}, ">=": {0, 1}}
 
-// comparison parses one. An operand that is absent or of another type makes it false,
-// except for <>, which it makes true.
+// comparison parses a comparison. An operand that is absent or of another type makes the comparison false, or true if
+// the operator is <>.
 func (p *parser) comparison() condition {
 	left, operator := p.operand(), p.peek().text
 	if p.accept("BETWEEN") {
@@ -92,9 +92,9 @@ func ordered(a Value, operator string, b Value) bool {
 }
 
 type operand struct {
-	attribute string           // if it is one
-	value     Value            // if it is one
-	in        func(Item) Value // absent if anything that it needs is
+	attribute string           // its name, if the operand is an attribute
+	value     Value            // if the operand is a value
+	in        func(Item) Value // the operand's value for an item; absent if anything that it needs is absent
 }
 
 func (p *parser) operand() operand {
@@ -139,7 +139,7 @@ func (p *parser) wantDistinct(operator string, first operand, others ...operand)
 // An update is the effect of an UpdateExpression on an item: for each attribute its new value, or nil to remove it.
 type update map[string]func(old Item) Value
 
-// update reads the sections SET and REMOVE, each once and in any order.
+// update parses the sections SET and REMOVE, each at most once, in any order.
 func (p *parser) update() update {
 	u, seen := update{}, map[string]bool{}
 	for len(seen) == 0 || p.peek().text != "" {
@@ -193,7 +193,7 @@ func (p *parser) fallback() operand {
 	p.wantDistinct("if_not_exists", a, b)
 	return operand{in: func(i Item) Value {
 		v, otherwise := a.in(i), b.in(i)
-		if v.absent() || otherwise.absent() { // DynamoDB wants it even where it does not need it
+		if v.absent() || otherwise.absent() { // DynamoDB requires the fallback even when it does not need it
 			return otherwise
 		}
 		return v
@@ -218,7 +218,7 @@ func (p *parser) combine(operator, kind string, left, right operand) operand {
 	}}
 }
 
-// apply returns the item after the update. All of it sees the item as it was before: SET a = b, b = a swaps.
+// apply returns the item after the update. All assignments see the item before it, so SET a = b, b = a swaps.
 func (u update) apply(old Item) Item {
 	item := maps.Clone(old)
 	for name, to := range u {

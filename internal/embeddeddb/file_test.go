@@ -30,8 +30,8 @@ func refusedFile(t *testing.T, path, want string) {
 	}
 }
 
-// Under any name, one file has one server, and only a file that no other user can change is
-// one.
+// A file has at most one server, whatever names lead to it, and a file that other users can
+// change is refused.
 func TestFilesRefused(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -107,7 +107,7 @@ func TestFilesMade(t *testing.T) {
 }
 
 // A server whose path no longer leads to its file serves nothing: its writes would be lost,
-// and another server may be at work there.
+// and another server may be using the path.
 func TestFileTaken(t *testing.T) {
 	for name, take := range map[string]func(data string){
 		"removed":  func(data string) { try(os.Remove(data)) },
@@ -128,7 +128,7 @@ func TestFileTaken(t *testing.T) {
 	}
 }
 
-// It is taken between the check and the write: the write is refused.
+// If the file is removed between the check and the write, the write is refused.
 func TestFileTakenDuringWrite(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	d := realDisk

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// openLocked opens a file, never through a link, and takes a lock on it that ends with the process, however that ends. The file
-// belongs only to this user: one that another user made or may write to, or that has a second name, could change behind our back.
+// openLocked opens a file, never through a link, and takes a lock on it that ends with the process, however the process ends.
+// It refuses a file that another user owns or may write to, or that has a second name: such a file could change unnoticed.
 func openLocked(path string, flags int) (*os.File, os.FileInfo, error) {
 	file, err := os.OpenFile(path, flags|os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600) //nolint:gosec // the user names the file
 	if err != nil {

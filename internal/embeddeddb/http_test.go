@@ -27,7 +27,7 @@ func raw(tb testing.TB, endpoint, request string) string {
 		tb.Fatal(err)
 	}
 	defer c.Close()
-	go func() { // an answer may come, and the connection end, before it has all
+	go func() { // an answer may come, and the connection end, before everything is sent
 		_, _ = io.WriteString(c, request)
 		_ = c.(*net.TCPConn).CloseWrite()
 	}()
@@ -35,7 +35,7 @@ func raw(tb testing.TB, endpoint, request string) string {
 	return string(answer)
 }
 
-// post is a request as a client sends it.
+// post returns a request as a client sends it.
 func post(operation, body string) string {
 	return fmt.Sprintf("POST / HTTP/1.1\r\nHost: localhost:8000\r\nContent-Type: application/x-amz-json-1.0\r\nX-Amz-Target: DynamoDB_20120810.%s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", operation, len(body), body)
 }
@@ -56,7 +56,7 @@ func listening(tb testing.TB) (s *Server, endpoint string) {
 	return s, endpoint
 }
 
-// Only programs of this machine that speak DynamoDB's protocol to the letter are answered.
+// Only programs on this machine that speak DynamoDB's protocol exactly are answered.
 func TestRawRequests(t *testing.T) {
 	s, endpoint := listening(t)
 	get := func(from, to string) string {
@@ -121,7 +121,7 @@ func TestLongBodyRefused(t *testing.T) {
 	}
 }
 
-// processorTime is the processor time that this process has used: unlike the time of day, it does not depend on other programs on the machine.
+// processorTime returns the processor time that this process has used, which depends less on other programs than elapsed time.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used syscall.Rusage
@@ -131,7 +131,7 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// A document that another reader could read in another way is refused, and does nothing.
+// A document that another reader could understand differently is refused, and changes nothing.
 func TestStrictJSON(t *testing.T) {
 	s := open(t, "")
 	must(t, s, "CreateTable", createLeases)
@@ -190,7 +190,7 @@ func TestStrictJSON(t *testing.T) {
 	must(t, s, "PutItem", strings.Replace(deep(`{"M":{"a":`, `{"S":""}`, `}}`, 31), "p#0", strings.Repeat("x", 2048), 1))
 }
 
-// An update may not make an item that is too large either, nor two pages be one.
+// An update also may not make an item too large, and a page has at most 1 MB.
 func TestSizes(t *testing.T) {
 	s := open(t, "")
 	must(t, s, "CreateTable", createLeases)
@@ -257,7 +257,7 @@ func FuzzHTTP(f *testing.F) {
 	})
 }
 
-// Whatever a client takes its time for has an end.
+// Each step of a request that a client can delay has a time limit.
 func TestTimeLimits(t *testing.T) {
 	whole := strings.Replace(post("DescribeTable", `{"TableName":"leases"}`), "Connection: close\r\n", "", 1)
 	for name, c := range map[string]struct {
@@ -292,11 +292,12 @@ func TestTimeLimits(t *testing.T) {
 	}
 }
 
-// raceMemory is how many times as much memory the tests allow.
+// raceMemory is the factor by which tests raise their memory limits.
 var raceMemory = 1
 
-// TestManyConnections: clients that do nothing, and others whose bodies never end, leave the server
-// working and small. With -crowd they are as many as a hostile machine may send.
+// TestManyConnections checks that the server keeps working, with little memory, while some clients do
+// nothing and the bodies of others never end. With -crowd there are as many clients as a hostile
+// machine may have.
 func TestManyConnections(t *testing.T) {
 	idle, stalled, size := 500, 100, 100<<10
 	if *crowd {
@@ -339,9 +340,9 @@ func TestManyConnections(t *testing.T) {
 		}
 	}
 	for n := range stalled {
-		promised := []int{smallBody, size}[n%2] // with a place, and without one
+		promised := []int{smallBody, size}[n%2] // a request that is not large, and a large one
 		head, _, _ := strings.Cut(post("PutItem", strings.Repeat("x", promised)), "\r\n\r\n")
-		_, _ = io.WriteString(connect(), head+"\r\n\r\n"+strings.Repeat("x", min(promised, smallBody)-1)) // or it is refused already
+		_, _ = io.WriteString(connect(), head+"\r\n\r\n"+strings.Repeat("x", min(promised, smallBody)-1)) // may fail if the request is refused already
 	}
 	for range 100 {
 		if got := raw(t, endpoint, post("GetItem", `{`+leaseKey(1)+`}`)); !strings.Contains(got, "200 OK") {

@@ -12,7 +12,7 @@ import (
 	"regexp"
 )
 
-// An entry is a change of the database. All are made by apply, so that replaying a journal restores the memory.
+// An entry is a change of the database. All changes are made by apply, so that replaying a journal restores the tables.
 type entry struct {
 	Table  string
 	Create *madeTable `json:",omitempty"`
@@ -20,7 +20,7 @@ type entry struct {
 	Item   Item       `json:",omitempty"`
 }
 
-// apply makes a change, or refuses one that no server has written.
+// apply makes a change, or refuses a change that no server would have written.
 func (s *Server) apply(e entry) {
 	t := s.tables[e.Table]
 	switch {
@@ -36,7 +36,7 @@ func (s *Server) apply(e entry) {
 	}
 }
 
-// commit makes a change, which is in the journal before any client can see it or gets an answer.
+// commit makes a change, after writing it to the journal: no client can see it, or gets an answer, before that.
 func (s *Server) commit(e entry) {
 	if s.journal != nil {
 		if err := s.journal.append(e); err != nil {
@@ -56,11 +56,11 @@ type disk struct {
 
 var realDisk = disk{(*os.File).Write, (*os.File).Truncate, (*os.File).Sync, os.Rename}
 
-// A journal is a header line, and a line for each entry: the length and the checksum of its JSON, the checksum
-// of these two, and the JSON. A line begins with its newline, so that an entry of which the last byte could not be written,
-// and which was therefore refused, is never whole.
+// A journal is a file with a header line, and a line for each entry: the length and the checksum of its JSON, the checksum
+// of these two, and the JSON. The newline is at the beginning of a line, so that an entry whose last byte could not be
+// written, and which was therefore refused, is never complete.
 //
-// It is the file that is locked and not its name, since several names may lead to one file.
+// The lock is on the file and not on its name, since several names may lead to one file.
 type journal struct {
 	*disk
 	path  string // as the user named it
@@ -85,13 +85,13 @@ func header(length, sum uint32) string {
 func (e entry) line() []byte {
 	body, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // this package's own types
+		panic(err) // cannot happen with this package's own types
 	}
 	return append([]byte(header(uint32(len(body)), crc32.Checksum(body, castagnoli))), body...) //nolint:gosec // a record is shorter than 4 GB
 }
 
-// append writes an entry, or leaves the file unchanged. A partial entry of a failed write
-// is cut off before the next write: a refused write must not be there after a restart.
+// append writes an entry, or leaves the file unchanged. A partial entry of a failed write is cut off, at the latest before
+// the next write: a refused write must not be there after a restart.
 func (j *journal) append(e entry) (err error) {
 	if j.dirty {
 		err = j.cut()
@@ -115,7 +115,7 @@ func (j *journal) cut() error {
 	return err
 }
 
-// lost is an error once the path does not name the journal's file any more.
+// lost returns an error once the path no longer leads to the journal's file.
 func (j *journal) lost() error {
 	info, err := os.Stat(j.path) //nolint:gosec // the user names the file
 	if err == nil && os.SameFile(info, j.info) {
@@ -128,14 +128,14 @@ func (j *journal) lost() error {
 func (s *Server) open(path string, d *disk) (err error) {
 	path, err = filepath.Abs(path)
 	j, resolved := &journal{disk: d, path: path}, path
-	if _, missing := os.Lstat(path); err == nil && missing == nil { // else the file is made
+	if _, missing := os.Lstat(path); err == nil && missing == nil { // otherwise the file is created
 		resolved, err = filepath.EvalSymlinks(path)
 	}
 	if err == nil {
 		j.file, j.info, err = openLocked(resolved, os.O_CREATE)
 	}
 	if err == nil {
-		err = j.lost() // another server put its file in the place of this one before it was locked
+		err = j.lost() // another server may have replaced the file before it was locked
 	}
 	if err == nil {
 		err = s.replay(j.file, path)
@@ -156,12 +156,12 @@ var (
 	begun      = regexp.MustCompile(`^(\n[0-9a-f ]*)?$`) // an entry that may have been cut short
 )
 
-// replay applies every entry. The last one may have been cut short by a kill, and was not acknowledged; any other change
-// means that the file is damaged.
+// replay applies every entry. The last entry may have been cut short by a kill, and was then not acknowledged; any other
+// deviation means that the file is damaged.
 func (s *Server) replay(file io.Reader, path string) error {
 	in, first := bufio.NewReaderSize(file, 1<<16), make([]byte, len(journalHeader))
 	if _, err := io.ReadFull(in, first); err == io.EOF {
-		return nil // new
+		return nil // a new file
 	} else if string(first) != journalHeader {
 		return errors.Join(err, errors.New("it is not a data file of this release of the embedded DynamoDB: choose a path where it can create one"))
 	}
@@ -189,7 +189,7 @@ func (s *Server) replay(file io.Reader, path string) error {
 	}
 }
 
-// readEntry returns the JSON of the next entry, or io.EOF or io.ErrUnexpectedEOF if there is none, or none whole.
+// readEntry returns the JSON of the next entry. The error is io.EOF or io.ErrUnexpectedEOF if there is none, or only a part.
 func readEntry(in *bufio.Reader) (body []byte, err error) {
 	head, length, sum := make([]byte, len(header(0, 0))), uint32(0), uint32(0)
 	n, err := io.ReadFull(in, head)
@@ -209,11 +209,11 @@ func readEntry(in *bufio.Reader) (body []byte, err error) {
 	return body, err
 }
 
-// compact writes the tables in memory to a new file, and replaces the old one by it in one step, which it does not take
-// before the new file is whole, on the disk and locked.
+// compact writes the tables in memory to a new file, and replaces the old file in one step. It takes that step only when the
+// new file is complete, on the disk and locked.
 func (j *journal) compact(resolved string, tables map[string]*table) error {
 	path := resolved + ".compacting"
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // of a server that was killed here
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // left by a server that was killed here
 		return err
 	}
 	file, info, err := openLocked(path, os.O_CREATE|os.O_EXCL)
@@ -239,7 +239,7 @@ func (j *journal) compact(resolved string, tables map[string]*table) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: nothing is lost; restart the server once there is room for a copy", err), file.Close(), os.Remove(path))
 	}
-	_ = j.file.Close() // a process that waits for its lock finds another file in its place
+	_ = j.file.Close() // a process that locks it now notices that it was replaced
 	j.file, j.info, j.size = file, info, int64(len(content))
 	return nil
 }

@@ -43,7 +43,7 @@ func count(t *testing.T, s *Server, n int) {
 	must(t, s, "UpdateItem", `{`+leaseKey(n)+`,"UpdateExpression":"SET n = if_not_exists(n, :0) + :1","ExpressionAttributeValues":{":0":{"N":"0"},":1":{"N":"1"}}}`)
 }
 
-// contents are all items, in order.
+// contents returns all items, in order.
 func contents(t *testing.T, s *Server) string {
 	t.Helper()
 	all := map[string][]Item{}
@@ -69,7 +69,7 @@ func TestJournalKeepsEverything(t *testing.T) {
 	must(t, s, "UpdateItem", claim)
 	must(t, s, "DeleteTable", `{"TableName":"dropped"}`)
 	want, described := contents(t, s), must(t, s, "DescribeTable", `{"TableName":"leases"}`)
-	for range 2 { // once from the journal as it grew, once from the compacted one
+	for range 2 { // once from the journal as it grew, and once from the compacted journal
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestJournalKeepsEverything(t *testing.T) {
 	}
 }
 
-// A write that did not get to the end of its line was not acknowledged; the others were.
+// A write whose line is incomplete was not acknowledged, and is dropped. The other writes are kept.
 func TestJournalTornAtEveryByte(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
@@ -122,7 +122,7 @@ func TestJournalTornAtEveryByte(t *testing.T) {
 		if got := contents(t, s); got != want {
 			t.Errorf("cut to %d of %d bytes: %s", size, len(more), got)
 		}
-		count(t, s, 2) // continues
+		count(t, s, 2) // writes continue
 		s.Close()
 		if got := contents(t, open(t, torn)); got == before {
 			t.Errorf("cut to %d bytes: a write after the restart is lost", size)
@@ -168,7 +168,7 @@ func serve(t *testing.T, data string) (endpoint string, pid int) {
 	return strings.TrimSpace(endpoint), server.Process.Pid
 }
 
-// counted is the attribute n; 0 if there is none.
+// counted returns the attribute n; 0 if there is none.
 func counted(i Item) (n int) {
 	if i["n"].N != nil {
 		fmt.Sscan(string(*i["n"].N), &n)
@@ -176,8 +176,8 @@ func counted(i Item) (n int) {
 	return n
 }
 
-// Every write that was acknowledged before a kill -9 is there after it, and at most the one of each
-// writer that was in flight besides.
+// Every write that was acknowledged before a kill -9 is there afterwards, and of each writer at most one
+// other write, which was in flight.
 func TestJournalSurvivesKill(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	const rounds, writers, acknowledgedBeforeKill = 4, 4, 100
@@ -217,7 +217,7 @@ func TestJournalSurvivesKill(t *testing.T) {
 				for n := 1; ; n++ {
 					got, err := post("UpdateItem", `{`+leaseKey(writer)+`,"UpdateExpression":"SET n = if_not_exists(n, :0) + :1","ExpressionAttributeValues":{":0":{"N":"0"},":1":{"N":"1"}},"ReturnValues":"ALL_NEW"}`)
 					if err != nil {
-						return // killed
+						return // the server was killed
 					}
 					if acknowledged[writer] = counted(got.Attributes); n == acknowledgedBeforeKill {
 						enough <- true

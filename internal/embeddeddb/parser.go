@@ -12,15 +12,17 @@ import (
 //go:embed reserved.txt
 var reservedText string
 
-// reserved words may not be attributes in an expression, in any case (developer guide, "Reserved words in DynamoDB").
-var reserved = strings.Fields(reservedText) // in order
+// reserved has the words that an expression may not use as attributes, in lower or upper case (developer guide, "Reserved
+// words in DynamoDB").
+var reserved = strings.Fields(reservedText) // sorted
 
 type token struct {
 	text       string // empty at the end
 	start, end int    // in the expression
 }
 
-// tokens are words, values with their mark, operators, and any other character, which the parser will refuse.
+// tokens splits an expression into words, values and names with their mark, operators, and other characters, which the
+// parser will refuse.
 func tokens(s string) []token {
 	all := make([]token, 0, len(s)/3+1)
 	for at, end := 0, 0; at < len(s); at = end {
@@ -42,7 +44,7 @@ func tokens(s string) []token {
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// isWord: the grammar's own words are never attributes or functions.
+// isWord reports whether t may be an attribute or a function: a word, but not one of the grammar's own.
 func (t token) isWord() bool {
 	return t.text != "" && isLetter(t.text[0]) && !strings.Contains(" AND OR NOT BETWEEN IN SET REMOVE ADD DELETE ", " "+strings.ToUpper(t.text)+" ")
 }
@@ -69,10 +71,10 @@ var unsupported = map[string]*regexp.Regexp{
 	"KeyConditionExpression": regexp.MustCompile(path + `|(?i:\b(?:and|or|not|between)\b)|[<>]=?`),
 }
 
-// calls are the functions that this server knows, each with the places before it.
+// calls matches the calls of functions that this server supports: the kind of expression, the token before, and the name.
 var calls = regexp.MustCompile(`^(Condition|Filter)Expression (\(|(?i:AND|OR|NOT))? attribute_(not_)?exists$|^UpdateExpression (= list_append|[=+(,] if_not_exists)$`)
 
-// expression makes the parser of one that is supported.
+// expression returns the parser of an expression, after refusing parts that are not supported.
 func (r *request) expression(kind string, source *string) *parser {
 	p := &parser{kind: kind, source: source, request: r}
 	if source == nil || len(*source) > maxExpression {
@@ -82,15 +84,15 @@ func (r *request) expression(kind string, source *string) *parser {
 	return p
 }
 
-// served are the tokens of expressions that were found to be supported: clients send the same ones again and again.
+// served caches the tokens of expressions that are supported, since clients send the same expressions again and again.
 var served struct {
 	sync.Mutex
 	tokens map[[2]string][]token
 }
 
-const mostServed = 1000 // expressions that are kept
+const mostServed = 1000 // expressions in the cache
 
-// supported returns the tokens of an expression, and refuses by name what this server will not do.
+// supported returns the tokens of an expression, and refuses by name any part that this server does not support.
 func supported(kind, source string) []token {
 	served.Lock()
 	all := served.tokens[[2]string{kind, source}]

@@ -13,17 +13,18 @@ import (
 type request struct {
 	TableName                 *string
 	ExpressionAttributeValues Item
-	used                      map[string]bool // values, by the expressions
+	used                      map[string]bool // the values that the expressions have used
 }
 
-// want refuses a value that the model of the API forbids. DynamoDB counts all of them; this server names the first.
+// want refuses a value that the model of the API forbids, unless ok. DynamoDB lists all such values; this server names
+// only the first.
 func want(ok bool, at, value, must string) {
 	if !ok {
 		refuse("1 validation error detected: Value %s at '%s' failed to satisfy constraint: Member must %s", value, at, must)
 	}
 }
 
-// wantOneOf wants a value to be absent or one of a set, which DynamoDB lists in an order of its own.
+// wantOneOf refuses a value that is neither absent nor in the set, whose order in the text is DynamoDB's.
 func wantOneOf(value *string, at, set string) {
 	if value != nil {
 		want(slices.Contains(strings.Split(set, ", "), *value), at, "'"+*value+"'", "satisfy enum value set: ["+set+"]")
@@ -32,10 +33,10 @@ func wantOneOf(value *string, at, set string) {
 
 var tableName = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`)
 
-// tableARN is the ARN of a table, which requests may use as its name, except the one that creates it.
+// tableARN matches the ARN of a table. All requests except CreateTable may use it as the table's name.
 var tableARN = regexp.MustCompile(`^arn:aws:dynamodb:[a-z0-9-]+:[0-9]{12}:table/([a-zA-Z0-9_.-]{3,255})$`)
 
-// named is the name of the table that a request names so.
+// named returns the name of the table that a request names by its name or ARN.
 func named(table string) string {
 	if !strings.HasPrefix(table, "arn:") {
 		return table
@@ -61,7 +62,8 @@ func (r *request) checkUsable(kinds string, expressions ...*string) {
 	}
 }
 
-// withValues refuses malformed values, reads expressions, and refuses values that none of them used: mostly a mistyped name.
+// withValues refuses malformed values, reads expressions, and then refuses values that no expression has used, mostly because
+// of a mistyped name.
 func (r *request) withValues(read func()) {
 	r.used = map[string]bool{}
 	if r.ExpressionAttributeValues != nil && len(r.ExpressionAttributeValues) == 0 {
@@ -85,7 +87,7 @@ func (r *request) withValues(read func()) {
 type getInput struct {
 	TableName      *string
 	Key            Item
-	ConsistentRead *bool // all reads are
+	ConsistentRead *bool // ignored: all reads are consistent
 }
 
 type getOutput struct {
@@ -104,7 +106,7 @@ type pageInput struct {
 	request
 	ExclusiveStartKey Item
 	Limit             *int
-	ConsistentRead    *bool // all reads are
+	ConsistentRead    *bool // ignored: all reads are consistent
 }
 
 type queryInput struct {
@@ -159,7 +161,7 @@ func (s *Server) query(in *queryInput) any {
 	return in.page(t, rows[:end], nil)
 }
 
-// keyCondition reads "attribute = :value", either side first. There is no other.
+// keyCondition reads "attribute = :value" or ":value = attribute". No other condition is supported.
 func (p *parser) keyCondition() Item {
 	enclosed := p.accept("(")
 	a := p.operand()
@@ -180,7 +182,7 @@ func (p *parser) keyCondition() Item {
 	return Item{a.attribute: b.value}
 }
 
-// scan returns a page of the table, in its order; DynamoDB promises none.
+// scan returns a page of the table in the order of its keys; DynamoDB promises no order.
 func (s *Server) scan(in *scanInput) any {
 	wantTable(in.TableName, 1)
 	if in.Limit != nil {
@@ -202,8 +204,8 @@ func parsed[T any](in *pageInput, p *parser, read func(*parser) T) (result T) {
 
 const maxPage = 1 << 20
 
-// page returns the first rows after the start: as many as the limit says, of 1 MB at most, and of those the ones that hold.
-// DynamoDB does not look behind the limit for whether it was the end.
+// page reads the first rows after the start, up to the limit and 1 MB, and returns those for which the condition holds. A page
+// that ends at the limit has a LastEvaluatedKey even if no rows follow: DynamoDB does not read beyond the limit.
 func (in *pageInput) page(t *table, rows []Item, holds condition) any {
 	if in.ExclusiveStartKey != nil {
 		start := t.checkKey(in.ExclusiveStartKey)

@@ -22,26 +22,27 @@ import (
 	"github.com/nodelease/nodelease/internal/local"
 )
 
-// Options of a Server; the zero value keeps everything in memory.
+// Options are the options of a Server; the zero value keeps everything in memory.
 type Options struct {
-	// Data is the file that keeps the tables. It is made if it is not there, and belongs to one process at a time.
+	// Data is the path of the file that keeps the tables. The file is created if it does not exist, and only one process at a
+	// time can use it.
 	Data string
 
-	disk *disk // of tests
+	disk *disk // for tests
 }
 
 // Server is the database and its http.Handler. It is safe for concurrent use.
 type Server struct {
-	mu       sync.Mutex // held for the whole of each call: a call is one step
+	mu       sync.Mutex // held during each call, so that a call is one step
 	tables   map[string]*table
 	journal  *journal      // nil: memory only
 	failed   error         // why nothing is served any more
-	down     chan struct{} // closed with failed
-	large    chan struct{} // has a place for each long request that is being served
+	down     chan struct{} // closed when failed is set
+	large    chan struct{} // limits the number of long requests that are being served
 	listener *listener
 }
 
-// New makes a Server and reads its data file, if it has one. The caller closes it.
+// New returns a Server that has read its data file, if it has one. The caller must close it.
 func New(o Options) (*Server, error) {
 	s := &Server{tables: map[string]*table{}, down: make(chan struct{}), large: make(chan struct{}, largeRequests)}
 	if o.Data != "" {
@@ -69,7 +70,7 @@ func operation[In any](do func(*Server, *In) any) func(*Server, []byte) any {
 	}
 }
 
-// mustServe refuses every call once the journal's path names another file, at which another server may be at work.
+// mustServe refuses every call once the journal's path leads to another file, since another server may be using that file.
 func (s *Server) mustServe() {
 	if s.failed == nil && s.journal != nil {
 		if s.failed = s.journal.lost(); s.failed != nil {
@@ -84,7 +85,7 @@ func (s *Server) mustServe() {
 const (
 	maxBody       = 4 << 20 // an item of 400 KB with every character escaped
 	smallBody     = 64 << 10
-	largeRequests = 8 // of those above it at a time, so that memory stays bounded
+	largeRequests = 8 // bodies above smallBody at a time, so that memory stays bounded
 )
 
 func (s *Server) serve(r *http.Request, do func(*Server, []byte) any) any {
@@ -135,7 +136,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Amzn-Requestid", rand.Text())
 	h.Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10)) // the SDK checks it
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that is gone finds out by itself
+	_, _ = w.Write(body) // a client that is gone needs no answer
 }
 
 type listener struct {
@@ -143,7 +144,8 @@ type listener struct {
 	served chan error
 }
 
-// httpServer limits all that a client may take its time for. Connections idle longer here than in the SDK (90 s): it hangs up.
+// httpServer returns a server that limits how long a client may take for each step. It keeps idle connections longer than the
+// SDK does (90 s), so that it is the client that closes them.
 func (s *Server) httpServer() http.Server {
 	return http.Server{
 		Handler: http.HandlerFunc(s.serveLocal), MaxHeaderBytes: 16 << 10,
@@ -151,7 +153,8 @@ func (s *Server) httpServer() http.Server {
 	}
 }
 
-// serveLocal refuses pages in a browser, which call by the name of a host that leads here (DNS rebinding) or another origin.
+// serveLocal refuses requests from web pages in a browser, which use a host name that resolves to this machine (DNS
+// rebinding) or come from another origin.
 func (s *Server) serveLocal(w http.ResponseWriter, r *http.Request) {
 	local.Harden(w.Header())
 	if (local.Guard{}).Check(r) != nil {
@@ -162,7 +165,7 @@ func (s *Server) serveLocal(w http.ResponseWriter, r *http.Request) {
 }
 
 // Listen serves on a loopback address such as 127.0.0.1:8000 or localhost:0 (a free port) until Close, and returns the
-// endpoint for clients. Any other address is refused: there is no password.
+// endpoint for clients. It refuses any other address, because there is no password.
 func (s *Server) Listen(addr string) (endpoint string, err error) {
 	host, _, err := net.SplitHostPort(addr)
 	switch {
@@ -184,7 +187,7 @@ func (s *Server) Listen(addr string) (endpoint string, err error) {
 	return "http://" + l.Addr().String(), nil
 }
 
-// Close stops listening, lets calls in progress end for a moment, and closes the data file. It may be called again.
+// Close stops listening, waits up to a second for calls in progress, and closes the data file. It may be called again.
 func (s *Server) Close() (err error) {
 	if l := s.listener; l != nil {
 		s.listener = nil

@@ -156,7 +156,7 @@ func TestListenAndServe(t *testing.T) {
 	}
 }
 
-// The handler works over connections in memory and takes its time from the time package: a test in
+// The handler works over connections in memory and reads the time from the time package, so a test in
 // virtual time sees virtual dates.
 func TestVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 type table struct {
 	madeTable
-	rows []Item // in order
+	rows []Item // sorted by key
 }
 
 type tableDefinition struct {
@@ -23,7 +23,7 @@ type tableDefinition struct {
 type madeTable struct {
 	tableDefinition
 	Created int64  // milliseconds
-	ID      string // of this table and no later one of its name
+	ID      string // unique: a later table of the same name has another ID
 }
 
 func (d *tableDefinition) know() {
@@ -37,7 +37,7 @@ func (d *tableDefinition) know() {
 	}
 }
 
-// check refuses what DynamoDB would refuse, which it words in many ways.
+// check refuses definitions that DynamoDB would refuse, though not always in its words.
 func (d *tableDefinition) check() {
 	d.know()
 	if d.TableName == nil {
@@ -66,7 +66,7 @@ func (d *tableDefinition) keyType(name string) (kind string) {
 	return kind
 }
 
-// checkPart refuses values that the partition key (0) or the sort key (1) may not have.
+// checkPart refuses values that the partition key (part 0) or the sort key (part 1) may not have.
 func (d *tableDefinition) checkPart(part int, v Value) {
 	switch size := v.size(); {
 	case v.S == nil:
@@ -104,8 +104,8 @@ func (d *tableDefinition) checkKey(key Item) Item {
 	return d.key(key)
 }
 
-// order is by partition and in it by sort key. A key without a part, such as the
-// partition, equals all keys with the same rest.
+// order compares two keys by partition key, and then by sort key. A part that one of them lacks counts as
+// equal, so a partition key alone equals all keys in the partition.
 func (d *tableDefinition) order(a, b Item) (order int) {
 	for _, k := range d.KeySchema {
 		if order == 0 {
@@ -132,7 +132,7 @@ func (t *table) put(item Item) {
 
 type tableInput struct{ TableName *string }
 
-// table finds a table. The calls on tables name the one that is not there, those on items do not.
+// table finds a table. If it does not exist, calls on tables name it in their error, by detail; calls on items do not.
 func (s *Server) table(name *string, detail string) *table {
 	t := s.tables[named(*name)]
 	if t == nil {

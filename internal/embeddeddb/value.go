@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Value is one attribute value in its wire form: one field is set, none if it is absent. Values and items in a table are
-// never changed, so that answers are written without the lock and updates share unchanged parts.
+// Value is one attribute value in its wire form: one field is set, or none if the value is absent. Values and items in a
+// table are never changed, so answers can be written without the lock, and updates share unchanged parts.
 type Value struct {
 	S    *string  `json:",omitempty"`
 	N    *Number  `json:",omitempty"`
@@ -19,10 +19,10 @@ type Value struct {
 	M    *Item    `json:",omitempty"`
 }
 
-// Item is a whole item, or the map inside one.
+// Item is a whole item, or a map inside an item.
 type Item map[string]Value
 
-// kinds are DynamoDB's names of the types that are set.
+// kinds returns DynamoDB's names of the types whose fields are set.
 func (v Value) kinds() (names []string) {
 	for i, is := range [...]bool{v.S != nil, v.N != nil, v.BOOL != nil, v.L != nil, v.M != nil} {
 		if is {
@@ -33,7 +33,7 @@ func (v Value) kinds() (names []string) {
 }
 
 func (v Value) kind() string {
-	switch { // most are of one of these
+	switch { // most values have one of these types
 	case v.S != nil && v == Value{S: v.S}:
 		return "S"
 	case v.N != nil && v == Value{N: v.N}:
@@ -43,7 +43,7 @@ func (v Value) kind() string {
 }
 func (v Value) absent() bool { return v == Value{} }
 
-// String is the value as DynamoDB quotes it in errors.
+// String returns the value as DynamoDB quotes it in errors.
 func (v Value) String() string {
 	if v.N != nil {
 		return "{N:" + string(*v.N) + "}"
@@ -51,7 +51,7 @@ func (v Value) String() string {
 	return "{" + v.kind() + ":" + *cmp.Or(v.S, new(string)) + "}"
 }
 
-// check refuses what JSON allows and DynamoDB does not, and spells numbers as DynamoDB does.
+// check refuses values that JSON allows and DynamoDB does not, and respells numbers as DynamoDB spells them.
 func (v Value) check() {
 	if v.N != nil {
 		*v.N = v.N.spelled()
@@ -84,8 +84,8 @@ func (i Item) check() {
 
 const maxItem = 400 << 10
 
-// size is how DynamoDB counts an item: names and strings by their bytes, a number two digits a byte and one more, a list or
-// map with three and one for each element.
+// size returns the size of an item in bytes as DynamoDB counts it: the bytes of names and strings; for a number a byte for
+// every two digits, plus one; for a list or map three bytes, plus one for each element.
 func (i Item) size() (n int) {
 	for name, v := range i {
 		n += len(name) + v.size()
@@ -122,20 +122,20 @@ func compare(a, b Value) (order int, ok bool) {
 
 func equal(a, b Value) bool { return !a.absent() && reflect.DeepEqual(a, b) }
 
-// Number is DynamoDB's decimal, exact: up to 38 significant digits, magnitude 1e-130 to 9.99…e125. Once checked it is spelled
-// as DynamoDB spells it, without an exponent and without zeros that say nothing, so that equal numbers are equal strings.
+// Number is DynamoDB's exact decimal: up to 38 significant digits, magnitude 1e-130 to 9.99…e125. A checked Number is spelled
+// as DynamoDB spells it, without an exponent and without redundant zeros, so that equal numbers are equal strings.
 type Number string
 
 var numeral = regexp.MustCompile(`^(?:\+|(-))?(\d*)\.?(\d*)(?:[eE]([+-]?\d+))?$`)
 
 const (
-	maxNumeral = 1000 // bytes; DynamoDB itself spells none with more than 133
+	maxNumeral = 1000 // bytes; DynamoDB itself spells no number with more than 133
 	overflow   = "Number overflow. Attempting to store a number with magnitude larger than supported range"
 	imprecise  = "Attempting to store more than 38 significant digits in a Number"
 	notNumeric = "The parameter cannot be converted to a numeric value"
 )
 
-// spelled returns the number as DynamoDB spells it. It takes any spelling that DynamoDB takes, such as 007, 1.0 and 1e2.
+// spelled returns the number as DynamoDB spells it. It accepts any spelling that DynamoDB accepts, such as 007, 1.0 and 1e2.
 func (n Number) spelled() Number {
 	if i, ok := n.integer(); ok {
 		return Number(strconv.FormatInt(i, 10))
@@ -149,8 +149,8 @@ func (n Number) spelled() Number {
 	case parts == nil || parts[2]+parts[3] == "":
 		refuse(notNumeric+": %.200s", string(n))
 	}
-	exponent, _ := strconv.Atoi(cmp.Or(parts[4], "0")) // the nearest, if it is too long for an int
-	// The number is 0.digits times ten to the power of point. A zero has a power too: DynamoDB judges it by its spelling.
+	exponent, _ := strconv.Atoi(cmp.Or(parts[4], "0")) // the nearest int, if it is too long for one
+	// The number is 0.digits times ten to the power of point. That includes zero, whose range DynamoDB checks by its spelling.
 	point := len(parts[2]) + min(max(exponent, -maxNumeral*2), maxNumeral*2)
 	digits := strings.TrimLeft(parts[2]+parts[3], "0")
 	if point -= len(parts[2]+parts[3]) - len(digits); digits == "" {
@@ -176,10 +176,10 @@ func (n Number) spelled() Number {
 	return Number(parts[1] + digits)
 }
 
-// mostDigits is how many digits an int64 has room for, whatever they are.
+// mostDigits is how many characters of a number always fit into an int64.
 const mostDigits = 18
 
-// integer is the number, if it is a whole one of few digits, as most are.
+// integer returns the number as an int64, if it is a whole number of few digits, as most numbers are.
 func (n Number) integer() (i int64, ok bool) {
 	if len(n) > mostDigits {
 		return 0, false
@@ -202,7 +202,7 @@ func (n Number) rat() *big.Rat {
 	return r
 }
 
-// plus adds exactly. A sum of more than 38 digits is refused, never rounded; DynamoDB calls that an overflow too.
+// plus adds exactly. It refuses a sum of more than 38 digits instead of rounding it; DynamoDB also calls that an overflow.
 func (n Number) plus(o Number) (sum Number) {
 	if a, ok := n.integer(); ok {
 		if b, ok := o.integer(); ok {

@@ -38,7 +38,7 @@ type writeOutput struct {
 	Attributes Item `json:",omitempty"`
 }
 
-// check judges what can be judged without a table; subject is the item or its key.
+// check refuses everything that is wrong regardless of the table; subject is the item or its key.
 func (in *writeInput) check(name string, subject Item, kinds string, expressions ...*string) {
 	wantTable(in.TableName, 1)
 	wantOneOf(in.ReturnValues, "returnValues", "ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW")
@@ -79,14 +79,14 @@ func (s *Server) updateItem(in *updateInput) any {
 	}
 	return s.write(&in.writeInput, t, key, holds, func(old Item) Item {
 		if old == nil {
-			old = key // an update creates the item, even one of nothing
+			old = key // an update creates the item, even if it changes nothing
 		}
 		now := u.apply(old)
 		if now.size() > maxItem {
 			refuse("Item size to update has exceeded the maximum allowed size")
 		}
 		if len(u) > 0 && len(now) == len(key) && t.get(key) == nil {
-			return nil // but not one that only removes
+			return nil // but an update that only removes does not create it
 		}
 		return now
 	})

@@ -64,7 +64,7 @@ func (m *Memory) Write(ctx context.Context, partition string, r Record) (Record,
 	return r, true, nil
 }
 
-// SetOutage lets every call fail with err, until it is nil.
+// SetOutage makes every call fail with err; nil ends the outage.
 func (m *Memory) SetOutage(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,7 +82,7 @@ func (m *Memory) Partitions() map[string]map[int]Record {
 	return all
 }
 
-// failed returns the error for all calls at present; the caller holds mu.
+// failed returns the error of ctx, or of the outage; the caller holds mu.
 func (m *Memory) failed(ctx context.Context) error {
 	if err := protocol.CheckContext(ctx); err != nil {
 		return err

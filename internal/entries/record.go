@@ -8,23 +8,23 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Record is an item: an entry at a place, or the list of the places that a node ID is
-// entered at. Without a holder it is gone.
+// Record is an item: an entry at a place, the list of the places at which a node ID has
+// entries, or a reader's findings. An entry or a list without a holder was withdrawn.
 type Record struct {
 	NodeID int    `dynamodbav:"node_id"`
 	Holder string `dynamodbav:"holder,omitempty"`
-	// Version is the lease's, and Revision counts the writes of that version's
-	// holder. Together they say which of two records is the newer.
+	// Version is the version of the lease, and Revision counts the writes of that
+	// version's holder. Together they decide which of two records is newer.
 	Version  int64    `dynamodbav:"version"`
 	Revision int64    `dynamodbav:"revision"`
 	Address  *Address `dynamodbav:"addresses,omitempty"`
 	Places   []string `dynamodbav:"places,omitempty"`
-	// Leases has a reader's findings at ReadAt, in milliseconds by its own clock, for
-	// other readers.
+	// Leases has a reader's findings about leases, for other readers. ReadAt is when it
+	// read them, in milliseconds by its own clock.
 	Leases map[string]Finding `dynamodbav:"leases,omitempty"`
 	ReadAt int64              `dynamodbav:"read_at,omitempty"`
 
-	Corrupt error `dynamodbav:"-"` // the part of it that cannot be decoded, or is out of bounds
+	Corrupt error `dynamodbav:"-"` // why the item cannot be decoded, or is out of bounds
 }
 
 // Address is the item's form of a discovery.Address, which has the same fields.
@@ -36,8 +36,8 @@ type Address struct {
 	Labels map[string]string `dynamodbav:"labels,omitempty"`
 }
 
-// Finding is the finding about a node ID: the version of its entry, and when the lease of
-// that version ends; 0 if it has ended.
+// Finding is a reader's finding about a node ID: the version of its entry, and when the
+// lease of that version ends, in milliseconds; Ends is 0 if that lease has ended.
 type Finding struct {
 	Version int64 `dynamodbav:"version"`
 	Ends    int64 `dynamodbav:"ends,omitempty"`
@@ -53,20 +53,21 @@ func (r Record) Same(o Record) bool {
 	return r.Holder == o.Holder && r.Version == o.Version && r.Revision == o.Revision
 }
 
-// Store keeps registrations, together with the leases. A store embeds Sealed.
+// Store keeps registrations, together with the leases. Every implementation embeds Sealed.
 type Store interface {
-	// Leases returns the store of the leases that entries count with.
+	// Leases returns the store of the leases on which the entries depend.
 	Leases() protocol.Store
 	// Query reads a partition; the result may be a second old.
 	Query(ctx context.Context, partition string) ([]Record, error)
-	// Get reads one record, strongly consistent; a zero one if there is none.
+	// Get reads one record, strongly consistent; a zero Record if there is none.
 	Get(ctx context.Context, partition string, nodeID int) (Record, error)
-	// Write replaces a record that is older than r, and returns the present one.
+	// Write stores r unless the stored record is as new or newer, and returns the record
+	// that is stored afterwards.
 	Write(ctx context.Context, partition string, r Record) (now Record, applied bool, err error)
 	sealed()
 }
 
-// Sealed makes a type a store of this module.
+// Sealed is embedded by the types of this module that implement Store.
 type Sealed struct{}
 
 func (Sealed) sealed() {}

@@ -30,13 +30,13 @@ const (
 const Variable = "NODELEASE_LAST_ADDRESSES"
 
 // Transport is a transport that remembers the addresses at which the hosts of its
-// requests answered, and connects to them when a name cannot be resolved: in a DNS
-// outage, or one that empties a record, the servers usually keep running.
+// requests answered, and connects to them when a name cannot be resolved: during an
+// outage of the DNS, or one that empties a record, the servers usually keep running.
 //
-// Only an address that has answered an https request to a host is used for that host, so
-// its certificate was checked there before, and the transport checks it on each new
-// connection as always. Requests through a proxy are not remembered, since they
-// resolve the proxy's name.
+// An address is used for a host only if it has answered an https request to that host, so
+// the host's certificate was checked there before. The transport checks the certificate
+// on each new connection as always. Addresses are not remembered for requests through a
+// proxy, since these resolve the proxy's name.
 type Transport struct {
 	*http.Transport
 	resolve func(ctx context.Context, network, address string) (net.Conn, error) // dials a name
@@ -45,7 +45,7 @@ type Transport struct {
 	hosts map[string][]netip.AddrPort // by host and port, the last to answer first
 }
 
-// Remember returns t with a memory for addresses, or t itself if that is turned off.
+// Remember returns t with a memory for addresses, or only t if [Variable] is off.
 func Remember(t *http.Transport) http.RoundTripper {
 	if os.Getenv(Variable) == "off" {
 		return t
@@ -82,8 +82,8 @@ func (a *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// teaches returns the host and port of a request whose answer shows that an address
-// belongs to the host; empty if it does not.
+// teaches returns the host and port of a request if its answer will show that an address
+// belongs to that host; empty if it will not.
 func (a *Transport) teaches(r *http.Request) string {
 	if r.URL.Scheme != "https" || net.ParseIP(r.URL.Hostname()) != nil {
 		return ""
@@ -123,9 +123,9 @@ func (a *Transport) known(host string) []netip.AddrPort {
 	return a.hosts[host]
 }
 
-// dial connects to a host by its name. If the name has no address, or none soon, dial
-// connects to the known addresses, and to the name again if none of them answers: they
-// may be old, and the DNS only slow.
+// dial connects to a host by its name. If the name has no address, or is not resolved
+// soon, dial connects to the known addresses. If none of them answers, it waits for the
+// name, since the addresses may be old and the DNS only slow.
 func (a *Transport) dial(ctx context.Context, network, host string) (net.Conn, error) {
 	known := a.known(host)
 	if len(known) == 0 {
@@ -175,8 +175,9 @@ func (d dialed) close() {
 	}
 }
 
-// resolving dials a name. The second channel is closed when its addresses are known, or
-// when there is a result, whichever comes first.
+// resolving dials a name, and sends the result to the first channel. The second channel
+// is closed when the name's addresses are known, or when there is a result, whichever
+// comes first.
 func (a *Transport) resolving(ctx context.Context, network, host string) (<-chan dialed, <-chan struct{}) {
 	byName, resolved := make(chan dialed, 1), make(chan struct{})
 	var once sync.Once

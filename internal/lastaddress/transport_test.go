@@ -35,8 +35,8 @@ func (n *nameserver) set(fail string) {
 	n.fail = fail
 }
 
-// dial connects a resolver with the server, without a network between them: a stream,
-// where each message follows its length.
+// dial connects a resolver to the server without a network, by a stream in which each
+// message follows its length.
 func (n *nameserver) dial(context.Context, string, string) (net.Conn, error) {
 	n.mu.Lock()
 	fail := n.fail
@@ -67,7 +67,7 @@ func (n *nameserver) serve(c net.Conn, fail string) {
 			<-n.slow
 			fail = ""
 		}
-		end := 12 // of the question: a name in parts, its type and class
+		end := 12 // end of the question, which is a name in parts, its type and class
 		for query[end] != 0 {
 			end += 1 + int(query[end])
 		}
@@ -91,7 +91,7 @@ type place struct {
 	names     *nameserver
 	server    *httptest.Server
 	asked     atomic.Int64
-	other     atomic.Bool // the server has another's certificate
+	other     atomic.Bool // the server has another host's certificate
 	transport *http.Transport
 	client    http.Client
 	port      string
@@ -160,8 +160,8 @@ func TestLastKnownAddresses(t *testing.T) {
 	}
 }
 
-// An address that was someone's is not believed to be his: a server with another's
-// certificate sees no request, though the client trusts who signed it.
+// A known address must prove that it still belongs to the host: a server with another
+// host's certificate gets no request, even though the client trusts that certificate.
 func TestLastKnownAddressesMustProveTheName(t *testing.T) {
 	p := newPlace(t)
 	url := "https://example.com:" + p.port
@@ -180,8 +180,8 @@ func TestLastKnownAddressesMustProveTheName(t *testing.T) {
 	}
 }
 
-// A name that never had an address gets none from another one, nor does one that was
-// only asked over http, or whose server never proved to be it.
+// A host has no known addresses if its name never had one, if it was only used over
+// http, or if its server never proved its name. Those of other hosts are not used for it.
 func TestUnknownNamesStayUnknown(t *testing.T) {
 	p := newPlace(t)
 	plain := httptest.NewServer(http.NotFoundHandler())
@@ -205,7 +205,8 @@ func TestUnknownNamesStayUnknown(t *testing.T) {
 	}
 }
 
-// An address that answers no longer is passed over; while the DNS works, none is used.
+// An address that no longer answers is skipped. While the DNS works, no known address is
+// used.
 func TestLastKnownAddressesAreTriedInTurn(t *testing.T) {
 	p := newPlace(t)
 	host := "example.com:" + p.port
@@ -232,7 +233,7 @@ func TestLastKnownAddressesAreTriedInTurn(t *testing.T) {
 	}
 }
 
-// A DNS that is only slow is waited for where no known address answers: these may be old.
+// If no known address answers, dial waits for a slow DNS: the addresses may be old.
 func TestSlowNamesAreWaitedFor(t *testing.T) {
 	p := newPlace(t)
 	host := "example.com:" + p.port
@@ -272,7 +273,7 @@ func TestLastKnownAddressesAreFew(t *testing.T) {
 	}
 }
 
-// They can be turned off.
+// The memory for addresses can be turned off.
 func TestLastKnownAddressesTurnedOff(t *testing.T) {
 	t.Setenv(Variable, "off")
 	p := newPlace(t)

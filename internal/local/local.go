@@ -1,7 +1,8 @@
 // Package local has the rules by which the servers on this machine (the web UI, the
-// sidecar, the embedded DynamoDB) refuse requests that a web page makes a browser send: as a
-// cross-site request, which the browser marks, or by a name of the page's own that
-// resolves to this machine (DNS rebinding), which then is in Host.
+// sidecar, the embedded DynamoDB) refuse requests that a foreign web page makes a browser
+// send. Such a request is cross-site, which the browser marks in its headers, or it uses a
+// name of the page's own that resolves to this machine (DNS rebinding), which is then in
+// the Host header.
 package local
 
 import (
@@ -16,11 +17,12 @@ import (
 // Guard decides which requests a server answers. The zero value admits programs on this
 // machine.
 type Guard struct {
-	// Page says that the server has a page of its own, which may ask it, and to which a
-	// link of another site may lead.
+	// Page is set if the server has a page of its own. That page may send requests, and
+	// links on other sites may lead to it.
 	Page bool
-	// Remote says that other machines may ask. They name the server by an IP address, by
-	// a name without a dot, which no stranger can register, or by one of Hosts.
+	// Remote is set if other machines may send requests. They name the server by an IP
+	// address, by a name without a dot, which no stranger can register, or by one of
+	// Hosts.
 	Remote bool
 	Hosts  []string
 }
@@ -34,13 +36,13 @@ const (
 	CrossOrigin Reason = "cross_origin"
 )
 
-// Refusal is why a request is not answered.
+// Refusal describes why a request is refused, and the remedy.
 type Refusal struct {
 	Reason       Reason
 	Text, Remedy string
 }
 
-// Check returns why a request is refused, or nil.
+// Check returns why a request is refused, or nil if it is not.
 func (g Guard) Check(r *http.Request) *Refusal {
 	if !g.host(r) {
 		remedy := "use 127.0.0.1, [::1] or localhost in the URL"
@@ -49,7 +51,7 @@ func (g Guard) Check(r *http.Request) *Refusal {
 		}
 		return &Refusal{BadHost, fmt.Sprintf("the Host %.100q is not a name of this server", r.Host), remedy}
 	}
-	for _, origin := range r.Header["Origin"] { // all of them: an empty one may precede another
+	for _, origin := range r.Header["Origin"] { // every Origin header: an empty one may precede another
 		if !(g.Page && origin == "http://"+r.Host) {
 			return &Refusal{CrossOrigin, fmt.Sprintf("the request comes from the web page %.100q", origin), g.remedy()}
 		}
@@ -59,7 +61,7 @@ func (g Guard) Check(r *http.Request) *Refusal {
 	case site == "" || site == "none", g.Page && site == "same-origin":
 		return nil
 	case g.Page && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && r.URL.Path == "/":
-		return nil // a link of another site may lead to the page, and no further
+		return nil // a link on another site may lead to the page, but to nothing else
 	}
 	return &Refusal{CrossOrigin, fmt.Sprintf("the request comes from a web page (Sec-Fetch-Site: %.20q)", site), g.remedy()}
 }
@@ -72,7 +74,7 @@ func (g Guard) remedy() string {
 }
 
 // host reports whether Host is a name of this server. Over a Unix socket, which no
-// browser opens, it may be anything.
+// browser opens, Host may be anything.
 func (g Guard) host(r *http.Request) bool {
 	if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && at.Network() == "unix" {
 		return true
@@ -89,7 +91,7 @@ func (g Guard) host(r *http.Request) bool {
 		slices.ContainsFunc(g.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
 }
 
-// Name returns the name of a host:port, or of a host, without brackets.
+// Name returns the host of a host:port, or of a host alone, without brackets.
 func Name(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -97,14 +99,14 @@ func Name(host string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
 
-// Loopback reports whether a name or an address is a loopback one.
+// Loopback reports whether a name is localhost or a loopback address.
 func Loopback(name string) bool {
 	ip, err := netip.ParseAddr(name)
 	return strings.EqualFold(name, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
-// Harden sets the headers of every answer: other sites may not embed it, browsers may
-// not guess its type, and no cache keeps it.
+// Harden sets headers on an answer so that other sites may not embed it, browsers may not
+// guess its type, and no cache keeps it.
 func Harden(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -71,7 +71,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
-	for name, g := range map[string]local.Guard{"program": program, "page": page} { // an empty Origin hides no other
+	for name, g := range map[string]local.Guard{"program": program, "page": page} { // an empty Origin does not hide another
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.Host, r.Header["Origin"] = "localhost", []string{"", "https://evil.example"}
 		if refused := g.Check(r); refused == nil || refused.Reason != local.CrossOrigin {

@@ -17,9 +17,9 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// ErrNotDynamoDB is returned when an answer came that DynamoDB does not send: an
-// empty 200 of a load balancer, a page of a portal, damaged bytes. It reveals
-// nothing about the request: the outcome is unknown, as after a time-out.
+// ErrNotDynamoDB is returned for an answer that DynamoDB does not send: an empty 200
+// from a load balancer, a page from a captive portal, damaged bytes. The outcome of the
+// request is then unknown, as after a time-out.
 var ErrNotDynamoDB = errors.New("what answered is not DynamoDB")
 
 // answerError is the reason why an answer is not accepted.
@@ -42,7 +42,7 @@ func notDynamoDB(format string, args ...any) error {
 //
 // DynamoDB names the request in every answer, and adds the CRC-32 of the body to each
 // successful one; DynamoDB Local, LocalStack and the embedded server do so too. So an
-// empty answer to GetItem means a missing item only with both.
+// empty answer to GetItem means a missing item only if it has both.
 func Genuine(o *dynamodb.Options) {
 	o.EnableAcceptEncodingGzip = false // the checksum covers the body as sent
 	o.APIOptions = append(o.APIOptions, func(s *middleware.Stack) error {
@@ -61,10 +61,10 @@ func (genuine) HandleDeserialize(ctx context.Context, in middleware.DeserializeI
 	out, metadata, err := next.HandleDeserialize(ctx, in)
 	resp, ok := out.RawResponse.(*smithyhttp.Response)
 	if err != nil || !ok {
-		return out, metadata, err // not an answer anyway, whoever sent it
+		return out, metadata, err // there is no answer to check
 	}
 	if resp.StatusCode >= http.StatusInternalServerError {
-		resp.Body = envelope{io.LimitReader(resp.Body, maxEnvelope), resp.Body} // the SDK reads all of it
+		resp.Body = envelope{io.LimitReader(resp.Body, maxEnvelope), resp.Body} // bounded, because the SDK reads all of it
 		return out, metadata, nil
 	}
 	sum := crc32.NewIEEE()
@@ -86,9 +86,9 @@ type envelope struct {
 	io.Closer
 }
 
-// checkAnswer refuses answers that DynamoDB does not send. Errors may come from
-// intermediaries, and are accepted, since nothing is concluded from them about an
-// item. A refused condition is different: it may mean that a lease is lost.
+// checkAnswer returns an error for an answer that DynamoDB does not send. An error may
+// come from an intermediary and is accepted, since nothing is concluded from it about an
+// item. A refused condition is checked, because it may mean that a lease is lost.
 func checkAnswer(status int, h http.Header, body []byte, crc uint32) error {
 	means := status < http.StatusMultipleChoices || bytes.Contains(body, []byte("ConditionalCheckFailed"))
 	sum, want := h.Get("X-Amz-Crc32"), strconv.FormatUint(uint64(crc), 10)
@@ -103,7 +103,7 @@ func checkAnswer(status int, h http.Header, body []byte, crc uint32) error {
 	return nil
 }
 
-// once limits a call to one attempt, whose answer is genuine.
+// once limits a call to one attempt, and accepts only a genuine answer.
 func once(o *dynamodb.Options) {
 	o.Retryer = aws.NopRetryer{}
 	Genuine(o)
@@ -118,7 +118,7 @@ func hasKey(av, key attributes) bool {
 }
 
 // kept reports whether the item in the answer to a claim or a renewal has the requested
-// values. No other answer may be relied on.
+// values. An answer with other values must not be relied on.
 func kept(w Write, l *Lease) bool {
 	switch w := w.(type) {
 	case Claim:

@@ -27,14 +27,13 @@ func answering(t *testing.T, status int, body string, headers map[string]string)
 	return protocol.NewDynamoDB(dynamotest.Client(t, srv.URL), "leases")
 }
 
-// genuine are the headers that DynamoDB sends with a body.
+// genuine returns the headers that DynamoDB sends with a body.
 func genuine(body string) map[string]string {
 	return map[string]string{"X-Amzn-Requestid": "1", "X-Amz-Crc32": strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10)}
 }
 
-// An answer that DynamoDB does not send is no answer: nothing is concluded from it,
-// neither that an item is missing nor that a write was done or refused, and another
-// try may well be answered.
+// From an answer that DynamoDB does not send, nothing is concluded: neither that an item
+// is missing, nor that a write was done or refused, nor that a retry would fail.
 func TestAnswersWithoutMeaning(t *testing.T) {
 	refusal := `{"__type":"com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException","message":"The conditional request failed","Item":{"pool_group":{"S":"orders#0"},"node_id":{"N":"0"}}}`
 	other := `{"Attributes":{"pool_group":{"S":"orders#0"},"node_id":{"N":"9"}},"Item":{"pool_group":{"S":"other"},"node_id":{"N":"0"}},"Table":{}}`
@@ -43,7 +42,7 @@ func TestAnswersWithoutMeaning(t *testing.T) {
 		status  int
 		body    string
 		headers map[string]string
-		reads   bool // it is a sound answer to a read of one item
+		reads   bool // it is a genuine answer to a read of one item
 	}{
 		"an empty 200":                  {status: 200},
 		"braces":                        {status: 200, body: "{}"},
@@ -94,8 +93,8 @@ func TestAnswersWithoutMeaning(t *testing.T) {
 	}
 }
 
-// An error of whoever is in between is an error, and final only where it is AWS's
-// own word for something that no retry helps.
+// An error answer from an intermediary is an error, but a permanent one only if it has
+// AWS's code for an error that no retry fixes.
 func TestErrorsOfOthers(t *testing.T) {
 	for body, want := range map[string]error{"<html>Log in</html>": nil, `{"__type":"ResourceNotFoundException"}`: protocol.ErrTable} {
 		_, err := answering(t, 403, body, nil).Get(t.Context(), "orders", 0)

@@ -9,11 +9,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// ErrArgument is returned for an argument without which nothing can be done.
+// ErrArgument is returned if a required argument is nil.
 var ErrArgument = errors.New("lease: nil argument")
 
 // CheckContext returns an error for a nil context. Exported functions that take a context
-// call it, or another one that does, before anything else.
+// call it, directly or through another function, before anything else.
 func CheckContext(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: the context is nil: use context.Background()", ErrArgument)
@@ -27,8 +27,8 @@ func IsNil(v any) bool {
 	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// Checked returns client for a request in ctx. If one of the two is nil, as the client of
-// a zero [DynamoDB] is, the requests of the returned client fail with an error.
+// Checked returns client for a request in ctx. If client is nil, as in a zero [DynamoDB],
+// or ctx is nil, the requests of the returned client fail with an error.
 func Checked(ctx context.Context, client Client) Client {
 	if IsNil(client) {
 		return noClient{fmt.Errorf("%w: the store has no client: lease.OpenClient returns one", ErrArgument)}

@@ -8,8 +8,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// A clock that is off by more than five minutes is reported as such, and not as
-// missing permissions. A wrong key is still a wrong key.
+// A clock that is off by more than five minutes is reported as such, and not as missing
+// permissions. A wrong key is still reported as missing permissions.
 func TestExplainClock(t *testing.T) {
 	for _, c := range []struct {
 		code, message string

@@ -41,8 +41,8 @@ func corruptItem(err error) bool {
 
 const remedy = "check the endpoint (AWS_ENDPOINT_URL_DYNAMODB), AWS_REGION and the way there"
 
-// slowCredentials reports whether a call ended while it waited for credentials:
-// then it is unknown whether there are any. A process without any source of
+// slowCredentials reports whether a call ended while it waited for credentials, so
+// that it is unknown whether there are any. A process without any source of
 // credentials finally tries a virtual machine's own role, whose absence may take
 // long to detect.
 func slowCredentials(err error) bool {
@@ -52,7 +52,7 @@ func slowCredentials(err error) bool {
 }
 
 // explain turns AWS's answer into our own error. An error that a retry does not fix gets
-// its sentinel and its remedy; every other one still means "unknown outcome, try again".
+// its sentinel and its remedy; any other error means "unknown outcome, try again".
 func explain(err error, call, table string) error {
 	if err == nil {
 		return nil
@@ -82,8 +82,8 @@ func explain(err error, call, table string) error {
 	case slowCredentials(err):
 		return fmt.Errorf("lease: %s on table %q: %w", call, table, &answerError{"the AWS credentials did not come in time", err})
 	case strings.Contains(text, "get credentials"), strings.Contains(text, "get identity"), strings.Contains(text, "no EC2 IMDS role found"):
-		// Which source failed, and how; the last one tried, a virtual machine's own role,
-		// adds nothing.
+		// Keep which source failed, and how, but leave out the last source that was tried: a
+		// virtual machine's own role adds nothing.
 		_, why, _ := strings.Cut(text, "get credentials: ")
 		why, _, _ = strings.Cut(why, ", operation error ec2imds")
 		return fmt.Errorf("%w: %s: no AWS credentials (%s): give the task a role, set AWS_PROFILE or AWS_ACCESS_KEY_ID, or use an endpoint on 127.0.0.1, which needs none", ErrAccess, call, why)
@@ -107,7 +107,7 @@ func explain(err error, call, table string) error {
 	var name *net.DNSError
 	var sent *url.Error
 	var decoded *smithy.DeserializationError
-	var broken net.Error // the connection, not its content
+	var broken net.Error // the connection failed, not the decoding
 	switch {
 	case errors.As(err, &name):
 		return fmt.Errorf("lease: %s on table %q: %q has no address: %w: %s", call, table, name.Name, name, remedy)
@@ -125,7 +125,7 @@ func explain(err error, call, table string) error {
 }
 
 // signedAtWrongTime reports whether a request was refused because of the time in
-// its signature. Its code may be that of a wrong key.
+// its signature. The error code may be the same as for a wrong key.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/signature-v4-troubleshooting.html
 func signedAtWrongTime(err smithy.APIError) bool {
 	switch err.ErrorCode() {

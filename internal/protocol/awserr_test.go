@@ -13,8 +13,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// Whatever goes wrong on the way is told with the table and the remedy, not as the SDK
-// prints it; and it is still found by errors.As.
+// The text of any error on the way has the table and the remedy, and is not what the SDK
+// prints. errors.As still finds the original error.
 func TestExplain(t *testing.T) {
 	sdk := func(err error) error {
 		return &smithy.OperationError{ServiceID: "DynamoDB", OperationName: "GetItem", Err: err}
@@ -50,8 +50,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Credentials that are slow to come are no sign that there are none. Without any
-// source of them the last one asked, a virtual machine's role, may be slow too.
+// If credentials are slow to come, that does not mean that there are none. Without any
+// source of credentials, the last source tried, a virtual machine's role, may be slow too.
 func TestSlowCredentials(t *testing.T) {
 	for text, permanent := range map[string]bool{
 		"get identity: get credentials: failed to refresh cached credentials": false,
@@ -66,7 +66,7 @@ func TestSlowCredentials(t *testing.T) {
 	}
 }
 
-// A table that is not there may come; one that is not ours stays that.
+// A table that does not exist may still be created, but a table with other keys stays wrong.
 func TestErrorsThatMayPass(t *testing.T) {
 	api := func(code, message string) error { return &smithy.GenericAPIError{Code: code, Message: message} }
 	for _, c := range []struct {

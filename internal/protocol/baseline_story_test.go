@@ -19,7 +19,7 @@ func when(ms int) time.Time {
 	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(ms) * time.Millisecond)
 }
 
-// leaseStep writes to a node ID. The item that the answer carries must be readable.
+// leaseStep writes to a node ID. The item in the answer must be readable.
 func leaseStep(name string, w protocol.Write) storyStep {
 	return storyStep{name, func(ctx context.Context, s *protocol.DynamoDB) error { _, err := s.Write(ctx, w); return err }}
 }
@@ -54,8 +54,8 @@ func noteStep(name string, w protocol.NoteWrite) storyStep {
 	}}
 }
 
-// story is a pool's life in which every write of the format occurs, most of them also where their condition refuses. Names of steps
-// are never reused: recordings are compared by them.
+// story returns the life of a pool in which every write of the format occurs, and most of them also with a condition that refuses
+// them. Names of steps are never reused, because recordings are compared by these names.
 func story() []storyStep {
 	const ttl, guard = 15 * time.Second, time.Second
 	n := func(id int) protocol.Key { return protocol.Key{Pool: "orders", NodeID: id} }

@@ -31,8 +31,8 @@ type recording struct {
 	Item    map[string]any `json:"item"`
 }
 
-// recordings are the files of one item format, oldest first. Each was recorded from a release, or from a state of this repository
-// before the first one, and stays as long as that release may share a pool with this one.
+// recordings returns the recordings of one item format, oldest first. Each was recorded from a release, or from a state of this
+// repository before the first release, and stays as long as that release may share a pool with this one.
 func recordings(t *testing.T) (files []string, all [][]recording) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", fmt.Sprintf("format-%d", protocol.ItemFormat), "*.json"))
@@ -53,11 +53,11 @@ func recordings(t *testing.T) (files []string, all [][]recording) {
 	return files, all
 }
 
-// exchange forwards requests and records the writes. It sends an older release's request in place of this one's if it has one.
+// exchange forwards requests and records the writes. If it has a request of an older release, it sends that instead.
 type exchange struct {
 	http.RoundTripper
 	table string
-	old   map[string]any // to be sent instead
+	old   map[string]any // the request to be sent instead; nil: none
 	last  recording
 }
 
@@ -89,7 +89,7 @@ func (x *exchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// tell runs the story on an empty table. Where old returns a recording of a step, that recording's request is sent.
+// tell runs the story on an empty table. If old returns a recording for a step, the request of that recording is sent instead.
 func tell(t *testing.T, old func(i int, step string) *recording) (told []recording) {
 	t.Helper()
 	client := dynamotest.Embedded(t)
@@ -175,8 +175,9 @@ func TestRequestsAreRecorded(t *testing.T) {
 	t.Logf("recorded %s", name)
 }
 
-// Requests of each recording run against the items that this release writes, and the reverse: in every mixture each condition decides
-// as it does in a pool of one release, this release reads every answer, and the items agree wherever the two releases do.
+// The requests of each recording work on items that this release writes, and the reverse. In every mixture of the two, each condition
+// decides as it does in a pool with one release, this release reads every answer, and attributes that both releases would leave equal
+// are equal.
 func TestRecordedRequestsShareAPool(t *testing.T) {
 	files, all := recordings(t)
 	if len(all) == 0 {
@@ -188,7 +189,7 @@ func TestRecordedRequestsShareAPool(t *testing.T) {
 			if i := slices.IndexFunc(old, func(r recording) bool { return r.Step == step }); i >= 0 {
 				return &old[i]
 			}
-			return nil // a write that came later
+			return nil // a write that is newer than the recording
 		}
 		for name, sends := range map[string]func(i int) bool{
 			"old only":         func(int) bool { return true },

@@ -8,9 +8,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Bounds of an item's content, beyond its numbers and times. They are the same for
-// readers and writers: an item beyond them is corrupt, and a reader must not keep an
-// arbitrary amount of a writer's data.
+// Bounds on the texts and lists of an item. They are the same for readers and writers: an
+// item that exceeds them is corrupt, because a reader must not keep an arbitrary amount of
+// a writer's data.
 const (
 	maxSession  = 64   // bytes of a session; a UUIDv7 has 36
 	maxTask     = 512  // bytes of a task: the limit of Config.Task; an ECS ARN has some 100
@@ -20,7 +20,7 @@ const (
 	maxTable    = 255  // bytes of a table's name
 )
 
-// checkText returns an error for texts of a lease that an agent does not write.
+// checkText returns an error for texts of a lease that no agent would write.
 func (it leaseItem) checkText() error {
 	text := 0
 	for name, value := range it.Metadata {

@@ -15,7 +15,8 @@ import (
 
 func mapOf(of attributes) types.AttributeValue { return &types.AttributeValueMemberM{Value: of} }
 
-// Items that our writers do not produce are corrupt when read, and nothing of them is kept.
+// Items that our writers do not produce are corrupt when read, and a reader keeps nothing
+// of their content.
 func TestBoundsOnRead(t *testing.T) {
 	client, store := newTable(t)
 	put := func(item attributes, more attributes) {
@@ -86,8 +87,8 @@ func TestBoundsOnRead(t *testing.T) {
 	}
 }
 
-// Items in a group's partition that are none of the group cost its readers no more than
-// a page, and hide none that is.
+// Items in a group's partition that do not belong to the group cost its readers at most a
+// page, and hide no item of the group.
 func TestForeignItemsOfAGroup(t *testing.T) {
 	client, store := newTable(t)
 	put := func(node int) {
@@ -99,8 +100,8 @@ func TestForeignItemsOfAGroup(t *testing.T) {
 		}
 	}
 	for node := range 300 {
-		put(node - 50)  // before the group, and the first of it
-		put(600 + node) // behind it
+		put(node - 50)  // before the group, and its first node IDs
+		put(600 + node) // after the group
 	}
 	put(511)
 	g, err := store.Group(t.Context(), "orders", 1)
@@ -109,7 +110,7 @@ func TestForeignItemsOfAGroup(t *testing.T) {
 	}
 }
 
-// A Query ends, whoever answers it.
+// A Query comes to an end, whatever the answers are.
 func TestPagesEnd(t *testing.T) {
 	page := &dynamodb.QueryOutput{Items: make([]map[string]types.AttributeValue, 10), LastEvaluatedKey: attributes{"node_id": num(1)}}
 	p := Pages{Most: 25}
@@ -123,8 +124,9 @@ func TestPagesEnd(t *testing.T) {
 	}
 }
 
-// An item of which parts were left out is corrupt, even if the rest would be a valid
-// one: nobody knows the missing parts. So is the pool's own item, and the error has the remedy.
+// An item is corrupt if parts of it were left out, even if the rest would be a valid item,
+// since nobody knows the missing parts. That also holds for the pool's own item, and the
+// error has the remedy.
 func TestTrimmedIsCorrupt(t *testing.T) {
 	client, store := newTable(t)
 	lease, pool := itemKey(Key{"orders", 7}), poolKey("orders")
@@ -149,15 +151,15 @@ func TestTrimmedIsCorrupt(t *testing.T) {
 	}
 }
 
-// One item, as large as DynamoDB keeps it and as long as JSON can make it, costs its
-// reader less than 1 MB that stays, and less than 50 ms; on a slow machine five times a
-// look at all of it.
+// An item of the size that DynamoDB allows, with content that is longest as JSON, costs
+// its reader at most 1 MB of memory and 50 ms, or, on a slow machine, five times as long
+// as a scan of the JSON.
 func TestWhatOneItemCosts(t *testing.T) {
 	for name, attribute := range large() {
 		answer := page(`{"metadata":` + attribute + `,"node_id":{"N":"7"},"pool_group":{"S":"orders#0"}}`)
 		best, scan := time.Hour, time.Hour
 		var kept int
-		for range 20 { // the best of twenty: others use the machine, too
+		for range 20 { // the best of twenty, since other programs use the machine too
 			began := time.Now()
 			json.Valid([]byte(answer))
 			scan = min(scan, time.Since(began))
@@ -174,5 +176,5 @@ func TestWhatOneItemCosts(t *testing.T) {
 	}
 }
 
-// slowdown is how much the race detector takes.
+// slowdown is the factor by which the race detector slows the tests down.
 var slowdown = 1

@@ -14,26 +14,28 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Cards is the number of hint cards of a pool, each in a partition of its own: 16 of them
-// answer 96,000 eventually consistent reads a second where the pool's item answers 3,000
-// strong ones.
+// Cards is the number of hint cards of a pool, each in a partition of its own. Together
+// they answer 96,000 eventually consistent reads a second, whereas the pool's item answers
+// 3,000 strongly consistent ones.
 const Cards = 16
 
 // CardStore is a [Store] with hint cards: copies of the pool's item that are read cheaply,
-// and that may be old. A store without them is read strongly at each start.
+// and that may be old. In a store without cards, each start reads the pool's item,
+// strongly consistent.
 //
-// To have read a card is to have read the pool's item some time ago, and to have been
-// paused since. So nothing is pinned on a card: whoever acts on one is refused where it is
-// behind, or reads the pool's item. docs/architecture.md, "The item and its cards".
+// A process that has read a card is in the same state as one that read the pool's item
+// some time ago and has been paused since. So nothing relies on a card being current: a
+// write that is based on an old card is refused, or its sender reads the pool's item
+// first. See docs/architecture.md, "The item and its cards".
 type CardStore interface {
-	// Card reads a card, 0 to Cards-1, eventually consistent; nil when it was never
+	// Card reads a card, 0 to Cards-1, eventually consistent; nil if it was never
 	// written.
 	Card(ctx context.Context, pool string, n int) (*PoolItem, error)
 	// WriteCard does one conditional write of a card, with one attempt.
 	WriteCard(ctx context.Context, w WriteCard) (applied bool, err error)
 }
 
-// WriteCard copies the pool's item to a card. Item was read, or was the answer to a write.
+// WriteCard copies the pool's item to a card. Item is the result of a read or of a write.
 type WriteCard struct {
 	Card int
 	Item PoolItem
@@ -41,10 +43,10 @@ type WriteCard struct {
 
 // Apply returns the card after the write; see [Write].
 //
-// Invariant: an older copy never replaces a newer one. Each change of the pool raises its
-// revision, but a verdict and a count are none: of two copies of one revision the newer
-// verdict counts, then the newer count. To forget a verdict is a change, so no late copy
-// brings one back.
+// Invariant: an older copy never replaces a newer one. Each change of the pool increments
+// its revision, except a new verdict or count: of two copies with the same revision, the
+// one with the newer verdict is newer, and then the one with the newer count. To forget a
+// verdict increments the revision, so no late copy brings the verdict back.
 func (w WriteCard) Apply(old *PoolItem) (PoolItem, bool) {
 	if old != nil && !w.Item.newerThan(*old) {
 		return PoolItem{}, false
@@ -59,8 +61,9 @@ func (p PoolItem) newerThan(o PoolItem) bool {
 	return cmp.Or(cmp.Compare(p.Revision, o.Revision), cmp.Compare(p.vouchedAt(), o.vouchedAt()), cmp.Compare(p.measuredAt(), o.measuredAt())) > 0
 }
 
-// Behind reports whether a card, nil for none, has to be written again for p. A newer count
-// alone is worth that only when half of its validity has passed since the card's.
+// Behind reports whether a card has to be written again for p; card is nil if it was never
+// written. If only the count of p is newer, that is worth a write only if it is newer by
+// half of its validity.
 func (p PoolItem) Behind(card *PoolItem) bool {
 	if card == nil || !p.newerThan(*card) {
 		return card == nil
@@ -69,17 +72,17 @@ func (p PoolItem) Behind(card *PoolItem) bool {
 	return !counted || p.measuredAt()-card.measuredAt() >= p.Measured.Valid.Milliseconds()/2
 }
 
-// HintEnough reports whether a card with p is enough to start by: the width of node IDs
-// does not change, which a claimant would have to know of; and all groups are open, or
-// those for as many holders as are expected. Where agents open groups as they arrive, the
-// groups on a card are those that a herd has filled since.
+// HintEnough reports whether a card with p is enough for an agent to start: no change of
+// the width of node IDs is open, which a claimant would have to know, and all groups are
+// open, or enough for the expected holders. If instead agents open groups as they arrive,
+// a herd may since have filled the groups that are open by the card.
 func (p PoolItem) HintEnough() bool {
 	_, last := p.GroupsOpen()
 	enough := last+1 >= p.UsableGroups() || p.Expect > 0 && p.OpenGroups >= GroupsFor(p, p.Expect)
 	return enough && p.Widening.State != WidenOpen
 }
 
-// vouchedAt is when the verdict was made; 0 where there is none.
+// vouchedAt returns when the verdict was made; 0 if there is none.
 func (p PoolItem) vouchedAt() int64 {
 	if p.Verdict == nil {
 		return 0
@@ -87,7 +90,7 @@ func (p PoolItem) vouchedAt() int64 {
 	return p.Verdict.At.UnixMilli()
 }
 
-// measuredAt is when its node IDs were last counted; 0 where they never were.
+// measuredAt returns when the pool's node IDs were last counted; 0 if they never were.
 func (p PoolItem) measuredAt() int64 {
 	if p.Measured == nil {
 		return 0
@@ -141,8 +144,8 @@ func (p PoolItem) card() types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: av}
 }
 
-// Card implements [CardStore] with one GetItem, which costs half a read unit. A card whose
-// content no pool's item could have is a *CorruptError.
+// Card implements [CardStore] with one GetItem, which costs half a read unit. The error
+// for a card whose content no pool's item could have is a *CorruptError.
 func (d *DynamoDB) Card(ctx context.Context, pool string, n int) (*PoolItem, error) {
 	key := cardKey(pool, n)
 	out, err := Checked(ctx, d.client).GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: key, ConsistentRead: aws.Bool(false)}, once)
@@ -170,6 +173,6 @@ func (d *DynamoDB) WriteCard(ctx context.Context, w WriteCard) (applied bool, er
 	return applied, explain(err, "UpdateItem", d.table)
 }
 
-// cardKey is the table's key of a hint card. Each has a partition key of its own, and so
-// most likely a partition.
+// cardKey returns the table's key of a hint card. Each card has its own partition key, and
+// so most likely its own partition.
 func cardKey(pool string, n int) attributes { return rawKey(pool+"#card#"+strconv.Itoa(n), 0) }

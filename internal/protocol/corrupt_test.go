@@ -17,10 +17,10 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// A claim, a mark and a raise refuse versions, reservations and marks that are out of
-// range, and do not change the item. A condition cannot ask for a whole number: a
-// claim of such an item is noticed in its answer, before anybody uses the lease, and
-// taken back, so that what was reserved is not forgotten.
+// A claim, a mark and a raise are refused if the item's version, reservation or mark is
+// out of range, and do not change the item. A condition cannot require a whole number, so
+// a claim of an item with a fraction succeeds. Its sender notices that in the answer,
+// before anybody uses the lease, and undoes the claim without losing the reservation.
 func TestOutOfRangeIsNotHealed(t *testing.T) {
 	for name, c := range map[string]struct {
 		attribute, value string
@@ -84,8 +84,8 @@ func TestOutOfRangeIsNotHealed(t *testing.T) {
 	}
 }
 
-// A narrow pool that has no node IDs, by its own item, is corrupt: a start says so at
-// once, and nothing is read or claimed.
+// A narrow pool that has no node IDs, according to its own item, is corrupt. A start
+// returns that error at once, and nothing is read or claimed.
 func TestNarrowPoolWithoutNodeIDs(t *testing.T) {
 	for name, numbers := range map[string]string{"0": "0", "missing": "", "all below exclude_below": "2"} {
 		t.Run(name, func(t *testing.T) {

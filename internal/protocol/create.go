@@ -9,8 +9,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// TableInput describes a table with the product's keys, on demand. Tables for
-// development and tests are created from it; production tables come from the CDK construct.
+// TableInput returns the description of a table with the product's keys, billed on demand.
+// Tables for development and tests are created from it; production tables come from the
+// CDK construct.
 func TableInput(name string) *dynamodb.CreateTableInput {
 	return &dynamodb.CreateTableInput{
 		TableName: &name, BillingMode: types.BillingModePayPerRequest,

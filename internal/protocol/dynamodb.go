@@ -31,7 +31,7 @@ type DynamoDB struct {
 
 // NewDynamoDB returns a store that keeps leases in a table, with the caller's own
 // client. Every call is one attempt, regardless of the client's retries: a hidden
-// retry could outlive the lease. [Open] creates a client from the environment.
+// retry could outlive the lease. lease.Open creates a client from the environment.
 func NewDynamoDB(client Client, table string) *DynamoDB {
 	return &DynamoDB{client: client, table: table}
 }
@@ -120,8 +120,8 @@ func (d *DynamoDB) Get(ctx context.Context, pool string, nodeID int) (*Lease, er
 	return decodeLease(k, out.Item)
 }
 
-// read reads one item. An answer without an item means that
-// there is none: see [Genuine].
+// read reads one item. An answer without an item means that there is none, because only
+// genuine answers are accepted: see [Genuine].
 func (d *DynamoDB) read(ctx context.Context, key attributes, consistent bool) (*dynamodb.GetItemOutput, error) {
 	out, err := Checked(ctx, d.client).GetItem(ctx, &dynamodb.GetItemInput{TableName: &d.table, Key: key, ConsistentRead: &consistent}, once)
 	if err == nil && len(out.Item) > 0 && !hasKey(out.Item, key) {
@@ -149,7 +149,7 @@ func (d *DynamoDB) poolItem(ctx context.Context, pool string, consistent bool) (
 	if err != nil {
 		return PoolItem{}, err
 	}
-	// Even if there is no item: a seed needs to check its clock.
+	// The time is returned even if there is no item: a seed needs it to check its clock.
 	at, _ := middleware.GetServerTime(out.ResultMetadata)
 	if len(out.Item) == 0 {
 		return PoolItem{ServerTime: at}, fmt.Errorf("%w: table %q has no pool %q: seed it (nodelease seed --pool %s --size 1024), or check NODELEASE_POOL", ErrPoolNotSeeded, d.table, pool, pool)
@@ -186,8 +186,8 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group, part int, cons
 		first += part * PartSize
 		end, limit = first+PartSize, aws.Int32(PartSize)
 	}
-	// From the first node ID to the last: other items in its partition cost a reader at
-	// most the rest of a page.
+	// The query begins at the first node ID and ends after the last, so foreign items in
+	// the partition cost a reader at most the rest of a page.
 	from, pages := rawKey(groupKey(pool, group), first-1), Pages{Most: 2 * GroupSize}
 	for {
 		out, err := Checked(ctx, d.client).Query(ctx, &dynamodb.QueryInput{
@@ -195,7 +195,7 @@ func (d *DynamoDB) query(ctx context.Context, pool string, group, part int, cons
 			KeyConditionExpression:    aws.String(partitionKey + " = :group"),
 			ExpressionAttributeValues: attributes{":group": str(groupKey(pool, group))},
 		}, once)
-		if err == nil && out.Items == nil { // DynamoDB sends an empty list
+		if err == nil && out.Items == nil { // DynamoDB sends at least an empty list
 			err = notDynamoDB("there is no list of items in it")
 		}
 		if err != nil {
@@ -279,8 +279,8 @@ func (d *DynamoDB) Judge(ctx context.Context) (*Verdict, error) {
 }
 
 // replicated reports whether the table has a replica in a Region other than its own.
-// A global table in one Region may list itself. Without a Region in the table's
-// ARN, every replica counts as being in another one.
+// A global table in one Region may list itself. If the table's ARN has no Region, every
+// replica counts as being in another Region.
 func replicated(t *types.TableDescription) bool {
 	own := ""
 	if parts := strings.Split(aws.ToString(t.TableArn), ":"); len(parts) == 6 && parts[0] == "arn" {

@@ -24,7 +24,7 @@ type attributes = map[string]types.AttributeValue
 func n(s string) types.AttributeValue { return &types.AttributeValueMemberN{Value: s} }
 func s(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }
 
-// heldItem is the item of node 0 as a holder leaves it.
+// heldItem returns the item of node ID 0 as a holder leaves it.
 func heldItem() attributes {
 	return attributes{
 		"pool_group": s("orders#0"), "node_id": n("0"), "holder": s("someone"), "task": s("a task"), "version": n("4"), "renewal": n("2"),
@@ -39,7 +39,7 @@ func put(t *testing.T, client *dynamodb.Client, table string, item attributes) {
 	}
 }
 
-// get reads the item of node 0.
+// get reads the item of node ID 0.
 func get(t *testing.T, client *dynamodb.Client, table string) attributes {
 	t.Helper()
 	out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{
@@ -51,13 +51,13 @@ func get(t *testing.T, client *dynamodb.Client, table string) attributes {
 	return out.Item
 }
 
-// Whatever is wrong with an item, reading it says so, its neighbours are not in the way,
-// and nothing heals it into a fresh one: the attributes on which uniqueness and order
-// depend (version, reserved_until, expires_at) must exist before it is claimed.
+// Whatever is wrong with an item, a read reports it, its neighbours can still be used, and
+// no write turns it into a fresh item: the attributes on which uniqueness and order depend
+// (version, reserved_until, expires_at) must exist before a claim.
 func TestCorruptItems(t *testing.T) {
 	type damage struct {
 		harm   func(attributes)
-		usable bool // a claim writes anew what is wrong
+		usable bool // a claim overwrites the damaged attribute
 	}
 	for name, c := range map[string]damage{
 		"no version":                  {func(i attributes) { delete(i, "version") }, false},
@@ -130,8 +130,8 @@ func TestCorruptItems(t *testing.T) {
 	}
 }
 
-// A node ID that was marked for a newer width is left alone by agents that do not know
-// it: claims and renewals carry the newest layout that they know.
+// Agents that do not know a widening try leave the node IDs that are marked with it alone:
+// claims and renewals have the newest try that their agent knows.
 func TestWidenTryIsRespected(t *testing.T) {
 	dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, table string) {
 		store := protocol.NewDynamoDB(client, table)
@@ -163,12 +163,12 @@ func TestUnknownItemFormat(t *testing.T) {
 		if _, err := lease.Start(t.Context(), fixture.Config(store)); !errors.Is(err, protocol.ErrItemFormat) {
 			t.Errorf("got %v, want ErrItemFormat", err)
 		}
-		// A newer program made it so while this one was at work on the pool.
+		// A newer program has changed the format while this program was using the pool.
 		for _, w := range []protocol.PoolWrite{
 			protocol.ResizePool{Pool: "orders", Revision: 1, To: 8, At: time.Now()},
 			protocol.OpenGroups{Pool: "orders", From: 1, To: 2},
 		} {
-			_, _ = store.WritePool(t.Context(), w) // its error for an unreadable item does not count
+			_, _ = store.WritePool(t.Context(), w) // may return an error for the unreadable item
 			out, err := client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &table, Key: attributes{"pool_group": s("orders"), "node_id": n("-1")}})
 			if err != nil || !reflect.DeepEqual(out.Item["pool_size"], n("4")) || !reflect.DeepEqual(out.Item["open_groups"], n("1")) {
 				t.Errorf("%T was done: %+v, %v", w, out.Item, err)
@@ -177,7 +177,7 @@ func TestUnknownItemFormat(t *testing.T) {
 	})
 }
 
-// reads counts reads of single items.
+// reads is a client that counts reads of single items.
 type reads struct {
 	*dynamodb.Client
 	calls atomic.Int64
@@ -188,7 +188,7 @@ func (r *reads) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...fun
 	return r.Client.GetItem(ctx, in, o...)
 }
 
-// A refusal that shows the item needs no read.
+// If a refusal has the item, no read follows.
 func TestRefusalNeedsNoRead(t *testing.T) {
 	dynamotest.Each(t, func(t *testing.T, client *dynamodb.Client, table string) {
 		put(t, client, table, heldItem())

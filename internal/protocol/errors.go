@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Errors of a start that a retry does not fix. Their texts name the remedy.
+// Errors at a start that a retry does not fix. Their texts name the remedy.
 var (
 	// ErrTable is returned when the table does not exist or has other keys.
 	ErrTable = errors.New("lease: table unusable")
@@ -27,19 +27,19 @@ var (
 // other keys.
 var errNoTable = fmt.Errorf("%w", ErrTable)
 
-// ErrUnchecked is returned by [Store.Check] when it was not permitted to check: a
-// warning, since the role may still permit all that a lease needs.
+// ErrUnchecked is returned by [Store.Check] when it is not permitted to check. It is only
+// a warning, since the role may still permit all that a lease needs.
 var ErrUnchecked = errors.New("lease: table not checked")
 
-// CorruptError is an item with missing or wrongly typed attributes. It blocks no one: the
-// node ID is skipped and reported, and the item is never replaced by a new one, since
-// that could repeat IDs.
+// CorruptError reports an item with missing or wrongly typed attributes. Such an item
+// blocks no one: its node ID is skipped and reported. The item is never replaced by a new
+// one, since that could repeat IDs.
 type CorruptError struct {
 	Pool   string
 	NodeID int // -1: the pool's own item
 	Err    error
 	// Written is set if a write was applied to the item because its condition could
-	// not detect the defect: its sender undoes it.
+	// not detect the defect. The sender must then undo the write.
 	Written bool
 }
 
@@ -61,8 +61,8 @@ func Passing(err error) bool {
 	return false
 }
 
-// Permanent reports whether retrying the request does not help against err. That
-// includes a corrupt item of the pool itself, since nothing works without it.
+// Permanent reports whether err is an error that a retry does not fix. These errors include
+// a corrupt item of the pool itself, since nothing works without that item.
 func Permanent(err error) bool {
 	var corrupt *CorruptError
 	if errors.As(err, &corrupt) && corrupt.NodeID == poolNode {

@@ -11,16 +11,16 @@ import (
 // update is an UpdateItem in DynamoDB's words.
 type update struct {
 	set    string
-	remove string // the rest of a pool change, after its SET
+	remove string // the part of a pool change that follows its SET
 	onlyIf string
 	values attributes
 }
 
-// The writes, side by side. Right-hand sides see the item as it was before the
-// write. A comparison with a missing attribute is false, and every condition names the
-// attributes that must exist and their range: a corrupt item is refused, not healed. A
-// condition cannot require a whole number; decodeLease checks that on the resulting item
-// before the lease is used.
+// The writes, side by side. In DynamoDB, right-hand sides see the item before the
+// write, and a comparison with a missing attribute is false. Every condition names the
+// attributes that must exist and their range, so a write to a corrupt item is refused and
+// does not repair it. A condition cannot require a whole number; decodeLease checks that
+// on the resulting item before the lease is used.
 
 // A node ID is seeded once, and only if there is no item at all: seeding it again would
 // lose the record of its stamped milliseconds.
@@ -37,9 +37,10 @@ func (w Seed) update() update {
 	return u
 }
 
-// The new span begins where the stored one ended, in the same atomic write: so
-// spans of one node ID never overlap, regardless of clocks (S1). The guards on
-// expires_at and reserved_until only keep believers apart (S2).
+// The new span begins where the stored one ended, in the same atomic write, so
+// spans of one node ID never overlap, regardless of clocks (S1 of docs/guarantees.md).
+// The guards on expires_at and reserved_until are only needed so that at most one process
+// at a time believes that it holds the node ID (S2).
 func (w Claim) update() update {
 	u := update{
 		set: "SET holder = :session, task = :task, version = version + :one, renewal = :zero, lease_ms = :ttl, " +
@@ -64,11 +65,11 @@ func (w Claim) update() update {
 	return u
 }
 
-// Only the session and version that hold the node ID renew it, and renewals land in
-// the order in which they were sent, or not at all: a late one must not lower the
-// reservation of a newer one. While it is held, only renewals change reserved_until,
-// so a value that the sender never requested comes from a copy, which a renewal must
-// not overwrite.
+// Only the session and version that hold the node ID renew it. Renewals are applied in
+// the order in which they were sent, or not at all, because a late renewal must not lower
+// the reservation of a newer one. While the node ID is held, only renewals change
+// reserved_until, so a value that the sender never requested comes from a copy of the
+// process, and a renewal must not overwrite it.
 func (w Renew) update() update {
 	u := update{
 		set: "SET expires_at = :expires_at, reserved_until = :reserved_until, renewal = :renewal",
@@ -90,7 +91,7 @@ func (w Renew) update() update {
 		u.set += ", lease_ms = :ttl"
 		u.values[":ttl"] = num(w.TTL.Milliseconds())
 	}
-	if w.Metadata != nil { // the same one write, not another
+	if w.Metadata != nil { // in the same write, not in a second one
 		u.set += ", metadata = :metadata"
 		u.values[":metadata"] = stringMap(w.Metadata)
 	}
@@ -98,8 +99,9 @@ func (w Renew) update() update {
 }
 
 // A release frees milliseconds that were reserved and not stamped, so only the holder may
-// send it, after the fence. The renewal pins it to this process: a later one in the item
-// is a copy's, which may be stamping those milliseconds.
+// send it, after the fence. It is refused if the item has a later renewal than the
+// sender's own: that comes from a copy of the process, which may be stamping those
+// milliseconds.
 func (w Release) update() update {
 	return update{
 		set:    "SET reserved_until = :reserved_until, previous = :previous REMOVE holder, expires_at, taken_from",
@@ -113,8 +115,8 @@ func (w Release) update() update {
 
 // Two copies of one process hold this lease. Neither may keep it, and reserved_until
 // does not go back: no third process may stamp milliseconds that either of them
-// still can. Conditioned on the renewal that was seen, it covers the copy's
-// reservation at that time.
+// still can. Because of the condition on the renewal that was seen, the new
+// reserved_until covers everything that the copy has reserved.
 func (w FreeCopy) update() update {
 	return update{
 		set:    "SET reserved_until = :reserved_until, previous = :previous REMOVE holder, expires_at, taken_from",
@@ -126,9 +128,9 @@ func (w FreeCopy) update() update {
 	}
 }
 
-// A session that never learned of its claim stamped nothing, and renewed nothing: a
-// renewal in the item comes from a copy of the process, made while the claim was in
-// doubt, which stamps its own reservation.
+// A session that never learned that its claim succeeded has stamped and renewed nothing.
+// So a renewal in the item comes from a copy of the process that was made while the claim
+// was in doubt. That copy may stamp what it reserved, and the write is refused.
 func (w Abandon) update() update {
 	return update{
 		set:    "SET reserved_until = not_before REMOVE holder, expires_at",
@@ -137,8 +139,8 @@ func (w Abandon) update() update {
 	}
 }
 
-// Reaping is conditioned on the values seen: a holder that comes back is left
-// alone. version and reserved_until do not change.
+// Reaping is conditional on the values that were seen, so a holder that has renewed since
+// is left alone. version and reserved_until do not change.
 func (w Reap) update() update {
 	return update{
 		set:    "SET previous = :previous REMOVE holder, expires_at, taken_from",
@@ -150,7 +152,7 @@ func (w Reap) update() update {
 	}
 }
 
-// An operator frees the lease that they saw, not the next one.
+// An operator frees the lease that they saw, never a later one.
 func (w ForceRelease) update() update {
 	return update{
 		set:    "SET previous = :previous REMOVE holder, expires_at, taken_from",
@@ -159,9 +161,9 @@ func (w ForceRelease) update() update {
 	}
 }
 
-// Retiring creates no item: one created here would be a node ID seeded at 0. It is
-// conditioned on the revision of the pool that caused it, so a late one cannot undo a
-// later resize.
+// Retiring must not create an item, since that would be a node ID seeded at time 0. The
+// write is conditional on the revision of the pool that caused it: if it arrives late, it
+// cannot undo a later resize.
 func (w Retire) update() update {
 	u := update{
 		set:    "SET resize = :resize REMOVE retired",
@@ -174,7 +176,7 @@ func (w Retire) update() update {
 	return u
 }
 
-// Reserved milliseconds only ever grow here.
+// A raise never lowers reserved_until.
 func (w Raise) update() update {
 	return update{
 		set:    "SET reserved_until = :to REMOVE holder, expires_at",
@@ -183,8 +185,8 @@ func (w Raise) update() update {
 	}
 }
 
-// revised completes a change of an existing pool. It is conditioned on the item
-// format, so items of another release are left to that release, and it increments
+// revised completes a change of an existing pool. It adds a condition on the item
+// format, so that only releases that know this format change the item, and it increments
 // the revision.
 func revised(u update) update {
 	u.set += ", revision = revision + :one" + u.remove
@@ -193,7 +195,7 @@ func revised(u update) update {
 	return u
 }
 
-// A pool is created once. A create that arrives late finds the item and changes
+// A pool is created once. If the write arrives late, it finds the item and changes
 // nothing, whatever the present state of the pool.
 func (w CreatePool) update() update {
 	u := update{
@@ -223,9 +225,9 @@ func (w CreatePool) update() update {
 	return u
 }
 
-// Any agent may open a group, so this is conditioned on the groups that it has
-// seen, and not on the revision: the open groups only decide where agents search
-// first.
+// Any agent may open a group, so this write is conditional on the open groups that the
+// agent last read, and not on the revision: the open groups only decide where agents
+// search first.
 func (w OpenGroups) update() update {
 	return revised(update{
 		set:    "SET open_groups = :to",
@@ -234,8 +236,8 @@ func (w OpenGroups) update() update {
 	})
 }
 
-// Conditioned on the revision, since an operator sends it: a late one would close
-// groups that were opened since, with leases in them.
+// An operator sends this write, so it is conditional on the revision: if it arrived late,
+// it would close groups that were opened since and have leases.
 func (w ExpectHolders) update() update {
 	return revised(update{
 		set:    "SET expect = :expect, open_groups = :to",
@@ -244,9 +246,9 @@ func (w ExpectHolders) update() update {
 	})
 }
 
-// A resize is conditioned on the revision, not on the size: 8, 4, 8 is the same
-// size again, and a late resize must not undo later changes. So is a change of the
-// layout, which must not miss a layout bound by an agent.
+// A resize is conditional on the revision, not on the size: a size may recur (8, 4, 8),
+// and a late resize must not undo later changes. A change of the layout is conditional on
+// the revision too, because it must not miss a layout that an agent has bound.
 func (w ResizePool) update() update {
 	return revised(update{
 		set:    "SET pool_size = :to, resized_at = :at",
@@ -265,8 +267,8 @@ func (w RaiseFloor) update() update {
 	})
 }
 
-// The first agent that is about to stamp decides, once, and only for a layout that
-// holds every node ID of the pool. All others find its layout and use it. While an
+// The first agent that is about to stamp chooses the layout, once, which must have room
+// for every node ID of the pool. All other agents find this layout and use it. While an
 // operator replaces a layout, none can be bound.
 func (w BindLayout) update() update {
 	return revised(update{
@@ -276,9 +278,9 @@ func (w BindLayout) update() update {
 	})
 }
 
-// Between these two writes of an operator the pool has no layout, so no agent begins to
-// stamp; leasepool.Pool.SetLayout searches for claims meanwhile. Both are conditioned on
-// the revision.
+// Between SuspendLayout and ReplaceLayout, both sent by an operator, the pool has no
+// layout, so no agent begins to stamp; leasepool.Pool.SetLayout searches for claims
+// meanwhile. Both writes are conditional on the revision.
 func (w SuspendLayout) update() update {
 	return revised(update{
 		set:    "SET layout_before = layout",
@@ -288,11 +290,11 @@ func (w SuspendLayout) update() update {
 	})
 }
 
-// A layout that is marked stays: SuspendLayout, the only write that removes one, refuses
-// it. While an operator replaces a layout there is none to mark. It increments the
-// revision, so a SuspendLayout of an older release, which does not know the mark, is
-// refused if its operator searched for claims before; afterwards that operator finds the
-// claim.
+// A layout that is marked as final stays: SuspendLayout, the only write that removes a
+// layout, requires that it is not marked. While an operator replaces a layout, there is
+// none to mark. The mark increments the revision, because older releases do not know it.
+// If their operator searched for claims before the mark, SuspendLayout is refused by its
+// revision; if afterwards, the search finds the claim.
 func (w FinalizeLayout) update() update {
 	return revised(update{
 		set:    "SET layout_final = :true",
@@ -310,8 +312,8 @@ func (w ReplaceLayout) update() update {
 	})
 }
 
-// No change of the pool depends on a count, so it is conditioned on the previous count
-// and not on the revision, which it does not increment.
+// No change of the pool depends on a count. So this write is conditional on the previous
+// count, not on the revision, and does not increment the revision.
 func (w Measure) update() update {
 	u := update{
 		set:    "SET measured = :measured",
@@ -328,9 +330,9 @@ func (w Measure) update() update {
 
 // The writes that change a width: widening.go explains how they work together.
 
-// With a new try, the previous one can no longer be committed. It is conditioned on
-// widen_numbers: E is later than all reservations on these node IDs, and while the
-// try is open no others are added.
+// With a new try, the previous try can no longer be committed. The write is conditional
+// on widen_numbers, since E is later than all reservations on the node IDs below it; while
+// the try is open, no others are added.
 func (w BeginWiden) update() update {
 	return revised(update{
 		set:    "SET widen_try = :try, widen_from = :from, widen_bits = :bits, widen_state = :open",
@@ -343,7 +345,7 @@ func (w BeginWiden) update() update {
 	})
 }
 
-// A void and a commit exclude each other.
+// A try is either voided or committed, since both require that it is still open.
 func (w VoidWiden) update() update {
 	return revised(update{
 		set:    "SET widen_state = :void",
@@ -352,7 +354,8 @@ func (w VoidWiden) update() update {
 	})
 }
 
-// Only a commit makes a width real, and only that of the try whose marks were seen.
+// A width takes effect only by a commit, and only the width of the try whose marks the
+// sender has seen.
 func (w CommitWiden) update() update {
 	return revised(update{
 		set: "SET eras = list_append(eras, :era), widen_state = :done",
@@ -365,7 +368,8 @@ func (w CommitWiden) update() update {
 	})
 }
 
-// None are added while a try is open: its widener has already decided which ones to mark.
+// No node IDs are added while a try is open, because its widener has already decided which
+// node IDs to mark.
 func (w AddNumbers) update() update {
 	return revised(update{
 		set:    "SET widen_numbers = :to",
@@ -375,8 +379,8 @@ func (w AddNumbers) update() update {
 }
 
 // Nothing from E on is reserved at the time of the mark, and afterwards only agents that
-// know the try may reserve it. A missing node ID is created, so that a late seed does not
-// create one without the mark. Marks of an older try are refused.
+// know the try may reserve that. A missing node ID is created, so that a late seed does
+// not create it without the mark. Marks of an older try are refused.
 func (w Mark) update() update {
 	return update{
 		set: "SET widen_try = :try, version = if_not_exists(version, :zero), reserved_until = if_not_exists(reserved_until, :floor)",

@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// A pool doubles its open groups, up to all. A narrow one opens no group for which its
-// IDs would give a bit before it is needed: a fleet of 1,024 has its width after two changes.
+// A pool doubles its open groups until all are open. A narrow pool opens no groups that
+// would cost its IDs a bit too early: a fleet of 1,024 has its final width after two changes.
 func TestOpenNext(t *testing.T) {
 	steps := func(p PoolItem) (open []int) {
 		for p.OpenGroups < p.UsableGroups() {
 			p.OpenGroups = OpenNext(p)
 			open = append(open, p.OpenGroups)
-			if p.Narrow() && BitsFor(p.OpenGroups) > p.Bits() { // and its width follows
+			if p.Narrow() && BitsFor(p.OpenGroups) > p.Bits() { // the width follows the open groups
 				p.Eras[0].NodeBits = BitsFor(p.OpenGroups)
 				p.Numbers = min(p.Size, 1<<p.Bits())
 			}
@@ -35,7 +35,7 @@ func TestOpenNext(t *testing.T) {
 	}
 }
 
-// Open groups have half as many node IDs again as there are holders, or are all.
+// Open groups have one and a half node IDs for each holder, unless all groups are open.
 func TestGroupsFor(t *testing.T) {
 	for _, c := range []struct{ size, low, expect, want int }{
 		{65536, 0, 0, 0}, {65536, 0, 1, 1}, {65536, 0, 170, 1}, {65536, 0, 171, 2}, {65536, 8, 170, 2},

@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// PoolIndex is the partition that names the pools of a table, an item each. It
-	// has no pool's name before the #, so it is not a group of any pool.
+	// PoolIndex is the partition with the names of the table's pools, one item per
+	// pool. Its key has no pool's name before the #, so it is not a group of any pool.
 	PoolIndex = "#pools"
-	// indexed is the attribute with the name. The sort key is a hash of it.
+	// indexed is the attribute with a pool's name. The sort key is a hash of the name.
 	indexed = "pool_name"
 	// mostPools is how many pools one table may have.
 	mostPools = 10_000
 )
 
-// indexNode returns the sort key of a pool's entry: 53 bits of the name's hash, so
-// that every reader of numbers keeps it exactly.
+// indexNode returns the sort key of a pool's entry: 53 bits of the name's hash, which
+// even programs that read numbers as floats keep exactly.
 func indexNode(pool string) string {
 	sum := sha256.Sum256([]byte(pool))
 	return strconv.FormatUint(binary.BigEndian.Uint64(sum[:])>>11, 10)
@@ -43,8 +43,8 @@ func (d *DynamoDB) RecordPool(ctx context.Context, pool string) error {
 	return explain(err, "UpdateItem", d.table)
 }
 
-// Pools returns the names in the table's index, sorted. An entry that was not
-// written by a seed is skipped.
+// Pools returns the names in the table's index, sorted. It skips entries that RecordPool
+// would not write.
 func (d *DynamoDB) Pools(ctx context.Context) ([]string, error) {
 	var names []string
 	var from attributes

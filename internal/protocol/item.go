@@ -22,7 +22,7 @@ const (
 type attributes = map[string]types.AttributeValue
 
 // leaseItem is a node ID's item as stored in DynamoDB. Pointers distinguish missing
-// attributes from zero ones: a missing attribute is corrupt, never zero.
+// attributes from zero ones: an item that lacks a required attribute is corrupt.
 type leaseItem struct {
 	Group         string            `dynamodbav:"pool_group"`
 	NodeID        *int              `dynamodbav:"node_id"`
@@ -43,7 +43,7 @@ type leaseItem struct {
 	Metadata      map[string]string `dynamodbav:"metadata,omitempty"`
 }
 
-// previousItem is the last holder in a lease's item.
+// previousItem is the previous holder, as stored in a lease's item.
 type previousItem struct {
 	Session string `dynamodbav:"session"`
 	Version int64  `dynamodbav:"version"`
@@ -79,7 +79,7 @@ type poolItem struct {
 	WidenNumbers int        `dynamodbav:"widen_numbers"`
 }
 
-// verdict and measured are maps of the pool's item, in milliseconds.
+// verdict and measured are maps of the pool's item, with times in milliseconds.
 type verdict struct {
 	Region string `dynamodbav:"region"`
 	Table  string `dynamodbav:"table"`
@@ -171,7 +171,7 @@ func decodePool(pool string, av attributes) (*PoolItem, error) {
 		p.Verdict = &Verdict{Region: v.Region, Table: v.Table, At: time.UnixMilli(v.At).UTC(), By: v.By, Safe: v.Safe}
 	}
 	if m := it.Measured; m != nil {
-		// Nothing vital depends on it: a value out of range is ignored, see Fresh.
+		// Nothing vital depends on the count, so a bad value is tolerated; see Fresh.
 		p.Measured = &Measured{Held: m.Held, Cooling: m.Cooling, At: time.UnixMilli(m.At).UTC(), Valid: time.Duration(min(max(m.ValidMS, 0), mostValid.Milliseconds())) * time.Millisecond}
 	}
 	if err := it.widths(p); err != nil {
@@ -190,7 +190,8 @@ func refusedFormat(pool string, format int) error {
 	return fmt.Errorf("%w: pool %q has item format %d, this release knows only %d: %s", ErrItemFormat, pool, format, ItemFormat, remedy)
 }
 
-// widths reads the attributes that only a narrow pool has: all of them or none.
+// widths reads the attributes that only a narrow pool has. It returns an error if a pool
+// has only some of them.
 func (it poolItem) widths(p *PoolItem) error {
 	if len(it.Eras) == 0 {
 		if it.WidenTry != nil || it.WidenFrom != nil || it.WidenBits != 0 || it.WidenState != "" || it.WidenNumbers != 0 {
@@ -229,11 +230,11 @@ func rawKey(group string, node int) attributes {
 	}
 }
 
-// mostEver is more often than a node ID ever changes hands or is renewed. A larger
-// value would overflow when it grows.
+// mostEver bounds a counter. No node ID changes hands or is renewed that often, and a
+// larger value could overflow when it is incremented.
 const mostEver = 1<<53 - 1
 
-// plausible bounds the milliseconds that an item may hold: from 1970 to 9999.
+// plausible reports whether an item may have ms as a time: from 1970 to 9999.
 func plausible(ms int64) bool { return ms >= 0 && ms < 253402300800000 }
 
 // floorOf returns the floor of a pool; 0 means that none was set.

@@ -19,14 +19,14 @@ import (
 	"github.com/nodelease/nodelease/internal/embeddeddb"
 )
 
-// Items that no program of ours has written: attributes missing, of the wrong
-// type, huge, negative.
+// Tests with items that no program of ours has written: with attributes that are missing,
+// of the wrong type, huge or negative.
 
-// fuzzNode is the node ID whose item is strange, between two that are not.
+// fuzzNode is the node ID whose item is strange, between two with normal items.
 const fuzzNode = 5
 
-// strange makes attributes of bytes: for each name whether it is there, of which
-// type, and with which value.
+// strange makes attributes from bytes, which decide for each name whether it exists, and
+// its type and value.
 func strange(data []byte, names ...string) attributes {
 	av := attributes{}
 	next := func(n int) []byte {
@@ -97,12 +97,12 @@ func strangeItem(data []byte) attributes {
 	return av
 }
 
-// well is bytes of an item in which nothing is strange.
+// well has the bytes of an item in which nothing is strange.
 var well = []byte{
 	7, 2, 'm', 'e', 7, 1, 't', 10, 11, 10, 0, 10, 8, 200, 10, 11, 10, 8, 100, 10, 8, 220, 0, 0, 5, 1, 'k', 0,
 }
 
-// direct does the client's requests without a network.
+// direct sends the client's requests to a handler without a network.
 type direct struct{ http.Handler }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -111,7 +111,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// fuzzTable is a table on an embedded server with three node IDs.
+// fuzzTable returns a table with three node IDs on an embedded server.
 func fuzzTable(f *testing.F) (*dynamodb.Client, *DynamoDB) {
 	client, s := newTable(f)
 	for _, n := range []int{fuzzNode - 1, fuzzNode + 1} {
@@ -122,7 +122,7 @@ func fuzzTable(f *testing.F) (*dynamodb.Client, *DynamoDB) {
 	return client, s
 }
 
-// newTable makes a table on an embedded server.
+// newTable returns a new table on an embedded server.
 func newTable(f testing.TB) (*dynamodb.Client, *DynamoDB) {
 	server, err := embeddeddb.New(embeddeddb.Options{})
 	if err != nil {
@@ -149,9 +149,9 @@ func newTable(f testing.TB) (*dynamodb.Client, *DynamoDB) {
 	return client, NewDynamoDB(client, "leases")
 }
 
-// For any item content, reading returns a valid lease or a *CorruptError, its neighbours
-// are read as ever, a write of an item that makes sense does what Apply says, and no
-// claim goes on from a version or a reserved_until that is none.
+// For any content of an item, a read returns a valid lease or a *CorruptError, and its
+// neighbours are read as usual. A write to a valid item does the same as Apply, and no
+// claim continues from an invalid version or reserved_until.
 func FuzzItem(f *testing.F) {
 	f.Add(well, byte(0))
 	f.Add(well[:12], byte(0))
@@ -165,7 +165,7 @@ func FuzzItem(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, which byte) {
 		av := strangeItem(data)
 		if _, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("leases"), Item: av}); err != nil {
-			t.Skip(err) // the database does not take it
+			t.Skip(err) // the database refuses the item
 		}
 		k := Key{"p", fuzzNode}
 		before, corruption := s.Get(t.Context(), "p", fuzzNode)
@@ -207,8 +207,8 @@ func FuzzItem(f *testing.F) {
 	})
 }
 
-// sound reports whether the attributes on which the uniqueness of IDs rests are in
-// order. Each claim rewrites the others (task, renewal, metadata, …).
+// sound reports whether the attributes on which the uniqueness of IDs depends are valid.
+// Each claim rewrites the others (task, renewal, metadata, …).
 func sound(av attributes) bool {
 	core := itemKey(Key{"p", fuzzNode})
 	for _, name := range []string{"version", "reserved_until"} {
@@ -220,9 +220,8 @@ func sound(av attributes) bool {
 	return err == nil
 }
 
-// mustNotHeal reports whether a write would take over a reserved_until or a version
-// that it does not know. The holder's own writes know better than the item, and an
-// operator's raise is meant as a repair.
+// mustNotHeal reports whether a write relies on the item's reserved_until and version. The
+// holder's own writes bring their own values, and an operator's raise is meant as a repair.
 func mustNotHeal(w Write) bool {
 	switch w.(type) {
 	case Claim, Seed:
@@ -238,7 +237,7 @@ func claimAt(k Key, at time.Time) Claim {
 	}
 }
 
-// fuzzWrites are the writes that would be tried on an item.
+// fuzzWrites returns the writes that are tried on an item.
 func fuzzWrites(k Key, l *Lease) []Write {
 	if l == nil {
 		l = &Lease{Holder: "me", Version: 1}
@@ -279,7 +278,7 @@ func plausibleLease(t *testing.T, l *Lease, err error) {
 	}
 }
 
-// For any content of a pool's item: it is refused, or it is a usable pool.
+// A pool's item with any content is either refused or a usable pool.
 func FuzzPoolItem(f *testing.F) {
 	f.Add([]byte{10, 10, 1, 10, 10, 100, 10, 10, 1, 10, 0})
 	f.Add([]byte{10, 10, 1, 10, 10, 100, 10, 3, 10, 10, 99})

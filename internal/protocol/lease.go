@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// DefaultTTL is the length of a lease that sets no other.
+	// DefaultTTL is the length of a lease unless another one is set.
 	DefaultTTL = 15 * time.Second
 	// MaxTTL is the longest lease.
 	MaxTTL = 24 * time.Hour
@@ -14,7 +14,7 @@ const (
 
 // Lease is the right of one session to one node ID for a span of milliseconds, as stored
 // in the table. A free node ID is a Lease without a Holder. All times are whole
-// milliseconds of the Unix epoch. It has the fields of lease.Lease, so that one
+// milliseconds of the Unix epoch. Lease has the same fields as lease.Lease, so that each
 // converts to the other.
 type Lease struct {
 	Pool   string `json:"pool"`
@@ -36,30 +36,30 @@ type Lease struct {
 	// The holder may stamp the milliseconds in (NotBefore, ReservedUntil].
 	NotBefore     time.Time `json:"not_before,omitzero"`
 	ReservedUntil time.Time `json:"reserved_until,omitzero"`
-	// ExpiresAt is when others may take the node ID (a claim guard later); zero when
-	// free.
+	// ExpiresAt is when the lease expires; others may take the node ID a claim guard
+	// later. It is zero when the node ID is free.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 
 	// WidenTry is the latest widening try with which the item was marked; 0 means none.
 	WidenTry int64 `json:"widen_try,omitempty"`
-	// Retired node IDs are out of use since the pool was made smaller.
+	// Retired is set while the node ID is out of use because the pool was made smaller.
 	Retired bool `json:"retired,omitempty"`
 	// Resize is the revision of the pool whose resize last retired this node ID or
 	// brought it back into use; 0 if none did.
 	Resize int64 `json:"resize,omitempty"`
 	// OnDemand reports whether the holder renews only when it uses the node ID.
 	OnDemand bool `json:"on_demand,omitempty"`
-	// Previous is the last holder whose lease was released, reaped or freed, and
-	// TakenFrom the session whose expired lease the last claim took over, empty if
-	// it found the node ID free. See [Lease.Predecessor].
+	// Previous is the last holder whose lease was released, reaped or freed. TakenFrom
+	// is the session whose expired lease the last claim took over, or empty if the
+	// claim found the node ID free. See [Lease.Predecessor].
 	Previous  *Previous `json:"previous,omitempty"`
 	TakenFrom string    `json:"taken_from,omitempty"`
 	// Metadata is the holder's description of itself (address, zone, build).
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// Previous is a holder whose lease has ended. It is an alias, as in pkg/lease: leases
-// convert only if this field has one type in both.
+// Previous is a holder whose lease has ended. It is an alias, as in pkg/lease: the two
+// Lease types convert only if this field has the same type in both.
 type Previous = struct {
 	Session string `json:"session"`
 	Version int64  `json:"version"`
@@ -76,8 +76,8 @@ const (
 	EndFreed    Ending = "freed"    // an operator or a raise ended it
 )
 
-// Predecessor returns the previous holder, or the last one of a free node ID; nil if it
-// is not known.
+// Predecessor returns the holder before the present one, or the last holder if the node
+// ID is free; nil if it is not known.
 func (l Lease) Predecessor() *Previous {
 	if l.TakenFrom != "" {
 		return &Previous{Session: l.TakenFrom, Version: l.Version - 1, Ended: EndExpired}
@@ -88,8 +88,8 @@ func (l Lease) Predecessor() *Previous {
 // IDsUntil returns the time until which the holder can make IDs if it gets no answer from
 // the table from now on, according to the table and with the default guards; the zero time
 // if there is no holder. A holder with more than a minimal reserve makes IDs for longer
-// than its lease. Shorter guards than the defaults add to it; longer ones, up to a few
-// seconds, take away.
+// than its lease. Guards that are shorter than the defaults lengthen this time; longer
+// guards shorten it by up to a few seconds.
 func (l Lease) IDsUntil() time.Time {
 	if l.Holder == "" || l.ReservedUntil.IsZero() {
 		return time.Time{}
@@ -103,8 +103,8 @@ func DefaultGuards(ttl time.Duration) (guard, claimGuard time.Duration) {
 	return min(2*time.Second, ttl/5).Truncate(time.Millisecond), min(time.Second, ttl/10).Truncate(time.Millisecond)
 }
 
-// Fenced reports whether Version is a fencing token: it is not one if the node ID is
-// fixed, without a lease.
+// Fenced reports whether Version is a fencing token. It is not if the node ID is fixed,
+// without a lease.
 func (l Lease) Fenced() bool { return l.Version > 0 }
 
 // State is the state of a node ID at a given time, for a reader whose clock reads now.
@@ -135,7 +135,7 @@ func (l Lease) State(now time.Time) State {
 	return Free
 }
 
-// Clone copies the lease so that its reader cannot change the store's.
+// Clone returns a deep copy of the lease, so that its reader cannot change the original.
 func (l Lease) Clone() Lease {
 	l.Metadata = maps.Clone(l.Metadata)
 	if l.Previous != nil {

@@ -10,12 +10,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Note is the item by which the releases of a pool find those who wait for one of its
-// node IDs: partition "<pool>#note", node ID 0. It has hints alone: whoever believes one
-// sends a claim, and the condition of the claim decides. Losing it is always safe.
+// Note is the item, in partition "<pool>#note" with node ID 0, in which claimants that
+// wait for a node ID of the pool announce it, and in which releases leave node IDs for
+// them. It has only hints: a claimant that follows one sends a claim, and the condition of
+// the claim decides. Losing the note is always safe.
 type Note struct {
 	Pool string
-	// Until is the time up to which somebody waits; zero: nobody ever did.
+	// Until is the time up to which somebody waits; zero if nobody ever did.
 	Until time.Time
 	// Offers are node IDs that were released while somebody waited, in no order.
 	Offers []Offer
@@ -24,7 +25,7 @@ type Note struct {
 // Offer is a node ID that its holder released.
 type Offer struct {
 	NodeID int
-	MS     int64 // when, by the releaser's clock
+	MS     int64 // when it was released, by the releaser's clock
 }
 
 const (
@@ -36,27 +37,27 @@ const (
 	// NotePlaces is how many offers a note has room for. With all of them it stays below
 	// 1 KB, one write unit.
 	NotePlaces = 64
-	// mostNote is the largest size of a note, in bytes: half a read unit buys as much.
+	// mostNote is the maximum size of a note, in bytes: half a read unit reads as much.
 	mostNote = 4 << 10
 )
 
 // Awaited reports whether somebody waits at now.
 //
-// Invariant: a time too far ahead does not count. Its writer's clock was wrong, and
-// releases would go on writing for nobody until that time.
+// Invariant: an Until too far ahead does not count, because its writer's clock was wrong,
+// and releases would go on writing for nobody until that time.
 func (n Note) Awaited(now time.Time) bool {
 	return now.Before(n.Until) && !n.Until.After(now.Add(noteFar))
 }
 
-// Due reports whether a claimant that waits at now is to write Until again: so all who
-// wait for a pool send one write in half a minute together.
+// Due reports whether a claimant that waits at now should write Until again. Together, all
+// claimants that wait for a pool send only one write every half minute.
 func (n Note) Due(now time.Time) bool {
 	return !n.Awaited(now) || n.Until.Before(now.Add(NoteSpan/2))
 }
 
-// Wants reports whether a node ID that is released at a time is to be left in the note:
-// somebody waits, and has not enough to choose from. A fleet that ends at once would
-// otherwise write more than one partition takes.
+// Wants reports whether a node ID that is released at a given time should be left in the
+// note: somebody waits, and the note has few recent offers to choose from. If a whole
+// fleet ended at once, it would otherwise write more than one partition takes.
 func (n Note) Wants(at time.Time) bool {
 	recent := 0
 	for _, o := range n.Offers {
@@ -69,11 +70,11 @@ func (n Note) Wants(at time.Time) bool {
 
 // NoteStore is a [Store] that keeps notes. Without one, claimants wait by reading groups.
 type NoteStore interface {
-	// Note reads a pool's note, eventually consistent; the zero Note with its pool where
-	// there is none.
+	// Note reads a pool's note, eventually consistent. If there is none, it returns a
+	// Note with only the pool's name.
 	Note(ctx context.Context, pool string) (Note, error)
-	// WriteNote does one conditional write of it, with one attempt. It returns the note
-	// after the write, or the one that refused it.
+	// WriteNote does one conditional write of a note, with one attempt. It returns the
+	// note after the write, or the note that refused it.
 	WriteNote(ctx context.Context, w NoteWrite) (n Note, applied bool, err error)
 }
 
@@ -83,10 +84,10 @@ type NoteWrite interface {
 	Apply(old Note) (Note, bool)
 }
 
-// Await says that somebody waits.
+// Await announces that somebody waits.
 type Await struct {
 	Pool  string
-	Seen  time.Time // the Until that was read; zero where there was none
+	Seen  time.Time // the Until that was read; zero if there was none
 	Until time.Time
 }
 
@@ -103,7 +104,7 @@ func (w Await) Apply(old Note) (Note, bool) {
 	return n, true
 }
 
-// Leave leaves a node ID that was released for those who wait.
+// Leave leaves a released node ID for the claimants that wait.
 type Leave struct {
 	Pool   string
 	NodeID int
@@ -124,8 +125,8 @@ func (w Leave) Apply(old Note) (Note, bool) {
 	return n, true
 }
 
-// Pinned on the time that was read: of those who begin to wait at once one is heard, and
-// one that arrives late brings back nothing.
+// The write is conditional on the time that was read: of several claimants that begin to
+// wait at once, one writes, and a write that arrives late does not bring back its time.
 func (w Await) update() update {
 	u := update{set: "SET waiting_until = :until", onlyIf: "attribute_not_exists(waiting_until)", values: attributes{":until": millis(w.Until)}}
 	if !w.Seen.IsZero() {
@@ -135,8 +136,9 @@ func (w Await) update() update {
 	return u
 }
 
-// A release writes only while somebody waits, whoever's clock is wrong. Each node ID has
-// a place, so that releases at once do not refuse each other, and the note does not grow.
+// A release writes only while the stored time says that somebody waits, even if a clock is
+// wrong. The attribute follows from the node ID, so that concurrent releases do not refuse
+// each other, and the note does not grow.
 func (w Leave) update() update {
 	return update{
 		set:    "SET " + place(w.NodeID) + " = :offer",
@@ -148,7 +150,8 @@ func (w Leave) update() update {
 	}
 }
 
-// place is the attribute of a node ID's offers.
+// place returns the attribute for a node ID's offer. Node IDs that are equal modulo
+// NotePlaces share one.
 func place(node int) string { return "o" + strconv.Itoa(node%NotePlaces) }
 
 // Note implements [NoteStore].
@@ -178,11 +181,11 @@ func (d *DynamoDB) WriteNote(ctx context.Context, w NoteWrite) (Note, bool, erro
 	return n, applied, err
 }
 
-// noteKey is the table's key of a pool's note.
+// noteKey returns the table's key of a pool's note.
 func noteKey(pool string) attributes { return rawKey(pool+"#note", 0) }
 
-// decodeNote reads a note. One that is too large to be polled, or whose time is none, is
-// a *CorruptError. An offer that no release writes is left out.
+// decodeNote decodes a note. The error for a note that is too large to be polled, or whose
+// time is not plausible, is a *CorruptError. Offers that no release writes are left out.
 func decodeNote(pool string, av attributes) (Note, error) {
 	n := Note{Pool: pool}
 	size := 0
@@ -208,8 +211,8 @@ func decodeNote(pool string, av attributes) (Note, error) {
 	return n, nil
 }
 
-// lengthOf is about the size of a value. Values of which a note has none count as too
-// large.
+// lengthOf returns roughly the size of a value. A value of a type that no note has counts
+// as too large.
 func lengthOf(v types.AttributeValue) int {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:

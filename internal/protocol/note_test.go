@@ -13,7 +13,8 @@ import (
 
 var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
-// When the note asks a release to write, and a waiting claimant to say so again.
+// When a release should write to the note, and when a waiting claimant should write Until
+// again.
 func TestNoteAwaits(t *testing.T) {
 	for _, c := range []struct {
 		what         string
@@ -35,7 +36,7 @@ func TestNoteAwaits(t *testing.T) {
 	}
 }
 
-// A fleet that ends at once does not write faster than one partition takes.
+// A fleet that ends all at once does not write more than one partition takes.
 func TestNoteHasEnough(t *testing.T) {
 	n := Note{Until: noon.Add(NoteSpan)}
 	for i := range NotePlaces / 2 {
@@ -52,8 +53,7 @@ func TestNoteHasEnough(t *testing.T) {
 	}
 }
 
-// A note is read whoever wrote it: what no claimant and no release writes is corrupt, or
-// left out.
+// In a note, content that no claimant and no release writes is corrupt or left out.
 func TestForeignNote(t *testing.T) {
 	client, s := newTable(t)
 	put := func(rest attributes) (Note, error) {

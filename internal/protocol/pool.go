@@ -11,13 +11,13 @@ import (
 // GroupSize is how many node IDs share one partition of the table.
 const GroupSize = 256
 
-// MaxPoolSize is the largest number of node IDs in a pool: 16 bits of them.
+// MaxPoolSize is the largest number of node IDs in a pool: a node ID has 16 bits.
 const MaxPoolSize = 1 << 16
 
 var poolName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // CheckPoolName returns an error unless a pool's name is 1 to 64 of [A-Za-z0-9._-].
-// Without a #, no pool looks like another one's group.
+// Since it has no #, no pool looks like a group of another pool.
 func CheckPoolName(name string) error {
 	if !poolName.MatchString(name) {
 		return fmt.Errorf("pool name %q: use 1 to 64 of A-Z a-z 0-9 . _ -", name)
@@ -30,18 +30,20 @@ type PoolItem struct {
 	Pool   string `json:"pool"`
 	Format int    `json:"item_format"` // of all items of the pool; this package writes ItemFormat
 	Size   int    `json:"pool_size"`   // node IDs are below it
-	// OpenGroups is the number of groups, lowest first, from which a first guess is chosen.
+	// OpenGroups is the number of groups, lowest first, in which claimants first try.
 	OpenGroups int `json:"open_groups"`
-	// ExcludeBelow node IDs, the lowest, are never leased: they are for unmanaged processes.
+	// ExcludeBelow is how many node IDs, the lowest, are never leased: they are for
+	// unmanaged processes.
 	ExcludeBelow int       `json:"exclude_below"`
 	CreatedAt    time.Time `json:"created_at,omitzero"`
 	ResizedAt    time.Time `json:"resized_at,omitzero"`
 
 	// Revision grows by one with every change of the pool, except when Verdict or
-	// Measured is written. Each write of an operator is conditioned on the revision it has seen.
+	// Measured is written. Each write of an operator is conditional on the revision that
+	// the operator has seen.
 	Revision int64 `json:"revision"`
-	// Floor never goes back. Every node ID that is created later begins after it. It is
-	// zero if none was set: each node ID then begins when it is created.
+	// Floor never goes back. A node ID that is created later stamps only milliseconds
+	// after it. If none was set, Floor is zero, and each node ID begins at its creation.
 	Floor time.Time `json:"floor,omitzero"`
 	// Layout is the layout of the pool's IDs; nil until one is seeded or bound.
 	Layout *IDLayout `json:"layout,omitempty"`
@@ -64,8 +66,8 @@ type PoolItem struct {
 	// Widening is the latest try to change the width of a narrow pool.
 	Widening Widening `json:"widening,omitzero"`
 
-	// ServerTime is the store's clock when it answered, to the second, zero if it
-	// did not send it. It is not part of the item.
+	// ServerTime is the store's clock when it answered, to the second; zero if the
+	// answer has no time. It is not part of the item.
 	ServerTime time.Time `json:"-"`
 }
 
@@ -79,17 +81,17 @@ type Measured struct {
 	Held    int       `json:"held"`
 	Cooling int       `json:"cooling"` // not held, or held by a dead process, and still reserved
 	At      time.Time `json:"at"`
-	// Valid is how long it counts.
+	// Valid is how long the count is valid, from At on.
 	Valid time.Duration `json:"valid_ns,omitempty"`
 }
 
-// Fresh reports whether the measurement counts at now. One from the future does not: its
-// clock was wrong. Clocks may differ by skew.
+// Fresh reports whether the measurement counts at now. A measurement from the future does
+// not, because a clock was wrong; clocks may differ by skew.
 func (m *Measured) Fresh(now time.Time, skew time.Duration) bool {
 	return m != nil && m.Held >= 0 && m.Cooling >= 0 && !m.At.After(now.Add(skew)) && now.Before(m.At.Add(m.Valid))
 }
 
-// mostValid is longer than the validity of any measurement.
+// mostValid bounds the validity of a measurement.
 const mostValid = 24 * time.Hour
 
 // stored returns m as stored in the item.
@@ -109,7 +111,7 @@ type IDLayout struct {
 
 // FinalLayout returns the layout of the pool's IDs if it is final, or nil.
 //
-// Invariant: once an item has a layout and the mark, no write of this package changes
+// Invariant: once an item has a layout and LayoutFinal, no write of this package changes
 // either. So an agent that has read both, at any time, need not read them again.
 func (p PoolItem) FinalLayout() *IDLayout {
 	if !p.LayoutFinal || p.LayoutBefore != nil {
@@ -158,24 +160,23 @@ func (p PoolItem) GroupsOpen() (first, last int) {
 	return first, max(first, min(p.OpenGroups, p.UsableGroups())-1)
 }
 
-// GroupsFor returns how many groups should be open for a number of holders: half as
-// many node IDs again, so that two in three are held and the newest group is not
-// crowded.
+// GroupsFor returns how many groups should be open for a number of holders: three node
+// IDs for two holders, so that two in three are held and the newest group is not crowded.
 func GroupsFor(p PoolItem, expect int) int {
 	return min((p.ExcludeBelow+expect+(expect+1)/2+GroupSize-1)/GroupSize, p.Groups())
 }
 
 // OpenNext returns how many groups should be open once the present ones have filled
-// up: twice as many, so that a fleet of any size has room after a few rounds. It needs
-// one that is not open yet. A narrow pool opens no more than fit the width that its
-// next group needs: the second half of a doubling would cost all IDs a bit without
-// need.
+// up: twice as many, so that a fleet of any size has room after a few rounds. There must
+// be a group that is not open yet. A narrow pool opens only as many groups as fit the
+// width that its next group needs: with more of them, all IDs would lose a bit before
+// that is necessary.
 //
 // No promise depends on the number of open groups. Exclusivity and reservations are
-// conditions on each node ID's own item, in any group; a width changes only by a try
+// conditions on each node ID's own item, in any group, and a width changes only by a try
 // that marks every node ID. Open groups decide where agents search, and which groups
-// the reaper, the counts and clusters read: so groups are opened and never closed
-// while they may have leases, and more of them only cost more reads.
+// the reaper, the counts and clusters read. So groups are opened and never closed
+// while they may have leases, and additional open groups only cost more reads.
 func OpenNext(p PoolItem) int {
 	first, last := p.GroupsOpen()
 	next := last + 2
@@ -186,8 +187,8 @@ func OpenNext(p PoolItem) int {
 	return to
 }
 
-// Open returns the range [low, high) of node IDs from which a first guess is
-// chosen. It is never empty.
+// Open returns the range [low, high) of node IDs in which a claimant first tries. It is
+// never empty.
 func (p PoolItem) Open() (low, high int) {
 	_, last := p.GroupsOpen()
 	return p.ExcludeBelow, min(p.Limit(), (last+1)*GroupSize)

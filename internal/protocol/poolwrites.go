@@ -19,7 +19,7 @@ type CreatePool struct {
 	At, Floor                      time.Time
 	Layout                         *IDLayout // nil: the first agent that is about to stamp binds one
 	// NodeBits is the first width of a narrow pool; else 0. Numbers is at most the
-	// count that it can hold.
+	// number of node IDs that have this width.
 	NodeBits, Numbers int
 	Expect            int // holders; 0: unknown
 }
@@ -42,7 +42,7 @@ func (w CreatePool) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// OpenGroups changes the number of groups from which first guesses are chosen.
+// OpenGroups changes the number of groups in which claimants first try.
 type OpenGroups struct {
 	Pool     string
 	From, To int
@@ -84,8 +84,8 @@ func (w ExpectHolders) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// ResizePool changes the number of node IDs of the pool. Seeding or retiring them
-// follows; see leasepool.Pool.Resize.
+// ResizePool changes the number of node IDs of the pool. The node IDs are then seeded or
+// retired; see leasepool.Pool.Resize.
 type ResizePool struct {
 	Pool     string
 	Revision int64 // as seen
@@ -108,7 +108,7 @@ func (w ResizePool) Apply(old *PoolItem) (PoolItem, bool) {
 }
 
 // RaiseFloor raises the floor of the pool. Node IDs that are created later begin
-// after it.
+// after that floor.
 type RaiseFloor struct {
 	Pool string
 	To   time.Time
@@ -128,7 +128,7 @@ func (w RaiseFloor) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// BindLayout sets the layout of all IDs of a pool that has none.
+// BindLayout sets the layout of all IDs of a pool that has no layout.
 type BindLayout struct {
 	Pool   string
 	Layout IDLayout
@@ -190,7 +190,7 @@ func (w ReplaceLayout) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// FinalizeLayout marks the layout of a pool as one that operators can no longer correct.
+// FinalizeLayout marks the layout of a pool as final: operators can no longer correct it.
 // Its writer has seen, after it read the pool's item, that a node ID was claimed.
 type FinalizeLayout struct {
 	Pool     string
@@ -212,8 +212,8 @@ func (w FinalizeLayout) Apply(old *PoolItem) (PoolItem, bool) {
 }
 
 // Measure stores a count of the pool's node IDs. Seen is the measurement that its
-// writer read before it counted: of several that count at once, one succeeds. It
-// does not count as a change of the pool, so the revision stays the same.
+// writer read before it counted: of several writers at once, one succeeds. A new count
+// is not a change of the pool, so the revision stays the same.
 type Measure struct {
 	Pool     string
 	Seen     *Measured // nil: there was none

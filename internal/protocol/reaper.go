@@ -24,7 +24,7 @@ type ReaperMemory struct {
 // answered.
 type ReaperLook struct {
 	Ended time.Time     // when the last answer came
-	Wait  time.Duration // how long after Ended another scan counts
+	Wait  time.Duration // how long after Ended the next scan begins to count
 	// Count is how many scans have found the candidates unchanged, including this one.
 	Count  int
 	Held   int
@@ -34,7 +34,7 @@ type ReaperLook struct {
 	Candidates string
 }
 
-// Next returns when another scan counts.
+// Next returns the time from which another scan counts.
 func (l ReaperLook) Next() time.Time { return l.Ended.Add(l.Wait) }
 
 // MemoryWrite is one conditional write of a reaper's memory; see [Write].
@@ -43,8 +43,8 @@ type MemoryWrite interface {
 	Apply(old ReaperMemory) (ReaperMemory, bool)
 }
 
-// Remember replaces the content of the memory at revision Seen. Without a Look it removes
-// the stored scan: of several reapers that want to act on it, one succeeds.
+// Remember replaces the content of the memory at revision Seen. Without a Look, it removes
+// the stored scan: of several reapers that want to act on that scan, one succeeds.
 type Remember struct {
 	Pool      string
 	Seen, New string // Seen is empty if there was no memory
@@ -81,8 +81,8 @@ func (w Forget) Apply(ReaperMemory) (ReaperMemory, bool) {
 
 const forgetLook = "REMOVE looked_at, look_wait, look_count, look_held, look_braked, candidates"
 
-// A memory is replaced only by a reaper that has read it: revisions never recur, so a
-// replay, or the second of two reapers, is refused.
+// A memory is replaced only by a reaper that has read it. Revisions never recur, so a
+// replayed write, or that of the second of two reapers, is refused.
 func (w Remember) update() update {
 	u := update{onlyIf: "revision = :seen", values: attributes{":new": str(w.New), ":seen": str(w.Seen)}}
 	if w.Seen == "" {
@@ -100,7 +100,8 @@ func (w Remember) update() update {
 	return u
 }
 
-// Forget has no condition: a scan too few costs time, a scan too many costs a lease.
+// Forget has no condition: if a scan is lost, the reaper needs more time, but a scan that
+// counts wrongly could cost a holder its lease.
 func (w Forget) update() update {
 	return update{set: "SET revision = :new " + forgetLook, values: attributes{":new": str(w.New)}}
 }
@@ -115,7 +116,7 @@ type memoryItem struct {
 	Candidates string  `dynamodbav:"candidates"`
 }
 
-// mostWait bounds how long a scan may make others wait: twice the longest lease.
+// mostWait bounds the Wait of a scan: twice the longest lease.
 const mostWait = 2 * MaxTTL
 
 // mostCandidates is the length of the candidates of the largest pool.
@@ -130,7 +131,7 @@ func decodeMemory(pool string, av attributes) (ReaperMemory, error) {
 	if err := errors.Join(Trimmed(av), attributevalue.UnmarshalMap(av, &it)); err != nil {
 		return corrupt(err)
 	}
-	// A value that cannot appear in a condition would keep every reaper from writing.
+	// A revision that cannot appear in a condition would keep every reaper from writing.
 	if _, isText := av["revision"].(*types.AttributeValueMemberS); !isText || *it.Revision == "" {
 		return corrupt(errors.New("revision is missing or not a text"))
 	}

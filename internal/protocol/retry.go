@@ -8,12 +8,12 @@ import (
 )
 
 // CallLimit is how long one request may take before another is tried. Giving
-// up earlier makes the load of a herd worse.
+// up earlier would increase the load when many agents retry.
 const CallLimit = 5 * time.Second
 
 // Backoff is the pause before try n (from 0): full jitter, 50 ms doubling up to 1 s.
-// docs/benchmarks-fleet.md compares its effect on a fleet and its table with others, in a
-// simulation. https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+// docs/benchmarks-fleet.md compares it with other pauses, by their effect on a simulated
+// fleet. https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 func Backoff(n int) time.Duration { return rand.N(LongestBackoff(n)) + 1 }
 
 // LongestBackoff is the longest pause before try n.

@@ -18,7 +18,7 @@ import (
 
 const itemsPage = "../../docs/items.md"
 
-// documented returns the attributes of the tables of docs/items.md by their heading.
+// documented returns the attributes in the tables of docs/items.md, by heading.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(itemsPage)
@@ -49,7 +49,7 @@ func tags(v any) []string {
 }
 
 // TestItemsPage compares docs/items.md with the attributes that the code reads and
-// writes, and all of the page's attributes with DynamoDB's reserved words.
+// writes, and checks that no attribute of the page is a reserved word of DynamoDB.
 func TestItemsPage(t *testing.T) {
 	page := documented(t)
 	key := []string{partitionKey, sortKey}
@@ -88,7 +88,7 @@ func TestItemsPage(t *testing.T) {
 			t.Errorf("attribute %q cannot be written without an alias: %v", name, err)
 		}
 	}
-	set := "SET status = :one" // the check itself works
+	set := "SET status = :one" // tests that the check works
 	if _, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
 		TableName: aws.String("leases"), Key: rawKey("words", 0), UpdateExpression: &set, ExpressionAttributeValues: attributes{":one": num(1)},
 	}); err == nil {
@@ -96,7 +96,7 @@ func TestItemsPage(t *testing.T) {
 	}
 }
 
-// reserve returns all names of the page.
+// reserve returns all names on the page.
 func reserve(page map[string][]string) map[string]bool {
 	all := map[string]bool{}
 	for _, names := range page {
@@ -167,8 +167,8 @@ func TestUnknownAttributes(t *testing.T) {
 	}
 }
 
-// TestOldItemFormat checks that a pool of format 1 is refused with its remedy and
-// changed by nothing.
+// TestOldItemFormat checks that a pool of format 1 is refused with its remedy, and that
+// no write changes it.
 func TestOldItemFormat(t *testing.T) {
 	client, s := newTable(t)
 	item := poolKey("p")

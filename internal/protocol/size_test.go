@@ -29,9 +29,9 @@ func sizeOf(v types.AttributeValue) int {
 	return 1
 }
 
-// A lease's item stays under 1 KB, one write unit, when everything in it is as large
-// as it can be: the longest name of a pool, an ECS task's ARN of 91 bytes, 512 bytes
-// of metadata, an old version, and every attribute that there is.
+// A lease's item stays under 1 KB, one write unit, even with every attribute and large
+// values: the longest name of a pool, an ECS task's ARN of 91 bytes, 512 bytes of
+// metadata, and a high version.
 func TestLargestItem(t *testing.T) {
 	client, s := newTable(t)
 	k := Key{strings.Repeat("p", 64), MaxPoolSize - 1}

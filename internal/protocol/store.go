@@ -5,16 +5,17 @@ import "context"
 // Store keeps the items. NewDynamoDB is the production store; leasetest.NewMemory is
 // for tests. Both pass protocoltest.Conformance.
 //
-// After an error whose outcome is unknown (time-out, 5xx) the write may still be
-// applied, even much later. Errors that a retry does not fix are one of the
+// After an error with an unknown outcome (time-out, 5xx), the write may still be
+// applied, even much later. An error that a retry does not fix wraps one of the
 // sentinels of this package; a *[CorruptError] concerns one item.
 type Store interface {
 	// Check returns an error unless the table can keep leases: it exists, has our
 	// keys and no unsafe replication. It costs no read units.
 	Check(ctx context.Context) error
-	// PoolItem reads a pool's item, strongly consistent; ErrPoolNotSeeded.
+	// PoolItem reads a pool's item, strongly consistent. The error is ErrPoolNotSeeded
+	// if there is none.
 	PoolItem(ctx context.Context, pool string) (PoolItem, error)
-	// Get reads one node ID, strongly consistent; nil when it was never seeded.
+	// Get reads one node ID, strongly consistent; nil if it was never seeded.
 	Get(ctx context.Context, pool string, nodeID int) (*Lease, error)
 	// Group reads the node IDs of one group, strongly consistent, in order.
 	Group(ctx context.Context, pool string, group int) (Group, error)
@@ -22,17 +23,17 @@ type Store interface {
 	Write(ctx context.Context, w Write) (Result, error)
 	// WritePool does one conditional write of a pool's item, with one attempt.
 	WritePool(ctx context.Context, w PoolWrite) (PoolResult, error)
-	// ReaperMemory reads the memory of the pool's reaper, strongly consistent;
-	// without a revision if it is empty.
+	// ReaperMemory reads the memory of the pool's reaper, strongly consistent. It has
+	// no Revision if nothing was ever stored.
 	ReaperMemory(ctx context.Context, pool string) (ReaperMemory, error)
-	// WriteReaperMemory does one conditional write of that memory, with one attempt.
+	// WriteReaperMemory does one conditional write of the memory, with one attempt.
 	WriteReaperMemory(ctx context.Context, w MemoryWrite) (applied bool, err error)
 }
 
-// EventualStore is a [Store] that answers at half the price if the answer may be a
-// second old.
+// EventualStore is a [Store] that can also read eventually consistent: at half the price,
+// but the answer may be a second old.
 type EventualStore interface {
-	// EventualGroup is [Store.Group], eventually consistent.
+	// EventualGroup reads the same as [Store.Group], eventually consistent.
 	EventualGroup(ctx context.Context, pool string, group int) (Group, error)
 }
 
@@ -44,7 +45,7 @@ func EventualGroup(ctx context.Context, s Store, pool string, group int) (Group,
 	return s.Group(ctx, pool, group)
 }
 
-// PartStore is a [Store] that reads a part of a group, at a part of its price.
+// PartStore is a [Store] that can read a part of a group, for less than the whole costs.
 type PartStore interface {
 	// EventualPart reads the node IDs of one part of a group, 0 to Parts-1, in order and
 	// eventually consistent.
@@ -52,12 +53,12 @@ type PartStore interface {
 }
 
 const (
-	// PartSize is the number of node IDs of a part. A group that is held costs 19 read
-	// units, a part of it 2; half of both eventually consistent.
+	// PartSize is the number of node IDs in a part. If its node IDs are held, a group
+	// costs 19 read units and a part 2, and half as many when read eventually consistent.
 	PartSize = 16
 	// Parts is the number of parts of a group.
 	Parts = GroupSize / PartSize
-	// Whole is the whole group, in place of a part.
+	// Whole selects the whole group, where a part is to be given.
 	Whole = -1
 )
 
@@ -71,8 +72,8 @@ type Group struct {
 type Result struct {
 	// Applied reports that the condition held and the write was done.
 	Applied bool
-	// Lease is the item after the write, or, when it was refused, the item that
-	// refused it; nil when there is none.
+	// Lease is the item after the write, or, if the write was refused, the item that
+	// refused it; nil if there is no item.
 	Lease *Lease
 }
 

@@ -28,7 +28,7 @@ func TestTableNames(t *testing.T) {
 	}
 }
 
-// An ARN of another Region than the client's is no table to DynamoDB.
+// For DynamoDB, there is no table with the ARN of a Region other than the client's.
 func TestTableOfAnotherRegion(t *testing.T) {
 	client := dynamodb.New(dynamodb.Options{Region: "us-east-1"})
 	err := protocol.NewDynamoDB(client, "arn:aws:dynamodb:eu-west-1:111111111111:table/leases").Check(t.Context())

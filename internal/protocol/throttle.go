@@ -43,9 +43,9 @@ func isThrottle(code string) bool {
 	return false
 }
 
-// Limit returns the limit that a request was throttled at: LimitHotKey, LimitTable or
+// Limit returns the limit at which a request was throttled: LimitHotKey, LimitTable or
 // LimitAccount; empty if it was not throttled, or DynamoDB does not report the
-// limit. Of several, the narrowest is returned: it is the one to check first.
+// limit. Of several limits it returns the narrowest, which should be checked first.
 func Limit(err error) string {
 	reasons, is := throttled(err)
 	if !is {

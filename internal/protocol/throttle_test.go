@@ -9,8 +9,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// A throttle says which limit was reached, in one word and with its own remedy. It is
-// the same in the error that AWS sends and in the one that callers see.
+// Limit names the limit of a throttle in one word, and each limit has its own remedy. The
+// limit is the same for the error that AWS sends and the error that callers see.
 func TestLimit(t *testing.T) {
 	why := func(reasons ...string) (all []types.ThrottlingReason) {
 		for _, r := range reasons {

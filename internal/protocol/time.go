@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// CheckSkew compares this machine's wall clock, read before and after a request, with the
-// store's, which has whole seconds (the Date header). Only a difference that the round
-// trip and the second cannot explain counts.
+// CheckSkew returns ErrClockSkew if this machine's wall clock, read before and after a
+// request, differs from the store's by more than limit. The store's time has whole seconds
+// (the Date header), so only a difference counts that neither the round trip nor a second
+// can explain.
 func CheckSkew(before, after, server time.Time, limit time.Duration) error {
 	if server.IsZero() {
 		return nil

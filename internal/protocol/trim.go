@@ -8,24 +8,25 @@ import (
 )
 
 // Limits on reading an answer. DynamoDB bounds items (400 KB) and pages (1 MB) by their
-// content: as JSON, a list of empty strings is nine times as long, one of large powers
-// of ten 45 times, and the SDK uses some 200 bytes for each token. So an answer is read
-// as a stream, and anything too large for our items is left out before the SDK sees it:
-// one item costs a reader at most 1 MB, and a page at most 8.
+// content. As JSON, a list of empty strings is nine times as long as its content, and a
+// list of large powers of ten 45 times, and the SDK uses some 200 bytes for each token. So
+// an answer is read as a stream, and anything too large for our items is left out before
+// the SDK sees it: one item costs a reader at most 1 MB, and a page at most 8 MB.
 const (
 	// maxStream is more than any page: 1 MB of numbers that have 3 bytes in the table
 	// and 134 as JSON.
 	maxStream = 64 << 20
-	// maxEnvelope bounds the rest of an answer, without its items: the description of a
-	// table, an error with its reasons.
+	// maxEnvelope bounds the size of an answer without its items, such as the description
+	// of a table, or an error with its reasons.
 	maxEnvelope = 256 << 10
 	// maxItem and maxItemTokens bound an item. Our longest text is a reaper's memory or a
 	// part of a digest, at most 390 KB of base 64. A record of 8,192 shared leases has
 	// the most tokens, six each.
 	maxItem, maxItemTokens = 1 << 20, 64 << 10
-	// From manyBytes or manyTokens on the items of an answer are bounded as the known
-	// versions of 1,024 members are, the largest that occur often: our pages rarely reach
-	// that, and lose nothing if they do.
+	// After manyBytes or manyTokens of an answer, each further item is limited to
+	// smallBytes and smallTokens, the size of the known versions of 1,024 members. These
+	// are the largest items that occur often, so our pages rarely reach manyBytes, and
+	// lose nothing if they do.
 	manyBytes, manyTokens   = 4 << 20, 150_000
 	smallBytes, smallTokens = 64 << 10, 2_500
 	// After mostBytes or mostTokens only the keys of items are kept.
@@ -40,8 +41,8 @@ const (
 // parts were left out on reading.
 const trimmed = "#trimmed"
 
-// trimmer copies an answer, without what is too large. Its states follow the JSON
-// only as far as needed: invalid JSON stays invalid.
+// trimmer copies an answer, and leaves out the parts that are too large. It follows the
+// JSON only as far as needed for that, so invalid JSON stays invalid.
 type trimmer struct {
 	out           []byte
 	depth         int
@@ -50,10 +51,10 @@ type trimmer struct {
 	item          int    // the depth of an item's attributes; 0 outside items
 	itemAt, begun int    // where in out the item and its current attribute begin
 	cut, over     bool   // the item was trimmed; the rest of the attribute is left out
-	tokens        int    // in out
-	itemTokens    int    // tokens where the item began
-	begunTokens   int    // and where the attribute did
-	envelope      int
+	tokens        int    // number of tokens in out
+	itemTokens    int    // value of tokens where the item began
+	begunTokens   int    // value of tokens where the attribute began
+	envelope      int    // number of bytes outside items
 }
 
 // trim reads an answer to its end, bounded as above.
@@ -74,7 +75,7 @@ func trim(r io.Reader) ([]byte, error) {
 			return nil, notDynamoDB("it has more than %d MB", maxStream>>20)
 		}
 		for i := 0; i < len(chunk); {
-			if text { // up to its end at once
+			if text { // consume the string at once, to its end or that of the chunk
 				end, closed := i, false
 				for ; end < len(chunk) && !closed; end++ {
 					switch c := chunk[end]; {
@@ -115,8 +116,8 @@ func trim(r io.Reader) ([]byte, error) {
 	}
 }
 
-// skips consumes a byte of an attribute that is left out, for which only the depth
-// counts.
+// skips reports whether c is part of an attribute that is left out. If so, it consumes c,
+// for which only the depth counts.
 func (t *trimmer) skips(c byte) bool {
 	if !t.over || t.depth <= t.item+1 || t.depth >= maxDepth {
 		return false
@@ -176,7 +177,7 @@ func (t *trimmer) sign(c byte) error {
 		}
 		t.token()
 		if next && t.out[len(t.out)-1] == '{' {
-			return nil // the one before was left out
+			return nil // the attribute before the comma was left out
 		}
 	}
 	t.put(c)
@@ -190,8 +191,8 @@ func (t *trimmer) token() {
 	}
 }
 
-// enter notices that an item begins: the object Item or Attributes of an answer, or
-// one in the list Items.
+// enter notices when an item begins: the object Item or Attributes of an answer, or an
+// object in the list Items.
 func (t *trimmer) enter(c byte) {
 	switch name := string(t.name); {
 	case t.item > 0:
@@ -250,7 +251,7 @@ func (t *trimmer) put(b ...byte) {
 		return
 	}
 	if t.depth == t.item && len(t.out)-t.begun <= maxKey {
-		return // a name, so far
+		return // so far it is only a name
 	}
 	if name := string(t.name); (name == partitionKey || name == sortKey) && len(t.out)-t.begun <= maxKey {
 		return

@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 )
 
-// page is an answer to a Query with these items, as DynamoDB sends it.
+// page returns an answer to a Query with these items, as DynamoDB sends it.
 func page(items ...string) string {
 	return `{"Count":` + fmt.Sprint(len(items)) + `,"Items":[` + strings.Join(items, ",") + `],"LastEvaluatedKey":{"node_id":{"N":"7"},"pool_group":{"S":"orders#0"}},"ScannedCount":9}`
 }
@@ -27,7 +27,7 @@ func TestTrimKeepsOurs(t *testing.T) {
 	for i := range known {
 		known[i] = fmt.Sprintf(`"%d":{"N":"9007199254740991"}`, 57344+i)
 	}
-	members := make([]string, 150) // 1 MB of them
+	members := make([]string, 150) // 1 MB together
 	for i := range members {
 		members[i] = `{"node_id":{"N":"7"},"known":{"M":{` + strings.Join(known, ",") + `}},"pool_group":{"S":"orders#known"}}`
 	}
@@ -58,7 +58,7 @@ func TestTrimKeepsOurs(t *testing.T) {
 	}
 }
 
-// large are attributes that no item of ours has: 390 KB in the table.
+// large returns attributes that no item of ours has; each has 390 KB in the table.
 func large() map[string]string {
 	return map[string]string{
 		"empty texts":        `{"L":[` + strings.Repeat(`{"S":""},`, 390_000-1) + `{"S":""}]}`,
@@ -69,7 +69,7 @@ func large() map[string]string {
 	}
 }
 
-// many are so many attributes, each with an empty text.
+// many returns n attributes, each with an empty text.
 func many(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -146,8 +146,8 @@ func (e *endless) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// An attacker between a reader and DynamoDB can send an endless answer. It ends at
-// a bound, and the reader has little by then.
+// An attacker between a reader and DynamoDB can send an endless answer. The reader stops
+// at a bound, and has kept little of it.
 func TestTrimEnds(t *testing.T) {
 	for name, r := range map[string]io.Reader{
 		"a text":            io.MultiReader(strings.NewReader(`{"message":"`), &endless{text: "x"}),
@@ -170,7 +170,7 @@ func TestTrimEnds(t *testing.T) {
 			t.Errorf("%s: %d MB were allocated", name, n>>20)
 		}
 	}
-	// A part of an answer that is no item ends earlier than items do.
+	// Reading stops earlier in a part of an answer that is not an item.
 	for _, begin := range []string{`{"message":"`, `{"Table":{"x":"`} {
 		var read counted
 		_, err := trim(io.TeeReader(io.MultiReader(strings.NewReader(begin), &endless{text: "x"}), &read))
@@ -184,13 +184,13 @@ func TestTrimEnds(t *testing.T) {
 	}
 }
 
-// counted is how many bytes were written.
+// counted is a writer that counts bytes.
 type counted int
 
 func (c *counted) Write(p []byte) (int, error) { *c += counted(len(p)); return len(p), nil }
 
-// For any input: JSON stays JSON, nothing is left out of a short answer, and how it is
-// cut into packets makes no difference.
+// For any input, JSON stays JSON, nothing is left out of a short answer, and the result
+// does not depend on the packets in which the input arrives.
 func FuzzTrim(f *testing.F) {
 	f.Add(`{"Item":{"a":{"S":"x"}}}`)
 	f.Add(page(`{"a":{"S":"x\\\""}}`, `{}`))

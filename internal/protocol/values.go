@@ -50,7 +50,7 @@ func previous(session string, version int64, how Ending) types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: attributes{"session": str(session), "version": num(version), "ended": str(how)}}
 }
 
-// eraList encodes a part of the pool's history.
+// eraList encodes eras of a pool, as its item stores them.
 func eraList(eras ...snowflake.Era) types.AttributeValue {
 	list := []types.AttributeValue{}
 	for _, e := range eras {

@@ -13,34 +13,36 @@ import (
 // VerdictAge is how long a verdict counts.
 const VerdictAge = time.Hour
 
-// Judge is a [Store] that makes verdicts on its table, and recognizes them. Any other
-// store is checked with [Store.Check] at each start.
+// Judge is a [Store] that makes verdicts on its table, and recognizes whether a verdict is
+// about its table. Any other store is checked with [Store.Check] at each start.
 type Judge interface {
-	// Judge is [Store.Check] with a verdict on the answer. The verdict is nil unless
-	// the answer was complete: an incomplete answer may be enough for this check, but
-	// not for others. An unsafe table has a verdict and an error.
+	// Judge does what [Store.Check] does, and also returns a verdict. The verdict is nil
+	// unless the answer was complete: an incomplete answer may be enough for this
+	// check, but not for others. For an unsafe table, Judge returns a verdict and an
+	// error.
 	Judge(ctx context.Context) (*Verdict, error)
 	// Place returns the Region to which requests are sent and the name of the table;
 	// "" for an unknown Region.
 	Place() (region, table string)
 }
 
-// Verdict is the last result of the check whether the table is safe for leases.
+// Verdict is the last result of checking whether the table is safe for leases.
 type Verdict struct {
 	Region string    `json:"region"`
 	Table  string    `json:"table"` // its name: a restored table has another one
-	At     time.Time `json:"at"`    // before the request was sent
+	At     time.Time `json:"at"`    // when the request was about to be sent
 	By     string    `json:"by"`
 	Safe   bool      `json:"safe"`
 }
 
-// Counts reports whether the verdict saves a client of a store the check at now, by the
-// client's clock. Each doubt costs only one DescribeTable.
+// Counts reports whether a client of s may rely on the verdict at now, by its own clock,
+// instead of checking the table. When in doubt it may not, which costs only one
+// DescribeTable.
 //
-// Invariant: a verdict counts only for the Region and the table where it was made: a
-// replica in another Region is seen by a check there. It counts for an hour, and not
-// before it was made, since then one of the clocks is wrong. An unsafe one never
-// counts.
+// Invariant: a verdict counts only for the Region and the table where it was made: only a
+// check in another Region sees a replica there. It counts for an hour, and not before the
+// time at which it was made, since then one of the clocks is wrong. An unsafe verdict
+// never counts.
 func (v *Verdict) Counts(s Store, now time.Time) bool {
 	judge, ok := s.(Judge)
 	if v == nil || !ok || !v.Safe {
@@ -65,8 +67,8 @@ func (v *Verdict) item() types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: av}
 }
 
-// Vouch stores a verdict. Seen is the verdict that its writer read: of several that
-// write at once, one succeeds. It does not count as a change of the pool, so the
+// Vouch stores a verdict. Seen is the verdict that its writer read: of several writers
+// at once, one succeeds. A new verdict does not count as a change of the pool, so the
 // revision stays the same.
 type Vouch struct {
 	Pool    string
@@ -88,8 +90,8 @@ func (w Vouch) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// A late one must not bring back a verdict that a raise has removed, so it is conditioned
-// on the verdict that was seen, like Measure.
+// A write that arrives late must not bring back a verdict that a raise has removed. So it
+// is conditional on the verdict that its writer has seen, like Measure.
 func (w Vouch) update() update {
 	u := update{
 		set:    "SET verdict = :verdict",
@@ -104,13 +106,13 @@ func (w Vouch) update() update {
 	return u
 }
 
-// ForgetVerdict removes the verdict, whichever it is: a missing one only costs checks. It
-// is a change of the pool, even if there is none: once the hint cards are rewritten, none
-// from before vouches any longer.
+// ForgetVerdict removes the verdict, whichever it is: a missing verdict only costs checks.
+// It increments the revision even if there is no verdict, so that no hint card keeps an
+// earlier verdict once the cards are rewritten.
 type ForgetVerdict struct {
 	Pool string
-	// Behind is the distance of the revision from that of a newer hint card, which is then a
-	// copy of an earlier pool; 0: no card is newer.
+	// Behind is how far the revision is behind that of a hint card, which is then from
+	// before the table was restored; 0: no card is ahead.
 	Behind int64
 }
 
@@ -147,8 +149,8 @@ func (d *DynamoDB) Place() (region, table string) {
 // noAccount is in the ARNs of emulators, some of which name no Region there.
 const noAccount = "000000000000"
 
-// complete reports whether a description is complete: it describes the requested
-// table, in the requested Region, and the table is not being changed.
+// complete reports whether a description is enough for a verdict: it describes the
+// requested table, in the requested Region, and the table is not being changed.
 func (d *DynamoDB) complete(t *types.TableDescription) bool {
 	region, table := d.Place()
 	arn := tableARNs.FindStringSubmatch(aws.ToString(t.TableArn))

@@ -10,7 +10,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// A verdict counts where it was made, for an hour, and not before it was made.
+// A verdict counts only for the table where it was made, for an hour, and not before the
+// time at which it was made.
 func TestVerdictCounts(t *testing.T) {
 	in := func(region, table string) protocol.Store {
 		return protocol.NewDynamoDB(dynamodb.New(dynamodb.Options{Region: region}), table)
@@ -49,7 +50,7 @@ func TestVerdictCounts(t *testing.T) {
 	}
 }
 
-// Only a whole answer makes a verdict; any answer is checked by.
+// Only a complete answer leads to a verdict, but every answer is checked.
 func TestVerdictNeedsAWholeAnswer(t *testing.T) {
 	const whole = `{"Table":{"TableArn":"arn:aws:dynamodb:us-east-1:111111111111:table/leases","TableStatus":"ACTIVE","KeySchema":[{"AttributeName":"pool_group","KeyType":"HASH"},` +
 		`{"AttributeName":"node_id","KeyType":"RANGE"}],"AttributeDefinitions":[{"AttributeName":"pool_group","AttributeType":"S"},{"AttributeName":"node_id","AttributeType":"N"}]}}`

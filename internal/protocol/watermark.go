@@ -14,10 +14,10 @@ import (
 )
 
 // Watermark has the values of a node ID that no write of this package lowers: its
-// version, and a time that its reserved_until never goes below. While the node ID is not
-// held, that is reserved_until itself; while it is held, it is not_before, to which an
-// abandoned claim returns and which a release stays above. So a watermark changes with a
-// holder, and not with a renewal.
+// version, and a time below which its reserved_until never falls. While the node ID is not
+// held, that time is reserved_until itself. While it is held, the time is not_before, since
+// an abandoned claim sets reserved_until back to not_before, and a release to that or
+// later. So a watermark changes when the holder changes, and not with a renewal.
 type Watermark struct {
 	Version int64
 	Until   int64 // milliseconds
@@ -32,12 +32,12 @@ func WatermarkOf(l Lease) Watermark {
 	return w
 }
 
-// Max returns the larger values of both.
+// Max returns the larger version and the later time of both watermarks.
 func (w Watermark) Max(o Watermark) Watermark {
 	return Watermark{max(w.Version, o.Version), max(w.Until, o.Until)}
 }
 
-// Broken returns the attribute of l that went back since w was taken; empty if none did.
+// Broken describes the attribute of l that went back since w was taken; empty if none did.
 func (w Watermark) Broken(l Lease) string {
 	switch {
 	case l.Version < w.Version:
@@ -53,7 +53,7 @@ func (w Watermark) Broken(l Lease) string {
 // PoolWatermark has the values of a pool's own item that no write of this package lowers.
 type PoolWatermark struct {
 	Revision, Floor, Try int64
-	Eras                 string // oldest first; others only follow
+	Eras                 string // oldest first; later eras are only appended
 }
 
 // PoolWatermarkOf returns the watermark of a pool in its current state.
@@ -65,7 +65,7 @@ func PoolWatermarkOf(p PoolItem) PoolWatermark {
 	return w
 }
 
-// Broken returns the value of a pool that went back since w was taken; empty if none did.
+// Broken describes the value of a pool that went back since w was taken; empty if none did.
 func (w PoolWatermark) Broken(p PoolItem) string {
 	now := PoolWatermarkOf(p)
 	switch {
@@ -81,18 +81,19 @@ func (w PoolWatermark) Broken(p PoolItem) string {
 	return ""
 }
 
-// Watermarks are those of a pool and of its node IDs.
+// Watermarks has the watermarks of a pool's own item and of its node IDs.
 type Watermarks struct {
 	Pool  *PoolWatermark // nil: none was taken
 	Nodes map[int]Watermark
 }
 
-// watermarks is the attribute with their text, in items of the partition of the
-// reaper's memory: 1 + group for node IDs, -1 for the pool.
+// watermarks is the attribute that has watermarks as text. Its items are in the partition
+// of the reaper's memory: with the sort key 1 + group for the node IDs of a group, and -1
+// for the pool.
 const watermarks = "watermarks"
 
 // ReadWatermarks reads the watermarks of a pool, strongly consistent. It leaves out
-// those that it cannot read: the next scan of the reaper takes them again.
+// watermarks that it cannot decode: the next scan of the reaper takes them again.
 func (d *DynamoDB) ReadWatermarks(ctx context.Context, pool string) (Watermarks, error) {
 	all := Watermarks{Nodes: map[int]Watermark{}}
 	var from attributes
@@ -118,7 +119,7 @@ func (d *DynamoDB) ReadWatermarks(ctx context.Context, pool string) (Watermarks,
 	}
 }
 
-// mostWatermarks is more than the watermarks of a group take.
+// mostWatermarks bounds the text of a group's watermarks, in bytes.
 const mostWatermarks = 16 << 10
 
 func (all *Watermarks) decode(av attributes) {
@@ -155,9 +156,9 @@ func (all *Watermarks) decode(av attributes) {
 	}
 }
 
-// WriteWatermarks replaces the watermarks of a group. It has no condition: of two reapers
-// the second may write older ones, with which less is noticed, but nothing is reported
-// falsely.
+// WriteWatermarks replaces the watermarks of a group. It has no condition: of two reapers,
+// the second may write older watermarks. With these, less is noticed, but nothing is
+// reported falsely.
 func (d *DynamoDB) WriteWatermarks(ctx context.Context, pool string, group int, marks map[int]Watermark) error {
 	nodes := make([]int, 0, len(marks))
 	for n := range marks {

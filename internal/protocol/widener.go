@@ -6,7 +6,7 @@ import (
 )
 
 // The steps of a widening, without requests or clocks: leasepool.Widen runs them
-// against a table, and the model against its own world.
+// against a table, and the model in proof runs them against its own world.
 
 const (
 	// markPace is how long a widener takes to mark one node ID, at most.
@@ -32,13 +32,13 @@ func (p PoolItem) NextBits() (bits int, wider bool) {
 	return bits, p.Narrow() && p.Bits() < bits
 }
 
-// Begin returns the write that opens the next try, for a widener that has read all
-// node IDs of p since a time. Slack is how much later than necessary the new width begins.
+// Begin returns the write that opens the next try. leases has all node IDs of p, none of
+// them read before at. slack is how much later than necessary the new width begins.
 func (p PoolItem) Begin(leases []Lease, at time.Time, slack time.Duration) BeginWiden {
 	ahead, last := longestAtLeast, at
 	for _, l := range leases {
 		last = Latest(last, l.ReservedUntil)
-		if l.Holder != "" { // its next renewals reserve that much, up to half a lease later
+		if l.Holder != "" { // its renewals within the next half lease reserve this far ahead
 			ahead = max(ahead, l.ReservedUntil.Sub(at)+l.TTL/2)
 		}
 	}
@@ -50,29 +50,29 @@ func (p PoolItem) Begin(leases []Lease, at time.Time, slack time.Duration) Begin
 }
 
 // Opened reports whether p has the try of w open, as begun. It checks the item and
-// not whether the write was applied, since a repeated request may have been.
+// not whether the write was applied, since a repetition of it may have been applied.
 func (w BeginWiden) Opened(p PoolItem) bool {
 	return p.Widening == Widening{Try: w.Try, From: Trunc(w.From), Bits: w.Bits, State: WidenOpen}
 }
 
-// Missing returns the write that adds the node IDs of a size to a narrow pool, as
-// far as its width has room for them; false if it already has them.
+// Missing returns the write that adds to a narrow pool the node IDs that it lacks for a
+// size, as far as its width has room for them; false if it lacks none.
 func (p PoolItem) Missing(size int) (AddNumbers, bool) {
 	to := min(size, 1<<p.Bits())
 	return AddNumbers{Pool: p.Pool, From: p.Numbers, To: to, Try: p.Widening.Try}, to > p.Numbers
 }
 
-// SeedOf returns the write that creates a node ID of p. One of a wider width cannot be
-// used before that width begins, and none begins before the floor of the pool.
+// SeedOf returns the write that creates a node ID of p. The node ID begins no earlier than
+// floor, the floor of the pool, and the pool's last change of the width.
 func (p PoolItem) SeedOf(node int, floor time.Time) Seed {
 	return Seed{Key: Key{p.Pool, node}, Floor: p.floor(floor), WidenTry: p.Widening.Try}
 }
 
 func (p PoolItem) floor(at time.Time) time.Time { return Latest(Latest(at, p.Floor), p.Changed()) }
 
-// Widener marks the node IDs of an open try. It must be created from the item in
-// which the try is open, not from an older one: while the try is open, no node IDs
-// are added, so that item has all that need the mark. It is not safe for concurrent use.
+// Widener marks the node IDs of an open try. It must be created from an item in
+// which the try is open, not from an older item: while the try is open, no node IDs
+// are added, so the item covers all that need the mark. It is not safe for concurrent use.
 type Widener struct {
 	pool PoolItem
 	left map[int]bool
@@ -93,18 +93,18 @@ func NewWidener(p PoolItem) *Widener {
 // Pool returns the item from which the widener was created.
 func (w *Widener) Pool() PoolItem { return w.pool }
 
-// Found counts the node IDs that have the mark already.
+// Found notes that a node ID has the mark already, if l has it.
 func (w *Widener) Found(l Lease) {
 	if l.WidenTry == w.pool.Widening.Try {
 		delete(w.left, l.NodeID)
 	}
 }
 
-// Left reports whether any node ID still needs the mark.
+// Left reports whether a node ID still needs the mark.
 func (w *Widener) Left(node int) bool { return w.left[node] }
 
-// Mark returns the write that marks a node ID. A missing one is created by it and
-// begins as if it were seeded at the given time.
+// Mark returns the write that marks a node ID. If the item does not exist, the write
+// creates it as if it had been seeded at the given time.
 func (w *Widener) Mark(node int, at time.Time) Mark {
 	return Mark{Key: Key{w.pool.Pool, node}, Try: w.pool.Widening.Try, From: w.pool.Widening.From, Floor: w.pool.floor(at)}
 }
@@ -125,7 +125,7 @@ func (w *Widener) Heard(m Mark, res Result) error {
 	return ErrReserved
 }
 
-// Commit returns the write that commits the try; false while a node ID is not marked.
+// Commit returns the write that commits the try; false while any node ID is not marked.
 func (w *Widener) Commit() (CommitWiden, bool) {
 	t := w.pool.Widening
 	return CommitWiden{Pool: w.pool.Pool, Try: t.Try, From: t.From, Bits: t.Bits}, len(w.left) == 0

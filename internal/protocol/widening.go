@@ -18,10 +18,10 @@ import (
 //	                          └──▶ void: someone cannot wait, or a node ID is reserved to E or beyond
 //
 // A node ID that is marked with k can be claimed and renewed only by agents that know try
-// k. While k is open, these reserve nothing from E on, and stamp the old width. A node ID
-// is marked only while nothing from E on is reserved. So when all are marked, no agent
-// can stamp E or later without having read the pool's item again, after the commit.
-// proof/spec/Widening.tla specifies this, with its mutants.
+// k. While k is open, these agents reserve nothing from E on, and use the old width. A
+// node ID is marked only while nothing from E on is reserved for it. So when all are
+// marked, no agent can stamp E or later without having read the pool's item again, after
+// the commit. proof/spec/Widening.tla specifies this, with its mutants.
 
 // Widening is the latest try to change the width of a pool's node IDs. It is the
 // zero value if the width is fixed.
@@ -29,7 +29,7 @@ type Widening struct {
 	Try   int64      `json:"try"`   // 0: the pool as created
 	From  time.Time  `json:"from"`  // E, the first millisecond of the new width
 	Bits  int        `json:"bits"`  // the new width
-	State WidenState `json:"state"` // only WidenDone makes it real
+	State WidenState `json:"state"` // the new width counts only with WidenDone
 }
 
 // WidenState is the outcome of a try.
@@ -57,9 +57,9 @@ func (p PoolItem) Changed() time.Time {
 }
 
 // BitsFor returns the width for a number of groups: 8 bits for the node ID within its
-// group, plus the bit length of the number of groups. That is one bit more than needed
-// when it is a power of two: headroom, since the next groups can be used while the fleet
-// learns of a new width.
+// group, plus the bit length of the number of groups. If that number is a power of two,
+// this is one bit more than needed, as headroom: the next groups can be used while the
+// fleet learns of a new width.
 func BitsFor(groups int) int { return min(8+bits.Len(uint(max(groups, 1))), 16) }
 
 // Cap returns the last millisecond that may be reserved while a try is open; zero
@@ -79,16 +79,16 @@ func (p PoolItem) Capped(until time.Time) time.Time {
 	return until
 }
 
-// BeginWiden opens a try, from From on. It is conditioned on the previous try and its
-// outcome, as the widener saw them.
+// BeginWiden opens a try, whose width begins at From. It is conditional on the previous
+// try and its outcome, as the widener saw them.
 type BeginWiden struct {
 	Pool string
 	Try  int64 // the previous one + 1
 	Seen WidenState
 	From time.Time
 	Bits int
-	// Numbers as seen: all of them are to be marked, and no reservation on them is
-	// beyond From.
+	// Numbers is that of the pool, as seen: all node IDs below it are to be marked, and
+	// none of them is reserved beyond From.
 	Numbers int
 }
 
@@ -151,11 +151,11 @@ func (w CommitWiden) Apply(old *PoolItem) (PoolItem, bool) {
 }
 
 // AddNumbers adds node IDs to a narrow pool, before the first of them is seeded. Every
-// later try marks all of them, even those whose seed is late.
+// later try marks all of them, including those that are not seeded yet.
 type AddNumbers struct {
 	Pool     string
 	From, To int
-	Try      int64 // as seen; it is not open
+	Try      int64 // as seen, when it was not open
 }
 
 // PoolName implements [PoolWrite].
@@ -172,7 +172,8 @@ func (w AddNumbers) Apply(old *PoolItem) (PoolItem, bool) {
 	return p, true
 }
 
-// Mark lets a node ID be claimed and renewed only by agents that know a try.
+// Mark marks a node ID with a try: from then on, only agents that know the try can claim
+// or renew it.
 type Mark struct {
 	Key
 	Try   int64

@@ -17,8 +17,8 @@ func (k Key) Item() Key { return k }
 
 // Write is one conditional write of a node ID's item, as a value. The DynamoDB store
 // sends it as an UpdateItem (expressions.go has the expressions and the invariants that
-// they keep); other stores call Apply under their lock, and so does code that only checks
-// whether a write could succeed. protocoltest.Conformance keeps the two forms equal.
+// they keep). Other stores call Apply under their lock, and so does code that only checks
+// whether a write could succeed. protocoltest.Conformance checks that the two forms agree.
 type Write interface {
 	Item() Key
 	// Apply returns the item after the write, or false if its condition refuses. old is
@@ -51,8 +51,8 @@ type Claim struct {
 	At         time.Time
 	ClaimGuard time.Duration // σ: how long after its expiry a lease is left alone
 	Patience   time.Duration // additional wait after an outage, in which holders could not renew
-	TTL        time.Duration // for people and metrics; ExpiresAt counts
-	// ExpiresAt and ReservedUntil are requested: At + TTL and At + reserve.
+	TTL        time.Duration // for people and metrics; ExpiresAt decides
+	// ExpiresAt and ReservedUntil are the requested values: At + TTL and At + reserve.
 	ExpiresAt, ReservedUntil time.Time
 	WidenTry                 int64 // the newest try that the claimant knows
 	Metadata                 map[string]string
@@ -77,15 +77,15 @@ func (w Claim) Apply(old *Lease) (Lease, bool) {
 	return l, true
 }
 
-// expiredBefore is the time before which a lease must have expired: claimants
-// wait σ longer than the holder's own guard already makes them.
+// expiredBefore returns the time before which a lease must have expired to be claimed:
+// claimants wait σ after the expiry, in addition to the holder's own guard before it.
 //
 // Invariant (liveness): a lease that expired in an outage that the claimant also had
-// is left to its holder for a while.
+// is left to its holder for a while, the claimant's Patience.
 func (w Claim) expiredBefore() time.Time { return Trunc(w.At.Add(-w.ClaimGuard - w.Patience)) }
 
-// reservedBy is the latest reserved_until that a claim takes over. It is never
-// above the requested one, so that a claim does not lower the reservation.
+// reservedBy returns the latest reserved_until of a node ID that may be claimed. It is
+// never later than the requested one, so that a claim never lowers reserved_until.
 func (w Claim) reservedBy() time.Time {
 	by := Trunc(w.At.Add(w.ClaimGuard))
 	if until := Trunc(w.ReservedUntil); until.Before(by) {
@@ -99,16 +99,16 @@ type Renew struct {
 	Key
 	Session string
 	Version int64
-	// Renewal is the number of this attempt within the version; a later attempt has a
-	// larger one, and an earlier one that arrives late is refused.
+	// Renewal is the number of this attempt within the version. It grows with each
+	// attempt, so an earlier attempt that arrives late is refused.
 	Renewal int64
-	// ExpiresAt and ReservedUntil are never below any that this version requested or saw,
-	// confirmed or not: see Term.Attempt of internal/tenure.
+	// ExpiresAt and ReservedUntil are never earlier than any value that this version has
+	// requested or seen, confirmed or not: see Term.Attempt of internal/tenure.
 	ExpiresAt, ReservedUntil time.Time
-	TTL                      time.Duration // of this attempt, for people and metrics; ExpiresAt counts
-	// Confirmed is the reserved_until that the sender knows was stored, and Asked those
-	// that it has requested since, without an answer. A renewal overwrites no other:
-	// that would come from a copy of the process.
+	TTL                      time.Duration // of this attempt, for people and metrics; ExpiresAt decides
+	// Confirmed is the reserved_until that the sender knows was stored. Asked has the
+	// values that it has requested since, without an answer. A renewal does not overwrite
+	// any other value, which would come from a copy of the process.
 	Confirmed time.Time
 	Asked     []time.Time
 	WidenTry  int64
@@ -133,7 +133,7 @@ func (w Renew) Apply(old *Lease) (Lease, bool) {
 	return l, true
 }
 
-// Follows reports whether the sender may itself have stored this reserved_until.
+// Follows reports whether the sender itself may have stored this reserved_until.
 func (w Renew) Follows(reservedUntil time.Time) bool {
 	until := Trunc(reservedUntil)
 	return until.Equal(Trunc(w.Confirmed)) || slices.ContainsFunc(w.Asked, func(t time.Time) bool { return until.Equal(Trunc(t)) })
@@ -145,9 +145,9 @@ type Release struct {
 	Key
 	Session string
 	Version int64
-	// Renewal is the largest that may be stored: one that the sender knows to be its
-	// own. A later one was sent by a copy of the process, which may stamp its
-	// reservation.
+	// Renewal is the last renewal that the sender knows to be its own. A larger one in
+	// the item was sent by a copy of the process, which may stamp what it reserved, so
+	// the release is refused.
 	Renewal int64
 	// ReservedUntil is the last millisecond stamped, or not_before if none was.
 	ReservedUntil time.Time
@@ -169,10 +169,11 @@ type FreeCopy struct {
 	Key
 	Session string
 	Version int64
-	// Renewal is the one that was seen: a copy that renewed since has reserved more.
+	// Renewal is the renewal that was seen. If a copy has renewed since, it has reserved
+	// more, and the write is refused.
 	Renewal int64
-	// ReservedUntil is the larger of the value seen and the sender's confirmed one,
-	// which the copy's renewal may have lowered.
+	// ReservedUntil is the later of the value that was seen and the sender's own confirmed
+	// value, which the copy's renewal may have lowered.
 	ReservedUntil time.Time
 }
 
@@ -186,8 +187,8 @@ func (w FreeCopy) Apply(old *Lease) (Lease, bool) {
 	return l, true
 }
 
-// Abandon releases a node ID whose claim may or may not have succeeded, by a
-// session that stamped nothing.
+// Abandon releases a node ID whose claim may or may not have succeeded. It is sent for a
+// session that has stamped nothing.
 type Abandon struct {
 	Key
 	Session string
@@ -203,7 +204,7 @@ func (w Abandon) Apply(old *Lease) (Lease, bool) {
 	return l, true
 }
 
-// Reap frees a lease that was seen expired, if it has not changed since.
+// Reap frees a lease that was seen to be expired, if it has not changed since.
 type Reap struct {
 	Key
 	Holder           string
@@ -236,13 +237,13 @@ func (w ForceRelease) Apply(old *Lease) (Lease, bool) {
 	return l, true
 }
 
-// Retire takes a node ID out of use, or brings it back. It changes nothing else:
+// Retire takes a node ID out of use, or brings it back. It changes nothing else, so
 // the holder of a retired node ID may finish.
 type Retire struct {
 	Key
 	Retired bool
-	// Resize is the revision of the pool whose size requires this. Writes that follow
-	// from an older revision are refused.
+	// Resize is the revision of the pool whose size requires this write. A write for an
+	// older revision is refused.
 	Resize int64
 }
 
@@ -281,8 +282,8 @@ func ended(old *Lease, how Ending) Lease {
 }
 
 // freed returns the item without its holder. Version and reserved_until do not
-// change: the one is the fencing token, the other keeps the next holder from
-// repeating this one's IDs.
+// change: version is the fencing token, and reserved_until keeps the next holder from
+// repeating this holder's IDs.
 func freed(old *Lease) Lease {
 	l := old.Clone()
 	l.Holder, l.ExpiresAt = "", time.Time{}

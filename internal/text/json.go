@@ -19,15 +19,15 @@ func WriteJSON(w io.Writer, v any) error {
 	return err
 }
 
-// MarshalJSON is [json.Marshal] with every mark and every character that is not
-// [Plain] as \u escape, so that a terminal shows the JSON unchanged, and a line of it is one
-// line to every reader. The values are the same.
+// MarshalJSON returns v as [json.Marshal] does, but with every combining mark and every
+// character that is not [Plain] as a \u escape. So a terminal shows the JSON unchanged,
+// and it is one line for every reader. The values are the same.
 func MarshalJSON(v any) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	// Outside of strings JSON is printable ASCII, and json.Marshal has escaped C0.
+	// Outside strings, JSON is printable ASCII; inside, json.Marshal has escaped C0.
 	escaped := make([]byte, 0, len(raw))
 	for i, size := 0, 0; i < len(raw); i += size {
 		var r rune

@@ -41,9 +41,9 @@ func Cut(s string, limit int) string {
 	return b.String()
 }
 
-// room is Cut's state after the characters before.
+// room is Cut's state after the characters that it has passed.
 type room struct {
-	blank, base bool // the one before was a space; it can carry marks
+	blank, base bool // the last character was a space; it can carry marks
 	marks       int
 	started     bool
 }
@@ -77,8 +77,8 @@ func (m *room) show(r rune, invalid bool, b byte, last bool) string {
 	return string(r)
 }
 
-// rightToLeft are the blocks whose characters, also those not yet assigned, are
-// written from right to left. One of them reorders the digits and signs next to it.
+// rightToLeft has the blocks whose characters, including those not yet assigned, are
+// written from right to left. Such a character reorders the digits and signs next to it.
 var rightToLeft = &unicode.RangeTable{
 	R16: []unicode.Range16{{Lo: 0x0590, Hi: 0x08ff, Stride: 1}, {Lo: 0xfb1d, Hi: 0xfdff, Stride: 1}, {Lo: 0xfe70, Hi: 0xfeff, Stride: 1}},
 	R32: []unicode.Range32{{Lo: 0x10800, Hi: 0x10fff, Stride: 1}, {Lo: 0x1e800, Hi: 0x1efff, Stride: 1}},
@@ -90,7 +90,7 @@ func Plain(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r >= ' ' && r < 0x7f
 	}
-	return unicode.IsPrint(r) && r != utf8.RuneError && r != '\u2800' && r != '\ufffc' && // the braille pattern without dots, an object's place
+	return unicode.IsPrint(r) && r != utf8.RuneError && r != '\u2800' && r != '\ufffc' && // the blank braille pattern, the placeholder for an object
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector, rightToLeft)
 }
 

@@ -2,9 +2,9 @@ package text
 
 import "log/slog"
 
-// Attr gates one attribute of a log line: it is a ReplaceAttr of
-// [slog.HandlerOptions]. It covers messages, strings, errors and whatever else
-// prints as text.
+// Attr lets one attribute of a log line through the gate. It is for ReplaceAttr of
+// [slog.HandlerOptions], and covers messages, strings, errors and everything else
+// that prints as text.
 func Attr(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:

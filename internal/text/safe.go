@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Safe is text that may be shown. Nothing outside of this package makes one of a
-// string, except by [Sprintf], which lets every argument through the gate, and by
+// Safe is text that may be shown. Outside this package, a string becomes Safe only by
+// functions such as [Sprintf], which lets every argument through the gate, or by
 // [Trusted].
 type Safe struct{ s string }
 
@@ -17,14 +17,14 @@ func (s Safe) String() string { return s.s }
 // Empty reports whether there is no text.
 func (s Safe) Empty() bool { return s.s == "" }
 
-// Trusted makes text safe by the caller's word. It is for code that renders Safe text
-// again: colors, columns, the frame of a screen. A test lists its callers.
+// Trusted makes text Safe without a check; the caller vouches for it. It is for code that
+// adds to Safe text: colors, columns, the frame of a screen. A test lists its callers.
 func Trusted(s string) Safe { return Safe{s} }
 
-// Sprintf formats like [fmt.Sprintf]. The format is the program's own and is kept;
-// a test refuses formats that are not constant. Every argument passes [Line],
-// errors pass [Error], and Safe text does not change. Slices of strings are gated
-// one by one.
+// Sprintf formats like [fmt.Sprintf]. The format is the program's own and is not changed;
+// a test refuses formats that are not constant. Every argument passes [Line], except
+// that errors pass [Error] and Safe text does not change. The strings of a slice pass one
+// by one.
 func Sprintf(format string, args ...any) Safe {
 	gated := make([]any, len(args))
 	for i, arg := range args {
@@ -33,7 +33,8 @@ func Sprintf(format string, args ...any) Safe {
 	return Safe{fmt.Sprintf(format, gated...)}
 }
 
-// gate returns a value that prints as arg does, without what Line escapes.
+// gate returns a value that prints as arg does, but with unsafe characters escaped as by
+// Line.
 func gate(arg any) any {
 	switch v := arg.(type) {
 	case nil:

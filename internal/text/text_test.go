@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/internal/text/texttest"
 )
 
-// Nothing of the corpus gets through the gate, in any way of showing a value.
+// No forbidden character of the corpus gets through the gate, however a value is shown.
 func TestHostile(t *testing.T) {
 	for name, hostile := range texttest.Hostile {
 		for way, shown := range map[string]string{
@@ -151,8 +151,8 @@ func TestMarshalJSON(t *testing.T) {
 	}
 }
 
-// Whatever comes, one line of bounded length goes out, and the gate changes
-// nothing that has passed it.
+// Any text becomes one line of bounded length, and the gate does not change a text that
+// has passed it before.
 func FuzzLine(f *testing.F) {
 	for _, s := range texttest.Hostile {
 		f.Add(s[:min(len(s), 2000)], 20)

@@ -15,7 +15,7 @@ const (
 
 // cached is the store's last answer to one question.
 type cached[T any] struct {
-	asking chan struct{} // holds one: the caller that asks, while the others wait for its answer
+	asking chan struct{} // has room for one caller: it reads, and the others wait for its answer
 
 	mu     sync.Mutex
 	value  T
@@ -33,7 +33,7 @@ func (c *cached[T]) look() (value T, at time.Time) {
 	return c.value, c.at
 }
 
-// get returns the last answer if it is still valid, and reads again if not. With an error
+// get returns the last answer if good accepts it, and otherwise reads again. With an error
 // it also returns the last answer.
 func (c *cached[T]) get(ctx context.Context, good func(value T, at time.Time) bool, read func(context.Context) (T, error)) (T, error) {
 	known := func() (T, bool) {
@@ -64,7 +64,7 @@ func (c *cached[T]) get(ctx context.Context, good func(value T, at time.Time) bo
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
-		if ctx.Err() == nil { // else it is no evidence about the store
+		if ctx.Err() == nil { // otherwise the error says nothing about the store
 			c.failed, c.err = time.Now(), err
 		}
 		return c.value, err

@@ -65,14 +65,14 @@ func theNewerWins(t *testing.T, s Store) {
 		want bool
 	}{
 		{of(5, 2, "five"), true},
-		{of(5, 2, "five"), false}, // again
+		{of(5, 2, "five"), false}, // repeated
 		{of(5, 1, "five"), false}, // late
-		{of(4, 9, "four"), false}, // an earlier holder's
-		{of(5, 3, ""), true},      // taken back
+		{of(4, 9, "four"), false}, // of an earlier holder
+		{of(5, 3, ""), true},      // withdrawn
 		{of(5, 2, "five"), false},
 		{of(5, 4, "five"), true},
 		{buried(7, 5), true},
-		{of(5, 5, "five"), false}, // the last one of a holder that is gone
+		{of(5, 5, "five"), false}, // the last write of a holder that is gone
 		{of(6, 1, "six"), true},
 		{buried(7, 5), false},
 		{of(9, 1, "nine"), true},
@@ -134,7 +134,7 @@ func oneOfMany(t *testing.T, s Store) {
 	}
 }
 
-// fromEntryToSweep goes through the life of a pool's entries.
+// fromEntryToSweep goes through the life of a pool's entries, from Register to Sweep.
 func fromEntryToSweep(t *testing.T, s Store) {
 	if _, err := leasepool.Open(s.Leases(), "orders").Seed(t.Context(), leasepool.Spec{Size: 3}); err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func fromEntryToSweep(t *testing.T, s Store) {
 	wantPorts(t, service(t, fresh, "orders"), 0)
 }
 
-// An item is at most one write unit, and its remains are small.
+// An item costs at most one write unit, and what is left of a withdrawn entry is small.
 func TestItemsAreSmall(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)

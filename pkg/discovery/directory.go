@@ -21,12 +21,12 @@ const defaultMaxAge = lease.DefaultTTL / 3
 type Config struct {
 	// Pool is the pool of the leases. Defaults to $NODELEASE_POOL.
 	Pool string
-	// Store keeps the entries, required: NewTable.
+	// Store keeps the entries; required. NewTable returns one.
 	Store Store
 	// MaxAge is how old a cached answer may be, and so how late a new or a
-	// deregistered instance is noticed. A dead one is dropped when its lease ends,
-	// regardless of MaxAge. More than two thirds of a lease's length saves nothing.
-	// 100 ms to 1 h; defaults to 5 s.
+	// deregistered instance is noticed. A dead instance is dropped when its lease ends,
+	// regardless of MaxAge. Values above two thirds of a lease's length save no further
+	// reads. 100 ms to 1 h; defaults to 5 s.
 	MaxAge time.Duration
 	// Alone makes a reader read the leases of the entries itself, and store no
 	// findings for others: for operators' tools, which must not trust findings that
@@ -64,7 +64,7 @@ func (c Config) withDefaults() (Config, error) {
 
 // Directory registers and finds services. All of its methods are safe for concurrent
 // use. Only one directory may register with an agent: a second one would deregister
-// the offers of the first. New returns one; calls on a nil or zero Directory fail.
+// the offers of the first. New returns a Directory; calls on a nil or zero one fail.
 type Directory struct {
 	cfg  Config
 	pool *leasepool.Pool
@@ -74,7 +74,7 @@ type Directory struct {
 	mute       time.Time              // until then nothing is published
 	registrars map[*lease.Agent]*registrar
 
-	lists *asked // registrars of agents
+	lists *asked // the place of the lists, for Names
 }
 
 // errAbsent is returned by a nil or zero Directory, Lookup or Names.
@@ -83,7 +83,7 @@ var errAbsent = errors.New("discovery: a nil or zero Directory, Lookup or Names:
 // absent reports whether d is nil or zero, and not from New.
 func (d *Directory) absent() bool { return d == nil || d.lists == nil }
 
-// usable returns the error of the arguments that every registration has.
+// usable returns an error if d, agent or ctx cannot be used to register or deregister.
 func (d *Directory) usable(ctx context.Context, agent *lease.Agent) error {
 	switch {
 	case d.absent():

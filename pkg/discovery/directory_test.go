@@ -61,8 +61,8 @@ func TestRegisterAndResolve(t *testing.T) {
 	})
 }
 
-// A process that ends without a word is gone when its lease is, however long
-// answers are cached; one that releases its lease, soon.
+// A process that crashes is no longer returned once its lease has expired, however long
+// answers are cached. A process that releases its lease is gone soon.
 func TestGoneWithTheLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -79,11 +79,11 @@ func TestGoneWithTheLease(t *testing.T) {
 		wantPorts(t, l, 1, 2)
 		fixture.Wait(2 * time.Millisecond)
 		wantPorts(t, l, 2)
-		for range 20 { // and b's renewals are seen, though nothing is older than MaxAge
+		for range 20 { // b's renewals are also seen, though no answer is older than MaxAge
 			fixture.Wait(5 * time.Second)
 			wantPorts(t, l, 2)
 		}
-		if w.store.queries > 25 { // one in longestDoubt, as long as a's lease is not freed
+		if w.store.queries > 25 { // one for each longestDoubt, as long as a's lease is not freed
 			t.Errorf("got %d queries for the entries, want at most 25", w.store.queries)
 		}
 
@@ -98,7 +98,7 @@ func TestGoneWithTheLease(t *testing.T) {
 	})
 }
 
-// The next holder of a node ID is not the one that was entered before.
+// Entries of an earlier holder of a node ID do not count for its next holder.
 func TestNextHolderIsAnother(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(1)
@@ -150,7 +150,7 @@ func TestResumed(t *testing.T) {
 	})
 }
 
-// An agent that takes another node ID is entered with that one.
+// The entries of an agent that claims another node ID are written again with that node ID.
 func TestReacquired(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -181,7 +181,7 @@ func TestReacquired(t *testing.T) {
 	})
 }
 
-// Nothing that a late or lost answer leaves behind stays.
+// Lost answers and late writes leave nothing behind.
 func TestLostAnswers(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -200,7 +200,7 @@ func TestLostAnswers(t *testing.T) {
 		wantPorts(t, service(t, d, "orders"), 2)
 		wantPorts(t, service(t, d, "stock"))
 
-		// A registration that arrives when it has been taken back is refused.
+		// A registration that arrives after it was withdrawn is refused.
 		held, err := a.Lease()
 		if err != nil {
 			t.Fatal(err)
@@ -226,7 +226,7 @@ func TestRegisterWaits(t *testing.T) {
 		}
 		w.setOutage(nil)
 		fixture.Wait(2 * time.Second)
-		wantPorts(t, service(t, d, "orders"), 1) // it went on
+		wantPorts(t, service(t, d, "orders"), 1) // it was tried again
 
 		if err := a.Close(); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// hold returns a process's lease. A program passes only a lease.Config{}.
+// hold returns a process's lease. A real program needs only lease.Config{}.
 func hold(ctx context.Context, leases lease.Store) *lease.Agent {
 	agent, err := lease.Start(ctx, lease.Config{Pool: "shop", Store: leases, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -25,7 +25,7 @@ func hold(ctx context.Context, leases lease.Store) *lease.Agent {
 // live.
 func Example() {
 	ctx := context.Background()
-	leases := leasetest.NewMemory("shop", 8) // a program has discovery.NewTable(client, table)
+	leases := leasetest.NewMemory("shop", 8) // a real program uses discovery.NewTable(client, table)
 	directory, err := discovery.New(discovery.Config{Pool: "shop", Store: discoverytest.NewMemory(leases)})
 	if err != nil {
 		log.Fatal(err)
@@ -63,7 +63,7 @@ func Example() {
 	// shard 7: 0 <nil>
 }
 
-// A watcher acts on the newest list, whatever led to it.
+// A watcher acts on the newest list, however it came about.
 func ExampleLookup_Watch() {
 	ctx := context.Background()
 	leases := leasetest.NewMemory("shop", 8)

@@ -11,9 +11,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// A process that registers has a short lease at once, and permanently, even if it had grown: a
-// crashed instance is found until its lease expires. A warning says until when the long
-// one counts.
+// A process that registers gets a short lease at once, and keeps it short, even if its
+// lease had grown, because a crashed instance is found until its lease expires. A warning
+// says until when the long lease counts.
 func TestRegisterWithAGrownLease(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(64)

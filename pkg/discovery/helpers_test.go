@@ -38,7 +38,7 @@ type counting struct {
 	queries, gets, writes int
 	published             int
 	refuse                func() bool
-	lose                  func(partition string, r record) bool // the write is done, the answer lost
+	lose                  func(partition string, r record) bool // whether the write's answer is lost, though the write is done
 }
 
 func (c *counting) note(n *int) {
@@ -84,13 +84,13 @@ func (c *counting) sent() int {
 	return c.writes
 }
 
-// setOutage lets nothing answer, neither leases nor entries.
+// setOutage makes all calls fail, on leases and on entries.
 func (w *world) setOutage(err error) {
 	w.leases.SetOutage(err)
 	w.store.SetOutage(err)
 }
 
-// cut is the store as one agent sees it: killed, it is never heard of again.
+// cut is the store as one agent sees it. Once killed is set, no call of the agent arrives.
 type cut struct {
 	*leasetest.Memory
 	killed atomic.Bool
@@ -105,7 +105,7 @@ func (c *cut) Write(ctx context.Context, w protocol.Write) (protocol.Result, err
 
 func (w *world) cut() *cut { return &cut{Memory: w.leases} }
 
-// agent holds a node ID until the test ends.
+// agent starts an agent, which holds a node ID until the test ends.
 func (w *world) agent(t *testing.T, change func(*lease.Config)) *lease.Agent {
 	t.Helper()
 	mine := w.cut()
@@ -122,7 +122,7 @@ func (w *world) agent(t *testing.T, change func(*lease.Config)) *lease.Agent {
 	return a
 }
 
-// kill lets a process end without a word.
+// kill ends a process as a crash does: it sends nothing more.
 func (w *world) kill(a *lease.Agent) { w.cuts[a].killed.Store(true) }
 
 func (w *world) directory(t *testing.T, change func(*Config)) *Directory {
@@ -152,7 +152,7 @@ func service(t *testing.T, d *Directory, name string) *Lookup {
 	return l
 }
 
-// bounded is for calls that would wait forever if something were wrong.
+// bounded returns a context for calls that would wait forever if something were wrong.
 func bounded(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -168,7 +168,7 @@ func register(t *testing.T, d *Directory, a *lease.Agent, offers ...Offer) {
 
 func at(port int) Address { return Address{Host: "10.0.0.7", Port: port} }
 
-// ports are where a lookup leads.
+// ports returns the ports of the instances that a lookup finds.
 func ports(t *testing.T, l *Lookup) []int {
 	t.Helper()
 	list, err := l.Resolve(t.Context())
@@ -193,7 +193,7 @@ func wantPorts(t *testing.T, l *Lookup, want ...int) {
 	}
 }
 
-// left is every entry, cleared ones aside.
+// left returns all entries that are not cleared.
 func (w *world) left() (all []string) {
 	for partition, records := range w.store.Partitions() {
 		for n, r := range records {
@@ -206,7 +206,7 @@ func (w *world) left() (all []string) {
 	return all
 }
 
-// lease is a node ID as the table has it.
+// lease returns a node ID's lease as the table has it.
 func (w *world) lease(t *testing.T, node int) lease.Lease {
 	t.Helper()
 	l, err := w.leases.Get(t.Context(), "orders", node)
@@ -216,7 +216,7 @@ func (w *world) lease(t *testing.T, node int) lease.Lease {
 	return lease.Lease(*l)
 }
 
-// freeByForce frees a node ID as an operator does, or a reaper after the lease's end.
+// freeByForce frees a node ID as an operator does, or a reaper after the lease has expired.
 func (w *world) freeByForce(t *testing.T, node int) {
 	t.Helper()
 	res, err := w.leases.Write(t.Context(), protocol.ForceRelease{Key: protocol.Key{Pool: "orders", NodeID: node}, Version: w.lease(t, node).Version})
@@ -225,7 +225,8 @@ func (w *world) freeByForce(t *testing.T, node int) {
 	}
 }
 
-// after lets so many writes be done, and fails the others; -1: none.
+// after lets the next writes succeed, as many as enough, and fails all later writes; -1
+// lets all writes succeed.
 func (c *counting) after(enough int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,13 +7,14 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// listsPlace has lists of processes' entries instead of entries, one per node ID:
-// those of the first listsSpan node IDs, and a pointer for each further partition in
-// use, so that a small pool's readers query no other.
+// listsPlace has, instead of entries, lists of processes' entries, one list per node ID.
+// Its own partition has the lists of the first listsSpan node IDs, and a pointer to each
+// further partition in use, so that the readers of a small pool query only one.
 const listsPlace place = "registered"
 
-// listsSpan is the number of node IDs whose lists are in one partition: a starting fleet
-// writes twice for each, and one partition takes 1,000 writes per second.
+// listsSpan is the number of node IDs whose lists are in one partition. It is limited
+// because a starting fleet writes twice for each node ID, and one partition takes 1,000
+// writes per second.
 const listsSpan = 4096
 
 // mostLists is the number of partitions for the lists of the largest pool.
@@ -27,12 +28,12 @@ func listsOf(pool string, nodeID int) string {
 	return listsPlace.in(pool)
 }
 
-// pointer is the record that leads from the first partition of the lists to another
-// one. It has no holder, and is never removed.
+// pointer returns the record in the first partition of the lists that says that another
+// partition, part, is in use. It has no holder, and is never removed.
 func pointer(part int) record { return record{NodeID: sharedNode - part, Version: 1} }
 
-// point writes the pointer to the partition of a node ID's list, unless it is there.
-// No list is written without it: a reader would not find it.
+// point writes the pointer to the partition of a node ID's list, unless the pointer is
+// there. Without it, readers would not find the list.
 func point(ctx context.Context, s Store, pool string, nodeID int) error {
 	part := nodeID / listsSpan
 	if part == 0 {
@@ -45,7 +46,7 @@ func point(ctx context.Context, s Store, pool string, nodeID int) error {
 	return put(ctx, s, first, pointer(part))
 }
 
-// queryAll reads the records of a place; for the lists, those of all partitions.
+// queryAll reads the records of a place. For listsPlace, it reads all partitions.
 func queryAll(ctx context.Context, s Store, pool string, p place) ([]record, error) {
 	first, err := s.Query(ctx, p.in(pool))
 	if err != nil || p != listsPlace {
@@ -65,7 +66,7 @@ func queryAll(ctx context.Context, s Store, pool string, p place) ([]record, err
 			return nil, err
 		}
 		for _, r := range more {
-			if r.NodeID/listsSpan == part { // any other one is in a place where it is never written
+			if r.NodeID/listsSpan == part { // no other list is ever written there
 				all = append(all, r)
 			}
 		}

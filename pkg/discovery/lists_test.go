@@ -13,8 +13,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// largeWorld is a pool whose node IDs begin at 4,046: fifty have their lists in the
-// first partition, a hundred in the second.
+// largeWorld returns a pool whose node IDs begin at 4,046: fifty have their lists in the
+// first partition, and a hundred in the second.
 func largeWorld(t *testing.T) (w *world, agent func() *lease.Agent, directory func() *Directory) {
 	w = newWorld(1)
 	if _, err := leasepool.Open(w.leases, "large").Seed(t.Context(), leasepool.Spec{Size: listsSpan + 100, ExcludeBelow: listsSpan - 50, Expect: 60}); err != nil {
@@ -57,7 +57,8 @@ func TestListsOfALargePool(t *testing.T) {
 	})
 }
 
-// A list is written behind its pointer, which only the first one writes.
+// A list is written after the pointer to its partition, and only the first list in a
+// partition writes the pointer.
 func TestPointerComesFirst(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w, agent, directory := largeWorld(t)
@@ -90,7 +91,7 @@ func TestPointerComesFirst(t *testing.T) {
 	})
 }
 
-// Unwritten pointers, and lists in another one's partition, are ignored.
+// Pointers that no process writes, and lists in the wrong partition, are ignored.
 func TestForgedPointers(t *testing.T) {
 	s := entries.NewMemory(nil)
 	put := func(partition string, r record) {

@@ -20,7 +20,8 @@ type holder struct {
 	expires time.Time
 }
 
-// of returns when the lease of the entry's holder ends; zero if it does not hold it.
+// of returns when the lease that the entry names ends; zero if, according to h, that lease
+// is not held.
 func (h holders) of(r record) time.Time {
 	if l := h[r.NodeID]; r.Holder != "" && l.session == r.Holder && l.version == r.Version {
 		return l.expires
@@ -28,8 +29,8 @@ func (h holders) of(r record) time.Time {
 	return time.Time{}
 }
 
-// ended reports whether a lease that counted when they were read, at a time, has
-// ended since, unless it was renewed.
+// ended reports whether a lease that was live when h was read, at time at, has expired by
+// now, unless it was renewed since.
 func (h holders) ended(entries []record, at time.Time) bool {
 	now := time.Now()
 	for _, r := range entries {
@@ -40,7 +41,7 @@ func (h holders) ended(entries []record, at time.Time) bool {
 	return false
 }
 
-// unaware reports whether an entry belongs to a lease that they do not know yet.
+// unaware reports whether an entry belongs to a lease that was claimed after h was read.
 func (h holders) unaware(entries []record) bool {
 	for _, r := range entries {
 		if r.Version > h[r.NodeID].version {
@@ -61,18 +62,18 @@ type group struct {
 	strong bool // read strongly consistent
 }
 
-// shows reports whether the group decides which entries have a live lease. A page
-// at half the price may be seconds old: a lease that has ended by it, or will before it
-// may be read again, or that it does not have yet, may have been renewed or claimed
-// since. Only a strong read shows that a lease has ended, except for one in known, which
-// an earlier strong read showed.
+// shows reports whether g suffices to decide which entries have a live lease. A page that
+// was read at half the price may be seconds old. A lease that is missing in the page, or
+// by the page has ended or will end before the next read, may have been claimed or renewed
+// since. So only a strong read shows that a lease has ended, except for the leases in
+// known, which an earlier strong read has shown to have ended.
 func (g group) shows(entries []record, known doubt) bool {
 	return g.strong || !g.unaware(entries) && known.covers(g.doubted(entries, time.Now().Add(againAfter), doubt{}))
 }
 
-// read reads the groups of the entries' leases concurrently, if the last answer is
-// too old: never one read per instance. The leases in known have ended, by a strong read
-// of before. It returns the time of the oldest answer.
+// read returns the holders of the entries' leases, and the time of the oldest answer. It
+// reads whole groups, concurrently, if their last answer is too old, and never each lease
+// by itself. An earlier strong read has shown that the leases in known have ended.
 func (d *Directory) read(ctx context.Context, entries []record, known doubt) (holders, time.Time, error) {
 	byGroup := map[int][]record{}
 	for _, r := range entries {
@@ -115,8 +116,8 @@ func (d *Directory) group(n int) *cached[group] {
 	return d.groups[n]
 }
 
-// readGroup reads one group of leases, and again, strongly, if that does not show
-// what counts.
+// readGroup reads one group of leases at half the price, and then, if that does not show
+// which entries count, strongly consistent.
 func (d *Directory) readGroup(ctx context.Context, n int, entries []record, known doubt) (group, error) {
 	g := group{at: time.Now()}
 	var err error
@@ -131,7 +132,7 @@ func (d *Directory) readGroup(ctx context.Context, n int, entries []record, know
 	return g, err
 }
 
-// readHolders reads one group, at half the price.
+// readHolders reads one group eventually consistent, at half the price.
 func readHolders(ctx context.Context, p *leasepool.Pool, group int) (holders, error) {
 	g, err := p.Glance(ctx, group)
 	if err != nil {
@@ -142,7 +143,7 @@ func readHolders(ctx context.Context, p *leasepool.Pool, group int) (holders, er
 
 func holdersOf(g protocol.Group) holders {
 	h := make(holders, len(g.Leases))
-	for _, l := range g.Leases { // a corrupt one has no holder
+	for _, l := range g.Leases { // a corrupt lease has no holder
 		h[l.NodeID] = holder{l.Holder, l.Version, l.ExpiresAt}
 	}
 	return h

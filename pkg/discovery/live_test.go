@@ -25,8 +25,8 @@ func (s *slowGroup) Group(ctx context.Context, pool string, n int) (protocol.Gro
 	return g, err
 }
 
-// A lease that runs out, by an answer from before its renewal, while the leases of
-// another group are read, has not ended.
+// A lease has not ended if it only runs out by an answer from before its renewal, while the
+// leases of another group are read.
 func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		leases := &slowGroup{Memory: leasetest.NewMemory("orders", 300)}
@@ -71,7 +71,7 @@ func TestLeaseThatEndsWhileAnotherGroupIsRead(t *testing.T) {
 	})
 }
 
-// late answers eventually consistent reads with a page of some time ago.
+// late answers eventually consistent reads with an old page.
 type late struct {
 	*leasetest.Memory
 	page   protocol.Group
@@ -87,8 +87,9 @@ func (s *late) Group(ctx context.Context, pool string, n int) (protocol.Group, e
 	return s.Memory.Group(ctx, pool, n)
 }
 
-// A lease that has ended by a late page, or is not in it yet, is live. One that has
-// ended by a strong read too costs one strong read, not one for each answer.
+// A lease may be live even if an old page shows it as ended, or does not have it yet. A
+// lease that a strong read also shows as ended costs only that one strong read, not one for
+// each answer.
 func TestLeaseOfALatePage(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -109,7 +110,7 @@ func TestLeaseOfALatePage(t *testing.T) {
 			t.Errorf("%d strong reads for a lease that the page does not have, want 1", leases.strong)
 		}
 		page()
-		fixture.Wait(20 * time.Second) // renewed since, and ended by that page
+		fixture.Wait(20 * time.Second) // the lease was renewed since, but has ended by that page
 		leases.strong = 0
 		wantPorts(t, l, 1)
 		if leases.strong != 1 {
@@ -129,8 +130,8 @@ func TestLeaseOfALatePage(t *testing.T) {
 	})
 }
 
-// A lease that is about to end by a late page, within the time for which an answer
-// counts, is live. So is one that has ended by a page that was read for another place.
+// A lease may be live even if an old page shows that it ends before the answer is read
+// again, or if a page that was read for another place shows that it has ended.
 func TestLeaseThatSoonEndsByALatePage(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -163,7 +164,7 @@ func TestLeaseThatSoonEndsByALatePage(t *testing.T) {
 	})
 }
 
-// entriesBeside keeps entries with separate leases.
+// entriesBeside keeps entries in memory, with leases in another store.
 type entriesBeside struct {
 	*entries.Memory
 	store protocol.Store
@@ -171,7 +172,7 @@ type entriesBeside struct {
 
 func (e *entriesBeside) Leases() protocol.Store { return e.store }
 
-// A reader on its own believes no findings that somebody left, and leaves none.
+// A reader with Alone uses no findings that others have stored, and stores none.
 func TestAlone(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -189,7 +190,7 @@ func TestAlone(t *testing.T) {
 		if err := put(t.Context(), w.store, p.in("orders"), forged); err != nil {
 			t.Fatal(err)
 		}
-		wantPorts(t, service(t, w.directory(t, nil), "orders")) // the cost of sharing
+		wantPorts(t, service(t, w.directory(t, nil), "orders")) // a reader that shares findings misses the instance
 		before := w.store.published
 		wantPorts(t, service(t, w.directory(t, func(c *Config) { c.Alone = true }), "orders"), 1)
 		if w.store.published != before {

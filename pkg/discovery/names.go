@@ -13,8 +13,8 @@ import (
 
 // Names lists the offers of live processes: services, keys of an endpoint, or the
 // endpoints of a service. It reads the lists that processes keep of their entries, one
-// item each: any listing costs one Query of those, and all Names of a directory share its
-// answer. It is safe for concurrent use.
+// item per process. A listing costs one Query of these lists, whatever it lists, and all
+// Names of a directory share the answer. It is safe for concurrent use.
 type Names struct {
 	dir  *Directory
 	pick func(offered) []string
@@ -31,7 +31,7 @@ func (d *Directory) Services() *Names {
 	return &Names{dir: d, pick: func(all offered) []string { return all.after("svc#") }}
 }
 
-// Keys lists the keys of an endpoint that have a live instance; an empty one means
+// Keys lists the keys of an endpoint that have a live instance; an empty key means
 // no key. The error describes an invalid name.
 func (d *Directory) Keys(endpoint string) (*Names, error) {
 	if d.absent() {
@@ -83,8 +83,8 @@ func (o offered) after(prefix string) (rest []string) {
 	return rest
 }
 
-// List returns the names, sorted. It answers from memory as Lookup.Resolve does, and
-// with an error returns the last answer.
+// List returns the names, sorted. Like Lookup.Resolve, it reuses an answer for
+// Config.MaxAge, and returns the last answer with an error.
 func (n *Names) List(ctx context.Context) ([]string, error) {
 	list, _, err := n.list(ctx)
 	return list, err

@@ -20,8 +20,8 @@ func wantNames(t *testing.T, n *Names, err error, want ...string) {
 	}
 }
 
-// Services, keys and the endpoints of a service are those of live processes, and
-// are listed with one Query of the lists, whichever is requested.
+// The names of services, of keys and of a service's endpoints are those that live processes
+// offer. One Query of the lists is enough for all of them.
 func TestNames(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -72,7 +72,7 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// A watch yields the names when they change, and not else.
+// A watch yields the names when they change, and only then.
 func TestWatchNames(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)

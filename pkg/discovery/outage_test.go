@@ -23,11 +23,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// After an outage a reader that looks before the holders have renewed asks again
-// soon, whatever MaxAge is, and no other reader relies on its findings. It notices a
-// renewal no later than the outage had then been over, and half a second: an answer in
-// doubt counts as long as all before it together. A watch adds a twentieth of a second
-// to each of its waits.
+// After an outage, a reader that reads before the holders have renewed reads again soon,
+// whatever MaxAge is, and no other reader relies on its findings. If a holder renews some
+// time after the outage, the reader notices within as much time again, plus half a second,
+// since each answer in doubt is reused twice as long as the one before. A watch adds a
+// twentieth of a second to each of its waits.
 func TestInstancesAreBackAfterAnOutage(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -46,7 +46,7 @@ func TestInstancesAreBackAfterAnOutage(t *testing.T) {
 		register(t, d, b, Service{"orders", at(2)})
 		first, second := service(t, d, "orders"), service(t, w.directory(t, slow), "orders")
 		wantPorts(t, first, 1, 2)
-		w.kill(b) // a lease that has been in doubt for long hides no new doubt
+		w.kill(b) // a lease that has long been in doubt must not hide a new doubt
 		fixture.Wait(20 * time.Second)
 		for range 20 {
 			wantPorts(t, first, 1)
@@ -58,9 +58,9 @@ func TestInstancesAreBackAfterAnOutage(t *testing.T) {
 		watched := follow(t, second)
 		w.setOutage(nil)
 		over := time.Now()
-		wantPorts(t, service(t, w.directory(t, slow), "orders")) // none has renewed yet
+		wantPorts(t, service(t, w.directory(t, slow), "orders")) // no holder has renewed yet
 		_, _ = first.Resolve(t.Context())
-		<-resumed // whenever it asks next: a suspended holder chooses that at random
+		<-resumed // at a random time: a suspended holder chooses when to retry
 		late := min(time.Since(over)+againAfter, longestDoubt)
 		late = max(late, time.Until(over.Add(restAfter+restAfter/10))) // a watch rests after a failure
 		fixture.Wait(late + 250*time.Millisecond)
@@ -73,8 +73,9 @@ func TestInstancesAreBackAfterAnOutage(t *testing.T) {
 	})
 }
 
-// A reader's findings say when a lease ended at that time. It has been renewed since: a
-// lookup that uses it reads again once that time has come, and misses no instance.
+// A reader's findings have the time at which a lease ends, but the lease is renewed since.
+// A lookup that uses the findings reads again once that time has come, and misses no
+// instance.
 func TestAnswerOfAnotherReaderRunsOut(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -142,7 +143,7 @@ func TestDoubtIsCheap(t *testing.T) {
 	})
 }
 
-// A process leaves when the context that it ran with has ended.
+// A process can leave even if the context that it ran with has ended.
 func TestLeaveAfterTheContextEnded(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -165,7 +166,7 @@ func TestLeaveAfterTheContextEnded(t *testing.T) {
 	})
 }
 
-// A reader whose clock is a year ahead costs the others one read: the next reader
+// A reader whose clock is a year ahead costs the others only one read: the next reader
 // replaces its findings.
 func TestReaderWithItsClockAhead(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
@@ -196,8 +197,8 @@ func TestReaderWithItsClockAhead(t *testing.T) {
 	})
 }
 
-// An entry that Register would not write is not believed when it is read: no address is
-// handed to a caller who would dial it, and the entry is reported.
+// An entry that Register would not write is not used when it is read: its address is not
+// returned to a caller who would dial it, and the entry is reported.
 func TestAddressesAreCheckedWhenRead(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	table := dynamotest.CreateTable(t, client)
@@ -232,7 +233,7 @@ func TestAddressesAreCheckedWhenRead(t *testing.T) {
 			r := record{NodeID: held.NodeID, Holder: held.Holder, Version: held.Version, Revision: 1 << 40, Address: (*entries.Address)(&bad)}
 			change(&r)
 			putRaw(t, client, table, "orders#svc#orders", r)
-			putRaw(t, client, table, "orders#svc#orders", record{NodeID: sharedNode}) // no reader has read it
+			putRaw(t, client, table, "orders#svc#orders", record{NodeID: sharedNode}) // as if no reader had stored findings
 			wantPortsInTime(t, service(t, d, "orders"))
 			if text := logs.String(); strings.Count(text, "corrupt entry") != 1 || strings.ContainsAny(text, "\x1b\r") || len(text) > 2000 {
 				t.Errorf("logged %d bytes: %.300q, want one line about a corrupt entry", len(text), text)
@@ -246,8 +247,8 @@ func TestAddressesAreCheckedWhenRead(t *testing.T) {
 	}
 }
 
-// wantPortsInTime is wantPorts in real time, on a machine that may be so busy that a
-// read takes longer than its limit: it is asked again, after the rest.
+// wantPortsInTime is wantPorts in real time. The machine may be so busy that a read takes
+// longer than its limit: the lookup is then repeated, after the pause for a failed read.
 func wantPortsInTime(t *testing.T, l *Lookup, want ...int) {
 	t.Helper()
 	for {

@@ -12,17 +12,18 @@ import (
 	"unicode/utf8"
 )
 
-// Address locates and describes an instance. Its text, names of labels included, has
-// at most 512 bytes, so that an entry costs one write unit.
+// Address locates and describes an instance. Host, Zone, and the names and values of
+// Labels have at most 512 bytes together, so that an entry costs one write unit.
 type Address struct {
 	// Host is a name or an IP address, required: 1 to 253 of A-Z a-z 0-9 . _ : -.
 	Host string `json:"host" dynamodbav:"host"`
 	// Port is 1 to 65,535; 0 for none.
 	Port int `json:"port,omitempty" dynamodbav:"port,omitempty"`
-	// Zone is the instance's zone, for callers that prefer their own: printable
-	// characters, as in Labels.
+	// Zone is the instance's zone, for callers that prefer instances in their own zone.
+	// It has only printable characters, like Labels.
 	Zone string `json:"zone,omitempty" dynamodbav:"zone,omitempty"`
-	// Weight is its share of the calls, relative to others': 1 to 100. 0 counts as 1.
+	// Weight is the instance's share of the calls, relative to the weights of the others:
+	// 1 to 100. 0 counts as 1.
 	Weight int               `json:"weight,omitempty" dynamodbav:"weight,omitempty"`
 	Labels map[string]string `json:"labels,omitempty" dynamodbav:"labels,omitempty"`
 }
@@ -82,15 +83,16 @@ type Offer interface {
 	address() Address
 }
 
-// Service is one instance of a service type. A process is at most one instance
-// of each.
+// Service offers this process as an instance of a service. A process is at most one
+// instance of each service.
 type Service struct {
 	Name string // 1 to 64 of A-Z a-z 0-9 . _ -
 	Address
 }
 
-// Endpoint is something whose instances are found by a key: the owner of a shard, the
-// sessions of a tenant. A process may have any keys of an endpoint.
+// Endpoint offers this process as an instance of an endpoint at a key. Callers look up
+// instances by the key: the owner of a shard, or the sessions of a tenant. A process may
+// offer several keys of an endpoint.
 type Endpoint struct {
 	Name string // 1 to 64 of A-Z a-z 0-9 . _ -
 	Key  string // the same, up to 128, but not "_"; empty: no key
@@ -101,9 +103,9 @@ func (s Service) where() (place, error)  { return servicePlace(s.Name) }
 func (e Endpoint) where() (place, error) { return endpointPlace(e.Name, e.Key) }
 func (a Address) address() Address       { return a }
 
-// place is the location of entries, as it follows the pool's name and a # in the
-// partition key: svc#<service>, or ep#<endpoint>#<key or _>. Names and keys have no
-// #, so that no place looks like another one, nor like a group of leases.
+// place is where entries are: the rest of their partition key after the pool's name and
+// a #, which is svc#<service>, or ep#<endpoint>#<key or _>. Names and keys have no #, so
+// that no place looks like another place, or like a group of leases.
 type place string
 
 const noKey = "_"
@@ -133,8 +135,8 @@ func endpointPlace(name, key string) (place, error) {
 	return place("ep#" + name + "#" + key), nil
 }
 
-// parsePlace parses a place from an item. Items can be corrupt, and a write to the
-// wrong place could hit a lease: only places that Register writes are accepted.
+// parsePlace parses a place from an item. It accepts only places that Register writes,
+// because items can be corrupt, and a write to the wrong place could hit a lease.
 func parsePlace(text string) (place, bool) {
 	kind, rest, _ := strings.Cut(text, "#")
 	var p place

@@ -43,8 +43,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// Whatever a name or a key is, it is refused, or leads to a partition that no
-// other name, key, pool, or lease has.
+// Any name or key is either refused, or leads to a partition that no other name, key,
+// pool, or lease has.
 func FuzzPlaces(f *testing.F) {
 	for _, seed := range [][4]string{{"orders", "7", "stock", ""}, {"a#b", "_", "a", "b#_"}, {"a", "b", "a#ep", "b"}, {"", "", "\x00", "#0"}, {"0", "1", "registered", "svc"}} {
 		f.Add(seed[0], seed[1], seed[2], seed[3])
@@ -78,7 +78,7 @@ func FuzzPlaces(f *testing.F) {
 	})
 }
 
-// An entry of a list is taken only if Register can have written it.
+// An entry of a list is accepted only if Register can have written it.
 func FuzzParsePlace(f *testing.F) {
 	for _, seed := range []string{"svc#orders", "ep#shard#7", "ep#shard#_", "0", "", "svc#", "ep#a", "svc#a#b", "ep#a#b#c", "registered", "#0"} {
 		f.Add(seed)

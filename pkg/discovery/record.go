@@ -14,11 +14,12 @@ type (
 	finding = entries.Finding
 )
 
-// Longer ones are not sessions.
+// maxHolder is the maximum length of a holder in bytes; a longer text is not a session.
 const maxHolder = 64
 
-// checkEntry reports an entry that Register does not write: addresses that are out of
-// bounds could harm processes that dial them. Bounds are the same as on writing.
+// checkEntry returns an error if Register would not write such an entry: an address that
+// is out of bounds could harm processes that dial it. The bounds are the same as on
+// writing.
 func checkEntry(r record, at place) error {
 	switch {
 	case r.Corrupt != nil:
@@ -37,13 +38,14 @@ func checkEntry(r record, at place) error {
 	return nil
 }
 
-// buried returns the record of a node ID that version's holder left: newer than
-// anything that holder ever sends, older than anything of the next one.
+// buried returns the record that replaces a record of version's holder, which is gone. It
+// is newer than anything that this holder ever sends, and older than anything that the
+// next holder sends.
 func buried(nodeID int, version int64) record { return record{NodeID: nodeID, Version: version + 1} }
 
 // Store keeps registrations, together with the leases. NewTable returns the production
-// store, discoverytest.NewMemory one for tests. Store is sealed: its methods take records
-// of this module.
+// store, discoverytest.NewMemory a store for tests. Store is sealed, because its methods
+// take records that are internal to this module.
 type Store interface{ entries.Store }
 
 // newerError reports that a write was refused by a newer record.
@@ -57,8 +59,8 @@ func (e *newerError) Error() string {
 		e.partition, e.now.NodeID, e.now.Version, e.now.Revision, e.sent.Version, e.sent.Revision)
 }
 
-// put writes r. If it is already there, by an attempt whose answer was lost, that
-// is a success.
+// put writes r. It also succeeds if r is already stored, by an attempt whose answer was
+// lost.
 func put(ctx context.Context, s Store, partition string, r record) error {
 	now, applied, err := s.Write(ctx, partition, r)
 	if err != nil || applied || now.Same(r) {

@@ -9,10 +9,10 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// leaveLimit is how long offers are withdrawn after a ctx that has ended.
+// leaveLimit is how long it may take to withdraw offers with a ctx that has already ended.
 const leaveLimit = 2 * time.Second
 
-// maxOffers is how much one process can register at a time.
+// maxOffers is how many offers one process can have registered at a time.
 const maxOffers = 100
 
 // Register registers offers of this process, up to 100 places, for as long as the agent
@@ -20,10 +20,10 @@ const maxOffers = 100
 // (Reacquire); after a suspension they count again by themselves. A second offer at the
 // same place replaces the address.
 //
-// It returns once all offers are in the table. An offer with an invalid name, key or
-// address is an error at once, and then none is registered. If ctx ends first, or the
-// lease is suspended meanwhile, the offers stay, and are written as soon as that is
-// possible, until Deregister.
+// It returns once all offers are in the table. If any offer has an invalid name, key or
+// address, it returns an error at once and registers none. If ctx ends first, or the
+// lease is suspended meanwhile, the offers stay pending: they are written as soon as that
+// is possible, unless Deregister withdraws them.
 func (d *Directory) Register(ctx context.Context, agent *lease.Agent, offers ...Offer) error {
 	if err := d.usable(ctx, agent); err != nil {
 		return err
@@ -53,8 +53,8 @@ func (d *Directory) Register(ctx context.Context, agent *lease.Agent, offers ...
 // Deregister withdraws offers; only their places matter, not their addresses. It
 // returns once the table has the change. Call it before draining, and before the agent
 // is closed. If ctx ends meanwhile, the offers are withdrawn as soon as that is
-// possible; at the latest they end with the lease. If ctx has ended before, Deregister
-// waits as Leave does.
+// possible; at the latest they end with the lease. If ctx has already ended before the
+// call, Deregister waits for up to 2 s, as Leave does.
 func (d *Directory) Deregister(ctx context.Context, agent *lease.Agent, offers ...Offer) error {
 	if err := d.usable(ctx, agent); err != nil {
 		return err
@@ -70,8 +70,8 @@ func (d *Directory) Deregister(ctx context.Context, agent *lease.Agent, offers .
 	})
 }
 
-// Leave withdraws all of this agent's offers, as Deregister does. With a ctx that has
-// already ended, as it often has when a process leaves, Leave waits for up to 2 s.
+// Leave withdraws all of this agent's offers, as Deregister does. If ctx has already
+// ended, which is common when a process shuts down, Leave still waits for up to 2 s.
 func (d *Directory) Leave(ctx context.Context, agent *lease.Agent) error {
 	if err := d.usable(ctx, agent); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (d *Directory) registrar(agent *lease.Agent) *registrar {
 	return r
 }
 
-// forget lets go of an agent that has ended.
+// forget removes the registrar of an agent that has ended.
 func (d *Directory) forget(agent *lease.Agent) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

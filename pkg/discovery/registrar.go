@@ -14,17 +14,17 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// registrar keeps the table in line with a process's offers. It compares the wanted
-// entries with those that it has written for the present lease, after each change,
-// each renewal and each failure; usually there is nothing to do.
+// registrar keeps the table in line with a process's offers. After each change, each
+// renewal and each failure, it compares the wanted entries with the entries that it has
+// written for the present lease; usually there is nothing to do.
 type registrar struct {
 	dir   *Directory
 	agent *lease.Agent
 
 	mu     sync.Mutex
 	wanted map[place]*Address
-	asked  int           // changes so far
-	done   int           // of those, in the table
+	asked  int           // number of changes requested so far
+	done   int           // number of those changes that are in the table
 	err    error         // of the last turn
 	turned chan struct{} // closed by the next turn
 	wake   chan struct{}
@@ -34,7 +34,7 @@ type registrar struct {
 	told     error
 	session  session
 	revision int64
-	written  map[place]*Address // nil: sent, and not answered
+	written  map[place]*Address // a nil address: it is not known what the table has
 	listed   map[place]bool
 }
 
@@ -55,7 +55,7 @@ func (r *registrar) change(ctx context.Context, fn func(map[place]*Address) erro
 	mine := r.asked
 	select {
 	case r.wake <- struct{}{}:
-	default: // it is awake
+	default: // the loop has been woken already
 	}
 	r.mu.Unlock()
 	for {
@@ -75,11 +75,11 @@ func (r *registrar) change(ctx context.Context, fn func(map[place]*Address) erro
 	}
 }
 
-// loop ends with the agent: its entries no longer count then.
+// loop runs until the agent ends; its entries no longer count then.
 func (r *registrar) loop() {
 	defer r.dir.forget(r.agent)
 	for failures := 0; r.agent.Err() == nil; {
-		renewed := r.agent.Renewed() // requested before the lease is read
+		renewed := r.agent.Renewed() // called before the lease is read, so that no renewal is missed
 		var retry <-chan time.Time
 		if err := r.turn(); err != nil {
 			retry = time.After(rand.N(min(time.Second, 50*time.Millisecond<<min(failures, 10))) + 1)
@@ -103,7 +103,7 @@ func (r *registrar) turn() error {
 	r.mu.Unlock()
 	err := r.reconcile(wanted)
 	if err != nil && r.told == nil && !errors.Is(err, lease.ErrSuspended) && !errors.Is(err, lease.ErrLost) && !errors.Is(err, lease.ErrClosed) {
-		// Without the lock: a blocking Logger must not keep callers from giving up.
+		// The lock is not held: a blocking Logger must not keep callers from giving up.
 		r.dir.cfg.Logger.Warn("discovery: not registered, trying again", "pool", r.dir.cfg.Pool, "node_id", r.session.nodeID, "error", err)
 	}
 	r.told = err
@@ -160,8 +160,8 @@ func (r *registrar) reconcile(wanted map[place]*Address) error {
 	return nil
 }
 
-// begin starts on a node ID. Entries that an earlier holder left are replaced, or
-// withdrawn, as if they were ours.
+// begin starts to register with a new lease. It reads which entries an earlier holder of
+// the node ID left, so that they are replaced, or withdrawn, as if they were ours.
 func (r *registrar) begin(now session) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
@@ -179,8 +179,8 @@ func (r *registrar) begin(now session) error {
 	return nil
 }
 
-// list completes the list of this node ID's entries before the entries are written, so
-// that no entry is left that cannot be found.
+// list completes the list of this node ID's entries. That happens before the entries are
+// written, so that every entry that is left behind can be found.
 func (r *registrar) list(wanted map[place]*Address) error {
 	missing := false
 	for p := range wanted {
@@ -212,8 +212,8 @@ func (r *registrar) list(wanted map[place]*Address) error {
 	return nil
 }
 
-// put sends one record of the session, each attempt with its own revision: a late
-// one is older than its successors.
+// put writes one record of the session. Each attempt has a higher revision than the ones
+// before, so that an attempt that arrives late cannot replace a later one.
 func (r *registrar) put(partition string, rec record) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/fixture"
 )
 
-// Wherever a process ends while it registers, the sweep finds its entries.
+// At whatever point a process ends while it registers, the sweep finds its entries.
 func TestNoEntryWithoutItsList(t *testing.T) {
 	for enough := range 5 {
 		t.Run(fmt.Sprint(enough), func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestDeregisterWhatIsInDoubt(t *testing.T) {
 	})
 }
 
-// Leases that were read before an entry's lease was claimed say nothing of it.
+// Leases that were read before an entry's lease was claimed say nothing about that lease.
 func TestLeasesReadTooEarly(t *testing.T) {
 	h := holders{1: {"one", 5, time.Now().Add(time.Minute)}, 2: {"", 5, time.Time{}}}
 	for _, c := range []struct {
@@ -92,7 +92,7 @@ func TestLeasesReadTooEarly(t *testing.T) {
 	}
 }
 
-// stuck is a log whose sink does not come back before the test lets it.
+// stuck is a log handler that does not return before the test lets it.
 type stuck struct {
 	slog.Handler
 	entered chan struct{}
@@ -105,7 +105,7 @@ func (s stuck) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// A log that blocks keeps no caller from giving up.
+// A log that blocks does not keep callers from giving up.
 func TestBlockedLog(t *testing.T) {
 	w := newWorld(8)
 	a := w.agent(t, nil)
@@ -122,7 +122,7 @@ func TestBlockedLog(t *testing.T) {
 	cancel()
 	for range 2 {
 		select {
-		case <-gone: // with an error or none: the log is all that may not decide
+		case <-gone: // with or without an error, but without waiting for the log
 		case <-time.After(30 * time.Second):
 			t.Fatal("a caller whose context has ended still waits for the log")
 		}

@@ -50,8 +50,8 @@ func instance(r record) Instance {
 }
 
 // Lookup finds the instances of one service, or of one key of an endpoint, and
-// remembers the last answer. It is safe for concurrent use; keep it for as long as it is
-// used.
+// remembers the last answer, so create it once and keep it. It is safe for concurrent
+// use.
 type Lookup struct {
 	asked *asked
 
@@ -59,7 +59,7 @@ type Lookup struct {
 	last []Instance
 }
 
-// asked is a place and the knowledge about it.
+// asked is a place and the last answer about it.
 type asked struct {
 	dir  *Directory
 	at   place
@@ -91,12 +91,12 @@ func (d *Directory) lookup(p place, err error) (*Lookup, error) {
 }
 
 // Resolve returns the live instances, by node ID; an empty list is not an error. Most
-// calls read nothing: an answer counts for Config.MaxAge. Concurrent callers share one
-// read, which may take 2 s. After a failed read, callers get its error at once for a
-// second.
+// calls read nothing, because an answer is reused for Config.MaxAge. Concurrent callers
+// share one read, which may take 2 s. For a second after a failed read, calls return its
+// error at once.
 //
-// An error comes with the instances of the last answer, which may have ended since:
-// a caller may prefer an old address to none.
+// With an error, Resolve also returns the instances of the last answer, in case the
+// caller prefers an old address to none. They may have ended since.
 func (l *Lookup) Resolve(ctx context.Context) ([]Instance, error) {
 	list, _, err := l.resolve(ctx)
 	return list, err
@@ -121,8 +121,9 @@ func (l *Lookup) resolve(ctx context.Context) ([]Instance, time.Time, error) {
 
 func (d *Directory) ask(p place) *asked { return &asked{dir: d, at: p, view: newCached[view]()} }
 
-// resolve returns the live entries, and when to read again before MaxAge is over: when
-// the first of their leases ends, or the doubt about one; zero: no earlier.
+// resolve returns the live entries, and the time at which to read again even though
+// MaxAge is not over: when the first of their leases ends, or when an answer in doubt is
+// no longer reused. The time is zero if there is no such reason.
 func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
 	if err := protocol.CheckContext(ctx); err != nil {
 		return nil, time.Time{}, err
@@ -132,8 +133,9 @@ func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
 		if !v.leases.ended(v.entries, v.at) {
 			return age < v.counts(a.dir.cfg.MaxAge)
 		}
-		// Findings that another reader left may be much older than this answer, and the lease
-		// renewed since: only leases that were just read show that it has ended.
+		// This answer may be based on another reader's findings that are much older, and the
+		// lease may have been renewed since. Only leases that were just read show that it has
+		// ended.
 		soon := min(againAfter, a.dir.cfg.MaxAge)
 		return age < soon && time.Since(v.at) < soon
 	}, func(ctx context.Context) (view, error) {
@@ -147,11 +149,11 @@ func (a *asked) resolve(ctx context.Context) ([]record, time.Time, error) {
 	return list, ends, err
 }
 
-// Watch yields the instances at once, and then each time that they change: always the
-// newest list, without changes that came and went while the caller was busy. It ends
-// with ctx (a nil one never ends), or when the caller breaks. While the store does not answer, it yields
-// nothing. A watch reads as often as a caller of Resolve at every MaxAge, and when a
-// lease ends.
+// Watch yields the instances at once, and then each time they change. It always yields
+// the newest list, and skips changes that came and went while the caller was busy. It
+// ends when ctx ends (a nil ctx never does) or the caller breaks. While the store does
+// not answer, it yields nothing. A watch reads as often as a caller that calls Resolve
+// every MaxAge, and also when a lease ends.
 func (l *Lookup) Watch(ctx context.Context) iter.Seq[[]Instance] {
 	if l == nil || l.asked == nil {
 		return func(func([]Instance) bool) {}
@@ -179,7 +181,7 @@ func watch[T any](ctx context.Context, maxAge time.Duration, resolve func(contex
 			if err != nil {
 				every = min(every, restAfter)
 			}
-			wait := every + rand.N(every/10) // at least: then it is time to read again
+			wait := every + rand.N(every/10) // at least every: by then the answer is too old to be reused
 			if left := time.Until(again); !again.IsZero() && left < wait {
 				wait = max(left, 0) + againAfter/10
 			}

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// A reader that has read the leases of a place stores its findings there for the others,
-// as the record of node ID -1: their single Query returns it, and they read no lease. It
-// describes the leases; each reader judges by its own clock which of them are live.
-// Version counts the writes, so that a reader whose clock is ahead cannot store a record
-// that is never replaced.
+// sharedNode is the node ID of the record in which a reader of a place's leases stores
+// its findings for the other readers: their Query of the place returns the record, and
+// they need not read the leases. The record has the times at which the leases end; each
+// reader judges by its own clock which of them are live. Its Version counts the writes, so
+// that a reader whose clock is ahead cannot store a record that is never replaced.
 const sharedNode = -1
 
-// maxShared is the largest Version that a reader continues from: only a corrupt record
-// has a larger one, and nothing could be written after it.
+// maxShared is a Version that only a corrupt record reaches. Readers leave such a record
+// alone, because its Version cannot be counted up forever.
 const maxShared = 1 << 53
 
-// maxSharedLeases is the number of leases for which a record has room, in 400 KB.
+// maxSharedLeases is the number of leases for which a record, of 400 KB, has room.
 const maxSharedLeases = 8192
 
-// share returns the record with findings about the entries' leases, to replace the one
-// that the reader found.
+// share returns the record with the findings h about the entries' leases. It replaces
+// found, the record that the reader found at the place.
 func share(found record, entries []record, h holders, at time.Time) record {
 	r := record{NodeID: sharedNode, Version: found.Version + 1, ReadAt: at.UnixMilli(), Leases: map[string]finding{}}
 	for _, e := range entries {
 		if h[e.NodeID].version < e.Version {
-			continue // read too early to know
+			continue // the lease was read too early to know its present version
 		}
 		l := finding{Version: e.Version}
 		if ends := h.of(e); !ends.IsZero() {
@@ -38,7 +38,7 @@ func share(found record, entries []record, h holders, at time.Time) record {
 	return r
 }
 
-// shared returns the record's findings about entries, and their time.
+// shared returns the record's findings about entries, and when they were made.
 func shared(r record, entries []record) (holders, time.Time) {
 	h := holders{}
 	for _, e := range entries {
@@ -52,20 +52,20 @@ func shared(r record, entries []record) (holders, time.Time) {
 	return h, time.UnixMilli(r.ReadAt)
 }
 
-// view is the knowledge about a place: its entries, and the state of their leases.
+// view is an answer about a place: its entries, and the state of their leases.
 type view struct {
 	entries []record
 	leases  holders
-	at      time.Time // the time of that state
+	at      time.Time // when the leases were read
 	doubt   doubt
 	corrupt int // entries that were skipped
 }
 
-// doubt is about leases that expired and were neither released nor taken: their
-// holders died, or resume them as soon as an outage is over.
+// doubt describes leases that expired and were neither released nor taken: either their
+// holders died, or they will resume the leases as soon as an outage is over.
 type doubt struct {
 	nodes []int         // the node IDs, sorted
-	lasts time.Duration // how long the answer counts; 0: there is no doubt
+	lasts time.Duration // how long the answer is reused; 0: there is no doubt
 }
 
 // covers reports whether all leases of another doubt are in this one.
@@ -79,9 +79,9 @@ func (d doubt) covers(other doubt) bool {
 // longestDoubt bounds the time until an answer in doubt is read again.
 const longestDoubt = defaultMaxAge
 
-// doubted returns the doubt about leases as of now, after an answer with the
-// previous doubt. Each answer with the same doubt counts twice as long as the last
-// one: at first an outage may just have ended, later the holders are more likely
+// doubted returns the doubt about the entries' leases at time now; before is the doubt of
+// the previous answer. Each answer with the same doubt is reused twice as long as the
+// previous one: at first an outage may just have ended, later the holders are more likely
 // dead.
 func (h holders) doubted(entries []record, now time.Time, before doubt) doubt {
 	var d doubt
@@ -100,8 +100,8 @@ func (h holders) doubted(entries []record, now time.Time, before doubt) doubt {
 	return d
 }
 
-// look reads a place with one Query, and, if no reader has done that recently, the leases
-// of its entries. It continues from the previous answer.
+// look reads a place with one Query, and also the leases of its entries, if no reader has
+// stored findings about them recently. before is the previous answer about the place.
 func (d *Directory) look(ctx context.Context, p place, before view) (view, error) {
 	all, err := queryAll(ctx, d.cfg.Store, d.cfg.Pool, p)
 	if err != nil {
@@ -125,9 +125,9 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 		return v, nil
 	}
 	v.leases, v.at = shared(left, v.entries)
-	// A record that is ahead of this clock would never be old. A lease that has
-	// expired may be live again since: the record was read too early for this
-	// reader, whatever the time was by its clock.
+	// A record whose time is ahead of this clock is not used: it would never be too
+	// old. Nor is a record by which a lease has expired: the lease may have been renewed
+	// since the record was made.
 	age, in := time.Since(v.at), v.leases.doubted(v.entries, time.Now(), doubt{})
 	if !d.cfg.Alone && age >= 0 && age < d.cfg.MaxAge && in.lasts == 0 && !v.leases.unaware(v.entries) {
 		return v, nil
@@ -136,9 +136,9 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 		if v.leases, v.at, err = d.read(ctx, v.entries, before.doubt); err != nil {
 			return v, err
 		}
-		// A group that was good when the reading began may have a lease that expired while
-		// another group was read, and was renewed long ago: only leases that were just
-		// read show that one has ended.
+		// While one group was read, a lease may have expired by the older answer about
+		// another group, although it was renewed since: only leases that were just read
+		// show that one has ended.
 		if again || !v.leases.ended(v.entries, v.at) || time.Since(v.at) < againAfter {
 			break
 		}
@@ -151,8 +151,8 @@ func (d *Directory) look(ctx context.Context, p place, before view) (view, error
 	return v, nil
 }
 
-// publish stores the findings for others. A reader that may not write, or cannot,
-// still has its answer.
+// publish stores the findings for others. It returns no error: a reader that may not
+// write, or cannot, still has its answer, and does not try again for a minute.
 func (d *Directory) publish(ctx context.Context, p place, r record) {
 	d.mu.Lock()
 	off := time.Now().Before(d.mute)

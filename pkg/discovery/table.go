@@ -16,9 +16,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// table is the [Store] on the table of the leases. With any client, an answer that
-// DynamoDB does not send, such as the `{}` of a proxy, is an error: neither an empty list
-// nor a successful write.
+// table is the [Store] that keeps entries in the table of the leases. With any client, an
+// answer that DynamoDB does not send, such as `{}` from a proxy, is an error, and is not
+// taken for an empty list or a successful write.
 type table struct {
 	entries.Sealed
 	client lease.Client
@@ -28,8 +28,8 @@ type table struct {
 
 var _ Store = (*table)(nil)
 
-// NewTable returns a store that keeps entries in the table of the leases, by its name. It
-// needs no more permissions than an agent: GetItem, Query and UpdateItem.
+// NewTable returns a store that keeps entries in the table of the leases, which has the
+// given name. It needs no more permissions than an agent: GetItem, Query and UpdateItem.
 func NewTable(client lease.Client, name string) Store {
 	return &table{client: client, name: name, store: lease.NewDynamoDB(client, name)}
 }
@@ -37,8 +37,8 @@ func NewTable(client lease.Client, name string) Store {
 func (t *table) Leases() lease.Store { return t.store }
 
 const (
-	// mostRecords is an entry for each node ID of the largest pool, plus the
-	// findings of readers.
+	// mostRecords is how many records a partition can have: an entry for each node ID
+	// of the largest pool, plus the findings of readers.
 	mostRecords = protocol.MaxPoolSize + 1
 	// maxPlace is the length of "ep#", the longest name, "#" and the longest key.
 	maxPlace = 3 + 64 + 1 + 128
@@ -105,9 +105,9 @@ func (t *table) Write(ctx context.Context, partition string, r record) (record, 
 	}
 	_, err = protocol.Checked(ctx, t.client).UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.name, Key: key(partition, r.NodeID), UpdateExpression: &set, ExpressionAttributeValues: given,
-		// A comparison with a missing attribute, or one of another type, is false:
-		// the next write repairs a corrupt item. Unlike with a lease, no uniqueness
-		// depends on an entry.
+		// A comparison with a missing attribute, or one of another type, is false, so
+		// the next write repairs a corrupt item. That is safe here, because no
+		// uniqueness depends on an entry, as it does on a lease.
 		ConditionExpression:                 aws.String("NOT (version > :version OR (version = :version AND revision >= :revision))"),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, protocol.Genuine)
@@ -117,7 +117,7 @@ func (t *table) Write(ctx context.Context, partition string, r record) (record, 
 		return r, true, nil
 	case !errors.As(err, &refused):
 		return record{}, false, t.failed("UpdateItem", partition, err)
-	case len(refused.Item) == 0: // DynamoDB Local may leave it out
+	case len(refused.Item) == 0: // DynamoDB Local may leave the item out
 		now, err := t.Get(ctx, partition, r.NodeID)
 		return now, false, err
 	}
@@ -144,7 +144,7 @@ func decode(item attributes) (r record, err error) {
 	return r, nil
 }
 
-// nodeOf returns the sort key of an item that cannot be decoded otherwise.
+// nodeOf returns the sort key of an item whose other attributes cannot be decoded.
 func nodeOf(item attributes) int {
 	var only struct {
 		NodeID int `dynamodbav:"node_id"`

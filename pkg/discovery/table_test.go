@@ -13,8 +13,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// An answer that is not DynamoDB's is no empty list and no write that was done, with
-// any client: a proxy's `{}` would unregister everybody.
+// With any client, an answer that is not from DynamoDB is not taken for an empty list or a
+// successful write: a proxy's `{}` would otherwise unregister everybody.
 func TestAnswerOfSomebodyElse(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")

@@ -16,7 +16,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// metered adds up what DynamoDB Local says that calls cost.
+// metered adds up the costs of calls that DynamoDB Local reports.
 type metered struct {
 	lease.Client
 	reads, writes float64
@@ -71,7 +71,7 @@ func TestUnits(t *testing.T) {
 
 	register(t, d, agent, Service{"orders", here}, Service{"stock", here}, Endpoint{"shard", "7", here})
 	t.Logf("register 3: %d calls, %v reads, %v writes", m.calls, m.reads, m.writes)
-	if m.calls != 5 || m.reads != 1 || m.writes != 4 { // the old list; the list and three entries
+	if m.calls != 5 || m.reads != 1 || m.writes != 4 { // reads the old list; writes the list and three entries
 		t.Errorf("got %d calls, %v reads, %v writes, want 5 calls, 1 read and 4 writes", m.calls, m.reads, m.writes)
 	}
 	m.reset()
@@ -84,7 +84,7 @@ func TestUnits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := range 249 { // others, with an ECS task's text in their leases
+	for n := range 249 { // other holders, with an ECS task's text in their leases
 		if n == held.NodeID {
 			n = 249
 		}
@@ -115,7 +115,7 @@ func TestUnits(t *testing.T) {
 			t.Fatalf("got %d instances, want all", len(got))
 		}
 		t.Logf("%s: %d calls, %v reads, %v writes for %d instances", c.service, m.calls, m.reads, m.writes, c.n)
-		entries := math.Ceil(float64(c.n*size)/4096) / 2 // for nothing, DynamoDB itself takes 0.5
+		entries := math.Ceil(float64(c.n*size)/4096) / 2 // for an empty page, DynamoDB itself charges 0.5
 		note := math.Ceil(float64(c.n*32) / 1024)        // the findings for others
 		switch {
 		case i == 0:

@@ -16,8 +16,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// TestWatch: the newest list at once and then each change, none twice, and entries that
-// came and went while the watcher was busy not at all.
+// A watch yields the newest list at once, and then each change once. It does not yield
+// entries that came and went while the watcher was busy.
 func TestWatch(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -51,8 +51,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// A watch whose readers have no reason reads nothing but once every MaxAge, and
-// ends with its context.
+// Without a reason to read earlier, a watch reads only once every MaxAge. It ends with its
+// context.
 func TestWatchIsQuiet(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -78,7 +78,7 @@ func TestWatchIsQuiet(t *testing.T) {
 	})
 }
 
-// A herd of callers asks the store once, also when it does not answer.
+// Many callers at once lead to one request, even while the store does not answer.
 func TestCallersShareAnAnswer(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		w := newWorld(8)
@@ -135,11 +135,11 @@ func TestReadersShareLeases(t *testing.T) {
 			t.Errorf("leases were read by %d readers, and published %d times", looked, w.store.published)
 		}
 
-		// A new instance is no one's to know yet: the next reader finds out.
+		// No reader knows a new instance's lease yet, so the next reader reads the leases.
 		register(t, w.directory(t, nil), w.agent(t, nil), Service{"orders", at(2)})
 		wantPorts(t, service(t, w.directory(t, nil), "orders"), 1, 2)
 
-		// One whose clock is ahead by an hour spoils nothing for the others.
+		// A reader whose clock is ahead by an hour does not mislead the others.
 		found, err := w.store.Get(t.Context(), "orders#svc#orders", sharedNode)
 		if err != nil {
 			t.Fatal(err)
@@ -161,9 +161,9 @@ func TestReadersShareLeases(t *testing.T) {
 	})
 }
 
-// TestChurn lets processes come, be killed, leave, lose their node IDs and move for
-// an hour, with outages, lost answers and a reaper. Nobody is ever given whose
-// lease has ended; everybody who lives is found soon; in the end nothing is left.
+// TestChurn lets processes start, be killed, leave, lose their node IDs and move for
+// an hour, with outages, lost answers and a reaper. No instance is ever returned after its
+// lease has ended, every live instance is found soon, and in the end no entry is left.
 func TestChurn(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { fixture.Virtual(t, func(t *testing.T) { churn(t, seed) }) })
@@ -175,7 +175,7 @@ func churn(t *testing.T, seed uint64) {
 	w := newWorld(12)
 	d := w.directory(t, nil)
 	readers := []*Lookup{service(t, d, "orders"), service(t, w.directory(t, nil), "orders")}
-	luck := rand.New(rand.NewPCG(seed, 11)) // of its own: the store asks from other goroutines
+	luck := rand.New(rand.NewPCG(seed, 11)) // separate from r, because the store uses it in other goroutines
 	w.store.lose = func(string, record) bool { return luck.IntN(10) == 0 }
 	offers := func(port int) []Offer {
 		return []Offer{Service{"orders", at(port)}, Endpoint{"shard", fmt.Sprint(port % 20), at(port)}}
@@ -208,7 +208,7 @@ func churn(t *testing.T, seed uint64) {
 		case r.IntN(4) == 0:
 			w.kill(living[i])
 			ending(living[i], whenExpired)
-			_ = living[i].Close() // the table hears nothing of it
+			_ = living[i].Close() // without any request to the table, since it was killed
 			living = slices.Delete(living, i, i+1)
 		case r.IntN(3) == 0:
 			ending(living[i], soon)
@@ -256,7 +256,7 @@ func churn(t *testing.T, seed uint64) {
 			t.Error(err)
 		}
 	}
-	for range 4 { // looks
+	for range 4 { // scans of the reaper
 		if _, err := leasepool.Open(w.leases, "orders").Reap(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 
 var repeated = regexp.MustCompile(`@(\d+)a`)
 
-// written turns the shorthand of cases.txt into JSON.
+// written expands the shorthand of cases.txt to JSON.
 func written(s string) string {
 	s = strings.NewReplacer("@T", `"TableName":"cases"`, "@K", `"Key":{"p":{"S":"x"},"n":{"N":"1"}}`, "@I", `"p":{"S":"x"},"n":{"N":"2"}`).Replace(s)
 	return repeated.ReplaceAllStringFunc(s, func(r string) string {
@@ -59,7 +59,7 @@ func TestCases(t *testing.T) {
 	t.Logf("%v", verdicts)
 }
 
-// TestSuitesJudged: each test of the other suites has one verdict, with its reason.
+// TestSuitesJudged checks that each test of the other suites has one verdict, with its reason.
 func TestSuitesJudged(t *testing.T) {
 	text, err := os.ReadFile("suites.txt")
 	if err != nil {
@@ -81,7 +81,7 @@ func TestSuitesJudged(t *testing.T) {
 	}
 }
 
-// serve makes a call of a new server with the table of the cases.
+// serve makes a call to a new server that has the table of the cases.
 func serve(t *testing.T, operation, body string) string {
 	t.Helper()
 	s, err := embeddeddb.New(embeddeddb.Options{})

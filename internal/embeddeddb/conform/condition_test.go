@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// lease is the shape of the product's conditions.
+// lease is a condition like those of the product.
 const lease = "attribute_not_exists(holder) OR version = :v AND expires_at < :now"
 
 func TestCondition(t *testing.T) {

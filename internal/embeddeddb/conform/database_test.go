@@ -29,7 +29,7 @@ func onEach(t *testing.T, test func(t *testing.T, db *database)) {
 	}
 }
 
-// A database is a table under test; its keys are the product's.
+// A database is a table under test, with the key schema of the product.
 type database struct {
 	client *dynamodb.Client
 	table  string
@@ -57,7 +57,7 @@ func attributes(t *testing.T, i item) map[string]types.AttributeValue {
 	return a
 }
 
-// fresh is a key that no case has used.
+// fresh returns a key that no case has used.
 func (db *database) fresh() item {
 	db.keys++
 	return key(db.keys)
@@ -75,7 +75,7 @@ func (db *database) put(t *testing.T, keyed ...item) {
 	}
 }
 
-// get is an item without its key, as text; "" if there is none.
+// get returns an item without its key, as text; "" if there is no item.
 func (db *database) get(t *testing.T, key item) string {
 	t.Helper()
 	out, err := db.client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &db.table, Key: attributes(t, key), ConsistentRead: aws.Bool(true)})
@@ -120,7 +120,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// text is an attribute or item in a form to compare and to read.
+// text returns an attribute or item in a form that can be compared and read.
 func text(v any) string {
 	switch v := v.(type) {
 	case map[string]types.AttributeValue:

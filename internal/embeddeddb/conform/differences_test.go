@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// awsWords: where DynamoDB Local words an error in its own way, the embedded one has the words of
-// the service in AWS, which are what an application sees.
+// awsWords is the reason for a difference where DynamoDB Local has its own text for an error. The
+// embedded DynamoDB has the text of the service in AWS, which applications see.
 const awsWords = "the service's own words"
 
-// A difference between the embedded DynamoDB and DynamoDB Local 2.6.1: patterns of the answers of
-// each.
+// A difference between the embedded DynamoDB and another one: patterns of the answers of each, and
+// the reason.
 type difference struct{ embedded, other, why string }
 
-// differences are all that are known.
+// differences has all known differences from DynamoDB Local 2.6.1.
 var differences = []difference{
 	{`The provided key element does not match the schema$`, `(The number of conditions on the keys is invalid|One or more parameter values were invalid: Type mismatch for key)$`, awsWords},
 	{`One or more parameter values were invalid: Missing the key \w+ in the item$`, `One of the required keys was not given a value$`, awsWords},
@@ -36,14 +36,14 @@ var differences = []difference{
 	{`reserved keyword: (?i:convert|size)$`, `^$`, "Local accepts these two of the 573 words"},
 }
 
-// notCompared lists the requests that the fuzzer leaves out, because the two differ in more than a text.
+// notCompared lists the requests that the fuzzer leaves out, because the answers differ in more than a text.
 var notCompared = []string{
 	"numbers of UpdateItem that are not written as DynamoDB writes them: Local returns a 1.0 unchanged and adds 1.5 + 1.5 to 3.0, but normalises those of PutItem",
 	"features that the embedded server refuses by name, see its TestRefusedByName",
 	"values without any expression",
 }
 
-// opinions are all differences from dynoxide 3.2.0.
+// opinions has all known differences from dynoxide 3.2.0.
 var opinions = []difference{
 	{`AttributeValue for a key attribute cannot contain an empty string`, `^ok Query \[\] 0 0\{\}$`, "dynoxide searches for an empty key"},
 	{`Incorrect operand type for operator or function; operator or function: ([<>]=?|BETWEEN), operand type: (BOOL|L|M)$`, `^(ok UpdateItem|ok PutItem|Conditional)`, "dynoxide compares unordered types; Local and Alternator's suite refuse that"},
@@ -53,7 +53,7 @@ var opinions = []difference{
 	{`^ok UpdateItem \{\}$`, `^ok UpdateItem \{node_id:\S+ pool_group:\S+\}$`, "dynoxide creates an item for a REMOVE of a missing one, and returns a key as the old item; the service does not"},
 }
 
-// known is why two answers differ, if the table has it.
+// known returns the reason why two answers differ, if the table has such a difference.
 func known(embedded, other string, local bool) (why string, ok bool) {
 	table := opinions
 	if local {

@@ -24,15 +24,15 @@ var (
 
 // TestDifferential sends the same random requests to the embedded DynamoDB and to DynamoDB Local.
 //
-// Answers must be equal to the letter, but for the table of differences and one more: of a request
-// with two faults either may be named. That set is kept small: both call the request
-// invalid, and Local's message is one that the embedded server has for such requests.
+// Answers must be exactly equal, with two exceptions: the table of differences, and requests with two
+// faults, of which either may be named. The latter exception is kept narrow: both must call the request
+// invalid, and the embedded server must usually give the same message as Local for such requests.
 func TestDifferential(t *testing.T) {
 	differential(t, dynamotest.Local(t), true)
 }
 
-// TestThirdOpinion does the same with dynoxide, whose answers its makers hold to recordings of AWS.
-// Where it and the embedded one agree against Local, Local is the odd one out.
+// TestThirdOpinion does the same with dynoxide, whose makers compare its answers with recordings of AWS.
+// Where dynoxide and the embedded DynamoDB agree against Local, Local differs from the service.
 func TestThirdOpinion(t *testing.T) {
 	differential(t, dynoxide(t), false)
 }
@@ -69,7 +69,7 @@ func differential(t *testing.T, local *dynamodb.Client, isLocal bool) {
 		case got == want:
 			same++
 			r.same++
-			if removesOnly(request) { // see the differences: not every answer shows its effect
+			if removesOnly(request) { // the answer may not show the effect: see differences
 				alike(t, embedded, embeddedTable, local, localTable, request)
 			}
 		case ok:
@@ -101,7 +101,7 @@ func differential(t *testing.T, local *dynamodb.Client, isLocal bool) {
 	}
 }
 
-// alike copies the item of the embedded one to the other, after a write that they answered differently.
+// alike copies the item of the embedded DynamoDB to the other, after a write that may have had different effects.
 func alike(t *testing.T, embedded *dynamodb.Client, embeddedTable string, other *dynamodb.Client, otherTable string, request any) {
 	t.Helper()
 	var key map[string]types.AttributeValue
@@ -115,7 +115,7 @@ func alike(t *testing.T, embedded *dynamodb.Client, embeddedTable string, other 
 	}
 	out, err := embedded.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &embeddedTable, Key: key})
 	switch {
-	case err != nil: // not even a key
+	case err != nil: // the key is invalid
 	case out.Item == nil:
 		_, err = other.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &otherTable, Key: key})
 	default:
@@ -126,22 +126,22 @@ func alike(t *testing.T, embedded *dynamodb.Client, embeddedTable string, other 
 	}
 }
 
-// removesOnly: for an update that sets no attribute.
+// removesOnly reports whether a request is an update that only removes attributes.
 func removesOnly(request any) bool {
 	u, ok := request.(*dynamodb.UpdateItemInput)
 	return ok && strings.HasPrefix(*u.UpdateExpression, "REMOVE") && !strings.Contains(*u.UpdateExpression, "SET")
 }
 
-// zeros that DynamoDB Local leaves at the end of a fraction (see notCompared).
+// zeros matches a number with the zeros that DynamoDB Local leaves at the end of a fraction (see notCompared).
 var zeros = regexp.MustCompile(`([ :\[]-?\d+)(?:\.0+|(\.\d*[1-9])0+)\b`)
 
-// A refusal is one text of DynamoDB Local, and how often the embedded one said the same.
+// A refusal counts how often the embedded DynamoDB had the same text as one of DynamoDB Local.
 type refusal struct {
 	same, other int
 	example     string
 }
 
-// send makes the request of one table and returns the answer as text.
+// send makes the request on a table and returns the answer as text.
 func send(t *testing.T, client *dynamodb.Client, table string, request any) string {
 	t.Helper()
 	ctx := t.Context()
@@ -191,7 +191,7 @@ func texts(items []map[string]types.AttributeValue) (all []string) {
 	return all
 }
 
-// shape is an answer without what differs from one request to the next.
+// shape returns an answer without the parts that differ from one request to the next.
 func shape(answer string) string {
 	if i := strings.IndexAny(answer, "{[;"); i >= 0 {
 		answer = answer[:i]

@@ -12,7 +12,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
-// dynoxide starts one of its own for the test, from the program that NODELEASE_DYNOXIDE names
+// dynoxide starts a dynoxide server for the test, from the program that NODELEASE_DYNOXIDE names
 // (scripts/dynoxide.sh builds it).
 func dynoxide(t *testing.T) *dynamodb.Client {
 	t.Helper()
@@ -21,7 +21,7 @@ func dynoxide(t *testing.T) *dynamodb.Client {
 		t.Skip("NOT TESTED against dynoxide: NODELEASE_DYNOXIDE is not set. To run this test: scripts/test.sh differential")
 	}
 	for range 5 {
-		l, err := net.Listen("tcp", "127.0.0.1:0") // it cannot say which port it has taken
+		l, err := net.Listen("tcp", "127.0.0.1:0") // dynoxide cannot report a port that it has chosen itself
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +36,7 @@ func dynoxide(t *testing.T) *dynamodb.Client {
 		ended := make(chan struct{})
 		go func() { _ = server.Wait(); close(ended) }()
 		t.Cleanup(func() { _ = server.Process.Kill(); <-ended })
-		for tick := time.Tick(20 * time.Millisecond); ; { // it has no other sign
+		for tick := time.Tick(20 * time.Millisecond); ; { // it has no other sign that it is ready
 			if c, err := net.Dial("tcp", address); err == nil {
 				c.Close()
 				return dynamotest.Client(t, "http://"+address)

@@ -17,23 +17,23 @@ type (
 	plain = map[string]value
 )
 
-// A generator makes random requests on few keys and few attributes, so that they meet.
+// A generator makes random requests on few keys and few attributes, so that requests affect each other.
 type generator struct {
 	*rand.Rand
-	// of the request in the making:
+	// Of the request that is being made:
 	values  plain
 	targets map[string]bool
 }
 
 func pick[T any](g *generator, from ...T) T { return from[g.IntN(len(from))] }
 
-// once in n times.
+// once returns true once in n times.
 func (g *generator) once(n int) bool { return g.IntN(n) == 0 }
 
 func str(s string) value { return &types.AttributeValueMemberS{Value: s} }
 func num(n string) value { return &types.AttributeValueMemberN{Value: n} }
 
-// number is spelled as DynamoDB spells it: see notCompared.
+// number returns a number as DynamoDB spells it: see notCompared.
 func (g *generator) number() value {
 	return num(pick(g, "0", "1", "1", "2", "-1", "3", "10", "9", "1.5", "-7", "0.0000001", "9007199254740993", "1790000000000",
 		"10000000000000000000000000000000000001", "1"+strings.Repeat("0", 125)))
@@ -65,7 +65,7 @@ func (g *generator) key() plain {
 	return plain{"pool_group": str(pick(g, "p#0", "p#1", "é")), "node_id": num(pick(g, "-1", "0", "1", "2", "10", "2.5"))}
 }
 
-// of one of the kinds, with few exceptions.
+// of returns a value of one of the kinds, with few exceptions.
 func (g *generator) of(kinds string, depth int) value {
 	v := g.value(depth)
 	for !g.once(50) && !strings.Contains(kinds, strings.TrimPrefix(fmt.Sprintf("%T", v), "*types.AttributeValueMember")) {
@@ -82,7 +82,7 @@ func (g *generator) hold(v value) string {
 
 func (g *generator) attribute() string { return pick(g, "a", "b", "c", "d", "l", "m") }
 
-// target is another attribute than the other targets, with few exceptions.
+// target returns an attribute that is not a target yet, with few exceptions.
 func (g *generator) target() string {
 	name := g.attribute()
 	for g.targets[name] && len(g.targets) < 6 && !g.once(50) {
@@ -130,7 +130,7 @@ func (g *generator) condition(depth int) string {
 	return g.attribute() + pick(g, " < ", " <= ", " > ", " >= ") + g.hold(g.of(orderedKinds, 1))
 }
 
-// updated is the value of an assignment: of one of the kinds, where that is known.
+// updated returns the value of an assignment, of one of the kinds where the kind is known.
 func (g *generator) updated(kinds string) string {
 	switch {
 	case g.once(4):
@@ -171,7 +171,7 @@ func (g *generator) update() string {
 	return "SET " + several(g.assignment)
 }
 
-// broken damages an expression now and then.
+// broken returns an expression, sometimes damaged.
 func (g *generator) broken(expression string) *string {
 	if words := strings.Fields(expression); g.once(30) {
 		at := g.IntN(len(words))
@@ -188,9 +188,9 @@ func (g *generator) maybe(n int, expression func() string) *string {
 	return g.broken(expression())
 }
 
-// used usually returns only the values that are in the expressions; pick makes more.
+// used returns the values that are in the expressions, and sometimes all that were made.
 func (g *generator) used(expressions ...*string) plain {
-	keep := g.once(50) && slices.ContainsFunc(expressions, func(e *string) bool { return e != nil }) // else see notCompared
+	keep := g.once(50) && slices.ContainsFunc(expressions, func(e *string) bool { return e != nil }) // without an expression: see notCompared
 	values := plain{}
 	for alias, v := range g.values {
 		word := regexp.MustCompile(alias + `\b`)

@@ -24,7 +24,7 @@ func race(f func(racer int)) {
 	all.Wait()
 }
 
-// One compare-and-set of each version wins.
+// For each version, exactly one compare-and-set succeeds.
 func TestRaceForVersion(t *testing.T) {
 	const rounds = 20
 	onEach(t, func(t *testing.T, db *database) {
@@ -47,7 +47,7 @@ func TestRaceForVersion(t *testing.T) {
 	})
 }
 
-// No increment is lost, and each answer is of one moment.
+// No increment is lost, and each answer shows a different count.
 func TestRaceToCount(t *testing.T) {
 	const each = 10
 	onEach(t, func(t *testing.T, db *database) {

@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// query reads all pages and tells them apart by "|".
+// query reads all pages, and separates them by "|" in its result.
 func (db *database) query(t *testing.T, in dynamodb.QueryInput) (ids string, err error) {
 	t.Helper()
 	in.TableName = &db.table

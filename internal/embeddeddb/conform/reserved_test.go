@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Every word of the list is refused by both, in any case; words that only look like it are not.
+// Both refuse every reserved word, in lower or upper case, and accept words that only look similar.
 func TestReservedWords(t *testing.T) {
 	list, err := os.ReadFile("../reserved.txt")
 	if err != nil {
@@ -24,7 +24,7 @@ func TestReservedWords(t *testing.T) {
 			_, err := db.update(t, key, updateCase{update: "SET " + word + " = :1", values: item{":1": 1}})
 			want := invalid + "Invalid UpdateExpression: Attribute name is a reserved keyword; reserved keyword: " + word
 			switch word {
-			case "and", "between", "in", "not", "or", "add", "delete", "set": // the grammar's own
+			case "and", "between", "in", "not", "or", "add", "delete", "set": // words of the grammar
 				want = invalid + `Invalid UpdateExpression: Syntax error; token: "` + word + `", near: "SET ` + word + ` ="`
 			}
 			db.wantError(t, err, want)

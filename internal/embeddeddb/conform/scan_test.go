@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// scan reads all pages; which partition comes first does not matter.
+// scan reads all pages; its result does not depend on which partition comes first.
 func (db *database) scan(t *testing.T, in dynamodb.ScanInput) (rows string, scanned int, err error) {
 	t.Helper()
 	in.TableName = &db.table

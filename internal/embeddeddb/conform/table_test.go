@@ -44,7 +44,7 @@ func TestTables(t *testing.T) {
 		}
 
 		const gone = "ResourceNotFoundException: Requested resource not found: Table: nodelease-no-such-table not found"
-		const missing = "ResourceNotFoundException: Requested resource not found" // and no name, from the calls on items
+		const missing = "ResourceNotFoundException: Requested resource not found" // calls on items do not name the table
 		k := attributes(t, key(1))
 		_, err = db.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &nowhere})
 		db.wantError(t, err, gone)

@@ -15,7 +15,7 @@ const (
 	badType = invalid + "An operand in the update expression has an incorrect data type"
 )
 
-// An updateCase is one UpdateItem on a key of its own.
+// An updateCase is one UpdateItem on its own key.
 type updateCase struct {
 	name              string
 	before            item // nil: there is no item
@@ -23,7 +23,7 @@ type updateCase struct {
 	values            item
 	returns           types.ReturnValue
 
-	after    item // nil: as before
+	after    item // nil: the same as before
 	returned item
 	err      string
 }
@@ -121,7 +121,7 @@ func TestUpdate(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) { db.try(t, c) })
 		}
-		// DynamoDB Local makes an item of it. The service does not, as Alternator's suite has it.
+		// DynamoDB Local creates an item here. According to Alternator's suite, the service does not.
 		if key := db.fresh(); !db.local {
 			out, err := db.update(t, key, updateCase{update: "REMOVE a", returns: "ALL_NEW"})
 			if got := db.get(t, key); err != nil || got != "" || out.Attributes != nil {

@@ -99,7 +99,7 @@ func TestKeysRefused(t *testing.T) {
 	cases := []struct {
 		name            string
 		key             item
-		asKey, asObject string // errors when it is a key, and when it is an item
+		asKey, asObject string // errors when the case is used as a key, and as an item
 	}{
 		{"empty", item{"pool_group": "", "node_id": 1}, invalid + "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty string value. Key: pool_group", ""},
 		{"wrong type", item{"pool_group": "a", "node_id": "1"}, notKey, invalid + "One or more parameter values were invalid: Type mismatch for key node_id expected: N actual: S"},

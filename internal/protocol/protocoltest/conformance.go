@@ -43,8 +43,7 @@ func Conformance(t *testing.T, newStore func(t *testing.T) protocol.Store) {
 	t.Run("one of many", func(t *testing.T) { oneOfMany(t, newStore(t)) })
 }
 
-// The writes of the cases, all on one node ID. A claim is by session "a" at 0 ms
-// unless changed.
+// The writes of the cases, all on one node ID.
 func seed(k protocol.Key) protocol.Write { return protocol.Seed{Key: k, Floor: at(-1)} }
 func claim(k protocol.Key, session string, ms int) protocol.Claim {
 	return protocol.Claim{
@@ -53,7 +52,7 @@ func claim(k protocol.Key, session string, ms int) protocol.Claim {
 	}
 }
 
-// renew follows the claim, or the renewal at 5000 ms.
+// renew returns a renewal that follows the claim at 0 ms, or the renewal at 5000 ms.
 func renew(k protocol.Key, session string, version, renewal int64, ms int) protocol.Renew {
 	return protocol.Renew{
 		Key: k, Session: session, Version: version, Renewal: renewal,
@@ -78,7 +77,7 @@ type conformanceCase struct {
 	history func(k protocol.Key) []protocol.Write
 	write   func(k protocol.Key) protocol.Write
 	applied bool
-	check   func(l protocol.Lease) bool // of the item after the last write, or the one that refused it
+	check   func(l protocol.Lease) bool // of the item after the last write, or of the item that refused it
 }
 
 func cases() []conformanceCase {
@@ -317,8 +316,8 @@ func reads(t *testing.T, s protocol.Store) {
 	}
 }
 
-// parts checks that the parts of a group are the group, if the store has any: where node
-// IDs are missing, and at the borders of groups.
+// parts checks that the parts of a group together are the group, if the store can read
+// parts: also if node IDs are missing, and at the borders of groups.
 func parts(t *testing.T, s protocol.Store) {
 	cheap, ok := s.(protocol.PartStore)
 	if !ok {
@@ -357,7 +356,7 @@ func parts(t *testing.T, s protocol.Store) {
 	}
 }
 
-// oneOfMany lets many claim one node ID at once: one of them gets it.
+// oneOfMany checks that of many simultaneous claims of one node ID, exactly one succeeds.
 func oneOfMany(t *testing.T, s protocol.Store) {
 	for round := range 20 {
 		k := protocol.Key{Pool: "p", NodeID: round}

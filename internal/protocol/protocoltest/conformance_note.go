@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// notes checks the note of those who wait, of a store that keeps one.
+// notes checks a pool's note, if the store keeps notes.
 func notes(t *testing.T, store protocol.Store) {
 	s, ok := store.(protocol.NoteStore)
 	if !ok {

@@ -28,7 +28,7 @@ func poolWrites(t *testing.T, s protocol.Store) {
 		protocol.ResizePool{Pool: "p", Revision: 2, To: 700, At: at(5)},
 		protocol.ResizePool{Pool: "p", Revision: 2, To: 100, At: at(6)}, // someone was first
 		protocol.ResizePool{Pool: "p", Revision: 3, To: 300, At: at(7)},
-		protocol.ResizePool{Pool: "p", Revision: 2, To: 700, At: at(5)}, // a late one: the size is the same again, the revision is not
+		protocol.ResizePool{Pool: "p", Revision: 2, To: 700, At: at(5)}, // a late write: the size is the same again, but not the revision
 		protocol.RaiseFloor{Pool: "p", To: at(50)},
 		protocol.RaiseFloor{Pool: "p", To: at(49)},
 		protocol.RaiseFloor{Pool: "p", To: at(50)},
@@ -37,34 +37,34 @@ func poolWrites(t *testing.T, s protocol.Store) {
 		protocol.Measure{Pool: "p", Measured: protocol.Measured{Held: 9, At: at(2)}}, // someone was first
 		protocol.Measure{Pool: "p", Seen: &protocol.Measured{Held: 1, Cooling: 2, At: at(1), Valid: time.Second}, Measured: protocol.Measured{Held: 9, At: at(2)}},
 		protocol.Measure{Pool: "p", Seen: &protocol.Measured{Held: 1, Cooling: 2, At: at(1), Valid: time.Minute}, Measured: protocol.Measured{Held: 3, At: at(2)}},
-		protocol.ForgetVerdict{Pool: "p"},                           // none exists, and it counts
-		protocol.Vouch{Pool: "p", Seen: &verdict, Verdict: verdict}, // none exists
+		protocol.ForgetVerdict{Pool: "p"},                           // there is no verdict, but the revision grows
+		protocol.Vouch{Pool: "p", Seen: &verdict, Verdict: verdict}, // there is no verdict
 		protocol.Vouch{Pool: "p", Verdict: verdict},
 		protocol.Vouch{Pool: "p", Verdict: protocol.Verdict{Region: "eu-west-1", Table: "leases", At: at(9)}}, // someone was first
 		protocol.Vouch{Pool: "p", Seen: &later, Verdict: later},                                               // it was different
 		protocol.Vouch{Pool: "p", Seen: &verdict, Verdict: later},
 		protocol.ForgetVerdict{Pool: "p"},
-		protocol.Vouch{Pool: "p", Seen: &later, Verdict: later}, // a late one must not bring anything back
+		protocol.Vouch{Pool: "p", Seen: &later, Verdict: later}, // a late write must not bring a verdict back
 		protocol.Vouch{Pool: "p", Verdict: later},
 		protocol.SuspendLayout{Pool: "p", Revision: 7},                              // none exists
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.JS53())}, // too small
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Default())},
 		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Wide16())},                 // someone was first
-		protocol.ReplaceLayout{Pool: "p", Revision: 8, Layout: protocol.LayoutOf(snowflake.Wide16())}, // it was not suspended
+		protocol.ReplaceLayout{Pool: "p", Revision: 8, Layout: protocol.LayoutOf(snowflake.Wide16())}, // the layout was not suspended
 		protocol.SuspendLayout{Pool: "p", Revision: 7},
 		protocol.SuspendLayout{Pool: "p", Revision: 8},
-		protocol.FinalizeLayout{Pool: "p", Revision: 9},                                               // an operator is replacing it
-		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Default())},                // an operator is replacing it
-		protocol.ReplaceLayout{Pool: "p", Revision: 8, Layout: protocol.LayoutOf(snowflake.Wide16())}, // a late one
+		protocol.FinalizeLayout{Pool: "p", Revision: 9},                                               // an operator is replacing the layout
+		protocol.BindLayout{Pool: "p", Layout: protocol.LayoutOf(snowflake.Default())},                // an operator is replacing the layout
+		protocol.ReplaceLayout{Pool: "p", Revision: 8, Layout: protocol.LayoutOf(snowflake.Wide16())}, // a late write
 		protocol.ReplaceLayout{Pool: "p", Revision: 9, Layout: protocol.LayoutOf(snowflake.JS53())},   // too small
 		protocol.ReplaceLayout{Pool: "p", Revision: 9, Layout: protocol.LayoutOf(snowflake.Sonyflake())},
-		protocol.FinalizeLayout{Pool: "p", Revision: 9}, // a late one: an operator has changed it since
+		protocol.FinalizeLayout{Pool: "p", Revision: 9}, // a late write: an operator has changed the layout since
 		protocol.SuspendLayout{Pool: "p", Revision: 9},
-		protocol.ExpectHolders{Pool: "p", Revision: 9, Expect: 9, OpenGroups: 1}, // a late one
+		protocol.ExpectHolders{Pool: "p", Revision: 9, Expect: 9, OpenGroups: 1}, // a late write
 		protocol.ExpectHolders{Pool: "p", Revision: 10, Expect: 150, OpenGroups: 2},
 		protocol.ExpectHolders{Pool: "p", Revision: 10, Expect: 200, OpenGroups: 1}, // someone was first
 		protocol.FinalizeLayout{Pool: "p", Revision: 11},
-		protocol.FinalizeLayout{Pool: "p", Revision: 12}, // it is final
+		protocol.FinalizeLayout{Pool: "p", Revision: 12}, // the layout is final
 		protocol.SuspendLayout{Pool: "p", Revision: 12},
 		protocol.ReplaceLayout{Pool: "p", Revision: 12, Layout: protocol.LayoutOf(snowflake.Default())},
 		protocol.ForgetVerdict{Pool: "p", Behind: 5},
@@ -113,17 +113,17 @@ func cards(t *testing.T, s protocol.Store) {
 	var cur *protocol.PoolItem
 	for i, item := range []protocol.PoolItem{
 		of(3, nil),
-		of(2, &protocol.Verdict{Region: "us-east-1", At: at(9), Safe: true}), // an older one, whatever its verdict
-		of(3, nil), // the same
+		of(2, &protocol.Verdict{Region: "us-east-1", At: at(9), Safe: true}), // an older copy, whatever its verdict
+		of(3, nil), // the same copy
 		of(3, &protocol.Verdict{Region: "us-east-1", At: at(5), Safe: true}),
 		of(3, &protocol.Verdict{Region: "us-east-1", At: at(4), Safe: true}), // an older verdict
-		of(3, nil), // from before the verdict
+		of(3, nil), // a copy from before the verdict
 		counted(of(3, &protocol.Verdict{Region: "us-east-1", At: at(5), Safe: true}), 7),
 		counted(of(3, &protocol.Verdict{Region: "us-east-1", At: at(5), Safe: true}), 6), // an older count
 		counted(of(3, &protocol.Verdict{Region: "us-east-1", At: at(4), Safe: true}), 8), // an older verdict, whatever its count
 		of(3, &protocol.Verdict{Region: "us-east-1", At: at(6)}),
 		of(4, nil), // the verdict was forgotten
-		of(3, &protocol.Verdict{Region: "us-east-1", At: at(8), Safe: true}), // a late one does not bring one back
+		of(3, &protocol.Verdict{Region: "us-east-1", At: at(8), Safe: true}), // a late copy does not bring a verdict back
 		full,
 	} {
 		w := protocol.WriteCard{Card: last, Item: item}
@@ -167,33 +167,33 @@ func widenings(t *testing.T, s protocol.Store) {
 	}{
 		{begin(1, protocol.WidenDone, 100, 10), false}, // there is no pool
 		{protocol.CreatePool{Pool: "p", Size: 65536, OpenGroups: 1, NodeBits: 9, Numbers: 512, At: at(0)}, true},
-		{void(0), false}, // it is done
+		{void(0), false}, // the try is done
 		{commit(0, 0, 9), false},
-		{begin(2, protocol.WidenDone, 100, 10), false},      // that is not the next one
-		{begin(1, protocol.WidenVoid, 100, 10), false},      // it was different
+		{begin(2, protocol.WidenDone, 100, 10), false},      // not the next try
+		{begin(1, protocol.WidenVoid, 100, 10), false},      // the previous try ended otherwise
 		{begin(1, protocol.WidenDone, 100, 10, 511), false}, // node IDs were added since
 		{begin(1, protocol.WidenDone, 100, 10), true},
 		{begin(1, protocol.WidenDone, 101, 10), false},
-		{add(512, 1024, 1), false}, // it is open
+		{add(512, 1024, 1), false}, // the try is open
 		{commit(1, 101, 10), false},
 		{commit(1, 100, 11), false},
 		{void(1), true},
-		{commit(1, 100, 10), false}, // it is void
+		{commit(1, 100, 10), false}, // the try is void
 		{void(1), false},
 		{begin(2, protocol.WidenOpen, 200, 10), false},
 		{begin(2, protocol.WidenVoid, 200, 10), true},
 		{commit(1, 100, 10), false}, // another try is the latest
 		{void(1), false},
-		{begin(3, protocol.WidenOpen, 300, 10), true}, // which voids the previous one
+		{begin(3, protocol.WidenOpen, 300, 10), true}, // voids the previous try
 		{commit(2, 200, 10), false},
 		{commit(3, 300, 10), true},
 		{commit(3, 300, 10), false},
 		{void(3), false},
-		{begin(4, protocol.WidenOpen, 400, 10), false}, // it is done by now
+		{begin(4, protocol.WidenOpen, 400, 10), false}, // the try is done by now
 		{add(500, 1024, 3), false},
 		{add(512, 1024, 2), false},
 		{add(512, 1024, 3), true},
-		{begin(4, protocol.WidenDone, 400, 11), false}, // they were added since
+		{begin(4, protocol.WidenDone, 400, 11), false}, // node IDs were added since
 		{begin(4, protocol.WidenDone, 400, 11, 1024), true},
 	} {
 		want, applied := c.w.Apply(cur)
@@ -211,7 +211,7 @@ func widenings(t *testing.T, s protocol.Store) {
 	if len(cur.Eras) != 2 || !cur.Eras[1].From.Equal(at(300)) || cur.Eras[1].NodeBits != 10 || cur.Numbers != 1024 {
 		t.Errorf("%+v", cur)
 	}
-	// A pool of one width has no tries.
+	// A pool whose width is fixed has no tries.
 	for i, w := range []protocol.PoolWrite{
 		protocol.CreatePool{Pool: "q", Size: 2, OpenGroups: 1, At: at(0), Expect: 2},
 		protocol.BeginWiden{Pool: "q", Try: 1, From: at(100), Bits: 10},

@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// reaperMemory checks the memory of a pool's reaper. The largest scan has 6 bytes
+// reaperMemory checks the memory of a pool's reaper, including the largest scan: 6 bytes
 // for each of 65,536 candidates.
 func reaperMemory(t *testing.T, s protocol.Store) {
 	look := &protocol.ReaperLook{Ended: at(7), Wait: 40 * time.Second, Count: 1, Held: 9, Candidates: "ABCDEF"}
@@ -19,11 +19,11 @@ func reaperMemory(t *testing.T, s protocol.Store) {
 		w       protocol.MemoryWrite
 		applied bool
 	}{
-		{protocol.Remember{Pool: "p", Seen: "z", New: "y", Look: look}, false}, // there is none
+		{protocol.Remember{Pool: "p", Seen: "z", New: "y", Look: look}, false}, // there is no memory
 		{protocol.Remember{Pool: "p", New: "a", Look: look}, true},
-		{protocol.Remember{Pool: "p", New: "b", Look: look}, false},            // there is one
-		{protocol.Remember{Pool: "p", Seen: "a", New: "c"}, true},              // taken
-		{protocol.Remember{Pool: "p", Seen: "a", New: "c"}, false},             // by the first alone
+		{protocol.Remember{Pool: "p", New: "b", Look: look}, false},            // there is a memory
+		{protocol.Remember{Pool: "p", Seen: "a", New: "c"}, true},              // the scan is taken
+		{protocol.Remember{Pool: "p", Seen: "a", New: "c"}, false},             // only the first writer takes it
 		{protocol.Remember{Pool: "p", Seen: "a", New: "d", Look: look}, false}, // a replay
 		{protocol.Remember{Pool: "p", Seen: "c", New: "e", Look: large}, true},
 		{protocol.Forget{Pool: "p", New: "f"}, true},

@@ -9,9 +9,9 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// Unsafe is a store that breaks the protocol on purpose, to test whether a comparison of
-// IDs finds it: its claims ignore expires_at and reserved_until. A node ID may then have
-// two holders, for the same milliseconds, until the first one's next renewal. Normal
+// Unsafe is a store that breaks the protocol on purpose: its claims ignore expires_at and
+// reserved_until. A node ID may then have two holders, for the same milliseconds, until the
+// first holder's next renewal. It tests whether a comparison of IDs finds that. Normal
 // builds do not contain it.
 type Unsafe struct{ protocol.Store }
 
@@ -24,7 +24,7 @@ func (u Unsafe) Write(ctx context.Context, w protocol.Write) (protocol.Result, e
 	if !ok {
 		return u.Store.Write(ctx, w)
 	}
-	// To a clock that is far ahead every lease has expired and every span is over.
+	// By a clock that is far ahead, every lease has expired and every span is over.
 	claim.At = claim.At.Add(1000 * time.Hour)
 	res, err := u.Store.Write(ctx, claim)
 	if err == nil && res.Applied {

@@ -1,5 +1,5 @@
-// Package texttest is a corpus of texts that deceive their readers, and the check that no
-// output shows them unchanged.
+// Package texttest has a corpus of texts that deceive their readers, and a check that an
+// output does not show them unchanged.
 package texttest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/internal/text"
 )
 
-// Hostile texts by name. Each was seen, or could be seen, to change what is shown
-// around it.
+// Hostile has hostile texts by name. Each of them is known to change, or could change,
+// how a reader sees the text around it.
 var Hostile = map[string]string{
 	"osc clipboard":         "worker\x1b]52;c;cm0gLXJmIC8K\a",
 	"osc title":             "\x1b]0;all is well\x1b\\",
@@ -65,9 +65,10 @@ var Hostile = map[string]string{
 	"looks like the gate's": `\x1b[2J…`,
 }
 
-// Check reports forbidden characters of an output: those that are not
-// plain, apart from line breaks and, where colours are allowed, SGR sequences. It
-// reports lines longer than limit characters, unless limit is 0.
+// Check returns an error if output has characters that are not plain, apart from line
+// breaks and, where colours are allowed, SGR sequences. It also returns an error for more
+// than two marks on a character, and for lines longer than limit characters, unless limit
+// is 0.
 func Check(output string, colours bool, limit int) error {
 	if colours {
 		output = withoutColours(output)
@@ -92,7 +93,7 @@ func Check(output string, colours bool, limit int) error {
 	return nil
 }
 
-// withoutColours leaves out the sequences that set colours, and no others.
+// withoutColours removes the sequences that set colours, but no others.
 func withoutColours(s string) string {
 	var b strings.Builder
 	for {

@@ -1,4 +1,4 @@
-// Package discoverytest tests programs that use discovery.
+// Package discoverytest has an in-memory store for tests of programs that use discovery.
 package discoverytest
 
 import (
@@ -8,5 +8,5 @@ import (
 )
 
 // NewMemory returns a store that keeps entries in memory. The leases may be in any store,
-// such as one of leasetest.
+// such as one from leasetest.
 func NewMemory(leases lease.Store) discovery.Store { return entries.NewMemory(leases) }

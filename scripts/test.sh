@@ -27,14 +27,17 @@ again=${CI:+-count=1}
 # dependencies, once for each package and in addition to the compiler. Slow packages
 # come first, and as some of them wait, three run at once.
 readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; }
-suite() { scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh && scripts/dynamodb-local.sh run -- go test -vet=off $again -timeout 20m -p 3 ./cmd/nodelease ./infra ./proof/internal/sim ./...; }
-faults() { # modules of their own; the benchmarks' tests too
-	scripts/postgres.sh
-	for module in proof/faults bench; do (cd "$module" && go test -vet=off $again -timeout 20m -parallel 4 ./...); done
+suite() {
+	scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh
+	scripts/dynamodb-local.sh run -- go test -vet=off $again -timeout 20m -p 3 -skip "^($slow)\$" ./cmd/nodelease ./infra ./proof/internal/sim ./...
 }
-ui() { cmd/nodelease/internal/ui/e2e/test.sh; }
+faults() { (cd proof/faults && go test -vet=off $again -timeout 20m -parallel 4 ./...); }
+ui() { ONLY=page cmd/nodelease/internal/ui/e2e/test.sh; }
 localstack() { localstack/test.sh stack; } # one deployment: seed, claim, exhaust, reap, destroy
 tests=(readme suite localstack ui faults)
+
+# These tests take long, and none of them is the one that notices a mutant. The proofs slow, race, hostile, heavy and platforms run them.
+slow='TestAgentOnTheSynthesizedTable|TestAsManyPoolsAsThereMayBe|TestBootstrapInEveryOrder|TestColdStartOnDemand|TestDemoOutageByAge|TestDockerfilesBuild|TestEveryAttribute|TestFunctionThatIsFrozen|TestHerdOnEmbedded|TestHostileEndpoint|TestHostileHolders|TestLargestItems|TestLoneTaskOnEmbedded|TestManyAgentsLeaveNothing|TestManyAgentsStayFlat|TestWhatOneItemCostsAReader'
 
 # The files that these steps read. If they are unchanged since the step passed, scripts/test.sh without a name skips it. The
 # other tests are Go's own, which caches their passes itself.
@@ -45,14 +48,17 @@ reads_localstack='. :(glob,exclude)*.md :!docs :!bench :!clients :!proof :!relea
 # These steps mostly wait, for schedules and alarms, a fleet or a browser. Each word is a lane: its steps run one after the other, in parallel with the
 # other lanes and the rest. Their output is shown when the rest has ended, or as soon as one fails. A release rebuilds the template that
 # awsverify deploys, so it comes after it.
-lanes='localstack readme,ui faults deployed,awsverify,release'
+lanes='localstack readme,ui faults pages deployed,awsverify,release'
 
-# The proofs. The embedded server compared with DynamoDB Local and with dynoxide (Rust), and
+# The proofs. The slow tests of the suite, and all of the page in a browser; the benchmarks' tests, in a module of their own; the embedded server compared with DynamoDB Local and with dynoxide (Rust), and
 # under as many connections as a hostile machine could open; 1,024 agents in a process;
 # the specification, sixteen configurations of 10 to 30 s each, on a slow machine as
 # far as that goes; ten million steps of the model, and sixty hours of real
 # agents; identical functions from two directories with empty caches;
 # other platforms; a release's files.
+slow() { go test -count=1 -timeout 20m -run "^($slow)\$" ./cmd/nodelease ./infra ./functions/internal/rie; }
+pages() { cmd/nodelease/internal/ui/e2e/test.sh; }
+benches() { scripts/postgres.sh && (cd bench && go test -vet=off $again -timeout 20m -parallel 4 ./...); }
 race() { scripts/postgres.sh && CGO_ENABLED=1 scripts/dynamodb-local.sh run -- go test -race $again -timeout 30m ./pkg/... ./internal/... ./functions/...; }
 differential() {
 	local dynoxide
@@ -61,7 +67,7 @@ differential() {
 	NODELEASE_DYNOXIDE=$dynoxide go test -count=1 -timeout 20m -run 'TestThirdOpinion$' ./internal/embeddeddb/conform -args -operations 20000
 	go test -count=1 -run 'TestManyConnections$' -v ./internal/embeddeddb -args -crowd
 }
-hostile() { # all hostile values of writers and endpoints, in each command: the suite tries a quarter
+hostile() { # all hostile values of writers and endpoints, in each command: go test ./... tries a quarter
 	NODELEASE_TESTER=hostile go test -count=1 -timeout 20m -run 'TestHostileHolders|TestHostileEndpoint|TestEveryAttribute|TestLargestItems|TestWhatOneItemCostsAReader' ./cmd/nodelease
 }
 heavy() { CGO_ENABLED=1 go test -count=1 -race -timeout 20m -run 'TestManyAgents' ./proof/internal/sim; }
@@ -90,15 +96,17 @@ release() { # and each way of installing, like an outsider
 	go test -count=1 -timeout 15m -run 'TestConsumers|TestGoInstall' ./internal/docs -args -strangers
 }
 clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar
-proofs=(race differential hostile heavy spec sim reproducible platforms clients deployed awsverify release)
+proofs=(slow race pages benches differential hostile heavy spec sim reproducible platforms clients deployed awsverify release)
 
 # Too slow for each run of CI: only by name.
 long=(kills)
 
 # The downloads of the steps. Each is done once; if another step has done it, it takes no time.
 fetch_suite() { scripts/postgres.sh; scripts/rie.sh >/dev/null; infra/lint/install.sh; scripts/dynamodb-local.sh run -- true; }
-fetch_faults() { scripts/postgres.sh; }
+fetch_slow() { scripts/rie.sh >/dev/null; }
+fetch_benches() { scripts/postgres.sh; }
 fetch_ui() { scripts/chromium.sh >/dev/null && scripts/npm.sh; }
+fetch_pages() { fetch_ui; }
 fetch_localstack() { localstack/install.sh && scripts/npm.sh; } # each before its step, so that two installations never run at once
 fetch_race() { scripts/postgres.sh; scripts/dynamodb-local.sh run -- true; }
 fetch_differential() { scripts/dynoxide.sh >/dev/null; scripts/dynamodb-local.sh run -- true; }
@@ -106,7 +114,7 @@ fetch_release() { scripts/release.sh tools; }
 fetch_deployed() { localstack/install.sh; }
 fetch_awsverify() { localstack/install.sh; }
 fetch_kills() { localstack/install.sh; }
-fetching=(suite faults ui localstack race differential deployed awsverify kills release)
+fetching=(suite ui localstack slow race pages benches differential deployed awsverify kills release)
 
 # pass STEP sets PASS to a digest of the step's files and tools, under which a pass is kept. It is empty for a step without a list of
 # files, in CI, and outside git.

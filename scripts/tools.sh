@@ -30,7 +30,7 @@ some() { for s; do case $steps in *" $s "*) return 0 ;; esac; done; return 1; }
 
 tool Go 1.26 "https://go.dev/dl" go env GOVERSION
 tool git 2.20 "Debian: apt-get install git" git --version
-if some suite faults ui localstack race differential spec reproducible platforms clients deployed awsverify kills release; then
+if some suite ui localstack slow race pages benches differential spec reproducible platforms clients deployed awsverify kills release; then
 	tool "a JDK" 17 "Debian: apt-get install openjdk-17-jdk-headless" javac -version
 	tool Maven 3.6 "Debian: apt-get install maven" mvn --version
 	tool Python 3.11 "Debian: apt-get install python3" python3.11 --version
@@ -47,7 +47,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 # Node runs the CDK, the tests of the web UI and a client. npm is installed, so an old Node is no reason to stop.
-if some suite ui localstack race platforms clients deployed awsverify kills release && ! printf '20\n%s\n' "$(version node --version)" | sort -V -C; then
+if some suite ui localstack slow race pages platforms clients deployed awsverify kills release && ! printf '20\n%s\n' "$(version node --version)" | sort -V -C; then
 	dir=$PWD/.cache/node
 	if [ ! -x "$dir/node_modules/node/bin/node" ]; then
 		echo "node is missing or older than 20: downloading npm's node@$NODE into .cache/node, once" >&2

@@ -16,10 +16,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// deadlineVariable names the file for the program that exec runs.
+// deadlineVariable is the environment variable in which exec passes the path of the
+// deadline file to its program.
 const deadlineVariable = "NODELEASE_DEADLINE_FILE"
 
-// deadline is the content of the file, on one line.
+// deadline is the content of the deadline file, which is one line of JSON.
 type deadline struct {
 	State    string    `json:"state"` // held, lost or released
 	NodeID   int       `json:"node_id"`

@@ -126,7 +126,7 @@ func resized(before leasepool.Item, c leasepool.Changes) text.Safe {
 	return b.Safe()
 }
 
-// corrupted names the corrupt items, which were left unchanged.
+// corrupted lists the corrupt items, which the resize left unchanged.
 func corrupted(c leasepool.Corrupt) text.Safe {
 	var b text.Builder
 	for _, n := range slices.Sorted(maps.Keys(c)) {

@@ -56,7 +56,7 @@ func (t *terms) config(ctx context.Context, g *globals) (lease.Config, error) {
 // write unit.
 const maxOwnText = 512
 
-// says returns the metadata that the flags set.
+// says returns the metadata for the lease that the flags set.
 func (t *terms) says() (map[string]string, error) {
 	size := len(t.name)
 	if text.Cut(t.name, maxOwnText) != t.name {
@@ -143,9 +143,9 @@ func (t *terms) leastClaimGuard() time.Duration {
 	return min(time.Second, t.ttl/10).Truncate(time.Millisecond)
 }
 
-// grace is the time between SIGTERM and SIGKILL. A renewal that comes when it is due, or
-// a little later, must never find that SIGTERM was sent: the time left at that point is
-// more than the grace period.
+// grace returns the time between SIGTERM and SIGKILL, or an error if the time that was
+// asked for is too long. SIGTERM must not be sent while a renewal that is due may still
+// succeed, so the grace period is shorter than the time that is left then.
 func (t *terms) grace(asked time.Duration) (time.Duration, error) {
 	guard := t.guard
 	if guard == 0 {

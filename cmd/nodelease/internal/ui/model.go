@@ -206,7 +206,6 @@ const (
 )
 
 // asOf returns the time of the oldest read among the groups in which something can happen.
-// What is shown of these groups was read then or later.
 func (m *model) asOf() (at time.Time) {
 	for i := range m.groups {
 		g := &m.groups[i]

@@ -172,8 +172,8 @@ func TestDemoOutageByAge(t *testing.T) {
 	}
 }
 
-// The DynamoDB is killed for longer than the lease: the fleet suspends, resumes
-// the same node IDs, and loses nothing.
+// When the DynamoDB is killed for longer than the lease, the fleet is suspended, resumes
+// with the same node IDs, and loses nothing.
 func TestDemoOutage(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()

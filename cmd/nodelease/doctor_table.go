@@ -174,7 +174,7 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 }
 
 // checkThrottles reports the calls that were throttled, by limit. Its fix only shows the
-// limit: a person must decide whether to raise it.
+// limit, because a person must decide whether to raise it.
 func (d *doctor) checkThrottles(slow map[string][]string) {
 	fixes := map[string]string{
 		protocol.LimitHotKey:  d.again("resize --size N --expect HOLDERS"),

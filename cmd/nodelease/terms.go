@@ -131,8 +131,8 @@ func (t *terms) every() time.Duration {
 	return (t.ttl / 3).Truncate(time.Millisecond)
 }
 
-// latest returns the longest guard that is possible: a renewal may be sent up to a tenth
-// of the interval late, and its answer may take as long.
+// latest returns the longest guard that is possible, given that a renewal may be sent up to
+// a tenth of the interval late, and that its answer may take as long.
 func (t *terms) latest() time.Duration { return t.ttl - t.every() - t.every()/5 }
 
 // leastClaimGuard returns the claim guard: the flag's, or the default.

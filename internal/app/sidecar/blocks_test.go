@@ -233,7 +233,7 @@ type stepping struct{ step time.Duration }
 func (c *stepping) Wall() time.Time          { return time.Now().Round(0).Add(c.step) }
 func (c *stepping) Monotonic() time.Duration { return snowflake.SystemClock().Monotonic() }
 
-// The answer to another request is refused: its IDs may have been used.
+// The client refuses the answer to another request, because its IDs may have been used.
 func TestOneAnswerTwoCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toNoon()

@@ -144,7 +144,8 @@ func (s *Server) serveFind(w http.ResponseWriter, r *http.Request) {
 	found := s.model.find(q)
 	whole := s.isWhole()
 	s.mu.Unlock()
-	// The lock is not needed for what was found: a new read replaces it and never changes it.
+	// No lock is needed for the node IDs found, because a new read replaces them and never
+	// changes them.
 	order(found, query.Get("sort"))
 	m := foundMessage{Named: []int{}, Groups: map[int]int{}}
 	m.sheet, m.First = sheetOf(r, found)

@@ -80,7 +80,7 @@ func New(o Options) *Server {
 	}
 }
 
-// page is an open page: a stream of messages.
+// page is an open page, which receives a stream of messages.
 type page struct {
 	group  int // of a large pool, the group whose node IDs it shows; -1: none
 	synced bool

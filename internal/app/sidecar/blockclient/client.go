@@ -18,7 +18,7 @@ import (
 )
 
 // A Client hands out the IDs of its blocks. It is not safe for concurrent use, and must not
-// be copied: the copy would hand out the IDs of the same block.
+// be copied, because the copy would hand out the same IDs.
 type Client struct {
 	Send  func(*http.Request) (*http.Response, error)
 	Clock snowflake.Clock
@@ -45,8 +45,8 @@ func (c *Client) Left() int { return int(c.block.Count - c.next) } //nolint:gose
 // Next returns an ID of the block, or of a new block when this one is used up or too old.
 func (c *Client) Next(ctx context.Context) (snowflake.ID, error) {
 	for range 3 { // a block that took too long to arrive is useless
-		// The clocks are read first and the ID is taken after that: only a pause in between can
-		// make an ID older than its deadline.
+		// The clocks are read before the ID is taken, so only a pause in between can make an
+		// ID older than its deadline.
 		if c.next < c.block.Count && !c.over() {
 			c.next++
 			return c.block.ID(c.next - 1), nil

@@ -26,8 +26,8 @@ type deadline struct {
 	NodeID   int       `json:"node_id"`
 	Version  int64     `json:"version"`
 	Deadline time.Time `json:"deadline"` // by the wall clock, which somebody may set
-	// BootNS is the deadline by CLOCK_BOOTTIME, in nanoseconds; 0 where there is
-	// no such clock.
+	// BootNS is the deadline by CLOCK_BOOTTIME, in nanoseconds; 0 if there is no such
+	// clock.
 	BootNS int64 `json:"boottime_ns,omitempty"`
 }
 

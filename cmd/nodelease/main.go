@@ -108,7 +108,8 @@ func (g *globals) message(err error) text.Safe {
 	return text.Trusted(said)
 }
 
-// usageError is a wrong command, flag, argument or value. Nothing was done.
+// usageError reports a wrong command, flag, argument or value. It is returned before the
+// command has done anything.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }

@@ -66,7 +66,7 @@ func answering(typed string, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// Each cause has one exit code, whatever other errors it is joined with.
+// Each cause of a failure has one exit code, whatever other errors it is joined with.
 func TestExitCode(t *testing.T) {
 	for _, test := range []struct {
 		err  error

@@ -78,7 +78,7 @@ func newResize(g *globals) *cobra.Command {
 	return cmd
 }
 
-// resized returns the changes that a resize would make, according to this read.
+// resized returns the changes that a resize to size would make to the listed node IDs.
 func (l *listed) resized(size int) leasepool.Changes {
 	c := leasepool.Changes{Pool: l.Pool, Corrupt: l.Corrupt}
 	c.Pool.Size = size

@@ -173,7 +173,7 @@ func TestListenRefused(t *testing.T) {
 	}
 }
 
-// The clients fit on a page.
+// The clients in examples are so short that each fits on a page.
 func TestServeClientsAreShort(t *testing.T) {
 	for _, name := range []string{"python/nodelease.py", "node/nodelease.mjs"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "examples", name))

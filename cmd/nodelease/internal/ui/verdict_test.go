@@ -32,7 +32,7 @@ func TestVerdict(t *testing.T) {
 		{map[lease.State]int{lease.Free: 64}, "ok", levelOK, "64 of 64 node IDs are free", ""},
 		{map[lease.State]int{lease.Held: 51, lease.Free: 13}, "ok", levelOK, "13 of 64 node IDs are free", ""},
 		{map[lease.State]int{lease.Held: 52, lease.Free: 12}, "nearly full", levelWarn, "Nearly full: 12 of 64 node IDs are free", "nodelease resize --size 128 --table leases"},
-		// Resting node IDs do not count as room.
+		// Cooling node IDs do not count as free.
 		{map[lease.State]int{lease.Held: 10, lease.Cooling: 50, lease.Free: 4}, "nearly full", levelWarn, "Nearly full: 4 of 64 node IDs are free", "--size 128"},
 		{map[lease.State]int{lease.Held: 1024}, "full", levelBad, "Full: all 1,024 node IDs are taken", "--size 2048"},
 		{map[lease.State]int{lease.Held: 60, lease.Cooling: 4}, "full", levelBad, "Full: all 64 node IDs are taken", "--size 128"},

@@ -85,7 +85,8 @@ func (a *answers) begin(ctx context.Context, timeout time.Duration) context.Cont
 	return ctx
 }
 
-// bound shortens the longest silence for a command that has less time.
+// bound shortens the longest silence for a command that ends by itself after length; 0
+// means that it does not.
 func (a *answers) bound(length time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -94,8 +95,9 @@ func (a *answers) bound(length time.Duration) {
 	}
 }
 
-// overdue returns the error of a command whose time is over: nil, unless the table has
-// been silent for longer than patience. A read that was merely cut off is not silence.
+// overdue is called when the time of a command is over. It returns an error if the table
+// has been silent for longer than patience, otherwise nil: a read that is cut off by the
+// end of that time is not an outage.
 func (a *answers) overdue() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,8 +107,8 @@ func (a *answers) overdue() error {
 	return nil
 }
 
-// ready removes the command's time limits: from now on it serves or watches for as long
-// as it likes.
+// ready removes the command's time limits: from now on the command serves or watches for
+// as long as it likes.
 func (a *answers) ready() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -131,7 +133,8 @@ func (a *answers) giveUp(timeout time.Duration) {
 	a.end = nil
 }
 
-// explain replaces the error of a canceled request by the reason why the command ended.
+// explain returns the reason why the command gave up, if it did, instead of the error of
+// the request that was canceled.
 func (a *answers) explain(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -148,7 +151,7 @@ func (a *answers) explain(err error) error {
 	return a.gaveUp
 }
 
-// silent reports whether the last request had no answer.
+// silent reports whether requests have failed since the last answer.
 func (a *answers) silent() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -164,7 +167,7 @@ func (a *answers) sent() {
 	}
 }
 
-// wait begins a silence.
+// wait begins a silence: it sets the alarm for the end of the longest one allowed.
 func (a *answers) wait() {
 	a.since = time.Now()
 	if a.end == nil {

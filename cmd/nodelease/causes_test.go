@@ -20,8 +20,8 @@ var onPool = []string{
 	"serve --listen 127.0.0.1:0", "exec -- true", "ui",
 }
 
-// Each cause has its code in each command that can meet it, and one line that names
-// the endpoint, the pool or the table, and a remedy.
+// Each cause of a failure has the same exit code in each command that can meet it, and one
+// line that names the endpoint, the pool or the table, and a remedy.
 func TestCauses(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	w := &ward{Client: client, t: t, table: dynamotest.CreateTable(t, client)}
@@ -74,8 +74,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// An endpoint that accepts and never answers, and one that answers half, hold no
-// command for longer than it bears silence, and --timeout is the limit of the whole.
+// No command waits for longer than --timeout, neither for an endpoint that accepts
+// connections and never answers, nor for one that sends half of an answer.
 func TestNoCommandWaitsForever(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -93,7 +93,7 @@ func TestNoCommandWaitsForever(t *testing.T) {
 		for name, endpoint := range map[string]string{"silent": "http://" + silent.Addr().String(), "half": half.URL} {
 			t.Run(command+", "+name, func(t *testing.T) {
 				args := words(command)
-				if args[0] != "serve" { // which sets the logger of the whole process
+				if args[0] != "serve" { // serve sets the logger of the whole process
 					t.Parallel()
 				}
 				flags := []string{"--endpoint", endpoint, "--table", "leases", "--pool", "orders", "--timeout", limit}
@@ -104,7 +104,7 @@ func TestNoCommandWaitsForever(t *testing.T) {
 					want += codeExec
 				}
 				if args[0] == "doctor" && strings.Contains(stdout, "✗") && code == codeError {
-					return // it has reported its findings
+					return // doctor has reported its findings
 				}
 				if code != want || !strings.Contains(stderr, "127.0.0.1") && !strings.Contains(stderr, "cut in the middle") || !strings.Contains(stderr, "check ") || strings.Contains(stderr, "is not DynamoDB") || strings.Contains(stderr, "operation error") {
 					t.Errorf("%s at %s: exit code %d, want %d, after %v: %s", command, endpoint, code, want, time.Since(began), stderr)
@@ -114,8 +114,7 @@ func TestNoCommandWaitsForever(t *testing.T) {
 	}
 }
 
-// The silence that ends a command is counted from the first request that had no
-// answer, and an answer ends it.
+// A silence that is longer than the limit ends a command, and the error names its length.
 func TestSilence(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

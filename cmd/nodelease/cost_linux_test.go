@@ -29,8 +29,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// recorded answers a request that it has seen as it was answered then, so that what is
-// measured is the reader, and not a server in the same process.
+// recorded repeats the server's answer to a request that it has already seen, so that the
+// reader is measured without a server in the same process.
 type recorded struct {
 	server  dynamodb.HTTPClient
 	mu      sync.Mutex
@@ -54,7 +54,7 @@ func (r *recorded) Do(req *http.Request) (*http.Response, error) {
 	if err := json.Unmarshal(sent, &write); err != nil {
 		return nil, err
 	}
-	if write.Key != nil && write.ExpressionAttributeValues != nil { // each has times of its own
+	if write.Key != nil && write.ExpressionAttributeValues != nil { // the times in it differ each time
 		asked += fmt.Sprint(write.Key)
 	} else {
 		asked += string(sent)
@@ -102,8 +102,8 @@ func (r *recorded) forget() {
 	clear(r.answers)
 }
 
-// largest are values that cost a reader the most: more than is read of an item, and
-// almost as much as is read of one, in bytes and in parts.
+// largest returns the values that cost a reader the most: one that is larger than what
+// readers read of an item, and two just below the limits, in bytes and in number of parts.
 func largest() map[string]types.AttributeValue {
 	all := map[string]types.AttributeValue{"more than is read": heavyItems()["empty texts"]}
 	empty := make([]types.AttributeValue, 32_000)
@@ -115,7 +115,7 @@ func largest() map[string]types.AttributeValue {
 	return all
 }
 
-// costPlaces are attributes that one of each kind of items may be given, by partition and node ID.
+// costPlaces are the items to enlarge, one of each kind, and the attributes to set in each.
 var costPlaces = []struct {
 	partition, node string
 	attributes      []string
@@ -125,7 +125,7 @@ var costPlaces = []struct {
 	{"orders#svc#api", "1", []string{"addresses"}}, {"orders#svc#api", "-1", []string{"leases"}}, {"orders#registered", "1", []string{"places"}}, {"#pools", "7", []string{"pool_name"}},
 }
 
-// itemAt is the item of a kind that is at a key, or one that has nothing but its key.
+// itemAt returns the item with a key or, if all has none, an item that is only the key.
 func itemAt(all map[string]map[string]any, partition string, node int) map[string]any {
 	for _, item := range all {
 		if item["pool_group"] == partition && item["node_id"] == node {
@@ -135,7 +135,7 @@ func itemAt(all map[string]map[string]any, partition string, node int) map[strin
 	return map[string]any{"pool_group": partition, "node_id": node}
 }
 
-// costReaders are the readers, each of which keeps its results.
+// costReaders returns the readers. Each returns what it keeps in memory after a read.
 func costReaders(t *testing.T, client *dynamodb.Client, table string) map[string]func() any {
 	t.Helper()
 	store := lease.NewDynamoDB(client, table)
@@ -215,7 +215,7 @@ func costReaders(t *testing.T, client *dynamodb.Client, table string) map[string
 	}
 }
 
-// firstEvent waits until a page was told the whole pool.
+// firstEvent waits until the page has received the whole pool.
 func firstEvent(t *testing.T, at net.Addr) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+at.String()+"/events", nil)
@@ -238,7 +238,7 @@ func firstEvent(t *testing.T, at net.Addr) {
 	}
 }
 
-// used is how long all processors were busy with this process.
+// used returns the processor time that this process has used so far, on all processors.
 func used(t *testing.T) time.Duration {
 	t.Helper()
 	var u unix.Rusage
@@ -248,8 +248,8 @@ func used(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// took returns the processor time of a reading, the least of several: others use the processors, too. It
-// goes on for a while when it is above the limit.
+// took returns the processor time of a read: the least of several, since other programs use the processors,
+// too. While the least is above limit, it reads up to 25 times.
 func took(t *testing.T, limit time.Duration, read func() any) (best time.Duration) {
 	t.Helper()
 	best = time.Hour
@@ -261,14 +261,14 @@ func took(t *testing.T, limit time.Duration, read func() any) (best time.Duratio
 	return best
 }
 
-// aLook is the time of one pass over 3 MB of JSON, the most that an item can be made
-// to take: by it the test knows a machine that is slow, or busy.
+// aLook returns the time of one pass over 3 MB of JSON, which is the most that an item can
+// take. The test uses it to allow for a machine that is slow or busy.
 func aLook(t *testing.T) time.Duration {
 	text := []byte("[" + strings.Repeat(`{"BOOL":true},`, 3<<20/14) + "0]")
 	return took(t, 0, func() any { return json.Valid(text) })
 }
 
-// keeps returns the memory that stays in use after a reading.
+// keeps returns the memory that stays in use after a read.
 func keeps(limit int64, read func() any) (least int64) {
 	least = 1 << 40
 	for round := 0; round < 1 || round < 10 && least > limit; round++ {
@@ -284,8 +284,8 @@ func keeps(limit int64, read func() any) (least int64) {
 	return least
 }
 
-// One item, whatever somebody writes into it, costs no reader more than 50 ms of a
-// processor, or five passes over its JSON on a slow machine, and 1 MB that it keeps.
+// Whatever somebody writes into one item, it costs no reader more than 50 ms of processor
+// time (on a slow machine, five passes over its JSON), and no reader keeps more than 1 MB.
 func TestWhatOneItemCostsAReader(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it reads many large items")
@@ -296,7 +296,7 @@ func TestWhatOneItemCostsAReader(t *testing.T) {
 		replay := &recorded{server: w.Options().HTTPClient, answers: map[string]*reply{}}
 		return replay, costReaders(t, dynamodb.New(w.Options(), func(o *dynamodb.Options) { o.HTTPClient = replay }), w.table)
 	}
-	usual := map[string]int64{} // the memory that a reader keeps for items like ours
+	usual := map[string]int64{} // the memory that a reader keeps for usual items
 	_, readers := replayed()
 	for who, read := range readers {
 		read()
@@ -310,7 +310,7 @@ func TestWhatOneItemCostsAReader(t *testing.T) {
 		}
 		for _, attribute := range place.attributes {
 			for name, value := range quarter(largest()) {
-				item, err := attributevalue.MarshalMap(itemAt(all, place.partition, node)) // so that the other attributes are as ours
+				item, err := attributevalue.MarshalMap(itemAt(all, place.partition, node)) // the other attributes stay as usual
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -321,9 +321,9 @@ func TestWhatOneItemCostsAReader(t *testing.T) {
 				replay, readers := replayed()
 				for who, read := range readers {
 					replay.forget()
-					read() // which records the answers
+					read() // to record the answers
 					if !replay.large() {
-						continue // it does not read this item
+						continue // this reader does not read the item
 					}
 					cpu, stays := took(t, limit, read), keeps(1<<20+usual[who], read)-usual[who]
 					worst[who] = max(worst[who], cpu)

@@ -16,17 +16,18 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// deadlineVariable names the file for the program that exec runs.
+// deadlineVariable is the environment variable in which exec passes the path of the
+// deadline file to its program.
 const deadlineVariable = "NODELEASE_DEADLINE_FILE"
 
-// deadline is the content of the file, on one line.
+// deadline is the content of the deadline file, which is one line of JSON.
 type deadline struct {
 	State    string    `json:"state"` // held, lost or released
 	NodeID   int       `json:"node_id"`
 	Version  int64     `json:"version"`
 	Deadline time.Time `json:"deadline"` // by the wall clock, which somebody may set
-	// BootNS is the deadline by CLOCK_BOOTTIME, in nanoseconds; 0 where there is
-	// no such clock.
+	// BootNS is the deadline by CLOCK_BOOTTIME, in nanoseconds; 0 if there is no such
+	// clock.
 	BootNS int64 `json:"boottime_ns,omitempty"`
 }
 

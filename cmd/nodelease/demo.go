@@ -77,8 +77,8 @@ func newDemo(g *globals) *cobra.Command {
 	return cmd
 }
 
-// runDemo runs the demo with the view that fits: a live view on a terminal, else lines.
-// With --json, stdout has only the summary.
+// runDemo runs the demo and shows it as a live view on a terminal, and otherwise as plain
+// lines. With --json, stdout has only the summary.
 func runDemo(cmd *cobra.Command, g *globals, o demo.Options, plain bool) error {
 	asJSON := g.json
 	out := cmd.OutOrStdout()

@@ -19,7 +19,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
 
-// keys are the keys of the one JSON object that text is, in order.
+// keys returns the keys of text, which is one JSON object, in order.
 func keys(t *testing.T, text string) []string {
 	t.Helper()
 	var object map[string]any
@@ -29,14 +29,14 @@ func keys(t *testing.T, text string) []string {
 	return slices.Sorted(maps.Keys(object))
 }
 
-// program is the demo as a process. Its stdout is delivered line by line.
+// program is this program as a process. Its stdout is read line by line.
 type program struct {
 	*exec.Cmd
 	lines  *bufio.Scanner
 	stderr *strings.Builder
 }
 
-// self is this program with arguments.
+// self returns a command that runs this program with arguments.
 func self(args ...string) *exec.Cmd {
 	binary, err := os.Executable()
 	if err != nil {
@@ -48,8 +48,8 @@ func self(args ...string) *exec.Cmd {
 // hang is how long a test waits for an event that must come.
 const hang = 2 * time.Minute
 
-// launch starts a program. One that hangs is shown and killed, so that the test
-// goes on, and fails.
+// launch starts a program. If the program hangs, its processes are shown and killed, so
+// that the test continues and fails.
 func launch(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	cmd.Env = append(cmd.Environ(), asProgram+"=1", marker(t))
@@ -66,12 +66,13 @@ func launch(t *testing.T, cmd *exec.Cmd) {
 // leavesNothing fails if something of a program is left when the test ends.
 func leavesNothing(t *testing.T, cmd *exec.Cmd) {
 	t.Cleanup(func() {
-		cmd.Process.Kill() // it is over, unless the test failed
+		cmd.Process.Kill() // it has already ended, unless the test failed
 		checkGone(t)
 	})
 }
 
-// start launches a program whose output is read, and which leaves nothing.
+// start launches a program whose output the test reads. The test fails if a process of the
+// program is left at its end.
 func start(t *testing.T, cmd *exec.Cmd) *program {
 	t.Helper()
 	p := &program{Cmd: cmd, stderr: &strings.Builder{}}
@@ -86,7 +87,7 @@ func start(t *testing.T, cmd *exec.Cmd) *program {
 	return p
 }
 
-// until reads lines until one has text in it.
+// until reads lines until one contains text, and returns that line.
 func (p *program) until(t *testing.T, text string) string {
 	t.Helper()
 	var all []string
@@ -142,8 +143,8 @@ func TestDemo(t *testing.T) {
 	if code != 0 || s.Duplicates != 0 {
 		t.Fatalf("exit code %d, %+v, want 0 and no duplicates\n%s", code, s, p.stderr)
 	}
-	// A task that wakes after its lease may learn that it is lost before it checks its
-	// deadline: no task needs to be suspended here, as in TestDemoOutage.
+	// A task that wakes after its lease has ended may learn of the loss before it checks
+	// its deadline, so here, unlike in TestDemoOutage, no task has to be suspended.
 	if s.Tasks != 8 || s.IDs < 100_000 || s.Kills < 1 || s.Freezes < 1 || s.Claims < 8 || s.Renewals < 8 || s.Lost < 1 || s.Seconds < 8 {
 		t.Errorf("got %+v, want 8 tasks, 100,000 IDs and each kind of event\n%s", s, p.stderr)
 	}
@@ -154,8 +155,8 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// In an outage, tasks that are old enough keep making IDs, and the others, among
-// them a member of the cluster that is as old, stop until it is over.
+// In an outage, tasks that are old enough keep making IDs. All others stop until the outage
+// is over, including a task of the same age that is a member of the cluster.
 func TestDemoOutageByAge(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -171,8 +172,8 @@ func TestDemoOutageByAge(t *testing.T) {
 	}
 }
 
-// The DynamoDB is killed for longer than the lease: the fleet suspends, resumes
-// the same node IDs, and loses nothing.
+// When the DynamoDB is killed for longer than the lease, the fleet is suspended, resumes
+// with the same node IDs, and loses nothing.
 func TestDemoOutage(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -183,7 +184,7 @@ func TestDemoOutage(t *testing.T) {
 	if code != 0 || s.Duplicates != 0 || s.Suspended < 3 {
 		t.Errorf("exit code %d, %+v, want 0, no duplicates and 3 suspended\n%s", code, s, p.stderr)
 	}
-	// A task may notice that the DynamoDB is away, or back, before the demo has told it.
+	// A task may notice that the DynamoDB is away, or back, before the demo prints it.
 	told := p.stderr.String()
 	if strings.Count(told, "suspended ") < 3 || strings.Count(told, "resumed ") < 3 || !strings.Contains(told, " back ") || strings.Contains(told, " lost ") {
 		t.Errorf("the fleet did not resume its node IDs:\n%s", p.stderr)
@@ -193,7 +194,8 @@ func TestDemoOutage(t *testing.T) {
 	}
 }
 
-// More tasks than numbers: the others wait, or fail, and get one when it frees.
+// If there are more tasks than node IDs, the remaining tasks wait or fail, and claim a node
+// ID as soon as one is free.
 func TestDemoFiveTasksOnThreeNumbers(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -208,7 +210,8 @@ func TestDemoFiveTasksOnThreeNumbers(t *testing.T) {
 	}
 }
 
-// Whenever it is interrupted, it says so and leaves nothing: see start.
+// Whenever the demo is interrupted, it prints that and leaves no process; start checks the
+// latter.
 func TestDemoInterrupted(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -225,7 +228,7 @@ func TestDemoInterrupted(t *testing.T) {
 	} {
 		t.Run(test.at, func(t *testing.T) {
 			t.Parallel()
-			// Long enough that it never ends by itself, however slow the machine is.
+			// The duration is so long that the demo never ends by itself, even on a slow machine.
 			p := start(t, self("demo", "--ttl", "1s", "--duration", "40s", "--seed", "4", test.flag))
 			p.until(t, test.at)
 			if err := p.Process.Signal(test.signal); err != nil {
@@ -238,7 +241,7 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 }
 
-// Nothing stays when the demo itself is killed, frozen tasks included.
+// When the demo itself is killed, no process is left, not even a frozen task.
 func TestDemoKilled(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -264,12 +267,13 @@ func TestDemoPortTaken(t *testing.T) {
 	}
 }
 
-// The comparison can fail. A build that breaks the protocol on purpose, by claims
-// that ignore who holds a node ID, is found out; no other build can be asked to.
+// The demo's comparison of IDs finds duplicates: it reports a build whose claims ignore
+// who holds a node ID, if the environment asks for such claims. A normal build never makes
+// them.
 func TestDemoFindsDuplicates(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
-	normal, err := os.Executable() // it has not the tag
+	normal, err := os.Executable() // was built without the tag
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +302,7 @@ func TestDemoFindsDuplicates(t *testing.T) {
 // build builds the program.
 func build(t *testing.T, flags ...string) string {
 	t.Helper()
-	sources.Of(t, "internal/demo", "../../internal/protocol/protocoltest") // which have files of that tag
+	sources.Of(t, "internal/demo", "../../internal/protocol/protocoltest") // these have files with the tag nodelease_unsafe
 	binary := filepath.Join(t.TempDir(), "nodelease")
 	out, err := exec.Command("go", append(append([]string{"build"}, flags...), "-o", binary, ".")...).CombinedOutput()
 	if err != nil {
@@ -307,7 +311,7 @@ func build(t *testing.T, flags ...string) string {
 	return binary
 }
 
-// The DynamoDB command on its own: a table by name, data that outlives it.
+// The command dynamodb creates a table, and its data outlives the process.
 func TestDynamoDB(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "tables.journal")

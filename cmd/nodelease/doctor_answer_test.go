@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
-// hollow answers DescribeTable with a success that has no table in it, as a load
-// balancer may that was mistaken for DynamoDB.
+// hollow answers DescribeTable successfully, but without a table, as a load balancer that
+// was mistaken for DynamoDB may do.
 type hollow struct{ *ward }
 
 func (hollow) DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {

@@ -71,7 +71,7 @@ func (d *doctor) checkHalfSeeded(ctx context.Context) {
 }
 
 // checkNumbers checks that all node IDs below the pool's size exist and are in use, and
-// that none above it are.
+// that all others are retired.
 func (d *doctor) checkNumbers(l *listed) {
 	p := l.Pool
 	there := len(l.Corrupt)
@@ -107,8 +107,8 @@ func (d *doctor) checkNumbers(l *listed) {
 	}
 }
 
-// forgotten is how long an expired node ID must have been there before the doctor
-// concludes that the reaper missed it: the reaper runs every few minutes.
+// forgotten is how long a lease must have been expired before the doctor concludes that
+// the reaper, which runs every few minutes, has missed it.
 const forgotten = 15 * time.Minute
 
 // checkItems finds node IDs that are corrupt, stuck or forgotten.
@@ -203,8 +203,8 @@ func (d *doctor) checkReleases(l *listed) {
 	}
 }
 
-// checkOtherPools reports pools of the table that can make the same IDs. Each pool is an
-// ID space of its own.
+// checkOtherPools reports which pools of the table can make the same IDs. Nothing prevents
+// that, because IDs are unique only within a pool.
 func (d *doctor) checkOtherPools(ctx context.Context) {
 	pools, err := d.otherPools(ctx)
 	if err != nil {

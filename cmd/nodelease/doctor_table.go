@@ -111,9 +111,8 @@ func (d *doctor) checkTTL(ctx context.Context) {
 // checkPermissions tries each call that an agent makes. It returns false if the pool
 // cannot be read.
 func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
-	// DynamoDB refuses a write whose condition cannot hold after it has checked the
-	// permissions, and before the write has an effect. These writes would have no effect
-	// anyway.
+	// DynamoDB first checks the permissions and then refuses a write whose condition
+	// cannot hold, so these writes never change anything.
 	const cannotHold = "attribute_exists(pool_group) AND attribute_not_exists(pool_group)"
 	key := func(group, node string) map[string]types.AttributeValue {
 		return map[string]types.AttributeValue{"pool_group": &types.AttributeValueMemberS{Value: group}, "node_id": &types.AttributeValueMemberN{Value: node}}
@@ -175,7 +174,7 @@ func (d *doctor) checkPermissions(ctx context.Context) (readable bool) {
 }
 
 // checkThrottles reports the calls that were throttled, by limit. Its fix only shows the
-// limit: a person must decide whether to raise it.
+// limit, because a person must decide whether to raise it.
 func (d *doctor) checkThrottles(slow map[string][]string) {
 	fixes := map[string]string{
 		protocol.LimitHotKey:  d.again("resize --size N --expect HOLDERS"),

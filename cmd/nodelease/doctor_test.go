@@ -19,8 +19,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// ward is a database for the doctor to look at. Features that no emulator has
-// (enabled Time to Live, replicas, permissions) are simulated in front of it.
+// ward is a database for the doctor to examine. It simulates features that no emulator has
+// (enabled Time to Live, replicas, permissions).
 type ward struct {
 	*dynamodb.Client
 	t        *testing.T
@@ -127,7 +127,7 @@ func (w *ward) put(item map[string]any) {
 	}
 }
 
-// number is the item of a node of the pool orders that somebody holds.
+// number returns the item of a node ID of the pool orders that somebody holds.
 func number(node int, expires time.Time, more map[string]any) map[string]any {
 	item := map[string]any{
 		"pool_group": "orders#0", "node_id": node, "version": 3, "renewal": 1, "holder": fmt.Sprint("session", node), "task": fmt.Sprint("task", node), "lease_ms": 15000,
@@ -145,8 +145,7 @@ func (w *ward) examine() diagnosis {
 	return d.examine(w.t.Context())
 }
 
-// The doctor finds each possible fault, in one line, with the remedy; and
-// the doctor changes nothing.
+// The doctor reports each possible fault in one line, with the remedy, and changes nothing.
 func TestDoctor(t *testing.T) {
 	soon, long := time.Now().Add(10*time.Minute), time.Now().Add(-time.Hour)
 	for _, test := range []struct {
@@ -279,7 +278,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// The doctor reports no problem on a healthy pool, and only there.
+// The doctor reports no problem on a healthy pool.
 func TestDoctorWell(t *testing.T) {
 	onEach(t, "well", func(t *testing.T, w *ward) {
 		w.seed("orders", 4)
@@ -298,7 +297,7 @@ func onEach(t *testing.T, name string, test func(*testing.T, *ward)) {
 	})
 }
 
-// otherKeys makes a table that is not ours.
+// otherKeys creates a table with keys that Nodelease does not use.
 func otherKeys(t *testing.T, client *dynamodb.Client) string {
 	t.Helper()
 	name := fmt.Sprintf("other-%d", time.Now().UnixNano())

@@ -26,12 +26,13 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
-// testChild makes this test binary a program that exec runs. It reports its signals,
-// and every few milliseconds its clock, over a connection of its own, whose
-// end is its death.
+// testChild is the argument that makes this test binary a program for exec to run. The
+// program reports its signals, and every few milliseconds its clock, over a connection of
+// its own. The connection ends when the program dies.
 const testChild = "test-child"
 
-// terminalChild makes it one that talks on its terminal.
+// terminalChild is the argument that makes this test binary a program that reads and writes
+// on its terminal.
 const terminalChild = "terminal-child"
 
 func init() {
@@ -43,8 +44,8 @@ func init() {
 	}
 }
 
-// runTerminalChild is interrupted once and then reads a line. A shell that is
-// interrupted between checking its traps and its read goes on reading.
+// runTerminalChild waits for an interrupt and then reads a line. A shell script would not
+// do: a shell that is interrupted between checking its traps and reading continues to read.
 func runTerminalChild() {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT)
@@ -76,11 +77,11 @@ func runTestChild(address, mode string) {
 	go func() {
 		for {
 			say("alive %d", time.Now().UnixMilli())
-			time.Sleep(5 * time.Millisecond) // the child's pulse: the test waits for its messages, not for this
+			time.Sleep(5 * time.Millisecond) // the interval of the child's reports; the test waits for them
 		}
 	}()
 	if mode == "leaver" {
-		bufio.NewReader(conn).ReadString('\n') // the test says when
+		bufio.NewReader(conn).ReadString('\n') // the test sends a line when the child is to exit
 		os.Exit(6)
 	}
 	for s := range signals {
@@ -91,7 +92,7 @@ func runTestChild(address, mode string) {
 	}
 }
 
-// stage is where test children say what happens.
+// stage is the listener to which test children connect and report what happens to them.
 type stage struct{ net.Listener }
 
 func newStage(t *testing.T) stage {
@@ -105,7 +106,7 @@ func newStage(t *testing.T) stage {
 	return stage{l}
 }
 
-// actor is a test child, as far as its connection tells.
+// actor is what the connection of a test child has shown of it.
 type actor struct {
 	net.Conn
 	lines        *bufio.Scanner
@@ -156,7 +157,7 @@ func (a *actor) hear(want string) bool {
 	return false
 }
 
-// end reads until it dies.
+// end reads until the child dies.
 func (a *actor) end(t *testing.T) {
 	t.Helper()
 	a.hear("")
@@ -165,7 +166,7 @@ func (a *actor) end(t *testing.T) {
 	}
 }
 
-// execOf is exec of a test child.
+// execOf starts exec with a test child as its program.
 func execOf(t *testing.T, flags []string, s stage, mode string) *program {
 	t.Helper()
 	binary, err := os.Executable()
@@ -176,8 +177,8 @@ func execOf(t *testing.T, flags []string, s stage, mode string) *program {
 	return start(t, self(append(args, "--", binary, testChild, s.Addr().String(), mode)...))
 }
 
-// Leases short enough to wait for their end, with a guard and a grace that also a
-// busy machine can keep.
+// The leases are short enough for a test to wait for their end; guard and grace are long
+// enough for a busy machine.
 const (
 	shortGuard = time.Second
 	shortGrace = 1800 * time.Millisecond
@@ -207,14 +208,14 @@ func holder(t *testing.T, flags []string) (task string, expires time.Time) {
 	return l.Nodes[0].State, l.Nodes[0].ExpiresAt
 }
 
-// onePool is a table with a pool of one node ID.
+// onePool creates a table with a pool of one node ID, and returns the flags that name it.
 func onePool(t *testing.T) (flags []string) {
 	t.Helper()
 	flags, _ = breakable(t, 1)
 	return flags
 }
 
-// breakable is a table with a pool whose database can be made to stop answering.
+// breakable creates a table with a pool, in a database that outage can stop from answering.
 func breakable(t *testing.T, size int) (flags []string, outage func(bool)) {
 	t.Helper()
 	db, err := embeddeddb.New(embeddeddb.Options{})
@@ -288,7 +289,7 @@ func TestExecExitCodes(t *testing.T) {
 	}
 }
 
-// A program that has no "x" fails in the guardian; one that does not parse, too.
+// A script whose interpreter does not exist fails in the guardian, with one error.
 func TestExecCannotRun(t *testing.T) {
 	t.Parallel()
 	flags := onePool(t)
@@ -307,7 +308,7 @@ func TestExecCannotRun(t *testing.T) {
 
 func TestExecSignals(t *testing.T) {
 	t.Parallel()
-	// The test's parent may ignore it (nohup); programs would inherit that.
+	// The test's parent may ignore SIGHUP (nohup), and programs would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	flags, s := onePool(t), newStage(t)
 	p := execOf(t, flags, s, "obey")
@@ -331,7 +332,7 @@ func TestExecSignals(t *testing.T) {
 	}
 }
 
-// A signal before the program was started ends exec.
+// A signal that comes before the program was started ends exec.
 func TestExecInterruptedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	flags, s := onePool(t), newStage(t)
@@ -353,9 +354,9 @@ func TestExecInterruptedWhileWaiting(t *testing.T) {
 	}
 }
 
-// Whichever process is frozen, and even if none is but the database is down, no child
-// runs once others may have the node ID. It is killed at the deadline, and told before.
-// All cases run side by side.
+// Whichever process is frozen, and also if none is frozen but the database is down, no
+// child runs once others may have the node ID: it gets SIGTERM, and is killed at the
+// deadline. All cases run side by side.
 func TestExecDeadline(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -391,7 +392,7 @@ func TestExecDeadline(t *testing.T) {
 		if s.self {
 			send(t, s.program.Process.Pid, syscall.SIGSTOP)
 			looked := time.Now()
-			if _, s.expires = holder(t, s.flags); s.expires.IsZero() { // exec was too slow for its own deadline, and had released it
+			if _, s.expires = holder(t, s.flags); s.expires.IsZero() { // exec missed its own deadline, and has released the node ID
 				s.expires = looked
 			}
 		}
@@ -405,7 +406,7 @@ func TestExecDeadline(t *testing.T) {
 	}
 	for _, s := range scenes {
 		for _, a := range s.actors {
-			a.end(t) // without the frozen ones' doing
+			a.end(t) // although some processes are still frozen
 			if s.self {
 				a.judge(t, s.name, s.expires, !s.child)
 			}
@@ -420,9 +421,9 @@ func TestExecDeadline(t *testing.T) {
 	}
 }
 
-// judge looks whether a child was told and died in time, by its own clock. A
-// machine that has no time for the guardian, for longer than the guard, is no
-// mistake of the guardian's: then it is only said.
+// judge checks that a child got SIGTERM and died in time, by its own clock. If the machine
+// was too busy to run the guardian for longer than the guard, the guardian is not to blame,
+// and judge only logs that.
 func (a *actor) judge(t *testing.T, name string, expires time.Time, hears bool) {
 	t.Helper()
 	switch told := len(a.toldOfSignal) > 0; {
@@ -435,8 +436,8 @@ func (a *actor) judge(t *testing.T, name string, expires time.Time, hears bool) 
 	}
 }
 
-// No process stays, whichever of the three is killed, and in whatever group and session
-// it is: see start for the processes that are left.
+// Whichever of exec, guardian and child is killed, no process is left, whatever its group
+// and session are; start checks that.
 func TestExecKilled(t *testing.T) {
 	t.Parallel()
 	for _, who := range []string{"exec", "frozen exec", "guardian", "child"} {
@@ -472,7 +473,7 @@ func TestExecKilled(t *testing.T) {
 	}
 }
 
-// Processes that a child leaves behind are told to end, and the node ID is released only when
+// Processes that a child leaves behind get SIGTERM, and the node ID is released only when
 // they have ended.
 func TestExecLeftBehind(t *testing.T) {
 	t.Parallel()
@@ -498,8 +499,8 @@ func TestExecLeftBehind(t *testing.T) {
 	}
 }
 
-// An operator frees the node ID by force: the child is told at once, since it must
-// go, and long before its deadline.
+// When an operator frees the node ID by force, the child gets SIGTERM at once, long before
+// its deadline.
 func TestExecLost(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -518,7 +519,7 @@ func TestExecLost(t *testing.T) {
 	}
 }
 
-// On a terminal the child is in the same job: Ctrl-C reaches it once, and it may
+// On a terminal the child is in the same job as exec, so Ctrl-C reaches it once, and it may
 // read from the terminal.
 func TestExecTerminal(t *testing.T) {
 	t.Parallel()
@@ -550,7 +551,7 @@ func TestExecTerminal(t *testing.T) {
 	}
 }
 
-// terminal is both ends of a new one.
+// terminal returns both ends of a new terminal.
 func terminal(t *testing.T) (near, far *os.File) {
 	t.Helper()
 	near, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

@@ -47,9 +47,9 @@ func (t *terms) forOnDemand(cmd *cobra.Command, grace time.Duration) (time.Durat
 	if guard == 0 {
 		guard = min(2*time.Second, t.ttl/5)
 	}
-	// SIGTERM must not be sent before a renewal has had time to succeed: the first
-	// attempt starts when a third of the lease is left, and its answer may take a tenth
-	// of the lease.
+	// SIGTERM must not be sent before a renewal has had time to succeed. The first attempt
+	// starts when a third of the lease is left, and its answer may take a tenth of the
+	// lease.
 	most := t.ttl/3 - t.ttl/10 - guard
 	switch {
 	case most <= 0:

@@ -21,7 +21,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// ownerOfStubborn makes this test binary one that ends a program at once.
+// ownerOfStubborn is the argument that makes this test binary start a program that ignores
+// SIGTERM, and end it at once.
 const ownerOfStubborn = "owner-of-stubborn"
 
 func init() {
@@ -31,7 +32,7 @@ func init() {
 		if err != nil {
 			os.Exit(97)
 		}
-		bufio.NewReader(os.Stdin).ReadString('\n') // the test says when
+		bufio.NewReader(os.Stdin).ReadString('\n') // the test sends a line when the program is to end
 		child.End()
 		if _, stopped, err := child.Wait(); !stopped || err != nil {
 			os.Exit(96)
@@ -47,7 +48,7 @@ type tally struct {
 	writes   chan time.Time // when each write was seen
 }
 
-// tallied is a table with a pool of one node ID, and the requests from now on.
+// tallied creates a table with a pool of one node ID, and counts the requests from then on.
 func tallied(t *testing.T) (flags []string, n *tally) {
 	t.Helper()
 	db, err := embeddeddb.New(embeddeddb.Options{})
@@ -80,7 +81,7 @@ func tallied(t *testing.T) (flags []string, n *tally) {
 	return flags, n
 }
 
-// taken returns the requests since the last call, sorted: the two of one status are sent at once.
+// taken returns the requests since its last call, sorted, since exec sends some of them at the same time.
 func (n *tally) taken() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -90,11 +91,11 @@ func (n *tally) taken() []string {
 	return r
 }
 
-// Leases on demand that are renewed and end within a test.
+// shortOnDemand are flags for leases on demand that are renewed and end within a test.
 var shortOnDemand = []string{"--on-demand", "--ttl", "10s", "--guard", "500ms", "--claim-guard", "500ms", "--grace", "1s"}
 
-// A program that is done before a third of its lease is left costs a read, a claim
-// and a release, and one that is killed with its exec nothing but the claim.
+// A program that ends before only a third of its lease is left costs a read, a claim and a
+// release. A program that is killed together with its exec costs only the read and the claim.
 func TestExecOnDemandRequests(t *testing.T) {
 	t.Parallel()
 	flags, n := tallied(t)
@@ -103,7 +104,7 @@ func TestExecOnDemandRequests(t *testing.T) {
 		t.Errorf("exit code %d, %q, want 7 and the environment: %s", code, out, p.stderr)
 	}
 	look, claim := []string{"DescribeTable", "GetItem"}, "UpdateItem"
-	release := []string{"GetItem", "UpdateItem"} // it reads the note: does somebody wait?
+	release := []string{"GetItem", "UpdateItem"} // the note is read in case a claimant waits
 	if got := n.taken(); !slices.Equal(got, slices.Sorted(slices.Values(slices.Concat(look, release, []string{claim})))) {
 		t.Errorf("got the requests %v of a short program, want a search, a claim and a release", got)
 	}
@@ -137,11 +138,11 @@ func TestExecOnDemandRenews(t *testing.T) {
 	t.Parallel()
 	flags, n := tallied(t)
 	s := newStage(t)
-	// Seconds between the renewal and SIGTERM, so that a busy machine can keep them.
+	// There are seconds between the renewal and SIGTERM, enough for a busy machine.
 	p := execOf(t, append([]string{"--on-demand", "--ttl", "20s", "--grace", "1s"}, flags...), s, "obey")
 	a := s.enter(t)
 	claimed := <-n.writes
-	for range 2 { // the second follows only if the program was not ended after the first
+	for range 2 { // the second renewal comes only if the program was not ended after the first
 		select {
 		case renewed := <-n.writes:
 			if after := renewed.Sub(claimed); after < 6*time.Second {
@@ -162,8 +163,8 @@ func TestExecOnDemandRenews(t *testing.T) {
 	}
 }
 
-// Whichever process is frozen, and in an outage, no program continues with a node ID
-// that others may have. All cases run side by side.
+// No program continues with a node ID that others may have, whichever process is frozen,
+// and also in an outage. All cases run side by side.
 func TestExecOnDemandDeadline(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -207,8 +208,8 @@ func TestExecOnDemandDeadline(t *testing.T) {
 	}
 }
 
-// The whole machine of a program is paused, and another process has the node ID at
-// the thaw: the program ends, and the other one keeps it.
+// If the whole machine of a program is paused, and another process has the node ID when the
+// machine resumes, the program ends and the other process keeps the node ID.
 func TestExecOnDemandThaw(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -238,8 +239,8 @@ func TestExecOnDemandThaw(t *testing.T) {
 	}
 }
 
-// An operator frees the node ID by force: the next renewal is refused, and the program
-// is told. It gets no other node ID, since it could not learn of it.
+// When an operator frees the node ID by force, the next renewal is refused, and the program
+// gets SIGTERM. exec claims no other node ID, since the program could not learn of it.
 func TestExecOnDemandLost(t *testing.T) {
 	takesSeconds(t)
 	t.Parallel()
@@ -253,7 +254,7 @@ func TestExecOnDemandLost(t *testing.T) {
 	if _, code := p.end(t); code != 117 {
 		t.Errorf("exit code %d, want 117: %s", code, p.stderr)
 	}
-	if state, _ := holder(t, flags); state == "held" { // it cools after the release by force
+	if state, _ := holder(t, flags); state == "held" { // cooling after the release by force
 		t.Errorf("the node ID is %s, want it not held", state)
 	}
 }
@@ -296,8 +297,8 @@ func TestExecOnDemandWallClock(t *testing.T) {
 	}
 }
 
-// A program whose lease has run out is killed at once, with its own children, also
-// where the deadline that its guardian knows is far away.
+// A program whose lease has run out is killed at once, with its own children, even if the
+// deadline that its guardian knows is far away.
 func TestExecEndsWithoutGrace(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

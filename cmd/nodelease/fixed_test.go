@@ -21,7 +21,7 @@ func TestServeFixed(t *testing.T) {
 	if said.NodeID != 5 || said.Version != 0 || !said.Fixed {
 		t.Errorf("said %+v, want node 5 with version 0, fixed", said)
 	}
-	for _, ask := range [][2]string{ // the metrics last: they count what was answered before
+	for _, ask := range [][2]string{ // the metrics come last, since they count the requests before them
 		{"GET /v1/node", `"node_id":5,"version":0,"ids":"number","fixed":true`},
 		{"GET /v1/lease", `"error":"fixed"`},
 		{"GET /livez", `"status":"fixed"`},

@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// idle turns all commands into ones that do nothing: only their parsing of
-// arguments and flags remains.
+// idle makes all commands do nothing but parse their arguments and flags.
 func idle(cmd *cobra.Command) {
 	cmd.PersistentPreRun, cmd.PersistentPreRunE, cmd.PreRun, cmd.PreRunE, cmd.Run = nil, nil, nil, nil, nil
 	cmd.RunE = func(*cobra.Command, []string) error { return nil }
@@ -19,8 +18,7 @@ func idle(cmd *cobra.Command) {
 	}
 }
 
-// Whatever the arguments, there is no panic, and wrong ones are reported as wrong use,
-// with the usage.
+// No arguments cause a panic, and wrong arguments are reported as such, with the usage.
 func FuzzArguments(f *testing.F) {
 	for _, args := range []string{
 		"", "demo", "demo --numbers 7 --json", "demo --ttl=-3s", "list --table t --pool p", "list --table", "seed --size x", "reap -h", "help seed",
@@ -38,7 +36,7 @@ func FuzzArguments(f *testing.F) {
 		var usage *usageError
 		cmd, err := root.ExecuteC()
 		if strings.HasPrefix(cmd.Name(), "__complete") {
-			return // for shells, and the library's own
+			return // commands for shells, which cobra adds
 		}
 		if err != nil && (!errors.As(err, &usage) || cmd.UsageString() == "") {
 			t.Errorf("%q: got %v, want a usage error", line, err)

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Text leaves this program only by say and writeJSON, which take what has passed
-// the gate of internal/text. The compiler holds the types; this test checks the
-// rest: no code prints around them, formats are the program's own, and only functions
-// that render safe text again may vouch for a string.
+// Text leaves this program only through say and writeJSON, which accept only text that has
+// passed the gate of internal/text. The compiler checks the types, and this test the rest:
+// no code prints in another way, formats are constants of the program, and only functions
+// that render safe text once more may vouch for a string.
 func TestNothingAroundTheGate(t *testing.T) {
 	const gate = "github.com/nodelease/nodelease/internal/text"
 	vouchers := []string{"ink.of", "folded", "sheet.text", "command", "globals.message", "outageLine", "progressOn", "newVersion", "runDemo", "run"}
@@ -32,7 +32,7 @@ func TestNothingAroundTheGate(t *testing.T) {
 		"charm.land/bubbletea/v2":    {"Println", "Printf"},
 		"github.com/spf13/cobra/doc": {},
 	}
-	// Their output has passed the gate, or is the streams' own plumbing.
+	// These calls print text that has passed the gate, or only pass a stream on.
 	allowed := []string{
 		"say charm.land/lipgloss/v2.Fprint",
 		"main os.Stdout", "main os.Stderr",
@@ -88,7 +88,7 @@ func TestNothingAroundTheGate(t *testing.T) {
 	}
 }
 
-// formatOf is the format of a call that lets its arguments through the gate.
+// formatOf returns the format of a call that lets its arguments through the gate.
 func formatOf(info *types.Info, call *ast.CallExpr, gate string) ast.Expr {
 	var name *ast.Ident
 	switch f := call.Fun.(type) {
@@ -116,7 +116,7 @@ func forwarded(where string, format ast.Expr) bool {
 	return ok && where == "ink.of" && name.Name == "format"
 }
 
-// nameOf is the name of a declaration, of a method with its type's.
+// nameOf returns the name of a declaration; a method's name begins with that of its type.
 func nameOf(decl ast.Decl) string {
 	f, ok := decl.(*ast.FuncDecl)
 	if !ok {

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// marker is a variable in the environment of all processes of a test.
+// marker returns a variable that is in the environment of all processes of a test.
 func marker(t *testing.T) string { return "NODELEASE_TEST=" + t.Name() }
 
-// checkGone fails unless all processes of a test are gone, or go soon: the kernel ends
-// them, without a notification.
+// checkGone fails unless all processes of a test are gone within ten seconds. It has to
+// poll, because the kernel does not report when it has ended them.
 func checkGone(t *testing.T) {
 	limit := time.After(10 * time.Second)
 	again := time.NewTicker(20 * time.Millisecond)
@@ -58,8 +58,8 @@ func showAndKill(t *testing.T) {
 	}
 }
 
-// marked finds the processes of a test, as their directories of /proc; those that
-// are dead have no environment.
+// marked finds the processes of a test, and returns their directories of /proc. Dead
+// processes have no environment, so it does not find them.
 func marked(t *testing.T) (found []string) {
 	mark := append([]byte(marker(t)), 0)
 	dirs, _ := filepath.Glob("/proc/[0-9]*")

@@ -6,8 +6,8 @@ import "testing"
 
 func marker(t *testing.T) string { return "NODELEASE_TEST=" + t.Name() }
 
-// checkGone has no way to look at other processes' environments here.
+// checkGone checks nothing, since this system does not show other processes' environments.
 func checkGone(*testing.T) {}
 
-// showAndKill has neither, so it ends the tests.
+// showAndKill cannot find the processes either, so it ends all tests.
 func showAndKill(*testing.T) { panic("a program hangs") }

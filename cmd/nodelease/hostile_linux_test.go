@@ -19,7 +19,7 @@ import (
 	"github.com/nodelease/nodelease/internal/text/texttest"
 )
 
-// reads are the read paths of the commands, with the user's arguments.
+// reads are the commands that only read, with their arguments and what the user types.
 var reads = []struct{ args, typed string }{
 	{"list", ""}, {"list -o wide", ""}, {"list -o csv", ""}, {"list -o name", ""}, {"list --json", ""}, {"list --metadata key", ""},
 	{"services", ""}, {"resolve api", ""}, {"resolve api --json", ""}, {"resolve shard --keys", ""}, {"__complete resolve ", ""},
@@ -31,11 +31,11 @@ var reads = []struct{ args, typed string }{
 	{"id 4198400", ""}, {"id 4198400 --json", ""}, {"__complete inspect ", ""}, {"__complete list --pool ", ""},
 }
 
-// words are the arguments of a line, the last of which may be empty.
+// words returns the arguments in a line; the last one may be empty.
 func words(line string) []string { return strings.Split(line, " ") }
 
-// Whatever a holder writes, each command shows the same facts in the same lines as
-// for a plain name, piped and on a terminal, and no character that is not plain.
+// Whatever a holder writes, each command shows the same facts in the same lines as for a
+// plain name, and no control character, both in a pipe and on a terminal.
 func TestHostileHolders(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs many commands on many texts")
@@ -77,7 +77,7 @@ func TestHostileHolders(t *testing.T) {
 				continue // hostile items are skipped there, with a message
 			}
 			if strings.Contains(r.args, "json") || r.args == "pools" || strings.Contains(value, `"`) && strings.Contains(r.args, "csv") {
-				continue // exact values, a time or quotes of its own: only the characters count
+				continue // its exact values, times or quotes differ, so only the characters are checked
 			}
 			if got := facts(output, value); got != want[r.args] {
 				t.Errorf("%s, %s: got\n%s\nwant\n%s\nfrom %.3000s", name, r.args, got, want[r.args], output)
@@ -94,10 +94,10 @@ func TestHostileHolders(t *testing.T) {
 	}
 }
 
-// cutTo cuts a text to so many bytes of whole characters.
+// cutTo cuts a text to at most most bytes, without splitting a character.
 func cutTo(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
 
-// metadataName is a name of metadata that sorts behind key.
+// metadataName returns a name for metadata that contains value and sorts after "key".
 func metadataName(value string) string {
 	if len(value) < 150 {
 		return "z" + value
@@ -105,7 +105,7 @@ func metadataName(value string) string {
 	return "zzz-long"
 }
 
-// shown is all that a command prints, to stdout and stderr.
+// shown returns everything that a command prints to stdout and stderr.
 func shown(line, typed string, flags []string) string {
 	args := words(line)
 	if args[0] == "__complete" { // the word that is completed comes last
@@ -124,8 +124,8 @@ func shown(line, typed string, flags []string) string {
 
 var aNumber = regexp.MustCompile(`\d+`)
 
-// facts are the lines of an output without the hostile value, the parts that change with
-// time, and the widths of columns.
+// facts returns the lines of an output without the hostile value, the parts that change
+// with time, and the widths of columns.
 func facts(output, value string) string {
 	for _, as := range []string{text.Line(cutTo(value, 100) + "x"), text.Line(metadataName(value)), text.Quote(value).String(), text.Cell(value), text.Line(value), text.Line(cutTo(value, 64)), text.Line(text.Session(cutTo(value, 64)))} {
 		output = strings.ReplaceAll(output, as, "VALUE")
@@ -147,7 +147,7 @@ func facts(output, value string) string {
 	return b.String()
 }
 
-// onTerminal returns the drawing of a command on a terminal of that many columns.
+// onTerminal returns what a command draws on a terminal with that many columns.
 func onTerminal(t *testing.T, columns int, args ...string) string {
 	t.Helper()
 	near, far := terminal(t)
@@ -165,7 +165,7 @@ func onTerminal(t *testing.T, columns int, args ...string) string {
 	return strings.ReplaceAll(<-drawn, "\r\n", "\n")
 }
 
-// An endpoint's words pass the gate too, in every command that asks it.
+// Texts from the endpoint pass the gate too, in every command that sends requests to it.
 func TestHostileEndpoint(t *testing.T) {
 	for name, value := range quarter(texttest.Hostile) {
 		if !utf8.ValidString(value) || len(value) > 10_000 {
@@ -198,7 +198,7 @@ func TestHostileEndpoint(t *testing.T) {
 	}
 }
 
-// The same holds for the environment and the command line.
+// Texts from the environment and the command line pass the gate too.
 func TestHostileEnvironment(t *testing.T) {
 	for name, value := range texttest.Hostile {
 		if strings.Contains(value, "\x00") || len(value) > 10_000 {
@@ -215,7 +215,7 @@ func TestHostileEnvironment(t *testing.T) {
 	}
 }
 
-// A password in an endpoint is in no output.
+// No output contains the password of an endpoint.
 func TestPasswordIsNotShown(t *testing.T) {
 	t.Parallel()
 	client := dynamotest.Embedded(t)
@@ -246,7 +246,7 @@ func TestPasswordIsNotShown(t *testing.T) {
 	}
 }
 
-// pool names the pool, where the line does not.
+// pool returns the flag for the pool, unless the line has it.
 func pool(line string) []string {
 	if strings.Contains(line, "--pool") {
 		return nil

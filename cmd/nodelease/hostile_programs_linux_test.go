@@ -14,8 +14,8 @@ import (
 	"github.com/nodelease/nodelease/internal/text/texttest"
 )
 
-// hostilePool is a pool in which every node ID but the last is held by somebody hostile
-// or corrupt.
+// hostilePool creates a pool in which every node ID but the last is corrupt or has a
+// hostile holder.
 func hostilePool(t *testing.T) (w *ward, free int, flags []string) {
 	t.Helper()
 	client := dynamotest.Embedded(t)
@@ -30,7 +30,8 @@ func hostilePool(t *testing.T) (w *ward, free int, flags []string) {
 	return w, free, []string{"--endpoint", *client.Options().BaseEndpoint, "--table", w.table, "--pool", "orders", "--ttl", "5s"}
 }
 
-// hostileText is a text of the corpus as DynamoDB takes it, and as a lease may have it.
+// hostileText returns a text of the corpus, changed so that DynamoDB accepts it and a lease
+// may contain it.
 func hostileText(name string) string {
 	return cutTo(strings.ToValidUTF8(texttest.Hostile[name], "\ufffd"), 300)
 }
@@ -41,7 +42,7 @@ func (w *ward) take(node int, name string) {
 	w.put(number(node, time.Now().Add(time.Hour), map[string]any{"version": 9, "task": value, "holder": cutTo(value+strings.Repeat("x", 64), 64), "metadata": map[string]any{"key": value}}))
 }
 
-// losses are texts of which each does something else to a terminal.
+// losses are names of texts of the corpus. Each text does something different to a terminal.
 var losses = []string{"csi clear", "newline", "bidi override", "c1 csi", "remedy"}
 
 // The logs of exec and serve, and the answers of serve, are plain despite hostile
@@ -86,7 +87,7 @@ func TestHostileNeighbours(t *testing.T) {
 			_, at, _ := strings.Cut(listens, `"listen":"`)
 			at, _, _ = strings.Cut(at, `"`)
 			w.take(free, name)
-			// It ends when it notices the loss; until then it answers.
+			// serve answers until it notices the loss, and then ends.
 			for asked := 0; ; asked++ {
 				path := []string{"/readyz", "/readyz?need=lease", "/livez", "/v1/lease", "/v1/node", "/metrics"}[asked%6]
 				res, err := http.Get(at + path)

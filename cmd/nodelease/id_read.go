@@ -122,8 +122,8 @@ func looksLike(s string) []string {
 	return []string{"decimal"}
 }
 
-// made returns the only interpretation of a text that is an ID of the past. It fails if
-// there are several or none, because a guess would name the wrong time and node ID.
+// made returns the encoding, one of looks, in which a text is an ID of the past. It fails
+// if there is none or more than one, because a guess could name the wrong time and node ID.
 func made(s string, looks []string, l idLayout, now time.Time) ([]string, error) {
 	var past, all []string
 	for _, from := range looks {
@@ -143,10 +143,11 @@ func made(s string, looks []string, l idLayout, now time.Time) ([]string, error)
 	return past, nil
 }
 
-// farAhead is how far in the future a time may be that cannot be reset once it is stored.
+// farAhead is how far in the future a time in a flag may be. Once such a time is stored,
+// it cannot be set back.
 const farAhead = 366 * 24 * time.Hour
 
-// parseFuture reads a time until which node IDs are to rest. It refuses a time in the
+// parseFuture reads a time before which no IDs may be made. It refuses a time in the
 // past, which would protect nothing, and a time so far ahead that it must be a typing
 // error.
 func parseFuture(flag, s string, now time.Time) (time.Time, error) {

@@ -9,8 +9,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// An old ID is read correctly in every encoding, even if it happens to contain no letter,
-// or it is refused: it is never taken for another.
+// An old ID is read correctly in every encoding, even if its text happens to contain no
+// letter, or it is refused. It is never read as a different ID.
 func TestIDsAreNotMisread(t *testing.T) {
 	now, dice := time.Now(), rand.New(rand.NewPCG(1, 2))
 	for _, layout := range []snowflake.Layout{snowflake.Default(), snowflake.Twitter()} {

@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/json")
 
-// The output of --json is a contract: testdata/json has it, with times and
-// the differences between builds masked, and docs/cli.md explains every key of it.
+// The output of --json is a contract. testdata/json contains it, with times and the
+// differences between builds masked, and docs/cli.md explains every key.
 func TestJSONContract(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	w := &ward{Client: client, t: t, table: dynamotest.CreateTable(t, client)}
@@ -57,7 +57,7 @@ func TestJSONContract(t *testing.T) {
 		flags := []string{"--json", "--endpoint", *client.Options().BaseEndpoint, "--table", w.table, "--pool", "orders"}
 		words := strings.Fields(test.args)
 		code, stdout, stderr := call(append(flags, words...)...)
-		line, _, _ := strings.Cut(stdout, "\n") // watch has one for each change
+		line, _, _ := strings.Cut(stdout, "\n") // watch prints one line for each change
 		var v any
 		if err := json.Unmarshal([]byte(line), &v); err != nil || code != test.code {
 			t.Errorf("%s: exit code %d, %q, %v, want one line of JSON; stderr %s", test.name, code, stdout, err, stderr)
@@ -77,8 +77,8 @@ func TestJSONContract(t *testing.T) {
 	}
 }
 
-// A command that runs until it is stopped prints its object when it is ready, the demo when
-// it is over.
+// A command that runs until it is stopped prints its object when it is ready. The demo
+// prints its object when it has ended.
 func TestJSONContractOfWhatRunsOn(t *testing.T) {
 	page, err := os.ReadFile("../../docs/cli.md")
 	if err != nil {
@@ -121,7 +121,7 @@ var (
 	aURL  = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 )
 
-// masked is a value without what differs from run to run.
+// masked returns a value without the parts that differ from run to run.
 func masked(key string, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -129,7 +129,7 @@ func masked(key string, v any) any {
 			v[k] = masked(k, inner)
 		}
 		if _, build := v["go"]; build {
-			delete(v, "revision") // which a build may have or not
+			delete(v, "revision") // not every build has a revision
 			delete(v, "date")
 		}
 		return v
@@ -147,7 +147,8 @@ func masked(key string, v any) any {
 	return v
 }
 
-// keysIn are all keys, at whatever depth; numbers and free text as keys are none.
+// keysIn returns all keys of a value, at any depth, except keys that are numbers or free
+// text.
 func keysIn(v any) map[string]bool {
 	keys := map[string]bool{}
 	switch v := v.(type) {
@@ -166,7 +167,8 @@ func keysIn(v any) map[string]bool {
 	return keys
 }
 
-// sectionOf returns the page's text about a command, with the parts about several.
+// sectionOf returns the page's text about a command, including sections about several
+// commands.
 func sectionOf(page, command string) (text string) {
 	for _, section := range strings.Split(page, "\n## ") {
 		title, _, _ := strings.Cut(section, "\n")

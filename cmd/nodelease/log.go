@@ -48,7 +48,7 @@ func shellAttr(groups []string, a slog.Attr) slog.Attr {
 	return text.Attr(groups, a)
 }
 
-// repeats are the messages that each attempt logs.
+// repeats are the messages that are logged again at each attempt.
 var repeats = map[string]bool{"lease unanswered": true, "lease waiting": true}
 
 // Handle implements [slog.Handler].

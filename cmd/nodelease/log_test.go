@@ -9,7 +9,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// An agent's log names flags, and no option of a program.
+// An agent's log names command-line flags, not the options of the Go API.
 func TestLogIsForShells(t *testing.T) {
 	for name, attr := range map[string]slog.Attr{
 		"error": slog.Any("error", &lease.ExhaustedError{Pool: "orders", Size: 3}),

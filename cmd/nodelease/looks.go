@@ -101,8 +101,8 @@ func (w *watch) look(ctx context.Context) (*listed, []change, error) {
 	return now, changes, nil
 }
 
-// lines passes on the changes of each read until ctx or its time ends. After the first
-// read, an outage does not end it, because a viewer wants to see when the outage ends.
+// lines calls tell with the changes of each read until ctx ends or --for has passed. After
+// the first read it continues through outages, because a viewer wants to see when they end.
 func (w *watch) lines(ctx context.Context, tell func(*listed, []change) error) error {
 	began := time.Now()
 	ticker := time.NewTicker(w.every)

@@ -83,7 +83,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 var forShells = strings.NewReplacer("(Config.Wait, --wait)", "(--wait)", "use WithLayout with", "use a --layout with a node part of", "check NODELEASE_TABLE", "check --table",
 	"what pool.GrantLease grants (", "the agent's policy in docs/iam.md (")
 
-// plain returns an error's text on one line, without the names of our packages.
+// plain returns an error's text on one line, without the names of Nodelease's packages.
 func plain(err error) string {
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	for i, line := range lines {
@@ -108,7 +108,8 @@ func (g *globals) message(err error) text.Safe {
 	return text.Trusted(said)
 }
 
-// usageError is a wrong command, flag, argument or value. Nothing was done.
+// usageError reports a wrong command, flag, argument or value. It is returned before the
+// command has done anything.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }

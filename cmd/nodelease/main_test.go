@@ -18,19 +18,19 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// asProgram makes this test binary the program itself: the demo starts its own
-// binary again, and tests kill it.
+// asProgram is the variable that makes this test binary behave as the program, because the
+// demo starts its own binary again, and tests kill it.
 const asProgram = "NODELEASE_TEST_AS_PROGRAM"
 
-// peakFile names the file to which this binary, as the program, writes what the kernel
-// says of its memory. The limit that wait4 returns counts the parent's, too.
+// peakFile is the variable with the name of the file to which this binary, as the program,
+// writes its peak memory. The peak that wait4 returns includes the parent's memory.
 const peakFile = "NODELEASE_TEST_PEAK"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) == "1" {
 		if file := os.Getenv(peakFile); file != "" {
 			code := run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-			status, _ := os.ReadFile("/proc/self/status") // without it, the test says so
+			status, _ := os.ReadFile("/proc/self/status") // if this fails, the test reports an empty file
 			_ = os.WriteFile(file, status, 0o600)
 			os.Exit(code)
 		}
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 // there are cores; -parallel sets another number. Tests that keep a core busy are not parallel.
 const atOnce = "8"
 
-// tests run without what the caller's environment says.
+// tests run without the variables of the caller's environment that the program reads.
 type tests struct{ *testing.M }
 
 func (m tests) Run() int {
@@ -66,7 +66,7 @@ func answering(typed string, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// Each cause has one code, whatever else it is joined with.
+// Each cause of a failure has one exit code, whatever other errors it is joined with.
 func TestExitCode(t *testing.T) {
 	for _, test := range []struct {
 		err  error
@@ -89,8 +89,8 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// Wrong use is one line, with the value, the remedy and the way to the help, and
-// nothing is done.
+// Wrong use is reported on one line, with the wrong value, the remedy and how to get help.
+// The command does nothing else.
 func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"frobnicate":                              `no command "frobnicate"`,
@@ -222,13 +222,13 @@ func database(t *testing.T, table string) []string {
 	return []string{"--endpoint", endpoint, "--table", table, "--pool", "orders"}
 }
 
-// A session as a new user has it: seed, seed again, list, reap.
+// The first commands of a new user work in this order: seed, seed again, list, reap.
 func TestSeedListReap(t *testing.T) {
 	flags := database(t, "leases")
 	for _, step := range []struct {
 		args string
 		code int
-		want string // in stdout, or in stderr where it fails
+		want string // in stdout, or in stderr if the step fails
 	}{
 		{"list", 4, "pool orders of table leases is not seeded"},
 		{"seed --size 300", 0, "pool orders has 300 node IDs, 300 of them new\n"},
@@ -239,7 +239,7 @@ func TestSeedListReap(t *testing.T) {
 		{"reap", 0, "0 node IDs held, 0 due, 0 freed\n"},
 		{"list --table other", 1, `"other"`},
 	} {
-		// The flags of a step come last: they count.
+		// The flags of a step come last, so that they override the others.
 		args := strings.Fields(step.args)
 		code, stdout, stderr := call(append(append(args[:1:1], flags...), args[1:]...)...)
 		text := stdout

@@ -11,7 +11,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// pools is the result of pools.
+// pools is the result of the command pools.
 type pools struct {
 	Table string       `json:"table"`
 	Pools []listedPool `json:"pools"`

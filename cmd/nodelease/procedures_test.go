@@ -29,9 +29,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// The procedures of docs/operations.md and docs/migration.md: their commands are run
-// exactly as on the page, while an old fleet makes IDs, and no ID may be made twice
-// by the processes before, meanwhile and after.
+// procedures are those of docs/operations.md and docs/migration.md. The test runs their
+// commands exactly as on the page, while an old fleet makes IDs. No ID may be made twice by
+// the processes that run before, during and after the procedure.
 
 var procedures = map[string]struct {
 	commands []string
@@ -43,9 +43,9 @@ var procedures = map[string]struct {
 	}, func(p *procedure) {
 		p.seed("--size", "4", "--layout", "default")
 		p.start("orders", 4)
-		p.command(0, 0, "2048", "8") // growing
+		p.command(0, 0, "2048", "8") // a larger pool
 		p.start("orders", 4)
-		p.command(0, 0, "2048", "2") // shrinking: the holders may finish
+		p.command(0, 0, "2048", "2") // a smaller pool, whose holders may finish
 		p.makeMore()
 		p.command(1, 0, "1024", "8")
 		p.invoke("2048", "12") // by the function, as if the pool were exhausted
@@ -127,7 +127,7 @@ var procedures = map[string]struct {
 		p.seed("--size", "4", "--layout", "js53")
 		p.command(0, 0)
 		p.start("orders", 2)
-		p.command(0, 0, "wide16", "wide16") // it is that already
+		p.command(0, 0, "wide16", "wide16") // the pool already has this layout
 		p.command(0, 1, "wide16", "default")
 		p.makeMore()
 		p.start("orders", 2)
@@ -144,7 +144,7 @@ var procedures = map[string]struct {
 	}, func(p *procedure) {
 		last := p.clockAhead(snowflake.Twitter(), 8)
 		p.command(0, 0, "2026-11-21T12:00:00Z", last.UTC().Format(time.RFC3339Nano), "1024", "4")
-		p.must("resize", "--size", "8", "--pool", "orders") // node IDs that come later
+		p.must("resize", "--size", "8", "--pool", "orders") // adds node IDs that the backup does not have
 		p.start("orders", 8)
 	}},
 	"side by side": {[]string{
@@ -209,12 +209,12 @@ var procedures = map[string]struct {
 		if after := p.items(); len(after) != len(before) {
 			p.t.Errorf("the table has %d items after looking, and had %d", len(after), len(before))
 		}
-		p.must("reap", "--no-wait", "--pool", "orders") // and all are alive
+		p.must("reap", "--no-wait", "--pool", "orders") // frees nothing, since all holders are alive
 	}},
 }
 
-// besides seeds a pool as the page says for old processes with such node IDs, which run
-// on, and starts tasks beside them.
+// besides seeds a pool as the page says for old processes that have the given node IDs and
+// continue to run, and starts tasks beside them.
 func (p *procedure) besides(l snowflake.Layout, exclude string, nodes ...int) {
 	p.t.Helper()
 	page, err := os.ReadFile("../../docs/migration.md")
@@ -230,7 +230,7 @@ func (p *procedure) besides(l snowflake.Layout, exclude string, nodes ...int) {
 	p.start("orders", 4)
 }
 
-// fixed lets old processes with node IDs of their own make IDs.
+// fixed lets old processes with fixed node IDs make IDs.
 func (p *procedure) fixed(l snowflake.Layout, nodes ...int) {
 	p.t.Helper()
 	for _, node := range nodes {
@@ -247,7 +247,7 @@ func (p *procedure) fixed(l snowflake.Layout, nodes ...int) {
 	p.makeMore()
 }
 
-// cutOffReserve is how long a process that reaches nothing may go on.
+// cutOffReserve is how long a process that cannot reach the table may go on making IDs.
 const cutOffReserve = 4 * time.Second
 
 // startCutOff starts agents that cannot reach the table once they make IDs.
@@ -262,7 +262,7 @@ func (p *procedure) startCutOff(pool string, n int) {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		p.t.Cleanup(func() { _ = a.Close() }) // which reaches nothing either
+		p.t.Cleanup(func() { _ = a.Close() }) // cannot reach the table either
 		g, err := snowflake.New(a)
 		if err != nil {
 			p.t.Fatal(err)
@@ -305,8 +305,8 @@ func TestProcedures(t *testing.T) {
 	}
 }
 
-// Every command of the two pages that names a table is run by a procedure, and so is
-// every row of their tables with a flag of seed.
+// The procedures run every command of the two pages that names a table, and every row of
+// the pages' tables that has a flag of seed.
 func TestProceduresAreAllRun(t *testing.T) {
 	ran := map[string]bool{}
 	for _, c := range procedures {
@@ -329,7 +329,7 @@ func TestProceduresAreAllRun(t *testing.T) {
 	}
 }
 
-// procedure is one run of a procedure, with all who make IDs meanwhile.
+// procedure is one run of a procedure, with all processes that make IDs meanwhile.
 type procedure struct {
 	t        *testing.T
 	commands []string
@@ -366,7 +366,7 @@ func (p *procedure) call(code int, args []string) (output string) {
 	return stdout
 }
 
-// command runs a command of the page, with sizes and times that a test has.
+// command runs a command of the page, with its sizes and times replaced by the test's.
 func (p *procedure) command(i, code int, replace ...string) {
 	p.t.Helper()
 	text := strings.TrimPrefix(p.commands[i], "nodelease ")
@@ -374,7 +374,7 @@ func (p *procedure) command(i, code int, replace ...string) {
 	p.call(code, strings.Fields(text))
 }
 
-// start lets agents of a pool make IDs, each with the pool's layout.
+// start starts n agents of a pool and makes IDs with them, in the pool's layout.
 func (p *procedure) start(pool string, n int) {
 	p.t.Helper()
 	agents, errs := make([]*lease.Agent, n), make([]error, n)
@@ -387,7 +387,7 @@ func (p *procedure) start(pool string, n int) {
 				g, errs[i] = snowflake.New(agents[i])
 			}
 			if errs[i] == nil {
-				p.makeIDs(g, "a task on "+pool) // at once: others may have to wait
+				p.makeIDs(g, "a task on "+pool) // does not wait for the other agents
 			}
 		})
 	}
@@ -399,7 +399,7 @@ func (p *procedure) start(pool string, n int) {
 	p.makeMore()
 }
 
-// makeIDs makes IDs until all are stopped.
+// makeIDs makes IDs until the fleet is stopped.
 func (p *procedure) makeIDs(g *snowflake.Generator, who string) {
 	making := p.making
 	p.work.Go(func() {
@@ -419,9 +419,9 @@ func (p *procedure) makeIDs(g *snowflake.Generator, who string) {
 	})
 }
 
-// clockAhead records IDs of every millisecond from now until a second and a half later,
-// of so many node IDs, as a fleet leaves them whose clocks were ahead. It returns the
-// time of the last one.
+// clockAhead records the IDs that a fleet whose clocks were ahead would have made: of the
+// given number of node IDs, for every millisecond from now until a second and a half later.
+// It returns the time of the last ID.
 func (p *procedure) clockAhead(l snowflake.Layout, nodes int) (last time.Time) {
 	p.t.Helper()
 	now := time.Now().Truncate(time.Millisecond).Add(time.Millisecond)
@@ -430,7 +430,7 @@ func (p *procedure) clockAhead(l snowflake.Layout, nodes int) (last time.Time) {
 			last = now.Add(time.Duration(ms) * time.Millisecond)
 			if id, err := l.Compose(last, node, 0); err != nil {
 				p.t.Fatal(err)
-			} else if p.made[id] == "" { // the fleet's clocks are ahead of this one's already
+			} else if p.made[id] == "" { // otherwise the fleet, whose clocks are ahead, has made it
 				p.record(id, "the old fleet")
 			}
 		}
@@ -452,7 +452,7 @@ func (p *procedure) record(id snowflake.ID, who string) {
 	}
 }
 
-// makeMore waits until those who make IDs have made some more.
+// makeMore waits until the processes that make IDs have made some more.
 func (p *procedure) makeMore() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -462,7 +462,7 @@ func (p *procedure) makeMore() {
 	}
 }
 
-// closeAll releases all leases: their generators make no IDs after it.
+// closeAll releases all leases, so that their generators make no further IDs.
 func (p *procedure) closeAll() {
 	for _, a := range p.agents {
 		if err := a.Close(); err != nil {
@@ -472,7 +472,7 @@ func (p *procedure) closeAll() {
 	p.agents = nil
 }
 
-// stopAll stops the fleet: no IDs are made, and all leases are released.
+// stopAll stops the fleet: it makes no further IDs, and all leases are released.
 func (p *procedure) stopAll() {
 	p.stop()
 	p.work.Wait()
@@ -525,7 +525,7 @@ func (p *procedure) invoke(replace ...string) {
 	}
 }
 
-// restore replaces the table.
+// restore replaces the table by one with the items of a backup.
 func (p *procedure) restore(backup []map[string]types.AttributeValue) {
 	p.t.Helper()
 	if _, err := p.client().DeleteTable(p.t.Context(), &dynamodb.DeleteTableInput{TableName: aws.String("leases")}); err != nil {

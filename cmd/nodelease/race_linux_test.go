@@ -2,5 +2,5 @@
 
 package main
 
-// The race detector's shadow memory is several times what the program uses.
+// The race detector's shadow memory is several times as large as the program's memory.
 func init() { raceMemory = 4 }

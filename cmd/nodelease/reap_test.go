@@ -19,7 +19,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// The entries of a process that is gone are cleared, as by the function; a
+// The command clears the entries of a process that is gone, as the reaper function does. A
 // dry run changes nothing.
 func TestReapClearsEntries(t *testing.T) {
 	client := dynamotest.Embedded(t)
@@ -56,8 +56,8 @@ func TestReapClearsEntries(t *testing.T) {
 	}
 }
 
-// The command waits between its scans and prints the reason; a brake makes
-// it look three times.
+// The command waits between its scans and prints the reason. A braked reaper scans three
+// times.
 func TestReapLooksAgain(t *testing.T) {
 	for crashed, want := range map[int][]string{
 		1:  {"1 due; next scan in 40s"},
@@ -88,7 +88,7 @@ func TestReapLooksAgain(t *testing.T) {
 	}
 }
 
-// Without --no-wait, the command waits for the second look.
+// Without --no-wait, the command waits until the second scan.
 func TestReapWaits(t *testing.T) {
 	t.Parallel()
 	client := dynamotest.Embedded(t)
@@ -117,7 +117,7 @@ func TestReapWaits(t *testing.T) {
 	}
 }
 
-// It may be interrupted while it waits: nothing is freed, and a later run continues.
+// If the command is interrupted while it waits, nothing is freed, and a later run continues.
 func TestReapInterrupted(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := leasetest.NewMemory("orders", 20)

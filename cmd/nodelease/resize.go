@@ -78,7 +78,7 @@ func newResize(g *globals) *cobra.Command {
 	return cmd
 }
 
-// resized returns the changes that a resize would make, according to this read.
+// resized returns the changes that a resize to size would make to the listed node IDs.
 func (l *listed) resized(size int) leasepool.Changes {
 	c := leasepool.Changes{Pool: l.Pool, Corrupt: l.Corrupt}
 	c.Pool.Size = size
@@ -126,7 +126,7 @@ func resized(before leasepool.Item, c leasepool.Changes) text.Safe {
 	return b.Safe()
 }
 
-// corrupted names the corrupt items, which were left unchanged.
+// corrupted lists the corrupt items, which the resize left unchanged.
 func corrupted(c leasepool.Corrupt) text.Safe {
 	var b text.Builder
 	for _, n := range slices.Sorted(maps.Keys(c)) {

@@ -19,7 +19,8 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
 
-// serveOn is serve on a fresh pool of four node IDs, and where it listens.
+// serveOn starts serve on a new pool of four node IDs, and returns what it prints when it
+// listens.
 func serveOn(t *testing.T, args ...string) (p *program, said serving, flags []string) {
 	t.Helper()
 	flags = database(t, "leases")
@@ -33,7 +34,7 @@ func serveOn(t *testing.T, args ...string) (p *program, said serving, flags []st
 	return p, said, flags
 }
 
-// A life: it answers, drains on SIGTERM and leaves its node ID free.
+// serve answers requests, drains on SIGTERM, and leaves its node ID free.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	p, said, flags := serveOn(t, "--listen", "127.0.0.1:0", "--layout", "40/3/10")
@@ -95,8 +96,8 @@ func TestServeUsage(t *testing.T) {
 	}
 }
 
-// The clients in examples get IDs from it that no other client gets, over TCP and over
-// a Unix socket, and tell errors with the remedy.
+// The clients in examples get IDs from the sidecar that no other client gets, over TCP and
+// over a Unix socket, and report errors with the remedy.
 func TestServeClients(t *testing.T) {
 	t.Parallel()
 	sources.Of(t, "../../examples/python", "../../examples/node")
@@ -152,7 +153,7 @@ func TestServeClientsAlone(t *testing.T) {
 	}
 }
 
-// A port or a path that cannot be had is named, with the flag and the remedy.
+// An error names a port or a path that cannot be used, with the flag and the remedy.
 func TestListenRefused(t *testing.T) {
 	flags := database(t, "leases")
 	taken, _ := url.Parse(flags[slices.Index(flags, "--endpoint")+1])
@@ -172,7 +173,7 @@ func TestListenRefused(t *testing.T) {
 	}
 }
 
-// The clients fit on a page.
+// The clients in examples are so short that each fits on a page.
 func TestServeClientsAreShort(t *testing.T) {
 	for _, name := range []string{"python/nodelease.py", "node/nodelease.mjs"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "examples", name))
@@ -185,7 +186,8 @@ func TestServeClientsAreShort(t *testing.T) {
 	}
 }
 
-// A lost lease ends it with the exit code for that, to be started again.
+// When its lease is lost, serve ends with the exit code for that, so that it can be started
+// again.
 func TestServeLost(t *testing.T) {
 	t.Parallel()
 	p, said, flags := serveOn(t, "--listen", "127.0.0.1:0", "--ttl", "1s", "--guard", "200ms", "--claim-guard", "100ms")
@@ -198,7 +200,7 @@ func TestServeLost(t *testing.T) {
 	}
 }
 
-// The socket of a dead process is taken over; one that is in use is not.
+// serve takes over the socket of a dead process, but not a socket that is in use.
 func TestServeSocket(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")

@@ -10,7 +10,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/discovery"
 )
 
-// offeredService is a service with a live instance, and its endpoints by key.
+// offeredService is a service that has a live instance, with the endpoints of the service.
 type offeredService struct {
 	Name      string   `json:"name"`
 	Endpoints []string `json:"endpoints,omitempty"`
@@ -73,7 +73,7 @@ func offeredServices(ctx context.Context, d *discovery.Directory) ([]offeredServ
 			return nil, err
 		}
 		o := offeredService{Name: name}
-		if o.Endpoints, err = endpoints.List(ctx); err != nil { // the places are known by now
+		if o.Endpoints, err = endpoints.List(ctx); err != nil { // the list of places has already been read
 			return nil, err
 		}
 		services = append(services, o)

@@ -21,14 +21,14 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// The sessions of testdata are what a user types and sees, with the program
-// itself, on an embedded DynamoDB of this process that has the table leases.
-// Beside testscript's own commands they have
+// The sessions in testdata are what a user types and sees. They run the program itself on
+// an embedded DynamoDB in this process, which has the table leases. In addition to
+// testscript's own commands they have
 //
 //	exits CODE command…             runs a command that ends with this exit code
 //	hold NODE TASK DISTANCE [LIB]   makes a lease of the pool orders that expires so far from now
 //	corrupt NODE                    breaks the item of a node ID
-//	later DISTANCE                  makes the reaper's last look at the pool orders that much older
+//	later DISTANCE                  makes the reaper's last scan of the pool orders that much older
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{

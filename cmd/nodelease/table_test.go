@@ -22,7 +22,7 @@ func TestTableARN(t *testing.T) {
 			t.Errorf("%s: exit code %d, want 0: %s%s", command[0], code, stdout, stderr)
 		}
 	}
-	// An agent, with Config.Table.
+	// An agent accepts the ARN in Config.Table.
 	p := start(t, self(append([]string{"exec"}, append(flags, "--", "true")...)...))
 	if out, code := p.end(t); code != 0 {
 		t.Errorf("exec: exit code %d, want 0: %s%s", code, out, p.stderr)
@@ -35,7 +35,7 @@ func TestTableARN(t *testing.T) {
 	}
 }
 
-// The command of a container's health check.
+// serve --healthcheck, the command for a container's health check, works over TCP and a Unix socket.
 func TestServeHealthcheck(t *testing.T) {
 	t.Parallel()
 	for _, listen := range []string{"127.0.0.1:0", "unix:" + t.TempDir() + "/s"} {

@@ -18,7 +18,7 @@ import (
 )
 
 // The colours are the terminal's own sixteen, which the user's terminal theme keeps
-// readable. No colour is used without a word.
+// readable. Nothing is shown by colour alone.
 var (
 	none  = ink{lipgloss.NewStyle()}
 	bold  = ink{lipgloss.NewStyle().Bold(true)}
@@ -58,9 +58,8 @@ func say(out io.Writer, s text.Safe) error {
 // writeJSON prints the result of a command as one line.
 func writeJSON(w io.Writer, v any) error { return text.WriteJSON(w, v) }
 
-// folded breaks a line that is longer than the terminal between words, and indents the
-// continuation lines by indent cells, so that no part of a value can begin a line of its
-// own.
+// folded breaks a line that is longer than the terminal between words. It indents the
+// continuation lines by indent cells, so that no part of a value looks like a new line.
 func folded(out io.Writer, line text.Safe, indent int) text.Safe {
 	width := widthOf(out)
 	if width == 0 || lipgloss.Width(line.String()) <= width {

@@ -11,8 +11,8 @@ import (
 	"github.com/nodelease/nodelease/internal/text"
 )
 
-// A line that is too long is broken between words where it can be, never begins with
-// its own text, and loses nothing.
+// A line that is too long is broken between words if possible. No continuation line begins
+// at the margin, and no text is lost.
 func TestFolded(t *testing.T) {
 	_, far := terminal(t)
 	defer far.Close()

@@ -54,7 +54,7 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// A change between two reads is reported once, in the words of the protocol.
+// Each change between two reads is reported once, by its name in the protocol.
 func TestChanges(t *testing.T) {
 	now := time.Now()
 	node := func(version int64, holder string, state lease.State) listedNode {
@@ -94,7 +94,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// The live view fits whatever terminal it is shown on.
+// The live view fits into a terminal of any size.
 func TestWatchFits(t *testing.T) {
 	l := &listed{at: time.Now()}
 	for n := range 300 {
@@ -148,7 +148,7 @@ func FuzzReadID(f *testing.F) {
 	})
 }
 
-// Text that is not for a terminal has no colours.
+// Output that does not go to a terminal has no colours.
 func TestNoColoursElsewhere(t *testing.T) {
 	file, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {

@@ -30,25 +30,26 @@ import (
 	"github.com/nodelease/nodelease/internal/text/texttest"
 )
 
-// The tester may write every attribute of every item of a pool, and is the network
-// between an operator and the endpoint.
+// The tester is an attacker who may write every attribute of every item of a pool, and who
+// controls the network between an operator and the endpoint.
 
 const (
 	// mostMemory is the limit of one command's memory, in kilobytes.
 	mostMemory = 200 << 10
-	// longest ends a command that hangs. No command of these runs longer than its
-	// time-outs, which are shorter: the machine may be loaded.
+	// longest is the time after which a command is considered to hang. It is much longer
+	// than the commands' own time-outs, since the machine may be loaded.
 	longest = 5 * time.Minute
 )
 
-// everything tries the whole corpus on more commands, which takes many minutes; without
-// hostile or all, the tests that take minutes try a quarter of their values.
+// everything reports whether NODELEASE_TESTER is all: then the whole corpus is tried on
+// more commands, which takes many minutes. If it is neither all nor hostile, the tests that
+// take minutes try a quarter of their values.
 var (
 	tester     = os.Getenv("NODELEASE_TESTER")
 	everything = tester == "all"
 )
 
-// quarter is a quarter of the values, the same in each run: make proof tries all.
+// quarter returns a quarter of the values, the same in each run. make proof tries all.
 func quarter[V any](all map[string]V) map[string]V {
 	if everything || tester == "hostile" {
 		return all
@@ -62,10 +63,10 @@ func quarter[V any](all map[string]V) map[string]V {
 	return share
 }
 
-// raceMemory is how much more the race detector takes.
+// raceMemory is the factor by which the race detector increases the use of memory.
 var raceMemory int64 = 1
 
-// items are one of each kind, as the writers of Nodelease leave them.
+// items returns one item of each kind, as Nodelease writes them.
 func items(now time.Time) map[string]map[string]any {
 	return map[string]map[string]any{
 		"lease": number(1, now.Add(1000*time.Hour), map[string]any{"metadata": map[string]any{"key": "v"}, "widen_try": 0, "resize": 0, "taken_from": "t", "on_demand": false,
@@ -87,8 +88,8 @@ func items(now time.Time) map[string]map[string]any {
 	}
 }
 
-// forgeries are values of every type that an attribute can be set to, with texts of
-// the corpus.
+// forgeries returns values of every type that an attribute can have, with texts of the
+// corpus.
 func forgeries() map[string]any {
 	all := map[string]any{
 		"a huge number": 1e38, "a negative number": -1, "the year 9999": int64(253402300799999),
@@ -113,7 +114,8 @@ func deep(n int) any {
 	return map[string]any{"m": deep(n - 1)}
 }
 
-// tested makes a pool with an item of each kind, and node 5, which others ask about.
+// tested creates a pool with an item of each kind, and with node 5, which the tester leaves
+// alone and the commands are asked about.
 func tested(t *testing.T) (*ward, map[string]map[string]any, []string) {
 	t.Helper()
 	client := dynamotest.Embedded(t)
@@ -130,8 +132,8 @@ func tested(t *testing.T) (*ward, map[string]map[string]any, []string) {
 	return w, all, []string{"--endpoint", *client.Options().BaseEndpoint, "--table", w.table, "--pool", "orders"}
 }
 
-// Whatever the tester sets an attribute to, no command shows anything else about
-// another node ID, prints a character that is not plain, or runs a command.
+// Whatever value the tester gives an attribute, no command changes what it shows about
+// another node ID, prints a control character, or runs a program.
 func TestEveryAttribute(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs many commands on many tables")
@@ -172,7 +174,7 @@ func TestEveryAttribute(t *testing.T) {
 					}
 					switch {
 					case kind == "pool" && attribute != "unknown":
-						// It may say anything of the pool, which decides which node IDs are in use.
+						// The output about the pool itself may change, and with it which node IDs are in use.
 					case line == "list --json" && !reflect.DeepEqual(node5(output), about5):
 						t.Errorf("%s: node 5 is shown as %v, want %v", where, node5(output), about5)
 					case line == "inspect 5" && facts(output, "") != facts(want[line], ""):
@@ -190,7 +192,7 @@ func TestEveryAttribute(t *testing.T) {
 	}
 }
 
-// node5 is node 5 in the output of list --json.
+// node5 returns node 5 from the output of list --json.
 func node5(output string) map[string]any {
 	output, _, _ = strings.Cut(output, "-- stderr --")
 	var all struct {
@@ -207,7 +209,7 @@ func node5(output string) map[string]any {
 	return nil
 }
 
-// line5 is the line about the instance that node 5 registered.
+// line5 returns the line about the instance that node 5 registered.
 func line5(output string) string {
 	for line := range strings.Lines(output) {
 		if strings.Contains(line, "10.0.0.5") {
@@ -254,8 +256,8 @@ func child(t *testing.T, what, line string, flags []string) string {
 	return string(output)
 }
 
-// heavyItems are values that are too long or too many as JSON, in the forms that an
-// item can hold.
+// heavyItems returns values that are too long, or have too many parts, as JSON, in each
+// form that an item can have.
 func heavyItems() map[string]types.AttributeValue {
 	repeat := func(n int, one types.AttributeValue) types.AttributeValue {
 		all := make([]types.AttributeValue, n)
@@ -271,8 +273,8 @@ func heavyItems() map[string]types.AttributeValue {
 	}
 }
 
-// A pool whose items are all as large as they can be costs a command no more than 200
-// MB, whatever it reads, and node 5 is unchanged.
+// In a pool whose items are as large as possible, no command uses more than 200 MB, and
+// node 5 is shown unchanged.
 func TestLargestItems(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a hundred megabytes of items")
@@ -293,7 +295,7 @@ func TestLargestItems(t *testing.T) {
 			}
 			for kind, item := range items { // a large attribute in each
 				if kind == "pool" {
-					continue // without it there is no pool
+					continue // without this item there is no pool
 				}
 				av, err := attributevalue.MarshalMap(item)
 				if err != nil {
@@ -375,7 +377,7 @@ func TestHostileNetwork(t *testing.T) {
 			w.WriteHeader(307)
 		},
 		"nothing": func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // only then is a closed connection noticed
+			_, _ = io.Copy(io.Discard, r.Body) // the server notices a closed connection only after it has read the body
 			<-r.Context().Done()
 		},
 		"pages":    pagesForever,
@@ -394,8 +396,8 @@ func TestHostileNetwork(t *testing.T) {
 	}
 }
 
-// pagesForever answers each request with a page of items, well signed, after which
-// there is another one.
+// pagesForever answers each request with a page of items that is followed by another page,
+// with a valid checksum.
 func pagesForever(w http.ResponseWriter, r *http.Request) {
 	body := []byte(`{"Count":0,"Items":[` + strings.Repeat(`{"pool_group":{"S":"orders#0"},"node_id":{"N":"0"}},`, 5000) + `{}],"LastEvaluatedKey":{"pool_group":{"S":"orders#0"},"node_id":{"N":"0"}}}`)
 	if strings.HasSuffix(r.Header.Get("X-Amz-Target"), "GetItem") {

@@ -52,8 +52,8 @@ func newUI(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// Errors that waiting cannot fix are reported at once; the page handles all
-			// others.
+			// An error that waiting cannot fix is reported at once; the page shows all
+			// other errors.
 			if _, err := store.PoolItem(cmd.Context(), g.pool); err != nil {
 				return err
 			}

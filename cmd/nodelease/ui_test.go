@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// onPage reads the events of a page until a line has text in it.
+// onPage reads the events of a page until a line contains text.
 func onPage(t *testing.T, url, text string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -21,15 +21,15 @@ type buildInfo struct {
 	Format   int    `json:"item_format"` // format of the items that this build reads and writes
 }
 
-// thisBuild returns the record of this build.
+// thisBuild returns how this program was built.
 func thisBuild() buildInfo {
 	info, _ := debug.ReadBuildInfo()
 	return buildOf(info)
 }
 
-// buildOf returns Go's record of a build: the version and, for a build from a checkout,
-// the commit and its date. A build from the module cache (go install …@version) has only
-// the version.
+// buildOf returns what Go recorded of a build: the version and, for a build from a
+// checkout, the commit and its date. A build from the module cache
+// (go install …@version) has only the version.
 func buildOf(info *debug.BuildInfo) buildInfo {
 	r := buildInfo{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Format: protocol.ItemFormat}
 	if info == nil {

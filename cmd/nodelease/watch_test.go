@@ -11,9 +11,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// A table that does not answer is shown with how long that lasts, and that it
-// answers again; a short silence is not. Elsewhere than on a terminal that is two
-// lines, however long it lasts.
+// watch shows that the table does not answer, for how long, and that it answers again. It
+// does not show a short silence. If the output is not a terminal, these are two lines,
+// however long the outage lasts.
 func TestWatchShowsOutage(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		store := fixture.NewNetwork(1)
@@ -50,7 +50,7 @@ func TestWatchShowsOutage(t *testing.T) {
 	})
 }
 
-// An outage keeps no watch beyond its time, and it does not end as if all were well.
+// In an outage, watch --for ends when its time has passed, with an error.
 func TestWatchKeepsItsTime(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		store := fixture.NewNetwork(1)

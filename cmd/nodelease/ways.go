@@ -40,7 +40,7 @@ nodes.Pool("%s").Attach(taskDefinition)
 	},
 }
 
-// poolOr returns the pool that the flags name, or the example.
+// poolOr returns the pool that the flags name or, without one, example.
 func (g *globals) poolOr(example string) string {
 	if g.pool != "" {
 		return g.pool

@@ -11,8 +11,9 @@ import (
 // cluster node.
 const clusterSession = "session_id"
 
-// MarshalJSON shows only the ends of sessions, which suffice to distinguish them. Output
-// is kept in logs and passed on, and its readers may not be permitted to read the table.
+// MarshalJSON shows only the last characters of each session, which suffice to distinguish
+// sessions. Output is kept in logs and passed on, and its readers may not be permitted to
+// read the table.
 func (n listedNode) MarshalJSON() ([]byte, error) {
 	n.Holder, n.TakenFrom = text.Session(n.Holder), text.Session(n.TakenFrom)
 	if n.Previous != nil {
@@ -25,7 +26,7 @@ func (n listedNode) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(n))
 }
 
-// withheld returns metadata in which only the end of the cluster node's session is shown.
+// withheld returns metadata with only the last characters of the cluster node's session.
 func withheld(metadata map[string]string) map[string]string {
 	session := metadata[clusterSession]
 	if text.Session(session) == session {

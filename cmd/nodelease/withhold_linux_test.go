@@ -10,8 +10,9 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/dynamotest"
 )
 
-// No output has a session that is in the table, be it a holder's, the one before, or a
-// cluster's: only the last eight characters, where they tell one from another.
+// No output contains a full session from the table, be it of the holder, of the previous
+// holder, or of a cluster node. Where sessions have to be distinguished, it contains their
+// last eight characters.
 func TestSessionsAreWithheld(t *testing.T) {
 	client := dynamotest.Embedded(t)
 	w := &ward{Client: client, t: t, table: dynamotest.CreateTable(t, client)}
@@ -28,7 +29,7 @@ func TestSessionsAreWithheld(t *testing.T) {
 	w.put(number(1, now.Add(time.Hour), map[string]any{"holder": holder, "previous": before(), "metadata": member}))
 	w.put(number(2, now.Add(-time.Hour), map[string]any{"holder": session(), "taken_from": session()}))
 	w.put(map[string]any{"pool_group": "orders#0", "node_id": 3, "version": 3, "reserved_until": 1, "task": "t", "previous": before()})
-	// Corrupt ones, whose defects are shown.
+	// Corrupt items, whose defects are shown.
 	endless := number(4, now, map[string]any{"holder": session(), "taken_from": session()})
 	delete(endless, "expires_at")
 	w.put(endless)

@@ -18,7 +18,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Open makes the store of the table that NODELEASE_TABLE names.
+// Open returns the store of the table that NODELEASE_TABLE names.
 func Open() (*lease.DynamoDB, error) {
 	table := os.Getenv("NODELEASE_TABLE")
 	if table == "" {
@@ -31,7 +31,7 @@ func Open() (*lease.DynamoDB, error) {
 	return lease.NewDynamoDB(dynamodb.NewFromConfig(cfg), table), nil
 }
 
-// OpenMetrics makes a CloudWatch client.
+// OpenMetrics returns a CloudWatch client.
 func OpenMetrics() (Metrics, error) {
 	cfg, err := environment("CLOUDWATCH")
 	if err != nil {
@@ -111,7 +111,7 @@ func truth(name string) (bool, error) {
 // endpoints implements the interface by which clients find endpoints in their configuration.
 type endpoints struct{ fips, dual bool }
 
-// GetUseFIPSEndpoint is found by its name.
+// GetUseFIPSEndpoint is called by the SDK, which finds it by its name.
 func (e endpoints) GetUseFIPSEndpoint(context.Context) (aws.FIPSEndpointState, bool, error) {
 	if e.fips {
 		return aws.FIPSEndpointStateEnabled, true, nil
@@ -119,7 +119,7 @@ func (e endpoints) GetUseFIPSEndpoint(context.Context) (aws.FIPSEndpointState, b
 	return aws.FIPSEndpointStateUnset, false, nil
 }
 
-// GetUseDualStackEndpoint is found by its name.
+// GetUseDualStackEndpoint is called by the SDK, which finds it by its name.
 func (e endpoints) GetUseDualStackEndpoint(context.Context) (aws.DualStackEndpointState, bool, error) {
 	if e.dual {
 		return aws.DualStackEndpointStateEnabled, true, nil

@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// hosts keeps the hosts that were asked, and answers nothing.
+// hosts records the hosts to which requests are sent, and answers none of them.
 type hosts []string
 
 func (h *hosts) Do(r *http.Request) (*http.Response, error) {
@@ -74,7 +74,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// A report of the Lambda runtime through package log is an error.
+// A report of the Lambda runtime through package log is logged as an error.
 func TestRuntimeErrorsAreErrors(t *testing.T) {
 	old, stdout := slog.Default(), os.Stdout
 	r, w, err := os.Pipe()
@@ -107,8 +107,8 @@ func TestRuntimeErrorsAreErrors(t *testing.T) {
 	}
 }
 
-// Connections that were open when Lambda froze the process are not used again: the
-// first request on one may fail, which to the reaper would be an outage.
+// Connections that were open when Lambda froze the process are not used again, because the
+// first request on such a connection may fail, which the reaper would take for an outage.
 func TestThaw(t *testing.T) {
 	logs(t)
 	var opened atomic.Int64

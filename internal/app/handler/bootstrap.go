@@ -27,15 +27,16 @@ type Bootstrap struct {
 	Store lease.Store
 	// Pools are all pools that the stack declares, if known.
 	Pools []Spec
-	// Setup is the reason if there is no Store. CloudFormation is told of it, since a
-	// function that ends before it answers holds a deployment until it times out.
+	// Setup is the reason if there is no Store. The function reports it to CloudFormation,
+	// because a deployment would wait until its time-out for a function that ends without
+	// an answer.
 	Setup error
 
 	mu       sync.Mutex
 	answered map[string]answer // by CloudFormation's RequestId
 }
 
-// Handle takes an event of CloudFormation (which has a RequestType) or a direct request,
+// Handle executes an event of CloudFormation (which has a RequestType) or a direct request,
 // {"Pool": "orders", "Size": 1024, "ExcludeBelow": 0, "Floor": "…"}.
 func (b *Bootstrap) Handle(ctx context.Context, event json.RawMessage) (any, error) {
 	var e cfn.Event
@@ -50,11 +51,11 @@ func (b *Bootstrap) Handle(ctx context.Context, event json.RawMessage) (any, err
 }
 
 // resource executes an event of CloudFormation: create and update bring the pool to its
-// declared state, delete keeps the pool. The physical ID names the pool and its table: with
-// another pool or table it is another resource, and deleting the old resource keeps the old
-// pool.
+// declared state, and delete keeps the pool. The physical ID names the pool and its table,
+// so another pool or table is another resource, and when CloudFormation deletes the old
+// resource, the old pool is kept.
 func (b *Bootstrap) resource(ctx context.Context, e cfn.Event) (id string, data map[string]any, err error) {
-	if e.RequestType == cfn.RequestDelete { // also the rollback of a failed create
+	if e.RequestType == cfn.RequestDelete { // includes the rollback of a failed create
 		logger(ctx).Info("kept", "id", e.PhysicalResourceID)
 		return e.PhysicalResourceID, nil, nil
 	}
@@ -234,7 +235,8 @@ func (b *Bootstrap) change(ctx context.Context, r request) (leasepool.Changes, e
 // CloudFormation calls this function right after it has changed the policy.
 const propagation = time.Minute
 
-// riding retries denied requests for as long as a new policy may not be in force.
+// riding calls fn again while its requests are denied, for as long as a new policy may not
+// yet be in force.
 func riding[T any](ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	end := time.Now().Add(propagation)
 	for n := 0; ; n++ {
@@ -262,8 +264,8 @@ type request struct {
 	Narrow             flag
 }
 
-// decodeRequest is strict with people, who mistype names, and lenient with
-// CloudFormation, which adds properties of its own.
+// decodeRequest decodes a request. With strict it refuses unknown fields, which people may
+// have mistyped; CloudFormation adds properties of its own.
 func decodeRequest(text []byte, strict bool) (r request, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if strict {

@@ -16,7 +16,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// inUse counts the numbers of pool "orders" that are in use, and the retired.
+// inUse counts the node IDs of the pool orders that are in use, and those that are retired.
 func inUse(t *testing.T, s lease.Store) [2]int {
 	t.Helper()
 	stats, err := leasepool.Open(s, "orders").Stats(t.Context())
@@ -26,8 +26,8 @@ func inUse(t *testing.T, s lease.Store) [2]int {
 	return [2]int{stats.Capacity, stats.Retired}
 }
 
-// The life of a stack: created, made smaller, deleted, created again. Each event
-// comes twice, as CloudFormation may send it.
+// A stack is created, made smaller, deleted and created again. Each event arrives twice,
+// since Lambda may deliver it twice.
 func TestBootstrapCloudFormation(t *testing.T) {
 	logged, c := logs(t), newCloudformation(t)
 	store := leasetest.NewMemory("", 0)
@@ -39,7 +39,7 @@ func TestBootstrapCloudFormation(t *testing.T) {
 		{"bootstrap-create", [2]int{1024, 0}}, {"bootstrap-create", [2]int{1024, 0}},
 		{"bootstrap-update", [2]int{512, 512}}, {"bootstrap-update", [2]int{512, 512}},
 		{"bootstrap-delete", [2]int{512, 512}}, {"bootstrap-delete", [2]int{512, 512}},
-		{"bootstrap-create", [2]int{512, 512}}, // late: it was answered before
+		{"bootstrap-create", [2]int{512, 512}}, // late: this event was answered before
 		{"bootstrap-create again", [2]int{1024, 0}},
 	} {
 		name, again := strings.CutSuffix(step.event, " again")
@@ -63,8 +63,8 @@ func TestBootstrapCloudFormation(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong, CloudFormation is told, and with an ID that a rollback can
-// go by.
+// Whatever goes wrong, CloudFormation receives an answer, with an ID that a rollback can
+// use.
 func TestBootstrapFailures(t *testing.T) {
 	broken := func(err error) lease.Store {
 		s := leasetest.NewMemory("", 0)
@@ -121,7 +121,7 @@ func TestBootstrapFailures(t *testing.T) {
 			if c.store == nil {
 				c.store = leasetest.NewMemory("", 0)
 			}
-			// The function's own alarm sees it, too.
+			// The function fails too, so that its own alarm fires.
 			_, err = (&Bootstrap{Table: "nodelease", Store: c.store, Setup: c.setup}).Handle(t.Context(), text)
 			errorHas(t, err, c.says)
 			if c.id == "" {
@@ -132,7 +132,7 @@ func TestBootstrapFailures(t *testing.T) {
 				t.Errorf("%+v, want FAILED, id %q and %q", a, c.id, c.says)
 			}
 
-			// The rollback deletes a resource that was not created, and needs no table for that.
+			// The rollback deletes the resource that was not created, which needs no table.
 			e["RequestType"], e["PhysicalResourceId"] = "Delete", a.PhysicalResourceID
 			if text, err = json.Marshal(e); err != nil {
 				t.Fatal(err)
@@ -151,8 +151,7 @@ type panicStore struct{ meddled }
 
 func (panicStore) PoolItem(context.Context, string) (leasepool.Item, error) { panic("boom") }
 
-// An answer that does not arrive is an error, so that Lambda sends the event
-// again.
+// An answer that does not reach CloudFormation is an error of the function.
 func TestBootstrapAnswerFails(t *testing.T) {
 	logs(t)
 	b := &Bootstrap{Table: "nodelease", Store: leasetest.NewMemory("", 0)}
@@ -202,8 +201,8 @@ func TestBootstrapDirect(t *testing.T) {
 	}
 }
 
-// The width of a pool's node IDs follows its groups if it was made so; CloudFormation
-// says so with a string. An existing pool does not change.
+// A new pool is narrow if the event says so, which CloudFormation does with a string. An
+// existing pool does not change.
 func TestBootstrapNarrow(t *testing.T) {
 	logs(t)
 	store := leasetest.NewMemory("", 0)
@@ -221,8 +220,8 @@ func TestBootstrapNarrow(t *testing.T) {
 	errorHas(t, err, "Narrow")
 }
 
-// As many as are expected have room from the seed on, and more than that from the next
-// deployment on.
+// After the seed, the open groups have room for the expected holders. A larger number takes
+// effect with the next deployment.
 func TestBootstrapExpect(t *testing.T) {
 	logs(t)
 	b := &Bootstrap{Table: "nodelease", Store: leasetest.NewMemory("", 0)}
@@ -253,8 +252,8 @@ func TestBootstrapFloor(t *testing.T) {
 	}
 }
 
-// When the time is nearly up, its progress is reported to CloudFormation, even if a
-// call hangs and ignores its context; the next run continues.
+// When the function's time is nearly up, it reports its progress to CloudFormation, even if
+// a call hangs and ignores its context. The next run continues.
 func TestBootstrapTimeIsUp(t *testing.T) {
 	for name, obeys := range map[string]bool{"waits": true, "hangs": false} {
 		t.Run(name, func(t *testing.T) {

@@ -25,10 +25,10 @@ type answer struct {
 const mostAnswers = 1000
 
 // answerFor executes an event, reports the result to CloudFormation, and returns the
-// failure, so that the function's own alarm sees it too. Lambda may deliver an answered
-// event again at any time, perhaps after a newer event. If this process has answered it, it
-// sends the same answer and changes nothing. Another process would execute the old event
-// and set its size again, which poolmetric reports and which makes no ID twice.
+// failure, so that the function's own alarm fires too. Lambda may deliver an answered event
+// again at any time, perhaps after a newer event. The process that has answered it sends
+// the same answer and changes nothing. Another process executes the old event, and sets its
+// size again. Poolmetric reports that, and no ID is made twice because of it.
 func (b *Bootstrap) answerFor(ctx context.Context, e cfn.Event) error {
 	if err := checkResponseURL(e.ResponseURL); err != nil {
 		logger(ctx).Error("refused", "error", err.Error())
@@ -75,8 +75,8 @@ func shorten(err error) string {
 	return strings.ToValidUTF8(text[:min(len(text), 1000)], "")
 }
 
-// send retries until the function's time is up: without an answer, a deployment waits for
-// its own time-out.
+// send sends the response, with up to five attempts until the function's time is up.
+// Without an answer, a deployment waits for its own time-out.
 func send(ctx context.Context, r *cfn.Response) (err error) {
 	for n := range 5 {
 		if err = r.Send(); err == nil {

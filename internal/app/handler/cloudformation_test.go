@@ -19,8 +19,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// CloudFormation's answers go to its own buckets. An emulator's, which sets
-// AWS_ENDPOINT_URL, may go to this machine.
+// Answers go only to CloudFormation's own buckets. With an emulator, which sets
+// AWS_ENDPOINT_URL, they may go to this machine.
 func TestResponseURL(t *testing.T) {
 	const path = "/arn%3Aaws%3Acloudformation/orders?X-Amz-Expires=7199"
 	for _, c := range []struct {
@@ -70,7 +70,7 @@ func TestBootstrapForeignResponseURL(t *testing.T) {
 	}
 }
 
-// CloudFormation that is not reached at once is tried again.
+// If an answer does not reach CloudFormation, it is sent again.
 func TestBootstrapAnswersAgain(t *testing.T) {
 	logs(t)
 	var asked atomic.Int64
@@ -87,7 +87,7 @@ func TestBootstrapAnswersAgain(t *testing.T) {
 	}
 }
 
-// denying is a store to which the role's policy does not reach yet.
+// denying is a store that denies requests until the role's new policy takes effect.
 type denying struct {
 	*leasetest.Memory
 	until time.Time
@@ -100,8 +100,8 @@ func (s denying) PoolItem(ctx context.Context, pool string) (leasepool.Item, err
 	return s.Memory.PoolItem(ctx, pool)
 }
 
-// CloudFormation calls the function right after it has changed its role: denied
-// requests are retried for a minute, and no longer.
+// CloudFormation calls the function right after it has changed the function's role, so
+// denied requests are retried for a minute, but no longer.
 func TestBootstrapRidesOutPropagation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logs(t)
@@ -119,7 +119,7 @@ func TestBootstrapRidesOutPropagation(t *testing.T) {
 	})
 }
 
-// changed is an event of events/ with other properties and another request.
+// changed returns an event of events/ with other properties and another request ID.
 func changed(t *testing.T, name, url, request, physical string, props map[string]any) json.RawMessage {
 	t.Helper()
 	var e map[string]any
@@ -140,8 +140,8 @@ func changed(t *testing.T, name, url, request, physical string, props map[string
 	return text
 }
 
-// Another pool or table is another ID space: it is refused without a floor of its
-// own, and a rollback to a pool that is there is not.
+// Another pool or table is another ID space, so it is refused without a new floor. A
+// rollback to a pool that exists is accepted.
 func TestBootstrapMoves(t *testing.T) {
 	logs(t)
 	c := newCloudformation(t)
@@ -154,7 +154,7 @@ func TestBootstrapMoves(t *testing.T) {
 	}{
 		{"nodelease/nodelease/orders", map[string]any{"Pool": "users"}, "new ID space", "nodelease/nodelease/orders"},
 		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": ""}, "set Floor", "nodelease/nodelease/orders"},
-		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": "1767225600000"}, "new ID space", "nodelease/nodelease/orders"}, // as it was
+		{"nodelease/nodelease/orders", map[string]any{"Pool": "users", "Floor": "1767225600000"}, "new ID space", "nodelease/nodelease/orders"}, // the floor is the same as before
 		{"nodelease/other/orders", map[string]any{"Pool": "users"}, "new ID space", "nodelease/other/orders"},
 		{"nodelease/nodelease/orders", map[string]any{"Table": "other"}, `this function manages table "nodelease"`, "nodelease/nodelease/orders"},
 		{"nodelease/nodelease/orders", map[string]any{"Table": "nodelease"}, "", "nodelease/nodelease/orders"},

@@ -15,8 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// A forged item is an error in the reaper's log, and counts in the gauge that the alarm
-// <pool>-corrupt watches, of this pool and no other.
+// A forged item is an error in the reaper's log. It counts in the gauge that the alarm
+// <pool>-corrupt watches, but only for this pool.
 func TestForgedRaisesTheAlarm(t *testing.T) {
 	for name, test := range map[string]struct{ partition, node, set, value, want string }{
 		"version":              {"orders#0", "1", "version", "3", `"forged":{"1":"version went back from 7 to 3"`},
@@ -35,7 +35,7 @@ func TestForgedRaisesTheAlarm(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := leasepool.Open(store, "orders").Raise(t.Context(), time.Now().Add(-time.Second)); err != nil { // its floor and revision grow
+			if _, err := leasepool.Open(store, "orders").Raise(t.Context(), time.Now().Add(-time.Second)); err != nil { // the pool's floor and revision grow
 				t.Fatal(err)
 			}
 			set := func(partition, node, attribute, value string) {

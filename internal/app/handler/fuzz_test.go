@@ -15,8 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// Whatever event comes: an error, or a pool as the event says; never a panic, which
-// would leave a deployment waiting, and a refused event has no effect.
+// Any event results in an error or in the pool that the event describes, never in a panic,
+// which would leave a deployment waiting. A refused event has no effect.
 func FuzzBootstrap(f *testing.F) {
 	events, err := filepath.Glob("../../../events/bootstrap*.json")
 	if err != nil || len(events) == 0 {
@@ -27,7 +27,7 @@ func FuzzBootstrap(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		// Smaller pools: it is not about them.
+		// Small pools are enough, and faster.
 		f.Add(bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("1024"), []byte("32")), []byte("512"), []byte("16")))
 	}
 	f.Add([]byte(`{"Pool":"p","Size":"8","ExcludeBelow":1,"Floor":"1795219200000"}`))
@@ -42,7 +42,7 @@ func FuzzBootstrap(f *testing.F) {
 		var e cfn.Event
 		custom := json.Unmarshal(text, &e) == nil && e.RequestType != ""
 		if custom {
-			// The answer's address is in the event: what Handle adds to this is to send it.
+			// Handle is not called for such an event, since it would send the answer to the address in it.
 			text, _ = json.Marshal(e.ResourceProperties)
 		}
 		r, malformed := decodeRequest(text, !custom)
@@ -65,7 +65,7 @@ func FuzzBootstrap(f *testing.F) {
 	})
 }
 
-// Whatever the variable says: refused, or pools with names that can be used, each
+// Any value of the variable is refused, or is read as pools with valid names, each only
 // once.
 func FuzzPools(f *testing.F) {
 	f.Add(`[{"pool":"orders","size":1024,"excludeBelow":0},{"pool":"a-b.c_D"}]`)

@@ -1,6 +1,6 @@
-// Package handler handles the events of the three functions; their main.go files only make
-// the clients. Every function may be called again with the same event, and by several
-// callers at once: the methods of [leasepool.Pool] allow that.
+// Package handler handles the events of the three Lambda functions; their main.go files only
+// create the clients. Every function may be called again with the same event, and by several
+// callers at once, because the methods of [leasepool.Pool] allow that.
 //
 // Work ends early enough to report its progress before the function's time is up, and
 // completed work is kept. A failure for one pool does not stop the others.
@@ -26,8 +26,8 @@ type Spec struct {
 	ExcludeBelow int    `json:"excludeBelow"`
 }
 
-// Pools reads NODELEASE_POOLS, a JSON list as the CDK construct writes it, and
-// reports all that is wrong with it.
+// Pools reads the value of NODELEASE_POOLS, a JSON list that the CDK construct writes, and
+// reports all errors in it.
 func Pools(text string) ([]Spec, error) {
 	var specs []Spec
 	if err := json.Unmarshal([]byte(text), &specs); err != nil {

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// event is a file of events/, with CloudFormation's address replaced by url.
+// event returns a file of events/, with CloudFormation's address replaced by url.
 func event(t *testing.T, name, url string) json.RawMessage {
 	t.Helper()
 	text, err := os.ReadFile("../../../events/" + name + ".json")
@@ -46,14 +46,14 @@ func event(t *testing.T, name, url string) json.RawMessage {
 	return text
 }
 
-// cloudformation takes the answers of custom resources.
+// cloudformation is a server that receives the answers of custom resources.
 type cloudformation struct {
 	*httptest.Server
 	answers chan cfn.Response
 }
 
 func newCloudformation(t *testing.T) *cloudformation {
-	t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1") // an emulator's answers may go to this machine
+	t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1") // with an emulator, answers may go to this machine
 	c := &cloudformation{answers: make(chan cfn.Response, 10)}
 	c.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -70,7 +70,7 @@ func newCloudformation(t *testing.T) *cloudformation {
 	return c
 }
 
-// answer is the one answer to an event that was handled.
+// answer returns the answer to the last event, and fails unless there is exactly one.
 func (c *cloudformation) answer(t *testing.T) cfn.Response {
 	t.Helper()
 	if n := len(c.answers); n != 1 {
@@ -104,7 +104,7 @@ func (l locked) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-// meddled is a store in which a test meddles.
+// meddled is a store whose calls a test can intercept.
 type meddled struct {
 	lease.Store
 	group func(ctx context.Context, pool string, n int) error

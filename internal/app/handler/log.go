@@ -15,7 +15,7 @@ func Log() {
 	slog.SetLogLoggerLevel(slog.LevelError)
 }
 
-// logger names the request in every line.
+// logger returns a logger that names the Lambda request in every line.
 func logger(ctx context.Context) *slog.Logger {
 	if lc, ok := lambdacontext.FromContext(ctx); ok {
 		return slog.With("request_id", lc.AwsRequestID)

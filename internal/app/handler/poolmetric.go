@@ -37,9 +37,9 @@ type Poolmetric struct {
 	Pools   []Spec
 }
 
-// Handle publishes the gauges of all pools in one call, and returns them. A pool that could
-// not be counted completely is not published: a gap sets off the no-data alarm, but a wrong
-// number would set off none. The event is ignored.
+// Handle publishes the gauges of all pools in one call, and returns them. It does not
+// publish a pool that could not be counted completely, because a gap sets off the no-data
+// alarm, but wrong counts would set off none. The event is ignored.
 func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
 	var mu sync.Mutex
 	stats, data := []leasepool.Stats{}, []types.MetricDatum{}
@@ -50,7 +50,7 @@ func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
 		if err != nil {
 			return err
 		}
-		if err := pool.Measure(ctx, s, at); err != nil { // leases cannot grow without it, but the gauges are still published
+		if err := pool.Measure(ctx, s, at); err != nil { // without the measurement leases cannot grow, but the gauges are still published
 			log.Warn("the count was not stored in the pool's item; leases do not grow without it", "error", err.Error())
 		}
 		level := slog.LevelInfo
@@ -74,7 +74,7 @@ func (p *Poolmetric) Handle(ctx context.Context) ([]leasepool.Stats, error) {
 	return stats, err
 }
 
-// gauges are the metrics of the CDK construct's alarms and dashboard.
+// gauges returns the metrics that the CDK construct's alarms and dashboard use.
 func gauges(table, pool string, s leasepool.Stats, at time.Time) []types.MetricDatum {
 	datum := func(name string, value float64, unit types.StandardUnit) types.MetricDatum {
 		return types.MetricDatum{

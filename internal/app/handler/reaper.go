@@ -46,7 +46,7 @@ func (r *Reaper) Handle(ctx context.Context) ([]leasepool.ReapReport, error) {
 		if err == nil {
 			report.Cleared, err = discovery.Sweep(ctx, r.Entries, s.Pool)
 		}
-		if err == nil { // on behalf of agents, which may not write all of the pool's item
+		if err == nil { // done for the agents, whose roles may not write all of the pool's item
 			if _, failed := r.pool(s.Pool, log).Tend(ctx); failed != nil {
 				log.Warn("the pool's groups, its width or the verdict on its table were not checked; the next run tries again", "error", failed.Error())
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// created is the Create of a pool without a Floor.
+// created returns the Create event of a pool without a Floor.
 func created(t *testing.T, url, table string) (e map[string]any) {
 	t.Helper()
 	if err := json.Unmarshal(event(t, "bootstrap-create", url), &e); err != nil {
@@ -47,7 +47,7 @@ func TestBootstrapRefusesARename(t *testing.T) {
 		for _, name := range declared {
 			b.Pools = append(b.Pools, Spec{Pool: name, Size: 4})
 		}
-		_, _ = b.Handle(t.Context(), body) // the answer has it
+		_, _ = b.Handle(t.Context(), body) // the answer has the error
 		return cf.answer(t)
 	}
 	if _, err := leasepool.Open(store, "orders").Seed(t.Context(), leasepool.Spec{Size: 4}); err != nil {
@@ -95,7 +95,7 @@ func TestBootstrapAddsAPool(t *testing.T) {
 	}
 }
 
-// The layout of a pool that has none is bound by a resize; another one is refused.
+// A resize binds the layout of a pool that has none. Another layout is refused after that.
 func TestBootstrapLayout(t *testing.T) {
 	logs(t)
 	client := dynamotest.Embedded(t)

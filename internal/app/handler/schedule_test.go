@@ -27,7 +27,7 @@ func invoke(t *testing.T, handler any, name string) (string, error) {
 	return string(out), err
 }
 
-// twoPools is a store with the pools orders and users.
+// twoPools returns a store with the pools orders and users.
 func twoPools(t *testing.T) *leasetest.Memory {
 	t.Helper()
 	s := leasetest.NewMemory("orders", 20)
@@ -44,7 +44,7 @@ func hold(t *testing.T, s lease.Store, pool string, node int, ttl time.Duration)
 	holdAs(t, s, pool, node, ttl, "")
 }
 
-// holdAs is hold by an agent of that release.
+// holdAs does what hold does, for an agent of the given release.
 func holdAs(t *testing.T, s lease.Store, pool string, node int, ttl time.Duration, release string) {
 	t.Helper()
 	var metadata map[string]string
@@ -60,8 +60,8 @@ func holdAs(t *testing.T, s lease.Store, pool string, node int, ttl time.Duratio
 	}
 }
 
-// One invocation is one scan, and a later one frees the leases that are unchanged then. Nothing
-// waits inside the function.
+// One invocation makes one scan. A later invocation frees the leases that have not changed since.
+// The function itself never waits.
 func TestReaper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logged, s := logs(t), twoPools(t)
@@ -96,7 +96,7 @@ func TestReaper(t *testing.T) {
 	})
 }
 
-// An outage that one invocation saw is remembered by the next one of the process.
+// The next invocation of a process remembers an outage in the previous one.
 func TestReaperRemembersAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logs(t)
@@ -137,8 +137,8 @@ func TestReaperFails(t *testing.T) {
 	}
 }
 
-// The entries of a process that is gone are cleared once its lease is
-// released or reaped.
+// The discovery entries of a process that is gone are cleared once its lease was released
+// or reaped.
 func TestReaperClearsEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		<-time.After(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual; ID layouts begin after 2000
@@ -220,7 +220,7 @@ func TestPoolmetric(t *testing.T) {
 	}
 }
 
-// Measured pools are published; one that could not be measured is an error.
+// Pools that were measured are published, and a pool that could not be measured is an error.
 func TestPoolmetricFails(t *testing.T) {
 	logs(t)
 	cw := &cloudWatch{err: errors.New("denied")}
@@ -237,7 +237,7 @@ func TestPoolmetricFails(t *testing.T) {
 	}
 }
 
-// CloudWatch takes a thousand metrics a call.
+// The metrics are published in several calls, since CloudWatch accepts a thousand per call.
 func TestPoolmetricManyPools(t *testing.T) {
 	logs(t)
 	s, cw := leasetest.NewMemory("", 0), &cloudWatch{}

@@ -24,18 +24,18 @@ const (
 	blockBack = 250 * time.Millisecond
 	blockLife = 500 * time.Millisecond
 
-	// blockPatience is how long a request waits for its block: less than clients wait
-	// for the answer.
+	// blockPatience is how long a request waits for its block. It is less than the time for
+	// which clients wait for the answer.
 	blockPatience = time.Second
 
-	maxClients = 1024 // that are counted separately
+	maxClients = 1024 // clients that are counted within one blockLife
 )
 
-// blocks answers POST /v1/blocks: a run of IDs that the client hands out itself.
+// blocks answers POST /v1/blocks with a run of IDs that the client hands out itself.
 //
 // The promise is in docs/protocol-clients.md: nobody else makes an ID of a block, because
-// its tickets were drawn from the timeline, and no answer is sent twice: answers are not
-// kept by nonce, and no retry gets the block of an earlier try.
+// the block's tickets were drawn from the timeline, and no answer is sent twice. The sidecar
+// keeps no answers, so a retry never gets the block of an earlier attempt.
 type blocks struct {
 	*handler
 	began time.Time // when this sidecar began to answer
@@ -50,10 +50,10 @@ type blockAnswer struct {
 	Nonce    string       `json:"nonce"`
 	Pool     string       `json:"pool"`
 	NodeID   int          `json:"node_id"`
-	NodeBits int          `json:"node_bits"` // in use in the era of the block: the layout's, or fewer in a narrow pool
-	First    string       `json:"first"`     // up to 63 bits, hence not a JSON number
+	NodeBits int          `json:"node_bits"` // bits of a node ID in the block's era: the layout's, or fewer in a narrow pool
+	First    string       `json:"first"`     // up to 63 bits, so not a JSON number
 	Count    uint64       `json:"count"`
-	LeftMS   int64        `json:"left_ms"` // from when the client began to ask
+	LeftMS   int64        `json:"left_ms"` // counted from before the client sent its request
 	Layout   layoutAnswer `json:"layout"`
 }
 
@@ -74,16 +74,16 @@ func (b *blocks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), blockPatience)
 	defer cancel()
 	run, err := b.ids.Draw(ctx, q.n, b.clients(q.client, time.Now()), b.back())
-	// This is a remaining time, not a moment, because the client's clock is not compared with
-	// ours. It was measured when the run was drawn, after the client asked. So a client that
-	// counts from before it asked ends early, never late.
+	// The answer has a remaining time, not a moment, because the clocks of client and sidecar
+	// are not compared. The time was measured when the run was drawn, after the client sent
+	// its request. So a client that counts from before its request stops early, never late.
 	left := min(run.Left, blockLife).Milliseconds()
 	if err == nil && left == 0 { // the block would be over before it arrives
 		err = snowflake.ErrFenced
 	}
 	if err != nil {
 		if r.Context().Err() != nil {
-			panic(http.ErrAbortHandler) // the client is gone: no answer must look like one
+			panic(http.ErrAbortHandler) // the client is gone: abort, so that nothing looks like an answer
 		}
 		b.problemOf(err).write(w)
 		return
@@ -102,14 +102,16 @@ func poolOf(agent lease.Provider) string {
 	return ""
 }
 
-// back returns how far back a block may reach, but to no tick that began before this
-// sidecar did. So a client's IDs keep growing when its sidecar is restarted.
+// back returns how far back a block may reach. It never reaches a tick that began before
+// this sidecar was started, so that a client's IDs keep growing when its sidecar is
+// restarted.
 func (b *blocks) back() time.Duration {
 	return min(blockBack, max(time.Since(b.began)-b.ids.Layout().Tick, 0))
 }
 
-// clients returns how many clients have asked within the last life of a block, or in the
-// one before. Each gets an equal share of the remaining IDs.
+// clients returns how many clients have sent a request within the current period of
+// blockLife, or within the previous one if they were more. Each gets an equal share of the
+// remaining IDs.
 func (b *blocks) clients(name string, at time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,11 +19,12 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// toNoon goes to a moment after every layout's epoch, and later than any machine's clock
-// says, since monotonic clocks would be negative before it: virtual time begins in 2000.
+// toNoon waits, in virtual time, for a moment after every layout's epoch and later than the
+// clock of any machine. Virtual time begins in 2000, so monotonic clocks would be negative
+// before that.
 func toNoon() { time.Sleep(time.Until(time.Date(2040, 1, 2, 12, 0, 0, 0, time.UTC))) }
 
-// client is a client of s, with n as its blocks' size.
+// client returns a client of s that requests blocks of n IDs.
 func (s *serving) client(name string, n int) *blockclient.Client {
 	nonces := 0
 	return &blockclient.Client{
@@ -37,7 +38,7 @@ func (s *serving) client(name string, n int) *blockclient.Client {
 	}
 }
 
-// idSet is IDs, each of which may be made once, and by whom.
+// idSet is a set of IDs, each of which may be made only once, with the client that made it.
 type idSet map[snowflake.ID]string
 
 func (s idSet) add(t *testing.T, id snowflake.ID, by string) {
@@ -57,8 +58,8 @@ func mustNext(t *testing.T, c *blockclient.Client) snowflake.ID {
 	return id
 }
 
-// Two clients and those who ask for IDs make none twice, and no ID is more than a
-// second behind the clock or ahead of it.
+// Two clients with blocks, and clients that request single IDs, never make the same ID. No
+// ID is more than a second behind the clock or ahead of it.
 func TestBlocksAndIDs(t *testing.T) {
 	for name, layout := range map[string]snowflake.Layout{"default": snowflake.Default(), "js53": snowflake.JS53(), "sonyflake": snowflake.Sonyflake()} {
 		synctest.Test(t, func(t *testing.T) {
@@ -97,7 +98,7 @@ func TestBlocksAndIDs(t *testing.T) {
 	}
 }
 
-// Sixteen clients that never have enough are each served within 50 ms.
+// Sixteen clients that request blocks continuously are each served within 50 ms.
 func TestSixteenClients(t *testing.T) {
 	for name, layout := range map[string]snowflake.Layout{"default": snowflake.Default(), "js53": snowflake.JS53(), "sonyflake": snowflake.Sonyflake()} {
 		synctest.Test(t, func(t *testing.T) {
@@ -110,7 +111,7 @@ func TestSixteenClients(t *testing.T) {
 			for i := range 16 {
 				wg.Go(func() {
 					for range 40 {
-						c := s.client(fmt.Sprint("c", i), sidecar.MaxBlock) // which has used up its last block
+						c := s.client(fmt.Sprint("c", i), sidecar.MaxBlock) // a new client, as if the last block were used up
 						began := time.Now()
 						id, err := c.Next(t.Context())
 						if err != nil {
@@ -132,7 +133,8 @@ func TestSixteenClients(t *testing.T) {
 	}
 }
 
-// A block is open while its sidecar is released: the next holder begins after its end.
+// If the sidecar releases its node ID while a block is open, the next holder begins after
+// the end of the block.
 func TestReleaseBeyondAnOpenBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toNoon()
@@ -157,14 +159,14 @@ func TestReleaseBeyondAnOpenBlock(t *testing.T) {
 	})
 }
 
-// IDs also grow when the sidecar was restarted, with another node ID.
+// A client's IDs keep growing when the sidecar is restarted and has another node ID.
 func TestRestartKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toNoon()
 		store := leasetest.NewMemory("orders", 8)
 		var last snowflake.ID
 		for i := range 8 {
-			s := serveOn(t, store, snowflake.Default()) // those before it still live
+			s := serveOn(t, store, snowflake.Default()) // the earlier sidecars are still alive
 			time.Sleep(5 * time.Millisecond)            // virtual
 			id := mustNext(t, s.client("a", 10))
 			if id <= last {
@@ -175,8 +177,8 @@ func TestRestartKeepsOrder(t *testing.T) {
 	})
 }
 
-// The remaining time counts from before the client asked: an answer that took its time makes
-// the block shorter, and a lease that ends ends it.
+// The remaining time counts from before the client sent its request, so a slow answer
+// shortens the block. A block also ends when its lease ends.
 func TestDeadlineIsFromBeforeAsking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toNoon()
@@ -189,7 +191,7 @@ func TestDeadlineIsFromBeforeAsking(t *testing.T) {
 			return response, err
 		}
 		mustNext(t, c)
-		time.Sleep(100 * time.Millisecond) // virtual: 500 ms after it asked
+		time.Sleep(100 * time.Millisecond) // virtual: 500 ms after the request
 		c.Send = send
 		if mustNext(t, c); c.Blocks() != 2 {
 			t.Error("500 ms after its request, the client still used the block")
@@ -208,7 +210,7 @@ func TestDeadlineIsFromBeforeAsking(t *testing.T) {
 	})
 }
 
-// A step of the wall clock ends a block, whichever way.
+// A step of the wall clock in either direction ends a block.
 func TestStepEndsABlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toNoon()
@@ -231,13 +233,13 @@ type stepping struct{ step time.Duration }
 func (c *stepping) Wall() time.Time          { return time.Now().Round(0).Add(c.step) }
 func (c *stepping) Monotonic() time.Duration { return snowflake.SystemClock().Monotonic() }
 
-// The answer to another request is refused: its IDs may have been used.
+// The client refuses the answer to another request, because its IDs may have been used.
 func TestOneAnswerTwoCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toNoon()
 		s := serve(t, snowflake.Default())
 		a, b, seen := s.client("a", 100), s.client("b", 100), idSet{}
-		// A proxy that keeps answers.
+		// The client is behind a proxy that keeps answers.
 		text := ""
 		a.Send = func(r *http.Request) (*http.Response, error) {
 			w := httptest.NewRecorder()
@@ -261,8 +263,7 @@ func TestOneAnswerTwoCallers(t *testing.T) {
 	})
 }
 
-// The sidecar does not send the same answer twice either: not for the same nonce, nor to
-// one client.
+// The sidecar never sends the same block twice, even for the same nonce of the same client.
 func TestSameNonceAnotherBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toNoon()
@@ -275,7 +276,7 @@ func TestSameNonceAnotherBlock(t *testing.T) {
 	})
 }
 
-// Whatever a block's request has, it is answered as the contract says.
+// Any request for a block is answered as in the contract.
 func TestBlockRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toNoon()
@@ -310,7 +311,7 @@ func TestBlockRequests(t *testing.T) {
 				t.Errorf("%q: got %s, want %s", query, answer, want)
 			}
 		}
-		for i := range 3000 { // clients that come and go take no memory, and leave a share to others
+		for i := range 3000 { // many clients that send only one request take no memory, and leave the others their share
 			if i%700 == 0 {
 				time.Sleep(300 * time.Millisecond) // virtual
 			}

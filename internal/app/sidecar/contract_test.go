@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "write the answers to docs/sidecar.md")
 
 const contract = "../../../docs/sidecar.md"
 
-// serving is a handler on a lease of a store in memory.
+// serving is a sidecar's handler, with a lease of a store in memory.
 type serving struct {
 	http.Handler
 	store *leasetest.Memory
@@ -101,7 +101,7 @@ func (s *serving) ask(t *testing.T, text string) string {
 	return out + "\n" + w.Body.String()
 }
 
-// serveFixed is a handler on a node ID that nothing leases.
+// serveFixed returns a handler for a fixed node ID, which is not leased.
 func serveFixed(t testing.TB, layout snowflake.Layout) *serving {
 	t.Helper()
 	metrics, err := sidecar.NewMetrics()
@@ -121,7 +121,7 @@ func serveFixed(t testing.TB, layout snowflake.Layout) *serving {
 	return s
 }
 
-// states are the names in a block's info string.
+// states are the states of a sidecar, by the names in the info strings of the page's code blocks.
 var states = map[string]func(*testing.T) *serving{
 	"held": func(t *testing.T) *serving { return serve(t, snowflake.Default()) },
 	"53":   func(t *testing.T) *serving { return serve(t, snowflake.JS53()) },
@@ -157,10 +157,10 @@ var states = map[string]func(*testing.T) *serving{
 	},
 }
 
-// These differ from one time to the next: IDs, times, time left.
+// varies matches values that differ from run to run: IDs, times, time left.
 var varies = regexp.MustCompile(`\d{15,}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"left_ms":-?\d+|"first":"\d+"|[0-9.]+m?s ago`)
 
-// The exchanges in the contract equal the real ones, in virtual time.
+// The exchanges in the contract are the same as real ones in virtual time.
 func TestContract(t *testing.T) {
 	page, err := os.ReadFile(contract)
 	if err != nil {
@@ -235,7 +235,7 @@ func TestContractMetrics(t *testing.T) {
 	})
 }
 
-// The task definition of the page is JSON, and tells ECS what the page explains.
+// The task definition on the page is JSON, and has the settings that the page explains.
 func TestTaskDefinition(t *testing.T) {
 	page, err := os.ReadFile(contract)
 	if err != nil {

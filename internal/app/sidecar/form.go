@@ -9,14 +9,14 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// form is one way to write IDs.
+// form is one format in which an answer may have IDs.
 type form struct {
 	mediaType   string
 	contentType string
 	append      func([]byte, []snowflake.ID) []byte
 }
 
-// forms are the ways to write IDs, the default first.
+// forms returns the formats for IDs, the default first.
 func (h *handler) forms() []form {
 	json := appendStrings
 	if h.ids.Layout().JavaScriptSafe() {
@@ -29,8 +29,8 @@ func (h *handler) forms() []form {
 	}
 }
 
-// appendStrings writes {"ids":["1","2"]}, since JavaScript, and programs written in it,
-// round numbers above 2^53.
+// appendStrings writes {"ids":["1","2"]}. IDs are strings, because JavaScript rounds numbers
+// above 2^53.
 func appendStrings(b []byte, ids []snowflake.ID) []byte {
 	b = append(b, `{"ids":["`...)
 	for i, id := range ids {

@@ -19,7 +19,7 @@ type handler struct {
 	who   local.Guard
 }
 
-// Handler is HandlerFor for programs on this machine.
+// Handler returns HandlerFor with a guard that admits programs on this machine.
 func Handler(agent lease.Provider, ids *snowflake.Generator, metrics *Metrics) http.Handler {
 	return HandlerFor(local.Guard{}, agent, ids, metrics)
 }
@@ -43,7 +43,7 @@ func HandlerFor(who local.Guard, agent lease.Provider, ids *snowflake.Generator,
 		{http.MethodGet, "/metrics", metrics.handler()},
 	} {
 		answer := metrics.count(route.path, route.handler)
-		mux.Handle(route.method+" "+route.path, answer) // GET is HEAD too
+		mux.Handle(route.method+" "+route.path, answer) // GET matches HEAD too
 		mux.Handle(route.path, metrics.count(route.path, only(route.method)))
 	}
 	mux.Handle("/", metrics.count("other", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +53,7 @@ func HandlerFor(who local.Guard, agent lease.Provider, ids *snowflake.Generator,
 	return h.guard(mux)
 }
 
-// only answers requests with any method but the given one: it refuses them.
+// only returns a handler that refuses requests, and names the one method that is allowed.
 func only(method string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", method)
@@ -116,8 +116,8 @@ type leaseAnswer struct {
 }
 
 func (h *handler) lease(w http.ResponseWriter, _ *http.Request) {
-	// The remaining time is read first: after a pause in between it is too large, and if the
-	// lease is over by then, Lease returns an error.
+	// The remaining time is read before the lease. A pause in between makes it too large, but
+	// if the lease has ended by then, Lease returns an error.
 	agent, leased := h.agent.(interface{ Left() time.Duration })
 	if !leased {
 		problem{http.StatusNotFound, "fixed", fmt.Sprintf("node %d is fixed and has no lease", h.agent.NodeID()),
@@ -136,5 +136,5 @@ func (h *handler) lease(w http.ResponseWriter, _ *http.Request) {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = text.WriteJSON(w, v) // the client may be gone
+	_ = text.WriteJSON(w, v) // fails if the client is gone
 }

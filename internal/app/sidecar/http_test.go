@@ -31,7 +31,7 @@ func listening(t testing.TB, layout snowflake.Layout) string {
 	}
 	s := serve(t, layout)
 	ended := make(chan error, 1)
-	go func() { ended <- sidecar.Serve(t.Context(), l, s) }() // its context ends before the cleanups
+	go func() { ended <- sidecar.Serve(t.Context(), l, s) }() // the test's context ends before the cleanups run
 	t.Cleanup(func() {
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -48,10 +48,11 @@ func raw(t *testing.T, address, text string) (status []int, body string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	// The other side may refuse before it has read all.
+	// An error is ignored, since the server may refuse the request before it has read all.
 	_, _ = io.WriteString(conn, text)
-	// The server takes the end of our input for a client that has gone, and
-	// abandons the request: it comes after the answer, unless there is no whole request.
+	// If the client's input ended before the answer, the server would take the client for
+	// gone and abandon the request. So it ends after the answer, or at once if the request
+	// is incomplete.
 	end := func() { _ = conn.(*net.TCPConn).CloseWrite() }
 	if !strings.Contains(text, "\r\n\r\n") {
 		end()
@@ -68,7 +69,7 @@ func raw(t *testing.T, address, text string) (status []int, body string) {
 	}
 }
 
-// Requests that a browser can be made to send are refused, those of a program are not.
+// Requests that a web page can make a browser send are refused; those of a program are not.
 func TestOrigin(t *testing.T) {
 	address := listening(t, snowflake.Default())
 	_, port, _ := net.SplitHostPort(address)
@@ -105,8 +106,8 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// Whatever comes in, it answers with a status of the contract or closes, and goes
-// on answering others.
+// Whatever it receives, the sidecar answers with a status of the contract or closes the
+// connection, and continues to answer other clients.
 func TestHostile(t *testing.T) {
 	address := listening(t, snowflake.Default())
 	head := " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
@@ -134,7 +135,7 @@ func TestHostile(t *testing.T) {
 		"POST /v1/../v1/ids" + head + "\r\n":                                                   307,
 		"DELETE /v1/node" + head + "\r\n":                                                      405,
 		"GET /v1/nodes" + head + "\r\n":                                                        404,
-		"HEAD /v1/node" + head + "\r\n":                                                        0, // read as if it had a body
+		"HEAD /v1/node" + head + "\r\n":                                                        0, // the test expects a body, which an answer to HEAD does not have
 		"\x16\x03\x01\x02\x00\x01\x00":                                                         400,
 	} {
 		status, body := raw(t, address, request)
@@ -147,7 +148,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// Many at once, in all forms: every ID once.
+// Concurrent requests, in every format, never get the same ID twice.
 func TestConcurrent(t *testing.T) {
 	address := listening(t, snowflake.Default())
 	const clients, requests, n = 12, 10, 500
@@ -177,7 +178,7 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// fetch gets n IDs in a form.
+// fetch requests n IDs in a format.
 func fetch(address, accept string, n int) (ids []uint64, err error) {
 	r, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://%s/v1/ids?n=%d", address, n), nil)
 	if err != nil {
@@ -214,7 +215,7 @@ func fetch(address, accept string, n int) (ids []uint64, err error) {
 	return ids, err
 }
 
-// More than the layout has is refused in time, with a word of its own.
+// A request for more IDs than the layout has is refused in time, with the error busy.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual
@@ -255,7 +256,7 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// For any query and Accept, the answer is one of the contract.
+// For any query and Accept header, the answer is one that the contract has.
 func FuzzIDs(f *testing.F) {
 	s := serve(f, snowflake.Default())
 	for _, seed := range [][2]string{{"n=3", "*/*"}, {"n=1&n=2", "text/plain;q=0.5"}, {"n=%zz", ";q=,"}, {"", "application/octet-stream, text/*;q=1e-1"}} {
@@ -273,7 +274,7 @@ func FuzzIDs(f *testing.F) {
 	})
 }
 
-// How many IDs a second clients get, each with a connection of its own:
+// BenchmarkIDs measures how many IDs per second clients get, each with its own connection:
 //
 //	go test -run '^$' -bench IDs ./internal/app/sidecar
 func BenchmarkIDs(b *testing.B) {

@@ -42,7 +42,7 @@ func (h *handler) makeIDs(w http.ResponseWriter, r *http.Request) {
 	b.ids = b.ids[:n]
 	if retry, err := h.queue.draw(r.Context(), b.ids, h.ids.NextN); err != nil {
 		if r.Context().Err() != nil {
-			panic(http.ErrAbortHandler) // the client is gone: no answer must look like one
+			panic(http.ErrAbortHandler) // the client is gone: abort, so that nothing looks like an answer
 		}
 		p := h.problemOf(err)
 		if p.Error == "busy" {
@@ -57,7 +57,7 @@ func (h *handler) makeIDs(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Vary", "Accept")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(b.text) // the client may be gone
+	_, _ = w.Write(b.text) // fails if the client is gone
 }
 
 // asked returns how many IDs a request wants, and in which form.

@@ -12,8 +12,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leaseotel"
 )
 
-// Metrics are the sidecar's metrics for Prometheus: those of the lease, by leaseotel, and
-// those of the requests. The names are part of the contract.
+// Metrics are the sidecar's metrics for Prometheus: the metrics of the lease, from leaseotel,
+// and those of the requests. Their names are part of the contract.
 type Metrics struct {
 	*leaseotel.Metrics
 	registry *prometheus.Registry
@@ -21,8 +21,8 @@ type Metrics struct {
 	seconds  *prometheus.HistogramVec
 }
 
-// NewMetrics makes empty metrics. Pass Event to the agent as its OnEvent, and the agent to
-// Observe once it has started.
+// NewMetrics returns empty metrics. Pass Event to the agent as its OnEvent, and pass the
+// agent to Observe once it has started.
 func NewMetrics() (*Metrics, error) {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),

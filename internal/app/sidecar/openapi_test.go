@@ -128,8 +128,8 @@ func (o openapi) wrong(at string, s schema, v any) (all []string) {
 	return all
 }
 
-// Every route, in every state, answers with a status, a media type and fields that
-// api/openapi.yaml has, and with all that it requires.
+// In every state, every route answers with a status, a media type and fields that
+// api/openapi.yaml has, and with all fields that it requires.
 func TestOpenAPIAnswers(t *testing.T) {
 	o := readOpenAPI(t)
 	seen := map[string]bool{} // statuses by path
@@ -178,8 +178,9 @@ func TestOpenAPIAnswers(t *testing.T) {
 			}
 		})
 	}
-	// Every answer of the file happens. 403 needs a connection for its Host, 404 a fixed node
-	// ID, and 500 the end of the layout's time: TestOrigin, TestOpenAPIInternal.
+	// Every answer in the file occurs. Three are not tested here: 403 needs a real connection
+	// for its Host (TestOrigin), 404 a fixed node ID, and 500 the end of the layout's time
+	// (TestOpenAPIInternal).
 	for path, methods := range o.Paths {
 		for _, op := range methods {
 			for status := range op.Responses {
@@ -191,7 +192,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 	}
 }
 
-// The file has the routes of the handler, and no others.
+// The file has exactly the routes of the handler.
 func TestOpenAPIRoutes(t *testing.T) {
 	o := readOpenAPI(t)
 	source, err := os.ReadFile("handler.go")
@@ -225,7 +226,7 @@ func TestOpenAPIRoutes(t *testing.T) {
 	})
 }
 
-// The file has the words of all errors, and no others; so has docs/sidecar.md.
+// The file and docs/sidecar.md have exactly the words of all errors.
 func TestOpenAPIErrors(t *testing.T) {
 	words := map[string]bool{}
 	files, err := filepath.Glob("*.go")
@@ -259,7 +260,7 @@ func TestOpenAPIErrors(t *testing.T) {
 	}
 }
 
-// The limits in the file are those of the code.
+// The limits in the file are the same as those in the code.
 func TestOpenAPILimits(t *testing.T) {
 	o := readOpenAPI(t)
 	for path, want := range map[string]int{"/v1/ids": sidecar.MaxIDs, "/v1/blocks": sidecar.MaxBlock} {

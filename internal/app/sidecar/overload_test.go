@@ -18,7 +18,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// request asks for n IDs and returns the status, how long that took, and the
+// request requests n IDs. It returns the status, the time that the answer took, and its
 // Retry-After.
 func (s *serving) request(t *testing.T, n int) (status int, took, retry time.Duration) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/v1/ids?n="+strconv.Itoa(n), nil)
@@ -29,8 +29,9 @@ func (s *serving) request(t *testing.T, n int) (status int, took, retry time.Dur
 	return w.Code, time.Since(began), time.Duration(seconds) * time.Second
 }
 
-// 64 clients request ten times the layout's capacity: it is used up, nearly all IDs
-// that are drawn are delivered, and the others learn at once when to come again.
+// When 64 clients request ten times the layout's capacity, all of the capacity is used,
+// nearly all IDs that are drawn are delivered, and the other requests are told at once when
+// to try again.
 func TestOverload(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := serve(t, snowflake.JS53())
@@ -68,8 +69,8 @@ func TestOverload(t *testing.T) {
 	})
 }
 
-// First come, first served, and a small request does not overtake: the IDs are made
-// in the order of the requests' arrival.
+// The IDs are made in the order in which the requests arrive: a small request does not
+// overtake a large one.
 func TestQueueIsInOrder(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := serve(t, snowflake.JS53())
@@ -85,7 +86,7 @@ func TestQueueIsInOrder(t *testing.T) {
 				_, ids, _ := strings.Cut(answer, "\n\n")
 				first[i], _, _ = strings.Cut(ids, "\n")
 			})
-			synctest.Wait() // it is in the queue
+			synctest.Wait() // now the request is in the queue
 		}
 		wg.Wait()
 		if !slices.IsSorted(first) || first[0] == "" {
@@ -124,8 +125,9 @@ func TestLeavingTheQueue(t *testing.T) {
 	})
 }
 
-// The figures of docs/sidecar.md on overload: 64 clients over HTTP, each on a connection of
-// its own, that ask for 10,000 IDs each for ten seconds and do as Retry-After says.
+// BenchmarkOverload measures the figures on overload in docs/sidecar.md. For ten seconds, 64
+// clients request 10,000 IDs at a time over HTTP, each on its own connection, and wait as
+// long as Retry-After says.
 func BenchmarkOverload(b *testing.B) {
 	address := listening(b, snowflake.JS53())
 	for b.Loop() {

@@ -11,7 +11,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// problem is an error as sent to clients: a word to switch on, a sentence, and the remedy.
+// problem is an error as sent to clients: a word for programs to act on, a sentence, and the
+// remedy.
 type problem struct {
 	status int
 	Error  string `json:"error"`

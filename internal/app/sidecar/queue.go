@@ -16,7 +16,7 @@ type queue struct {
 	mu      sync.Mutex
 	waiting []*turn // the first one draws
 	owed    int     // IDs that the waiting requests ask for
-	rate    float64 // estimated IDs a second
+	rate    float64 // estimated IDs per second
 	least   float64 // lower bound of rate
 }
 
@@ -26,19 +26,20 @@ type turn struct {
 	now chan struct{} // closed when this turn is the first
 }
 
-// newQueue estimates the rate from the layout's IDs a second. A narrow pool allows more,
-// and a machine that is short of CPU makes fewer; draws correct the estimate.
+// newQueue returns a queue whose first estimate is the layout's rate of IDs. A narrow pool
+// allows more, and a machine that is short of CPU makes fewer; draws correct the estimate.
 func newQueue(l snowflake.Layout) *queue {
 	rate := float64(uint64(1)<<l.SequenceBits) * float64(time.Second) / float64(l.Tick)
 	return &queue{rate: rate, least: rate / 4}
 }
 
-// admitted is how long a request may have to wait by the estimate. It is below patience,
-// since a request that is admitted and times out fails late instead of at once.
+// admitted is the longest estimated time for which a request is admitted. It is below
+// patience, because a request that is admitted and then times out fails late instead of at
+// once.
 const admitted = patience * 4 / 5
 
-// enter queues for n IDs. If they could not be drawn in time, it refuses at once, and
-// returns the time after which another try has a chance.
+// enter adds a turn for n IDs to the queue. If the IDs could not be drawn in time, it returns
+// nil at once, and the time after which another attempt has a chance.
 func (q *queue) enter(n int) (t *turn, retry time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -54,7 +55,7 @@ func (q *queue) enter(n int) (t *turn, retry time.Duration) {
 	return t, 0
 }
 
-// takes returns how long drawing n IDs takes by the estimate.
+// takes returns how long drawing n IDs takes, according to the estimate.
 func (q *queue) takes(n int) time.Duration {
 	return time.Duration(float64(n) / q.rate * float64(time.Second))
 }
@@ -71,10 +72,10 @@ func (q *queue) leave(t *turn) {
 	}
 }
 
-// drew corrects the rate by a draw during which other requests waited. Other draws say
-// little about the rate: they may use up the rest of the last ticks, or take hardly any
-// time. The rate has a lower bound, so that a machine that was frozen for a while does not
-// refuse everything from then on.
+// drew corrects the estimated rate after a draw, if other requests were waiting. Other draws
+// say little about the rate, because they may use unused IDs of the last ticks and take
+// hardly any time. The rate has a lower bound, so that the queue does not refuse everything
+// after the machine was frozen for a while.
 func (q *queue) drew(n int, took time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -83,8 +84,8 @@ func (q *queue) drew(n int, took time.Duration) {
 	}
 }
 
-// draw fills ids when it is this request's turn. The wait is bounded by patience, and the
-// draw by patience again: a request that has begun to draw gets its IDs, unless the machine
+// draw fills ids when it is this request's turn. The wait is bounded by patience, and so is
+// the draw after it. So a request that has begun to draw gets its IDs, unless the machine
 // makes far fewer than the layout allows.
 func (q *queue) draw(ctx context.Context, ids []snowflake.ID, next func(context.Context, []snowflake.ID) (int, error)) (retry time.Duration, err error) {
 	t, retry := q.enter(len(ids))
@@ -93,12 +94,13 @@ func (q *queue) draw(ctx context.Context, ids []snowflake.ID, next func(context.
 	}
 	defer q.leave(t)
 	if err := t.wait(ctx); err != nil {
-		return time.Second, err // it has drawn nothing
+		return time.Second, err // nothing was drawn
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	began := time.Now()
-	// All or none: IDs drawn by a failed call are lost, and will never be made again.
+	// A request gets all of its IDs or none. IDs drawn by a failed call are lost, and will
+	// never be made again.
 	if _, err := next(ctx, ids); err != nil {
 		return time.Second, err
 	}
@@ -117,7 +119,7 @@ func (t *turn) wait(ctx context.Context) error {
 	defer limit.Stop()
 	select {
 	case <-t.now:
-		return context.Cause(ctx) // not for a client that has gone meanwhile
+		return context.Cause(ctx) // an error if the client has gone meanwhile
 	case <-limit.C:
 		return context.DeadlineExceeded
 	case <-ctx.Done():

@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// listenUnix listens on a Unix socket. It replaces a socket whose server is dead, and
-// nothing else.
+// listenUnix listens on a Unix socket. If there is a file at the path, it replaces it only if
+// it is a socket whose server is dead.
 //
-// The socket is made in a separate folder that no other user may enter, gets its mode
-// there, and is then linked to its path if nothing is there. So at no moment can a user
+// The socket is created in a separate folder that no other user may enter, gets its mode
+// there, and is then linked to its path, unless a file is there. So at no moment can users
 // connect whom the mode does not admit, and no symbolic link is followed.
 func listenUnix(path string, mode os.FileMode) (net.Listener, error) {
 	failed := func(err error) error {
@@ -70,7 +70,7 @@ func removeDead(path string) error {
 	return os.Remove(path)
 }
 
-// socket is a listener that was made at another path than its final one.
+// socket is a listener that was created at a path other than its final path.
 type socket struct {
 	net.Listener
 	path string

@@ -15,8 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// A socket has its mode and its owner from the moment that it is at its path, and is
-// put there neither through a symbolic link nor in the place of anything else.
+// A socket has its mode and its owner from the moment at which it appears at its path. It is
+// not created through a symbolic link, and does not replace any other file.
 func TestSocket(t *testing.T) {
 	dir, err := os.MkdirTemp("", "n") // a short path
 	if err != nil {
@@ -99,8 +99,8 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// Every answer, also a refusal, says that no other site may embed it and that its type
-// is not to be guessed.
+// The headers of every answer, including a refusal, forbid other sites to embed it, and
+// browsers to guess its type.
 func TestHeadersOfEveryAnswer(t *testing.T) {
 	s := serve(t, snowflake.Default())
 	for _, path := range []string{"/", "/lease", "/v1/id", "/id", "/healthz", "/metrics", "/nowhere"} {

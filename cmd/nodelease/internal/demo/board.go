@@ -12,25 +12,25 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Board is the state of the running demo: the counts, the holders, the latest events. The
-// tasks' pipes, the director and the table's watcher write on it; views take snapshots.
-// It is safe for concurrent use.
+// Board is the state of the running demo: the counts, the holders and the latest news. The
+// readers of the tasks' pipes, the director and the watcher update it, and views take
+// snapshots. It is safe for concurrent use.
 type Board struct {
 	opts Options
-	tell func(News) // at once, and in order
+	tell func(News) // passes news to the view at once, in order
 
 	mu       sync.Mutex
 	began    time.Time // zero until the fleet is started
 	sum      Summary
-	disorder int // IDs that were not above the one before them, of one task
+	disorder int // IDs that were not above the previous ID of the same task
 	seen     seen
 	tasks    map[string]*taskState
-	leases   []lease.Lease // as the table said last
-	leader   string        // whose session is the oldest of those, empty before anybody's
-	out      time.Time     // since when the DynamoDB is away; zero: it is there
-	news     []News        // the last ones
+	leases   []lease.Lease // as last read from the table
+	leader   string        // the task with the oldest session among the leases; empty: none yet
+	out      time.Time     // when the DynamoDB was killed; zero: it is running
+	news     []News        // the latest
 	rate     meter
-	history  []float64 // of the rate, a value for each sample
+	history  []float64 // the rate at each sample
 	page     *ui.Server
 	pageURL  string
 }
@@ -39,19 +39,19 @@ type Board struct {
 type taskState struct {
 	node     int // -1: none
 	status   string
-	gaveBack int // the node ID that it released last, plus one; 0: none since it claimed
+	gaveBack int // the node ID that it released last, plus one; 0: none since its last claim
 	claims   int
-	waits    bool          // and that was told
+	waits    bool          // it waits for a node ID, and the news have said so
 	clockOff time.Duration // how far its clock was moved
 	lastID   snowflake.ID
 	member   bool      // of the cluster
-	lastIDs  time.Time // when it made some
+	lastIDs  time.Time // when its last IDs arrived
 	born     time.Time // when it claimed its node ID
-	idsUntil time.Time // when its last answer lets it make IDs without another
+	idsUntil time.Time // until when it can make IDs without another answer from DynamoDB
 	rate     meter
 }
 
-// The states of a task; also what its node ID is shown as.
+// The states of a task. Its node ID is shown with the same words.
 const (
 	taskStarting  = "starting"
 	taskHolding   = "held"
@@ -64,7 +64,7 @@ const (
 // News is one thing that happened.
 type News struct {
 	At   time.Duration // since the fleet was started
-	Kind string        // a word: "kill -9", "lost"
+	Kind string        // such as "kill -9" or "lost"
 	Text string
 }
 
@@ -77,14 +77,14 @@ const (
 	keptHistory = 200
 )
 
-// Tell writes news.
+// Tell adds news to the board and passes them to the view and the page.
 func (b *Board) Tell(kind, format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.say(kind, format, args...)
 }
 
-// say is Tell for those who hold mu.
+// say does what Tell does, for callers that hold mu.
 func (b *Board) say(kind, format string, args ...any) {
 	n := News{Kind: kind, Text: fmt.Sprintf(format, args...)}
 	if !b.began.IsZero() {
@@ -97,7 +97,7 @@ func (b *Board) say(kind, format string, args ...any) {
 	b.tellPage(n)
 }
 
-// begin sets the time from which the news count.
+// begin sets the time from which the times of news are counted.
 func (b *Board) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -204,7 +204,7 @@ func (b *Board) acted(name, status string, count func(*Summary), kind, format st
 	b.say(kind, format, args...)
 }
 
-// moved takes in that a task's clock was moved.
+// moved records that a task's clock was moved.
 func (b *Board) moved(name string, by time.Duration, format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -221,7 +221,7 @@ func (b *Board) gone(name string) (had bool) {
 	return t.claims > 0
 }
 
-// holds reports whether a task has a node ID now, by its last message.
+// holds reports whether a task has a node ID now, according to its last message.
 func (b *Board) holds(name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -240,7 +240,7 @@ func (b *Board) anySuspended() bool {
 	return false
 }
 
-// nodeOf names the number of a task.
+// nodeOf names the node ID of a task.
 func (b *Board) nodeOf(name string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

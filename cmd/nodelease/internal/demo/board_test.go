@@ -42,12 +42,13 @@ func TestBoardFindsDuplicates(t *testing.T) {
 	}
 }
 
-// Each task's IDs strictly increase, also over a change of its node ID.
+// The board reports IDs of a task that do not strictly increase, even across a change of
+// its node ID.
 func TestBoardFindsDisorder(t *testing.T) {
 	for _, second := range [][]snowflake.ID{{12, 11}, {9}, {10}} {
 		b, _ := testBoard(t)
 		b.ids("task-1", []snowflake.ID{9 - 1, 10})
-		b.ids("task-2", []snowflake.ID{1}) // another task's do not count
+		b.ids("task-2", []snowflake.ID{1}) // IDs of another task do not count
 		b.ids("task-1", second)
 		if err := b.verdict(); !errors.Is(err, ErrDisorder) {
 			t.Errorf("%v after 10: got %v, want ErrDisorder", second, err)
@@ -55,14 +56,14 @@ func TestBoardFindsDisorder(t *testing.T) {
 	}
 }
 
-// The whole life of a task, as its agent tells it.
+// The board follows the whole life of a task, as reported by its agent.
 func TestBoardFollowsEvents(t *testing.T) {
 	b, kinds := testBoard(t)
 	say := func(kind lease.EventKind, node int, text string) {
 		b.event("task-1", taskEvent{Kind: kind, Node: node, Version: 1, Error: text})
 	}
 	say(lease.EventWaiting, -1, "lease: pool exhausted: all 3 node IDs are taken; resize the pool")
-	say(lease.EventWaiting, -1, "again") // told once
+	say(lease.EventWaiting, -1, "again") // reported only once
 	say(lease.EventClaimed, 7, "")
 	if !b.holds("task-1") || b.holds("task-2") || b.nodeOf("task-1") != "node 7" {
 		t.Error("task-1 holds node 7")
@@ -96,7 +97,8 @@ func TestBoardFollowsEvents(t *testing.T) {
 	}
 }
 
-// The table's state of a node ID, and the known state of its holder's process.
+// A snapshot joins a node ID's state in the table with the known state of its holder's
+// process.
 func TestSnapshotStates(t *testing.T) {
 	b, _ := testBoard(t)
 	b.event("task-1", taskEvent{Kind: lease.EventClaimed, Node: 0, Version: 4})
@@ -127,7 +129,8 @@ func TestSnapshotStates(t *testing.T) {
 	}
 }
 
-// The oldest session leads, of those that are alive and take part; a change is told once.
+// The task with the oldest session leads, among the live members of the cluster. A change
+// of the leader is reported once.
 func TestBoardTellsWhoLeads(t *testing.T) {
 	b, kinds := testBoard(t)
 	held := func(task, session string, left time.Duration) lease.Lease {
@@ -156,8 +159,8 @@ func TestBoardTellsWhoLeads(t *testing.T) {
 	}
 }
 
-// A released node ID is free, not dead, although the table was read
-// before that and the process has ended since; and the last frame is left behind.
+// The last frame remains on the terminal. It shows a released node ID as free, not dead,
+// although the table was read before the release and the process has ended since.
 func TestLastFrame(t *testing.T) {
 	b, _ := testBoard(t)
 	b.event("task-1", taskEvent{Kind: lease.EventClaimed, Node: 3, Version: 1})
@@ -180,8 +183,8 @@ func TestLastFrame(t *testing.T) {
 	}
 }
 
-// In an outage the board shows each task's age and how long it can make IDs, and
-// afterwards the tasks that did.
+// In an outage the board reports each task's age and how long it can make IDs, and
+// afterwards which tasks did.
 func TestBoardInAnOutage(t *testing.T) {
 	var told []string
 	b := newBoard(OutageDefaults(), func(n News) { told = append(told, n.Kind+": "+n.Text) })

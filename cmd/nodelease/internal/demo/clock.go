@@ -8,7 +8,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// movedClock is the machine's clock with a wall clock that is off, and moves.
+// movedClock is the machine's clock, except that its wall clock is off by an amount that
+// can be changed.
 type movedClock struct {
 	lease.Clock
 	off atomic.Int64

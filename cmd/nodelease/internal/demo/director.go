@@ -13,11 +13,11 @@ type director struct {
 	board  *Board
 	server *server
 	down   bool   // the DynamoDB was killed and is not back yet
-	data   string // the file in which it keeps its tables; none without an outage
+	data   string // the file in which the DynamoDB keeps its tables; empty without an outage
 
 	slots   []*slot
-	started int        // tasks so far; each has a number of its own
-	exits   chan *slot // a slot's task has ended and its pipe is read out
+	started int        // tasks so far; the count numbers them
+	exits   chan *slot // the slots whose task has ended, after its pipe was read to the end
 	agenda  []entry
 }
 
@@ -33,8 +33,8 @@ func (d *director) later(after time.Duration, do func() error) {
 	d.agenda = slices.Insert(d.agenda, i, e)
 }
 
-// run lets the fleet run and executes the plan, until time is up, quit is
-// closed or ctx ends.
+// run starts the fleet and executes the plan, until the duration is over, quit is closed or
+// ctx ends.
 func (d *director) run(ctx context.Context, quit <-chan struct{}) error {
 	d.exits = make(chan *slot)
 	for i := range d.Tasks {
@@ -65,7 +65,7 @@ func (d *director) run(ctx context.Context, quit <-chan struct{}) error {
 		case <-quit:
 			return nil
 		case <-end.C:
-			// A viewer of an outage wants to see that all tasks resume.
+			// After an outage, the demo goes on until all tasks have resumed.
 			if !d.Outage || time.Since(began) > d.Duration+d.comeBack() || !d.board.anySuspended() {
 				return nil
 			}
@@ -96,7 +96,7 @@ func (d *director) do(ctx context.Context, s step) error {
 	}
 	t := d.pick(s.slot)
 	if t == nil {
-		return nil // all are down: nothing to do it to
+		return nil // no task holds a node ID
 	}
 	node := d.board.nodeOf(t.name)
 	switch s.act {
@@ -115,7 +115,7 @@ func (d *director) do(ctx context.Context, s step) error {
 			way = "back"
 		}
 		if t.tell(order{ClockStep: s.by}) != nil {
-			break // it is dead, and that is told by its end
+			break // the task is dead, and its end will be reported
 		}
 		d.board.moved(t.name, s.by, "%s, with %s: its wall clock steps %v %s", t.name, node, s.by.Abs(), way)
 		d.later(s.lasts, func() error {
@@ -139,7 +139,7 @@ func (d *director) do(ctx context.Context, s step) error {
 	return nil
 }
 
-// leaseOf names the lease that a freeze or an outage outlasts.
+// leaseOf describes the lease that a freeze or an outage outlasts.
 func (o Options) leaseOf() string {
 	if o.Outage {
 		return "a lease that has not grown"
@@ -147,7 +147,8 @@ func (o Options) leaseOf() string {
 	return "its lease"
 }
 
-// outageFor kills the DynamoDB and starts it again, on its port and with its data.
+// outageFor kills the DynamoDB, and starts it again after a while on the same port and with
+// the same data.
 func (d *director) outageFor(ctx context.Context, by time.Duration) {
 	port := d.server.port()
 	d.server.kill()
@@ -165,7 +166,8 @@ func (d *director) outageFor(ctx context.Context, by time.Duration) {
 	})
 }
 
-// end lets all tasks end in good order, or not, and returns when all are gone.
+// end asks all tasks to end, kills those that have not ended after grace, and returns when
+// all are gone.
 func (d *director) end(grace time.Duration) {
 	d.board.Tell("end", "every task releases its node ID")
 	left := 0
@@ -173,7 +175,7 @@ func (d *director) end(grace time.Duration) {
 		if t := s.task; t != nil {
 			left++
 			t.stopping = true
-			t.thaw() // a frozen one cannot hear
+			t.thaw() // a frozen task cannot receive SIGTERM
 			t.terminate()
 		}
 	}

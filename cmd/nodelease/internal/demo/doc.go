@@ -1,7 +1,7 @@
-// Package demo shows the whole protocol at work on one machine, and checks it:
-// a fleet of real processes leases numbers from a DynamoDB, makes IDs, and is
-// killed, frozen, stopped and has its clocks moved, while every ID of every
-// process is compared with every other one.
+// Package demo shows the whole protocol at work on one machine, and checks it. A
+// fleet of real processes leases node IDs from a DynamoDB and makes IDs.
+// Meanwhile the processes are killed, frozen and stopped, and their clocks are
+// moved, and every ID of every process is compared with all others.
 //
 //	           orders (stdin)          requests
 //	         ┌───────────────▶ task ───────────────▶ dynamodb
@@ -11,13 +11,12 @@
 //	   ▼
 //	 board ──▶ live view, or plain lines
 //
-// The director is the only one that starts and signals processes. Each task is
-// this program again, with a hidden command, and has the real agent, generator
-// and AWS client; nothing in it is made for the demo but its clock, which can be
-// set, and the pipe into which its IDs go.
+// Only the director starts and signals processes. Each task is this program
+// again, with a hidden command, and has the real agent, generator and AWS client.
+// Only its clock, which can be set, and the pipe for its IDs are made for the demo.
 //
-// Promised: the comparison is exact and over all IDs that reached a
-// pipe, also those of tasks that were killed; when Run returns, no process is left. It is
-// not promised that two runs with one seed are equal to the millisecond. The plan of
-// actions repeats, the machine's own timing does not.
+// The comparison is exact and covers all IDs that reached a pipe, including those
+// of tasks that were killed. When Run returns, no process is left. Two runs with
+// one seed have the same plan of actions, but they are not equal to the
+// millisecond, since the machine's own timing differs.
 package demo

@@ -24,7 +24,7 @@ var looks = map[string]look{
 	"free":      {"·", "free", faint},
 }
 
-// inLegend orders the states.
+// inLegend lists the states in the order of the legend.
 var inLegend = []string{"held", "suspended", "frozen", "dead", "expired", "cooling", "free"}
 
 func (n Number) look() look {
@@ -34,7 +34,7 @@ func (n Number) look() look {
 	return look{"?", n.State, faint}
 }
 
-// rate writes IDs a second in five cells at most.
+// rate formats a number of IDs per second in at most five cells.
 func rate(perSecond float64) string {
 	switch {
 	case perSecond < 0.5:
@@ -66,7 +66,7 @@ const (
 // grid draws the node IDs in the richest way that fits: cards, lines, or signs.
 func (s Snapshot) grid(width, height int) []string {
 	count := len(s.Numbers)
-	// As many columns as fit, as long as the rows are equally long.
+	// shape uses the whole width to get few rows, and then no more columns than these rows need.
 	shape := func(cell int) (columns, rows int) {
 		columns = max(1, width/cell)
 		rows = (count + columns - 1) / columns
@@ -107,7 +107,7 @@ func tile(numbers []Number, columns int, draw func(Number) string) []string {
 	return lines
 }
 
-// card shows a node ID with all that is known of it: two lines, and an empty one.
+// card shows a node ID with everything that is known about it, on two lines and an empty one.
 func (n Number) card() string {
 	l := n.look()
 	bar := " " + l.style.Render("┃") + " "
@@ -123,13 +123,13 @@ func (n Number) card() string {
 		bar + spread(l.style.Render("  "+state), faint.Render(n.version()), cardWidth-5) + "  \n"
 }
 
-// makesIDs reports whether a node ID's holder may make IDs: one that is suspended continues
-// while it has milliseconds that are reserved.
+// makesIDs reports whether a node ID's holder may make IDs. A suspended holder may do so
+// while it has reserved milliseconds.
 func (n Number) makesIDs() bool { return n.State == taskHolding || n.State == taskSuspended }
 
 func (n Number) version() string {
 	if n.Version == 0 {
-		return "" // it was never held
+		return "" // the node ID was never held
 	}
 	return fmt.Sprintf("v%d", n.Version)
 }

@@ -17,15 +17,15 @@ type Live struct {
 	Out io.Writer
 }
 
-// News implements [View]: it is taken from the board.
+// News implements [View]. It does nothing, since the live view takes the news from the board.
 func (Live) News(News) {}
 
-// framesPerSecond of the live view.
+// framesPerSecond is how often the live view is redrawn.
 const framesPerSecond = 10
 
 // Run implements [View]. It returns ErrInterrupted on Ctrl-C, and nil on q.
 func (l Live) Run(ctx context.Context, b *Board) error {
-	// Signals are the caller's; the terminal is restored when it ends ctx.
+	// The caller handles signals; when it ends ctx, the terminal is restored.
 	p := tea.NewProgram(screen{board: b}, tea.WithInput(l.In), tea.WithOutput(l.Out), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
 	stop := context.AfterFunc(ctx, p.Quit)
 	defer stop()
@@ -36,7 +36,7 @@ func (l Live) Run(ctx context.Context, b *Board) error {
 	return err
 }
 
-// Last leaves the last frame on the terminal, below its earlier content.
+// Last prints the last frame below the terminal's earlier content, where it remains.
 func (l Live) Last(b *Board) error {
 	width, height := 80, 24
 	if f, ok := l.Out.(*os.File); ok {

@@ -12,7 +12,7 @@ import (
 func TestLiveEnds(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	for name, test := range map[string]struct {
-		key  string // none: the demo ends
+		key  string // empty: no key is pressed, and the demo ends by itself
 		want error
 	}{
 		"with the demo": {"", nil},

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Options of a demo. Begin with Defaults: zero values are refused, not filled in.
+// Options configure a demo. Begin with Defaults, because zero values are refused, not filled in.
 type Options struct {
 	Tasks    int           // size of the fleet: processes at a time, 1 to 200
 	Numbers  int           // size of the pool, 1 to 1024
@@ -22,7 +22,7 @@ type Options struct {
 	Pool     string
 }
 
-// Defaults are the options of the first run. The seed is the caller's to choose.
+// Defaults returns the options for a first run. The caller chooses the seed.
 func Defaults() Options {
 	return Options{
 		Tasks: 8, Numbers: 12, Duration: 25 * time.Second, TTL: 3 * time.Second, Wait: time.Hour,
@@ -30,15 +30,15 @@ func Defaults() Options {
 	}
 }
 
-// OutageDefaults are those of a demo with an outage: it is long enough for leases to grow
-// before the outage, in a pool with room for that.
+// OutageDefaults returns the options for a demo with an outage. It lasts long enough for
+// leases to grow before the outage, and its pool has room for that.
 func OutageDefaults() Options {
 	o := Defaults()
 	o.Outage, o.Numbers, o.Duration, o.TTL = true, 32, time.Minute, 2*time.Second
 	return o
 }
 
-// Validate reports all that is wrong at once.
+// Validate reports all invalid options at once.
 func (o Options) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -65,9 +65,9 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// The guards are the defaults; a TTL below 5 s demands that they
-// are chosen on purpose. On one machine they have little to guard against: only
-// the clocks that the demo moves.
+// The guards are an agent's defaults. They are set here because an agent with a TTL below
+// 5 s requires them. Such short guards suffice on one machine, where only the clocks that
+// the demo moves differ.
 func (o Options) guard() time.Duration { return min(2*time.Second, o.TTL/5).Truncate(time.Millisecond) }
 func (o Options) claimGuard() time.Duration {
 	return min(time.Second, o.TTL/10).Truncate(time.Millisecond)
@@ -76,19 +76,20 @@ func (o Options) claimGuard() time.Duration {
 // skew is the largest clock error with which a task is allowed to start.
 func (o Options) skew() time.Duration { return (o.guard() + o.claimGuard()) / 2 }
 
-// reapAfter is how long the demo's reaper waits before it frees an expired lease: short,
-// so that its work can be seen within the demo.
+// reapAfter is how long the demo's reaper waits before it frees an expired lease. It is
+// short, so that the reaper's work can be seen within the demo.
 const reapAfter = time.Second
 
-// outage is how long the DynamoDB process stays dead: until every short lease has
-// passed its deadline and its expiry, and long enough to see which tasks continue without it.
+// outage returns how long the DynamoDB process stays dead: until every short lease has
+// expired, and long enough to see which tasks continue without DynamoDB.
 func (o Options) outage() time.Duration { return max(o.TTL+o.claimGuard()+time.Second, o.Duration/10) }
 
-// grownTTL is the longest lease where leases grow: the default of an agent.
+// grownTTL is the longest lease if leases grow: the default of an agent.
 const grownTTL = 15 * time.Minute
 
-// maxTTL is how long leases become. They grow with --outage, to show which tasks
-// outlasts it; elsewhere a freeze, a kill and a new claim are worth more.
+// maxTTL returns how long leases may become. With --outage they grow, to show which tasks
+// outlast the outage. Otherwise they stay short, so that the node ID of a task that was
+// frozen or killed is soon claimed by another task.
 func (o Options) maxTTL() time.Duration {
 	if o.Outage {
 		return max(o.TTL, grownTTL)
@@ -96,10 +97,10 @@ func (o Options) maxTTL() time.Duration {
 	return o.TTL
 }
 
-// member reports whether the task of a slot takes part in the fleet's cluster, which
-// keeps its lease short. Where leases grow only every fourth does.
+// member reports whether the task of a slot takes part in the fleet's cluster, which keeps
+// its lease short. If leases grow, only every fourth task takes part.
 func (o Options) member(slot int) bool { return !o.Outage || slot%4 == 3 }
 
-// comeBack is how long the demo lets tasks resume, on a slow machine, before it
-// continue without them.
+// comeBack returns how long the demo waits, on a slow machine, for tasks to resume before
+// it continues without them.
 func (o Options) comeBack() time.Duration { return 5 * o.TTL }

@@ -9,7 +9,7 @@ import (
 func TestValidate(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*Options)
-		want   []string // all of them, in one error; none: it is valid
+		want   []string // parts of the one error; empty: the options are valid
 	}{
 		"defaults":          {func(o *Options) {}, nil},
 		"one of one":        {func(o *Options) { o.Tasks, o.Numbers = 1, 1 }, nil},

@@ -26,11 +26,12 @@ func (b *Board) away(format string, args ...any) {
 	}
 }
 
-// stillMaking is how long ago a task may have made IDs that makes them: a busy machine
-// lets one wait.
+// stillMaking is how old the last IDs of a task may be if it counts as still making IDs.
+// It allows for a busy machine, on which tasks have to wait.
 const stillMaking = 500 * time.Millisecond
 
-// back records that DynamoDB is up again, and reports the tasks that made IDs all the time.
+// back records that DynamoDB is up again, and reports which tasks made IDs throughout the
+// outage.
 func (b *Board) back(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,7 +62,7 @@ func (b *Board) byAge() []string {
 	return held
 }
 
-// seconds writes a duration for somebody who watches.
+// seconds formats a duration for people.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
 // isOut reports whether the DynamoDB is away.

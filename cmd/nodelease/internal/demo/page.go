@@ -12,20 +12,20 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// pageEvery is how often the page looks: often enough to see a kill when it
+// pageEvery is how often the page reads the table: often enough to show a kill when it
 // happens.
 const pageEvery = 500 * time.Millisecond
 
-// onPage are the news that the page does not see in the table by itself.
+// onPage are the kinds of news that the page cannot find in the table by itself.
 var onPage = map[string]bool{
 	"kill -9": true, "SIGSTOP": true, "SIGCONT": true, "SIGTERM": true, "clock": true, "outage": true, "back": true,
 	"alone": true, "went on": true, "stopped": true, "suspended": true, "lost": true, "DUPLICATE": true, "DISORDER": true,
 }
 
-// withNode is how the director names the number of a task.
+// withNode matches the words in which the director names the node ID of a task.
 var withNode = regexp.MustCompile(`, with node (\d+)`)
 
-// tellPage passes news on, with the node ID apart from the text.
+// tellPage passes news to the page, with the node ID separate from the text.
 func (b *Board) tellPage(n News) {
 	if b.page == nil || !onPage[n.Kind] {
 		return
@@ -37,7 +37,7 @@ func (b *Board) tellPage(n News) {
 	b.page.Tell(number, n.Kind, withNode.ReplaceAllString(n.Text, ""))
 }
 
-// openPage makes the page of --ui, and puts its address on the board.
+// openPage opens the page of --ui, and puts its address on the board.
 func (b *Board) openPage(store lease.Store) (*ui.Server, net.Listener, error) {
 	l, err := ui.Listen("127.0.0.1:0")
 	if err != nil {
@@ -52,7 +52,7 @@ func (b *Board) openPage(store lease.Store) (*ui.Server, net.Listener, error) {
 	return page, l, nil
 }
 
-// servePage serves it until ctx ends.
+// servePage serves the page until ctx ends.
 func (b *Board) servePage(ctx context.Context, page *ui.Server, l net.Listener) {
 	if err := page.Serve(ctx, l); err != nil {
 		b.Tell("page", "it has ended: %v", err)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Plain is a view of lines, for output that is not a terminal.
+// Plain is a view that prints lines, for output that is not a terminal.
 type Plain struct{ Out io.Writer }
 
 // News implements [View].
@@ -17,7 +17,7 @@ func (p Plain) News(n News) {
 
 const plainEvery = 2 * time.Second
 
-// Run implements [View]: every other second it says how far things are.
+// Run implements [View]. Every other second it prints how far the demo is.
 func (p Plain) Run(ctx context.Context, b *Board) error {
 	tick := time.NewTicker(plainEvery)
 	defer tick.Stop()

@@ -21,27 +21,28 @@ const (
 type step struct {
 	at   time.Duration // since the fleet was started
 	act  action
-	slot int           // whom; a place in the fleet, not a process
+	slot int           // the target: a place in the fleet, not a process
 	by   time.Duration // freeze, outage: how long; clock: how far, negative is back
-	// lasts is how long it takes until all is as before.
+	// lasts is how long it takes until the action is undone.
 	lasts time.Duration
 }
 
-// makePlan decides the actions on each slot, only from the seed. Actions on one slot do
-// not overlap, and everything is over before the end, so that the fleet ends in good
-// health.
+// makePlan plans the actions on each slot, depending only on the options and their seed.
+// Actions on one slot do not overlap, and all are over before the end, so that the fleet
+// is healthy when it ends.
 func makePlan(o Options) []step {
 	p := planner{Options: o, rng: rand.New(rand.NewPCG(o.Seed, 0)), free: make([]time.Duration, o.Tasks)}
 	begin, end := o.Duration/10, o.Duration-max(o.Duration/10, time.Second)
-	// Often enough to be worth watching, but not so often that more node IDs rest
-	// than are held.
+	// Actions are frequent enough to be worth watching, but not so frequent that more node
+	// IDs rest than are held.
 	every := min(max(1300*time.Millisecond, 3*o.TTL/2/time.Duration(min(o.Tasks, o.Numbers))), o.Duration/8)
 	if o.Outage {
 		p.quietFrom = o.Duration * 9 / 20
 		p.quietUntil = p.quietFrom + o.outage() + o.TTL/2
 		p.steps = append(p.steps, step{at: p.quietFrom, act: actOutage, by: o.outage()})
 	}
-	// The first round has one of each, long things first; later ones are shuffled.
+	// The first round begins with one action of each kind, the long ones first. Later rounds
+	// are shuffled.
 	round := []action{actFreeze, actKill, actClock, actStop, actKill, actFreeze, actClock, actKill}
 	n := 0
 	for at := begin; at < end; at += every {
@@ -64,8 +65,8 @@ type planner struct {
 	Options
 	rng                   *rand.Rand
 	steps                 []step
-	free                  []time.Duration // from when on something may be done to a slot
-	quietFrom, quietUntil time.Duration   // an outage: nothing else is done
+	free                  []time.Duration // when the next action on each slot may begin
+	quietFrom, quietUntil time.Duration   // no other action in this time, because of an outage
 	freezes, clocks       int
 }
 
@@ -76,8 +77,8 @@ const (
 	settle  = time.Second
 )
 
-// growsOld reports whether nothing is done to a slot before the outage: half of the fleet
-// stays untouched, so that leases have grown by then.
+// growsOld reports whether no action is planned on a slot before the outage. Half of the
+// fleet is left alone, so that its leases have grown by then.
 func (p *planner) growsOld(slot int) bool { return slot < p.Tasks/2 }
 
 // add plans one action, if there is room for it.
@@ -86,20 +87,22 @@ func (p *planner) add(at time.Duration, act action, end time.Duration) bool {
 	busy := restart + settle
 	switch act {
 	case actFreeze:
-		// Every other time long enough that the reaper frees the node ID and it is
-		// lost; else it is found expired, but still the task's own.
+		// Every other freeze is so long that the reaper frees the node ID, and the task
+		// loses it. After the others the lease has expired, but is still the task's own.
 		s.by = p.TTL + p.claimGuard()/2
 		if p.freezes%2 == 0 {
 			s.by = p.TTL + p.claimGuard() + reapAfter + 1500*time.Millisecond
-			// In turn a slot that takes another node ID then, and one that ends.
+			// The slots alternate: the task of one claims another node ID after the
+			// loss, and the task of the next one ends.
 			s.slot = min(s.slot&^1|p.freezes/2%2, p.Tasks-1)
 		}
 		s.by += time.Duration(p.rng.Int64N(int64(p.claimGuard()/2 + 1)))
 		s.lasts = s.by
 	case actClock:
-		// Forward, the span ends early and the node ID rests longer afterwards; back,
-		// the IDs must not repeat. In turn, so that both are seen. Later it is set
-		// right, as time synchronization does, which is a step the other way.
+		// If the clock steps forward, the span ends early and the node ID rests longer
+		// afterwards; if it steps back, IDs must not repeat. The directions alternate,
+		// so that both are seen. Later the clock is set right, as time synchronization
+		// does, which is a step in the other direction.
 		s.by = p.skew() + time.Duration(p.rng.Int64N(int64(2*min(p.TTL, time.Minute))))
 		if p.clocks%2 == 1 {
 			s.by = -(time.Second + time.Duration(p.rng.Int64N(int64(time.Hour))))

@@ -25,9 +25,9 @@ func TestPlanRepeatsWithItsSeed(t *testing.T) {
 	}
 }
 
-// The promises of a plan, for many seeds: actions on one slot do not overlap, all are
-// over before the end, nothing else happens in an outage, and the short demo has
-// something of everything.
+// For many seeds, a plan keeps its promises: actions on one slot do not overlap, all are
+// over before the end, no other action happens in an outage, and even the short demo has an
+// action of each kind.
 func TestPlan(t *testing.T) {
 	for name, o := range map[string]Options{
 		"default":    Defaults(),

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// process is this program again, with other arguments. It ends with its parent,
-// however that ends: see isolate.
+// process is this program again, with other arguments. It ends when its parent ends, in
+// whatever way: see isolate.
 type process struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
@@ -18,8 +18,8 @@ type process struct {
 	stderr *tail
 }
 
-// startProcess starts one. On Linux the kernel ends it together with the thread
-// that started it, so only a goroutine that is locked to its thread may call it.
+// startProcess starts a process. On Linux the kernel ends the process together with the
+// thread that started it, so only a goroutine that is locked to its thread may call this.
 func startProcess(args ...string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -37,7 +37,7 @@ func startProcess(args ...string) (*process, error) {
 	return p, p.cmd.Start()
 }
 
-// tell writes one JSON value to its stdin.
+// tell writes one JSON value to the stdin of the process.
 func (p *process) tell(v any) error { return json.NewEncoder(p.stdin).Encode(v) }
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
@@ -45,7 +45,7 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 // kill is kill -9. It is not an error if the process is already dead.
 func (p *process) kill() { _ = p.cmd.Process.Kill() }
 
-// wait waits for its end, after stdout was read to its end.
+// wait waits until the process has ended. Call it after stdout was read to its end.
 func (p *process) wait() error {
 	err := p.cmd.Wait()
 	if said := p.stderr.reason(); err != nil && said != "" {
@@ -54,7 +54,7 @@ func (p *process) wait() error {
 	return err
 }
 
-// exitError is the end of a process that said why.
+// exitError is the error of a process that printed why it ended.
 type exitError struct {
 	err  error
 	said string
@@ -78,8 +78,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// reason returns the error that the program printed at its end, or else the first line
-// of its output.
+// reason returns the error that the program printed when it ended, or otherwise the first
+// line of its output.
 func (t *tail) reason() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,11 +91,13 @@ func (t *tail) reason() string {
 	return line
 }
 
-// ErrorPrefix is how this program begins the error that it ends with, on stderr.
+// ErrorPrefix is the beginning of the line on stderr with which this program reports the
+// error that ended it.
 const ErrorPrefix = "nodelease: "
 
-// forgetAWS keeps the user's AWS settings out of the demo: it needs none, and a
-// profile that does not exist must not stop it. Started processes inherit this.
+// forgetAWS removes the user's AWS settings from the environment. The demo needs none of
+// them, and a profile that does not exist must not stop it. Started processes inherit the
+// environment.
 func forgetAWS() error {
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, "AWS_") {
@@ -112,5 +114,5 @@ func forgetAWS() error {
 	return nil
 }
 
-// exitCode is how an ended process ended; -1 by a signal.
+// exitCode returns the exit code of a process that has ended; -1 if a signal ended it.
 func (p *process) exitCode() int { return p.cmd.ProcessState.ExitCode() }

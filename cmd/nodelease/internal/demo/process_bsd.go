@@ -8,8 +8,8 @@ import (
 )
 
 // isolate puts a process into its own group, so that Ctrl-C in the terminal reaches the
-// director alone. When the director dies, the processes see the end of their stdin;
-// frozen ones are woken by the kernel first.
+// director alone. When the director dies, the processes see the end of their stdin; the
+// kernel wakes frozen processes first.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 }

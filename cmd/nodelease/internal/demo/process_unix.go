@@ -11,5 +11,5 @@ func (p *process) freeze() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
 
 func (p *process) thaw() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// terminate asks it to end in good order.
+// terminate asks the process to end in good order.
 func (p *process) terminate() { _ = p.cmd.Process.Signal(syscall.SIGTERM) }

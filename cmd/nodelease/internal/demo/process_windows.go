@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// isolate keeps Ctrl-C from reaching a process; when the director dies, it sees
+// isolate keeps Ctrl-C from reaching a process. When the director dies, the process sees
 // the end of its stdin.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
@@ -18,5 +18,6 @@ func (p *process) freeze() {}
 
 func (p *process) thaw() {}
 
-// terminate asks it to end in good order; there is no SIGTERM here.
+// terminate asks the process to end in good order by closing its stdin, since Windows has
+// no SIGTERM.
 func (p *process) terminate() { _ = p.stdin.Close() }

@@ -8,8 +8,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// The colours are the terminal's own sixteen, which its user has chosen to be
-// readable. Every state also has a sign, so colours need not be distinguished.
+// The colours are the terminal's own sixteen, which the user's terminal theme keeps
+// readable. Every state also has a sign, so nobody has to distinguish colours.
 var (
 	bold  = lipgloss.NewStyle().Bold(true)
 	faint = lipgloss.NewStyle().Foreground(lipgloss.BrightBlack)
@@ -23,7 +23,7 @@ var (
 // render draws the board into width × height cells.
 func (s Snapshot) render(width, height int) string {
 	lines := []string{s.title(width), s.progress(width), s.figures(), s.counts(), ""}
-	// The events get the space that the grid leaves, and at least a third.
+	// The events get the space that the grid leaves, but at least a third.
 	room := height - len(lines) - 3
 	lines = append(lines, s.grid(width, room-max(room/3, 4))...)
 	lines = append(lines, s.legend(), "")
@@ -40,7 +40,7 @@ func (s Snapshot) title(width int) string {
 	return spread(left, right, width)
 }
 
-// spread puts one text to the left and the other to the right.
+// spread puts one text at the left end of a line and another at the right end.
 func spread(left, right string, width int) string {
 	return left + strings.Repeat(" ", max(1, width-lipgloss.Width(left)-lipgloss.Width(right))) + right
 }
@@ -74,7 +74,7 @@ func (s Snapshot) counts() string {
 	return faint.Render(text)
 }
 
-// latest returns as many of the latest events as fit, the last one at the bottom.
+// latest returns as many of the latest events as fit, with the newest at the bottom.
 func (s Snapshot) latest(width, room int) []string {
 	if room < 2 {
 		return nil
@@ -86,7 +86,7 @@ func (s Snapshot) latest(width, room int) []string {
 	return lines
 }
 
-// homeless names the tasks that have no node ID.
+// homeless lists the tasks that have no node ID.
 func (s Snapshot) homeless() string {
 	const named = 4
 	n := len(s.Homeless)

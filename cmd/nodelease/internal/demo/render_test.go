@@ -23,8 +23,8 @@ func testSnapshot(numbers, news int) Snapshot {
 	return s
 }
 
-// Whatever the terminal and the pool: nothing is wider or higher than the
-// terminal, and the latest events are visible if there is room for any.
+// For any size of terminal and pool, nothing is wider or higher than the terminal, and the
+// latest events are visible if there is room for any.
 func TestRenderFits(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {200, 60}, {40, 12}, {120, 20}, {10, 3}, {1, 1}} {
 		for _, numbers := range []int{0, 1, 12, 100, 1024} {

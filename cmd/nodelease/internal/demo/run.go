@@ -18,30 +18,31 @@ import (
 
 // View shows a demo while it runs.
 type View interface {
-	// News is told each thing that happens, in order, one at a time.
+	// News is called with each thing that happens, in order, never concurrently.
 	News(News)
-	// Run shows the board until ctx ends, or returns earlier when the one who
-	// looks has seen enough. It restores the terminal before it returns.
+	// Run shows the board until ctx ends or the viewer ends the view. It restores the
+	// terminal before it returns.
 	Run(ctx context.Context, b *Board) error
 }
 
-// lastView is a view that shows how it ended, once all has: no process is left, and
-// the board has the table's state then.
+// lastView is a view that shows how the demo ended. Last is called when no process is left;
+// the board has the table's final state then.
 type lastView interface {
 	Last(b *Board) error
 }
 
 const (
-	// A task releases its node ID within 3 s, or the node ID stays taken.
+	// endGrace is how long a task may take to end: it tries to release its node ID for up to 3 s.
 	endGrace = 4 * time.Second
-	// A user who interrupts does not want to wait.
+	// interruptGrace is shorter than endGrace, because a user who interrupts the demo does
+	// not want to wait.
 	interruptGrace = 1500 * time.Millisecond
 	sampleEvery    = 500 * time.Millisecond
 )
 
 // Run runs the whole demo, until its duration is over, ctx ends, or the view
-// does. No process is left when it returns. The summary is valid with an error,
-// too, as far as it went. The error is one of this package's when the
+// ends. No process is left when it returns. If there is an error, the summary
+// covers the demo up to that point. The error is one of this package's when the
 // comparison found something, and ErrInterrupted when ctx or Ctrl-C in the view
 // ended it.
 func Run(ctx context.Context, o Options, view View) (Summary, error) {
@@ -63,7 +64,7 @@ func Run(ctx context.Context, o Options, view View) (Summary, error) {
 	return sum, errors.Join(b.verdict(), err)
 }
 
-// show starts everything, lets it run, and ends it.
+// show starts all processes, runs the plan, and ends the processes.
 func show(ctx context.Context, o Options, view View, b *Board) error {
 	d := &director{Options: o, board: b}
 	if o.Outage {
@@ -122,7 +123,7 @@ func show(ctx context.Context, o Options, view View, b *Board) error {
 	stop()
 	helpers.Wait()
 	if !d.down {
-		// The last look of the watcher may be older than the last release.
+		// The watcher's last read may be older than the last release.
 		if leases, err := (&watcher{o, store, b}).look(context.WithoutCancel(ctx)); err == nil {
 			b.table(leases)
 		}

@@ -2,12 +2,12 @@ package demo
 
 import "github.com/nodelease/nodelease/pkg/snowflake"
 
-// seen is the exact set of all IDs so far. IDs of one millisecond and node count
-// up, so 64 neighbours share one word: about half a byte for each ID at the
-// demo's rates, and one access to the map for up to 64 of them.
+// seen is the exact set of all IDs so far. The IDs of one millisecond and node ID are
+// consecutive, so up to 64 of them share one word and are added with one access to the
+// map. At the demo's rates an ID takes about half a byte.
 type seen map[uint64]uint64
 
-// add puts the IDs into the set and returns how many were there already.
+// add adds the IDs to the set and returns how many were already in it.
 func (s seen) add(ids []snowflake.ID) (duplicates int) {
 	for i := 0; i < len(ids); {
 		key := uint64(ids[i]) >> 6 //nolint:gosec // an ID is not negative

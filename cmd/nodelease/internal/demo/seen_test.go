@@ -7,7 +7,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// The set is exact: it agrees with the plainest one there is.
+// The set is exact: it agrees with a map of IDs.
 func TestSeen(t *testing.T) {
 	const seed = 1
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -15,7 +15,7 @@ func TestSeen(t *testing.T) {
 	for range 2000 {
 		ids := make([]snowflake.ID, rng.IntN(50))
 		for i := range ids {
-			ids[i] = snowflake.ID(rng.IntN(1<<16))<<40 | snowflake.ID(rng.IntN(64)) // words meet often
+			ids[i] = snowflake.ID(rng.IntN(1<<16))<<40 | snowflake.ID(rng.IntN(64)) // many IDs share a word
 			if i > 0 && rng.IntN(2) == 0 {
 				ids[i] = ids[i-1] + 1
 			}

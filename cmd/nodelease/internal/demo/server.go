@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// ServerCommand is the hidden command of this program that serves the embedded
-// DynamoDB, and Serving its output on stdout with --json once it does.
+// ServerCommand is the command of this program that serves the embedded DynamoDB.
 const ServerCommand = "dynamodb"
 
-// Serving is the first line of a DynamoDB process.
+// Serving is the JSON of the first line that a DynamoDB process prints on stdout with
+// --json, once it serves.
 type Serving struct {
 	Endpoint string `json:"endpoint"`
 }
@@ -26,11 +26,11 @@ type Serving struct {
 type server struct {
 	*process
 	endpoint string
-	ended    chan error // gets one value: why it ended
+	ended    chan error // receives one value: why the process ended
 }
 
-// startServer starts one on a port (0: a free one) and waits until it answers.
-// data is the file that it keeps its tables in; none if empty.
+// startServer starts a DynamoDB process on a port (0: a free one) and waits until it
+// answers. data is the file in which it keeps its tables; if empty, it has no file.
 func startServer(ctx context.Context, port int, table, data string) (*server, error) {
 	args := []string{ServerCommand, "--json", "--attached", "--listen", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), "--table", table}
 	if data != "" {
@@ -50,7 +50,7 @@ func startServer(ctx context.Context, port int, table, data string) (*server, er
 			err = json.Unmarshal(line, &v)
 			s.endpoint = v.Endpoint
 			ready <- err
-			_, _ = io.Copy(io.Discard, out) // until it ends, which wait tells
+			_, _ = io.Copy(io.Discard, out) // until the process ends
 			s.ended <- p.wait()
 			return
 		}
@@ -70,7 +70,7 @@ func startServer(ctx context.Context, port int, table, data string) (*server, er
 	return s, err
 }
 
-// port is where it listens.
+// port returns the port on which the process listens.
 func (s *server) port() int {
 	u, err := url.Parse(s.endpoint)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *server) port() int {
 	return n
 }
 
-// stop ends it; it has nothing to lose any more.
+// stop ends the process, and kills it if that takes more than two seconds.
 func (s *server) stop() {
 	s.terminate()
 	timer := time.NewTimer(2 * time.Second)

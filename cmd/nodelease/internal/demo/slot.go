@@ -8,12 +8,12 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// slot is a place in the fleet: when its task ends, another one comes.
+// slot is a place in the fleet. When its task ends, another task is started in it.
 type slot struct {
 	index int
 	task  *task // nil while the place is empty
-	// failure is how its last task ended that never had a node ID, so that one
-	// reason is told once.
+	// failure is why the slot's last task ended if it never had a node ID. It is used to
+	// report the same reason only once.
 	failure string
 }
 
@@ -22,7 +22,7 @@ type task struct {
 	*process
 	name                     string
 	killed, frozen, stopping bool
-	err                      error // how it ended
+	err                      error // why it ended
 }
 
 // start puts a new task into an empty slot.
@@ -41,15 +41,15 @@ func (d *director) start(s *slot) error {
 			func(ids []snowflake.ID) { d.board.ids(name, ids) },
 			func(e taskEvent) { d.board.event(name, e) })
 		if err != nil {
-			p.kill() // it speaks nonsense
+			p.kill() // its output is invalid
 		}
 		t.err = p.wait()
 		d.exits <- s
 	}()
-	// Machines' clocks differ: each task's is wrong a little from the start.
+	// As the clocks of machines differ, each task's clock is a little wrong from the start.
 	rng := rand.New(rand.NewPCG(d.Seed, uint64(d.started))) //nolint:gosec // a seed of random numbers
 	off := time.Duration(rng.Int64N(int64(d.skew()))) - d.skew()/2
-	// An error means that it is already dead; its exit has the reason.
+	// An error means that the task is already dead; its exit has the reason.
 	_ = t.tell(taskSpec{
 		Name: name, Endpoint: d.server.endpoint, Table: d.Table, Pool: d.Pool,
 		TTL: d.TTL, Guard: d.guard(), ClaimGuard: d.claimGuard(), Wait: d.Wait,
@@ -58,8 +58,8 @@ func (d *director) start(s *slot) error {
 	return nil
 }
 
-// pick finds a task to do something to: the planned slot's, or the next one's
-// that holds a node ID. nil if none does.
+// pick finds a task for an action: the first one that holds a node ID, beginning with the
+// planned slot. It returns nil if no task holds one.
 func (d *director) pick(slot int) *task {
 	for i := range d.slots {
 		t := d.slots[(slot+i)%len(d.slots)].task
@@ -70,7 +70,7 @@ func (d *director) pick(slot int) *task {
 	return nil
 }
 
-// ended sees to the next task of a slot.
+// ended reports the end of a slot's task, and schedules the start of the next one.
 func (d *director) ended(s *slot) {
 	t := s.task
 	had := d.gone(s)

@@ -16,17 +16,17 @@ type Snapshot struct {
 	PerSecond float64
 	History   []float64 // of PerSecond, oldest first
 	Numbers   []Number
-	Homeless  []string // tasks that have no node ID, and are not dead
+	Homeless  []string // live tasks that have no node ID
 	Outage    bool
 	Leader    string // the task that leads; empty: none yet
 	PageURL   string // empty: none
 	News      []News // oldest first
 }
 
-// Number is one number of the pool.
+// Number is one node ID of the pool.
 type Number struct {
 	Node      int
-	State     string // held, suspended, frozen, dead; or the table's: free, held, expired, cooling
+	State     string // of the holder: held, suspended, frozen, dead; or of the item: free, held, expired, cooling
 	Task      string // who holds it
 	Version   int64
 	PerSecond float64
@@ -48,7 +48,7 @@ func (b *Board) snapshot() Snapshot {
 		if l.Holder != "" {
 			n.Task = l.Task
 			t := b.tasks[l.Task]
-			// A task that said that it released the node ID has, whatever was read before.
+			// If a task has reported that it released the node ID, the leases were read earlier.
 			if t != nil && t.gaveBack == l.NodeID+1 && t.node < 0 {
 				n.State, n.Task = "free", ""
 			} else if t != nil && (t.node == l.NodeID || t.status == taskDead) {
@@ -75,7 +75,7 @@ func byNumber(a, b string) int {
 	return number(a) - number(b)
 }
 
-// meter turns a count into a rate, smoothed a little.
+// meter computes a slightly smoothed rate from a count.
 type meter struct {
 	count, counted int
 	at             time.Time
@@ -89,7 +89,7 @@ func (m *meter) sample(now time.Time) {
 	m.counted, m.at = m.count, now
 }
 
-// sample closes an interval of all rates.
+// sample ends the current interval of all rates and begins the next one.
 func (b *Board) sample() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

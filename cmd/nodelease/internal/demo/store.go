@@ -4,7 +4,7 @@ package demo
 
 import "github.com/nodelease/nodelease/pkg/lease"
 
-// Unsafe says that this program was built to break the protocol on purpose.
+// Unsafe reports whether this program breaks the protocol on purpose. This build never does.
 func Unsafe() bool { return false }
 
 func taskStore(s lease.Store) lease.Store { return s }

@@ -10,7 +10,7 @@ import (
 type Summary struct {
 	Tasks      int     `json:"tasks"`      // size of the fleet: processes at a time
 	IDs        int     `json:"ids"`        // that reached a pipe
-	Duplicates int     `json:"duplicates"` // IDs that had been made before, by anybody
+	Duplicates int     `json:"duplicates"` // IDs that any task had made before
 	Kills      int     `json:"kills"`      // tasks killed with kill -9
 	Freezes    int     `json:"freezes"`    // tasks stopped for longer than their lease
 	Claims     int     `json:"claims"`     // numbers claimed
@@ -18,7 +18,7 @@ type Summary struct {
 	Lost       int     `json:"lost"`       // leases lost to another holder, or freed
 	Suspended  int     `json:"suspended"`  // deadlines that passed unconfirmed
 	WentOn     int     `json:"went_on"`    // tasks that made IDs through the outage
-	Stopped    int     `json:"stopped"`    // tasks that no longer made IDs when it ended
+	Stopped    int     `json:"stopped"`    // tasks that made no more IDs when the outage ended
 	Seconds    float64 `json:"seconds"`    // from the fleet's start until its last process was gone
 }
 
@@ -47,7 +47,7 @@ func (b *Board) verdict() error {
 	return errors.Join(errs...)
 }
 
-// end takes the time.
+// end records how long the demo took.
 func (b *Board) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

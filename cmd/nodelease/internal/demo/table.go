@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// client is a client of an embedded DynamoDB. It says nothing on stderr, where
-// the live view may be.
+// client returns a client for an embedded DynamoDB. It logs nothing to stderr, since the
+// live view may be on the same terminal.
 func client(endpoint string) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: &endpoint, Logger: logging.Nop{},

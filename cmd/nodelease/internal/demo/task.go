@@ -20,18 +20,18 @@ import (
 const TaskCommand = "demo-task"
 
 const (
-	// A task makes this many IDs at once, this often on average: 100,000 a second,
-	// far below what one could, since two cores also have to compare them all.
+	// A task makes batchSize IDs at once, every batchEvery on average. That is 100,000 per
+	// second, far fewer than possible, since two cores also have to compare all IDs.
 	batchSize  = 500
 	batchEvery = 5 * time.Millisecond
-	// maxWait is how long a task waits for its clock before it says that it is behind.
+	// maxWait is how long a task waits for its clock before it reports that the clock is
+	// behind.
 	maxWait = 100 * time.Millisecond
 )
 
-// RunTask is one task of the fleet: it holds a node ID and makes IDs until it is
-// told to stop, by SIGTERM or by the end of its stdin. The error is a
-// lease.ErrPoolExhausted when there was no node ID, a lease.ErrLost when it lost
-// its node ID and was told to end then.
+// RunTask runs one task of the fleet: it holds a node ID and makes IDs until ctx ends (on
+// SIGTERM) or stdin ends. The error is a lease.ErrPoolExhausted if there was no free node
+// ID, and a lease.ErrLost if the task lost its node ID and its spec says that it then ends.
 func RunTask(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	orders := json.NewDecoder(stdin)
 	var spec taskSpec
@@ -72,8 +72,7 @@ func RunTask(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	})
 }
 
-// takePart makes the task a member of the fleet's cluster, for as long as it has
-// a lease.
+// takePart makes the task a member of the fleet's cluster for as long as it has a lease.
 func takePart(ctx context.Context, agent *lease.Agent, spec taskSpec) {
 	table := dynamocoordinator.New(client(spec.Endpoint), spec.Table)
 	for ctx.Err() == nil {
@@ -94,11 +93,11 @@ func takePart(ctx context.Context, agent *lease.Agent, spec taskSpec) {
 	}
 }
 
-// makeIDs makes IDs at a steady pace. While it is fenced (suspended, between two
-// numbers, or with a clock that jumped) there are none, and it tries again.
+// makeIDs makes IDs at a steady pace. While the task is fenced (suspended, between two node
+// IDs, or with a clock that jumped), makeIDs makes none, and tries again.
 //
-// The pauses are of random length: two tasks in step would never stamp the same
-// millisecond, and if they ever held one node ID, no check would see it.
+// The pauses have random lengths. With fixed pauses, two tasks might never stamp the same
+// millisecond, so if they ever held the same node ID, no check would notice.
 func makeIDs(ctx context.Context, ids *snowflake.Generator, out *frameWriter) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -132,8 +131,8 @@ func makeIDs(ctx context.Context, ids *snowflake.Generator, out *frameWriter) er
 	}
 }
 
-// fill makes a batch. The first ID shows whether there are any now: Next waits
-// for a short time only, NextN for as long as ctx lasts.
+// fill makes a batch of IDs. The first ID shows whether any can be made now, because Next
+// waits only for a short time, but NextN for as long as ctx lasts.
 func fill(ctx context.Context, ids *snowflake.Generator, batch []snowflake.ID) (n int, err error) {
 	if batch[0], err = ids.Next(); err != nil {
 		return 0, err

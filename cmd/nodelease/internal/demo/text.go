@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// thousands writes a count so that one can read it: 12,345,678.
+// thousands formats a count with commas: 12,345,678.
 func thousands(n int) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
@@ -15,7 +15,7 @@ func thousands(n int) string {
 	return digits
 }
 
-// Count names a number of things: 1 task, 2 tasks.
+// Count formats a number of things: 1 task, 2 tasks.
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -23,7 +23,7 @@ func Count(n int, thing string) string {
 	return thousands(n) + " " + thing + "s"
 }
 
-// Text is the summary for people, with colours.
+// Text returns the summary for people, with colours.
 func (s Summary) Text() string {
 	twice := good.Bold(true).Render("0 duplicates")
 	if s.Duplicates > 0 {

@@ -32,11 +32,11 @@ func (w *watcher) run(ctx context.Context) {
 			failed = time.Now()
 		} else {
 			w.board.table(leases)
-			if w.Outage && time.Since(measured) > w.TTL { // there is nothing to measure for where no lease grows
+			if w.Outage && time.Since(measured) > w.TTL { // without an outage no lease grows, so no measurement is needed
 				w.measure(ctx)
 				measured = time.Now()
 			}
-			// After an outage every lease looks dead; the fleet gets time to come back.
+			// After an outage every lease has expired, so the fleet gets time to resume.
 			since := time.Since(failed)
 			if since > w.TTL && (since > w.comeBack() || !w.board.anySuspended()) {
 				w.reap(ctx, leases)

@@ -14,37 +14,36 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// The messages to a task, as JSON on its stdin: a taskSpec, then orders. When its
+// A task receives messages as JSON on its stdin: first a taskSpec, then orders. When its
 // stdin ends, the task ends.
 
-// taskSpec configures a task. The durations are those of
-// lease.Config.
+// taskSpec configures a task. The durations have the same meaning as in lease.Config.
 type taskSpec struct {
 	Name, Endpoint, Table, Pool  string
 	TTL, Guard, ClaimGuard, Wait time.Duration
 	MaxTTL                       time.Duration
 
 	Member    bool          // of the fleet's cluster
-	Reacquire bool          // after a loss; otherwise it ends
+	Reacquire bool          // claim another node ID after a loss; otherwise the task ends
 	ClockOff  time.Duration // how wrong its wall clock is at first
 }
 
 // order is a message to a running task.
 type order struct {
-	ClockStep time.Duration // move the wall clock
+	ClockStep time.Duration // how far to move the wall clock
 }
 
-// The messages of a task, on its stdout, are frames: a kind, the length of the
-// payload (4 bytes, little-endian), the payload.
+// A task sends its messages as frames on its stdout. A frame has a kind (1 byte), the length
+// of the payload (4 bytes, little-endian), and the payload.
 const (
 	frameIDs   = 'i' // 8 bytes each, little-endian
 	frameEvent = 'e' // a taskEvent as JSON
 )
 
-// The words of a task besides those of its lease agent.
+// These are the kinds of events that a task reports in addition to those of its lease agent.
 const (
-	eventBehind   lease.EventKind = "behind"    // the clock stepped back: no IDs for now
-	eventCaughtUp lease.EventKind = "caught_up" // there are IDs again
+	eventBehind   lease.EventKind = "behind"    // the clock stepped back, so no IDs are made for now
+	eventCaughtUp lease.EventKind = "caught_up" // IDs are made again
 )
 
 // taskEvent is a lease.Event on its way to the director.
@@ -95,8 +94,8 @@ func (w *frameWriter) end() error {
 	return err
 }
 
-// readFrames reads until the end. A task that was killed may leave half a frame:
-// the IDs in it that are whole count, for they have left the task.
+// readFrames reads frames until in ends. A task that was killed may leave half a frame. The
+// complete IDs in it count, because they have left the task.
 func readFrames(in io.Reader, ids func([]snowflake.ID), event func(taskEvent)) error {
 	r := bufio.NewReaderSize(in, 64<<10)
 	var head [5]byte
@@ -133,7 +132,7 @@ func readFrames(in io.Reader, ids func([]snowflake.ID), event func(taskEvent)) e
 			return fmt.Errorf("a frame of kind %q from a task: it does not speak the demo's protocol", head[0])
 		}
 		if err != nil {
-			return nil // cut off: the task is dead
+			return nil // the frame is cut off because the task is dead
 		}
 	}
 }

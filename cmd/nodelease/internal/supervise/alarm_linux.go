@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boot is a reading of CLOCK_BOOTTIME. All processes of a machine have the same
-// one, it cannot be set, and it counts the time that the machine was suspended.
+// boot is a reading of CLOCK_BOOTTIME. All processes of a machine share this clock, it
+// cannot be set, and it counts the time during which the machine was suspended.
 type boot int64 // nanoseconds
 
 func bootNow() (boot, error) {
@@ -36,7 +36,7 @@ func newAlarm() (*alarm, error) {
 		var count [8]byte
 		for {
 			if _, err := a.file.Read(count[:]); err != nil {
-				return // closed
+				return // the alarm was closed
 			}
 			select {
 			case a.C <- struct{}{}:
@@ -47,14 +47,14 @@ func newAlarm() (*alarm, error) {
 	return a, nil
 }
 
-// set makes it ring at a moment, at once if that has passed. A ring for the moment
-// that was set before may still come: the receiver checks the clock.
+// set makes the alarm ring at a moment, or at once if that moment has passed. A ring for an
+// earlier setting may still arrive, so the receiver checks the clock.
 func (a *alarm) set(at boot) error {
 	c, err := a.file.SyscallConn()
 	if err != nil {
 		return err
 	}
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(at, 1)))} // 0 would be off
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(at, 1)))} // 0 would turn the timer off
 	var failed error
 	err = c.Control(func(fd uintptr) { failed = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, &spec, nil) })
 	if err == nil {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BootTime reads CLOCK_BOOTTIME: the time since the machine was started, suspended
-// or not. It is false if there is none.
+// BootTime returns CLOCK_BOOTTIME, the time since the machine was started, including the
+// time during which it was suspended. It returns false if there is no such clock.
 func BootTime() (time.Duration, bool) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {

@@ -4,6 +4,5 @@ package supervise
 
 import "time"
 
-// BootTime reads CLOCK_BOOTTIME: the time since the machine was started, suspended
-// or not. It is false if there is none.
+// BootTime returns false, since only Linux has CLOCK_BOOTTIME.
 func BootTime() (time.Duration, bool) { return 0, false }

@@ -8,18 +8,18 @@ import (
 	"syscall"
 )
 
-// process is one line of the process table.
+// process is an entry of the process table.
 type process struct {
 	pid, parent int
 }
 
-// signalBelow sends a signal to every living process below root. One that is being
-// started meanwhile, or whose parent dies meanwhile, may be missed: the caller
-// kills again until the kernel reports that none is left.
+// signalBelow sends a signal to every living descendant of root. It may miss a process that
+// is being started meanwhile, or whose parent dies meanwhile, so the caller calls it again
+// until the kernel reports that no process is left.
 func signalBelow(root int, sig syscall.Signal) {
 	for _, p := range below(root) {
-		// The handle names this very process; only if it is still the child of that
-		// parent, its number has not been given to another in between.
+		// The handle refers to one process, even if its pid is reused later. If that
+		// process still has the same parent, the pid was not reused before.
 		h, err := os.FindProcess(p.pid)
 		if err != nil {
 			continue
@@ -31,7 +31,7 @@ func signalBelow(root int, sig syscall.Signal) {
 	}
 }
 
-// below is every living process below root, parents before their children.
+// below returns every living descendant of root, parents before their children.
 func below(root int) (found []process) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	children := map[int][]process{}
@@ -55,13 +55,14 @@ func below(root int) (found []process) {
 	return found
 }
 
-// look reads one process's line; not ok if it is dead, buried or not.
+// look reads the entry of one process. It returns false if the process is dead, reaped or
+// not.
 func look(pid int) (process, bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return process{}, false
 	}
-	// pid (name) state parent …; the name may have any characters in it.
+	// The format is: pid (name) state parent …, where the name may contain any characters.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 2 || bytes.ContainsAny(fields[0], "ZX") {
 		return process{}, false

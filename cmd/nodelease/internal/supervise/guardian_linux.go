@@ -19,26 +19,27 @@ type guardian struct {
 	deadline boot
 	alarm    *alarm
 	child    *os.Process
-	code     int  // how the child ended
-	ended    bool // the child has
-	stopping bool // SIGTERM was sent, to all
-	stopped  bool // the child was ended by us, and not for the owner's death
-	limit    boot // SIGKILL follows, if stopping
+	code     int  // the child's exit code
+	ended    bool // the child has ended
+	stopping bool // SIGTERM was sent to all processes
+	stopped  bool // the guardian ended the child, and not because the owner died
+	limit    boot // when SIGKILL follows, if stopping
 	pause    time.Duration
 }
 
-// wake is how often, at first, the dying are counted: the kernel reports only
-// children. Some cannot be killed, for now or at all, so it becomes rarer.
+// wake is the pause between the first two attempts to kill all descendants. The attempts
+// are repeated, because the kernel reports only the end of children. The pause doubles, up
+// to patience, because some processes cannot be killed, at present or ever.
 const wake = 5 * time.Millisecond
 
-// Guard is the guardian. It returns when the child and all that it started have
-// ended, with the child's exit code, and reports whether it had to end the child.
+// Guard runs the guardian. It returns the child's exit code when the child and everything
+// that it started have ended. It reports to the owner whether it had to end the child.
 func Guard(path string, args []string) (code int, err error) {
-	// The kernel kills the child with the thread that started it.
+	// The kernel kills the child when the thread that started it ends.
 	runtime.LockOSThread()
-	// A signal that is sent to the whole program, or to all of a service, is the owner's to
-	// send on. A signal that is not read is dropped; it is the default of the
-	// child again, but for one that was ignored from the start.
+	// If a signal is sent to all processes, such as those of a service, the owner passes it
+	// on to the child, so the guardian drops its own copy. In the child these signals have
+	// their default action again, unless they were ignored from the start.
 	signal.Notify(make(chan os.Signal, 1), catchable()...)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return CodeOwn, os.NewSyscallError("prctl", err)
@@ -55,7 +56,7 @@ func Guard(path string, args []string) (code int, err error) {
 		return CodeOwn, err
 	}
 	defer g.alarm.close()
-	if g.now() >= g.deadline { // we, or the machine, were frozen
+	if g.now() >= g.deadline { // the guardian or the machine was frozen
 		g.report(true)
 		return CodeOwn, nil
 	}
@@ -78,7 +79,7 @@ func Guard(path string, args []string) (code int, err error) {
 		}
 	}()
 	if err := g.watch(orders, reap()); err != nil {
-		return CodeOwn, err // the child dies with us
+		return CodeOwn, err // the child dies with the guardian
 	}
 	g.report(g.stopped)
 	return g.code, nil
@@ -125,7 +126,7 @@ func (g *guardian) watch(orders <-chan order, dead <-chan death) error {
 			}
 			if d.pid == g.child.Pid {
 				g.ended, g.code = true, d.code
-				g.stop() // its remaining processes, if any
+				g.stop() // ends the processes that the child has left, if any
 			}
 		case <-g.alarm.C:
 		case <-tick:
@@ -133,7 +134,8 @@ func (g *guardian) watch(orders <-chan order, dead <-chan death) error {
 	}
 }
 
-// now is the clock, or the deadline if it cannot be read: the safe side.
+// now returns the time or, if the clock cannot be read, the deadline, which is the safe
+// choice.
 func (g *guardian) now() boot {
 	now, err := bootNow()
 	if err != nil {
@@ -142,7 +144,7 @@ func (g *guardian) now() boot {
 	return now
 }
 
-// warning is when SIGTERM is due.
+// warning returns the time at which SIGTERM is due.
 func (g *guardian) warning() boot { return g.deadline.add(-time.Duration(g.set.GraceNS)) }
 
 // obey follows the owner's orders, or reacts to its death.
@@ -157,16 +159,16 @@ func (g *guardian) obey(o order, gone bool) {
 			g.limit = min(g.limit, g.now())
 		}
 	case o.Signal != 0:
-		_ = g.child.Signal(o.Signal) // it may have ended
+		_ = g.child.Signal(o.Signal) // fails if the child has ended
 	case !g.stopping:
-		// Once SIGTERM was sent for a deadline, a late renewal does not change what
-		// the child was told.
+		// After SIGTERM was sent because of a deadline, a late renewal no longer extends
+		// it.
 		g.deadline = max(g.deadline, o.Deadline)
 	}
 }
 
-// stop asks all to end, and wakes those who are frozen so that they can hear it.
-// They have the grace for it, and never longer than until the deadline.
+// stop asks all processes to end, and wakes frozen ones so that they receive SIGTERM. They
+// have the grace period for it, but never longer than until the deadline.
 func (g *guardian) stop() {
 	if g.stopping {
 		return
@@ -177,8 +179,8 @@ func (g *guardian) stop() {
 	signalBelow(os.Getpid(), syscall.SIGCONT)
 }
 
-// kill ends all at once. The group comes first: that is one step, in which no process
-// can be missed; then those who have left it.
+// kill kills all processes: first the child's group, which is a single step that cannot
+// miss a process, then the processes that have left the group.
 func (g *guardian) kill() {
 	if !g.ended {
 		if g.set.Group == 0 {
@@ -194,8 +196,9 @@ type death struct {
 	pid, code int
 }
 
-// reap buries the child and the orphans. The channel is closed when none is left:
-// every survivor is re-parented to us, so no children means that none is left.
+// reap waits for the child and the orphans, and sends each death. It closes the channel
+// when the guardian has no children, which means that no process is left, because the
+// kernel makes every orphan a child of the guardian.
 func reap() <-chan death {
 	dead := make(chan death)
 	go func() {

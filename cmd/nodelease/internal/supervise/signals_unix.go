@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// lastSignal is the number of the last one on any Unix: Linux's SIGRTMAX.
+// lastSignal is the highest signal number on any Unix: Linux's SIGRTMAX.
 const lastSignal = 64
 
-// catchable is every signal that a program can act on and this one was not started to
-// ignore (nohup): ignored signals stay ignored in the child. Signals that the Go runtime
-// sends itself, and those about children, are left out.
+// catchable returns every signal that a program can handle, except signals that this
+// program was started to ignore (nohup), which stay ignored in the child. Signals that the
+// Go runtime sends itself, and those about children, are left out.
 func catchable() (all []os.Signal) {
 	for n := syscall.Signal(1); n <= lastSignal; n++ {
 		switch n {
@@ -27,15 +27,15 @@ func catchable() (all []os.Signal) {
 	return all
 }
 
-// Forwarded returns the signals to pass on to the child. On a terminal the child is
-// in the same job: it gets the terminal's signals without us, and a stop (Ctrl-Z)
-// stops us too.
+// Forwarded returns the signals to pass on to the child. On a terminal the child is in the
+// same job as this program. The terminal then sends its signals to the child directly, and
+// a stop (Ctrl-Z) stops this program too.
 func Forwarded(terminal bool) <-chan os.Signal {
 	var forward, catch []os.Signal
 	for _, s := range catchable() {
 		switch s {
 		case syscall.SIGPIPE:
-			catch = append(catch, s) // only ours, and an error of the write
+			catch = append(catch, s) // concerns only this program; the write returns an error
 			continue
 		case syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU:
 			if terminal {

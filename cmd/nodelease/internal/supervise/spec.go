@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// The exit codes of runs that end for reasons that are not the child's own. Of a
-// program that cannot be started they are a shell's; a child that was ended by
-// signal n counts as 128 + n.
+// These are the exit codes of runs that do not end with the child's own code. For a program
+// that cannot be started they are the same as a shell's. If signal n ended the child, the
+// code is 128 + n.
 const (
-	CodeOwn      = 111 // an error of ours
-	CodeCannot   = 126 // the program is there and cannot be run
+	CodeOwn      = 111 // an error of this package
+	CodeCannot   = 126 // the program exists but cannot be run
 	CodeNotFound = 127 // there is no such program
 	codeSignal   = 128
 )
@@ -29,7 +29,7 @@ type Spec struct {
 	Left func() time.Duration
 }
 
-// Look finds the program, or returns the exit code for the reason why not.
+// Look finds the program. If it fails, it returns the exit code for the reason.
 func Look(program string) (path string, code int, err error) {
 	path, err = exec.LookPath(program)
 	if err != nil {
@@ -38,7 +38,7 @@ func Look(program string) (path string, code int, err error) {
 	return path, 0, nil
 }
 
-// codeOf is the exit code for an error of starting a program.
+// codeOf returns the exit code for an error from starting a program.
 func codeOf(err error) int {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return CodeNotFound
@@ -46,7 +46,7 @@ func codeOf(err error) int {
 	return CodeCannot
 }
 
-// unwrap removes the program's name from an error: the message already has it.
+// unwrap removes the program's name from an error, because the message already has it.
 func unwrap(err error) error {
 	if e := (*exec.Error)(nil); errors.As(err, &e) {
 		return e.Err
@@ -57,5 +57,5 @@ func unwrap(err error) error {
 	return err
 }
 
-// Forever is the Left of a program that no deadline ends.
+// Forever is the value of Spec.Left for a program without a deadline.
 func Forever() time.Duration { return 100 * 365 * 24 * time.Hour }

@@ -27,12 +27,13 @@ type Child struct {
 	report   *os.File
 }
 
-// patience is how long a frozen guardian may let its end wait.
+// patience is how long after the deadline the owner waits for a frozen guardian before it
+// kills the guardian. It is also the longest pause between attempts to kill.
 const patience = time.Second
 
 // Start starts the program. It may be called once in a process.
 func Start(path string, spec Spec) (*Child, error) {
-	// Children that the guardian leaves if it is killed come to us, not to init.
+	// If the guardian is killed, this process adopts its children, instead of init.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, os.NewSyscallError("prctl", err)
 	}
@@ -60,8 +61,8 @@ func Start(path string, spec Spec) (*Child, error) {
 	c.guardian.Stdin, c.guardian.Stdout, c.guardian.Stderr = os.Stdin, os.Stdout, os.Stderr
 	c.guardian.Env = spec.Env
 	c.guardian.ExtraFiles = []*os.File{r, told}
-	// A separate group: signals that a terminal or a shell sends to our job must
-	// not stop it.
+	// The guardian is in a separate group, so that signals that a terminal or a shell sends
+	// to this job do not stop it.
 	c.guardian.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	set := settings{GraceNS: int64(spec.Grace)}
 	if c.terminal {
@@ -78,8 +79,8 @@ func Start(path string, spec Spec) (*Child, error) {
 	return c, nil
 }
 
-// measure takes the deadline over. The clock is read before the question how much
-// is left, so that a pause in between makes it earlier, never later.
+// measure updates the deadline and the alarm. It reads the clock before it asks how much
+// time is left, so that a pause in between makes the deadline earlier, never later.
 func (c *Child) measure() (boot, error) {
 	now, err := bootNow()
 	if err != nil {
@@ -91,9 +92,9 @@ func (c *Child) measure() (boot, error) {
 	return c.deadline, c.alarm.set(c.deadline)
 }
 
-// tell sends an order. It does not wait, and it has no deadline that we could be
-// frozen past: only a guardian that has not read some thousand orders misses one,
-// which leaves it with an earlier deadline. One that has ended needs none.
+// tell sends an order without waiting. If the guardian has left some thousand orders
+// unread, the pipe is full and the order is lost, which leaves the guardian with an earlier
+// deadline. A guardian that has ended needs no orders.
 func (c *Child) tell(v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -106,12 +107,12 @@ func (c *Child) tell(v any) {
 		return
 	}
 	_ = conn.Write(func(fd uintptr) (done bool) {
-		_, _ = unix.Write(int(fd), text) // all or nothing: a pipe does not split so short a write
+		_, _ = unix.Write(int(fd), text) // the pipe takes so short a write as a whole or not at all
 		return true
 	})
 }
 
-// Extend asks again how much is left.
+// Extend asks again how much time is left, and tells the guardian the new deadline.
 func (c *Child) Extend() error {
 	deadline, err := c.measure()
 	if err == nil {
@@ -120,22 +121,25 @@ func (c *Child) Extend() error {
 	return err
 }
 
-// Signal sends a signal on.
+// Signal passes a signal on to the child.
 func (c *Child) Signal(s os.Signal) {
 	if n, ok := s.(syscall.Signal); ok {
 		c.tell(order{Signal: n})
 	}
 }
 
-// Stop ends the child: SIGTERM now, SIGKILL a grace later or at the deadline.
+// Stop ends the child: it sends SIGTERM now, and SIGKILL after the grace period or at the
+// deadline, whichever is earlier.
 func (c *Child) Stop() { c.tell(order{Stop: true}) }
 
-// End kills the child: its lease has run out by a clock that the deadline does not know.
+// End kills the child without a grace period. It is for a lease that has run out by a clock
+// other than that of the deadline.
 func (c *Child) End() { c.tell(order{Stop: true, Now: true}) }
 
-// Wait waits until the child and all that it started have ended, and returns its
-// exit code, and whether it was ended because the lease was over. The error is that
-// the guardian was killed; why a program could not be run it has printed itself.
+// Wait waits until the child and everything that it started have ended. It returns the exit
+// code, and whether the child was ended because the lease was over. The error is non-nil
+// only if the guardian was killed. If the program could not be run, the guardian has
+// already printed why.
 func (c *Child) Wait() (code int, stopped bool, err error) {
 	late := false
 	for {
@@ -148,10 +152,11 @@ func (c *Child) Wait() (code int, stopped bool, err error) {
 				return CodeOwn, late, fmt.Errorf("the guardian of %s ended: %w", c.spec.Args[0], err)
 			}
 			var r report
-			_ = json.NewDecoder(c.report).Decode(&r) // there is none if nothing was run
+			_ = json.NewDecoder(c.report).Decode(&r) // there is no report if the program could not be run
 			return state.ExitCode(), r.Stopped, nil
 		case <-c.alarm.C:
-			// The guardian has killed all at this moment; if it is frozen, we do.
+			// The guardian kills all processes at the deadline. In case it is frozen, so
+			// does the owner.
 			now, err := bootNow()
 			c.mu.Lock()
 			deadline := c.deadline
@@ -168,9 +173,9 @@ func (c *Child) Wait() (code int, stopped bool, err error) {
 	}
 }
 
-// bury kills and reaps the processes that a killed guardian has left. It is over when
-// the kernel says that there is no child: a scan of the process table may by itself
-// miss one whose parent dies during the scan.
+// bury kills and reaps the processes that a killed guardian has left. It returns when the
+// kernel reports that there is no child. A scan of the process table would not be enough,
+// because it may miss a process whose parent dies during the scan.
 func bury() {
 	for pause := wake; ; pause = min(2*pause, patience) {
 		signalBelow(os.Getpid(), syscall.SIGKILL)

@@ -12,10 +12,10 @@ import (
 
 // Child is the program that runs, as its owner sees it.
 //
-// Here it is weaker than on Linux. There is no guardian: if the owner is killed
-// with SIGKILL, or frozen, nothing ends the child at the deadline. Its own children
-// are ended with it only as far as they stay in its process group, and on Windows
-// not at all. Time that the machine was suspended does not count.
+// On this platform it promises less than on Linux. There is no guardian, so if the owner is
+// killed with SIGKILL, or frozen, nothing ends the child at the deadline. The child's own
+// children are ended only if they have stayed in its process group, and on Windows not at
+// all. Time during which the machine was suspended does not count.
 type Child struct {
 	spec  Spec
 	cmd   *exec.Cmd
@@ -31,10 +31,10 @@ type Child struct {
 // Weaker describes the promises that do not hold on this platform.
 const Weaker = "on this platform nothing ends the program if exec itself is frozen or killed with SIGKILL"
 
-// GuardianCommand does not exist here.
+// GuardianCommand is a command that fails on this platform, which has no guardian.
 const GuardianCommand = "exec-guardian"
 
-// Guard is for Linux.
+// Guard returns an error: the guardian exists only on Linux.
 func Guard(string, []string) (int, error) { return CodeOwn, errors.ErrUnsupported }
 
 // Start starts the program.
@@ -48,7 +48,7 @@ func Start(path string, spec Spec) (*Child, error) {
 	return c, c.Extend()
 }
 
-// Extend asks again how much is left.
+// Extend asks again how much time is left, and moves the deadline.
 func (c *Child) Extend() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,10 +63,11 @@ func (c *Child) Extend() error {
 	return nil
 }
 
-// Signal sends a signal on.
+// Signal passes a signal on to the child.
 func (c *Child) Signal(s os.Signal) { _ = c.cmd.Process.Signal(s) }
 
-// Stop ends the child: SIGTERM now, SIGKILL a grace later or at the deadline.
+// Stop ends the child: it sends SIGTERM now, and SIGKILL after the grace period or at the
+// deadline, whichever is earlier.
 func (c *Child) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +79,8 @@ func (c *Child) Stop() {
 	time.AfterFunc(min(c.spec.Grace, time.Until(c.deadline)), func() { kill(c.cmd) })
 }
 
-// End kills the child: its lease has run out by a clock that the deadline does not know.
+// End kills the child without a grace period. It is for a lease that has run out by a clock
+// other than that of the deadline.
 func (c *Child) End() {
 	c.Stop()
 	kill(c.cmd)
@@ -96,5 +98,5 @@ func (c *Child) Wait() (code int, stopped bool, err error) {
 	return exitCode(c.cmd.ProcessState), c.stopped, nil
 }
 
-// OnTerminal would put the child into our job; here it always has its own.
+// OnTerminal returns false: on this platform the child is never in this program's job.
 func OnTerminal() bool { return false }

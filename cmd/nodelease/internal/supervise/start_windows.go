@@ -9,15 +9,15 @@ import (
 
 func attributes() *syscall.SysProcAttr { return nil }
 
-// terminate is kill: there is no SIGTERM here.
+// terminate kills the child, because Windows has no SIGTERM.
 func terminate(cmd *exec.Cmd) { kill(cmd) }
 
 func kill(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
 
 func exitCode(state *os.ProcessState) int { return state.ExitCode() }
 
-// Forwarded returns the signals to pass on to the child. Ctrl-C
-// reaches the child by itself; it is caught so that we outlive it.
+// Forwarded returns no signals to pass on: Ctrl-C reaches the child directly. This program
+// catches it, so that it outlives the child.
 func Forwarded(bool) <-chan os.Signal {
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	return nil

@@ -14,9 +14,9 @@ import (
 // filter is a search: every word of it has to match.
 type filter []word
 
-// word is one word of a search. With a key it matches one property: state, task,
-// version, node, session, or else the metadata of that name. Without one it looks
-// at all of them.
+// word is one word of a search. With a key it is compared with one property: state, task,
+// version, node or session, or the metadata with that name. Without a key it is compared
+// with all of them.
 type word struct {
 	text  string // in lower case
 	key   string // empty without "="
@@ -36,7 +36,7 @@ func parse(query string) (f filter) {
 	return f
 }
 
-// fields are the words of a search. Double quotes keep blanks in a word.
+// fields splits a search into words. Inside double quotes, spaces belong to the word.
 func fields(query string) (words []string) {
 	var b strings.Builder
 	quoted := false
@@ -81,7 +81,8 @@ func (w word) matches(n *number) bool {
 	case "task":
 		return n.Held && strings.Contains(strings.ToLower(n.Task), w.value)
 	case "version":
-		// A build's version is more often asked for than the lease's.
+		// Metadata named version, such as a build's, is searched for more often than the
+		// version of a lease.
 		return strconv.FormatInt(n.Version, 10) == w.value || n.metadata(w.text)
 	case "node":
 		return strconv.Itoa(n.ID) == w.value
@@ -91,9 +92,8 @@ func (w word) matches(n *number) bool {
 	return strconv.Itoa(n.ID) == w.text || has(n.Task) || n.isSession(w.text) || strings.HasPrefix(string(n.State), w.text) || n.metadata(w.text)
 }
 
-// isSession reports whether a text names the session: the whole, or the part that
-// is shown. Other parts never match, since a search that did could be used to
-// guess the rest.
+// isSession reports whether a text is the whole session or the part that is shown. Other
+// parts never match, because such matches could be used to guess the session.
 func (n *number) isSession(text string) bool {
 	return n.Held && text != "" && (text == strings.ToLower(n.holder) || text == strings.ToLower(strings.TrimPrefix(n.Session, "…")))
 }
@@ -141,7 +141,7 @@ func (m *model) find(query string) (found []*number) {
 	return found
 }
 
-// order sorts node IDs by a column; a minus sign reverses it. Those without a
+// order sorts node IDs by a column; a minus sign reverses the order. Node IDs without a
 // value come last in both directions.
 func order(found []*number, by string) {
 	by, down := strings.CutPrefix(by, "-")
@@ -154,7 +154,7 @@ func order(found []*number, by string) {
 		"version": func(n *number) (int64, string, bool) { return n.Version, "", n.Version != 0 },
 	}[by]
 	if column == nil {
-		return // as they were found
+		return // unsorted
 	}
 	slices.SortStableFunc(found, func(a, b *number) int {
 		x, s, hasA := column(a)
@@ -173,7 +173,7 @@ func order(found []*number, by string) {
 	})
 }
 
-// natural compares texts so that api/9 is before api/10.
+// natural compares texts so that api/9 comes before api/10.
 func natural(a, b string) int {
 	for a != "" && b != "" {
 		x, y := digits(a), digits(b)
@@ -193,5 +193,5 @@ func natural(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// digits is how many digits a text begins with.
+// digits returns how many digits a text begins with.
 func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }

@@ -14,13 +14,13 @@ import (
 //go:embed page
 var files embed.FS
 
-// policy lets the page load nothing from elsewhere, run no inline script, and not be
-// framed. Pico's arrows and marks are data: images.
+// policy forbids the page to load anything from elsewhere, to run inline scripts, and to be
+// shown in a frame. It allows data: images, which Pico uses for arrows and marks.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// ServeHTTP implements [http.Handler]. There are only things to look at: every
-// method but GET and HEAD is refused, and so is a request for another host.
+// ServeHTTP implements [http.Handler]. The page is read-only: every method but GET and HEAD
+// is refused, and so is a request for another host.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	local.Harden(h)
@@ -31,8 +31,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	refused := local.Guard{Page: true}.Check(r)
 	switch {
 	case refused != nil && refused.Reason == local.BadHost:
-		// A name of someone else's that leads here (DNS rebinding) would make this
-		// page readable to the site of that name.
+		// If somebody else's name resolves to this machine (DNS rebinding), the site with
+		// that name could otherwise read this page.
 		http.Error(w, "this page is served only on this machine: open it as http://localhost:PORT/ or http://127.0.0.1:PORT/", http.StatusMisdirectedRequest)
 		return
 	case refused != nil:
@@ -59,7 +59,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveEvents streams messages until the page goes, or the server does.
+// serveEvents streams messages until the page is closed or the server ends.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	group := -1
 	if text := r.URL.Query().Get("group"); text != "" {
@@ -85,12 +85,12 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-s.gone:
-			// The page says that it has ended, and waits for another one.
+			// The page then shows that the server has ended, and waits for another server.
 			_, _ = w.Write([]byte("event: end\ndata: {}\n\n"))
 			return
 		case message, ok := <-p.out:
 			if !ok {
-				return // too slow; it comes again and gets the whole
+				return // the page was too slow; it reconnects and receives everything
 			}
 			if _, err := w.Write(message); err != nil || out.Flush() != nil {
 				return
@@ -100,12 +100,12 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 }
 
 const (
-	rowsPerPage = 50   // node IDs that an answer has in full
-	mostMarked  = 1024 // node IDs that are only named
-	mostTold    = 200  // pieces of news
+	rowsPerPage = 50   // node IDs that an answer describes in full
+	mostMarked  = 1024 // node IDs that an answer only names
+	mostTold    = 200  // events in an answer
 )
 
-// sheet says which page of all rows an answer has.
+// sheet describes which page of all rows an answer has.
 type sheet struct {
 	Total int `json:"total"`
 	Page  int `json:"page"` // from 0
@@ -124,11 +124,11 @@ func sheetOf[T any](r *http.Request, all []T) (sheet, []T) {
 	return m, append([]T{}, all[m.Page*rowsPerPage:min(len(all), (m.Page+1)*rowsPerPage)]...) // never null in JSON
 }
 
-// foundMessage is the answer to a search: one page of it.
+// foundMessage is the answer to a search: one page of the node IDs found.
 type foundMessage struct {
 	sheet
 	First  []*number   `json:"first"`
-	Named  []int       `json:"named"`  // of those that the page shows
+	Named  []int       `json:"named"`  // found node IDs, among those that the page shows
 	Groups map[int]int `json:"groups"` // how many in each group
 }
 
@@ -144,11 +144,12 @@ func (s *Server) serveFind(w http.ResponseWriter, r *http.Request) {
 	found := s.model.find(q)
 	whole := s.isWhole()
 	s.mu.Unlock()
-	// Found node IDs never change: a new reading makes new ones.
+	// No lock is needed for the node IDs found, because a new read replaces them and never
+	// changes them.
 	order(found, query.Get("sort"))
 	m := foundMessage{Named: []int{}, Groups: map[int]int{}}
 	m.sheet, m.First = sheetOf(r, found)
-	if q != "" { // else nothing is marked
+	if q != "" { // an empty search marks nothing
 		for _, n := range found {
 			in := n.ID / protocol.GroupSize
 			m.Groups[in]++
@@ -177,5 +178,5 @@ func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
 
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // it fails when the page is gone
+	_ = json.NewEncoder(w).Encode(v) // fails if the page was closed
 }

@@ -70,7 +70,8 @@ func TestOnlyLooking(t *testing.T) {
 	}
 }
 
-// A site whose name was rebound to 127.0.0.1 sends its own name.
+// Requests for other hosts are refused. If a site's name was rebound to 127.0.0.1, the
+// browser sends that name as the host.
 func TestOtherHostsAreRefused(t *testing.T) {
 	s := New(Options{Source: leasetest.NewMemory("orders", 4), Pool: "orders", Every: time.Second})
 	for _, host := range []string{"evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example:80", "10.0.0.1:80", "0.0.0.0", "", "[2001:db8::1]:80"} {
@@ -96,7 +97,8 @@ func TestListenRefusesOtherAddresses(t *testing.T) {
 	}
 }
 
-// Over a real connection: the whole, a change, and the end of the server.
+// Over a real connection, the page receives the whole pool, a change, and the end of the
+// server.
 func TestEventsOverHTTP(t *testing.T) {
 	store := &table{Memory: leasetest.NewMemory("orders", 4)}
 	s := New(Options{Source: store, Pool: "orders", Every: 10 * time.Millisecond})
@@ -191,7 +193,7 @@ func TestSinceIsWhenTheSessionBegan(t *testing.T) {
 	}
 }
 
-// weight is how many bytes a browser loads.
+// weight returns how many bytes a browser loads for the page.
 func weight(t *testing.T) (sum int) {
 	t.Helper()
 	for name := range packed() {
@@ -221,7 +223,8 @@ func weight(t *testing.T) (sum int) {
 	return sum
 }
 
-// Browsers say which site asks. A link may lead to the page, and nothing else.
+// Requests from other sites are refused, except for a link to the page. Browsers send which
+// site a request comes from.
 func TestOtherSitesAreRefused(t *testing.T) {
 	s := New(Options{Source: leasetest.NewMemory("orders", 4), Pool: "orders", Every: time.Second})
 	for _, c := range []struct {
@@ -229,7 +232,7 @@ func TestOtherSitesAreRefused(t *testing.T) {
 		header map[string]string
 		want   int
 	}{
-		{"/find", nil, http.StatusOK}, // a program
+		{"/find", nil, http.StatusOK}, // from a program, not a browser
 		{"/find", map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost:80"}, http.StatusOK},
 		{"/", map[string]string{"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, http.StatusOK},
 		{"/", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, http.StatusOK},
@@ -254,7 +257,7 @@ func TestOtherSitesAreRefused(t *testing.T) {
 	}
 }
 
-// ended is the context of a page that has gone.
+// ended returns the context of a page that was closed.
 func ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -2,8 +2,8 @@ package ui
 
 import "time"
 
-// history is how the pool was, a point a turn. The slices have the same length; nil means
-// that nothing was read.
+// history records how full the pool was, with one point per turn. The slices have the same
+// length; nil marks a gap, in which nothing was read.
 type history struct {
 	At      []int64    `json:"at"` // ms of the Unix epoch
 	Used    []*float64 `json:"used"`
@@ -12,17 +12,17 @@ type history struct {
 }
 
 const (
-	// finePoints is an hour of turns of two seconds. Older points, and more of them,
-	// are kept a minute each.
+	// finePoints is the number of turns of two seconds in an hour. Points that are older
+	// than fineFor, or beyond this number, are reduced to one point per minute.
 	finePoints = 1800
 	fineFor    = time.Hour
 	keptFor    = 24 * time.Hour
-	// mostPoints is when they are made fewer: after that there are at most
-	// finePoints, and for each minute of keptFor a point and a gap.
+	// mostPoints is the number of points above which they are reduced. After that there
+	// are at most finePoints, and a point and a gap for each minute of keptFor.
 	mostPoints = 5000
 )
 
-// point is the newest of a history.
+// point is the newest point of a history.
 type point struct {
 	At      int64   `json:"at"`
 	Used    float64 `json:"used"`
@@ -30,8 +30,8 @@ type point struct {
 	Ended   int     `json:"ended"`
 }
 
-// used is how much of the capacity is held, in percent; 100 if there is none,
-// as in [leasepool.Stats].
+// used returns how much of the capacity is held, in percent. It returns 100 if there is no
+// capacity, as [leasepool.Stats] does.
 func used(c counts) float64 {
 	const held, free, cooling, expired = 0, 1, 2, 3
 	capacity := c[held] + c[free] + c[cooling] + c[expired]
@@ -46,7 +46,7 @@ func (h *history) add(at time.Time, total counts, c churn) {
 	h.push(at, &share, &c.claimed, &c.ended)
 }
 
-// gap marks that the pool was not read before at.
+// gap records that the pool was not read for some time before at.
 func (h *history) gap(at time.Time) {
 	if len(h.At) > 0 {
 		h.push(at.Add(-time.Millisecond), nil, nil, nil)
@@ -63,8 +63,8 @@ func (h *history) push(at time.Time, used *float64, claimed, ended *int) {
 	}
 }
 
-// thin drops points older than keptFor, and reduces to one point each minute before
-// the newest points: the most that was used in it, and all that changed hands. The
+// thin drops points older than keptFor, and reduces each minute before the newest points to
+// one point, with the highest use in that minute and the sum of its changes of holders. The
 // page does the same (pool.js).
 func (h *history) thin() {
 	last := h.At[len(h.At)-1]
@@ -90,7 +90,7 @@ func (h *history) thin() {
 	*h = short
 }
 
-// last is the newest point; nil when there is none.
+// last returns the newest point; nil if there is none, or if it is a gap.
 func (h *history) last() *point {
 	i := len(h.At) - 1
 	if i < 0 || h.Used[i] == nil {
@@ -99,18 +99,18 @@ func (h *history) last() *point {
 	return &point{h.At[i], *h.Used[i], *h.Claimed[i], *h.Ended[i]}
 }
 
-// fitFor is how far the projection looks back, leastFit how many points it needs.
+// fitFor is how far the projection looks back, and leastFit how many points it needs.
 const (
 	fitFor   = 10 * time.Minute
 	leastFit = 10
 )
 
-// slope is how fast the used share grows, in percent per millisecond; 0 where too few
-// points are known. A fleet that has started and is steady now does not grow: the
-// newest quarter has to grow as well.
+// slope returns how fast the used share grows, in percent per millisecond; 0 if too few
+// points are known. It is no larger than the slope of the newest quarter, because a fleet
+// that has just started and is now steady no longer grows.
 func (h *history) slope() float64 { return min(h.slopeOver(fitFor), h.slopeOver(fitFor/4)) }
 
-// slopeOver is the slope by least squares over the newest points without a gap.
+// slopeOver returns the slope, by least squares, of the newest points without a gap.
 func (h *history) slopeOver(d time.Duration) float64 {
 	var n, x, y, xx, xy float64
 	for i := len(h.At) - 1; i >= 0 && h.Used[i] != nil && h.At[len(h.At)-1]-h.At[i] <= d.Milliseconds(); i-- {
@@ -123,7 +123,7 @@ func (h *history) slopeOver(d time.Duration) float64 {
 	return 0
 }
 
-// highest is the most that was used while the projection looks back.
+// highest returns the highest use in the time over which the projection looks back.
 func (h *history) highest() (most float64) {
 	for i := len(h.At) - 1; i >= 0 && h.Used[i] != nil && h.At[len(h.At)-1]-h.At[i] <= fitFor.Milliseconds(); i-- {
 		most = max(most, *h.Used[i])
@@ -131,12 +131,12 @@ func (h *history) highest() (most float64) {
 	return most
 }
 
-// fullIn is how long it takes until the pool is full at the present rate; 0 where
-// it does not fill within a day.
+// fullIn returns how long it takes until the pool is full at the present rate; 0 if it will
+// not be full within a day.
 func (h *history) fullIn() time.Duration {
 	last, slope := h.last(), h.slope()
 	if last == nil || slope <= 0 || last.Used >= 100 || last.Used < h.highest()-1 {
-		return 0 // a pool that was fuller lately goes up and down, and is not filling up
+		return 0 // if the pool was fuller lately, its use fluctuates and does not grow
 	}
 	if d := time.Duration((100 - last.Used) / slope * float64(time.Millisecond)); d < 24*time.Hour && d > 0 {
 		return max(d, time.Millisecond)

@@ -29,46 +29,46 @@ type Server struct {
 	marks       func() map[int]string
 	line        func() string
 
-	wake chan struct{} // somebody looks
+	wake chan struct{} // receives a value when a page is opened
 	gone chan struct{} // closed when run returns
 
 	mu    sync.Mutex
 	whole bool // every group was read
-	// wasWhole says how the pool was shown after the last turn.
+	// wasWhole is the value of isWhole after the last turn.
 	wasWhole bool
 	model    model
-	readAt   time.Time // when the last turn ended well; zero when none is recent
-	lastGood time.Time // when any turn last ended well
-	failure  trouble   // why the last turn did not
+	readAt   time.Time // when the last turn succeeded; zero if the reads were interrupted since
+	lastGood time.Time // when a turn last succeeded
+	failure  trouble   // why the last turn failed
 	verdict  verdict
 	reads    int // groups that the last turn read
 	history  history
 	news     []news
-	kept     log    // every piece of news, for the history
-	fresh    []news // since the last turn
+	kept     log    // all news, for the history
+	fresh    []news // news since the last turn
 	marked   map[int]string
 	said     string
 	pages    map[*page]bool
 }
 
-// Options of a [Server].
+// Options configure a [Server].
 type Options struct {
 	Source Source
 	Pool   string
-	Title  string // where the pool is: the table's name
-	// Command, if not nil, completes words such as "resize --size 64" to a command
-	// line for this pool that can be copied.
+	Title  string // the table's name
+	// Command, if not nil, completes words such as "resize --size 64" to a command line
+	// for this pool, for people to copy.
 	Command func(words string) string
 	Every   time.Duration // how often the pool is read while a page is open
-	// Idle is how often it is read while none is, so that the history continues; 0 is
-	// not at all.
+	// Idle is how often the pool is read while no page is open, so that the history
+	// continues; 0 means not at all.
 	Idle time.Duration
 	// Directory, if not nil, is where services are looked up.
 	Directory *discovery.Directory
-	// Marks, if not nil, returns additional knowledge about node IDs: that their process
-	// is frozen, or dead. It is asked once a turn.
+	// Marks, if not nil, returns additional knowledge about node IDs, such as that their
+	// process is frozen or dead. It is called once per turn.
 	Marks func() map[int]string
-	// Line, if not nil, is a line of text that is shown with the counts.
+	// Line, if not nil, returns a line of text that is shown with the counts.
 	Line func() string
 }
 
@@ -80,18 +80,18 @@ func New(o Options) *Server {
 	}
 }
 
-// page is an open page: a stream of messages.
+// page is an open page, which receives a stream of messages.
 type page struct {
-	group  int // the one that it looks into; -1 none, of a large pool
+	group  int // of a large pool, the group whose node IDs it shows; -1: none
 	synced bool
-	out    chan []byte // closed when the page is too slow; it comes again then
+	out    chan []byte // closed when the page is too slow; the page then reconnects
 }
 
 // backlog is how many messages a page may be behind.
 const backlog = 8
 
-// run reads the pool once an interval while a page is open, and seldom or not at
-// all otherwise, until ctx ends. It is called once.
+// run reads the pool once per interval while a page is open, and rarely or never while none
+// is, until ctx ends. It is called once.
 func (s *Server) run(ctx context.Context) {
 	defer close(s.gone)
 	for {
@@ -107,14 +107,14 @@ func (s *Server) run(ctx context.Context) {
 	}
 }
 
-// rest waits while no page is open: until one is, or until it is time to read for
-// the history. It reports whether there is anything left to do.
+// rest waits until a page is opened, or until it is time to read for the history. It
+// returns false if ctx has ended.
 func (s *Server) rest(ctx context.Context) bool {
 	var due <-chan time.Time
 	s.mu.Lock()
 	switch {
 	case s.idle == 0:
-		s.readAt = time.Time{} // no viewer sees the changes from here on
+		s.readAt = time.Time{} // from here on the pool is not read
 	case s.readAt.IsZero():
 		s.mu.Unlock()
 		return ctx.Err() == nil // the history begins now
@@ -137,7 +137,7 @@ func (s *Server) looked() bool {
 	return len(s.pages) > 0
 }
 
-// watched are the groups that some page looks into.
+// watched returns the groups whose node IDs some page shows.
 func (s *Server) watched() map[int]bool {
 	groups := map[int]bool{}
 	for p := range s.pages {
@@ -146,7 +146,8 @@ func (s *Server) watched() map[int]bool {
 	return groups
 }
 
-// open adds a page. It gets the whole first, at once if it is known.
+// open adds a page. The page first receives the whole pool, at once if that was read
+// recently.
 func (s *Server) open(group int) *page {
 	p := &page{group: group, out: make(chan []byte, backlog)}
 	s.mu.Lock()
@@ -178,7 +179,8 @@ func (s *Server) Tell(number int, kind, text string) {
 	s.tell(n)
 }
 
-// finish ends a turn: it counts, and sends every page the changes.
+// finish ends a turn: it updates the history and the verdict, and sends the changes to
+// every page.
 func (s *Server) finish(c *change, read int, began time.Time, err error) {
 	var marks map[int]string
 	if s.marks != nil {
@@ -194,7 +196,7 @@ func (s *Server) finish(c *change, read int, began time.Time, err error) {
 	s.marked, s.said, s.reads, s.failure = marks, line, read, trouble{err}
 	if err == nil {
 		if s.readAt.IsZero() {
-			s.model.churn = churn{} // of a time without a viewer
+			s.model.churn = churn{} // changes from before the gap do not count
 			s.history.gap(began)
 		}
 		s.history.add(began, s.model.total, s.model.churn)
@@ -213,13 +215,13 @@ func (s *Server) finish(c *change, read int, began time.Time, err error) {
 	grown := s.whole && s.isWhole() != s.wasWhole
 	s.wasWhole = s.isWhole()
 	for p := range s.pages {
-		p.synced = p.synced && !grown // it is shown in another way from here on
+		p.synced = p.synced && !grown // if the pool is now shown in another way, the page needs everything again
 		s.send(p, c)
 	}
 	s.fresh = s.fresh[:0]
 }
 
-// send sends a page the changes, or everything if it has nothing yet.
+// send sends a page the changes, or everything if the page has nothing yet.
 func (s *Server) send(p *page, c *change) {
 	event, body := "turn", any(nil)
 	switch {
@@ -233,7 +235,7 @@ func (s *Server) send(p *page, c *change) {
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
-		panic(err) // only of types that cannot be JSON
+		panic(err) // cannot happen: all types can be JSON
 	}
 	message := slices.Concat([]byte("event: "+event+"\ndata: "), text, []byte("\n\n"))
 	select {

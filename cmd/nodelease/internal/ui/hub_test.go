@@ -34,7 +34,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 			t.Errorf("got %+v, want one claim, of node ID 7", turn)
 		}
 
-		// A renewal is sent as its times only.
+		// Of a renewal, only its times are sent.
 		now := time.Now()
 		claimed, err := store.Get(t.Context(), "orders", 7)
 		if err != nil || claimed == nil {
@@ -63,7 +63,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 			t.Errorf("got %+v, want the metadata of one node ID", turn)
 		}
 
-		// 3 no longer renews: late, then expired.
+		// Node 3 no longer renews, so it is shown as late, and later as expired.
 		for len(turn.Late) == 0 {
 			turn = next[turnMessage](t, p, "turn")
 		}
@@ -77,7 +77,7 @@ func TestAPageSeesWhatChanges(t *testing.T) {
 			t.Errorf("got %+v, want the expiry of node ID 3", turn)
 		}
 
-		// Someone else takes it.
+		// Another task claims node 3.
 		time.Sleep(2 * time.Second) // virtual
 		synctest.Wait()
 		for len(p.out) > 0 {
@@ -130,7 +130,7 @@ func TestALargePoolIsShownByGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := started(t, protocol.MaxPoolSize)
 		store.claim(t, 40_000, "far/1", time.Hour)
-		p := s.open(156) // 40,000 lies in it
+		p := s.open(156) // the group of node 40,000
 		defer s.close(p)
 
 		all := next[allMessage](t, p, "all")
@@ -139,14 +139,14 @@ func TestALargePoolIsShownByGroup(t *testing.T) {
 		}
 		store.read()
 
-		// Only where something can happen is read again: the open group, the one with
-		// a holder, and one of the others in turn.
+		// Only three groups are read again: the open group and the group with a holder, in
+		// which something can happen, and one of the others in turn.
 		next[turnMessage](t, p, "turn")
 		if got := store.read(); len(got) != 3 {
 			t.Errorf("groups %v were read, want three", got)
 		}
 
-		// Changes in other groups are told by their counts.
+		// Of a change in another group, the page receives only the counts.
 		store.claim(t, 5, "near/1", time.Hour)
 		turn := next[turnMessage](t, p, "turn")
 		if len(turn.Numbers) != 0 || len(turn.Groups) != 1 || turn.Groups[0].of(lease.Held) != 1 || turn.Total.of(lease.Held) != 2 {
@@ -219,8 +219,8 @@ func TestTroubleIsToldAndPasses(t *testing.T) {
 		store.claim(t, 3, "api/3", 10*time.Second)
 		next[turnMessage](t, p, "turn")
 
-		// During an outage the page keeps the last reading: no holder has been seen
-		// to expire.
+		// During an outage the page keeps the result of the last read, so no holder is
+		// shown as expired.
 		store.SetOutage(errors.New("table on fire"))
 		for range 20 {
 			turn := next[turnMessage](t, p, "turn")

@@ -12,7 +12,7 @@ import (
 )
 
 // Listen opens a port of the loopback interface, such as 127.0.0.1:8080 or
-// localhost:0 (a free one). Any other address is refused: there is no password.
+// localhost:0 (a free port). It refuses any other address, because the page has no password.
 func Listen(addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	select {
 	case err = <-served:
 	case <-ctx.Done():
-		// Open pages are told so, by run's end.
+		// When run has returned, open pages are told that the server ends.
 		<-s.gone
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()

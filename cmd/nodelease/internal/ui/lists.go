@@ -23,7 +23,7 @@ type membersMessage struct {
 type member struct {
 	ID      int               `json:"n"`
 	Name    string            `json:"name"`
-	Session string            `json:"session"` // the end of the cluster session
+	Session string            `json:"session"` // the last characters of the cluster session
 	Since   int64             `json:"since,omitempty"`
 	Expires int64             `json:"expires"`
 	Leads   bool              `json:"leads,omitempty"` // its session is the oldest
@@ -31,7 +31,7 @@ type member struct {
 	session string
 }
 
-// serveMembers lists the members of the pool's cluster by the last read: the holders whose leases say so and have not expired, the oldest first.
+// serveMembers lists the members of the pool's cluster as of the last read: the holders whose leases name a member and have not expired, the oldest session first.
 func (s *Server) serveMembers(w http.ResponseWriter, r *http.Request) {
 	f := parse(r.URL.Query().Get("q"))
 	s.mu.Lock()
@@ -46,8 +46,8 @@ func (s *Server) serveMembers(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, m)
 }
 
-// members lists the live members by session, the oldest first: [cluster.LowestSession]
-// elects the first.
+// members lists the live members by session, the oldest first. The first one is the leader
+// that [cluster.LowestSession] elects.
 func (m *model) members() (all []member) {
 	for g := range m.groups {
 		for i := range m.groups[g].numbers {
@@ -90,7 +90,7 @@ type servicesMessage struct {
 	Services  []service  `json:"services,omitempty"`
 	Keys      []string   `json:"keys,omitempty"` // an empty one means no key
 	Instances []instance `json:"instances,omitempty"`
-	// Problem is why the answer may be old, or is none.
+	// Problem is why the answer may be old or is empty.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -99,7 +99,7 @@ type service struct {
 	Endpoints []string `json:"endpoints"`
 }
 
-// instance is a live instance. Of its session nothing leaves the program.
+// instance is a live instance. It contains no part of the instance's session.
 type instance struct {
 	ID      int               `json:"n"`
 	Version int64             `json:"version"`
@@ -150,7 +150,7 @@ func (s *Server) services(r *http.Request, f filter) (sheet, []service, error) {
 		if e != nil {
 			return at, services[:i], e
 		}
-		list, _ := endpoints.List(r.Context()) // of the same answer as the services
+		list, _ := endpoints.List(r.Context()) // from the same read as the services
 		for _, endpoint := range list {
 			services[i].Endpoints = append(services[i].Endpoints, text.Line(endpoint))
 		}
@@ -158,7 +158,7 @@ func (s *Server) services(r *http.Request, f filter) (sheet, []service, error) {
 	return at, services, err
 }
 
-// instances are the live instances of a service, or of an endpoint's key.
+// instances returns the live instances of a service, or of an endpoint's key.
 func (s *Server) instances(ctx context.Context, service, endpoint, key string) ([]instance, error) {
 	lookup, err := s.lookups.of(s.directory, service, endpoint, key)
 	if err != nil {
@@ -175,13 +175,13 @@ func (s *Server) instances(ctx context.Context, service, endpoint, key string) (
 	return all, err
 }
 
-// lookups remembers places that were looked at: each has its last answer.
+// lookups keeps the lookups of places that were requested; each remembers its last answer.
 type lookups struct {
 	mu    sync.Mutex
 	known map[[3]string]*discovery.Lookup
 }
 
-// mostLookups bounds them.
+// mostLookups bounds the number of lookups that are kept.
 const mostLookups = 64
 
 func (l *lookups) of(d *discovery.Directory, service, endpoint, key string) (*discovery.Lookup, error) {

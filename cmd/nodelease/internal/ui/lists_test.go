@@ -18,7 +18,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// asked is the answer to a request of the page.
+// asked returns the answer to a request of the page.
 func asked[T any](t *testing.T, s *Server, path string) (m T) {
 	t.Helper()
 	res := get(s, http.MethodGet, path, "127.0.0.1:4711")
@@ -28,7 +28,7 @@ func asked[T any](t *testing.T, s *Server, path string) (m T) {
 	return m
 }
 
-// Of each session that is in an item, the page gets the end.
+// The page receives only the last characters of each session in an item.
 func TestSessionsAreWithheld(t *testing.T) {
 	sessions := []string{uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String(), uuid.Must(uuid.NewV7()).String()}
 	now := time.Now()
@@ -57,8 +57,8 @@ func TestSessionsAreWithheld(t *testing.T) {
 	}
 }
 
-// Services, keys and instances are those that live processes have registered, and no
-// session is in an answer.
+// The page lists the services, keys and instances that live processes have registered. No
+// answer contains a session.
 func TestServices(t *testing.T) {
 	store := leasetest.NewMemory("orders", 8)
 	directory, err := discovery.New(discovery.Config{Pool: "orders", Store: discoverytest.NewMemory(store)})
@@ -104,7 +104,7 @@ func TestServices(t *testing.T) {
 	if m := asked[servicesMessage](t, New(Options{Pool: "orders"}), "/services"); m.Problem == "" {
 		t.Error("without a directory: no problem")
 	}
-	// The memory of answers is bounded.
+	// The number of remembered answers is bounded.
 	for i := range 3 * mostLookups {
 		asked[servicesMessage](t, s, fmt.Sprintf("/services?endpoint=shard&key=%d", i))
 	}
@@ -113,7 +113,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// Without a viewer, the pool is read once an idle interval, and the events are kept
+// While no page is open, the pool is read once per idle interval, and the events are kept
 // for the next page.
 func TestHistoryWhileNobodyLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -145,8 +145,8 @@ func TestHistoryWhileNobodyLooks(t *testing.T) {
 	})
 }
 
-// A day of turns of two seconds fits, with all that changed hands and the most that
-// was used.
+// The history keeps a day of turns of two seconds, with all changes of holders and the
+// highest use, in a bounded number of points.
 func TestHistoryIsBounded(t *testing.T) {
 	var h history
 	at := time.Unix(1_800_000_000, 0)

@@ -6,19 +6,19 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// wholeGroups is up to how many groups a page shows number by number; larger
+// wholeGroups is the largest number of groups for which a page shows every node ID. Larger
 // pools are shown by group.
 const wholeGroups = 4
 
-// status is in every message.
+// status is the part that all messages have, except troubleMessage.
 type status struct {
 	Now   int64   `json:"now"` // ms of the Unix epoch, as all times
 	Size  int     `json:"size"`
 	Open  int     `json:"open"` // groups that are open
 	Total counts  `json:"total"`
 	Used  float64 `json:"used"`
-	// Late are the next to expire, Expired the latest that have; the counts are of
-	// all of them.
+	// Late are the leases that expire next, and Expired those that expired last. The
+	// counts include leases that are not listed.
 	Late         []*number `json:"late"`
 	LateCount    int       `json:"late_count"`
 	Expired      []*number `json:"expired"`
@@ -30,15 +30,16 @@ type status struct {
 	Line    string         `json:"line,omitempty"`
 	Reads   int            `json:"reads"`
 	Verdict verdict        `json:"verdict"`
-	// ReadAt is when the last turn ended well, AsOf the oldest reading shown.
+	// ReadAt is when the last turn succeeded, and AsOf the time of the oldest read shown.
 	ReadAt int64 `json:"read_at"`
 	AsOf   int64 `json:"as_of"`
-	// FullIn is when the pool is full at this rate, in ms from now; 0 is unknown.
+	// FullIn is when the pool will be full at this rate, in ms from now; 0 means unknown.
 	FullIn int64   `json:"full_in,omitempty"`
 	Slope  float64 `json:"slope,omitempty"` // percent per ms
 }
 
-// troubleMessage replaces it as long as the pool was never read.
+// troubleMessage is sent instead of the other messages until the pool was read for the
+// first time.
 type troubleMessage struct {
 	Now     int64   `json:"now"`
 	Pool    string  `json:"pool"`
@@ -54,7 +55,7 @@ type allMessage struct {
 	Every     int64     `json:"every"`     // ms
 	Threshold int       `json:"threshold"` // percent from which the pool is nearly full
 	States    any       `json:"states"`
-	Whole     bool      `json:"whole"` // every node ID is in it, else those of Group
+	Whole     bool      `json:"whole"` // it has every node ID; otherwise only those of Group
 	Group     int       `json:"group"`
 	Groups    []counts  `json:"groups"`
 	Numbers   []*number `json:"numbers"`
@@ -103,7 +104,7 @@ func (s *Server) all(p *page) allMessage {
 	return m
 }
 
-// changed is a turn as far as it concerns a page.
+// changed returns the changes of a turn that concern a page.
 func (s *Server) changed(p *page, c *change) turnMessage {
 	m := turnMessage{status: s.status(), Groups: c.groups, News: s.fresh}
 	if s.failure.err == nil {

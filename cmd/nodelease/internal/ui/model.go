@@ -14,7 +14,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// model is the last read of every group, and the conclusions from it.
+// model is the last read of every group, and what follows from these reads.
 type model struct {
 	pool   protocol.PoolItem
 	groups []group
@@ -25,7 +25,7 @@ type model struct {
 // group is one group as last read.
 type group struct {
 	readAt  time.Time
-	numbers []number // by number, from the group's first
+	numbers []number // in the order of their node IDs, beginning with the group's first
 	counts  counts
 }
 
@@ -34,9 +34,9 @@ type churn struct{ claimed, ended int }
 
 // change has the changes of one turn.
 type change struct {
-	numbers map[int][]*number // by group: those of which more changed than a renewal
+	numbers map[int][]*number // by group: node IDs that changed by more than a renewal
 	beats   map[int][]beat    // by group: renewals
-	groups  map[int]counts    // those whose counts changed
+	groups  map[int]counts    // counts of the groups in which they changed
 	news    []news
 }
 
@@ -82,8 +82,8 @@ func (m *model) read(index int, got protocol.Group, at time.Time, c *change) {
 	*g = group{readAt: at, numbers: now, counts: sum}
 }
 
-// show arranges a group's items by node ID. One that should have an item
-// and has none is shown as missing.
+// show arranges a group's items by node ID. A node ID that should have an item and has none
+// is shown as missing.
 func (m *model) show(index int, got protocol.Group, at time.Time) []number {
 	from := index * protocol.GroupSize
 	size := min(m.pool.Size-from, protocol.GroupSize)
@@ -106,12 +106,12 @@ func (m *model) show(index int, got protocol.Group, at time.Time) []number {
 	return numbers
 }
 
-// same reports whether two readings of a node ID differ by a renewal at most.
+// same reports whether two reads of a node ID differ by no more than a renewal.
 func same(a, b *number) bool {
 	return a.State == b.State && a.holder == b.holder && a.Version == b.Version && a.Task == b.Task && a.Note == b.Note && a.TTL == b.TTL && a.Grown == b.Grown && maps.Equal(a.Metadata, b.Metadata)
 }
 
-// compare returns the changes of a node ID between two readings.
+// compare adds the changes of a node ID between two reads to c.
 func (m *model) compare(old, n *number, c *change) {
 	say := func(kind, format string, args ...any) {
 		c.news = append(c.news, news{Number: n.ID, Kind: kind, Text: fmt.Sprintf(format, args...)})
@@ -145,8 +145,8 @@ func (m *model) compare(old, n *number, c *change) {
 }
 
 // late lists the holders whose leases run low, the next to expire first, and separately
-// the expired ones, the latest first. Items that were not read again since may have been
-// renewed: each is as of its reading.
+// those whose leases have expired, the latest first. Each item is judged as of its last
+// read, since it may have been renewed after that.
 func (m *model) late() (next, expired []*number) {
 	waits := m.waits(time.Now())
 	for _, g := range m.groups {
@@ -168,16 +168,17 @@ func (m *model) late() (next, expired []*number) {
 	return next, expired
 }
 
-// machineSkew is how far the clocks of this machine and of the one that has measured
+// machineSkew is how far the clock of this machine and that of the machine that measured
 // the pool may differ.
 const machineSkew = 3 * time.Second
 
-// waits returns the length in ms that a grown lease is renewed with once most of it has
-// passed, as [number.low] explains; 0 where every lease grows. It judges as an agent
-// does whose lease does not grow yet, the first to stop.
+// waits returns the length in ms with which a grown lease is renewed when most of it has
+// passed, as [number.low] explains. It returns 0 while leases may grow. It decides that in
+// the way of an agent whose lease has not grown yet, because such agents are the first to
+// stop growing.
 func (m *model) waits(now time.Time) int64 {
 	if m.pool.Measured == nil {
-		return 0 // no lease has ever grown here
+		return 0 // no lease of this pool has ever grown
 	}
 	var room tenure.Room
 	room.Learn(m.pool)
@@ -200,12 +201,11 @@ func (m *model) outage(now time.Time) (o leasepool.Outage) {
 }
 
 const (
-	mostLate    = 50 // low leases that a message lists
-	mostExpired = 3  // expired ones
+	mostLate    = 50 // leases running low that a message lists
+	mostExpired = 3  // expired leases that a message lists
 )
 
-// asOf is how old the oldest reading is of the groups where something can
-// happen: all that is shown was read then or later.
+// asOf returns the time of the oldest read among the groups in which something can happen.
 func (m *model) asOf() (at time.Time) {
 	for i := range m.groups {
 		g := &m.groups[i]

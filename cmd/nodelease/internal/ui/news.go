@@ -10,19 +10,19 @@ import (
 // news is one thing that happened.
 type news struct {
 	At     int64  `json:"at"` // ms of the Unix epoch
-	Number int    `json:"n"`  // -1: about none
+	Number int    `json:"n"`  // the node ID that it concerns; -1: none
 	Kind   string `json:"kind"`
 	Text   string `json:"text"`
 }
 
 const (
 	keptNews = 100
-	// mostAlike is how many of a kind a turn may tell one by one: a fleet that
-	// starts is one piece of news.
+	// mostAlike is how many news of one kind a turn may report one by one. More are merged
+	// into one, such as for a fleet that starts.
 	mostAlike = 12
 )
 
-// merged makes one of many of a kind.
+// merged replaces many news of the same kind by one.
 func merged(all []news) []news {
 	kinds := map[string]int{}
 	for _, n := range all {
@@ -31,7 +31,7 @@ func merged(all []news) []news {
 	var short []news
 	for _, n := range all {
 		switch many := kinds[n.Kind]; {
-		case many == 0: // told already
+		case many == 0: // already merged
 		case many <= mostAlike:
 			short = append(short, n)
 		default:
@@ -45,19 +45,20 @@ func merged(all []news) []news {
 // mostKept bounds the history: about 4 MB.
 const mostKept = 20_000
 
-// log is every piece of news that was seen, the oldest first.
+// log is the history: all news, the oldest first.
 type log []news
 
-// keep adds to the history.
+// keep adds news to the history.
 func (s *Server) keep(n news) {
-	if s.kept = append(s.kept, n); len(s.kept) > mostKept+mostKept/10 { // moved seldom
+	if s.kept = append(s.kept, n); len(s.kept) > mostKept+mostKept/10 { // the slack makes the deletion rare
 		s.kept = slices.Delete(s.kept, 0, len(s.kept)-mostKept)
 	}
 }
 
-// find lists the newest events that match every word of a query: node=7, task=api and
-// kind=expired match one property; otherwise a number is a node ID, and anything else the
-// beginning of a kind, or a part of the text. Total counts all that match.
+// find lists the newest events that match every word of a query. A word such as node=7,
+// task=api or kind=expired is compared with one property. Any other word matches a node ID
+// if it is a number, and otherwise the beginning of a kind or a part of the text. Total is
+// the number of all events that match.
 func (l log) find(query string, most int) (found []news, total int) {
 	found = []news{} // never null in JSON
 	words := parse(query)
@@ -98,7 +99,7 @@ func (n news) matchesWord(w word) bool {
 	return kind(w.text) || told(w.text)
 }
 
-// tell keeps news, and for the next turn's message.
+// tell adds news to the page's list and to the next turn's message.
 func (s *Server) tell(n news) {
 	s.fresh = append(s.fresh, n)
 	if s.news = append(s.news, n); len(s.news) > keptNews {

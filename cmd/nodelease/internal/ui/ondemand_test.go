@@ -10,7 +10,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// A holder on demand is told apart, and never late: while it sleeps its lease runs out.
+// A holder on demand is shown as such, and is never late, because its lease runs out while
+// it sleeps.
 func TestOnDemandHoldersAreNeverLate(t *testing.T) {
 	at := time.Now()
 	for _, left := range []time.Duration{time.Minute, -time.Hour} {

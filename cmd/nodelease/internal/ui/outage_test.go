@@ -8,8 +8,9 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// grownModel has one holder whose lease has grown to a quarter of an hour, with so much
-// left of it, in a pool of 100 where so many are held.
+// grownModel returns a pool of 100 node IDs with one holder whose lease has grown to a
+// quarter of an hour. left is the time left of that lease, held the number of node IDs held
+// at the last measurement, and measured the age of that measurement.
 func grownModel(now time.Time, left time.Duration, held int, measured time.Duration) *model {
 	m := &model{pool: protocol.PoolItem{Pool: "orders", Size: 100, OpenGroups: 1}}
 	if measured > 0 {
@@ -21,9 +22,9 @@ func grownModel(now time.Time, left time.Duration, held int, measured time.Durat
 	return m
 }
 
-// While leases grow, a holder that has not renewed with three tenths left is late: the
-// first renewal after an outage comes when two thirds are over. Where
-// they may not grow on, it waits until a short lease is left, and is not late before.
+// While leases grow, a holder that has not renewed when three tenths of its lease are left
+// is late, because even after an outage it renews when two thirds have passed. If leases
+// may no longer grow, it waits until a short lease is left, and is not late before.
 func TestGrownLeasesThatWaitAreNotLate(t *testing.T) {
 	now := time.Now()
 	for name, c := range map[string]struct {
@@ -50,7 +51,7 @@ func TestGrownLeasesThatWaitAreNotLate(t *testing.T) {
 	}
 }
 
-// A long TTL that was configured is renewed as usual, however full the pool is.
+// A lease with a long configured TTL is renewed as usual, however full the pool is.
 func TestLongLeasesThatHaveNotGrownAreLate(t *testing.T) {
 	now := time.Now()
 	m := grownModel(now, time.Minute, 80, time.Minute)

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// readsPerTurn bounds the cost of a turn: a group is one Query, about 20 read
-	// units. Larger pools take several turns to be read.
+	// readsPerTurn is how many groups a turn reads at most, which bounds its cost: a group
+	// is one Query, about 20 read units. Larger pools take several turns to be read.
 	readsPerTurn = 32
-	// readers is how many groups are read at once.
+	// readers is how many groups are read at the same time.
 	readers = 8
 	// readLimit is how long a turn may take.
 	readLimit = 10 * time.Second
 )
 
-// turn reads the pool once, as much of it as is due. Successful reads count, even if
-// others fail.
+// turn reads the groups of the pool that are due. Successful reads count, even if others
+// fail.
 func (s *Server) turn(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -42,9 +42,9 @@ func (s *Server) turn(ctx context.Context) {
 	s.finish(c, read, began, err)
 }
 
-// readWhole reads every group for the first time, and on behind the last one for
-// as long as there are node IDs: retired ones lie above a pool that was made
-// smaller.
+// readWhole reads every group for the first time. It continues above the pool's last group
+// as long as it finds node IDs, because a pool that was made smaller has retired node IDs
+// there.
 func (s *Server) readWhole(ctx context.Context, c *change) (read int, err error) {
 	var all []int
 	for i := range s.model.pool.Groups() {
@@ -61,14 +61,14 @@ func (s *Server) readWhole(ctx context.Context, c *change) (read int, err error)
 		s.mu.Unlock()
 		read++
 	}
-	c.news = nil // nothing happened: it was seen for the first time
+	c.news = nil // the first read shows no changes
 	s.whole = err == nil
 	return read, err
 }
 
-// due chooses the groups to read: those where something can happen, those that
-// are looked at first, and one of the others in turn, since a resize or an
-// operator may have been there.
+// due chooses the groups to read. First come those that a page shows, then those in which
+// something can happen, and one of the others in turn, since a resize or an operator may
+// have changed it.
 func (s *Server) due() []int {
 	watched := s.watched()
 	var due, rest []int
@@ -94,7 +94,8 @@ func (s *Server) due() []int {
 	return due
 }
 
-// lively reports whether anything happens in a group, open or not.
+// lively reports whether anything can happen in a group by itself, whether the group is
+// open or not.
 func (g *group) lively() bool {
 	return g.counts.of(lease.Held)+g.counts.of(lease.Expired)+g.counts.of(lease.Cooling) > 0
 }
@@ -110,7 +111,7 @@ func (s *Server) readAll(ctx context.Context, due []int, c *change) (read int, e
 	for range min(len(due), readers) {
 		wg.Go(func() {
 			for i := range next {
-				at := time.Now() // before it is read: never newer than the known state
+				at := time.Now() // taken before the read, so that the state is at least as new
 				g, e := s.source.Group(ctx, s.pool, i)
 				s.mu.Lock()
 				if e == nil {

@@ -13,31 +13,31 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// States in which a node ID may be shown, in addition to those of [lease.State].
+// These are states in which a node ID may be shown, in addition to those of [lease.State].
 const (
 	corrupt lease.State = "corrupt" // its item is unreadable: see its note
 	missing lease.State = "missing" // it has no item, since it was not seeded
 )
 
-// states orders the counts of a group; the page has the same order.
+// states lists the states in the order of counts; the page uses the same order.
 var states = []lease.State{lease.Held, lease.Free, lease.Cooling, lease.Expired, lease.Retired, corrupt, missing}
 
-// counts are how many node IDs are in each of states.
+// counts are the numbers of node IDs in each of states.
 type counts [7]int
 
 func (c *counts) add(s lease.State, by int) { c[slices.Index(states, s)] += by }
 
 func (c counts) of(s lease.State) int { return c[slices.Index(states, s)] }
 
-// number is one node ID as the page shows it. Times are milliseconds of the Unix
-// epoch; 0 is none.
+// number is one node ID as the page shows it. Times are milliseconds since the Unix
+// epoch; 0 means that there is none.
 type number struct {
 	ID    int         `json:"n"`
 	State lease.State `json:"state"`
 	Task  string      `json:"task,omitempty"`
-	// Held reports that it has a holder, expired or not. Of its session only the
-	// end leaves the program: the full session would be enough to release its
-	// lease.
+	// Held reports that the node ID has a holder, expired or not. Only the last characters
+	// of the session leave the program, because the full session would be enough to
+	// release the lease.
 	Held     bool              `json:"held,omitempty"`
 	OnDemand bool              `json:"on_demand,omitempty"` // it renews only when it uses the node ID
 	Session  string            `json:"session,omitempty"`
@@ -56,7 +56,7 @@ type number struct {
 	member   *cluster.Member   // nil: the holder takes part in no cluster
 }
 
-// previous is the holder before, as the page shows it.
+// previous is the previous holder, as the page shows it.
 type previous struct {
 	Session string       `json:"session"`
 	Version int64        `json:"version"`
@@ -64,8 +64,8 @@ type previous struct {
 	Since   int64        `json:"since,omitempty"`
 }
 
-// shown is as much of a session as may be shown: enough to compare it with
-// another, too little to act in its name.
+// shown returns as much of a session as may be shown: enough to compare it with another
+// session, but too little to act in its name.
 func shown(session string) string {
 	if short := text.Session(session); short != session {
 		return text.Line(short)
@@ -76,8 +76,8 @@ func shown(session string) string {
 // mostMetadata is how many entries of a holder's metadata are shown.
 const mostMetadata = 32
 
-// lines makes metadata fit to be shown. A holder chooses it freely, up to the size of an
-// item of DynamoDB.
+// lines prepares metadata to be shown: it limits the number of entries and sanitizes them,
+// since a holder can write any metadata, up to the size of a DynamoDB item.
 func lines(metadata map[string]string) map[string]string {
 	shown := make(map[string]string, min(len(metadata), mostMetadata))
 	for _, k := range slices.Sorted(maps.Keys(metadata)) {
@@ -85,7 +85,7 @@ func lines(metadata map[string]string) map[string]string {
 			break
 		}
 		value := metadata[k]
-		if k == "session_id" { // of a cluster's node
+		if k == "session_id" { // the session of a cluster node
 			value = text.Session(value)
 		}
 		shown[text.Line(k)] = text.Line(value)
@@ -93,12 +93,12 @@ func lines(metadata map[string]string) map[string]string {
 	return shown
 }
 
-// beat is a renewal: all that changes about a node ID most of the time.
+// beat is a renewal. It has all values that a renewal changes, and most changes are renewals.
 type beat [5]int64
 
 func (n *number) beat() beat { return beat{int64(n.ID), n.Expires, n.Reserved, n.Renewal, n.IDs} }
 
-// show makes a number of an item, as of when it was read.
+// show returns a node ID as the page shows it, from its item and the time of the read.
 func show(l lease.Lease, pool protocol.PoolItem, at time.Time) number {
 	n := number{
 		ID: l.NodeID, State: l.State(at), Version: l.Version, Reserved: millis(l.ReservedUntil),
@@ -117,13 +117,14 @@ func show(l lease.Lease, pool protocol.PoolItem, at time.Time) number {
 	switch {
 	case l.NodeID < pool.ExcludeBelow:
 		n.State, n.Note = lease.Retired, "reserved: never leased"
-	case l.NodeID >= pool.Size: // also before a resize has come to it
+	case l.NodeID >= pool.Size: // even if the resize has not marked it yet
 		n.State, n.Note = lease.Retired, "the pool was made smaller"
 	}
 	return n
 }
 
-// began is when a session began: its name is a UUIDv7, new for every claim.
+// began returns when a session began. A session is a UUIDv7, made for each claim, so it
+// contains the time.
 func began(session string) int64 {
 	id, err := uuid.Parse(session)
 	if err != nil || id.Version() != 7 {
@@ -140,18 +141,21 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// grown reports whether a lease looks like one that has grown: much more is reserved
-// than it needs itself, which in a narrow pool is never so.
+// grown reports whether a lease has probably grown: it is longer than the default, and much
+// more is reserved than it needs. In a narrow pool, where even grown leases reserve little,
+// its length decides.
 func grown(l lease.Lease, pool protocol.PoolItem) bool {
 	return l.TTL > lease.DefaultTTL && (l.ReservedUntil.Sub(l.ExpiresAt) > l.TTL/2 || pool.Narrow())
 }
 
-// low reports whether a holder is late: a healthy one renews while more than two
-// fifths of its lease are left, of a grown one that comes back from an outage more than
-// three tenths. A sleeping holder on demand lets its lease run out.
-// Where leases may no longer grow, waits is the length that a grown one is renewed
-// with: its holder sends nothing before only that is left, and is not late. Else
-// waits is 0.
+// low reports whether a holder is late. A healthy holder renews while more than two fifths
+// of its lease are left. After an outage, the holder of a grown lease renews while more
+// than three tenths are left. A holder on demand is never late, because it lets its lease
+// run out while it sleeps.
+//
+// If leases may no longer grow, waits is the length with which a grown lease is renewed.
+// Its holder sends nothing until no more than that is left, and is not late before.
+// Otherwise waits is 0.
 func (n *number) low(at time.Time, waits int64) bool {
 	least := n.TTL * 2 / 5
 	switch {

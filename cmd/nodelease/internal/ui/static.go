@@ -15,13 +15,13 @@ import (
 var static = sync.OnceValue(func() fs.FS {
 	pages, err := fs.Sub(files, "page")
 	if err != nil {
-		panic(err) // only of a wrong name
+		panic(err) // cannot happen: the folder exists
 	}
 	return pages
 })
 
-// packed are the files of the page, compressed: through a tunnel a third of the bytes
-// is a third of the wait.
+// packed has the compressed files of the page. They are a third as long, so the page loads
+// three times as fast through a slow tunnel.
 var packed = sync.OnceValue(func() map[string][]byte {
 	all := map[string][]byte{}
 	err := fs.WalkDir(static(), ".", func(name string, d fs.DirEntry, err error) error {
@@ -45,7 +45,7 @@ var packed = sync.OnceValue(func() map[string][]byte {
 		return err
 	})
 	if err != nil {
-		panic(err) // it reads memory and writes memory
+		panic(err) // cannot happen: it only reads and writes memory
 	}
 	return all
 })
@@ -66,6 +66,6 @@ func serveFile(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Encoding", "gzip")
 	h.Set("Vary", "Accept-Encoding")
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(text) // it fails when the page is gone
+		_, _ = w.Write(text) // fails if the page was closed
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// table counts the reads of a store.
+// table is a store that records which groups are read.
 type table struct {
 	*leasetest.Memory
 	mu    sync.Mutex
@@ -52,7 +52,7 @@ func (t *table) read() []int {
 	return groups
 }
 
-// claim makes a node ID held, for a time.
+// claim claims a node ID for a task, with the given TTL.
 func (t *table) claim(tb testing.TB, id int, task string, ttl time.Duration) string {
 	tb.Helper()
 	now := time.Now()
@@ -84,7 +84,7 @@ func startedWith(t *testing.T, size int, o Options) (*Server, *table) {
 	return s, store
 }
 
-// next reads the next message of a page, which is of a kind.
+// next reads the next message of a page, which must be of the given event.
 func next[T any](t *testing.T, p *page, event string) (m T) {
 	t.Helper()
 	text, ok := <-p.out

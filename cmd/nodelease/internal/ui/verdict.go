@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// nearlyFull is the share in percent from which the page warns; the
+	// nearlyFull is the share of taken node IDs, in percent, from which the page warns. The
 	// utilization alarm has the same default.
 	nearlyFull = 80
-	// soonFull is how near the projected end has to be to warn.
+	// soonFull is how soon the pool must be projected to be full for the page to warn.
 	soonFull = time.Hour
-	// unmeasuredAfter is how old the pool's measurement may be: the functions of
-	// infra take one every minute, and alarms see nothing without it.
+	// unmeasuredAfter is how old the pool's measurement may be. The poolmetric function
+	// measures every minute, and without measurements no alarm fires.
 	unmeasuredAfter = 15 * time.Minute
 )
 
@@ -26,19 +26,19 @@ const (
 const (
 	levelOK   = "ok"
 	levelNote = "note" // no task is affected, but an operator should know
-	levelWarn = "warn" // somebody is in danger
-	levelBad  = "bad"  // somebody is hurt
+	levelWarn = "warn" // tasks may soon be affected
+	levelBad  = "bad"  // tasks are affected
 )
 
-// verdict is the first thing that the page says about the pool.
+// verdict is the summary with which the page begins.
 type verdict struct {
 	Kind     string `json:"kind"`
 	Level    string `json:"level"`
 	Headline string `json:"headline"`
 	Text     string `json:"text"` // its meaning and the remedy
 	Command  string `json:"command,omitempty"`
-	// Since is when it was first seen, in ms of the Unix epoch. Before reports that
-	// it was so when the first look began.
+	// Since is when this verdict was first reached, in ms since the Unix epoch. Before
+	// reports that it was reached by the first read, so that it may be older.
 	Since  int64 `json:"since,omitempty"`
 	Before bool  `json:"before,omitempty"`
 }
@@ -46,8 +46,8 @@ type verdict struct {
 // trouble is why the pool could not be read.
 type trouble struct{ err error }
 
-// judge returns the most urgent thing to say about the pool. Its holders are
-// only judged by a reading that succeeded.
+// judge returns the most urgent verdict on the pool. It judges the holders only if the last
+// read succeeded.
 func (s *Server) judge(now time.Time) verdict {
 	switch {
 	case s.failure.err != nil:
@@ -116,7 +116,8 @@ func (s *Server) unreadable(err error) verdict {
 	return v
 }
 
-// command is a command line to copy; empty where none leads to the table.
+// command returns a command line for people to copy. It is empty if no command could reach
+// the table.
 func (s *Server) command(words string) string {
 	if s.complete == nil {
 		return ""
@@ -124,7 +125,7 @@ func (s *Server) command(words string) string {
 	return s.complete(words)
 }
 
-// decide keeps the time of the last change of the verdict.
+// decide updates the verdict, and the time since which it has been the same.
 func (s *Server) decide(now time.Time) {
 	v, old := s.judge(now), s.verdict
 	switch {
@@ -132,7 +133,7 @@ func (s *Server) decide(now time.Time) {
 		v.Since, v.Before = old.Since, old.Before
 	case v.Kind != "reading":
 		v.Since, v.Before = now.UnixMilli(), old.Kind == "" || old.Kind == "reading"
-		// That somebody was hurt belongs to the history, and when that was over.
+		// The history records when a bad verdict begins and when it ends.
 		if !v.Before && (v.Level == levelBad || old.Level == levelBad) {
 			n := news{At: v.Since, Number: -1, Kind: v.Kind, Text: v.Headline}
 			s.keep(n)
@@ -142,7 +143,7 @@ func (s *Server) decide(now time.Time) {
 	s.verdict = v
 }
 
-// about is a duration in the one unit that matters.
+// about formats a duration, rounded to one unit.
 func about(d time.Duration) string {
 	switch {
 	case d < 90*time.Second:
@@ -153,7 +154,7 @@ func about(d time.Duration) string {
 	return fmt.Sprintf("%d h", int(d.Round(time.Hour).Hours()))
 }
 
-// comma writes n with a comma after every three digits.
+// comma formats n with commas between groups of three digits.
 func comma(n int) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
@@ -162,7 +163,7 @@ func comma(n int) string {
 	return digits
 }
 
-// countOf writes n things.
+// countOf formats a number of things, in the singular or the plural.
 func countOf(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

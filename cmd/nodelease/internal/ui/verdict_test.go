@@ -10,7 +10,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// pooled is a server whose pool was read with these counts.
+// pooled returns a server whose pool was read with these counts.
 func pooled(c map[lease.State]int) *Server {
 	s := New(Options{Pool: "orders", Command: func(words string) string { return "nodelease " + words + " --table leases" }, Every: time.Second})
 	s.whole = true
@@ -32,7 +32,7 @@ func TestVerdict(t *testing.T) {
 		{map[lease.State]int{lease.Free: 64}, "ok", levelOK, "64 of 64 node IDs are free", ""},
 		{map[lease.State]int{lease.Held: 51, lease.Free: 13}, "ok", levelOK, "13 of 64 node IDs are free", ""},
 		{map[lease.State]int{lease.Held: 52, lease.Free: 12}, "nearly full", levelWarn, "Nearly full: 12 of 64 node IDs are free", "nodelease resize --size 128 --table leases"},
-		// Resting node IDs do not count as room.
+		// Cooling node IDs do not count as free.
 		{map[lease.State]int{lease.Held: 10, lease.Cooling: 50, lease.Free: 4}, "nearly full", levelWarn, "Nearly full: 4 of 64 node IDs are free", "--size 128"},
 		{map[lease.State]int{lease.Held: 1024}, "full", levelBad, "Full: all 1,024 node IDs are taken", "--size 2048"},
 		{map[lease.State]int{lease.Held: 60, lease.Cooling: 4}, "full", levelBad, "Full: all 64 node IDs are taken", "--size 128"},
@@ -98,7 +98,8 @@ func TestVerdictKeepsSince(t *testing.T) {
 	}
 }
 
-// A pool that gains one percent a turn of two seconds from 10 % on.
+// The time until the pool is full is projected from its use, which grows from 10 % by one
+// percent per turn of two seconds.
 func TestFullIn(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	var h history
@@ -117,7 +118,7 @@ func TestFullIn(t *testing.T) {
 	if got := h.fullIn().Round(time.Second); got != 162*time.Second {
 		t.Errorf("got %v, want 2m42s", got)
 	}
-	h.gap(at) // nothing was read: the previous state is unknown
+	h.gap(at) // the pool was not read, so the earlier use is unknown
 	add(50)
 	if got := h.fullIn(); got != 0 {
 		t.Errorf("after a gap: got %v, want none", got)
@@ -128,7 +129,7 @@ func TestFullIn(t *testing.T) {
 	if got := h.fullIn(); got != 0 {
 		t.Errorf("steady: got %v, want none", got)
 	}
-	for used := range 10 { // a fleet starts, and is steady for three minutes
+	for used := range 10 { // a fleet starts, and then is steady for three minutes
 		add(50 + float64(used))
 	}
 	for range 90 {
@@ -138,7 +139,7 @@ func TestFullIn(t *testing.T) {
 		t.Errorf("steady after a start: got %v, want none", got)
 	}
 	h = history{}
-	for i := range 60 { // up to its size within a moment, and up and down from there
+	for i := range 60 { // the use rises at once, and then goes up and down
 		add(min(float64(20*i), 62) + 2*float64(i%3))
 	}
 	add(62)

@@ -1,6 +1,6 @@
-// Package blockclient is the reference for clients of the sidecar that hand out IDs
-// themselves, as docs/protocol-clients.md describes them. The tests and the composed
-// world run it; Go programs use pkg/lease.
+// Package blockclient is the reference implementation of the clients that draw blocks from
+// the sidecar and hand out IDs themselves, as docs/protocol-clients.md describes. Only tests
+// and the composed world use it; Go programs use pkg/lease.
 package blockclient
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 // A Client hands out the IDs of its blocks. It is not safe for concurrent use, and must not
-// be copied: the copy would hand out the IDs of the same block.
+// be copied, because the copy would hand out the same IDs.
 type Client struct {
 	Send  func(*http.Request) (*http.Response, error)
 	Clock snowflake.Clock
@@ -28,7 +28,7 @@ type Client struct {
 
 	block  snowflake.Run
 	next   uint64
-	mono   time.Duration // the clocks before the block was asked for
+	mono   time.Duration // with wall: the clocks before the block was requested
 	wall   time.Time
 	blocks int
 }
@@ -36,7 +36,7 @@ type Client struct {
 // ErrNotOurs is the error for an answer that belongs to another request.
 var ErrNotOurs = errors.New("blockclient: the answer belongs to another request")
 
-// Blocks is how many blocks the client has had.
+// Blocks returns how many blocks the client has had.
 func (c *Client) Blocks() int { return c.blocks }
 
 // Left returns how many IDs the block still has.
@@ -45,8 +45,8 @@ func (c *Client) Left() int { return int(c.block.Count - c.next) } //nolint:gose
 // Next returns an ID of the block, or of a new block when this one is used up or too old.
 func (c *Client) Next(ctx context.Context) (snowflake.ID, error) {
 	for range 3 { // a block that took too long to arrive is useless
-		// The clocks are read first and the ID is taken after that: only a pause in between can
-		// make an ID older than its deadline.
+		// The clocks are read before the ID is taken, so only a pause in between can make an
+		// ID older than its deadline.
 		if c.next < c.block.Count && !c.over() {
 			c.next++
 			return c.block.ID(c.next - 1), nil
@@ -58,17 +58,19 @@ func (c *Client) Next(ctx context.Context) (snowflake.ID, error) {
 	return 0, context.DeadlineExceeded
 }
 
-// over reports whether either clock shows that the block's time is over. So does a wall
-// clock that went back, since it may hide that the machine was suspended.
+// over reports whether the block's time is over by either clock. It is also over if the wall
+// clock went back, since that may hide a suspend of the machine.
 func (c *Client) over() bool {
 	wall := c.Clock.Wall().Sub(c.wall)
 	return c.Clock.Monotonic()-c.mono >= c.block.Left || wall >= c.block.Left || wall < 0
 }
 
-// fetch asks for a block. Whatever happens, the previous block is over: two are never open.
+// fetch requests a block. Before that it drops the previous block, even if the request
+// fails, so that the client never has two.
 func (c *Client) fetch(ctx context.Context) error {
 	c.block, c.next = snowflake.Run{}, 0
-	// Before sending: the time left was computed after this, so we end early, never late.
+	// The clocks are read before the request is sent. The sidecar computes the time left
+	// later than that, so the client stops early, never late.
 	mono, wall, nonce := c.Clock.Monotonic(), c.Clock.Wall(), c.Nonce()
 	query := url.Values{"client": {c.Name}, "nonce": {nonce}, "n": {strconv.Itoa(max(c.Want, 1))}}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1/v1/blocks?"+query.Encode(), http.NoBody)
@@ -106,8 +108,8 @@ func (c *Client) fetch(ctx context.Context) error {
 	if err := json.Unmarshal(text, &b); err != nil {
 		return err
 	}
-	// Another nonce means that a proxy kept the answer, or that it belongs to an earlier
-	// request: its IDs may have been used.
+	// Another nonce means that a proxy kept the answer, or that the answer belongs to an
+	// earlier request, so its IDs may have been used.
 	if b.Nonce != nonce {
 		return ErrNotOurs
 	}

@@ -84,7 +84,7 @@ func TestFunctionsStayInTheirPools(t *testing.T) {
 		policy := policyOf(t, doc, "Nodes"+role+"role")
 		for _, test := range []struct {
 			action, key string
-			want        []string // the roles that may
+			want        []string // the roles that have the permission
 		}{
 			{"GetItem", "orders#0", []string{"bootstrap", "reaper", "poolmetric"}},
 			{"Query", "mail#reaper", []string{"bootstrap", "reaper", "poolmetric"}},

@@ -74,7 +74,7 @@ func comparePlain(ctx context.Context, endpoint string) (r plainResult, err erro
 		})
 		measure(&bares, func() error { return bare(ctx, client, table, session, i, at) })
 		measure(&claims, func() error {
-			// Each claim finds the one before it expired.
+			// When a claim is made, the claim before it has expired.
 			res, err := store.Write(ctx, claimOf(1, fmt.Sprintf("%s-%d", session[:28], i), now.Add(time.Duration(i)*time.Minute)))
 			if err == nil && !res.Applied {
 				return fmt.Errorf("claim %d was refused", i)

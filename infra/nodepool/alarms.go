@@ -39,7 +39,7 @@ type alarm struct {
 	metric    awscloudwatch.IMetric
 	compare   awscloudwatch.ComparisonOperator
 	threshold float64
-	periods   float64 // all of them must breach
+	periods   float64 // how many periods in a row must breach the threshold
 	missing   awscloudwatch.TreatMissingData
 }
 

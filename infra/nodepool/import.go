@@ -26,10 +26,10 @@ type Attributes struct {
 	// Replicas are the other Regions of the table. Grants cover them too. Defaults to none.
 	Replicas []string
 
-	// Key that encrypts the table, if it has a key of its own. Defaults to the key that DynamoDB owns.
+	// Key is the key that encrypts the table, if the table has a key of its own. Defaults to the key that DynamoDB owns.
 	Key awskms.IKey
 
-	// Architecture that Pool.Architecture returns. Defaults to arm64.
+	// Architecture is the value that Pool.Architecture returns. Defaults to arm64.
 	Architecture awslambda.Architecture
 }
 

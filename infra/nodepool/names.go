@@ -15,7 +15,7 @@ import (
 // {"Nodelease/Nodes": {"pools": ["orders"]}}.
 const namesContext = "nodelease:names"
 
-// deployed are the names that one NodePool has been deployed with.
+// deployed has the names with which one NodePool has been deployed.
 type deployed struct {
 	Table string   `json:"table,omitempty"`
 	Pools []string `json:"pools"`

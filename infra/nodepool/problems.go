@@ -35,7 +35,7 @@ func (p *problems) addf(format string, args ...any) { p.add(fmt.Errorf(format, a
 
 func (p *problems) any() bool { return len(p.errs) > 0 }
 
-// Validate is called by CDK after the last aspect and before it writes the templates.
+// Validate runs the checks of addLater and returns all problems. CDK calls it after the last aspect and before it writes the templates.
 func (p *problems) Validate() *[]*string {
 	for _, check := range p.later {
 		p.add(check())

@@ -11,13 +11,14 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 )
 
-// Props say which pools a table holds and how it is looked after. Only Pools is required; every other zero value means its default.
+// Props describe a table, its pools and how they are looked after. Only Pools is required; a zero value in any other field means the field's
+// default.
 type Props struct {
-	// Pools that live in the table, at least one. Each pool is an ID space of its own: two pools may make equal IDs.
+	// Pools are the pools in the table, at least one. Each pool is an ID space of its own: two pools may make equal IDs.
 	Pools []PoolProps
 
-	// TableName of the DynamoDB table. Changing the name means another table and another ID space, which the bootstrap function refuses to
-	// seed unless a new Floor is set. If the context value nodelease:names lists the deployed names, the synthesis refuses the change too.
+	// TableName is the name of the DynamoDB table. Changing it means another table and another ID space, which the bootstrap function refuses
+	// to seed unless a new Floor is set. If the context value nodelease:names lists the deployed names, the synthesis refuses the change too.
 	// Defaults to a name that CloudFormation makes, so that a table left behind by a failed first deployment does not block the next
 	// deployment. With a name of your own, set AllowDeletion for the first deployment (docs/deploy.md).
 	TableName string
@@ -29,8 +30,8 @@ type Props struct {
 	// Witness is the third Region of a multi-Region table, if that Region is to store no readable copy. Defaults to none.
 	Witness string
 
-	// Consistency between Regions. With Replicas, only STRONG is accepted, because with eventual consistency each Region decides a conditional
-	// write alone and the last writer wins, so that two processes could get the same node ID. Defaults to none: one Region.
+	// Consistency is the consistency between Regions. With Replicas, only STRONG is accepted, because with eventual consistency each Region
+	// decides a conditional write alone and the last writer wins, so that two processes could get the same node ID. Defaults to none: one Region.
 	Consistency awsdynamodb.MultiRegionConsistency
 
 	// Key encrypts the table. Every grantee of a pool may encrypt and decrypt with it. It can be changed at any time. Defaults to the key that
@@ -40,8 +41,9 @@ type Props struct {
 	// ReplicaKeys maps each Region of Replicas to the ARN of a key there. With a Key, every Region needs an entry. Defaults to none.
 	ReplicaKeys map[string]string
 
-	// RemovalPolicy of the table. DESTROY needs AllowDeletion. Defaults to RETAIN, since a new table would not know how far the IDs of the old
-	// one went. With AllowDeletion, defaults to RETAIN_ON_UPDATE_OR_DELETE, which deletes the table if the first deployment fails.
+	// RemovalPolicy is the table's removal policy. DESTROY needs AllowDeletion. Defaults to RETAIN, since a new table would not know how far
+	// the IDs of the old one went. With AllowDeletion, defaults to RETAIN_ON_UPDATE_OR_DELETE, which deletes the table if the first deployment
+	// fails.
 	RemovalPolicy awscdk.RemovalPolicy
 
 	// AllowDeletion turns the table's deletion protection off. Use it for throwaway stacks, as in tests, and for the first deployment of a
@@ -54,14 +56,15 @@ type Props struct {
 	// github.com/nodelease/nodelease/functions/reaper`. Defaults to dist/functions.
 	FunctionsDir string
 
-	// Architecture that the zips were built for. Defaults to the context value "arch" (arm64, amd64 or x86_64), and without it to arm64.
+	// Architecture is the one that the zips were built for. Defaults to the context value "arch" (arm64, amd64 or x86_64), and without it to
+	// arm64.
 	Architecture awslambda.Architecture
 
 	// Every is the interval at which the reaper frees what crashed tasks left behind, and at which the pools are measured; whole minutes, 1 to
 	// 60. Each run of either reads every item of every pool: see docs/cost.md before making a large pool. Defaults to 1 minute.
 	Every time.Duration
 
-	// LogRetention of the functions' logs. Defaults to ONE_MONTH.
+	// LogRetention is how long the functions' logs are kept. Defaults to ONE_MONTH.
 	LogRetention awslogs.RetentionDays
 
 	// AlarmTopic receives a message when an alarm goes off and when it ends. Defaults to a new topic without subscribers: see
@@ -83,11 +86,11 @@ type Props struct {
 
 // PoolProps describe one pool: a numbered set of node IDs that share one namespace.
 type PoolProps struct {
-	// Name of the pool: 1 to 64 letters, digits, dots, underscores or hyphens.
+	// Name is the pool's name: 1 to 64 letters, digits, dots, underscores or hyphens.
 	Name string
 
-	// Size is how many node IDs the pool has, from 0 to Size-1; 1 to 65,536. Raise it at any time; lowering it retires the node IDs at the top
-	// and lets their holders finish.
+	// Size is how many node IDs the pool has: at least 1 and at most 65,536. The node IDs are 0 to Size-1. Raise Size at any time; lowering it
+	// retires the node IDs at the top and lets their holders finish.
 	Size int
 
 	// ExcludeBelow is the number of node IDs at the bottom that are never leased, because they are in use without a lease (in a migration from

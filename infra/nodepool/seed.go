@@ -15,7 +15,7 @@ const seedTimeout = 900
 // resource keeps every item: if the pool is added to Props again later, it continues where it stopped.
 func (n *NodePool) seed(p PoolProps) awscdk.CustomResource {
 	properties := map[string]any{
-		// Another table is another ID space, which the function refuses to seed without a Floor.
+		// If the table changes, so does the ID space, and the function refuses to seed it without a Floor.
 		"Table":        n.table.TableName(),
 		"Pool":         p.Name,
 		"Size":         strconv.Itoa(p.Size), // CloudFormation hands numbers over as strings in any case

@@ -13,13 +13,13 @@ type Sidecar struct {
 	// Image has the nodelease command at /nodelease as its entry point: see cmd/nodelease/Dockerfile.
 	Image awsecs.ContainerImage
 
-	// Port on the task's loopback interface, 1 to 65535. Defaults to 7373.
+	// Port is the port on the task's loopback interface, 1 to 65535. Defaults to 7373.
 	Port int
 
-	// MemoryLimitMiB is the most that the container may use. Defaults to 128.
+	// MemoryLimitMiB is how much memory the container may use, in MiB; at least 32. Defaults to 128.
 	MemoryLimitMiB int
 
-	// Logging of the container. Defaults to none.
+	// Logging is the container's log driver. Defaults to none.
 	Logging awsecs.LogDriver
 }
 
@@ -68,7 +68,7 @@ func (p *Pool) AttachSidecar(task awsecs.TaskDefinition, app awsecs.ContainerDef
 		StopTimeout:            awscdk.Duration_Seconds(jsii.Number(stopTimeout)),
 		Logging:                s.Logging,
 		HealthCheck: &awsecs.HealthCheck{
-			// The live check: an outage of DynamoDB must not make ECS replace the fleet.
+			// The command checks liveness, not readiness, because an outage of DynamoDB must not make ECS replace the fleet.
 			Command:     jsii.Strings("CMD", "/nodelease", "serve", "--healthcheck", "--listen", listen),
 			Interval:    awscdk.Duration_Seconds(jsii.Number(10)),
 			Timeout:     awscdk.Duration_Seconds(jsii.Number(5)),

@@ -24,15 +24,15 @@ import (
 	"github.com/nodelease/nodelease/infra/nodepool"
 )
 
-// Props of the sample.
+// Props are the properties of the sample.
 type Props struct {
-	// Pool that the tasks lease from.
+	// Pool is the pool that the tasks lease from.
 	Pool *nodepool.Pool
 
 	// Source is the root of this repository, from which the image is built at deployment. Defaults to the directory where the app runs.
 	Source string
 
-	// DesiredCount of tasks. Defaults to 2.
+	// DesiredCount is the desired number of tasks. Defaults to 2.
 	DesiredCount int
 }
 

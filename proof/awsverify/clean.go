@@ -135,7 +135,7 @@ func (a *account) emptyBucket(ctx context.Context, bucket, run string, out io.Wr
 // settled waits until CloudFormation no longer changes the stack, and returns the stack. Two calls in a row have to agree, since a request of a
 // killed run may still be under way at the first.
 func (a *account) settled(ctx context.Context, id string) (*cfntypes.Stack, error) {
-	ctx, cancel := context.WithTimeout(ctx, 40*time.Minute) // a custom resource that never answers takes thirty
+	ctx, cancel := context.WithTimeout(ctx, 40*time.Minute) // a custom resource that never answers takes 30 minutes
 	defer cancel()
 	var before cfntypes.StackStatus
 	for {

@@ -398,7 +398,7 @@ func (f *fleet) end() {
 func (f *fleet) judgeUses() (n int) {
 	for node, uses := range f.uses {
 		n += len(uses)
-		first := map[int]use{} // of each version: the use that was over first
+		first := map[int]use{} // for each version, the use that ended first
 		for _, u := range uses {
 			if g, ok := first[u.version]; !ok || u.to < g.to {
 				first[u.version] = u

@@ -48,8 +48,8 @@ func Embedded(tb testing.TB) *dynamodb.Client {
 }
 
 // Local connects to DynamoDB Local. If it does not run, the test is skipped with a
-// message; in CI, or with NODELEASE_REQUIRE_EMULATORS=1, it fails. All tests share its
-// tables: see CreateTable.
+// message; in CI, or with NODELEASE_REQUIRE_EMULATORS=1, it fails. All tests share the
+// server, so each makes a table of its own with CreateTable.
 func Local(tb testing.TB) *dynamodb.Client {
 	tb.Helper()
 	endpoint := localEndpoint()

@@ -99,9 +99,9 @@ func (c *Checker) item(e Event) error {
 		return nil
 	}
 	if n.corrupt >= 0 { // the content of a broken item is meaningless: see used
-		// No condition can refuse a fraction: a claimant sees it in the answer and undoes
-		// its claim. If that answer is lost and the claimant dies, the item looks intact to
-		// the next one.
+		// No condition of a claim can refuse a number that is not an integer. A claimant
+		// sees such a number in the answer and undoes its claim. If the answer is lost and
+		// the claimant dies, the item looks intact to the next claimant.
 		switch {
 		case e.Op == Claim && n.blind && e.Version == int64(len(n.spans))+1:
 			n.corrupt, n.last = -1, 0 // forget the stamps from before the item was broken too

@@ -115,9 +115,9 @@ func TestShortWorkersCost(t *testing.T) {
 						t.Fatal(err)
 					}
 					if release {
-						time.AfterFunc(10*time.Second, func() { _ = o.Close() }) // virtual
+						time.AfterFunc(10*time.Second, func() { _ = o.Close() }) // virtual time
 					}
-					time.Sleep(time.Duration(float64(time.Second) / perSecond)) // virtual
+					time.Sleep(time.Duration(float64(time.Second) / perSecond)) // virtual time
 					if workers > 0 {
 						workers++
 					}

@@ -155,7 +155,7 @@ func (w *world) live(number int, seed uint64) {
 	var ids *snowflake.Generator
 	used := false
 	for range 1 + e.dice.IntN(60) {
-		e.node.Witness(time.Now()) // the deadline that AWS sets, less a constant
+		e.node.Witness(time.Now()) // in Lambda, this is the deadline that AWS sets, less a constant
 		ctx, end := context.WithTimeout(context.Background(), 3*time.Second)
 		if g, err := e.use(ctx, ids); err == nil {
 			ids = g
@@ -241,7 +241,7 @@ func (w *world) operate(ctx context.Context, seed uint64) {
 		if _, err := pool.Reap(context.Background()); err != nil {
 			w.t.Error(err)
 		}
-		if _, err := pool.Tend(context.Background()); err != nil { // with the verdict on the table
+		if _, err := pool.Tend(context.Background()); err != nil { // stores the verdict on the table
 			w.t.Error(err)
 		}
 		n := dice.IntN(w.size)
@@ -304,7 +304,7 @@ func TestWritesOfNaps(t *testing.T) {
 			if err := o.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second) // virtual
+			time.Sleep(time.Second) // virtual time
 		}
 		perTTL := float64(s.Writes()-1) / ttls
 		t.Logf("continuous use: %.2f writes in each TTL", perTTL)
@@ -331,7 +331,7 @@ func TestWritesOfNaps(t *testing.T) {
 					if release {
 						time.AfterFunc(10*time.Second, func() { _ = o.Close() })
 					}
-					time.Sleep(every) // virtual
+					time.Sleep(every) // virtual time
 				}
 				fixture.Wait(11 * time.Second)
 				claims := len(fixture.WritesOf[protocol.Claim](s))

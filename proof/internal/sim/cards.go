@@ -24,7 +24,7 @@ const cardsFor = 15 * time.Minute
 
 var cardKeys = regexp.MustCompile(`"` + poolName + `#card#[0-9]+"`)
 
-// cards is the network's treatment of hint cards.
+// cards decides how the network treats requests for hint cards.
 type cards struct {
 	mu   sync.Mutex
 	dice *rand.Rand

@@ -86,7 +86,7 @@ func (p *process) copied(l lease.Lease) {
 	})
 }
 
-// liveOn is a copy's life.
+// liveOn runs a copy from its start to its end.
 func (p *process) liveOn(stopping context.Context) {
 	client := p.client()
 	cfg := p.config(client)

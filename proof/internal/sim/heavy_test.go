@@ -35,7 +35,7 @@ func many() int {
 // node ID. Nothing is left behind, since the bubble would wait for it.
 func TestManyAgentsStayFlat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual
+		time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual time
 		db, err := embeddeddb.New(embeddeddb.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func TestManyAgentsStayFlat(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute) // virtual time, for the first renewals
 		goroutines, heap := measure()
-		time.Sleep(25 * time.Minute) // virtual
+		time.Sleep(25 * time.Minute) // virtual time
 		laterGoroutines, laterHeap := measure()
 		t.Logf("%d agents: %d goroutines, %d KB; 25 minutes later %d goroutines, %d KB", len(agents), goroutines, heap>>10, laterGoroutines, laterHeap>>10)
 		// An agent has the goroutine of its loop and, during a request, three of a connection.

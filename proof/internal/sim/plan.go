@@ -48,7 +48,7 @@ const (
 	economyFactor = 3
 )
 
-// releases are the terms on which processes hold their leases.
+// releases are the configurations from which those of a world's releases are drawn.
 var releases = []lease.Config{
 	{},
 	{TTL: 10 * time.Second, RenewEvery: 3 * time.Second, Guard: 2 * time.Second},

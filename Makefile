@@ -1,4 +1,4 @@
-# One word for each daily act. `make` alone lists them.
+# One target for each everyday task. `make` alone lists them.
 
 .DEFAULT_GOAL := help
 
@@ -75,7 +75,7 @@ invoke: ## run a built function under AWS's emulator: FN=reaper EVENT=events/rea
 synth: functions ## write the CloudFormation templates to cdk.out
 	infra/cdk.sh synth --quiet -c arch=$(or $(ARCH),arm64)
 
-# What differs between deployments: ARCH=amd64, POOL=invoices, SIZE=256.
+# The settings that differ between deployments, such as ARCH=amd64, POOL=invoices, SIZE=256.
 context = -c arch=$(or $(ARCH),arm64) $(if $(POOL),-c pool=$(POOL)) $(if $(SIZE),-c size=$(SIZE))
 
 diff deploy destroy: functions ## show changes, deploy, or remove the table with its pool, with your AWS credentials (POOL, SIZE, ARCH)

@@ -28,8 +28,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Agents, discovery and a cluster run on the very table that is synthesized, and make no call that GrantLease does not
-// cover. Their partitions are those that docs/iam.md lists.
+// Agents, discovery and a cluster run on the synthesized table, and make only calls that GrantLease covers. They use
+// exactly the partitions that docs/iam.md lists.
 func TestAgentOnTheSynthesizedTable(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) { agentOnTable(t, dynamotest.Embedded(t)) })
 	t.Run("local", func(t *testing.T) { agentOnTable(t, dynamotest.Local(t)) })
@@ -56,7 +56,7 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 	}
 	here := discovery.Address{Host: "10.0.0.7"}
 	join := member(t, calls, table)
-	ended := []func() error{join("without a lease", nil)} // the first one: it keeps the digest
+	ended := []func() error{join("without a lease", nil)} // the first member, which keeps the digest
 	for n := range 2 {
 		agent, err := lease.Start(t.Context(), config)
 		if err != nil {
@@ -82,7 +82,7 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 	if found, err := lookup.Resolve(t.Context()); err != nil || len(found) != 2 {
 		t.Fatalf("got %v, %v, want 2", found, err)
 	}
-	// With every node ID taken it has to look at all that it may look at.
+	// While every node ID is taken, an agent reads everything that it may read.
 	if _, err := lease.Start(t.Context(), config); !errors.Is(err, lease.ErrPoolExhausted) {
 		t.Fatalf("a third agent on two node IDs: got %v, want ErrPoolExhausted", err)
 	}
@@ -109,7 +109,7 @@ func agentOnTable(t *testing.T, client *dynamodb.Client) {
 			t.Errorf("%s is granted, but the agents made only %v", action, slices.Sorted(maps.Keys(used)))
 		}
 	}
-	// The reaper's memory is the one partition that no agent touches.
+	// The reaper's memory is the only partition that no agent touches.
 	if _, err := leasepool.Open(config.Store, "orders").Reap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func member(t *testing.T, calls *recorder, table string) func(name string, agent
 	}
 }
 
-// partitions reads those that docs/iam.md says a pool's items are in.
+// partitions returns the partitions of a pool's items that docs/iam.md lists.
 func partitions(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/iam.md")
@@ -154,7 +154,7 @@ func partitions(t *testing.T) []string {
 	return all
 }
 
-// create makes the table with the keys of the template.
+// create makes a table with the keys that the template declares.
 func create(t *testing.T, client *dynamodb.Client, name string, properties map[string]any) {
 	t.Helper()
 	input := &dynamodb.CreateTableInput{TableName: &name, BillingMode: types.BillingMode(properties["BillingMode"].(string))}
@@ -180,7 +180,7 @@ func create(t *testing.T, client *dynamodb.Client, name string, properties map[s
 	})
 }
 
-// recorder notes each call and its leading keys. lease.Client has every call that a store can make.
+// recorder records each call and its leading keys. lease.Client has every call that a store can make.
 type recorder struct {
 	lease.Client
 	mu       sync.Mutex
@@ -207,14 +207,14 @@ func (r *recorder) note(call string, input any, keys ...types.AttributeValue) {
 	}
 }
 
-// all are the requests so far, each once.
+// all returns the different requests so far.
 func (r *recorder) all() []iampolicy.Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Values(r.requests))
 }
 
-// made are the calls so far.
+// made returns the calls so far, with their leading keys.
 func (r *recorder) made() map[string]map[string]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -225,7 +225,7 @@ func (r *recorder) made() map[string]map[string]bool {
 	return all
 }
 
-// touched are the partitions of calls, as docs/iam.md writes them.
+// touched returns the partitions of the calls, in the notation of docs/iam.md.
 func touched(calls map[string]map[string]bool) []string {
 	all := map[string]bool{}
 	for _, keys := range calls {

@@ -13,7 +13,7 @@ import (
 	"github.com/nodelease/nodelease/infra/nodepool"
 )
 
-// The metrics that the poolmetric function publishes; an alarm on another name would never go off.
+// gauges are the metrics that the poolmetric function publishes. An alarm on another name would never go off.
 var gauges = []string{"Capacity", "Held", "Free", "Expired", "Cooling", "Retired", "Utilization", "Corrupt", "Stuck", "Braked"}
 
 func TestAlarms(t *testing.T) {
@@ -58,7 +58,7 @@ func TestAlarms(t *testing.T) {
 				t.Errorf("%s: %s are %s", name, when, actions)
 			}
 		}
-		// A new alarm has no data. Missing data must not be an alarm by themselves, but their beginning is reported.
+		// A new alarm has no data, so missing data must not set it off. Only the no-data alarm reports when data stop.
 		gaps, _ := json.Marshal(p["InsufficientDataActions"])
 		if reports := strings.Contains(string(gaps), "NodesAlarms"); reports != strings.HasSuffix(name, "nodata") {
 			t.Errorf("%s: its InsufficientDataActions are %s", name, gaps)
@@ -66,7 +66,7 @@ func TestAlarms(t *testing.T) {
 		if p["AlarmDescription"] == "" || len(p["AlarmDescription"].(string)) < 20 {
 			t.Errorf("%s does not describe the problem", name)
 		}
-		// Emulators do not evaluate alarms that are written as queries, which CDK makes of a metric with a label, too.
+		// Emulators do not evaluate alarms that are written as queries. CDK also writes an alarm on a labelled metric as a query.
 		if isQuery := p["MetricName"] == nil; isQuery != (strings.HasSuffix(name, "runningout") || name == "tablethrottled") {
 			t.Errorf("%s: written as a query: %v", name, isQuery)
 		}
@@ -92,7 +92,7 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
-// A topic policy that enforces TLS replaces the default one; without a word for CloudWatch no alarm would arrive.
+// A topic policy that enforces TLS replaces the default policy. Unless it lets CloudWatch publish, no alarm would arrive.
 func TestAlarmsMayPublish(t *testing.T) {
 	stack := newStack(t, "")
 	nodepool.New(stack, "Nodes", orders(nil))

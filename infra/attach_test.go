@@ -55,7 +55,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// A service starts its tasks as soon as its task definition is there. Neither it nor a function that waits comes before the seed.
+// A service starts its tasks as soon as its task definition exists. The task definition, and a function that depends on Seeded, come after the seed.
 func TestTasksWaitForTheSeed(t *testing.T) {
 	stack := newStack(t, "")
 	nodes := nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) {
@@ -128,7 +128,7 @@ func TestWrongAttach(t *testing.T) {
 	}
 }
 
-// A rolling deploy holds the numbers of both fleets at once.
+// In a rolling deploy, the old and the new fleet hold node IDs at once.
 func TestTooSmallAPool(t *testing.T) {
 	service := func(stack awscdk.Stack, task awsecs.FargateTaskDefinition, id string, desired, percent float64) awsecs.FargateService {
 		cluster, ok := stack.Node().TryFindChild(jsii.String("Cluster")).(awsecs.Cluster)
@@ -147,7 +147,7 @@ func TestTooSmallAPool(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		services func(stack awscdk.Stack, task awsecs.FargateTaskDefinition)
-		want     string // "" is no warning
+		want     string // "" if no warning is expected
 	}{
 		"fits": {func(stack awscdk.Stack, task awsecs.FargateTaskDefinition) {
 			service(stack, task, "A", 5, 200)

@@ -21,7 +21,7 @@ func lambdaFunction(stack awscdk.Stack, reserved *float64) awslambda.Function {
 	})
 }
 
-// A function gets its environment and its grants, after the pool is seeded.
+// A function gets its environment and its grants, and is created after the pool is seeded.
 func TestAttachFunction(t *testing.T) {
 	stack := newStack(t, "")
 	pool := nodepool.New(stack, "Nodes", orders(nil)).Pool("orders")
@@ -48,7 +48,7 @@ func TestAttachFunctionChecksTheSize(t *testing.T) {
 	for name, c := range map[string]struct {
 		reserved *float64
 		use      []nodepool.FunctionUse
-		need     string // "" for enough
+		need     string // "" if the pool has enough node IDs
 	}{
 		"the account's concurrency": {nil, nil, "may hold 3000 at once: 1000 environments"},
 		"reserved":                  {jsii.Number(400), nil, "may hold 1200 at once: 400 environments"},
@@ -70,7 +70,7 @@ func TestAttachFunctionChecksTheSize(t *testing.T) {
 	}
 }
 
-// Implausible settings are refused, with the remedy.
+// Implausible settings are refused, and the error names the remedy.
 func TestAttachFunctionProblems(t *testing.T) {
 	stack := newStack(t, "")
 	pool := nodepool.New(stack, "Nodes", orders(nil)).Pool("orders")

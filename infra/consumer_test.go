@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A program that imports pkg/lease downloads what pkg/lease needs. The CDK's modules are in this go.mod too, and are several hundred megabytes; the
-// pruned module graph keeps them away from everyone else.
+// A program that imports pkg/lease downloads only what pkg/lease needs. This go.mod also has the CDK's modules, which are several hundred
+// megabytes, but Go's pruned module graph keeps other programs from downloading them.
 func TestConsumerDownloadsNoCDK(t *testing.T) {
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -32,7 +32,7 @@ func TestConsumerDownloadsNoCDK(t *testing.T) {
 	}
 	write("go.sum", string(sums))
 
-	// An empty module cache, filled from this machine's: everything in it was downloaded.
+	// The module cache starts empty and is filled from this machine's cache, so whatever is in it afterwards was downloaded.
 	shared := goCommand(t, root, nil, "env", "GOMODCACHE")
 	cache := filepath.Join(t.TempDir(), "modules")
 	env := []string{"GOMODCACHE=" + cache, "GOPROXY=file://" + filepath.Join(shared, "cache", "download"), "GOFLAGS=-modcacherw -mod=mod", "GOWORK=off", "GOSUMDB=off"}

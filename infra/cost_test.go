@@ -18,7 +18,7 @@ const (
 	gigabytes = 0.25
 )
 
-// docs/cost.md is recomputed from its own prices. Write its tables again with
+// The tables of docs/cost.md are recomputed from the prices on the page. Rewrite them with
 //
 //	go test ./infra -run CostPage -update
 func TestCostPage(t *testing.T) {
@@ -76,10 +76,10 @@ func TestCostPage(t *testing.T) {
 	}
 }
 
-// line is a row of a table.
+// line returns a row of a table.
 func line(cells []string) string { return "| " + strings.Join(cells, " | ") + " |" }
 
-// dollars has two digits, and commas between thousands.
+// dollars formats an amount with two decimals, and commas between thousands.
 func dollars(v float64) string {
 	text := fmt.Sprintf("%.2f", v)
 	for i := len(text) - 6; i > 0; i -= 3 {
@@ -88,7 +88,7 @@ func dollars(v float64) string {
 	return text
 }
 
-// watched counts the custom metrics of a construct with so many pools, and the metrics that its alarms look at.
+// watched counts the custom metrics of a construct with that many pools, and the metrics that its alarms use.
 func watched(t *testing.T, pools int) (metrics, alarmed int) {
 	t.Helper()
 	stack := newStack(t, "")

@@ -6,7 +6,7 @@ import (
 	"github.com/nodelease/nodelease/examples/stack/regions"
 )
 
-// The example of a custom app synthesizes as it documents.
+// The example of a custom app synthesizes what its comments say.
 func TestExampleStack(t *testing.T) {
 	doc := template(t, regions.New(newApp(t, nil), amdZips))
 	table := doc.one(t, tableType).Properties

@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/infra/nodepool"
 )
 
-// The seed opens groups for the tasks that a rolling deploy may run at once: desired
-// count, or what autoscaling may raise it to, times the maximum percent.
+// The seed opens groups for the tasks that a rolling deploy may run at once: the maximum
+// percent of the desired count, or of the count to which autoscaling may raise it.
 func TestExpectFollowsTheServices(t *testing.T) {
 	for name, c := range map[string]struct {
 		pool                   nodepool.PoolProps

@@ -93,7 +93,7 @@ func TestSeeding(t *testing.T) {
 	}
 }
 
-// Local runs build the functions for the host. Nothing else may differ, or they would test another stack than the one that is deployed.
+// Local runs build the functions for the host's architecture. If anything else differed, they would not test the stack that is deployed.
 func TestArchitectureIsAllThatDiffers(t *testing.T) {
 	for _, stack := range []string{"Nodelease", "NodeleaseService"} {
 		render := func(arch string) string {

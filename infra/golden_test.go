@@ -14,10 +14,10 @@ import (
 
 var update = flag.Bool("update", false, "update the golden templates")
 
-// hash of an asset: it changes with every build of the functions and with every source file of the image.
+// hash matches the hash of an asset, which changes with every build of the functions and with every source file of the image.
 var hash = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 
-// A change of the template changes resources in someone's account: it shows here, for review. Accept it with
+// A change of the template changes resources in users' accounts, so it fails this test until someone has reviewed it. Accept it with
 //
 //	go test ./infra -run Golden -update
 func TestGolden(t *testing.T) {

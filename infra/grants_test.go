@@ -14,7 +14,7 @@ import (
 
 const elsewhere = "arn:aws:iam::222222222222:role/app"
 
-// A role that cannot be changed from here is no role without permissions: the synthesis fails, with all that it needs.
+// A role that this app cannot change must not silently go without permissions: the synthesis fails, and the error has all statements that it needs.
 func TestGrantThatCannotBeMade(t *testing.T) {
 	stack := newStack(t, "us-east-1")
 	pool := nodepool.New(stack, "Nodes", orders(nil)).Pool("orders")
@@ -43,7 +43,7 @@ func TestGrantedElsewhere(t *testing.T) {
 	}
 }
 
-// An imported role of the same account is granted as any other.
+// An imported role of the same account gets the grant like any other role.
 func TestGrantToAnImportedRole(t *testing.T) {
 	stack := newStack(t, "us-east-1")
 	role := awsiam.Role_FromRoleArn(stack, jsii.String("Same"), jsii.String("arn:aws:iam::111111111111:role/app"), nil)
@@ -56,7 +56,7 @@ func TestGrantToAnImportedRole(t *testing.T) {
 	t.Error("the role has no policy")
 }
 
-// The outputs have what commands and policies need.
+// The outputs have the names that commands and policies need.
 func TestOutputs(t *testing.T) {
 	stack := newStack(t, "")
 	twoPools(stack, nil)

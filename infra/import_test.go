@@ -20,7 +20,7 @@ const (
 	otherARN = "arn:aws:dynamodb:us-east-1:222222222222:table/leases"
 )
 
-// A stack that imports a pool grants and attaches, and makes nothing else.
+// A stack that imports a pool can grant and attach, and makes no resource of its own for the pool.
 func TestImport(t *testing.T) {
 	stack := newStack(t, "us-east-1")
 	nodes := nodepool.FromAttributes(stack, "Nodes", &nodepool.Attributes{TableArn: ownARN, Pools: []string{"orders"}, Replicas: []string{"us-east-2"}})
@@ -47,7 +47,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// A table of another account has to let the roles in; the warning has the statement.
+// The account of an imported table has to give the roles access; a warning has the statement.
 func TestImportFromAnotherAccount(t *testing.T) {
 	stack := newStack(t, "us-east-1")
 	nodes := nodepool.FromAttributes(stack, "Nodes", &nodepool.Attributes{TableArn: otherARN, Pools: []string{"orders"}})
@@ -82,7 +82,7 @@ func TestWrongImport(t *testing.T) {
 	}
 }
 
-// A table with its own key: every role that leases may use it.
+// If a table has its own key, every role that leases may use the key.
 func TestKey(t *testing.T) {
 	stack := newStack(t, "us-east-1")
 	key := awskms.NewKey(stack, jsii.String("Key"), nil)
@@ -103,7 +103,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// AttachSidecar's container serves before the application starts and stops after it.
+// AttachSidecar's container serves before the application starts, and stops after the application.
 func TestAttachSidecar(t *testing.T) {
 	stack := newStack(t, "")
 	pool := nodepool.New(stack, "Nodes", orders(nil)).Pool("orders")
@@ -142,7 +142,7 @@ func TestWrongSidecar(t *testing.T) {
 	wantRefused(t, stack, "Image is missing", "Port is 70000: use 1 to 65535", "MemoryLimitMiB is 1", "network mode is BRIDGE", "use awsvpc")
 }
 
-// The construct's sets of Regions are those of DynamoDB's API reference, which the SDK carries as comments.
+// The construct's sets of Regions equal those of DynamoDB's API reference, which the SDK has in its comments.
 func TestStrongRegionsAreTheSDKs(t *testing.T) {
 	dir := goCommand(t, "..", nil, "list", "-m", "-f", "{{.Dir}}", "github.com/aws/aws-sdk-go-v2/service/dynamodb")
 	source, err := os.ReadFile(dir + "/types/types.go")

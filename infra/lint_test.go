@@ -16,7 +16,7 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/sources"
 )
 
-// cfn-lint and parliament look at every shape that the construct has.
+// cfn-lint and parliament check templates of every shape that the construct can have.
 func TestLint(t *testing.T) {
 	tools, err := filepath.Abs("../.cache/lint/bin")
 	if err != nil {
@@ -71,8 +71,8 @@ func TestLint(t *testing.T) {
 	files = append(files, file)
 
 	for name, command := range map[string][]string{
-		// W3005 says that a DependsOn is not needed; CDK writes more of them than are. pip wrote an absolute path into the command
-		// cfn-lint, and .cache may be moved or shared: so Python reads it.
+		// W3005 reports a DependsOn that is not needed; CDK writes many of those. The script cfn-lint starts with an absolute path to
+		// Python, which pip wrote, and .cache may have been moved or be shared. So Python is called with the script.
 		"cfn-lint":   append([]string{filepath.Join(tools, "python"), filepath.Join(tools, "cfn-lint"), "--ignore-checks", "W3005", "--"}, files...),
 		"parliament": append([]string{filepath.Join(tools, "python"), "lint/policies.py"}, files...),
 	} {

@@ -1,10 +1,10 @@
 // Command infra is the CDK app, as cdk.json runs it from the root of the repository: `npx cdk deploy Nodelease`.
 //
-// It has two stacks: Nodelease, the table with one pool, and NodeleaseService, a sample service on it. Context values choose what differs
-// between deployments, as in `npx cdk deploy -c size=256 Nodelease`:
+// The app has two stacks: Nodelease, with the table and one pool, and NodeleaseService, a sample service that uses the pool. Context values set
+// what differs between deployments, as in `npx cdk deploy -c size=256 Nodelease`:
 //
-//	pool       the pool's name (orders), or several with commas between them
-//	size       how many node IDs each of them has (1024)
+//	pool       the pool's name (orders), or several names separated by commas
+//	size       how many node IDs each pool has (1024)
 //	arch       arm64, amd64 or x86_64: the target of the functions' zips (arm64)
 //	functions  where the zips are (dist/functions)
 //	import     the ARN of a table: adds the stack NodeleaseImport, a role that leases from it

@@ -21,11 +21,11 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/iampolicy"
 )
 
-// All tests of the infrastructure are in this one package and run one after the other: each package would start a jsii kernel (a node
-// process) of its own, and a kernel serves one caller at a time.
+// All tests of the infrastructure are in this one package and run one after the other, because each package would start a jsii kernel (a
+// Node.js process) of its own, and a kernel serves one caller at a time.
 
-// zips and amdZips are directories with fakes of the zips that `make functions` builds, for arm64 and x86_64: the head of a program that each
-// could run. Templates depend on nothing else in them but their hashes.
+// zips and amdZips are directories with fakes of the zips that `make functions` builds, for arm64 and x86_64. A fake has only the header of an
+// executable. Of the zips, templates depend only on the hashes.
 var zips, amdZips string
 
 func TestMain(m *testing.M) {
@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// program is the head of an executable for the machine.
+// program returns the header of an executable for the machine.
 func program(machine elf.Machine) []byte {
 	var b bytes.Buffer
 	head := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Ehsize: 64}
@@ -62,7 +62,7 @@ func program(machine elf.Machine) []byte {
 	return b.Bytes()
 }
 
-// zipOf is a zip of one file.
+// zipOf returns a zip of one file.
 func zipOf(name string, mode os.FileMode, text []byte) []byte {
 	var b bytes.Buffer
 	archive := zip.NewWriter(&b)
@@ -78,7 +78,7 @@ func zipOf(name string, mode os.FileMode, text []byte) []byte {
 	return b.Bytes()
 }
 
-// flags are those of cdk.json, without which the tests would see another template than the CLI makes.
+// flags returns the feature flags of cdk.json. Without them the tests would see a template that differs from the CLI's.
 func flags(t *testing.T) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile("../cdk.json")
@@ -101,7 +101,7 @@ func newApp(t *testing.T, context map[string]any) awscdk.App {
 	return awscdk.NewApp(&awscdk.AppProps{Context: &all, Outdir: jsii.String(t.TempDir())})
 }
 
-// newStack is an empty stack in the Region, or tied to none.
+// newStack returns an empty stack in the Region, or, if region is empty, one that is not tied to a Region.
 func newStack(t *testing.T, region string) awscdk.Stack {
 	t.Helper()
 	props := &awscdk.StackProps{}
@@ -111,7 +111,7 @@ func newStack(t *testing.T, region string) awscdk.Stack {
 	return awscdk.NewStack(newApp(t, nil), jsii.String("Test"), props)
 }
 
-// orders is the smallest useful construct.
+// orders returns the properties of the smallest useful construct, as changed by edit.
 func orders(edit func(*nodepool.Props)) *nodepool.Props {
 	p := &nodepool.Props{Pools: []nodepool.PoolProps{{Name: "orders", Size: 1024}}, FunctionsDir: zips}
 	if edit != nil {
@@ -120,7 +120,7 @@ func orders(edit func(*nodepool.Props)) *nodepool.Props {
 	return p
 }
 
-// sample is the app as main builds it.
+// sample returns the app as main builds it.
 func sample(t *testing.T, context map[string]any) awscdk.App {
 	t.Helper()
 	all := map[string]any{"functions": zips}
@@ -141,7 +141,7 @@ func stackOf(app awscdk.App, name string) awscdk.Stack {
 	return app.Node().FindChild(jsii.String(name)).(awscdk.Stack)
 }
 
-// template is a stack's, as plain maps.
+// template returns the template of a stack.
 func template(t *testing.T, stack awscdk.Stack) document {
 	t.Helper()
 	text, err := json.Marshal(assertions.Template_FromStack(stack, nil).ToJSON())
@@ -170,7 +170,7 @@ type resource struct {
 	DeletionPolicy string
 }
 
-// all resources of a type, by their logical IDs.
+// all returns all resources of a type, by their logical IDs.
 func (d document) all(kind string) map[string]resource {
 	found := map[string]resource{}
 	for id, r := range d.Resources {
@@ -181,7 +181,7 @@ func (d document) all(kind string) map[string]resource {
 	return found
 }
 
-// one resource of a type, of which there must be just one.
+// one returns the only resource of a type; the test fails unless there is exactly one.
 func (d document) one(t *testing.T, kind string) resource {
 	t.Helper()
 	found := d.all(kind)
@@ -194,17 +194,17 @@ func (d document) one(t *testing.T, kind string) resource {
 	panic("unreachable")
 }
 
-// tableARN represents the one table of a template in requests and policies.
+// tableARN is the ARN, in requests and policies, of a template's only table.
 const tableARN = "arn:aws:dynamodb:us-east-1:111111111111:table/example"
 
-// policies are those of the roles whose logical ID begins so.
+// policies returns the policies whose logical ID begins with prefix, which is that of their role.
 func (d document) policies(prefix string) map[string]resource {
 	found := d.all("AWS::IAM::Policy")
 	maps.DeleteFunc(found, func(id string, _ resource) bool { return !strings.HasPrefix(id, prefix) })
 	return found
 }
 
-// policyOf returns a policy that allows everything that those policies allow.
+// policyOf returns one policy that allows everything that the policies with that prefix allow.
 func policyOf(t *testing.T, d document, prefix string) iampolicy.Policy {
 	t.Helper()
 	found := d.policies(prefix)

@@ -9,7 +9,7 @@ import (
 	"github.com/cdklabs/cdk-nag-go/cdknag/v2"
 )
 
-// The construct brings its own suppressions with it; those of the sample service are here.
+// sampleSuppressions are the suppressions of the sample service. The construct adds its own to its resources.
 var sampleSuppressions = []struct{ path, rule, reason string }{
 	{"Vpc/Resource", "AwsSolutions-VPC7", "A sample without any route to the internet; whether to add flow logs is for its users to decide."},
 	{"Task/Resource", "AwsSolutions-ECS2", "The environment holds the names of the table and the pool, which are not secrets."},

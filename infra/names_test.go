@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/infra/nodepool"
 )
 
-// With the names that are deployed in the context, the synthesis refuses every other name without a Floor, whatever moved: a pool, the table, the
-// construct, or all of them at once.
+// If the context lists the deployed names, the synthesis refuses every other name without a Floor, no matter whether a pool, the table, the
+// construct or all of them were renamed.
 func TestRenamedAtSynth(t *testing.T) {
 	floor := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	pools := func(names ...string) (all []nodepool.PoolProps) {
@@ -29,7 +29,7 @@ func TestRenamedAtSynth(t *testing.T) {
 		context any
 		table   string
 		pools   []nodepool.PoolProps
-		want    []string // in the refusal; without any there is none
+		want    []string // texts of the refusal; if there are none, nothing is refused
 	}{
 		"nothing is known":   {nil, "", pools("orders"), nil},
 		"the same":           {deployed("Test/Nodes", "", "orders"), "", pools("orders"), nil},
@@ -65,7 +65,7 @@ func TestRenamedAtSynth(t *testing.T) {
 	}
 }
 
-// Two tables of one name clash, and so would their metrics; in another Region, or without a name of their own, they do not.
+// Two tables of the same name clash, and so would their metrics. Tables in different Regions, or without names of their own, do not.
 func TestTablesOfOneName(t *testing.T) {
 	named := orders(func(p *nodepool.Props) { p.TableName = "ids" })
 	at := func(app awscdk.App, id, region string) awscdk.Stack {

@@ -12,8 +12,8 @@ import (
 	"github.com/nodelease/nodelease/infra/nodepool"
 )
 
-// docs/policies are the statements of the construct's roles as JSON, with placeholders for names. TestAgentOnTheSynthesizedTable compares
-// those of the agent with the calls of agents. Write them again with
+// The files in docs/policies are the statements of the construct's roles as JSON, with placeholders for names. TestAgentOnTheSynthesizedTable
+// compares those of the agent with the calls that agents make. Rewrite the files with
 //
 //	go test ./infra -run PolicyFiles -update
 func TestPolicyFiles(t *testing.T) {
@@ -44,7 +44,7 @@ func TestPolicyFiles(t *testing.T) {
 	}
 }
 
-// inWords puts words in the place of CloudFormation's references.
+// inWords replaces CloudFormation's references by words.
 func inWords(t *testing.T, v any) any {
 	t.Helper()
 	switch v := v.(type) {
@@ -73,7 +73,7 @@ func inWords(t *testing.T, v any) any {
 	return v
 }
 
-// Both roles of the EKS example may lease, and only the pods' service account may take them.
+// Both roles of the EKS example may lease, and only the pods' service account may assume them.
 func TestEKSExample(t *testing.T) {
 	doc := template(t, eks.New(newApp(t, nil)))
 	trust := ""

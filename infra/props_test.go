@@ -17,7 +17,7 @@ import (
 
 const strong = awsdynamodb.MultiRegionConsistency_STRONG
 
-// Wrong properties fail at synth, with the value and the remedy.
+// Wrong properties make the synthesis fail, with an error that has the value and the remedy.
 func TestWrongProps(t *testing.T) {
 	pool := func(p nodepool.PoolProps) func(*nodepool.Props) {
 		return func(props *nodepool.Props) { props.Pools = append(props.Pools, p) }
@@ -62,13 +62,13 @@ func TestWrongProps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stack := newStack(t, "us-east-1")
 			nodes := nodepool.New(stack, "Nodes", orders(tt.edit))
-			nodes.AlarmTopic().TopicArn() // works, as every call does, so that the synthesis is reached
+			nodes.AlarmTopic().TopicArn() // every call works, so that the app gets as far as the synthesis
 			wantRefused(t, stack, tt.want...)
 		})
 	}
 }
 
-// many pools, with names of so many letters.
+// many returns n pools, each with a name of the given number of letters.
 func many(n, letters int) (pools []nodepool.PoolProps) {
 	for i := range n {
 		pools = append(pools, nodepool.PoolProps{Name: fmt.Sprintf("%0*d", letters, i), Size: 1})
@@ -76,7 +76,7 @@ func many(n, letters int) (pools []nodepool.PoolProps) {
 	return pools
 }
 
-// As many pools as are accepted fit into a stack.
+// The largest number of pools that is accepted fits into a stack.
 func TestAsManyPoolsAsThereMayBe(t *testing.T) {
 	stack := newStack(t, "")
 	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Pools = many(40, 30) }))
@@ -97,7 +97,7 @@ func TestStrongConsistencyIsNotOfferedEverywhere(t *testing.T) {
 	wantRefused(t, stack, "the stack's Region is sa-east-1", "{us-east-1, us-east-2, us-west-2}")
 }
 
-// Zips with which a function could not start hang a deployment.
+// Zips from which a function could not start would hang a deployment, so they are refused.
 func TestWrongZips(t *testing.T) {
 	arm := program(elf.EM_AARCH64)
 	for name, tt := range map[string]struct {
@@ -161,7 +161,7 @@ func TestUnknownPool(t *testing.T) {
 	wantRefused(t, stack, `Pool("order")`, "use one of [orders]")
 }
 
-// refusal returns the error of the synthesis of the stack's app, or nothing if it succeeds.
+// refusal synthesizes the stack's app and returns the error message, or "" if the synthesis succeeds.
 func refusal(stack awscdk.Stack) (message string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -172,7 +172,7 @@ func refusal(stack awscdk.Stack) (message string) {
 	return ""
 }
 
-// wantRefused synthesizes the stack's app and wants an error with all of these texts.
+// wantRefused synthesizes the stack's app. The test fails unless the error has all of these texts.
 func wantRefused(t *testing.T, stack awscdk.Stack, texts ...string) {
 	t.Helper()
 	message := refusal(stack)

@@ -17,8 +17,8 @@ import (
 const (
 	onOrders = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*"]}}`
 	onMail   = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["mail","mail#*"]}}`
-	// A task may write everything except the pool's own item, the reaper's memory and the
-	// hint cards, and of that item what an agent changes.
+	// A task may write all items except the reaper's memory and the hint cards, but of the
+	// pool's own item only the attributes that an agent changes.
 	onMailLeases = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["mail#*"]},"ForAllValues:StringNotLike":{"dynamodb:LeadingKeys":["mail#reaper","mail#card#*"]}}`
 	onMailItself = ` if {"ForAllValues:StringEquals":{"dynamodb:Attributes":["pool_group","node_id","item_format","revision","layout","layout_before","pool_size"],` +
 		`"dynamodb:LeadingKeys":["mail"]},"Null":{"dynamodb:Attributes":"false"}}`
@@ -27,8 +27,8 @@ const (
 	onIndex = ` if {"ForAllValues:StringLike":{"dynamodb:LeadingKeys":["orders","orders#*","mail","mail#*","#pools"]}}`
 )
 
-// Everything that any role may do. Anything else is not permitted, and docs/iam.md has
-// the reason for each.
+// roles lists everything that each role may do; nothing else is permitted. docs/iam.md has
+// the reason for each permission.
 var roles = map[string][]string{
 	"bootstrap": {
 		"dynamodb:DescribeTable on NodesTable",
@@ -120,7 +120,7 @@ func twoPools(stack awscdk.Stack, edit func(*nodepool.Props)) *nodepool.NodePool
 	}))
 }
 
-// roleName is the name of the role in this test.
+// roleName returns the key in roles of the role that the policy is attached to.
 func roleName(t *testing.T, policy resource) string {
 	t.Helper()
 	text, _ := json.Marshal(policy.Properties["Roles"])
@@ -133,7 +133,7 @@ func roleName(t *testing.T, policy resource) string {
 	return ""
 }
 
-// statements of a policy, an action a line.
+// statements returns the statements of a policy, with one line for each action.
 func statements(t *testing.T, policy resource) []string {
 	t.Helper()
 	var lines []string
@@ -161,7 +161,7 @@ func list(v any) []any {
 	return []any{v}
 }
 
-// names returns a statement's resources: logical IDs without their hashes.
+// names returns the logical IDs, without their hashes, of a statement's resources.
 func names(v any) (names []string) {
 	for _, r := range list(v) {
 		switch r := r.(type) {
@@ -175,7 +175,7 @@ func names(v any) (names []string) {
 	return names
 }
 
-// docs/iam.md names every role with every action, and none that there is not.
+// docs/iam.md names every role with every action, and no action that the role lacks.
 func TestIAMPage(t *testing.T) {
 	text, err := os.ReadFile("../docs/iam.md")
 	if err != nil {

@@ -42,7 +42,7 @@ func TestService(t *testing.T) {
 	}
 }
 
-// The tasks have no way to the internet, and endpoints for all that they need.
+// The tasks have no route to the internet, but endpoints for everything that they need.
 func TestServiceNetwork(t *testing.T) {
 	doc := template(t, stackOf(sample(t, nil), "NodeleaseService"))
 	for _, never := range []string{"AWS::EC2::InternetGateway", "AWS::EC2::NatGateway", "AWS::EC2::Route"} {
@@ -80,8 +80,8 @@ func TestServiceNetwork(t *testing.T) {
 
 var arch = flag.String("arch", runtime.GOARCH, "the `architecture` for which the build steps of the Dockerfiles run")
 
-// There is no Docker in the tests. The build command of each Dockerfile is run unchanged,
-// for one architecture, with the files of the image.
+// The tests have no Docker. Instead, the build command of each Dockerfile is run unchanged
+// on the files of the image, for one architecture.
 func TestDockerfilesBuild(t *testing.T) {
 	sources.Of(t, "../pkg", "../internal", "../examples/service", "../cmd/nodelease")
 	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
@@ -115,7 +115,7 @@ func TestDockerfilesBuild(t *testing.T) {
 	}
 }
 
-// imageSource is the directory that CDK would hand to docker build.
+// imageSource returns the directory that CDK would pass to docker build.
 func imageSource(t *testing.T) string {
 	t.Helper()
 	assembly := sample(t, nil).Synth(nil)

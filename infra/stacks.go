@@ -13,7 +13,7 @@ import (
 	"github.com/nodelease/nodelease/infra/service"
 )
 
-// build puts the stacks into the app, with root as the repository's root.
+// build adds the stacks to the app; root is the repository's root.
 func build(app awscdk.App, root string) error {
 	size, err := strconv.Atoi(contextValue(app, "size", "1024"))
 	if err != nil {
@@ -37,7 +37,7 @@ func build(app awscdk.App, root string) error {
 	return nil
 }
 
-// importer is a stack of another repository: it knows only the outputs of the table's stack.
+// importer fills the stack as another repository would, which knows only the outputs of the table's stack.
 func importer(stack awscdk.Stack, table, pool string) {
 	nodes := nodepool.FromAttributes(stack, "Nodes", &nodepool.Attributes{TableArn: table, Pools: []string{pool}})
 	role := awsiam.NewRole(stack, jsii.String("Worker"), &awsiam.RoleProps{AssumedBy: awsiam.NewServicePrincipal(jsii.String("ec2.amazonaws.com"), nil)})

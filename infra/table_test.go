@@ -50,8 +50,8 @@ func TestThrowawayTable(t *testing.T) {
 	}
 }
 
-// A first deployment that fails takes an unprotected table with it. A protected one could not be deleted, so it stays, and with a name that
-// CloudFormation makes it does not block the next deployment.
+// If a first deployment fails, an unprotected table is deleted. A protected table cannot be deleted, so it stays. If CloudFormation made its
+// name, it does not block the next deployment.
 func TestFirstDeploymentThatFails(t *testing.T) {
 	stack := newStack(t, "")
 	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.TableName, p.AllowDeletion = "node-ids", true }))
@@ -65,7 +65,7 @@ func TestFirstDeploymentThatFails(t *testing.T) {
 	}
 }
 
-// A new table takes what 12,000 holders write; for more it is warmed.
+// A new table can take the writes of 12,000 holders. For more holders, the table is warmed.
 func TestWarmTable(t *testing.T) {
 	for expect, want := range map[int]any{0: nil, 12_000: nil, 30_000: map[string]any{"WriteUnitsPerSecond": 10_000.0}} {
 		stack := newStack(t, "")
@@ -110,7 +110,7 @@ func TestMultiRegionTable(t *testing.T) {
 	}
 }
 
-// A replica that is added behind the construct's back makes the table eventually consistent.
+// A replica that is added without the construct's knowledge makes the table eventually consistent, so the synthesis refuses it.
 func TestReplicaAddedLater(t *testing.T) {
 	stack := newStack(t, "us-east-1")
 	nodes := nodepool.New(stack, "Nodes", orders(nil))

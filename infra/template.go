@@ -14,10 +14,11 @@ import (
 	"github.com/nodelease/nodelease/infra/nodepool"
 )
 
-// The plain template is the construct's own, with parameters in the places of a pool's name and size that occur nowhere else.
+// Placeholders for a pool's name and size that occur nowhere else in the construct's template. The plain template is made of that template,
+// with parameters in their places.
 const (
 	poolPlace = "x-pool-x"
-	idPlace   = "xpoolx" // the same in logical IDs
+	idPlace   = "xpoolx" // poolPlace in logical IDs
 	sizePlace = 54321
 
 	templateFile = "nodelease.template.json"
@@ -27,7 +28,7 @@ type object = map[string]any
 
 func ref(name string) object { return object{"Ref": name} }
 
-// warmWrites are the choices for ExpectedHolders, and the write units a second that the table is warmed to: as nodepool.PoolProps.Expect does.
+// warmWrites maps the choices for ExpectedHolders to the write units a second to which the table is warmed, as with nodepool.PoolProps.Expect.
 var warmWrites = map[string]int{"12000": 0, "20000": 6667, "30000": 10000, "40000": 13334, "50000": 16667, "65536": 21846}
 
 var parameters = object{
@@ -56,7 +57,7 @@ func writeTemplate(app awscdk.App, dir string) error {
 	return os.WriteFile(filepath.Join(dir, templateFile), text, 0o644) //nolint:gosec // a template has no secrets, and others read it
 }
 
-// plainTemplate is one CloudFormation template that needs no CDK: no bootstrap stack, no assets, no transform.
+// plainTemplate returns a single CloudFormation template that needs no CDK: no bootstrap stack, no assets, no transform.
 func plainTemplate(app awscdk.App, zips string) ([]byte, error) {
 	stack := awscdk.NewStack(app, jsii.String("Plain"), &awscdk.StackProps{
 		Description: jsii.String("Nodelease: node IDs leased from a DynamoDB table"),
@@ -105,14 +106,14 @@ func plainTemplate(app awscdk.App, zips string) ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// plain turns a synthesized template into one with parameters.
+// plain turns a synthesized template into a template with parameters.
 type plain struct{ topicID string }
 
 func (p *plain) topic() object {
 	return object{"Fn::If": []any{"OwnTopic", ref(p.topicID), ref("AlarmTopic")}}
 }
 
-// walk puts parameters into the places.
+// walk returns v with parameters in place of the placeholders.
 func (p *plain) walk(key string, v any) any {
 	switch v := v.(type) {
 	case object:
@@ -137,7 +138,7 @@ func (p *plain) walk(key string, v any) any {
 	case string:
 		switch v = strings.ReplaceAll(v, idPlace, "pool"); {
 		case key == "Description" || key == "AlarmDescription":
-			return strings.ReplaceAll(v, poolPlace, "of the stack") // these take no functions in outputs
+			return strings.ReplaceAll(v, poolPlace, "of the stack") // an output's description cannot contain functions
 		case v == poolPlace:
 			return ref("PoolName")
 		case v == fmt.Sprint(sizePlace):
@@ -154,7 +155,7 @@ func fill(text string) string {
 	return strings.NewReplacer(poolPlace, "${PoolName}", fmt.Sprint(sizePlace), "${PoolSize}").Replace(text)
 }
 
-// edit applies the differences between the plain template's resources and the construct's.
+// edit applies the differences between a resource of the construct and that of the plain template.
 func (p *plain) edit(id, kind string, resource, properties object) error {
 	switch kind {
 	case "AWS::Lambda::Function":

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The plain template is the construct's, without CDK, and every parameter has a place in it.
+// The plain template has the construct's resources, needs no CDK, and uses every parameter.
 func TestPlainTemplate(t *testing.T) {
 	text, err := plainTemplate(newApp(t, nil), zips)
 	if err != nil {
@@ -58,7 +58,7 @@ func TestPlainTemplate(t *testing.T) {
 	}
 }
 
-// ExpectedHolders warm the table as PoolProps.Expect does.
+// The parameter ExpectedHolders warms the table as PoolProps.Expect does.
 func TestPlainTemplateWarms(t *testing.T) {
 	if got, want := slices.Sorted(maps.Keys(warmWrites)), parameters["ExpectedHolders"].(object)["AllowedValues"]; !slices.Equal(got, want.([]string)) {
 		t.Errorf("the table knows %v, the parameter allows %v", got, want)

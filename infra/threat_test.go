@@ -23,8 +23,8 @@ var poolKinds = []struct {
 	{"narrow", nodepool.PoolProps{Size: 1024, Layout: "wide16", Narrow: true}},
 }
 
-// Each row of the page about the permissions of a task's role is compared with the
-// synthesized policies, for each kind of pool.
+// Each row of the page that is about the permissions of a task's role is compared with
+// the synthesized policies, for each kind of pool.
 func TestThreatModel(t *testing.T) {
 	text, err := os.ReadFile("../docs/threat-model.md")
 	if err != nil {
@@ -74,8 +74,8 @@ func TestThreatModel(t *testing.T) {
 	}
 }
 
-// The functions cannot do more than docs/iam.md lists either: no role deletes or
-// overwrites, and each stays with the pools of its construct.
+// The functions cannot do more than docs/iam.md lists either: no role may delete or
+// overwrite items, and each is limited to the pools of its construct.
 func TestFunctionsStayInTheirPools(t *testing.T) {
 	stack := newStack(t, "")
 	twoPools(stack, nil)
@@ -84,7 +84,7 @@ func TestFunctionsStayInTheirPools(t *testing.T) {
 		policy := policyOf(t, doc, "Nodes"+role+"role")
 		for _, test := range []struct {
 			action, key string
-			want        []string // the roles that may
+			want        []string // the roles that have the permission
 		}{
 			{"GetItem", "orders#0", []string{"bootstrap", "reaper", "poolmetric"}},
 			{"Query", "mail#reaper", []string{"bootstrap", "reaper", "poolmetric"}},
@@ -106,7 +106,7 @@ func TestFunctionsStayInTheirPools(t *testing.T) {
 	}
 }
 
-// A requested layout reaches the seed; an impossible one is refused.
+// A layout that is asked for reaches the seed; an impossible layout is refused.
 func TestPoolLayout(t *testing.T) {
 	stack := newStack(t, "")
 	nodepool.New(stack, "Nodes", orders(func(p *nodepool.Props) { p.Pools[0].Layout = "wide16" }))

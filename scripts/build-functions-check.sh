@@ -14,7 +14,7 @@ for place in one a/rather/longer/path/two; do
     mkdir -p "$tree"
     git ls-files -z --cached --others --exclude-standard -- go.mod go.sum pkg functions internal scripts |
         xargs -0 tar --ignore-failed-read -cf - 2>/dev/null | tar -xf - -C "$tree"
-    touch -d "@$RANDOM" "$tree/go.mod" # times must not matter
+    touch -d "@$RANDOM" "$tree/go.mod" # the times of files must not matter
     GOCACHE=$work/cache-$(basename "$place") OUT=$tree/zips "$tree/scripts/build-functions.sh"
 done
 

@@ -6,8 +6,8 @@
 #   OUT=DIR scripts/build-functions.sh reaper # into another directory, and only one of them
 #   scripts/build-functions.sh examples/lambda # a function elsewhere: dist/functions/lambda.zip
 #
-# The same sources and the same Go release produce the same bytes, wherever they are built (scripts/build-functions-check.sh proves
-# it): so a deployment changes a function only if its code has changed.
+# The same sources and the same Go release produce the same bytes wherever they are built, as scripts/build-functions-check.sh proves.
+# So a deployment changes a function only if its code has changed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,7 +15,7 @@ out=${OUT:-dist/functions}
 arch=${GOARCH:-arm64}
 limit=4000000
 
-# Settings of a machine that would change the bytes.
+# Override settings of the machine that would change the bytes.
 export GOOS=linux GOARCH=$arch CGO_ENABLED=0 GOFLAGS='' GOEXPERIMENT='' GOAMD64=v1 GOARM64=v8.0
 
 [ $# -gt 0 ] || set -- bootstrap reaper poolmetric

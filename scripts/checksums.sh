@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# checksums.sh LIST DIR [SUFFIX] fails unless DIR has only files that LIST names, each with the checksum in it: the checksums of
-# downloads are kept in the repository, and a file that changed, wherever it comes from, is not run. With a suffix it checks the
-# files of a tree that end in it.
+# checksums.sh LIST DIR [SUFFIX] fails unless DIR has only files that LIST names, each with the checksum in LIST. The checksums of
+# downloads are kept in the repository, so that a file that has changed is not run, wherever it comes from. With SUFFIX, the script
+# checks only files whose names end in it, but in all folders below DIR.
 #
 # A new version gets a new list: (cd DIR && sha256sum *) >LIST, after checking where the files came from.
 set -euo pipefail

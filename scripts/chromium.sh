@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# chromium.sh prints the path of Chromium, and installs Debian's package
-# first if there is none. CHROMIUM overrides the path.
+# chromium.sh prints the path of Chromium. If there is none, it installs
+# Debian's package first. CHROMIUM overrides the path.
 set -euo pipefail
 
 found() { command -v "${CHROMIUM:-chromium}" || command -v chromium-browser; }

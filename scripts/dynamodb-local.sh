@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # DynamoDB Local, Amazon's own emulator, for the tests that compare with DynamoDB.
 #
-#   scripts/dynamodb-local.sh run -- go test ./...   start one, run the command with its endpoint in
-#                                                    NODELEASE_DYNAMODB_LOCAL, stop it again; Go keeps passes
-#                                                    from one run to the next, though the port is new
-#   scripts/dynamodb-local.sh start                  start one that keeps running, and print its endpoint
-#   scripts/dynamodb-local.sh stop                   stop that one
+#   scripts/dynamodb-local.sh run -- go test ./...   start a server, run the command with its endpoint in
+#                                                    NODELEASE_DYNAMODB_LOCAL, stop the server; Go reuses cached
+#                                                    test results although each run has another port
+#   scripts/dynamodb-local.sh start                  start a server that keeps running, and print its endpoint
+#   scripts/dynamodb-local.sh stop                   stop that server
 #
 # Any number of "run" may run at once: each has its own server, port and tables. The server is
 # downloaded once through Maven (51 MB); its licence forbids redistribution, so it stays out of the
@@ -41,16 +41,16 @@ fetch() {
 		die "Maven could not download it: see above; behind a proxy, set one in ~/.m2/settings.xml"
 	fi
 	"$here/checksums.sh" "$here/dynamodb-local/SHA256SUMS" "$new" || { rm -rf "$new"; exit 1; }
-	# Another copy of this script may have been faster: then its jars are as good.
+	# If another copy of this script was faster, use its jars.
 	[ -d "$lib" ] && rm -rf "$new" || mv "$new" "$lib"
 }
 
-# server DIR [attached]: becomes the Java process.
+# server DIR [attached] replaces the shell by the Java process.
 server() {
 	exec java -Xmx512m -Djava.library.path="$lib" -cp "$lib/*" "$here/dynamodb-local/Loopback.java" "$1/endpoint" "${2:-}" >"$1/log" 2>&1
 }
 
-# await DIR PID: until it answers.
+# await DIR PID waits until the server answers.
 await() {
 	for _ in $(seq 600); do
 		[ -f "$1/endpoint" ] && return
@@ -68,8 +68,8 @@ run() {
 	fetch
 	dir=$(mktemp -d "$cache/run.XXXXXX")
 	java='' command=''
-	# The server is only ours and ends with us: by this trap, and if even that cannot run (kill -9)
-	# because its standard input ends.
+	# The server belongs to this script alone and ends with it: by this trap or, if the trap cannot
+	# run (kill -9), because the server's standard input ends.
 	trap 'stop_run' EXIT
 	trap 'interrupted=1; [ -z "$command" ] || kill -TERM -- "-$command" 2>/dev/null || true; [ -n "$command" ] || exit 130' INT TERM HUP
 	mkfifo "$dir/alive"
@@ -79,13 +79,13 @@ run() {
 	await "$dir" "$java"
 	NODELEASE_DYNAMODB_LOCAL=$(cat "$dir/endpoint") NODELEASE_DYNAMODB_LOCAL_VERSION=$version
 	export NODELEASE_DYNAMODB_LOCAL NODELEASE_DYNAMODB_LOCAL_VERSION
-	set -m # a process group of its own, to be ended as a whole
+	set -m # gives the command a process group of its own, which can be ended as a whole
 	"$@" 9>&- &
 	command=$!
 	set +m
 	local status=0
 	wait "$command" || status=$?
-	# wait also returns when a signal comes: the command then still has to end.
+	# wait also returns when a signal comes, before the command has ended.
 	while kill -0 "$command" 2>/dev/null; do
 		wait "$command" || status=$?
 	done
@@ -101,7 +101,8 @@ stop_run() {
 	rm -rf "$dir"
 }
 
-# running DIR: is the server that "start" has started still there? (Process IDs are reused.)
+# running DIR succeeds if the server that "start" has started still runs. It also compares the
+# arguments of the process, since process IDs are reused.
 running() {
 	[ -f "$1/pid" ] && ps -o args= -p "$(cat "$1/pid")" 2>/dev/null | grep -qF "$1/endpoint"
 }

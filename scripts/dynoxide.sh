@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds dynoxide, a DynamoDB emulator in Rust, once, to .cache, and prints its path. Its own suite compares its answers with
-# recordings of AWS, so it is a third opinion next to DynamoDB Local's and ours. Needs Rust; the build takes some minutes.
+# Builds dynoxide, a DynamoDB emulator in Rust, into .cache, once, and prints its path. The emulator's own suite compares its answers
+# with recordings of AWS, so its answers are a third opinion besides DynamoDB Local's and ours. Needs Rust; the build takes some minutes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -10,7 +10,7 @@ dir=$PWD/.cache/dynoxide-$version
 if ! [ -x "$dir/bin/dynoxide" ]; then
 	command -v cargo >/dev/null || { echo "dynoxide: needs Rust 1.88 or newer as 'cargo' (https://rustup.rs)" >&2; exit 1; }
 	mkdir -p "$dir"
-	# The crate is downloaded and checked before it is built; its Cargo.lock has the checksums of all that it depends on.
+	# The crate is downloaded and checked before it is built. Its Cargo.lock has the checksums of all of its dependencies.
 	cargo info --quiet "dynoxide-rs@$version" >/dev/null
 	crate=(${CARGO_HOME:-$HOME/.cargo}/registry/cache/*/"dynoxide-rs-$version.crate")
 	for file in "${crate[@]}"; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# fuzz.sh [package ...]   Runs every fuzz target, each for FUZZTIME (10s). Their findings are
-# kept in testdata/fuzz, as tests from then on.
+# fuzz.sh [package ...]   Runs every fuzz target, each for FUZZTIME (10s). Findings are written
+# to testdata/fuzz, and are tests from then on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- $(grep -rl --include='*_test.go' '^func Fuzz' pkg internal functions cmd | xargs -n1 dirname | sort -u | sed 's|^|./|')

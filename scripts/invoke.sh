@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs one of the built functions once, under AWS's own Lambda runtime interface emulator, on this machine and without an account.
+# Invokes a built function once, under AWS's own Lambda runtime interface emulator, on this machine and without an account.
 #
 #   scripts/invoke.sh reaper events/reaper.json
 #   scripts/invoke.sh bootstrap events/bootstrap-create.json
 #
-# It works on an embedded DynamoDB that ends with it, or on the one of AWS_ENDPOINT_URL_DYNAMODB and the table of NODELEASE_TABLE.
+# The function uses an embedded DynamoDB that ends with the script or, if set, the table NODELEASE_TABLE at AWS_ENDPOINT_URL_DYNAMODB.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# gofmt, go vet, golangci-lint, Vale and actionlint, at pinned versions that are built once into
-# .cache/bin, and the subjects of commits.
+# Runs gofmt, go vet, golangci-lint, Vale and actionlint, at pinned versions that are built once
+# into .cache/bin, and checks the subjects of commits.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ if [ -n "$unformatted" ]; then
 	exit 1
 fi
 
-# Subjects of commits: "package: imperative", at most 72 characters, since the commit that introduced the rule.
+# The subject of each commit since the one that introduced the rule must be "package: imperative", of at most 72 characters.
 if git cat-file -e 44edc7f^{commit} 2>/dev/null; then
 	subjects=$(git log --no-merges --format='%h %s' 44edc7f..HEAD | grep -vE '^[0-9a-f]+ [a-z0-9./{}, _-]+: .{3,}$' || true)
 	long=$(git log --format='%h %s' 44edc7f..HEAD | awk '{ n = length($0) - length($1) - 1; if (n > 72) print }')

@@ -34,5 +34,5 @@ mvn -q -B --strict-checksums -f "$here/postgres/pom.xml" -Dplatform="$platform" 
 mkdir "$new/jar" "$new/server"
 python3 -m zipfile -e "$new"/*.jar "$new/jar"
 python3 -m tarfile -e "$new"/jar/*.txz "$new/server"
-# At once, unless another copy of this script was faster: then its server is as good.
+# Move it in one step. If another copy of this script was faster, use that copy's server.
 [ -d "$server" ] || mv "$new/server" "$server"

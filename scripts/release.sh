@@ -2,7 +2,7 @@
 # release.sh snapshot   builds a release's files into dist, without signing and uploading them: archives of nodelease, SBOMs, checksums, the
 #                       functions' zips, the plain template, and an OCI layout of the image in dist/image
 # release.sh tools      only builds GoReleaser into .cache/bin
-# release.sh publish    the same from a tag, signed and uploaded as a draft; pushes the image to IMAGE. Only CI runs it
+# release.sh publish    builds the same files from a tag, signs them, uploads them as a draft, pushes the image to IMAGE. Only CI runs it
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,7 +13,7 @@ snapshot | tools) ;;
 publish) : "${IMAGE:?publish needs IMAGE, such as ghcr.io/nodelease/nodelease}" ;;
 *) sed -n '2,6s/^# //p' "$0" >&2; exit 2 ;;
 esac
-# Settings that a machine may have: the binaries carry their commit.
+# Override settings of the machine that would change the binaries, which record their build settings and commit.
 export GOFLAGS='' GOOS='' GOARCH=''
 
 bin=$PWD/.cache/bin

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Downloads AWS's Lambda runtime interface emulator, once, to .cache/rie/aws-lambda-rie, and prints its path. AWS ships it inside the
-# aws-sam-cli wheel on PyPI; only that one file of it is kept. It is a Linux program.
+# Downloads AWS's Lambda runtime interface emulator to .cache/rie/aws-lambda-rie, once, and prints its path. AWS ships the emulator, a
+# Linux program, inside the aws-sam-cli wheel on PyPI, of which only that file is kept.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -35,7 +35,7 @@ with zipfile.ZipFile(glob.glob(new + "/*.whl")[0]) as wheel, open(new + "/rie", 
     out.write(wheel.read("samcli/local/rapid/aws-lambda-rie-" + arch))
 PYTHON
     chmod +x "$new/rie"
-    mv -f "$new/rie" "$target" # at once: others may fetch it too
+    mv -f "$new/rie" "$target" # in one step, since another copy of this script may do the same
     echo "$version-$arch" >"$dir/version"
 fi
 echo "$target"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # spec-mutants.sh [name ...]   Weakens the specification one line at a time, and checks that TLC notices.
 #
-# Runs the mutants of proof/spec/mutants.txt (only those named, if any are) and prints the table of proof/spec/README.md:
-# the violated property, the steps, the seconds. Exits 1 if a mutant survives that should not, if a result
-# differs from the list, or if list and specification do not name the same mutants.
+# Runs the mutants of proof/spec/mutants.txt, or only the named ones, and prints the table of proof/spec/README.md: the
+# violated property, the steps, the seconds. Exits with 1 if a mutant survives that should not, if a result differs from the
+# list, or if the list and the specification do not have the same mutants.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 list=proof/spec/mutants.txt
@@ -19,7 +19,7 @@ if [ "$in_list" != "$in_spec" ]; then
 	exit 1
 fi
 
-# check MUTANT CONFIG EXPECTED: runs one and sets result, steps.
+# check MUTANT CONFIG EXPECTED runs a mutant, and sets the variables result and steps.
 check() {
 	local kind=INVARIANTS cfg=$work/$(basename "$2").cfg
 	case $3 in Rests | Grows | NeverResumes) kind=PROPERTIES ;; esac

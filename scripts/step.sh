@@ -1,7 +1,7 @@
-# Sourced by scripts/test.sh and .ci/run: a step's time, and its budget of scripts/budgets.txt.
+# Sourced by scripts/test.sh and .ci/run. Compares the time of a step with its budget in scripts/budgets.txt.
 
-# busy sets BUSY to the CPU seconds that this machine, and then this shell's children, have used so far; to nothing if there is no
-# /proc/stat. A subshell would see no children, so it sets a variable and prints nothing.
+# busy sets BUSY to two numbers: the CPU seconds that this machine has used so far, and those of this shell's children. Without
+# /proc/stat, BUSY is empty. The result is a variable and not output, because in a subshell the children's time would be missing.
 busy() {
 	local own
 	BUSY=
@@ -12,8 +12,8 @@ busy() {
 	rm -f "$own"
 }
 
-# judge STEP SECONDS BEFORE AFTER reports a step above its budget; the last two are results of busy. Only .ci/run
-# (STEP_BUDGETS=1) fails by it, and not if other programs used more than a quarter of the machine: that is not the step's fault.
+# judge STEP SECONDS BEFORE AFTER reports a step above its budget; BEFORE and AFTER are results of busy. It fails only with
+# STEP_BUDGETS=1, as in .ci/run, and not if other programs used more than a quarter of the machine, which may have slowed the step.
 judge() {
 	local budget others
 	budget=$(awk -v step="$1" '$1 == step { print $2 }' scripts/budgets.txt)

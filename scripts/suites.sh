@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# suites.sh SUITE CHECKOUT   Fails on a test of another suite (nubo, alternator or dynalite) that has no verdict for the
+# suites.sh SUITE CHECKOUT   Fails if a test of a foreign suite (nubo, alternator or dynalite) has no verdict for the
 # embedded DynamoDB in internal/embeddeddb/conform/suites.txt, and lists all such tests in the format of that file.
 set -euo pipefail
 list=$(cd "$(dirname "$0")/.." && pwd)/internal/embeddeddb/conform/suites.txt

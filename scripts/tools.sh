@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# tools.sh STEP...   Checks that the tools of these steps of scripts/test.sh are installed and new enough: all at once, with their
-# sources. If Node is too old, npm's package of it is installed into .cache/node; then prints the folder to put before PATH.
+# tools.sh STEP...   Checks that the tools of these steps of scripts/test.sh are installed and new enough, and reports all that are
+# not at once, with where to get them. If Node is too old, it installs npm's package of Node into .cache/node, and prints the folder
+# to put before PATH.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 NODE=22.23.3
 missing=()
 
-# version prints the first number, with its dots, in the output of a command; nothing if there is no such command.
+# version COMMAND... prints the first version number in the output of a command, or nothing if there is no such command.
 version() {
 	local said
 	said=$("$@" 2>&1 | sed 's/\x1b\[[0-9;]*m//g') || return 0
 	[[ ! $said =~ [0-9]+(\.[0-9]+)* ]] || echo "${BASH_REMATCH[0]}"
 }
-# tool NAME LEAST GET COMMAND...: the command prints the version.
+# tool NAME LEAST GET COMMAND... checks a tool: COMMAND prints its version, LEAST is the oldest accepted one, and GET says where to
+# get it.
 tool() {
 	local name=$1 least=$2 get=$3 have
 	shift 3
@@ -46,7 +48,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 	exit 1
 fi
 
-# Node runs the CDK, the tests of the web UI and a client. npm is installed, so an old Node is no reason to stop.
+# Node runs the CDK, the tests of the web UI and a client. An old Node is no reason to stop, because npm can install a newer one.
 if some suite ui localstack slow race pages platforms clients deployed awsverify kills release && ! printf '20\n%s\n' "$(version node --version)" | sort -V -C; then
 	dir=$PWD/.cache/node
 	if [ ! -x "$dir/node_modules/node/bin/node" ]; then

@@ -2,12 +2,12 @@ package main
 
 import "fmt"
 
-// A bar is a figure that was asked for before anything was measured. One that is
-// missed is printed as missed.
+// bar is a target that was set before anything was measured. A target that is missed is
+// printed as missed.
 type bar struct {
 	what    string
 	want    float64
-	atLeast bool // or else at most
+	atLeast bool // want is a minimum, otherwise a maximum
 	got     figure
 	digits  int
 }

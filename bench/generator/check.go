@@ -14,19 +14,19 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// A verdict describes the IDs that many goroutines made at once.
+// verdict describes the IDs that many goroutines made at the same time.
 type verdict struct {
 	name       string
 	ids        int
 	duplicates int
 	disorder   int           // IDs below an earlier one of the same goroutine
-	ahead      time.Duration // of the wall clock after the call, at most
+	ahead      time.Duration // the most that an ID was ahead of the wall clock after the call
 }
 
 func (v verdict) clean() bool { return v.duplicates == 0 && v.disorder == 0 && v.ahead <= 0 }
 
-// check makes per IDs in each of so many goroutines. All have the milliseconds
-// since epoch (Unix ms) above 22 other bits.
+// check makes per IDs in each goroutine, and judges them. The IDs must have the milliseconds
+// since epoch (in Unix ms) above 22 other bits.
 func check(name string, next func() (int64, error), epoch int64, goroutines, per int) (verdict, error) {
 	v := verdict{name: name, ids: goroutines * per}
 	all := make([]int64, v.ids)
@@ -70,8 +70,8 @@ func check(name string, next func() (int64, error), epoch int64, goroutines, per
 	return v, failed
 }
 
-// checkAll checks ours, the reference, and the two with a planted bug. Those must
-// be caught, or the harness is worth nothing.
+// checkAll checks our generator, the reference, and the two generators with a planted bug. It
+// returns an error if the harness does not catch the planted bugs.
 func checkAll() ([]verdict, error) {
 	agent, err := lease.Start(context.Background(), lease.Config{
 		Pool: "check", Store: leasetest.NewMemory("check", 1024), Logger: slog.New(slog.DiscardHandler),

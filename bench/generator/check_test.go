@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The harness catches the planted bugs, and finds none in ours.
+// The harness catches the planted bugs, and finds none in our generator.
 func TestTheHarnessCatchesPlantedBugs(t *testing.T) {
 	all, err := checkAll() // an error if a planted bug is missed
 	if err != nil {

@@ -23,8 +23,8 @@ const (
 	theirs = "bwmarrin"
 )
 
-// The layouts: what Twitter's allows, which is the cap, and one that is never used
-// up, so that the code is measured and not the format.
+// The layouts: twelve has 12 bits of sequence, like Twitter's, which sets the cap. The sequence
+// of wide is never used up, so that the code is measured and not the format.
 var (
 	twelve = snowflake.Default()
 	wide   = snowflake.Layout{Epoch: twelve.Epoch, Tick: time.Millisecond, TimeBits: 41, NodeBits: 0, SequenceBits: 22}
@@ -32,7 +32,7 @@ var (
 
 func none() {}
 
-// shared is a contender whose goroutines all make the same call.
+// shared returns a contender whose goroutines all make the same call.
 func shared(name string, per int, start func() (func(), error)) contender {
 	return contender{name, func() (func() func(), int, func(), error) {
 		call, err := start()
@@ -70,14 +70,14 @@ func nextN(n int) func(g *snowflake.Generator) func() error {
 	}
 }
 
-// ungated are all contenders with a sequence that no one uses up.
+// ungated returns all contenders, with a sequence that is never used up.
 func ungated() []contender {
 	return append([]contender{
 		mine(ours, wide, 1, next),
 		shared(theirs, 1, startBwmarrin(0, 22)),
 		mine("nodelease NextContext", wide, 1, func(g *snowflake.Generator) func() error {
 			ctx, cancel := context.WithCancel(context.Background())
-			_ = cancel // one that can be cancelled, and is not
+			_ = cancel // the context could be cancelled, but is not
 			return func() error { _, err := g.NextContext(ctx); return err }
 		}),
 		mine("nodelease TryNext", wide, 1, func(g *snowflake.Generator) func() error {
@@ -98,8 +98,8 @@ func ungated() []contender {
 	}, floors()...)
 }
 
-// atTheCap are those that make 12 bits of sequence per millisecond, ours with a
-// lease behind it, and sonyflake at its own cap of 256 in 10 ms.
+// atTheCap returns the contenders that use 12 bits of sequence per millisecond, ours with a
+// lease, and sonyflake, whose cap is 256 IDs in 10 ms.
 func atTheCap() []contender {
 	return []contender{
 		{ours, startLeased},
@@ -111,8 +111,8 @@ func atTheCap() []contender {
 	}
 }
 
-// startLeased makes a generator on a lease agent that renews its lease, on a store
-// in memory.
+// startLeased makes a generator with a lease agent that renews its lease, on an in-memory
+// store.
 func startLeased() (func() func(), int, func(), error) {
 	agent, err := lease.Start(context.Background(), lease.Config{
 		Pool: "bench", Store: leasetest.NewMemory("bench", 1024), TTL: 5 * time.Second, RenewEvery: time.Second,
@@ -132,7 +132,8 @@ func startLeased() (func() func(), int, func(), error) {
 	return worker, 1, func() { _ = agent.Close() }, err
 }
 
-// startBwmarrin sets its package's globals, which NewNode copies.
+// startBwmarrin returns a start function for bwmarrin/snowflake. It sets that package's
+// globals, which NewNode copies.
 func startBwmarrin(nodeBits, stepBits uint8) func() (func(), error) {
 	return func() (func(), error) {
 		bwmarrin.NodeBits, bwmarrin.StepBits = nodeBits, stepBits

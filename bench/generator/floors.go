@@ -8,9 +8,9 @@ import (
 
 const floor = "floor: time.Since + atomic.Add"
 
-// floors are what no generator can be faster than: the reads and writes that it
-// cannot do without. A fenced and ordered Next is one monotonic reading and one
-// atomic addition.
+// floors returns the operations that no generator can do without, so none can be faster. A
+// Next that is fenced and ordered needs one reading of the monotonic clock and one atomic
+// addition.
 func floors() []contender {
 	type padded struct {
 		_ [128]byte

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A histogram counts durations in buckets that are 1/16 wide: the quantiles are
-// right to 6 %. The largest is exact.
+// histogram counts durations in buckets whose width is 1/16 of their value or less, so
+// quantiles are accurate to 6 %. The largest value is exact.
 type histogram struct {
 	count [64 * 16]int
 	total int
@@ -27,7 +27,8 @@ func (h *histogram) merge(o *histogram) {
 	h.max = max(h.max, o.max)
 }
 
-// quantile is the upper end of the bucket that has the q-th value, in ns.
+// quantile returns the upper end of the bucket that contains the q-quantile, in ns. For q = 1,
+// it returns the largest value.
 func (h *histogram) quantile(q float64) float64 {
 	if q == 1 {
 		return float64(h.max)
@@ -41,7 +42,8 @@ func (h *histogram) quantile(q float64) float64 {
 	return float64(h.max)
 }
 
-// bucket is the exponent of d and the four bits after the first.
+// bucket returns the index of d's bucket: the exponent of d, and the four bits after its
+// first.
 func bucket(d time.Duration) int {
 	v := uint64(max(d, 1))
 	e := bits.Len64(v) - 1
@@ -52,7 +54,7 @@ func bucket(d time.Duration) int {
 }
 
 func upper(i int) uint64 {
-	if i < 4<<4 { // below 16 each value has its own, and the buckets from 16 to 63 stay empty
+	if i < 4<<4 { // each value below 16 has a bucket of its own, and the buckets from 16 to 63 stay empty
 		return uint64(i)
 	}
 	e := i >> 4

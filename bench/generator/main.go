@@ -1,15 +1,15 @@
-// Command generator compares pkg/snowflake with its peers and with the limits of the
-// machine, and reports which of the bars that were set for it are met.
+// Command generator compares pkg/snowflake with its peers and with the limits of the machine,
+// and reports which of its targets it meets.
 //
-//	cd bench && go run ./generator                  print everything, some 5 minutes
-//	cd bench && go run ./generator -out ../docs     and write the page and its picture
-//	cd bench && go run ./generator -runs 3          a quick look
+//	cd bench && go run ./generator                  print everything, about 5 minutes
+//	cd bench && go run ./generator -out ../docs     also write the page and its picture
+//	cd bench && go run ./generator -runs 3          a quick run
 //
-// Every figure is the median of -runs runs, between which the contenders
-// alternate, with the smallest and the largest next to it. (Below the cap a run is ten
-// slices, of which the fastest counts: other load on the machine only adds time.) Figures
-// of one table are of one run of this program: compare them with each other and not with
-// those of another machine or another day.
+// Every figure is the median of -runs runs, with the smallest and the largest next to it. The
+// contenders take turns. Below the cap, a run consists of ten slices, of which the fastest
+// counts, since other load on the machine only adds time. All figures of a table come from one
+// run of this program: compare them with each other, but not with those of another machine or
+// another day.
 package main
 
 import (

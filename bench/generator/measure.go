@@ -8,38 +8,38 @@ import (
 	"time"
 )
 
-// A contender is one way to make IDs.
+// contender is one way to make IDs.
 type contender struct {
 	name string
-	// start creates a new generator. worker then returns the call of each goroutine; per
-	// is how many IDs one call makes.
+	// start makes a new generator. For each goroutine, worker returns the call that it makes;
+	// per is how many IDs one call makes.
 	start func() (worker func() func(), per int, stop func(), err error)
 }
 
 type options struct {
-	slices     int  // parts of a run, of which the fastest counts: other load on the machine only adds time
-	latency    bool // measure that too, in runs of its own: reading a clock costs as much as making an ID
-	neighbours int  // processes that use up a core each
+	slices     int  // the number of parts of a run, of which the fastest counts: other load on the machine only adds time
+	latency    bool // also measure latency, in separate runs: reading a clock costs as much as making an ID
+	neighbours int  // how many processes use up a core each meanwhile
 }
 
-// A sample is one run of one contender.
+// sample is the result of one run of one contender.
 type sample struct {
 	perID    float64 // ns of wall time
 	cpu      float64 // ns of CPU time, of all threads, per ID
-	fairness float64 // calls of the slowest goroutine over those of the fastest
+	fairness float64 // calls of the slowest goroutine ÷ calls of the fastest
 	p50, p99, p999,
-	max float64 // ns a call
+	max float64 // ns per call
 }
 
-// A result is all runs of one contender with so many goroutines.
+// result has all runs of one contender with one number of goroutines.
 type result struct {
 	name       string
 	goroutines int
 	samples    []sample
 }
 
-// measureAll lets the contenders alternate, so that a bad minute of the machine
-// hits all of them.
+// measureAll measures the contenders in turns, so that a bad minute of the machine affects all
+// of them.
 func measureAll(cs []contender, goroutines []int, runs int, d time.Duration, o options) ([]result, error) {
 	stop, err := startNeighbours(o.neighbours)
 	if err != nil {
@@ -54,7 +54,7 @@ func measureAll(cs []contender, goroutines []int, runs int, d time.Duration, o o
 	}
 	for run := range runs {
 		for i := range results {
-			i = (i + run*len(goroutines)) % len(results) // and none is always the first
+			i = (i + run*len(goroutines)) % len(results) // so that no contender is always the first
 			r := &results[i]
 			s, err := measure(cs[i/len(goroutines)], r.goroutines, d, o)
 			if err != nil {
@@ -72,7 +72,7 @@ func measure(c contender, goroutines int, d time.Duration, o options) (s sample,
 		return s, err
 	}
 	defer stop()
-	loop(worker, goroutines, d/10, nil) // warm up: the peers' pools, our catch-up window
+	loop(worker, goroutines, d/10, nil) // warm up: fill the peers' pools and use up our catch-up window
 	for range max(o.slices, 1) {
 		one := timed(worker, per, goroutines, d/time.Duration(max(o.slices, 1)))
 		if s.perID == 0 || one.perID < s.perID {
@@ -103,8 +103,8 @@ func timed(worker func() func(), per, goroutines int, d time.Duration) (s sample
 
 var origin = time.Now()
 
-// loop calls from each goroutine, again and again, for d, and returns the calls of
-// each. With a histogram it puts the time of each call there.
+// loop makes the call of each goroutine again and again, for d. It returns how many calls each
+// goroutine made. If h is not nil, loop adds the time of each call to it.
 func loop(worker func() func(), goroutines int, d time.Duration, h *histogram) (calls []int, took time.Duration) {
 	var (
 		stop  atomic.Bool
@@ -149,7 +149,7 @@ func loop(worker func() func(), goroutines int, d time.Duration, h *histogram) (
 	return calls, time.Since(start)
 }
 
-// cpuTime is the processor time of all threads of this process, in user and system mode.
+// cpuTime returns the CPU time of all threads of this process, in user and system mode.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// startNeighbours starts n processes that use up a core each, for generators are
-// measured on quiet machines and used on busy ones.
+// startNeighbours starts n processes that use up a core each, because generators are used on
+// busy machines too.
 func startNeighbours(n int) (stop func(), err error) {
 	var all []*exec.Cmd
 	stop = func() {
@@ -24,7 +24,7 @@ func startNeighbours(n int) (stop func(), err error) {
 	for range n {
 		c := exec.Command(self, "-spin")
 		c.Env = append(os.Environ(), "GOMAXPROCS=1")
-		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // also when we are killed
+		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // ends the neighbour even if this process is killed
 		if err := c.Start(); err != nil {
 			stop()
 			return stop, fmt.Errorf("a busy neighbour: %w", err)

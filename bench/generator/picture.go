@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// picture draws the two figures that matter most: time per ID below the cap with
-// one and with 64 goroutines, and CPU time per ID at the cap.
+// picture returns an SVG picture of the figures that matter most: time per ID below the cap
+// with one and with 64 goroutines, and CPU time per ID at the cap.
 func (r *report) picture() string {
 	const width, label, row = 760, 190, 16
 	var b strings.Builder
@@ -26,7 +26,7 @@ func (r *report) picture() string {
 		fmt.Fprintf(&b, `<text x="%.1f" y="%d">%.1f</text>`+"\n", label+w+6, y+12, f.median)
 		y += row
 	}
-	// Blue and orange, which the colour-blind tell apart; the order says it too.
+	// Colour-blind people can distinguish blue and orange, and the order of the bars helps too.
 	const one, many, other = "#0072b2", "#e69f00", "#999999"
 
 	title("Below the cap: ns per ID, one goroutine (blue) and 64 (orange)")
@@ -53,7 +53,7 @@ func (r *report) picture() string {
 		}
 	}
 	for _, x := range r.cap {
-		if x.name == "sonyflake" { // its cap is another
+		if x.name == "sonyflake" { // it has another cap
 			continue
 		}
 		colour := other

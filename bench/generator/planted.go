@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Two generators with a bug that real ones have, to show that the harness would
-// have caught it in ours.
+// Two generators have bugs that occur in real ones. They show that the harness would have
+// caught such bugs in our generator.
 
-const plantedEpoch = 1735689600000 // that of snowflake.Default
+const plantedEpoch = 1735689600000 // the epoch of snowflake.Default
 
 func nowMs() int64 { return time.Now().UnixMilli() - plantedEpoch }
 
-// twoWords keeps the last millisecond and the sequence in a word each: both are
-// atomic, and the pair is not. Between the two writes another goroutine counts on
-// in the sequence of the old millisecond, and the reset lets it come again.
+// twoWords keeps the last millisecond and the sequence in two words. Each is atomic, but the
+// pair is not: between the two writes, another goroutine can take the new millisecond with the
+// old sequence, and after the reset the same IDs can be made again.
 type twoWords struct{ last, seq atomic.Int64 }
 
 func (g *twoWords) next() int64 {
 	for {
 		now, last := nowMs(), g.last.Load()
 		if now > last && g.last.CompareAndSwap(last, now) {
-			runtime.Gosched() // the window, wide enough for a short test
+			runtime.Gosched() // widens the window enough for a short test
 			g.seq.Store(0)
 			return now << 22
 		}
@@ -32,8 +32,7 @@ func (g *twoWords) next() int64 {
 	}
 }
 
-// borrows takes the sequence of milliseconds that have not come when that of the
-// present one is used up.
+// borrows uses the sequences of future milliseconds when that of the present one is used up.
 type borrows struct{ state atomic.Int64 }
 
 func (g *borrows) next() int64 {

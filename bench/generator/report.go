@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A report is all that was measured.
+// report has all measurements.
 type report struct {
 	machine, command, note string
 	runs                   int
@@ -92,7 +92,7 @@ func (r *report) capTable(p func(string, ...any), results []result, latency bool
 	}
 }
 
-// describe is the machine in a line.
+// describe returns a line that describes the machine.
 func describe() string {
 	cpu := runtime.GOARCH
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {

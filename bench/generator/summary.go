@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A figure is the median of some runs, with the spread.
+// figure is the median of some runs, with the smallest and the largest value.
 type figure struct{ median, least, most float64 }
 
 func summarise(values []float64) figure {
@@ -18,7 +18,7 @@ func summarise(values []float64) figure {
 	return figure{(v[(n-1)/2] + v[n/2]) / 2, v[0], v[n-1]}
 }
 
-// of is one figure of a result.
+// of returns the figure of one value of the samples.
 func (r result) of(value func(sample) float64) figure {
 	var all []float64
 	for _, s := range r.samples {
@@ -27,8 +27,8 @@ func (r result) of(value func(sample) float64) figure {
 	return summarise(all)
 }
 
-// over compares r with other, run by run: load that slowed the machine down for a while
-// slowed both.
+// over returns the figure of r ÷ other, run by run, since load on the machine slows both down
+// in the same run.
 func (r result) over(other result, value func(sample) float64) figure {
 	var all []float64
 	for i := range min(len(r.samples), len(other.samples)) {
@@ -52,14 +52,14 @@ func fairness(s sample) float64 { return s.fairness }
 func p999(s sample) float64     { return s.p999 / 1e6 }
 func slowest(s sample) float64  { return s.max / 1e6 }
 
-// capNs is the limit of the format: 4,096 IDs in a millisecond.
+// capNs is the least time per ID that the format allows: 4,096 IDs in a millisecond.
 const capNs = 1e6 / 4096
 
 func efficiency(s sample) float64 { return capNs / s.perID }
 
 func (f figure) String() string { return f.format(1) }
 
-// format returns the median and, in small type, the spread.
+// format returns the median and, in small type, the smallest and the largest value.
 func (f figure) format(digits int) string {
 	if math.IsNaN(f.median) {
 		return ""

@@ -2,14 +2,14 @@ package main
 
 import "fmt"
 
-// A bar is a figure that was asked for before anything was measured. One that is
-// missed is printed as missed.
+// bar is a target that was set before anything was measured. A target that is missed is
+// printed as missed.
 type bar struct {
 	what    string
 	want    float64
-	atLeast bool // or else at most
+	atLeast bool // want is a minimum, otherwise a maximum
 	got     float64
-	bound   bool // got is a lower bound: a herd was cut off
+	bound   bool // got is only a lower bound, because a herd was cut off
 }
 
 func (b bar) met() bool {

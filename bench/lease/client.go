@@ -30,8 +30,8 @@ func newClient(endpoint string, m *meter) *dynamodb.Client {
 	})
 }
 
-// counting counts the requests that leave the process, and the refused ones. A request that is
-// given up while it waits for a connection does not leave.
+// counting counts the requests that leave the process, and how many of them are refused. A
+// request that is given up while it waits for a connection has not left.
 type counting struct {
 	next http.RoundTripper
 	m    *meter
@@ -43,7 +43,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	if name == "CreateTable" {
 		return c.next.RoundTrip(r)
 	}
-	if r.Body != nil { // without its WriteTo: see internal/testkit/dynamotest
+	if r.Body != nil { // hide the body's WriteTo: see internal/testkit/dynamotest
 		r = r.Clone(ctx)
 		r.Body = struct{ io.ReadCloser }{r.Body}
 	}
@@ -64,8 +64,8 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// capacity asks with each request for its consumed capacity. A refused
-// write's answer does not say.
+// capacity asks DynamoDB to report the consumed capacity with each answer. Answers to refused
+// writes do not have it.
 func capacity(m *meter) func(*middleware.Stack) error {
 	return func(s *middleware.Stack) error {
 		return s.Initialize.Add(middleware.InitializeMiddlewareFunc("Capacity", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
@@ -107,8 +107,8 @@ func capacity(m *meter) func(*middleware.Stack) error {
 	}
 }
 
-// createTable makes a table on demand with a partition key, and a numeric sort key
-// if one is named.
+// createTable makes an on-demand table with a partition key and, if sort is not empty, a
+// numeric sort key.
 func createTable(ctx context.Context, c *dynamodb.Client, partition, sort string) (string, error) {
 	name := "bench-" + uuid.NewString()
 	in := &dynamodb.CreateTableInput{

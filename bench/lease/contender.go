@@ -5,33 +5,34 @@ import (
 	"time"
 )
 
-// A contender is one way to hold numbers.
+// contender is one way to hold node IDs.
 type contender struct {
 	name string
-	// open makes so many free numbers, unseen by the meter, for leases of a length,
-	// renewed each so often.
+	// open makes the given number of free node IDs, for leases with the given terms. The
+	// meter does not count its requests.
 	open func(ctx context.Context, m *meter, numbers int, terms terms) (numbers, error)
 }
 
-// terms are how long a lease lasts and how often it is renewed.
+// terms has the length of a lease, and the interval at which it is renewed.
 type terms struct{ lease, every time.Duration }
 
-// quiet are terms under which nobody renews while a herd is measured.
+// quiet has terms under which nobody renews while a herd is measured.
 var quiet = terms{lease: 20 * time.Minute, every: 10 * time.Minute}
 
-// numbers is a set of numbers to be had.
+// numbers is a set of node IDs that can be claimed.
 type numbers interface {
-	// claim gets a new claimant a node ID that it keeps, waiting for one if necessary.
+	// claim claims a node ID for a new claimant, which keeps it. It waits for a free one if
+	// necessary.
 	claim(ctx context.Context) (held, error)
 	close()
 }
 
-// held is a number that is held.
+// held is a node ID that is held.
 type held interface {
 	number() int
-	// renewals waits for n renewals and says how long each took.
+	// renewals waits for n renewals and returns how long each took.
 	renewals(ctx context.Context, n int) ([]time.Duration, error)
-	// crash ends the holder without a word.
+	// crash ends the holder without a release.
 	crash()
 	release(ctx context.Context) error
 }

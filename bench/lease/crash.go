@@ -7,16 +7,17 @@ import (
 	"time"
 )
 
-// A crashResult is how long the only number of a holder that died stays away.
+// crashResult is how long it takes to claim the only node ID after its holder died.
 type crashResult struct {
 	name string
-	// From the crash, for a claimant who waits from the crash on; and from its own
-	// start, for one that comes when the lease has long run out.
+	// waiting is the time from the crash, for a claimant that has waited since the crash.
+	// later is the time from the claimant's own start, for a claimant that starts long after
+	// the lease has expired.
 	waiting, later time.Duration
 }
 
-// crashed is the lease of these runs; the holder dies right after a renewal, and
-// the later claimant comes when twice the lease has passed.
+// crashed is the length of the lease in these runs. The holder dies right after a renewal, and
+// the later claimant starts when twice that length has passed.
 const crashed = 5 * time.Second
 
 func crashAll(ctx context.Context, cs []contender) (all []crashResult, err error) {
@@ -44,8 +45,8 @@ func crashAll(ctx context.Context, cs []contender) (all []crashResult, err error
 	return all, err
 }
 
-// crashOnce lets the holder of the only number die and, after a pause, another one
-// claim it.
+// crashOnce makes the holder of the only node ID die and, after a pause, another claimant claim
+// the node ID.
 func crashOnce(ctx context.Context, c contender, pause time.Duration) (time.Duration, error) {
 	set, err := c.open(ctx, newMeter(), 1, terms{lease: crashed, every: time.Second})
 	if err != nil {

@@ -28,8 +28,8 @@ func order(n int) []int {
 	return o
 }
 
-// dynamo leases a number with a library for locks: one lock a number, tried one
-// after the other, without waiting for one that is locked.
+// dynamo leases node IDs with a library for locks. Each node ID is a lock; a claimant tries one
+// after the other, and does not wait for a lock that is taken.
 func dynamo(endpoint, name string, order func(int) []int) contender {
 	return contender{name, func(ctx context.Context, m *meter, n int, t terms) (numbers, error) {
 		table, err := createTable(ctx, newClient(endpoint, newMeter()), "key", "")
@@ -51,12 +51,12 @@ func (l *locks) claim(ctx context.Context) (held, error) {
 		return nil, err
 	}
 	options := []dynamolock.AcquireLockOption{
-		// The loser of a race looks again only after this; 1 s would be the default.
+		// The loser of a race tries again only after this time; the default is 1 s.
 		dynamolock.WithRefreshPeriod(10 * time.Millisecond),
 	}
 	if l.n > 1 {
 		options = append(options, dynamolock.FailIfLocked())
-	} else { // nowhere else to go
+	} else { // there is no other node ID to try
 		options = append(options, dynamolock.WithAdditionalTimeToWaitForLock(time.Minute))
 	}
 	for _, n := range l.order(l.n) {

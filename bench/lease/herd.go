@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// A herdResult is one herd: so many claimants at once on as many numbers.
+// herdResult is the result of one herd: many claimants at once, on as many node IDs.
 type herdResult struct {
 	name     string
 	size     int
-	took     time.Duration // until all have one
+	took     time.Duration // until all have a node ID
 	p50, p99 time.Duration
 	tally    tally
-	placed   int // that have a number when all do, or when patience ended
+	placed   int // how many had a node ID in the end; fewer than size if the time limit passed first
 }
 
-// cut reports whether patience ended first. The counts then cover only the requests
-// until that moment, and are a lower bound.
+// cut reports whether the time limit passed before all had a node ID. The counts then cover
+// only the requests until that moment, and are a lower bound.
 func (h herdResult) cut() bool { return h.placed < h.size }
 
-// each is a count per claimant.
+// each returns a count per claimant.
 func (h herdResult) each(n int) float64 { return float64(n) / float64(h.size) }
 
 func (h herdResult) String() string {
@@ -30,7 +30,7 @@ func (h herdResult) String() string {
 		h.name, h.size, h.placed, h.each(h.tally.requests), h.each(h.tally.writes), h.each(h.tally.queries), h.took.Round(time.Millisecond))
 }
 
-// herd lets a number of claimants claim at once, within a limit, and releases everything.
+// herd makes size claimants claim at once, for at most patience, and then releases everything.
 func herd(ctx context.Context, c contender, size int, patience time.Duration) (herdResult, error) {
 	h := herdResult{name: c.name, size: size}
 	m := newMeter()
@@ -67,8 +67,8 @@ func herd(ctx context.Context, c contender, size int, patience time.Duration) (h
 	}
 	h.placed = len(seen)
 	h.p50, h.p99 = quantile(waits, .5), quantile(waits, .99)
-	// Not measured, and no matter if DynamoDB Local is too slow for it: the table is
-	// not used again.
+	// Releases are not measured here, and may fail if DynamoDB Local is too slow, since the
+	// table is not used again.
 	for first := 0; first < size; first += 32 {
 		together(min(32, size-first), func(i int) {
 			if errs[first+i] == nil {
@@ -79,7 +79,7 @@ func herd(ctx context.Context, c contender, size int, patience time.Duration) (h
 	return h, nil
 }
 
-// together runs n at once and waits for all.
+// together calls do n times at once and waits for all calls.
 func together(n int, do func(i int)) {
 	var wg sync.WaitGroup
 	begin := make(chan struct{})
@@ -93,7 +93,7 @@ func together(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// quantile of unordered values.
+// quantile returns the q-quantile of unordered values.
 func quantile(values []time.Duration, q float64) time.Duration {
 	v := slices.Sorted(slices.Values(values))
 	return v[min(int(q*float64(len(v))), len(v)-1)]

@@ -1,13 +1,13 @@
 // Command lease compares pkg/lease with its peers: the costs of a claim, a renewal and a
-// release, and how soon a crashed holder's node ID is taken by another.
+// release, and the time until another process takes a crashed holder's node ID.
 //
 //	make bench-lease                                  print everything, 5 to 10 minutes
 //	scripts/dynamodb-local.sh run -- sh -c 'cd bench/lease && go run . -out ../../docs'
 //
-// All but etcd run on the same DynamoDB Local and through the same kind of client,
-// whose transport counts every request that leaves the process, retries included.
-// etcd is embedded in this process, counted by gRPC interceptors. Times are of one
-// machine that does it all; requests are the same on any.
+// All but etcd use the same DynamoDB Local and the same kind of client, whose transport counts
+// every request that leaves the process, including retries. etcd is embedded in this process,
+// and gRPC interceptors count its requests. Times are those of one machine on which everything
+// runs; the numbers of requests are the same on any machine.
 package main
 
 import (
@@ -38,8 +38,8 @@ func main() {
 	}
 }
 
-// Each herd is repeated, in turns with the others, and the one with the middle time counts;
-// a herd that takes longer than longHerd runs once.
+// Each herd is run herdRuns times, in turns with the others, and the run with the median time
+// counts. A herd that takes longer than longHerd is run once.
 const (
 	herdRuns = 5
 	longHerd = 20 * time.Second
@@ -61,7 +61,7 @@ func run(ctx context.Context, out, note string, quick bool, patience time.Durati
 	}
 	contenders := []contender{ours(local), dynamolockInOrder(local), dynamolockAtRandom(local), zeebe(local), etcd(server)}
 	for _, c := range contenders {
-		if c.name == randomName { // its renewals are those of the other
+		if c.name == randomName { // it renews exactly as the other contender with the same library
 			continue
 		}
 		u, err := upkeep(ctx, c)
@@ -82,7 +82,7 @@ func run(ctx context.Context, out, note string, quick bool, patience time.Durati
 		runs := make([][]herdResult, len(contenders))
 		for round := range herdRuns {
 			for n := range contenders {
-				if round%2 == 1 { // whoever comes first finds another server than the last
+				if round%2 == 1 { // reverse the order, since the state of the server changes from the first to the last
 					n = len(contenders) - 1 - n
 				}
 				if round > 0 && runs[n][0].took > longHerd {
@@ -108,7 +108,7 @@ func run(ctx context.Context, out, note string, quick bool, patience time.Durati
 	return nil
 }
 
-// save writes what there is so far: a run takes minutes.
+// save writes the results so far, because a run takes minutes.
 func (r *report) save(out string) error {
 	r.took, r.endLoad = time.Since(r.began), load()
 	if out == "" {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// A phase is the purpose of a request; it travels in the context, through the
-// contender and the SDK down to the transport.
+// phase is the purpose of a request. It is passed in the context, through the contender and
+// the SDK down to the transport.
 type phase string
 
 const (
@@ -20,8 +20,8 @@ type phaseKey struct{}
 
 func in(ctx context.Context, p phase) context.Context { return context.WithValue(ctx, phaseKey{}, p) }
 
-// phaseOf is the phase of a request; a request without a phase belongs to the claim (a
-// start reads its table and its pool).
+// phaseOf returns the phase of a request. A request without a phase belongs to the claim, for
+// which a start reads the table and the pool.
 func phaseOf(ctx context.Context) phase {
 	if p, ok := ctx.Value(phaseKey{}).(phase); ok {
 		return p
@@ -31,12 +31,12 @@ func phaseOf(ctx context.Context) phase {
 
 // tally counts the requests of one phase.
 type tally struct {
-	requests, writes, refused int // all; conditional writes; of those, refused
+	requests, writes, refused int // all requests; conditional writes; refused conditional writes
 	queries                   int // requests that read many items
 	writeUnits, readUnits     float64
 }
 
-// meter counts.
+// meter counts requests by their phase.
 type meter struct {
 	mu     sync.Mutex
 	phases map[phase]*tally
@@ -63,7 +63,7 @@ func (m *meter) of(p phase) tally {
 	return tally{}
 }
 
-// operation counts a request of DynamoDB's.
+// operation counts a request to DynamoDB.
 func (m *meter) operation(ctx context.Context, name string, refused bool) {
 	m.add(ctx, func(t *tally) {
 		t.requests++

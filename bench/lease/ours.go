@@ -17,7 +17,7 @@ const oursName = "nodelease"
 func ours(endpoint string) contender {
 	return contender{oursName, func(ctx context.Context, m *meter, n int, t terms) (numbers, error) {
 		client := newClient(endpoint, m)
-		aside := newClient(endpoint, newMeter()) // seeding is not the claimants'
+		aside := newClient(endpoint, newMeter()) // seeding does not count as the claimants' requests
 		table, err := createTable(ctx, aside, "pool_group", "node_id")
 		if err != nil {
 			return nil, err
@@ -26,7 +26,7 @@ func ours(endpoint string) contender {
 		if _, err := seeded.Seed(ctx, leasepool.Spec{Size: n}); err != nil {
 			return nil, err
 		}
-		if _, err := seeded.Tend(ctx); err != nil { // as the functions do
+		if _, err := seeded.Tend(ctx); err != nil { // as the reaper function does
 			return nil, err
 		}
 		return pool{lease.NewDynamoDB(client, table), t}, nil
@@ -38,9 +38,10 @@ type pool struct {
 	terms terms
 }
 
-// phased reports the purpose of a write to the meter, and fails once its process is dead.
+// phased is a store that reports the purpose of each write to the meter, and fails once its
+// process is dead.
 type phased struct {
-	*protocol.DynamoDB // and so eventually consistent pages, hint cards and verdicts
+	*protocol.DynamoDB // embedded for all of its methods: eventually consistent pages, hint cards and verdicts
 	dead               atomic.Bool
 }
 
@@ -57,7 +58,7 @@ func (s *phased) Write(ctx context.Context, w protocol.Write) (protocol.Result, 
 	return s.DynamoDB.Write(ctx, w)
 }
 
-// claim starts an agent as an application does, with all the checks before it.
+// claim starts an agent as an application does, with all the checks at the start.
 func (p pool) claim(ctx context.Context) (held, error) {
 	h := &agent{store: &phased{DynamoDB: p.store}, renewed: make(chan time.Duration, 1000)}
 	a, err := lease.Start(ctx, lease.Config{

@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// picture draws the largest herd: requests a claim, and the time until all have a
-// number. The scales are logarithmic: linear ones would show one bar only.
+// picture returns an SVG picture of the largest herd: requests per claim, and the time until
+// all have a node ID. The scales are logarithmic, because on linear ones only one bar would be
+// visible.
 func (r *report) picture() string {
 	const width, label, row = 760, 210, 18
-	// Blue and grey, which the colour-blind tell apart; the order says it too.
+	// Colour-blind people can distinguish blue and grey, and the order of the bars helps too.
 	const blue, grey = "#0072b2", "#999999"
 	var b strings.Builder
 	y := 0
@@ -28,7 +29,7 @@ func (r *report) picture() string {
 				least, most = min(least, value(h)), max(most, value(h))
 			}
 		}
-		least /= 2 // the shortest bar is to be seen
+		least /= 2 // so that the shortest bar is visible
 		for _, h := range r.herds {
 			if h.size != size {
 				continue
@@ -52,7 +53,7 @@ func (r *report) picture() string {
 		`<rect width="100%%" height="100%%" fill="white"/>`+"\n%s</svg>\n", width, y+12, b.String())
 }
 
-// more marks a lower bound.
+// more returns a sign that marks a lower bound, if the herd was cut off.
 func more(h herdResult) string {
 	if h.cut() {
 		return "&gt; "

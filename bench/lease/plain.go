@@ -14,15 +14,15 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// A plainResult compares our store's writes with the least that DynamoDB's client
-// can do: an UpdateItem with a condition, whose answer is ignored.
+// plainResult compares our store's writes with the least that a conditional write needs: an
+// UpdateItem with a condition, sent with DynamoDB's client, whose answer is ignored.
 type plainResult struct{ renew, claim, bare time.Duration } // medians
 
 func (p plainResult) ratio() float64 { return float64(p.renew) / float64(p.bare) }
 
 func (p plainResult) claimRatio() float64 { return float64(p.claim) / float64(p.bare) }
 
-// comparePlain does them in turns, one at a time, on items of the same size.
+// comparePlain makes these writes in turns, one at a time, on items of the same size.
 func comparePlain(ctx context.Context, endpoint string) (r plainResult, err error) {
 	client := newClient(endpoint, newMeter())
 	table, err := createTable(ctx, client, "pool_group", "node_id")
@@ -60,7 +60,7 @@ func comparePlain(ctx context.Context, endpoint string) (r plainResult, err erro
 	}
 	reserved := now.Add(2 * time.Second)
 	for i := int64(1); i <= warm+rounds && err == nil; i++ {
-		if i == warm+1 { // by now the JVM has compiled the code that it runs often
+		if i == warm+1 { // by now DynamoDB Local's JVM has compiled the code that it runs often
 			renews, claims, bares = nil, nil, nil
 		}
 		at := now.Add(time.Duration(i) * time.Second)
@@ -74,7 +74,7 @@ func comparePlain(ctx context.Context, endpoint string) (r plainResult, err erro
 		})
 		measure(&bares, func() error { return bare(ctx, client, table, session, i, at) })
 		measure(&claims, func() error {
-			// Each claim finds the one before it expired.
+			// When a claim is made, the claim before it has expired.
 			res, err := store.Write(ctx, claimOf(1, fmt.Sprintf("%s-%d", session[:28], i), now.Add(time.Duration(i)*time.Minute)))
 			if err == nil && !res.Applied {
 				return fmt.Errorf("claim %d was refused", i)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A report is all that was measured.
+// report has all measurements.
 type report struct {
 	machine, note, endLoad string
 	patience               time.Duration
@@ -127,7 +127,7 @@ func (r *report) markdown() string {
 	return b.String()
 }
 
-// short is a duration with three digits.
+// short formats a duration with three digits.
 func short(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:
@@ -140,7 +140,7 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%.2f ms", float64(d)/1e6)
 }
 
-// describe is the machine in a line.
+// describe returns a line that describes the machine.
 func describe() string {
 	cpu := runtime.GOARCH
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -154,7 +154,7 @@ func describe() string {
 	return fmt.Sprintf("%s, %d cores, %s/%s, %s, load %s at the start", cpu, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), load())
 }
 
-// load is how many processes wanted to run in the last minute.
+// load returns how many processes wanted to run, on average over the last minute.
 func load() string {
 	l, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// An upkeepResult is the cost of keeping and releasing node IDs.
+// upkeepResult is the cost of keeping and releasing node IDs.
 type upkeepResult struct {
 	name               string
 	renewals, releases int
@@ -22,7 +22,7 @@ const (
 	renewalsAll = keepers * renewalsOf
 )
 
-// upkeep lets some holders renew some times, twice per second, and then release.
+// upkeep makes some holders renew, twice a second, and then release.
 func upkeep(ctx context.Context, c contender) (u upkeepResult, err error) {
 	u = upkeepResult{name: c.name, renewals: renewalsAll, releases: keepers}
 	m := newMeter()
@@ -53,14 +53,14 @@ func upkeep(ctx context.Context, c contender) (u upkeepResult, err error) {
 		return u, err
 	}
 	u.renew, u.release = m.of(renewing), m.of(releasing)
-	if u.renew.requests > u.renewals && c.name == oursName { // an agent that was done early went on
+	if u.renew.requests > u.renewals && c.name == oursName { // an agent that had renewed often enough went on while others had not
 		u.renewals = u.renew.requests
 	}
 	u.p50, u.p99 = quantile(took, .5), quantile(took, .99)
 	return u, nil
 }
 
-// timed renews n times, as often as the terms say and 10 % more or less.
+// timed renews n times, at the interval of the terms, plus or minus 10 %.
 func timed(t terms, n int, renew func() error) (took []time.Duration, err error) {
 	for range n {
 		time.Sleep(t.every - t.every/10 + rand.N(t.every/5+1))

@@ -12,9 +12,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// zeebe is the algorithm of Camunda's RepositoryNodeIdProvider, on DynamoDB instead
-// of S3: read the numbers from 0 on, one request each, and compare-and-set the
-// first that is free or expired; a claimant that has seen all pauses, and begins again.
+// zeebe is the algorithm of Camunda's RepositoryNodeIdProvider, on DynamoDB instead of S3. A
+// claimant reads the node IDs from 0 on, with one request each, and compare-and-sets the first
+// that is free or expired. If it has read all in vain, it pauses and begins again.
 func zeebe(endpoint string) contender {
 	return contender{"Zeebe's algorithm", func(ctx context.Context, m *meter, n int, t terms) (numbers, error) {
 		aside := newClient(endpoint, newMeter())
@@ -43,7 +43,7 @@ type scan struct {
 type slot struct {
 	tag     int
 	task    string
-	expires int64 // ms; 0 when it is free
+	expires int64 // ms; 0 if the node ID is free
 }
 
 func (s *scan) claim(ctx context.Context) (held, error) {
@@ -51,7 +51,7 @@ func (s *scan) claim(ctx context.Context) (held, error) {
 	for i := 0; ; i++ {
 		if i > 0 && i%s.n == 0 {
 			pause := min(time.Second<<min(i/s.n-1, 5), 30*time.Second)
-			if s.terms.lease < time.Minute { // the crash: a single claimant waiting for that long would measure the pause
+			if s.terms.lease < time.Minute { // in the crash runs, with a single claimant, the pause itself would be measured
 				pause = 50 * time.Millisecond
 			}
 			select {
@@ -91,7 +91,7 @@ func (s *scan) get(ctx context.Context, n int) (slot, error) {
 	return v, err
 }
 
-// set puts an object in the place of one that is still as it was seen.
+// set replaces an object, if it has not changed since it was read.
 func (s *scan) set(ctx context.Context, n int, old, new slot) error {
 	item := s.key(n)
 	item["tag"] = &types.AttributeValueMemberN{Value: strconv.Itoa(new.tag)}

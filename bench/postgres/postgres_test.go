@@ -3,7 +3,7 @@
 // Package postgres measures what IDs as primary keys cost in a real PostgreSQL: snowflake IDs as bigint, UUIDv7 and UUIDv4 as uuid.
 //
 //	make bench-postgres                        100,000 rows
-//	make bench-postgres ROWS=10000000          what the README says; some minutes and 5 GB
+//	make bench-postgres ROWS=10000000          the README's figures; some minutes and 5 GB
 package postgres
 
 import (
@@ -57,12 +57,12 @@ func keys(t *testing.T) []key {
 
 // measured has the results of one table.
 type measured struct {
-	index   int64   // bytes
-	perSec  float64 // rows a second; making the IDs is not in it
-	perByte float64 // bytes of the index a row
+	index   int64   // size of the index in bytes
+	perSec  float64 // rows per second, without the time for making the IDs
+	perByte float64 // bytes of the index per row
 }
 
-// The index of a primary key is smallest with snowflake IDs. Rates are printed and not judged: they are this machine's.
+// The index of a primary key is smallest with snowflake IDs. Rates depend on the machine, so they are printed but not judged.
 func TestPrimaryKeys(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), postgrestest.Start(t))
 	if err != nil {
@@ -74,13 +74,13 @@ func TestPrimaryKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, kinds := map[string][]measured{}, keys(t)
-	for r := range repetitions { // each kind is first once, and last once
+	for r := range repetitions { // each kind comes first once, and last once
 		for i := range kinds {
 			k := kinds[(i+r)%len(kinds)]
 			all[k.name] = append(all[k.name], fill(t, conn, k))
 		}
 	}
-	load, _ := os.ReadFile("/proc/loadavg") // where there is one
+	load, _ := os.ReadFile("/proc/loadavg") // empty on systems without this file
 	t.Logf("%d rows in COPYs of %d, %d repetitions, PostgreSQL %s, shared_buffers %s, fsync %s, load %s", *rows, batch, repetitions, version, buffers, fsync, load)
 	own := all["snowflake"]
 	for _, k := range kinds {
@@ -101,7 +101,7 @@ func TestPrimaryKeys(t *testing.T) {
 	}
 }
 
-// fill makes a table of one column and fills it.
+// fill makes a table with one column, fills it, and measures that.
 func fill(t *testing.T, conn *pgx.Conn, k key) measured {
 	t.Helper()
 	table := "keys_" + strings.ToLower(k.name)
@@ -137,7 +137,7 @@ func fill(t *testing.T, conn *pgx.Conn, k key) measured {
 	return m
 }
 
-// spread is the median, with the smallest and the largest.
+// spread returns the median, with the smallest and the largest value.
 func spread(values []float64, format string) string {
 	v := slices.Sorted(slices.Values(values))
 	return fmt.Sprintf(format+" ["+format+"–"+format+"]", v[len(v)/2], v[0], v[len(v)-1])

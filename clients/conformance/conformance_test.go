@@ -19,20 +19,20 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// adapters are the commands of the clients' adapters, in the folder clients. They need
-// their toolchains and the builds of scripts/test.sh clients, so tests of theirs run with
-// NODELEASE_CLIENTS, which lists languages.
+// adapters are the commands of the clients' adapters, to be run in the folder clients. They need
+// their languages' toolchains and the builds of scripts/test.sh clients. So the tests run only
+// for the languages that NODELEASE_CLIENTS lists.
 var adapters = map[string][]string{
 	"python":         {"python3", "python/tests/adapter.py"},
 	"python-asyncio": {"python3", "python/tests/adapter.py", "asyncio"},
 	"javascript":     {"node", "javascript/test/adapter.mjs"},
 	"java":           {"java", "-Xmx512m", "-cp", "java/core/target/classes:java/core/target/test-classes", "dev.nodelease.Adapter"},
-	// Virtual threads, all of them on one thread of the platform: a JDK 21 or newer.
+	// Runs all virtual threads on one platform thread. It needs JDK 21 or newer.
 	"java-virtual": {cmp.Or(os.Getenv("NODELEASE_JAVA_VIRTUAL"), "java"), "-Xmx512m", "-Djdk.virtualThreadScheduler.parallelism=1", "-Djdk.virtualThreadScheduler.maxPoolSize=1",
 		"-cp", "java/core/target/classes:java/core/target/test-classes", "dev.nodelease.Adapter", "virtual"},
 }
 
-// languages returns those of the adapters that are to be run.
+// languages returns the names of the adapters to be run.
 func languages(t *testing.T) (all []string) {
 	t.Helper()
 	list := os.Getenv("NODELEASE_CLIENTS")
@@ -79,7 +79,7 @@ func startAdapter(t *testing.T, language string) *adapter {
 	return &adapter{in, bufio.NewReader(out)}
 }
 
-// connect makes the adapter begin with a new generator on s.
+// connect makes the adapter use a new generator with the sidecar s.
 func (a *adapter) connect(t *testing.T, s *server) {
 	t.Helper()
 	if got, err := a.do(step{Op: "new", Sidecar: s.address}); err != nil || got.Error != "" {
@@ -87,7 +87,7 @@ func (a *adapter) connect(t *testing.T, s *server) {
 	}
 }
 
-// step is a line of a case: a command, or what happens to the server.
+// step is a line of a case: a command, or a change of the server.
 type step struct {
 	Server  string         `json:"server,omitempty"`
 	Op      string         `json:"op,omitempty"`
@@ -98,9 +98,9 @@ type step struct {
 	Layout  map[string]any `json:"layout,omitempty"`
 	ID      string         `json:"id,omitempty"`
 	Sidecar string         `json:"sidecar,omitempty"`
-	Error   string         `json:"error,omitempty"`     // that is wanted
-	Count   int            `json:"count,omitempty"`     // that is wanted
-	Within  int            `json:"within_ms,omitempty"` // that is wanted
+	Error   string         `json:"error,omitempty"`     // the expected error
+	Count   int            `json:"count,omitempty"`     // the expected count
+	Within  int            `json:"within_ms,omitempty"` // the longest time that the answer may take
 }
 
 type answer struct {
@@ -129,13 +129,14 @@ func (a *adapter) do(s step) (got answer, err error) {
 	return got, err
 }
 
-// seen is all IDs of a pool.
+// seen has all IDs of a pool, and who made each.
 type seen struct {
 	mu  sync.Mutex
 	ids map[snowflake.ID]string
 }
 
-// add checks IDs: none was made before; their order, if it counts; their age.
+// add records IDs. It returns an error if one was made before, is in the future or, if ordered
+// is set, is out of order.
 func (s *seen) add(l snowflake.Layout, by string, texts []string, ordered bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,15 +205,15 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// layouts are those that the clients must decode and make IDs of.
+// layouts are the layouts in which the clients must make and decode IDs.
 var layouts = map[string]snowflake.Layout{
 	"default": snowflake.Default(), "wide16": snowflake.Wide16(), "js53": snowflake.JS53(), "twitter": snowflake.Twitter(),
 	"discord": snowflake.Discord(), "sonyflake": snowflake.Sonyflake(),
 	"own": {Epoch: time.UnixMilli(1700000000001).UTC(), Tick: 10 * time.Millisecond, TimeBits: 36, NodeBits: 5, SequenceBits: 17, NodeLast: true},
 }
 
-// Every client takes IDs of every layout apart as snowflake does, also those that it
-// has made.
+// Every client decodes IDs of every layout as package snowflake does, including those that the
+// client has made.
 func TestLayouts(t *testing.T) {
 	for _, language := range languages(t) {
 		a := startAdapter(t, language)
@@ -253,8 +254,8 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// All languages at once on one pool, together with Go, while their sidecars are
-// restarted, freeze and are cut off: all IDs are compared.
+// Clients in all languages and in Go make IDs in one pool at the same time, while their
+// sidecars restart, freeze and are cut off. All IDs are compared.
 func TestChaos(t *testing.T) {
 	store, all := leasetest.NewMemory("orders", 64), &seen{ids: map[snowflake.ID]string{}}
 	l := snowflake.Default()
@@ -262,7 +263,7 @@ func TestChaos(t *testing.T) {
 	for _, language := range append(languages(t), "go") {
 		s := newServer(t, store, l, true)
 		if language == "go" {
-			wg.Go(func() { // the library itself, on the agent of a sidecar
+			wg.Go(func() { // package snowflake itself, with the agent of a sidecar
 				ids, err := snowflake.New(s.agent)
 				buf, texts := make([]snowflake.ID, 1000), make([]string, 1000)
 				for range 100 {

@@ -17,12 +17,12 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// server is a sidecar whose answers can go wrong.
+// server is a sidecar that can be made to fail.
 type server struct {
 	t       *testing.T
 	store   *leasetest.Memory
 	layout  snowflake.Layout
-	address string // as NODELEASE_SIDECAR has it
+	address string // in the form of NODELEASE_SIDECAR
 
 	mu     sync.Mutex
 	mode   string
@@ -35,7 +35,7 @@ type server struct {
 	listen func() (net.Listener, error)
 }
 
-// newServer begins to serve, on a Unix socket or on the loopback interface.
+// newServer returns a server that serves on a Unix socket, or on the loopback interface.
 func newServer(t *testing.T, store *leasetest.Memory, layout snowflake.Layout, unix bool) *server {
 	t.Helper()
 	s := &server{t: t, store: store, layout: layout, mode: "ok", thaw: make(chan struct{})}
@@ -82,7 +82,7 @@ func (s *server) up() {
 	go func() { defer close(ended); _ = server.Serve(l) }()
 }
 
-// down ends the server as a crash does for its clients, and releases the node ID.
+// down ends the server, which looks like a crash to its clients, and releases the node ID.
 func (s *server) down() {
 	s.set("ok")
 	s.mu.Lock()

@@ -1,7 +1,8 @@
-// Command bootstrap is the Lambda function that seeds and resizes pools: a custom
-// resource of CloudFormation, or invoked by hand. See [handler.Bootstrap].
-// Environment: NODELEASE_TABLE, and NODELEASE_POOLS with all pools of the stack, a
-// JSON list of {pool, size, excludeBelow}.
+// Command bootstrap is the Lambda function that seeds and resizes pools. CloudFormation
+// invokes it for a custom resource, or people invoke it by hand. See [handler.Bootstrap].
+//
+// Its environment has NODELEASE_TABLE, the table's name, and NODELEASE_POOLS with all pools of
+// the stack, a JSON list of {pool, size, excludeBelow}.
 package main
 
 import (
@@ -16,8 +17,8 @@ import (
 
 func main() {
 	handler.Log()
-	// CloudFormation is answered with this client; an answer that hangs would use
-	// up the time in which the event could be sent again.
+	// The answer to CloudFormation is sent with this client. Without a time limit, a request
+	// that hangs would use up the time in which it could be sent again.
 	http.DefaultClient.Timeout = 10 * time.Second
 	b := &handler.Bootstrap{Table: os.Getenv("NODELEASE_TABLE")}
 	b.Store, b.Setup = handler.Open()

@@ -1,7 +1,8 @@
-// Command poolmetric is the Lambda function that measures the pools on a schedule
-// and publishes their gauges to CloudWatch. See [handler.Poolmetric].
-// Environment: NODELEASE_TABLE, and NODELEASE_POOLS, a JSON list of {pool, size,
-// excludeBelow}.
+// Command poolmetric is the Lambda function that measures the pools on a schedule and
+// publishes their gauges to CloudWatch. See [handler.Poolmetric].
+//
+// Its environment has NODELEASE_TABLE, the table's name, and NODELEASE_POOLS, a JSON list of
+// {pool, size, excludeBelow}.
 package main
 
 import (

@@ -1,6 +1,8 @@
-// Command reaper is the Lambda function that frees, on a schedule, the node IDs
-// that crashed processes left behind, and the entries of their services. See [handler.Reaper]. Environment:
-// NODELEASE_TABLE, and NODELEASE_POOLS, a JSON list of {pool, size, excludeBelow}.
+// Command reaper is the Lambda function that frees the node IDs that crashed processes left
+// behind, and removes the entries of their services, on a schedule. See [handler.Reaper].
+//
+// Its environment has NODELEASE_TABLE, the table's name, and NODELEASE_POOLS, a JSON list of
+// {pool, size, excludeBelow}.
 package main
 
 import (

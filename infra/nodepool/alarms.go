@@ -14,7 +14,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// newTopic is Props.AlarmTopic or a new one that CloudWatch's alarms of this account may publish to.
+// newTopic returns Props.AlarmTopic, or makes a topic to which CloudWatch's alarms of this account may publish.
 func (n *NodePool) newTopic() awssns.ITopic {
 	if n.props.AlarmTopic != nil {
 		return n.props.AlarmTopic
@@ -23,7 +23,7 @@ func (n *NodePool) newTopic() awssns.ITopic {
 		DisplayName: jsii.String("Nodelease alarms"),
 		EnforceSSL:  jsii.Bool(true),
 	})
-	// Enforcing TLS adds a policy to the topic. It replaces the default one, which let alarms in.
+	// Enforcing TLS adds a policy to the topic, which replaces the default policy, and only that one let alarms publish.
 	topic.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Principals: &[]awsiam.IPrincipal{awsiam.NewServicePrincipal(jsii.String("cloudwatch.amazonaws.com"), nil)},
 		Actions:    jsii.Strings("sns:Publish"),
@@ -39,7 +39,7 @@ type alarm struct {
 	metric    awscloudwatch.IMetric
 	compare   awscloudwatch.ComparisonOperator
 	threshold float64
-	periods   float64 // all of them must breach
+	periods   float64 // how many periods in a row must breach the threshold
 	missing   awscloudwatch.TreatMissingData
 }
 
@@ -47,11 +47,11 @@ const (
 	atLeast = awscloudwatch.ComparisonOperator_GREATER_THAN_OR_EQUAL_TO_THRESHOLD
 	below   = awscloudwatch.ComparisonOperator_LESS_THAN_THRESHOLD
 
-	// A gap in the pool's gauges is the no-data alarm's business alone: the others keep their state through it.
+	// Only the no-data alarm reports a gap in the pool's gauges: the other alarms keep their state through it.
 	ignore = awscloudwatch.TreatMissingData_IGNORE
 	isFine = awscloudwatch.TreatMissingData_NOT_BREACHING
-	// A new alarm is in INSUFFICIENT_DATA, and reports only changes: it is quiet until there was a first measurement,
-	// and the change back reports that there is none any longer.
+	// An alarm reports only changes of its state, and begins in INSUFFICIENT_DATA. So it is quiet until the first
+	// measurement, and its return to INSUFFICIENT_DATA reports that the measurements have stopped.
 	isGap = awscloudwatch.TreatMissingData_MISSING
 )
 
@@ -80,17 +80,17 @@ func (p *Pool) alarms() []alarm {
 			p.gauge("Utilization", "Maximum"), atLeast, props.UtilizationAlarm, 3, ignore},
 		{name + "-exhausted", fmt.Sprintf("Pool %s: every node ID is held; new tasks cannot start", name),
 			p.gauge("Utilization", "Maximum"), atLeast, 100, 1, ignore},
-		// A rolling deploy fills the pool up for a few minutes and is no reason to wake anyone.
+		// A rolling deploy fills the pool up for a few minutes, which is no reason to wake anyone.
 		{name + "-running-out", fmt.Sprintf("Pool %s: every node ID will be held in %v if it goes on like this", name, props.ExhaustionAlarm),
 			p.timeToExhaustion(), below, props.ExhaustionAlarm.Minutes(), 10, ignore},
 		{name + "-corrupt", fmt.Sprintf("Pool %s: someone else has written to leases; leave the items alone and see nodelease doctor", name),
 			p.gauge("Corrupt", "Maximum"), atLeast, 1, 1, ignore},
 		{name + "-stuck", fmt.Sprintf("Pool %s: a clock that was ahead has reserved node IDs for hours", name),
 			p.gauge("Stuck", "Maximum"), atLeast, 1, 3, ignore},
-		// After an outage the brake holds for a minute or two.
+		// After an outage, the reaper's brake normally lasts a minute or two, less than the five periods.
 		{name + "-braked", fmt.Sprintf("Pool %s: so many leases expired at once that the reaper frees none yet", name),
 			p.gauge("Braked", "Maximum"), atLeast, 1, 5, ignore},
-		// One task that dies is freed by the reaper in that time; this many at once are a fleet that crashes or cannot renew.
+		// In five periods the reaper frees the node ID of a task that died. If so many stay expired, a fleet is crashing or cannot renew.
 		{name + "-expired", fmt.Sprintf("Pool %s: %v %% of the node IDs have a lease that expired: tasks crash, or cannot renew", name, props.ExpiredAlarm),
 			p.gauge("Expired", "Minimum"), atLeast, math.Max(1, math.Ceil(float64(p.props.usable())*props.ExpiredAlarm/100)), 5, ignore},
 		{name + "-no-data", fmt.Sprintf("Pool %s: it is no longer measured, so that no other alarm of the pool can go off", name),

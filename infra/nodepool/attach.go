@@ -8,20 +8,19 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// Seconds that ECS waits after SIGTERM before it kills a container. In that time the service drains, then the lease is released; without the
-// release its node ID stays taken until the lease expires.
+// How many seconds ECS waits after SIGTERM before it kills a container. In that time the service drains and then releases its lease. If it is
+// killed before the release, its node ID stays taken until the lease expires.
 const (
-	stopTimeout    = 60 // what Attach sets where nothing is set; ECS's own default is 30
+	stopTimeout    = 60 // the value that Attach sets if none is set; ECS's own default is 30
 	minStopTimeout = 10
 )
 
-// Attach lets the containers of a task lease from this pool: its role is granted what GrantLease grants, and the containers get
-// NODELEASE_TABLE and NODELEASE_POOL, with which lease.Start needs no configuration, and the pool's MaxTTL and MaxReserve, if set. Without containers it is the task's default (its first
-// essential) container. A container that has no stop time-out gets 60 s. CloudFormation makes the task definition, and with it every service
-// that runs it, after the pool has been seeded.
+// Attach lets the containers of a task lease from this pool. The task's role gets the permissions of GrantLease. The containers get
+// NODELEASE_TABLE and NODELEASE_POOL, with which lease.Start needs no configuration, and the pool's MaxTTL and MaxReserve, if set. Without
+// containers, Attach uses the task's default container (its first essential one). A container without a stop time-out gets one of 60 s.
+// CloudFormation creates the task definition, and so every service that runs it, after the pool has been seeded.
 //
-// When the app is synthesized it warns if the services that run the pool's tasks may hold more node IDs during a rolling deploy than the pool
-// has.
+// The synthesis warns if the services that run the pool's tasks may hold more node IDs during a rolling deploy than the pool has.
 func (p *Pool) Attach(task awsecs.TaskDefinition, containers ...awsecs.ContainerDefinition) {
 	n := p.nodes
 	if len(containers) == 0 {
@@ -62,8 +61,8 @@ func (p *Pool) Attach(task awsecs.TaskDefinition, containers ...awsecs.Container
 	p.tasks = append(p.tasks, task)
 }
 
-// ensureStopTimeout leaves the container time to drain and release. A container definition cannot be changed once made; the template that its
-// task definition renders can, by the container's place in the list.
+// ensureStopTimeout makes sure that the container has time to drain and to release its lease. A container definition cannot be changed once it
+// is made. But the template that its task definition renders can, by the container's index in the list.
 func (p *Pool) ensureStopTimeout(task awsecs.TaskDefinition, c awsecs.ContainerDefinition) error {
 	path := *c.Node().Path()
 	if set := c.RenderContainerDefinition(task).StopTimeout; set != nil {
@@ -75,7 +74,7 @@ func (p *Pool) ensureStopTimeout(task awsecs.TaskDefinition, c awsecs.ContainerD
 	}
 	resource, place := task.Node().DefaultChild().(awsecs.CfnTaskDefinition), placeOf(task, c)
 	resource.AddPropertyOverride(jsii.String(fmt.Sprintf("ContainerDefinitions.%d.StopTimeout", place)), stopTimeout)
-	// The list itself is read when it is complete: CDK renders it once, and reading it earlier freezes it.
+	// The list is read only when it is complete, because CDK renders it once: reading it earlier would freeze it.
 	p.nodes.problems.addLater(func() error {
 		rendered, _ := awscdk.Stack_Of(task).Resolve(resource.ContainerDefinitions()).([]any)
 		if place < len(rendered) && rendered[place].(map[string]any)["name"] == *c.ContainerName() {
@@ -87,7 +86,7 @@ func (p *Pool) ensureStopTimeout(task awsecs.TaskDefinition, c awsecs.ContainerD
 	return nil
 }
 
-// placeOf counts the containers that were added to the task before this one. They are rendered in that order.
+// placeOf returns how many containers were added to the task before this one, which is its index: they are rendered in that order.
 func placeOf(task awsecs.TaskDefinition, c awsecs.ContainerDefinition) int {
 	place := 0
 	for _, child := range *task.Node().Children() {

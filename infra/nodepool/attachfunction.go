@@ -10,14 +10,14 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// FunctionUse says how a function uses the pool, for the check of the pool's size.
+// FunctionUse describes how a function uses the pool, for the check of the pool's size.
 type FunctionUse struct {
-	// Concurrency is the largest number of environments at once. Defaults to the function's reserved concurrency, else 1,000, the account's
-	// default.
+	// Concurrency is the largest number of environments at once. Defaults to the function's reserved concurrency or, if it has none, to 1,000,
+	// the default of an AWS account.
 	Concurrency float64
 	// TTL is lease.Config.TTL in seconds. Defaults to 300.
 	TTL float64
-	// ShortestLife is the shortest life of an environment that is expected, in seconds. Defaults to 300.
+	// ShortestLife is the shortest time, in seconds, that an environment is expected to live. Defaults to 300.
 	ShortestLife float64
 }
 
@@ -27,12 +27,12 @@ const (
 	shortestLife       = 300
 )
 
-// AttachFunction lets the environments of a Lambda function lease from this pool, on demand: its role is granted what GrantLease grants, and it
-// gets NODELEASE_TABLE and NODELEASE_POOL, with which leaselambda.Wrap needs no configuration. CloudFormation makes the function after the pool
-// has been seeded.
+// AttachFunction lets the environments of a Lambda function lease from this pool, on demand. The function's role gets the permissions of
+// GrantLease. The function gets NODELEASE_TABLE and NODELEASE_POOL, with which leaselambda.Wrap needs no configuration. CloudFormation creates
+// the function after the pool has been seeded.
 //
-// When the app is synthesized it warns if the pool has fewer node IDs than concurrency × (2 + TTL ÷ shortest life). A new version of the function
-// replaces all environments at once, and those that ended hold their node IDs until their leases run out.
+// The synthesis warns if the pool has fewer node IDs than concurrency × (2 + TTL ÷ shortest life): a new version of the function replaces all
+// environments at once, and environments that ended hold their node IDs until their leases expire.
 func (p *Pool) AttachFunction(fn awslambda.Function, use ...FunctionUse) {
 	n := p.nodes
 	path := *fn.Node().Path()

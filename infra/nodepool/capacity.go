@@ -14,15 +14,15 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// ECS's defaults where a service does not say.
+// ECS's defaults for a service that sets neither.
 const (
 	defaultDesired    = 1
 	defaultMaxPercent = 200
 )
 
-// sizePools looks at the services that run the pools' tasks. In a rolling deploy ECS runs up to desired count × maximum percent of them, and
-// the old and the new fleet hold node IDs at once: the pools' groups are opened for those, and a warning names pools that have fewer node IDs.
-// It runs at the end, because services are usually made after their task definition was attached.
+// sizePools counts the tasks that the services may run. In a rolling deploy ECS runs up to desired count × maximum percent of a service's
+// tasks, and the old and the new fleet hold node IDs at once. sizePools makes the seeds open groups for so many, and warns of pools that have
+// fewer node IDs. It runs at the end, because services are usually made after their task definition was attached.
 func (n *NodePool) sizePools() error {
 	var services []awsecs.CfnService
 	var targets []awsapplicationautoscaling.CfnScalableTarget
@@ -43,8 +43,8 @@ func (n *NodePool) sizePools() error {
 	return nil
 }
 
-// expect makes the seed open groups for that many tasks, unless Expect is given. In a pool that is not narrow and has up to 1,024
-// node IDs all groups are open anyway.
+// expect makes the seed open groups for that many tasks, unless Expect is set. In a pool that has up to 1,024 node IDs and is not
+// narrow, all groups are open anyway.
 func (p *Pool) expect(tasks int) {
 	seed, made := p.nodes.seeds[p.props.Name]
 	if !made || tasks == 0 || p.props.Expect > 0 || p.props.Size <= 1024 && !p.props.Narrow {
@@ -53,7 +53,8 @@ func (p *Pool) expect(tasks int) {
 	seed.Node().DefaultChild().(awscdk.CfnResource).AddPropertyOverride(jsii.String("Expect"), strconv.Itoa(min(tasks, p.props.usable())))
 }
 
-// mostTasks returns the largest number of tasks that the services may run at once, as far as the synthesis knows, and its terms.
+// mostTasks returns the largest number of tasks that the services may run at once, as far as the synthesis knows, and in parts the terms of
+// that sum.
 func (p *Pool) mostTasks(services []awsecs.CfnService, targets []awsapplicationautoscaling.CfnScalableTarget) (total int, parts []string) {
 	for _, task := range p.tasks {
 		for _, service := range services {
@@ -62,7 +63,7 @@ func (p *Pool) mostTasks(services []awsecs.CfnService, targets []awsapplicationa
 			}
 			desired, percent, ok := size(service, targets)
 			if !ok {
-				continue // it comes from a parameter: nobody knows it at synth
+				continue // a parameter sets the size, so the synthesis does not know it
 			}
 			need := int(math.Floor(desired * percent / 100))
 			total += need
@@ -87,7 +88,8 @@ func runs(service awsecs.CfnService, task awsecs.TaskDefinition) bool {
 		text(stack.Resolve(service.TaskDefinition())) == text(stack.Resolve(task.TaskDefinitionArn()))
 }
 
-// size is the largest desired count that the service may have, counting what autoscaling may raise it to, and its maximum percent.
+// size returns the largest desired count that the service may have, including that to which autoscaling may raise it, and its maximum percent.
+// ok is false if the synthesis does not know them.
 func size(service awsecs.CfnService, targets []awsapplicationautoscaling.CfnScalableTarget) (desired, percent float64, ok bool) {
 	desired, percent = defaultDesired, defaultMaxPercent
 	if count := service.DesiredCount(); count != nil {
@@ -112,7 +114,7 @@ func size(service awsecs.CfnService, targets []awsapplicationautoscaling.CfnScal
 	return desired, percent, true
 }
 
-// text makes resolved tokens comparable.
+// text returns resolved tokens as JSON text, so that they can be compared.
 func text(resolved any) string {
 	b, err := json.Marshal(resolved)
 	if err != nil {

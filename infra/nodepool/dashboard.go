@@ -7,8 +7,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// addDashboard answers "are we about to run out" with a row of graphs per pool, and "who holds what" with the commands that list it and with
-// what the functions last reported.
+// addDashboard adds a dashboard. A row of graphs for each pool shows whether its node IDs are about to run out. Who holds which node ID is shown
+// by the command in each pool's heading, and by the last reports of the reaper.
 func (n *NodePool) addDashboard() {
 	n.dashboard = awscloudwatch.NewDashboard(n, jsii.String("Dashboard"), nil)
 	for _, props := range n.props.Pools {
@@ -77,8 +77,8 @@ func (n *NodePool) tableWidgets() []awscloudwatch.IWidget {
 	}
 }
 
-// logWidget shows the node IDs that the reaper freed or found corrupt or stuck: those that lost
-// their holders, and the holders.
+// logWidget shows the reaper's log: the node IDs that it freed or found corrupt or stuck, and the
+// holders that they had.
 func (n *NodePool) logWidget() awscloudwatch.IWidget {
 	return awscloudwatch.NewLogQueryWidget(&awscloudwatch.LogQueryWidgetProps{
 		Title: jsii.String("Reports of the reaper"), Width: jsii.Number(24), Height: jsii.Number(8),

@@ -13,7 +13,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// The functions, by the names of their zips.
+// The functions. Each has the name of its zip.
 const (
 	bootstrap  = "bootstrap"  // seeds and resizes pools when the stack is deployed
 	reaper     = "reaper"     // frees what crashed tasks left behind
@@ -22,13 +22,14 @@ const (
 
 var functionNames = []string{bootstrap, reaper, poolmetric}
 
-// timeouts in seconds. The bootstrap function writes once per node ID: 65,536 of them at the 1,000 writes a second that it keeps to are 66 s,
-// and ten minutes leave room for throttling. The reaper frees at that rate too, and never waits between its looks.
+// timeouts are in seconds. The bootstrap function writes once per node ID, at 1,000 writes a second or less: 65,536 node IDs take 66 s, and ten
+// minutes leave room for throttling. The reaper frees node IDs at the same rate, and does not wait between its scans.
 var timeouts = map[string]float64{bootstrap: 600, reaper: 300, poolmetric: 60}
 
 const functionMemory = 256 // MiB; also sets the share of a CPU
 
-// setArchitecture takes Props.Architecture or else the context's "arch". After an error it is arm64, so that the rest can be checked too.
+// setArchitecture sets the architecture to Props.Architecture or else to the context value "arch". On an error it sets arm64, so that the other
+// properties can still be checked.
 func (n *NodePool) setArchitecture() error {
 	n.arch = awslambda.Architecture_ARM_64()
 	if n.props.Architecture != nil {
@@ -45,8 +46,8 @@ func (n *NodePool) setArchitecture() error {
 	return nil
 }
 
-// newFunction makes a function with a role of its own that can write its own log, hand failed events to the queue, and do
-// what allow adds.
+// newFunction makes a function and its role. The role may write the function's own log, send failed events to the queue, and
+// do what allow grants.
 func (n *NodePool) newFunction(name string, queue awssqs.IQueue) awslambda.Function {
 	logs := awslogs.NewLogGroup(n, jsii.String(name+"-log"), &awslogs.LogGroupProps{
 		Retention:     n.props.LogRetention,
@@ -78,7 +79,8 @@ func (n *NodePool) newFunction(name string, queue awssqs.IQueue) awslambda.Funct
 		Environment:   &map[string]*string{"NODELEASE_TABLE": n.table.TableName(), "NODELEASE_POOLS": jsii.String(n.props.poolsJSON())},
 	}
 	if name == bootstrap {
-		// It answers CloudFormation itself and then fails for the alarm. Lambda must not repeat such an event: it could undo a rollback.
+		// After a failure the function answers CloudFormation itself, and then fails too, to set off the alarm. Lambda must not repeat the event,
+		// since that could undo a rollback.
 		props.RetryAttempts = jsii.Number(0)
 	} else {
 		props.DeadLetterQueue = queue
@@ -95,7 +97,7 @@ func (n *NodePool) newFunction(name string, queue awssqs.IQueue) awslambda.Funct
 	return function
 }
 
-// poolsJSON lists the pools that the stack declares, for the functions.
+// poolsJSON returns the list of the pools that the stack declares, for the functions.
 func (p Props) poolsJSON() string {
 	type pool struct {
 		Pool         string `json:"pool"`

@@ -13,17 +13,17 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// The rights of each function on the items of its pools. All changes are conditional UpdateItem calls: PutItem and DeleteItem could make a lease
-// forget how far its IDs went, and are granted to nobody.
+// tableActions are the calls that each function may make on the items of its pools. PutItem and DeleteItem are granted to nobody, because they
+// could make a lease forget how far its IDs went: every change is a conditional UpdateItem.
 var tableActions = map[string][]string{
 	bootstrap:  {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"},
 	reaper:     {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"},
 	poolmetric: {"dynamodb:GetItem", "dynamodb:Query"},
 }
 
-// GrantLease lets the grantee hold leases of this pool and of no other pool in the table, and see how the table replicates, which is checked
-// at start. A role that this app cannot change (one of another account, or one that was imported without a way to change it) is reported
-// when the app is synthesized, with the statements that it needs; after they are attached to it, say so with GrantedElsewhere.
+// GrantLease lets the grantee hold leases of this pool, but of no other pool in the table. It also lets it read how the table replicates, which
+// is checked at start. If this app cannot change the role (it is of another account, or was imported as immutable), the synthesis reports it
+// with the statements that the role needs. After attaching them to the role, call GrantedElsewhere.
 func (p *Pool) GrantLease(grantee awsiam.IGrantable) awsiam.Grant {
 	n := p.nodes
 	var grant awsiam.Grant
@@ -68,13 +68,13 @@ func (p *Pool) GrantLease(grantee awsiam.IGrantable) awsiam.Grant {
 	return grant
 }
 
-// GrantedElsewhere says that the grantee has the statements of GrantLease already, from where it is managed, so that GrantLease and Attach
-// need not add them.
+// GrantedElsewhere declares that the statements of GrantLease have been attached to the grantee where it is managed, so that GrantLease and
+// Attach need not add them.
 func (p *Pool) GrantedElsewhere(grantee awsiam.IGrantable) { p.granted[principalOf(grantee)] = true }
 
-// GrantAccess lets a principal of another account use this pool, as far as its own
-// account lets it: that account has to grant it the statements of GrantLease too. The
-// table's resource policy is of this Region only.
+// GrantAccess adds statements to the table's resource policy that let a principal of
+// another account use this pool. The other account has to grant the principal the
+// statements of GrantLease too. The resource policy covers the table in this Region only.
 func (p *Pool) GrantAccess(principal awsiam.IPrincipal) {
 	if p.nodes.own == nil {
 		p.nodes.problems.addf("GrantAccess: the table %s is imported, and its resource policy belongs to the stack that made it: call Pool(%q).GrantAccess there, "+
@@ -88,13 +88,13 @@ func (p *Pool) GrantAccess(principal awsiam.IPrincipal) {
 		p.nodes.own.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 			Principals: &[]awsiam.IPrincipal{principal},
 			Actions:    jsii.Strings(perm.actions...),
-			Resources:  jsii.Strings("*"), // the table: it cannot name itself
+			Resources:  jsii.Strings("*"), // the table, which cannot refer to itself
 			Conditions: perm.forStatement(),
 		}))
 	}
 }
 
-// hasPolicy reports whether the role got what was granted to it. CDK says that it did, also when it dropped the grant because the role is of
+// hasPolicy reports whether a grant to the role really added a policy. CDK reports success even if it dropped the grant because the role is of
 // another account or must not be changed.
 func hasPolicy(role awsiam.IRole) bool {
 	for _, c := range *role.Node().FindAll(constructs.ConstructOrder_PREORDER) {
@@ -105,7 +105,7 @@ func hasPolicy(role awsiam.IRole) bool {
 	return false
 }
 
-// statements are those of GrantLease, for people to copy.
+// statements returns the statements of GrantLease, for people to copy.
 func (p *Pool) statements(tables ...string) (all []any) {
 	for _, perm := range p.permissions() {
 		s := map[string]any{"Effect": "Allow", "Action": perm.actions, "Resource": tables}
@@ -117,7 +117,7 @@ func (p *Pool) statements(tables ...string) (all []any) {
 	return all
 }
 
-// accessStatement describes the statements that GrantAccess adds, for people.
+// accessStatement returns the statements that GrantAccess adds, for people to copy.
 func (p *Pool) accessStatement(principal string) []any {
 	statements := p.statements("*")
 	for _, s := range statements {
@@ -126,7 +126,7 @@ func (p *Pool) accessStatement(principal string) []any {
 	return statements
 }
 
-// arnPatterns are the table's ARNs with placeholders for the parts that are known only after the deployment.
+// arnPatterns returns the table's ARNs with placeholders for the parts that are known only after the deployment.
 func (p *Pool) arnPatterns() (arns []string) {
 	if p.nodes.imported != nil {
 		return p.nodes.imported.arns()
@@ -148,7 +148,7 @@ func (p *Pool) arnPatterns() (arns []string) {
 	return arns
 }
 
-// principalOf names a grantee in messages, and keeps it apart from others.
+// principalOf returns a name for a grantee, for messages and as a key. Different grantees have different names.
 func principalOf(grantee awsiam.IGrantable) string {
 	var names []string
 	for _, values := range *grantee.GrantPrincipal().PolicyFragment().PrincipalJson() {
@@ -163,7 +163,7 @@ func principalOf(grantee awsiam.IGrantable) string {
 // allow grants a function's role the permissions that it needs.
 func (n *NodePool) allow(name string, role awsiam.Role) {
 	keys := leadingKeys(n.names()...)
-	if name == bootstrap { // each seed enters its pool into the table's index of pools
+	if name == bootstrap { // which adds each pool that it seeds to the table's index of pools
 		(*keys)["dynamodb:LeadingKeys"] = append((*keys)["dynamodb:LeadingKeys"].([]string), protocol.PoolIndex)
 	}
 	if n.props.Key != nil {
@@ -174,13 +174,13 @@ func (n *NodePool) allow(name string, role awsiam.Role) {
 		Resources:  &[]*string{n.table.TableArn()},
 		Conditions: &map[string]any{"ForAllValues:StringLike": keys},
 	}))
-	if name != poolmetric { // their verdict on the table spares each start the question
+	if name != poolmetric { // the others check the table and store the result, so that agents need not ask at each start
 		role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 			Actions: jsii.Strings("dynamodb:DescribeTable"), Resources: &[]*string{n.table.TableArn()},
 		}))
 	}
 	if name == poolmetric {
-		// By its count the leases of the pool grow.
+		// The function stores the number of holders that it counts, by which the leases of the pool grow.
 		role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 			Actions:   jsii.Strings("dynamodb:UpdateItem"),
 			Resources: &[]*string{n.table.TableArn()},
@@ -189,7 +189,7 @@ func (n *NodePool) allow(name string, role awsiam.Role) {
 				"Null":                      map[string]any{"dynamodb:Attributes": "false"},
 			},
 		}))
-		// PutMetricData knows no resources; only the namespace can be restricted.
+		// PutMetricData supports no resources; only its namespace can be restricted.
 		role.AddToPolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 			Actions:    jsii.Strings("cloudwatch:PutMetricData"),
 			Resources:  jsii.Strings("*"),
@@ -198,8 +198,8 @@ func (n *NodePool) allow(name string, role awsiam.Role) {
 	}
 }
 
-// leadingKeys restrict a statement to the partitions of these pools: the pool's own item, and everything else behind a '#', which no pool's
-// name can contain.
+// leadingKeys returns a condition that restricts a statement to the partitions of these pools. The key of a pool's own item is the pool's name;
+// all its other keys continue with a '#', which no pool's name can contain.
 func leadingKeys(pools ...string) *map[string]any {
 	var keys []string
 	for _, pool := range pools {

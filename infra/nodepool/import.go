@@ -16,24 +16,25 @@ import (
 
 // Attributes name a table and pools that another stack, app or repository owns.
 type Attributes struct {
-	// TableArn is the owning stack's output TableArn. It may be of another account, which has to let the roles in: see Pool.GrantAccess.
+	// TableArn is the owning stack's output TableArn. If the table is of another account, that account has to give the roles access: see
+	// Pool.GrantAccess.
 	TableArn string
 
-	// Pools of the table that are used here, by their names.
+	// Pools are the names of the table's pools that are used here.
 	Pools []string
 
-	// Replicas are the other Regions of the table, which grants cover too. Defaults to none.
+	// Replicas are the other Regions of the table. Grants cover them too. Defaults to none.
 	Replicas []string
 
-	// Key of the table, if it has one of its own. Defaults to the key that DynamoDB owns.
+	// Key is the key that encrypts the table, if the table has a key of its own. Defaults to the key that DynamoDB owns.
 	Key awskms.IKey
 
-	// Architecture that Pool.Architecture returns. Defaults to arm64.
+	// Architecture is the value that Pool.Architecture returns. Defaults to arm64.
 	Architecture awslambda.Architecture
 }
 
-// FromAttributes imports a table with its pools, so that tasks and roles of this app can be granted and attached. It makes no table, seeds
-// nothing, and has no functions, alarms or dashboard: those are of the stack that owns the table, which must have been deployed before.
+// FromAttributes imports a table with its pools, so that roles of this app can be granted them and tasks can be attached to them. It makes no
+// table, functions, alarms or dashboard, and seeds nothing: all of that belongs to the stack that owns the table, which must be deployed first.
 func FromAttributes(scope constructs.Construct, id string, attributes *Attributes) *NodePool {
 	n := &NodePool{
 		functions: map[string]awslambda.Function{}, pools: map[string]*Pool{}, seeds: map[string]awscdk.CustomResource{}, containers: map[string]string{},
@@ -67,7 +68,7 @@ func FromAttributes(scope constructs.Construct, id string, attributes *Attribute
 	return n
 }
 
-// check wants an ARN that a client of this Region can use. One that is known only at deployment is not looked at.
+// check refuses an ARN that a client in this Region cannot use. An ARN that is known only at deployment is not checked.
 func (a *Attributes) check(region string) error {
 	if *awscdk.Token_IsUnresolved(a.TableArn) {
 		if len(a.Replicas) > 0 {
@@ -86,7 +87,7 @@ func (a *Attributes) check(region string) error {
 	return nil
 }
 
-// otherAccount reports whether the table is known to be of another account than the stack, which then has to let each role in.
+// otherAccount reports whether the table is known to belong to another account than the stack. If so, that account has to give each role access.
 func (n *NodePool) otherAccount() bool {
 	if n.imported == nil {
 		return false
@@ -95,7 +96,7 @@ func (n *NodePool) otherAccount() bool {
 	return len(parts) == 6 && !*awscdk.Token_IsUnresolved(own) && *own != parts[4]
 }
 
-// arns are the table's in this Region and in those of its replicas.
+// arns returns the table's ARNs, in this Region and in those of its replicas.
 func (a *Attributes) arns() []string {
 	arns := []string{a.TableArn}
 	parts := strings.Split(a.TableArn, ":")
@@ -107,7 +108,8 @@ func (a *Attributes) arns() []string {
 	return arns
 }
 
-// tableForTasks returns the value of NODELEASE_TABLE for tasks: the table's name, and its ARN if it may be of another account.
+// tableForTasks returns the value of NODELEASE_TABLE for tasks: the table's name, or, for an imported table, its ARN, since that table may be of
+// another account.
 func (n *NodePool) tableForTasks() *string {
 	if n.imported != nil {
 		return jsii.String(n.imported.TableArn)

@@ -5,20 +5,21 @@ import (
 	"fmt"
 )
 
-// Limits of AWS that the number of pools and the length of their names run into.
+// AWS limits that apply to the number of pools and to the length of their names.
 const (
-	// maxPools of one construct. CloudFormation takes 500 resources in a stack; the construct makes about 40, and 10 for each pool.
+	// maxPools is the largest number of pools in one construct. CloudFormation accepts 500 resources in a stack; the construct makes about 40,
+	// and 10 more for each pool.
 	maxPools = 40
 
 	// maxEnvironment is how many bytes the environment of a Lambda function may have.
 	// https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 	maxEnvironment = 4096
 
-	// longestTableName is counted for a table whose name CloudFormation makes.
+	// longestTableName is the length assumed for a name that CloudFormation makes.
 	longestTableName = 255
 )
 
-// validateLimits refuses more pools than one construct can have, which would otherwise fail in the middle of a deployment.
+// validateLimits refuses more pools than one construct can have. Otherwise a deployment would fail halfway through.
 func (p Props) validateLimits() error {
 	const remedy = "spread them over several NodePools (each has a table of its own) in stacks of their own"
 	var errs []error

@@ -12,15 +12,15 @@ import (
 // metricNamespace is the namespace of the poolmetric function's metrics, with the dimensions Table and Pool.
 const metricNamespace = "Nodelease"
 
-// horizon is the largest time to exhaustion, and its value when the pool does not fill up.
+// horizon is the largest time to exhaustion, and the value shown while the pool is not filling up.
 const horizon = 24 * time.Hour
 
 func (n *NodePool) period() awscdk.Duration {
 	return awscdk.Duration_Minutes(jsii.Number(n.props.Every.Minutes()))
 }
 
-// gauge is one of the pool's published metrics. It has no label: with one, CDK would write its alarms as queries, which emulators do not
-// evaluate.
+// gauge returns one of the pool's published metrics. The metric has no label, because CDK writes alarms on labelled metrics as queries, which
+// emulators do not evaluate.
 func (p *Pool) gauge(name, statistic string) awscloudwatch.Metric {
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
 		Namespace:     jsii.String(metricNamespace),
@@ -31,10 +31,10 @@ func (p *Pool) gauge(name, statistic string) awscloudwatch.Metric {
 	})
 }
 
-// timeToExhaustion in minutes: the node IDs that are not held, divided by the rate at
-// which they decrease. They are counted as capacity less held, and not as Free, since an
-// expired node ID can be claimed too and a cooling one soon. A pool that is not filling up
-// shows the horizon.
+// timeToExhaustion returns the time to exhaustion in minutes: the number of node IDs that
+// are not held, divided by the rate at which it decreases. That number is capacity minus
+// held and not the gauge Free, since an expired node ID can be claimed now and a cooling one
+// soon. For a pool that is not filling up, the value is the horizon.
 func (p *Pool) timeToExhaustion() awscloudwatch.MathExpression {
 	most := strconv.Itoa(int(horizon.Minutes()))
 	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{

@@ -6,8 +6,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// excuse tells cdk-nag, where an app uses it, why a rule does not fit a resource. It writes the metadata that cdk-nag reads and does without
-// the library, which apps that do not use it need not load.
+// excuse records on a resource why rules of cdk-nag do not fit it, for apps that use cdk-nag. It writes the metadata that cdk-nag reads instead
+// of calling cdk-nag, so that other apps need not load that library.
 func excuse(c constructs.IConstruct, reasons ...excused) {
 	var rules []map[string]any
 	for _, r := range reasons {
@@ -23,7 +23,7 @@ func excuse(c constructs.IConstruct, reasons ...excused) {
 
 type excused struct {
 	rule, reason string
-	finding      string // only this one of the rule's findings
+	finding      string // if set, only this finding of the rule is suppressed
 }
 
 var (

@@ -11,21 +11,22 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// namesContext is the context value with the names that are deployed, by the path of the NodePool: {"Nodelease/Nodes": {"pools": ["orders"]}}.
+// namesContext is the key of the context value that lists the deployed names by the path of the NodePool:
+// {"Nodelease/Nodes": {"pools": ["orders"]}}.
 const namesContext = "nodelease:names"
 
-// deployed are the names that one NodePool has been deployed with.
+// deployed has the names with which one NodePool has been deployed.
 type deployed struct {
 	Table string   `json:"table,omitempty"`
 	Pools []string `json:"pools"`
 }
 
-// checkNames refuses, when the app is synthesized, names that are not among those that the context says are deployed: another table or pool is
-// another ID space, and seeded at the present moment it would assign again the
-// milliseconds that processes of the old one still have. A pool with a Floor begins after
-// them. A template knows nothing of the one before it, so without that context value only
-// the bootstrap function sees a rename, and nothing sees one of the table and all of its
-// pools at once.
+// checkNames refuses names that the context value does not list as deployed. A renamed table
+// or pool is a new ID space. If it were seeded at the present time, it would assign
+// milliseconds that processes of the old pool still have reserved; a pool with a Floor begins
+// after those, and is accepted. A template does not know the template before it. So without
+// the context value only the bootstrap function notices a rename, and nothing notices if the
+// table and all of its pools are renamed at once.
 func (n *NodePool) checkNames() {
 	value := n.Node().TryGetContext(jsii.String(namesContext))
 	if value == nil {
@@ -50,7 +51,7 @@ func (n *NodePool) checkNames() {
 	}
 }
 
-// quoted names a table in a message.
+// quoted returns how a message names the table.
 func quoted(table string) string {
 	if table == "" {
 		return "that CloudFormation names"
@@ -58,8 +59,8 @@ func quoted(table string) string {
 	return strconv.Quote(table)
 }
 
-// checkTable refuses a second table of the same name in one account and Region, as far as those are known when the app is synthesized: the tables
-// would clash in the middle of a deployment, and the metrics and alarms of both would be the same.
+// checkTable refuses two tables with the same name in one account and Region, as far as those are known when the app is synthesized. The tables
+// would clash in the middle of a deployment, and would share their metrics and alarms.
 func (n *NodePool) checkTable() error {
 	name, stack := n.props.TableName, awscdk.Stack_Of(n)
 	if name == "" {

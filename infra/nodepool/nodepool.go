@@ -19,7 +19,7 @@ type NodePool struct {
 	problems  *problems
 	arch      awslambda.Architecture
 	table     awsdynamodb.ITableV2
-	own       awsdynamodb.TableV2 // the same, unless it is imported
+	own       awsdynamodb.TableV2 // the same table, or nil if it is imported
 	imported  *Attributes
 	functions map[string]awslambda.Function
 	topic     awssns.ITopic
@@ -27,7 +27,7 @@ type NodePool struct {
 	pools     map[string]*Pool
 	seeds     map[string]awscdk.CustomResource // by the pool's name
 
-	containers map[string]string // path of an attached container to its pool's name
+	containers map[string]string // from the path of an attached container to the name of its pool
 }
 
 // Pool is one pool of a NodePool, for tasks.
@@ -40,7 +40,7 @@ type Pool struct {
 }
 
 // New builds the table, seeds its pools and sets up reaping, measuring, alarms and a dashboard. Wrong properties are all reported together
-// when the app is synthesized; until then New returns a NodePool on which every call works, so that other mistakes show at the same time.
+// when the app is synthesized. New returns a NodePool on which every call works even then, so that other mistakes are reported with them.
 func New(scope constructs.Construct, id string, props *Props) *NodePool {
 	n := &NodePool{
 		functions: map[string]awslambda.Function{},
@@ -49,8 +49,8 @@ func New(scope constructs.Construct, id string, props *Props) *NodePool {
 
 		containers: map[string]string{},
 	}
-	// The Override form makes this Go value the construct; what NewConstruct returns could be embedded, but not
-	// be found as this value again.
+	// The Override form makes this Go value itself the construct. The result of NewConstruct could be embedded
+	// instead, but a search of the tree would then not find this value.
 	constructs.NewConstruct_Override(n, scope, jsii.String(id))
 	n.problems = watch(n)
 	if props != nil {
@@ -67,7 +67,7 @@ func New(scope constructs.Construct, id string, props *Props) *NodePool {
 	n.checkNames()
 	n.problems.addLater(n.checkTable)
 	if n.problems.any() {
-		// A plain table and a topic are enough for grants, attachments and subscriptions to be made and checked; they are never synthesized.
+		// With a plain table and a topic, grants, attachments and subscriptions can still be made and checked. Neither is ever synthesized.
 		n.props.Replicas, n.props.Witness, n.props.Consistency = nil, "", ""
 		n.props.Key, n.props.ReplicaKeys = nil, nil
 		n.own, n.topic = n.newTable(), n.newTopic()
@@ -94,7 +94,7 @@ func New(scope constructs.Construct, id string, props *Props) *NodePool {
 	return n
 }
 
-// Pool returns the pool of that name, to be granted or attached. A name that is not in Props.Pools is reported when the app is synthesized.
+// Pool returns the named pool, for grants and attachments. A name that is not in Props.Pools is reported when the app is synthesized.
 func (n *NodePool) Pool(name string) *Pool {
 	p, ok := n.pools[name]
 	if !ok {
@@ -104,25 +104,25 @@ func (n *NodePool) Pool(name string) *Pool {
 	return p
 }
 
-// Table is the DynamoDB table, for grants of your own. Give nobody PutItem, DeleteItem or BatchWriteItem on it: only conditional updates
-// keep its promises.
+// Table returns the DynamoDB table, for grants of your own. Never grant PutItem, DeleteItem or BatchWriteItem on it: leases are safe only as
+// long as every write is a conditional update.
 func (n *NodePool) Table() awsdynamodb.ITableV2 { return n.table }
 
-// Architecture of the functions, shared by tasks that are built with them.
+// Architecture returns the architecture of the functions, for tasks that are built together with them.
 func (p *Pool) Architecture() awslambda.Architecture { return p.nodes.arch }
 
-// AlarmTopic is where all alarms of this construct go; subscribe people or a queue to it.
+// AlarmTopic returns the topic to which all alarms of this construct are sent. Subscribe people or a queue to it.
 func (n *NodePool) AlarmTopic() awssns.ITopic { return n.topic }
 
-// Seeded is the dependency of a function, or of anything else that leases from the pool when the stack is deployed. Attach does so for
-// tasks:
+// Seeded returns a dependency that is met once the pool is seeded. Attach and AttachFunction add it by themselves; add it to anything else
+// that leases from the pool while the stack is deployed:
 //
 //	function.Node().AddDependency(nodes.Pool("orders").Seeded())
 func (p *Pool) Seeded() constructs.IDependable {
 	if seed, ok := p.nodes.seeds[p.props.Name]; ok {
 		return seed
 	}
-	return p.nodes // an imported pool was seeded elsewhere; or there are problems, and nothing will be synthesized
+	return p.nodes // the pool is imported and was seeded elsewhere, or there are problems and nothing will be synthesized
 }
 
 func (n *NodePool) names() []string { return n.props.names() }
@@ -135,7 +135,7 @@ func (p Props) names() []string {
 	return names
 }
 
-// region is the stack's Region, or empty where the stack is not tied to one.
+// region returns the stack's Region, or an empty string if the stack is not tied to a Region.
 func (n *NodePool) region() string {
 	region := awscdk.Stack_Of(n).Region()
 	if *awscdk.Token_IsUnresolved(region) {

@@ -9,8 +9,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// addOutputs puts what commands and other stacks need into the stack's outputs, so that nobody has to look names up. Their keys begin with
-// the construct's place in the stack: NodesTableName for a construct with the ID Nodes.
+// addOutputs adds the names that commands and other stacks need to the stack's outputs, so that nobody has to look them up. Each key begins
+// with the construct's path in the stack: NodesTableName for a construct with the ID Nodes.
 func (n *NodePool) addOutputs() {
 	n.output("TableName", n.table.TableName(), "The table: NODELEASE_TABLE, and --table of the nodelease command")
 	n.output("TableArn", n.table.TableArn(), "The table, for policies")
@@ -32,8 +32,8 @@ func (n *NodePool) output(key string, value *string, description string) {
 
 var notAlphanumeric = regexp.MustCompile("[^0-9A-Za-z]")
 
-// outputPolicy makes a managed policy of the permissions that GrantLease grants, to be attached to roles that no CDK app makes. Its key ends in a hash, as
-// the names of two pools may differ in punctuation alone; its description has the pool's name.
+// outputPolicy makes a managed policy with the permissions that GrantLease grants, to be attached to roles that no CDK app makes, and outputs
+// its ARN. The output's key ends in a hash, since the names of two pools may differ only in punctuation; its description has the pool's name.
 func (n *NodePool) outputPolicy(p *Pool) {
 	var statements []awsiam.PolicyStatement
 	for _, perm := range p.permissions() {

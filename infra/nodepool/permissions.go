@@ -2,10 +2,10 @@ package nodepool
 
 import "github.com/nodelease/nodelease/internal/protocol"
 
-// permission is a statement of a task's role about the table.
+// permission is a statement on the table in the policy of a task's role.
 type permission struct {
 	actions    []string
-	conditions map[string]any // operator, condition key, values
+	conditions map[string]any // from an operator to condition keys and their values
 }
 
 func (p permission) forStatement() *map[string]any {
@@ -32,10 +32,11 @@ const (
 	attributes = "dynamodb:Attributes"
 )
 
-// permissions are exactly those that a process needs to lease from the pool. It writes
-// leases and the items next to them, but never the reaper's memory, by which forged
-// leases are noticed, nor the hint cards, by which others start, and the pool's own item
-// only where the pool needs that, and then only the attributes that an agent changes.
+// permissions returns exactly the permissions that a process needs to lease from the pool.
+// The process may write leases and the items next to them, but neither the reaper's memory,
+// which reveals forged leases, nor the hint cards, which other processes read at start. It
+// may write the pool's own item only if the pool requires that, and then only the attributes
+// that an agent changes.
 func (p *Pool) permissions() []permission {
 	name := p.props.Name
 	all := []permission{
@@ -48,25 +49,25 @@ func (p *Pool) permissions() []permission {
 	if own := p.ownAttributes(); len(own) > 0 {
 		all = append(all, permission{[]string{"dynamodb:UpdateItem"}, map[string]any{
 			"ForAllValues:StringEquals": map[string]any{leading: []string{name}, attributes: own},
-			// Of no values all match: this asks for the key to be there.
+			// ForAllValues is also true if the request has no such key, so this requires the key.
 			"Null": map[string]any{attributes: "false"},
 		}})
 	}
-	// A statement of its own: DescribeTable has no leading keys, and under that condition some callers would be denied it.
+	// DescribeTable has a statement of its own: it has no leading keys, and a condition on them would deny it to some callers.
 	return append(all, permission{actions: []string{"dynamodb:DescribeTable"}})
 }
 
-// ownAttributes are those of the pool's own item that its agents change, with those
-// that their conditions name: IAM does not tell the two apart.
+// ownAttributes returns the attributes of the pool's own item that agents change or name in
+// conditions, since IAM does not distinguish the two.
 func (p *Pool) ownAttributes() []string {
 	var own []string
-	if p.props.Narrow { // they change the width, and announce node IDs
+	if p.props.Narrow { // agents change the width, and announce node IDs
 		own = append(own, "eras", "widen_bits", "widen_from", "widen_numbers", "widen_state", "widen_try")
 	}
-	if p.props.Narrow || p.props.Size > openFromTheSeed { // they open groups as the pool fills
+	if p.props.Narrow || p.props.Size > openFromTheSeed { // agents open groups as the pool fills
 		own = append(own, "open_groups")
 	}
-	if p.props.Layout == "" { // the first one that makes IDs binds the layout
+	if p.props.Layout == "" { // the first agent that makes IDs sets the layout
 		own = append(own, "layout", "layout_before", "pool_size")
 	}
 	if len(own) == 0 {
@@ -75,5 +76,5 @@ func (p *Pool) ownAttributes() []string {
 	return append([]string{"pool_group", "node_id", "item_format", "revision"}, own...)
 }
 
-// openFromTheSeed is the largest size of a pool all of whose groups the seed opens.
+// openFromTheSeed is the largest size at which the seed opens all groups of a pool.
 const openFromTheSeed = 4 * protocol.GroupSize

@@ -9,11 +9,11 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// problems collects what is wrong with the use of a construct and makes the synthesis fail with all of it at once. CDK's own errors would
-// stop at the first one, and with a stack trace.
+// problems collects all mistakes in the use of a construct, and makes the synthesis fail with all of them at once. If each threw an error,
+// CDK would stop at the first one, with a stack trace.
 type problems struct {
 	errs  []error
-	later []func() error // checks that are possible only at the end
+	later []func() error // checks that run at the end
 }
 
 func watch(c constructs.Construct) *problems {
@@ -28,14 +28,14 @@ func (p *problems) add(err error) {
 	}
 }
 
-// addLater adds a check that runs when nothing of the app changes any more.
+// addLater adds a check that runs once the app no longer changes.
 func (p *problems) addLater(check func() error) { p.later = append(p.later, check) }
 
 func (p *problems) addf(format string, args ...any) { p.add(fmt.Errorf(format, args...)) }
 
 func (p *problems) any() bool { return len(p.errs) > 0 }
 
-// Validate is called by CDK after the last aspect and before it writes the templates.
+// Validate runs the checks of addLater and returns all problems. CDK calls it after the last aspect and before it writes the templates.
 func (p *problems) Validate() *[]*string {
 	for _, check := range p.later {
 		p.add(check())

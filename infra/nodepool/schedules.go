@@ -8,7 +8,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// newQueue holds scheduled events that could not be delivered or processed, for people to look at; nothing consumes it.
+// newQueue makes the queue of the scheduled events that could not be delivered or processed. It is for people to read; nothing consumes it.
 func (n *NodePool) newQueue() awssqs.Queue {
 	queue := awssqs.NewQueue(n, jsii.String("Failed"), &awssqs.QueueProps{
 		EnforceSSL:      jsii.Bool(true),
@@ -19,8 +19,8 @@ func (n *NodePool) newQueue() awssqs.Queue {
 	return queue
 }
 
-// schedule runs the function every Props.Every. EventBridge rules rather than the Scheduler: they are enough, and emulators run them. An event
-// is retried for as long as the next one is not due; after that it is stale.
+// schedule runs the function at the interval Props.Every. It uses an EventBridge rule instead of the EventBridge Scheduler: a rule is enough,
+// and emulators run it. An event is retried until the next one is due, after which it is stale.
 func (n *NodePool) schedule(name string, queue awssqs.IQueue) {
 	every := awscdk.Duration_Minutes(jsii.Number(n.props.Every.Minutes()))
 	awsevents.NewRule(n, jsii.String(name+"-schedule"), &awsevents.RuleProps{

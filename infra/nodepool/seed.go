@@ -7,15 +7,15 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// seedTimeout in seconds is how long CloudFormation waits for the bootstrap function's answer. Without it a function that cannot answer
-// holds the stack for an hour. It covers the function's own time-out and one retry of a throttled start.
+// seedTimeout is how many seconds CloudFormation waits for the bootstrap function's answer; its default is an hour. The time covers the
+// function's own time-out and one retry of a throttled start.
 const seedTimeout = 900
 
-// seed asks the bootstrap function to seed the pool when it is new and to resize it when its properties change. Deleting the resource keeps
-// every item: a pool that is named again later goes on where it stopped.
+// seed makes the custom resource on which the bootstrap function seeds a new pool, and resizes a pool whose properties changed. Deleting the
+// resource keeps every item: if the pool is added to Props again later, it continues where it stopped.
 func (n *NodePool) seed(p PoolProps) awscdk.CustomResource {
 	properties := map[string]any{
-		// Another table is another ID space, which the function refuses to seed without a Floor.
+		// If the table changes, so does the ID space, and the function refuses to seed it without a Floor.
 		"Table":        n.table.TableName(),
 		"Pool":         p.Name,
 		"Size":         strconv.Itoa(p.Size), // CloudFormation hands numbers over as strings in any case

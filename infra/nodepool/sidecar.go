@@ -10,24 +10,25 @@ import (
 
 // Sidecar is the container that AttachSidecar adds. Only Image is required.
 type Sidecar struct {
-	// Image with the nodelease command as its entry point at /nodelease: see cmd/nodelease/Dockerfile.
+	// Image has the nodelease command at /nodelease as its entry point: see cmd/nodelease/Dockerfile.
 	Image awsecs.ContainerImage
 
-	// Port on the task's loopback interface, 1 to 65535. Defaults to 7373.
+	// Port is the port on the task's loopback interface, 1 to 65535. Defaults to 7373.
 	Port int
 
-	// MemoryLimitMiB is the most that the container may use. Defaults to 128.
+	// MemoryLimitMiB is how much memory the container may use, in MiB; at least 32. Defaults to 128.
 	MemoryLimitMiB int
 
-	// Logging of the container. Defaults to none.
+	// Logging is the container's log driver. Defaults to none.
 	Logging awsecs.LogDriver
 }
 
 // AttachSidecar adds `nodelease serve` to a task as a container named nodelease, for an application in any language (docs/sidecar.md). The
-// application's container starts when the sidecar has a node ID, is stopped before it, and gets NODELEASE_URL, such as
-// http://127.0.0.1:7373; the sidecar alone gets what Attach sets. When the lease is lost the sidecar ends, and ECS replaces the task.
+// application's container starts once the sidecar has a node ID, is stopped before the sidecar, and gets the variable NODELEASE_URL, such as
+// http://127.0.0.1:7373. Only the sidecar gets the environment that Attach sets. When the lease is lost, the sidecar exits and ECS replaces
+// the task.
 //
-// The containers must share a loopback interface: the network mode is awsvpc, as on Fargate.
+// The containers must share a loopback interface, so the network mode has to be awsvpc, as on Fargate.
 func (p *Pool) AttachSidecar(task awsecs.TaskDefinition, app awsecs.ContainerDefinition, props *Sidecar) awsecs.ContainerDefinition {
 	n, s := p.nodes, Sidecar{}
 	if props != nil {
@@ -67,7 +68,7 @@ func (p *Pool) AttachSidecar(task awsecs.TaskDefinition, app awsecs.ContainerDef
 		StopTimeout:            awscdk.Duration_Seconds(jsii.Number(stopTimeout)),
 		Logging:                s.Logging,
 		HealthCheck: &awsecs.HealthCheck{
-			// The live check: an outage of DynamoDB must not make ECS replace the fleet.
+			// The command checks liveness, not readiness, because an outage of DynamoDB must not make ECS replace the fleet.
 			Command:     jsii.Strings("CMD", "/nodelease", "serve", "--healthcheck", "--listen", listen),
 			Interval:    awscdk.Duration_Seconds(jsii.Number(10)),
 			Timeout:     awscdk.Duration_Seconds(jsii.Number(5)),
@@ -75,7 +76,7 @@ func (p *Pool) AttachSidecar(task awsecs.TaskDefinition, app awsecs.ContainerDef
 		},
 	})
 	p.Attach(task, sidecar)
-	// ECS starts a container after those that it depends on, and stops it before them.
+	// ECS starts a container after the containers that it depends on, and stops it before them.
 	app.AddContainerDependencies(&awsecs.ContainerDependency{Container: sidecar, Condition: awsecs.ContainerDependencyCondition_HEALTHY})
 	app.AddEnvironment(jsii.String("NODELEASE_URL"), jsii.String("http://"+listen))
 	n.problems.add(p.ensureStopTimeout(task, app))

@@ -8,8 +8,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// newTable makes the one table. It must never get a TTL attribute: DynamoDB would delete expired leases, and with them the version and the
-// end of the span that the next holder has to begin after.
+// newTable makes the table. It must never get a TTL attribute: DynamoDB would delete expired leases, and with them each node ID's version and
+// the end of its last span, after which the next holder has to begin.
 func (n *NodePool) newTable() awsdynamodb.TableV2 {
 	p := n.props
 	props := &awsdynamodb.TablePropsV2{
@@ -49,13 +49,13 @@ func (n *NodePool) newTable() awsdynamodb.TableV2 {
 	return table
 }
 
-// coldWrites is the write rate of a new on-demand table per second, on four partitions of 1,000.
+// coldWrites is how many writes a second a new on-demand table takes, on four partitions of 1,000 each.
 const coldWrites = 4000
 
-// warmWrites is how many writes a second the table must take for the holders that the pools expect. A holder renews every 5 s, and a fleet that starts
-// within 10 s makes two writes a holder in that time, which is the same. The groups of 256 hash onto partitions unevenly, so that the fullest of
-// them limits the table at three fifths of its capacity. Capacity that has grown by itself
-// since is not counted: a new table would not have it.
+// warmWrites returns how many writes a second the table must be able to take for the holders that the pools expect. A holder renews every 5 s;
+// a fleet that starts within 10 s writes twice for each holder in that time, which is the same rate. Groups of 256 are spread unevenly over the
+// partitions, so that the fullest partition limits the table to three fifths of its capacity. Capacity that the table has gained since is not
+// counted, because a new table would not have it.
 func (p Props) warmWrites() int {
 	expect := 0
 	for _, pool := range p.Pools {
@@ -64,7 +64,7 @@ func (p Props) warmWrites() int {
 	return (expect + 2) / 3 // expect ÷ 5 ÷ 3/5
 }
 
-// checkReplicas checks the final table: a replica can be added to it after New has checked Props.
+// checkReplicas checks the finished table, since replicas can be added to it after New has checked Props.
 func checkReplicas(table awsdynamodb.TableV2) error {
 	resource := table.Node().DefaultChild().(awsdynamodb.CfnGlobalTable)
 	replicas, _ := awscdk.Stack_Of(table).Resolve(resource.Replicas()).([]any)
@@ -75,8 +75,8 @@ func checkReplicas(table awsdynamodb.TableV2) error {
 	return nil
 }
 
-// tableARNs are the table's ARN in this Region and in every replica's. IAM is global, so that a task which is moved to another Region after
-// the loss of this one can go on with the role that it has.
+// tableARNs returns the table's ARNs, in this Region and in those of the replicas. IAM is global, so a task that is moved to another Region
+// after the loss of this one can continue with the same role.
 func (n *NodePool) tableARNs() *[]*string {
 	if n.imported != nil {
 		return jsii.Strings(n.imported.arns()...)

@@ -13,13 +13,13 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// validate reports every problem of the properties at once. Props must have their defaults.
+// validate returns every problem of the properties at once. Props must have their defaults.
 func (p Props) validate(region string) error {
 	return errors.Join(p.validatePools(), p.validateLimits(), p.validateRegions(region), p.validateRemoval(), p.validateKeys(), p.validateTimes())
 }
 
-// validateRemoval refuses a policy that CloudFormation could not carry out: it would fail to delete a protected table, and leave the stack
-// in DELETE_FAILED or ROLLBACK_FAILED.
+// validateRemoval refuses a removal policy that CloudFormation could not carry out: it would fail to delete a protected table, and leave the
+// stack in DELETE_FAILED or ROLLBACK_FAILED.
 func (p Props) validateRemoval() error {
 	if p.AllowDeletion || p.RemovalPolicy == awscdk.RemovalPolicy_RETAIN {
 		return nil
@@ -28,7 +28,7 @@ func (p Props) validateRemoval() error {
 		"set AllowDeletion too, or leave RemovalPolicy at RETAIN", p.RemovalPolicy)
 }
 
-// validateKeys wants a key in each Region that stores the table.
+// validateKeys checks that, with a Key, each Region that stores the table has a key, and that no other Region has one.
 func (p Props) validateKeys() error {
 	var errs []error
 	for region, arn := range p.ReplicaKeys {
@@ -55,7 +55,7 @@ func (p Props) validatePools() error {
 	}
 	seen := map[string]bool{}
 	for i, pool := range p.Pools {
-		// Besides '#', which would make the name look like another pool's group, this keeps '*' out, which would widen a grant.
+		// CheckName refuses '#', with which the name could look like another pool's group, and '*', which would widen a grant.
 		if err := leasepool.CheckName(pool.Name); err != nil {
 			errs = append(errs, fmt.Errorf("Pools[%d].Name: %w", i, err))
 		}
@@ -96,8 +96,8 @@ func (p Props) validatePools() error {
 const eventual = "with eventual consistency each Region decides a conditional write alone and the last writer wins, " +
 	"so two processes would hold the same node ID"
 
-// validateRegions accepts a single Region or the two shapes that strong consistency has: three replicas (this Region counts), or two and a
-// witness. Anything else would be created as an eventually consistent table, on which two Regions can lease the same node ID.
+// validateRegions accepts a single Region, or the two shapes that strong consistency allows: three replicas, or two replicas and a witness,
+// including this Region. Anything else would become an eventually consistent table, on which two Regions can lease the same node ID.
 func (p Props) validateRegions(region string) error {
 	if len(p.Replicas) == 0 {
 		if p.Witness != "" || p.Consistency != "" {
@@ -142,7 +142,7 @@ func (p Props) validateRegions(region string) error {
 }
 
 // strongSets are the sets of Regions within which DynamoDB offers strong consistency, as DynamoDB's API reference lists them for
-// CreateGlobalTableWitnessGroupMemberAction. A test compares them with the SDK's copy of it, so that an update of the SDK shows a change.
+// CreateGlobalTableWitnessGroupMemberAction. A test compares them with the SDK's copy of that page, so that an update of the SDK shows a change.
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_CreateGlobalTableWitnessGroupMemberAction.html
 var strongSets = [][]string{
 	{"us-east-1", "us-east-2", "us-west-2"},

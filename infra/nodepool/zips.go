@@ -15,8 +15,8 @@ import (
 // executable is the file that Lambda starts in a function's zip.
 const executable = "bootstrap"
 
-// validateZips refuses zips with which a function could not start. CloudFormation takes any zip, and would then wait for the bootstrap
-// function's answer until its time-out.
+// validateZips refuses zips from which a function could not start. CloudFormation accepts any zip, and would then wait for the bootstrap
+// function's answer until seedTimeout.
 func (p Props) validateZips(arch awslambda.Architecture) error {
 	machine, make := elf.EM_AARCH64, "make functions"
 	if *arch.Name() == *awslambda.Architecture_X86_64().Name() {
@@ -33,7 +33,7 @@ func (p Props) validateZips(arch awslambda.Architecture) error {
 	return errors.Join(errs...)
 }
 
-// checkZip wants one file in the zip that the machine can execute. It reads all of it, which compares the checksum.
+// checkZip checks that the zip has an executable for the machine. It reads the whole file, which verifies the checksum.
 func checkZip(path string, machine elf.Machine) (err error) {
 	archive, err := zip.OpenReader(path)
 	if err != nil {

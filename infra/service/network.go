@@ -10,8 +10,8 @@ import (
 )
 
 // newNetwork returns a network without a route to the internet. The tasks reach AWS
-// through endpoints: DynamoDB for the leases, ECR's two and S3 for the image, and the
-// logs. Credentials come from ECS itself.
+// through VPC endpoints: DynamoDB's for the leases, ECR's two and S3's for the image, and
+// that of CloudWatch Logs. Credentials come from ECS itself.
 func newNetwork(s constructs.Construct) awsec2.Vpc {
 	vpc := awsec2.NewVpc(s, jsii.String("Vpc"), &awsec2.VpcProps{
 		MaxAzs:                       jsii.Number(2),
@@ -36,7 +36,8 @@ func newNetwork(s constructs.Construct) awsec2.Vpc {
 	return vpc
 }
 
-// newLoadBalancer puts an internal load balancer in front, open to the VPC. It takes a stopping task out in less time than the task has.
+// newLoadBalancer puts an internal load balancer, reachable from inside the VPC, in front of the service. It deregisters a stopping task before
+// the task's stop time-out.
 func newLoadBalancer(s constructs.Construct, vpc awsec2.Vpc, service awsecs.FargateService) {
 	balancer := awselasticloadbalancingv2.NewApplicationLoadBalancer(s, jsii.String("LoadBalancer"), &awselasticloadbalancingv2.ApplicationLoadBalancerProps{
 		Vpc: vpc, InternetFacing: jsii.Bool(false), VpcSubnets: isolated(), DropInvalidHeaderFields: jsii.Bool(true),

@@ -1,12 +1,14 @@
 // Package service is a sample: an HTTP service on Fargate, each task of which leases a node ID and makes IDs with it. It is meant to be
 // copied, and shows three things that a service with leases should do:
 //
-//   - The container's and the load balancer's health checks ask the live check, never the ready one. While DynamoDB is out of reach a task is
-//     alive and not ready; a check on readiness would make ECS replace the whole fleet in the outage, and the new tasks could not start.
-//   - The containers have time to drain and to release when they are stopped, and the load balancer stops sending before that time is over.
-//   - The tasks reach DynamoDB, ECR and the logs by VPC endpoints, from subnets with no way to the internet.
+//   - The health checks of the container and of the load balancer ask for liveness, never for readiness. While DynamoDB is out of reach, a
+//     task is alive but not ready. A check on readiness would make ECS replace the whole fleet during the outage, and the new tasks could not
+//     start.
+//   - Containers that are stopped have time to drain and to release their lease, and the load balancer stops sending requests before that
+//     time is over.
+//   - The tasks reach DynamoDB, ECR and the logs through VPC endpoints, from subnets without a route to the internet.
 //
-// It is only a sample: the load balancer speaks plain HTTP inside the VPC, and nothing scales by itself.
+// Two things are left out of the sample: the load balancer speaks plain HTTP inside the VPC, and nothing scales automatically.
 package service
 
 import (
@@ -22,15 +24,15 @@ import (
 	"github.com/nodelease/nodelease/infra/nodepool"
 )
 
-// Props of the sample.
+// Props are the properties of the sample.
 type Props struct {
-	// Pool that the tasks lease from.
+	// Pool is the pool that the tasks lease from.
 	Pool *nodepool.Pool
 
 	// Source is the root of this repository, from which the image is built at deployment. Defaults to the directory where the app runs.
 	Source string
 
-	// DesiredCount of tasks. Defaults to 2.
+	// DesiredCount is the desired number of tasks. Defaults to 2.
 	DesiredCount int
 }
 
@@ -56,7 +58,7 @@ func New(scope constructs.Construct, id string, props *Props) awsecs.FargateServ
 		TaskDefinition:    task,
 		DesiredCount:      jsii.Number(props.DesiredCount),
 		MinHealthyPercent: jsii.Number(100),
-		MaxHealthyPercent: jsii.Number(200), // both fleets hold numbers at once while a new version rolls out
+		MaxHealthyPercent: jsii.Number(200), // the old and the new fleet hold node IDs at once while a new version rolls out
 		CircuitBreaker:    &awsecs.DeploymentCircuitBreaker{Rollback: jsii.Bool(true)},
 		AssignPublicIp:    jsii.Bool(false),
 		VpcSubnets:        isolated(),
@@ -82,13 +84,13 @@ func newTask(s constructs.Construct, props *Props) (awsecs.FargateTaskDefinition
 			File:       jsii.String("examples/service/Dockerfile"),
 			Platform:   platform,
 			IgnoreMode: awscdk.IgnoreMode_DOCKER,
-			// The image is made again when these change, and only then.
+			// The image is rebuilt only when these files change.
 			Exclude: jsii.Strings("*", "!go.mod", "!go.sum", "!pkg", "!internal/ecs", "!internal/lastaddress", "!internal/protocol", "!internal/tenure", "!internal/text", "!examples/service", "**/*_test.go"),
 		}),
 		PortMappings:           &[]*awsecs.PortMapping{{ContainerPort: jsii.Number(port)}},
 		ReadonlyRootFilesystem: jsii.Bool(true),
 		HealthCheck: &awsecs.HealthCheck{
-			// The image has no shell and no curl: the binary asks its own live check.
+			// The image has neither a shell nor curl, so the binary asks its own liveness check.
 			Command:     jsii.Strings("CMD", "/service", "-healthcheck"),
 			Interval:    awscdk.Duration_Seconds(jsii.Number(10)),
 			Timeout:     awscdk.Duration_Seconds(jsii.Number(5)),

@@ -20,10 +20,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// tag is the key of the tag that everything of a run carries; its value is the run's name.
+// tag is the key of the tag that everything that a run creates carries. The tag's value is
+// the run's name.
 const tag = "nodelease-verify"
 
-// account is where a run takes place.
+// account is the account and Region in which a run takes place.
 type account struct {
 	id, region, caller string
 	emulator           bool
@@ -37,7 +38,7 @@ type account struct {
 	sts    *sts.Client
 }
 
-// No account of AWS has this number; LocalStack's has.
+// emulatorAccount is the account number that LocalStack uses. No account of AWS has it.
 const emulatorAccount = "000000000000"
 
 func openAccount(ctx context.Context) (*account, error) {
@@ -59,7 +60,7 @@ func openAccount(ctx context.Context) (*account, error) {
 	}
 	a.id, a.caller = aws.ToString(who.Account), aws.ToString(who.Arn)
 	a.emulator = a.id == emulatorAccount
-	a.s3 = s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = a.emulator }) // a bucket's host name leads to AWS
+	a.s3 = s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = a.emulator }) // otherwise the bucket's host name would lead to AWS
 	return a, nil
 }
 
@@ -70,7 +71,7 @@ func (a *account) emulatorNote() string {
 	return ""
 }
 
-// architecture of the functions: an emulator runs them on this machine.
+// architecture returns the architecture of the functions: want, if set, or else this machine's on an emulator, which runs them here.
 func (a *account) architecture(want string) string {
 	switch {
 	case want != "":

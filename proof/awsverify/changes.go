@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// killOne kills a task and waits for the reaper. Nobody claims in between, and its version shows that.
+// killOne kills a task and waits until the reaper has freed its node ID. Nobody claims it in between, as its version shows.
 func (r *run) killOne(ctx context.Context) error {
 	if len(r.tasks) == 0 {
 		return errors.New("no task runs")
@@ -38,7 +38,7 @@ func (r *run) killOne(ctx context.Context) error {
 	return nil
 }
 
-// grow changes the pool's size in the stack; then tasks take every node ID.
+// grow raises the pool's size in the stack, and then starts tasks until they hold every node ID.
 func (r *run) grow(ctx context.Context) error {
 	s, err := r.updateStack(ctx, r.parameters(poolName, grownSize))
 	if err == nil && s.StackStatus != cfntypes.StackStatusUpdateComplete {
@@ -54,7 +54,7 @@ func (r *run) grow(ctx context.Context) error {
 	return err
 }
 
-// release ends every task as ECS does.
+// release stops every task as ECS does, so that it releases its node ID.
 func (r *run) release(ctx context.Context) error {
 	var errs []error
 	for _, t := range r.tasks {
@@ -85,7 +85,7 @@ func (r *run) release(ctx context.Context) error {
 	return nil
 }
 
-// note keeps a task's report about its requests, at its end.
+// note adds up what a task reports about its requests when it ends.
 func (r *run) note(l line) {
 	for op, n := range l.Calls {
 		r.called[op] += n
@@ -93,7 +93,7 @@ func (r *run) note(l line) {
 	r.refused = append(r.refused, l.Denied...)
 }
 
-// rename asks for another pool name, which is another ID space. The bootstrap function refuses, and CloudFormation rolls back.
+// rename changes the pool's name, which would mean another ID space. The bootstrap function must refuse, and CloudFormation must roll back.
 func (r *run) rename(ctx context.Context) error {
 	if r.account.emulator {
 		for _, name := range []string{"rename", "rollback"} {
@@ -126,7 +126,7 @@ func (r *run) rename(ctx context.Context) error {
 	return nil
 }
 
-// refusal is in the text of the bootstrap function's refusal.
+// refusal is a part of the text with which the bootstrap function refuses.
 const refusal = "set Floor to a time after its last ID"
 
 // tableGone waits until the table is deleted.

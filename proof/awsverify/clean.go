@@ -17,10 +17,10 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// stacks are those of the run that exist, the pool's before the one with its zips; all runs' for "".
+// stacks returns the existing stacks of a run, the pool's before the stack with its zips. If run is "", it returns those of all runs.
 //
-// Both stacks get the tag in the request that creates them, and every other resource is theirs. So there is no moment at which
-// something exists that this does not find.
+// Both stacks get the tag in the request that creates them, and all other resources belong to the two. So at no moment does anything
+// exist that stacks does not find.
 func (a *account) stacks(ctx context.Context, run string) (found []cfntypes.Stack, err error) {
 	pages := cloudformation.NewDescribeStacksPaginator(a.cfn, &cloudformation.DescribeStacksInput{})
 	for pages.HasMorePages() {
@@ -65,7 +65,7 @@ func (a *account) printLeft(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// clean deletes what carries the run's tag.
+// clean deletes everything that carries the run's tag.
 func (a *account) clean(ctx context.Context, run string, out io.Writer) error {
 	if err := checkRunName(run); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (a *account) clean(ctx context.Context, run string, out io.Writer) error {
 	return nil
 }
 
-// emptyBuckets empties the buckets of a stack, which could not be deleted otherwise.
+// emptyBuckets empties the buckets of a stack, because buckets with content cannot be deleted.
 func (a *account) emptyBuckets(ctx context.Context, stack, run string, out io.Writer) error {
 	resources, err := a.cfn.DescribeStackResources(ctx, &cloudformation.DescribeStackResourcesInput{StackName: &stack})
 	if err != nil {
@@ -132,10 +132,10 @@ func (a *account) emptyBucket(ctx context.Context, bucket, run string, out io.Wr
 	return nil
 }
 
-// settled waits until CloudFormation is at rest, and returns the stack at that time: by two calls, since a request of a run that was killed may
-// still be under way at the first.
+// settled waits until CloudFormation no longer changes the stack, and returns the stack. Two calls in a row have to agree, since a request of a
+// killed run may still be under way at the first.
 func (a *account) settled(ctx context.Context, id string) (*cfntypes.Stack, error) {
-	ctx, cancel := context.WithTimeout(ctx, 40*time.Minute) // a custom resource that never answers takes thirty
+	ctx, cancel := context.WithTimeout(ctx, 40*time.Minute) // a custom resource that never answers takes 30 minutes
 	defer cancel()
 	var before cfntypes.StackStatus
 	for {
@@ -157,7 +157,7 @@ func (a *account) settled(ctx context.Context, id string) (*cfntypes.Stack, erro
 	}
 }
 
-// pause is the time between two checks of something that AWS does.
+// pause waits between two checks of something that AWS does.
 func (a *account) pause(ctx context.Context) error {
 	wait := 5 * time.Second
 	if a.emulator {
@@ -176,7 +176,7 @@ func gone(err error) bool {
 	return err != nil && code(err) == "ValidationError" && strings.Contains(err.Error(), "does not exist")
 }
 
-// code is AWS's name of an error.
+// code returns AWS's code of an error, or "".
 func code(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {

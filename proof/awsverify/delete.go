@@ -14,10 +14,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
-// deletions is how often the deletion of a stack is requested. DELETE_FAILED is not final in CloudFormation: it retries the rest.
+// deletions is how often the deletion of a stack is requested. CloudFormation does not treat DELETE_FAILED as final: the next request retries the
+// remaining resources.
 const deletions = 3
 
-// deleteStack deletes one stack, by its ID: another stack may have its name by now.
+// deleteStack deletes one stack, by its ID, because another stack may have the same name by now.
 func (a *account) deleteStack(ctx context.Context, id, run string, out io.Writer) error {
 	s, err := a.settled(ctx, id) // a stack that is being changed cannot be deleted
 	if err != nil && !gone(err) {
@@ -25,22 +26,21 @@ func (a *account) deleteStack(ctx context.Context, id, run string, out io.Writer
 	}
 	var retain []string
 	for try := 1; ; try++ {
-		// A deletion by another process, such as the run that was killed in the middle of
-		// it, may have ended while we waited. Deleted resources are not deleted again:
-		// LocalStack would go through all resources once more, and fail at those that are
-		// gone.
+		// A deletion that another process began, such as a run that was killed meanwhile, may
+		// have ended while we waited. A deleted stack must not be deleted again: LocalStack
+		// would go through all resources once more, and fail at those that are gone.
 		if gone(err) || s.StackStatus == cfntypes.StackStatusDeleteComplete {
 			return nil
 		}
-		// INVARIANT: nothing is deleted without the run's tag, read off the very thing that is deleted.
+		// INVARIANT: nothing is deleted unless the run's tag was read from that very resource.
 		if runOf(s.Tags) != run {
 			return fmt.Errorf("the stack %s does not carry the tag %s=%s: it stays", id, tag, run)
 		}
 		if try > deletions {
 			return fmt.Errorf("the stack %s ended as %s: %s", id, s.StackStatus, a.undeleted(ctx, s))
 		}
-		// INVARIANT: CloudFormation forgets resources that it is told to retain. So the last try retains only those that are gone.
-		if try == deletions && s.StackStatus == cfntypes.StackStatusDeleteFailed { // it takes RetainResources in this state only
+		// INVARIANT: CloudFormation forgets resources that it is told to retain. So the last try retains only resources that no longer exist.
+		if try == deletions && s.StackStatus == cfntypes.StackStatusDeleteFailed { // CloudFormation accepts RetainResources only in this state
 			if retain, err = a.goneResources(ctx, id, out); err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ func (a *account) deleteStack(ctx context.Context, id, run string, out io.Writer
 	}
 }
 
-// goneResources are the logical IDs of those resources that CloudFormation could not delete and that are not there any more.
+// goneResources returns the logical IDs of the resources that CloudFormation could not delete although they no longer exist.
 func (a *account) goneResources(ctx context.Context, stack string, out io.Writer) (ids []string, err error) {
 	failed, err := a.failedResources(ctx, stack)
 	for _, r := range failed {
@@ -69,12 +69,12 @@ func (a *account) goneResources(ctx context.Context, stack string, out io.Writer
 	return ids, err
 }
 
-// isGone reports whether a resource is known not to exist. Of kinds that it cannot look for, and where it may not look, it says no.
+// isGone reports whether a resource is known not to exist. It returns false for kinds that it cannot look up, and if it is not permitted to.
 func (a *account) isGone(ctx context.Context, kind, id string) bool {
 	var err error
 	switch {
 	case kind == "Custom::NodeleasePool":
-		return true // nothing besides the table's items; the bootstrap function's Delete does nothing
+		return true // the resource is nothing but items of the table, and the bootstrap function's Delete does nothing
 	case id == "":
 		return false
 	case kind == "AWS::DynamoDB::GlobalTable":

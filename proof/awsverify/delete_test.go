@@ -17,9 +17,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
-// deletionStory has AWS's answers to a program that deletes a stack. LocalStack knows neither DELETE_FAILED as an end nor RetainResources.
+// deletionStory is a server with AWS's answers to a program that deletes a stack. It is needed because in LocalStack a deletion never ends as
+// DELETE_FAILED, and RetainResources has no effect.
 type deletionStory struct {
-	states    []string // of the stack: the first before the first DeleteStack, and one after each
+	states    []string // of the stack: one before the first DeleteStack, and one after each
 	resources string   // members of DescribeStackResources
 	untagged  bool
 	there     []string // physical IDs that exist
@@ -82,7 +83,7 @@ func TestDeleteStack(t *testing.T) {
 	for name, c := range map[string]struct {
 		story   deletionStory
 		deletes [][]string
-		says    []string // in the error; none is success
+		says    []string // texts of the error; if there are none, the deletion must succeed
 	}{
 		"at once":                               {deletionStory{states: []string{"CREATE_COMPLETE", done}}, [][]string{nil}, nil},
 		"the stack is unknown afterwards":       {deletionStory{states: []string{"CREATE_COMPLETE", ""}}, [][]string{nil}, nil},

@@ -23,7 +23,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// program is the built command, and the emulator that it runs on.
+// program is the built command, and the emulator that it uses.
 type program struct {
 	binary  string
 	account *account
@@ -48,7 +48,7 @@ func openEmulator(t *testing.T) *program {
 	return p
 }
 
-// command is the program with the given answer to its question.
+// command returns a command that runs the program, with the given answer to its question.
 func (p *program) command(t *testing.T, answer string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(t.Context(), p.binary, args...)
 	c.Stdin = strings.NewReader(answer)
@@ -61,7 +61,7 @@ func (p *program) run(t *testing.T, answer string, args ...string) (string, erro
 	return string(out), err
 }
 
-// The whole run on an emulator: no check fails, and the checks that the emulator cannot show are those of the committed list.
+// In a whole run on an emulator, no check fails, and the checks that end as not possible here are those of the committed list.
 func TestVerify(t *testing.T) {
 	p := openEmulator(t)
 	out, err := p.run(t, "no\n", "-run", "whole")
@@ -104,14 +104,14 @@ var (
 	seed  = flag.Uint64("seed", 0, "seed of the moments; 0 for a new one, which the test prints")
 )
 
-// moment is one at which a run is killed.
+// moment is a moment at which a run is killed.
 type moment struct {
-	line   string // at which the run is killed
-	during string // or, when the pool's stack is seen in this state after the line; the next line is late enough
+	line   string // the run is killed when it prints this line
+	during string // if set, the run is killed later: once the pool's stack is in this state, or at the next line
 	skip   string
 }
 
-// draw takes n of the moments, in their order: all of them where n is 0 or too many.
+// draw draws n of the moments, and returns them in their order. If n is 0 or too large, it returns all.
 func draw(all []moment, n int, seed uint64) []moment {
 	if n <= 0 || n >= len(all) {
 		return all
@@ -125,13 +125,13 @@ func draw(all []moment, n int, seed uint64) []moment {
 	return some
 }
 
-// Killed at any step, a run is found again by its tag, and resources without its tag stay.
+// A run that is killed at any step is found again by its tag, and resources without its tag are not deleted.
 func TestKilledAtEachStep(t *testing.T) {
 	p := openEmulator(t)
 	b := p.bystanders(t)
 	var moments []moment
 	for _, s := range allSteps {
-		m := moment{line: "step: " + s.name, skip: "watch,kill"} // they wait for schedules
+		m := moment{line: "step: " + s.name, skip: "watch,kill"} // these two wait for schedules, which takes long
 		switch s.name {
 		case "watch":
 			m.skip = "kill"
@@ -174,8 +174,8 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 }
 
-// A deletion is in progress that -clean has not requested, as after a run that was killed while it deleted. The run here is killed earlier and its stack's
-// deletion requested by the test: a program cannot be killed reliably in the one second that LocalStack takes.
+// -clean copes with a deletion in progress that it has not requested, as after a run that was killed while it deleted. Here the run is killed
+// earlier, and the test requests the deletion of its stack, because a program cannot be killed reliably in the one second that LocalStack takes.
 func TestDeletionGoesOn(t *testing.T) {
 	p := openEmulator(t)
 	b := p.bystanders(t)
@@ -195,7 +195,7 @@ func TestDeletionGoesOn(t *testing.T) {
 	p.wantNothingBut(t, b)
 }
 
-// One interrupt ends the checks, and everything goes.
+// One interrupt ends the checks, and everything that the run has created is deleted.
 func TestInterrupted(t *testing.T) {
 	p := openEmulator(t)
 	c := p.command(t, "", "-yes", "-run", "interrupted", "-report", filepath.Join(t.TempDir(), "report.md"))
@@ -213,7 +213,7 @@ func TestInterrupted(t *testing.T) {
 	p.wantStacks(t, "interrupted", 0)
 }
 
-// killAt runs the program until it prints the line, and kills it.
+// killAt runs the program until it prints the line and, if during is set, until the stack is in that state. Then it kills the program.
 func (p *program) killAt(t *testing.T, run, line, during, skip string) {
 	t.Helper()
 	c := p.command(t, "", "-yes", "-run", run, "-skip", skip, "-report", filepath.Join(t.TempDir(), "report.md"))
@@ -244,8 +244,8 @@ func (p *program) killAt(t *testing.T, run, line, during, skip string) {
 	}
 }
 
-// awaitState returns when the pool's stack is in the state, or when the run has printed another line: too late to be in the middle, and as good a
-// moment as any.
+// awaitState returns when the pool's stack is in the state, or when the run has printed another line. In the second case the state has passed, but
+// that moment is as good as any other.
 func (p *program) awaitState(t *testing.T, run, state string, lines <-chan string) {
 	t.Helper()
 	for {
@@ -253,7 +253,7 @@ func (p *program) awaitState(t *testing.T, run, state string, lines <-chan strin
 		case <-lines:
 			t.Logf("killed after %s: the run ended before that was seen", state)
 			return
-		case <-time.After(20 * time.Millisecond): // CloudFormation reports it to no one
+		case <-time.After(20 * time.Millisecond): // CloudFormation sends no notice of the state
 		}
 		got, err := p.account.cfn.DescribeStacks(t.Context(), &cloudformation.DescribeStacksInput{StackName: aws.String(stackPrefix + run)})
 		if err == nil && len(got.Stacks) == 1 && string(got.Stacks[0].StackStatus) == state {
@@ -262,7 +262,7 @@ func (p *program) awaitState(t *testing.T, run, state string, lines <-chan strin
 	}
 }
 
-// start runs the program, and returns its lines as they come.
+// start starts the program, and returns a channel with its lines.
 func (p *program) start(t *testing.T, c *exec.Cmd) <-chan string {
 	t.Helper()
 	out, err := c.StdoutPipe()
@@ -297,14 +297,14 @@ func (p *program) wantStacks(t *testing.T, run string, want int) {
 	}
 }
 
-// bystanders are what no clean may touch.
+// bystanders are resources that no clean may touch.
 type bystanders struct {
 	otherRun        string
 	stacks          []string
 	buckets, tables []string
 }
 
-// bystanders makes a stack without a tag whose name is that of a run's, one of another run, a bucket and a table with names of the same kind.
+// bystanders makes a stack without a tag that is named like a run's, a stack of another run, and a bucket and a table with similar names.
 func (p *program) bystanders(t *testing.T) bystanders {
 	t.Helper()
 	b := bystanders{otherRun: "of-somebody-else"}
@@ -360,7 +360,7 @@ func (p *program) present(t *testing.T) (stacks, buckets, tables []string) {
 	return stacks, buckets, got.TableNames
 }
 
-// wantNothingBut wants the bystanders, all of them and nothing else.
+// wantNothingBut checks that the bystanders exist, all of them and nothing else.
 func (p *program) wantNothingBut(t *testing.T, b bystanders) {
 	t.Helper()
 	stacks, buckets, tables := p.present(t)

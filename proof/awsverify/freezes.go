@@ -17,15 +17,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 )
 
-// clocks are the readings of the function in the folder clocks.
+// clocks has the readings of one invocation of the function in the folder clocks.
 type clocks struct {
 	Environment string
 	Begin, End  struct{ Boot, Monotonic, Wall int64 }
 	sent, got   time.Duration // by the caller's clock
 }
 
-// pauses are the times between two invocations: on AWS the environment is frozen in
-// them. An emulator freezes nothing, and shows that the measurement works.
+// pauses returns the times between two invocations, during which AWS freezes the environment.
+// An emulator freezes nothing, but shows that the measurement works.
 func (r *run) pauses() []time.Duration {
 	if r.account.emulator {
 		return []time.Duration{time.Second, 2 * time.Second}
@@ -33,13 +33,13 @@ func (r *run) pauses() []time.Duration {
 	return []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute}
 }
 
-// mayMiss is by how much the clock that says most may fall short of a pause: two clocks
-// drift apart by less than a thousandth, and a clock is set by less than 50 ms at a
-// time. An on-demand agent relies on more: on the guards of its lease, 3 s.
+// mayMiss returns how much of a pause even the clock that shows most of it may miss: two
+// clocks drift apart by less than a thousandth, and a correction sets a clock by less than
+// 50 ms. An on-demand agent tolerates more: the guards of its lease, 3 s.
 func mayMiss(pause time.Duration) time.Duration { return pause/1000 + 50*time.Millisecond }
 
-// measureFreezes compares what each clock of a Lambda environment says of a pause with
-// the pause. The agents of Lambda functions take the largest: docs/guarantees.md.
+// measureFreezes compares pauses with what each clock of a Lambda environment shows of them.
+// The agents of Lambda functions rely on the clock that shows most: docs/guarantees.md.
 func (r *run) measureFreezes(ctx context.Context) error {
 	var said []string
 	for _, pause := range r.pauses() {
@@ -58,8 +58,9 @@ func (r *run) measureFreezes(ctx context.Context) error {
 	return nil
 }
 
-// shown says by how much the clocks of an environment differ from the time between two
-// invocations: at least the one from the answer of the first to the request of the second.
+// shown returns a text that compares what the clocks of an environment show between two
+// invocations with the least time between them, which is that from the answer of the first
+// to the request of the second. The error is set if no clock shows enough of that time.
 func shown(before, after clocks) (string, error) {
 	least := after.sent - before.got
 	boot, mono, wall := time.Duration(after.Begin.Boot-before.End.Boot), time.Duration(after.Begin.Monotonic-before.End.Monotonic), time.Duration(after.Begin.Wall-before.End.Wall)
@@ -73,7 +74,7 @@ func shown(before, after clocks) (string, error) {
 
 // pauseBetween invokes the function twice in one environment.
 func (r *run) pauseBetween(ctx context.Context, pause time.Duration) (before, after clocks, err error) {
-	for range 3 { // the environment may be another one after the pause
+	for range 3 { // AWS may use another environment after the pause
 		if before, err = r.invokeClocks(ctx); err != nil {
 			return before, after, err
 		}
@@ -102,7 +103,7 @@ func (r *run) invokeClocks(ctx context.Context) (c clocks, err error) {
 	return c, json.Unmarshal(out.Payload, &c)
 }
 
-// clocksZip is where the bucket has that function.
+// clocksZip is the key of that function's zip in the bucket.
 const clocksZip = "clocks.zip"
 
 // uploadClocks builds the function for the architecture of the run.
@@ -125,7 +126,7 @@ func (r *run) uploadClocks(ctx context.Context) error {
 	var packed bytes.Buffer
 	w := zip.NewWriter(&packed)
 	header := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate}
-	header.SetMode(0o755) // Lambda runs it
+	header.SetMode(0o755) // Lambda executes the file
 	entry, err := w.CreateHeader(header)
 	if err == nil {
 		_, err = entry.Write(program)

@@ -1,11 +1,11 @@
-// Command awsverify is the first run on AWS, for anyone with an account (make aws-verify). It prints the resources that it will
-// create and their costs, asks, deploys the plain template as a throw-away stack, and goes through the checks that
-// a laptop cannot make: the bootstrap function's seed, a claim with the real task role, a killed task and the reaper's
-// schedule, an alarm that reaches a queue, a refused rename and its roll-back. Then it takes everything away and writes
-// a dated report. Each check ends as seen, failed or not possible here.
+// Command awsverify tries the product on AWS, in the account of anyone who runs it (make aws-verify). It prints the resources that it
+// will create and their costs, asks, deploys the plain template as a throw-away stack, and makes the checks that a laptop cannot make:
+// the bootstrap function's seed, a claim with the real task role, a killed task and the reaper's schedule, an alarm that reaches a
+// queue, a refused rename and its roll-back. Then it deletes everything and writes a dated report. Each check ends as seen, failed or
+// not possible here.
 //
-// Everything that it creates belongs to two CloudFormation stacks, which carry the tag nodelease-verify=RUN from the request that creates them. So a run
-// that is interrupted anywhere, even by SIGKILL, is found again:
+// Everything that awsverify creates belongs to two CloudFormation stacks, which get the tag nodelease-verify=RUN in the requests that create
+// them. So a run that is interrupted at any time, even by SIGKILL, can be found again:
 //
 //	go run . -left         lists the runs of this account and Region that have left something behind
 //	go run . -clean RUN    deletes what carries the tag of that run, and nothing else
@@ -26,7 +26,7 @@ import (
 )
 
 type options struct {
-	template string // directory that make template wrote
+	template string // the directory that make template wrote
 	report   string
 	arch     string
 	run      string
@@ -51,7 +51,7 @@ func main() {
 	flag.BoolVar(&o.yes, "yes", false, "do not ask")
 	flag.Parse()
 
-	// The first interrupt ends the checks and takes everything away; the second ends that, too.
+	// The first interrupt ends the checks and begins the deletion of everything; the second ends that too.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := verify(ctx, o, os.Stdin, os.Stdout); err != nil {
@@ -101,7 +101,7 @@ func verify(ctx context.Context, o options, in io.Reader, out io.Writer) error {
 
 	r := newRun(a, t, o, out)
 	failed := r.do(ctx, steps)
-	r.takeAway(context.WithoutCancel(ctx)) // created resources are deleted, whatever the checks find, and after an interrupt, too
+	r.takeAway(context.WithoutCancel(ctx)) // created resources are deleted whatever the checks find, and also after an interrupt
 	path, err := r.writeReport(o.report)
 	if err != nil {
 		return err
@@ -115,6 +115,6 @@ func verify(ctx context.Context, o options, in io.Reader, out io.Writer) error {
 
 func confirmed(in io.Reader, out io.Writer) bool {
 	fmt.Fprint(out, "Create this? Type yes: ")
-	answer, _ := bufio.NewReader(in).ReadString('\n') // without an answer it is no yes
+	answer, _ := bufio.NewReader(in).ReadString('\n') // on an error, the answer is not "yes"
 	return strings.TrimSpace(answer) == "yes"
 }

@@ -19,21 +19,21 @@ const (
 	notHere     outcome = "not possible here"
 )
 
-// A check is one thing that the run wants to see.
+// check is one thing that the run has to show.
 type check struct {
 	name string
 	what string
-	// emulator is why an emulator may not be able to show it; empty where it must.
+	// emulator is the reason why an emulator may not be able to show it, or empty if it must.
 	emulator string
 }
 
-// result of a check.
+// result is the result of a check.
 type result struct {
 	outcome outcome
 	detail  string
 }
 
-// checks are all of them, in the report's order.
+// checks lists all checks, in the report's order.
 var checks = []check{
 	{"deploy", "the plain template is deployed, and its custom resource answers", ""},
 	{"bucket-tag", "the bucket carries the run's tag", ""},
@@ -59,13 +59,13 @@ var checks = []check{
 
 func (r *run) record(name string, o outcome, detail string) {
 	if _, known := r.results[name]; known {
-		return // the first word counts
+		return // the first result counts
 	}
 	r.results[name] = result{o, strings.Join(strings.Fields(detail), " ")}
 	fmt.Fprintf(r.out, "check: %s: %s: %s\n", name, o, r.results[name].detail)
 }
 
-// judge ends a check with err, or as not possible here where the emulator is known not to show it.
+// judge records a check as seen if err is nil, as not possible here if the emulator is known not to show it, and otherwise as failed.
 func (r *run) judge(name string, err error, seen string) {
 	switch why := checkNamed(name).emulator; {
 	case err == nil:
@@ -95,7 +95,7 @@ func (r *run) count(o outcome) (n int) {
 	return n
 }
 
-// result of a check; one that was never reached has failed.
+// result returns the result of a check. A check that was never reached has failed.
 func (r *run) result(name string) result {
 	if got, ok := r.results[name]; ok {
 		return got
@@ -103,7 +103,7 @@ func (r *run) result(name string) result {
 	return result{failedCheck, "not reached"}
 }
 
-// Reports of an emulator are no reports of AWS: docs/verified has only the latter.
+// verifiedDir is the folder of the reports about AWS. Reports about an emulator do not belong there.
 const verifiedDir = "docs/verified"
 
 func (r *run) writeReport(path string) (string, error) {
@@ -153,7 +153,7 @@ func commit() string {
 	return strings.TrimSpace(string(out))
 }
 
-// without returns the steps that are not named.
+// without returns all steps but those whose names are in the list, which is separated by commas.
 func without(names string) (steps []step, err error) {
 	skipped := map[string]bool{}
 	for _, n := range strings.Split(names, ",") {

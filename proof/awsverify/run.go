@@ -31,7 +31,7 @@ type run struct {
 	began    time.Time
 	results  map[string]result
 
-	bucket, stack string // the pool's stack, by its ID
+	bucket, stack string // the zips' bucket, and the ID of the pool's stack
 	outputs       map[string]string
 	table         string
 	role          aws.Config // with the task role's credentials
@@ -40,7 +40,7 @@ type run struct {
 	held          map[int]bool
 	ids           map[snowflake.ID]int
 	called        map[string]int
-	refused       []string // what AWS refused to the task role
+	refused       []string // the requests that AWS refused to the task role
 }
 
 func newRun(a *account, t *template, o options, out io.Writer) *run {
@@ -50,7 +50,7 @@ func newRun(a *account, t *template, o options, out io.Writer) *run {
 	}
 }
 
-// A step does something, and records the checks that it makes. An error of its own ends the run: later steps would need its effect.
+// step does something, and records the results of its checks. An error that it returns ends the run, because later steps depend on its effect.
 type step struct {
 	name string
 	do   func(*run, context.Context) error
@@ -72,7 +72,7 @@ var allSteps = []step{
 	{"rename", (*run).rename},
 }
 
-// do goes through the steps.
+// do does the steps in order, until one of them fails.
 func (r *run) do(ctx context.Context, steps []step) error {
 	for _, s := range steps {
 		fmt.Fprintln(r.out, "step:", s.name)
@@ -83,7 +83,7 @@ func (r *run) do(ctx context.Context, steps []step) error {
 	return nil
 }
 
-// takeAway deletes everything of the run, and looks whether it is gone.
+// takeAway deletes everything that the run has created, and checks that it is gone.
 func (r *run) takeAway(ctx context.Context) {
 	for _, t := range r.tasks {
 		t.kill()
@@ -95,7 +95,7 @@ func (r *run) takeAway(ctx context.Context) {
 	r.judge("gone", err, "both stacks, the table and the bucket")
 }
 
-// leftovers finds resources of the stacks, by their names.
+// leftovers returns an error if resources of the run's stacks still exist. It looks for them by name.
 func (r *run) leftovers(ctx context.Context) error {
 	var errs []error
 	if stacks, err := r.account.stacks(ctx, r.options.run); err != nil || len(stacks) > 0 {
@@ -114,7 +114,7 @@ func (r *run) leftovers(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// makeBucket makes the bucket for the zips, as a stack: so it carries the tag from its first moment on.
+// makeBucket makes the bucket for the zips. The bucket is in a stack, so that it has the tag from its first moment on.
 func (r *run) makeBucket(ctx context.Context) error {
 	s, err := r.account.createStack(ctx, stackPrefix+r.options.run+zipsSuffix, zipsStack(r.options.run), r.options.run, nil)
 	if err != nil {
@@ -168,7 +168,7 @@ func (r *run) parameters(pool string, size int) map[string]string {
 
 // createStack creates a stack with the run's tag, and waits for it.
 //
-// INVARIANT: whatever a run creates carries its tag from the request that creates it, so that -clean finds it whenever the run is killed.
+// INVARIANT: everything that a run creates gets the run's tag in the request that creates it, so that -clean finds it whenever the run is killed.
 func (a *account) createStack(ctx context.Context, name, body, run string, parameters map[string]string) (*cfntypes.Stack, error) {
 	made, err := a.cfn.CreateStack(ctx, &cloudformation.CreateStackInput{
 		StackName: &name, TemplateBody: &body, Parameters: parameterList(parameters),
@@ -185,7 +185,7 @@ func (a *account) createStack(ctx context.Context, name, body, run string, param
 func (r *run) updateStack(ctx context.Context, parameters map[string]string) (*cfntypes.Stack, error) {
 	if _, err := r.account.cfn.UpdateStack(ctx, &cloudformation.UpdateStackInput{
 		StackName: &r.stack, TemplateBody: &r.template.body, Parameters: parameterList(parameters),
-		Tags:         []cfntypes.Tag{{Key: aws.String(tag), Value: &r.options.run}}, // without them the stack would lose the tag
+		Tags:         []cfntypes.Tag{{Key: aws.String(tag), Value: &r.options.run}}, // otherwise the stack would lose its tag
 		Capabilities: []cfntypes.Capability{cfntypes.CapabilityCapabilityIam},
 	}); err != nil {
 		return nil, fmt.Errorf("updating the stack: %w", err)
@@ -204,7 +204,7 @@ func (a *account) wantStatus(ctx context.Context, id string, want cfntypes.Stack
 	return s, nil
 }
 
-// reasons are those of the events of failures.
+// reasons returns the reasons that the stack's events give for failures.
 func (a *account) reasons(ctx context.Context, id string) string {
 	events, err := a.cfn.DescribeStackEvents(ctx, &cloudformation.DescribeStackEventsInput{StackName: &id})
 	if err != nil {

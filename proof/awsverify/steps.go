@@ -22,10 +22,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// patience is how long the run waits for effects of schedules, alarms and IAM.
+// patience is how long the run waits for something that depends on a schedule, an alarm or IAM.
 const patience = 10 * time.Minute
 
-// eventually waits until done returns no error, and returns the last one otherwise.
+// eventually calls done until it returns no error. If the time within passes first, eventually returns the last error.
 func (r *run) eventually(ctx context.Context, within time.Duration, done func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -85,7 +85,8 @@ func (r *run) bucketTag(ctx context.Context) error {
 	return fmt.Errorf("the bucket %s does not carry the tag", r.bucket)
 }
 
-// assumeRole assumes the task role, and waits until DynamoDB knows its permissions: IAM takes some seconds. From then on no refusal is excused.
+// assumeRole assumes the task role, and waits until DynamoDB knows the role's permissions, for which IAM needs some seconds. Every later refusal counts
+// as a failure.
 func (r *run) assumeRole(ctx context.Context) error {
 	arn := r.outputs["VerifyRole"]
 	return r.eventually(ctx, patience, func(ctx context.Context) error {
@@ -118,7 +119,7 @@ func key(group string, nodeID int) map[string]dynamodbtypes.AttributeValue {
 	}
 }
 
-// claim starts a task for each node ID, and one more.
+// claim starts a task for each node ID, and one more, which must be refused.
 func (r *run) claim(ctx context.Context) error {
 	for range poolSize {
 		t, err := r.startTask(ctx)
@@ -141,7 +142,7 @@ func (r *run) claim(ctx context.Context) error {
 	return nil
 }
 
-// makeIDs makes a task make IDs, and wants none that was made before, and no node ID in two hands.
+// makeIDs has a task make IDs. It returns an error if one of them was made before, or if another task has the same node ID.
 func (r *run) makeIDs(t *task) error {
 	if err := t.ask("ids"); err != nil {
 		return err
@@ -160,7 +161,7 @@ func (r *run) makeIDs(t *task) error {
 	return nil
 }
 
-// leadingKeys makes requests, with the task role, that agents never make.
+// leadingKeys sends, with the task role, requests that agents never make.
 func (r *run) leadingKeys(ctx context.Context) error {
 	client := dynamodb.NewFromConfig(r.role)
 	foreign, own := key("another#0", 0), key(poolName+"#255", 65535) // neither exists
@@ -216,7 +217,7 @@ func (r *run) watchAlarms(ctx context.Context) error {
 	}), "OK")
 	within := patience
 	if r.account.emulator {
-		within = 5 * time.Second // its scheduler ignores them
+		within = 5 * time.Second // waiting longer is useless: its scheduler ignores them
 	}
 	evaluated := func(a cwtypes.MetricAlarm) bool { return a.StateValue != cwtypes.StateValueInsufficientData }
 	r.judge("metric-math", r.eventually(ctx, within, func(ctx context.Context) error {
@@ -243,7 +244,7 @@ func (r *run) datapoint(ctx context.Context, name string, want float64) error {
 	return fmt.Errorf("%d datapoints of %s, none is %v", len(got.Datapoints), name, want)
 }
 
-// alarm wants the alarm whose logical ID contains the text to be as it should.
+// alarm returns an error unless want accepts the alarm whose logical ID contains the text.
 func (r *run) alarm(ctx context.Context, text string, want func(cwtypes.MetricAlarm) bool) error {
 	name, err := r.alarmName(ctx, text)
 	if err != nil {
@@ -279,7 +280,7 @@ func (r *run) alarmName(ctx context.Context, text string) (string, error) {
 	return "", fmt.Errorf("the stack has no alarm with %s in its logical ID", text)
 }
 
-// alarmArrived looks into the queue for the alarm exhausted.
+// alarmArrived returns an error unless the queue has a message of the alarm "exhausted".
 func (r *run) alarmArrived(ctx context.Context) error {
 	name, err := r.alarmName(ctx, "exhausted")
 	if err != nil {

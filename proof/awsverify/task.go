@@ -23,8 +23,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// taskArgument makes this program one task: a process that knows its table, its pool and the task role's credentials from its environment, as on
-// ECS. It answers on standard output, a line of JSON for each word on standard input, and ends with its parent.
+// taskArgument is the argument that makes this program one task: a process that gets its table, its pool and the task role's credentials from its
+// environment, as on ECS. It answers each word on standard input with a line of JSON on standard output, and ends with its parent.
 const taskArgument = "task"
 
 // line is a message of a task.
@@ -33,9 +33,9 @@ type line struct {
 	Version int64          `json:"version,omitempty"`
 	IDs     []snowflake.ID `json:"ids,omitempty"`
 	Calls   map[string]int `json:"calls,omitempty"`  // requests by operation
-	Denied  []string       `json:"denied,omitempty"` // those that AWS refused to the role
+	Denied  []string       `json:"denied,omitempty"` // requests that AWS refused to the role
 	Error   string         `json:"error,omitempty"`
-	Full    bool           `json:"full,omitempty"` // every node ID is held
+	Full    bool           `json:"full,omitempty"` // the task found every node ID held
 }
 
 // recorder counts a client's requests.
@@ -85,7 +85,7 @@ func taskRun(out *json.Encoder) error {
 	client := dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) { o.APIOptions = append(o.APIOptions, seen.watch) })
 	agent, err := lease.Start(ctx, lease.Config{
 		Store:  lease.NewDynamoDB(client, os.Getenv("NODELEASE_TABLE")),
-		MaxTTL: lease.DefaultTTL, // the reaper is judged by its time
+		MaxTTL: lease.DefaultTTL, // leases do not grow, so that the reaper can free them soon
 	})
 	if err != nil {
 		return err
@@ -127,10 +127,10 @@ func taskRun(out *json.Encoder) error {
 			return out.Encode(seen.report())
 		}
 	}
-	return errors.New("the parent is gone") // the end comes without a release, as after a crash
+	return errors.New("the parent is gone") // the task ends without a release, as after a crash
 }
 
-// task is such a process, seen by its parent.
+// task is a task's process, as its parent sees it.
 type task struct {
 	process *exec.Cmd
 	in      io.WriteCloser
@@ -138,7 +138,7 @@ type task struct {
 	line    line
 }
 
-// startTask starts one and waits for its first line.
+// startTask starts a task and waits for its first line.
 func (r *run) startTask(ctx context.Context) (*task, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -195,7 +195,7 @@ func (t *task) kill() {
 	_ = t.process.Wait() // "signal: killed"
 }
 
-// calls are the requests of all tasks by operation.
+// calls returns a list of how many requests all tasks made, by operation.
 func (r *run) calls() string {
 	var parts []string
 	for _, op := range slices.Sorted(maps.Keys(r.called)) {

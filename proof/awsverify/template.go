@@ -24,7 +24,7 @@ const (
 	grownSize      = 3
 )
 
-// functions are the zips that the template wants.
+// functions are the names of the zips that the template needs.
 var functions = []string{"bootstrap", "reaper", "poolmetric"}
 
 // template is the plain template, with the additions of a throw-away run.
@@ -32,12 +32,12 @@ type template struct {
 	dir     string
 	body    string // of the pool's stack
 	counts  map[string]int
-	alarmed int // metrics that its alarms look at, for the price
+	alarmed int // how many metrics its alarms watch, for the price
 }
 
-// zipsStack is the bucket for the functions' zips.
+// zipsStack returns the template of the stack with the bucket for the functions' zips.
 func zipsStack(run string) string {
-	text, _ := json.Marshal(object{"Resources": object{"Zips": object{ // strings: this cannot fail
+	text, _ := json.Marshal(object{"Resources": object{"Zips": object{ // cannot fail: it has only strings, booleans and maps
 		"Type": "AWS::S3::Bucket", "DeletionPolicy": "Delete", "UpdateReplacePolicy": "Delete",
 		"Properties": object{
 			"Tags":                           tagsOf(run),
@@ -49,8 +49,8 @@ func zipsStack(run string) string {
 
 func tagsOf(run string) []any { return []any{object{"Key": tag, "Value": run}} }
 
-// readTemplate reads the output of make template and adds the needs of the run: a role for its tasks, with the policy that the template
-// makes for them, and a queue that listens to the alarms. Nothing outlives its stack, and the table carries the run's tag.
+// readTemplate reads the output of make template and adds what the run needs: a role for its tasks, with the policy that the template makes
+// for them, and a queue that receives the alarms. It also makes sure that nothing outlives its stack, and tags the table with the run's tag.
 func readTemplate(dir, run string) (*template, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "nodelease.template.json"))
 	if err != nil {
@@ -83,7 +83,7 @@ func readTemplate(dir, run string) (*template, error) {
 			policy = id
 		case "AWS::SNS::Topic":
 			topic = id
-		case "AWS::DynamoDB::GlobalTable": // its tags are its replicas'
+		case "AWS::DynamoDB::GlobalTable": // a global table's tags belong to its replicas
 			for _, replica := range properties["Replicas"].([]any) {
 				replica.(object)["Tags"] = tagsOf(run)
 			}
@@ -131,7 +131,7 @@ func (t *template) add(resources object, policy, topic string) {
 	resources[queue+"Subscription"] = object{"Type": "AWS::SNS::Subscription", "Properties": object{
 		"TopicArn": ref(topic), "Protocol": "sqs", "Endpoint": arn(queue),
 	}}
-	// The function that reads its clocks. Its role permits nothing, so that it leaves no log behind.
+	// The function that reads its clocks has a role that permits nothing, so that it leaves no log behind.
 	byLambda := statement(object{"Service": "lambda.amazonaws.com"}, object{"Action": "sts:AssumeRole"}, nil)
 	trusted = byLambda["Statement"].([]any)[0].(object)
 	delete(trusted, "Resource")
@@ -144,10 +144,10 @@ func (t *template) add(resources object, policy, topic string) {
 	for _, kind := range []string{"AWS::IAM::Role", "AWS::IAM::Role", "AWS::Lambda::Function", "AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::SNS::Subscription"} {
 		t.counts[kind]++
 	}
-	t.counts["AWS::S3::Bucket"]++ // the other stack's
+	t.counts["AWS::S3::Bucket"]++ // the bucket of the other stack
 }
 
-// alarmedMetrics are the metrics that one alarm watches.
+// alarmedMetrics returns how many metrics an alarm watches.
 func alarmedMetrics(properties object) (n int) {
 	metrics, _ := properties["Metrics"].([]any)
 	if metrics == nil {
@@ -169,12 +169,12 @@ const (
 	poolGauges     = 10
 )
 
-// monthly is the monthly cost of the stack, without requests.
+// monthly returns the monthly cost of the stack in US dollars, without requests.
 func (t *template) monthly() float64 {
 	return poolGauges*priceMetric + float64(t.alarmed)*priceAlarm + float64(t.counts["AWS::CloudWatch::Dashboard"])*priceDashboard
 }
 
-// plan lists the resources that will be created and their costs.
+// plan returns a list of the resources that will be created, and their costs.
 func (t *template) plan(run string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nThis will create two CloudFormation stacks, %s and %s, with the tag %s=%s and these resources:\n\n",

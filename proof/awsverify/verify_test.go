@@ -37,7 +37,7 @@ func testRun(emulator bool) *run {
 	return newRun(a, &template{}, options{run: "r"}, io.Discard)
 }
 
-// Only checks that an emulator is known not to show may end as not possible there, and none on AWS.
+// On an emulator, only checks that it is known not to show may end as not possible here; on AWS, none may.
 func TestOutcomes(t *testing.T) {
 	for _, emulator := range []bool{false, true} {
 		for _, c := range checks {
@@ -54,7 +54,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// A check that was never reached has failed: a report of a run that stopped early is no report of success.
+// A check that was never reached has failed, so that the report of a run that stopped early does not look like success.
 func TestNotReached(t *testing.T) {
 	r := testRun(false)
 	r.judge("deploy", nil, "seen")
@@ -63,7 +63,7 @@ func TestNotReached(t *testing.T) {
 	}
 }
 
-// The first word about a check counts: a later success cannot hide a failure.
+// The first result of a check counts, so that a later success cannot hide a failure.
 func TestFirstWordCounts(t *testing.T) {
 	r := testRun(false)
 	r.judge("claim", io.ErrUnexpectedEOF, "")
@@ -88,7 +88,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// The results of an emulator are not a report of AWS.
+// The results of an emulator cannot be written as a report about AWS.
 func TestNoEmulatorAmongTheVerified(t *testing.T) {
 	r := testRun(true)
 	path := filepath.Join(t.TempDir(), "docs", "verified", "2026-11-22.md")
@@ -117,7 +117,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A draw of moments is one that its seed repeats, of different moments in their order, and all draws together leave none out.
+// A draw has different moments in their order, the same seed always draws the same, and every moment is drawn by some seed.
 func TestDraw(t *testing.T) {
 	all := make([]moment, 18)
 	for i := range all {

@@ -1,7 +1,7 @@
-// Package faults holds the tests with real processes and real faults: kill -9,
-// SIGSTOP, steps of the wall clock, answers that a proxy loses, a black hole, a
-// server that is gone. The processes are those of the command worker; every ID of
-// every process is compared. It is a module of its own because of its rigs' dependencies.
+// Package faults has the tests with real processes and real faults: kill -9, SIGSTOP, steps
+// of the wall clock, answers that a proxy loses, a black hole, a server that is gone. The
+// processes run the command worker, and every ID of every process is compared. The package
+// is a module of its own, so that the main module does not get its dependencies.
 //
-// Leases are shortened here, with all their relations unchanged.
+// Leases are shorter here than in production, but their durations have the same proportions.
 package faults

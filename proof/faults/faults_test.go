@@ -10,7 +10,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// kill -9 at any moment: in a call, in a claim, between a write and its answer.
+// Processes are killed by kill -9 at any moment: in a call, in a claim, between a write and
+// its answer.
 func TestKill9(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 8)
@@ -42,13 +43,14 @@ func TestKill9(t *testing.T) {
 	}
 }
 
-// Frozen across the lease: someone else takes the node ID, and the one that thaws
-// makes no ID of its time, whatever it was in the middle of.
+// A process is frozen for longer than its lease, and another takes its node ID. When the
+// frozen process thaws, it makes no ID in the other's milliseconds, whatever it was doing
+// when it was frozen.
 func TestFreeze(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
 	var live []*worker
-	for range 5 { // two wait
+	for range 5 { // two of the five have to wait
 		live = append(live, f.start(workerBinary, "", "-on-lost", "1", "-every", "200us"))
 	}
 	holders := func() (held []*worker) {
@@ -85,7 +87,7 @@ func TestFreeze(t *testing.T) {
 		w.frozen = false
 		f.mu.Unlock()
 	}
-	// For less than the lease: no process notices.
+	// A freeze that is shorter than the lease goes unnoticed.
 	var w *worker
 	f.until("holder", func() bool {
 		if held := holders(); len(held) > 0 {
@@ -102,8 +104,8 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
-// The wall clock of a running process is set forward and back by hours, and it
-// is killed while it is ahead: its successors have no ID of its future.
+// The wall clock of a running process is set forward and back by hours, and the process is
+// killed while its clock is ahead. Its successors make no ID with a time that it used.
 func TestWallClockSteps(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 12)
@@ -120,11 +122,11 @@ func TestWallClockSteps(t *testing.T) {
 			w.more("ids", 20)
 			step(w, "1h")
 			w.more("ids", 20)
-			step(w, "-1h") // IDs rest for an hour, the lease does not
-			step(w, "-5s") // for so long they rest once more: an hour ahead is not believed
+			step(w, "-1h") // no IDs can be made until the clock catches up, but the lease goes on
+			step(w, "-5s") // no IDs for 5 s: stamps did not follow the clock while it was an hour ahead
 			step(w, "1h0m5s")
 			w.more("ids", 20)
-			step(w, "-300ms") // borrowed
+			step(w, "-300ms") // IDs continue, ahead of the clock
 			w.more("ids", 20)
 			step(w, "400ms")
 			w.more("ids", 20)
@@ -164,8 +166,8 @@ const (
 	requestsVanish = `{"name":"requests","type":"timeout","stream":"upstream","attributes":{"timeout":0}}`
 )
 
-// The proxy lets requests through and loses the answers: the writes are done. The
-// holder suspends, keeps asking, and is confirmed by the first answer it gets.
+// A proxy lets requests through and loses the answers, so the writes are done. The holder is
+// suspended, keeps asking, and resumes with the first answer that it gets.
 func TestAnswersLost(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
@@ -190,8 +192,8 @@ func TestAnswersLost(t *testing.T) {
 	}
 }
 
-// A connection that is a black hole: nothing arrives, nothing comes back, and
-// without notice. Nothing is sent; time-outs detect it.
+// A connection is a black hole: requests do not arrive, and nothing comes back, not even an
+// error. Only time-outs detect that.
 func TestBlackHole(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
@@ -212,8 +214,8 @@ func TestBlackHole(t *testing.T) {
 	}
 }
 
-// Slow, throttled and reset connections, one after the other and together, with a
-// fleet that competes for too few numbers.
+// Connections are slow, cut into pieces, reset, or lose requests or answers, one or several
+// at a time, while workers on four node IDs are replaced.
 func TestBadNetwork(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 4)
@@ -260,8 +262,8 @@ func (f *fleet) ended(w *worker) bool {
 	return w.ended
 }
 
-// The server is gone for longer than any lease, and comes back: every holder goes
-// on with the node ID and the version that it had. No process ended.
+// The server is gone for longer than any lease, and comes back. No process ends meanwhile,
+// and every holder continues with the node ID and the version that it had.
 func TestServerGone(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 6)
@@ -283,7 +285,7 @@ func TestServerGone(t *testing.T) {
 		for _, w := range live {
 			w.until("suspension", func() bool { return w.lines["suspended"] > suspended[w] })
 		}
-		for time.Since(gone) < 4*ttl { // a minute, where leases last 15 s
+		for time.Since(gone) < 4*ttl { // corresponds to a minute with leases of 15 s
 			live[0].more("unanswered", 1)
 		}
 		f.serve()

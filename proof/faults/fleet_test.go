@@ -21,12 +21,13 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// ttl is the lease of all tests here: 15 of these seconds are one.
+// ttl is the TTL of all leases here. It stands in for 15 s in production: one second here is
+// 15 there.
 const ttl = time.Second
 
 var rounds = flag.Int("rounds", 1, "run the tests this many times longer")
 
-// Programs, built once.
+// The paths of the programs, which are built once.
 var workerBinary, steppingBinary string
 
 func TestMain(m *testing.M) {
@@ -45,8 +46,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build builds the worker, and once more with a time package whose wall clock can
-// be moved. (libfaketime cannot: Go asks the kernel without libc.)
+// build builds the worker twice, the second time with a time package whose wall clock can be
+// moved. libfaketime could not move it, because Go reads the clock without libc.
 func build(dir string) error {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -72,7 +73,7 @@ func build(dir string) error {
 	if err := os.WriteFile(overlay, fmt.Appendf(nil, `{"Replace":{%q:%q}}`, file, changed), 0o600); err != nil {
 		return err
 	}
-	if _, err := os.ReadDir("worker"); err != nil { // so that go test runs again when a file of it has changed
+	if _, err := os.ReadDir("worker"); err != nil { // so that go test runs again after a change of a file in it
 		return err
 	}
 	workerBinary, steppingBinary = filepath.Join(dir, "worker"), filepath.Join(dir, "stepping")
@@ -87,7 +88,7 @@ func build(dir string) error {
 	return nil
 }
 
-// fleet is workers on one pool, and all that they said.
+// fleet has the workers on one pool, and everything that they reported.
 type fleet struct {
 	t      *testing.T
 	r      *rand.Rand
@@ -96,11 +97,11 @@ type fleet struct {
 	server *embeddeddb.Server
 
 	mu      sync.Mutex
-	heard   sync.Cond // a line came, or time is up
+	heard   sync.Cond // signals that a line came, or that the time is up
 	workers []*worker
-	ids     map[int64]int // by whom
-	owner   map[int64]int // of a millisecond of a node: who stamped it
-	uses    map[int][]use // of each node
+	ids     map[int64]int // from an ID to the worker that made it
+	owner   map[int64]int // from a node ID's millisecond to the worker that stamped it
+	uses    map[int][]use // by node ID
 	broken  []string
 }
 
@@ -111,16 +112,16 @@ type worker struct {
 	stdin   io.Writer
 	ended   bool
 	frozen  bool
-	lines   map[string]int // how many of each kind
+	lines   map[string]int // the number of lines by kind
 	node    int            // -1 before the first claim
 	version int
 	ids     int
-	last    string // line that was not of IDs
+	last    string // the last line that was not a list of IDs
 	recent  []string
 }
 
-// use is a moment at which a lease could be relied on, between two readings of
-// the clock that all processes share.
+// use is an observation that a lease could be relied on at some moment between two readings
+// of the clock that all processes share.
 type use struct {
 	who      int
 	version  int
@@ -150,7 +151,8 @@ func newFleet(t *testing.T, numbers int) *fleet {
 	return f
 }
 
-// serve starts the server, again where it was.
+// serve starts the server, at its previous address and with its previous data, if it ran
+// before.
 func (f *fleet) serve() {
 	server, err := embeddeddb.New(embeddeddb.Options{Data: f.data})
 	if err != nil {
@@ -163,7 +165,7 @@ func (f *fleet) serve() {
 	f.server, f.addr = server, strings.TrimPrefix(endpoint, "http://")
 }
 
-// unserve stops it.
+// unserve stops the server.
 func (f *fleet) unserve() {
 	if f.server == nil {
 		return
@@ -182,7 +184,7 @@ func (f *fleet) store() *lease.DynamoDB {
 	return s
 }
 
-// start starts a worker. An address of "" is the server's own.
+// start starts a worker that connects to addr, or to the server itself if addr is "".
 func (f *fleet) start(binary, addr string, args ...string) *worker {
 	f.t.Helper()
 	if addr == "" {
@@ -210,8 +212,8 @@ func (f *fleet) start(binary, addr string, args ...string) *worker {
 	return w
 }
 
-// listen takes a worker's lines until it ends. A last line without an end was cut
-// off by a kill.
+// listen reads a worker's lines until it ends. It ignores a last line without a newline,
+// which a kill cut off.
 func (w *worker) listen(out io.Reader) {
 	for r := bufio.NewReader(out); ; {
 		line, err := r.ReadString('\n')
@@ -223,7 +225,7 @@ func (w *worker) listen(out io.Reader) {
 		w.heard.Broadcast()
 		w.mu.Unlock()
 	}
-	_ = w.cmd.Wait() // how it ended is known
+	_ = w.cmd.Wait() // the error says only how the worker ended, which the test knows
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true
@@ -245,7 +247,7 @@ func (w *worker) hear(line string) {
 				w.breaks("ID %d was made by worker %d and by worker %d", id, other, w.number)
 			}
 			w.fleet.ids[id] = w.number
-			// 12 bits of sequence: the rest is the millisecond and the node.
+			// The lowest 12 bits are the sequence; the others are the millisecond and the node ID.
 			if other, ok := w.owner[id>>12]; ok && other != w.number {
 				w.breaks("a millisecond of node %d was stamped by worker %d and by worker %d", id>>12&1023, other, w.number)
 			}
@@ -279,8 +281,8 @@ func (f *fleet) breaks(format string, args ...any) {
 	f.broken = append(f.broken, fmt.Sprintf(format, args...))
 }
 
-// until waits until ok, which is asked after each line of any worker, with the
-// lock held.
+// until waits until ok returns true. It calls ok after each line of any worker, with the lock
+// held.
 func (f *fleet) until(what string, ok func() bool) {
 	f.t.Helper()
 	const limit = time.Minute
@@ -311,7 +313,7 @@ func (f *fleet) describe() {
 	}
 }
 
-// more waits until a worker has said n more lines of a kind.
+// more waits until a worker has written n more lines of a kind.
 func (w *worker) more(kind string, n int) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -320,7 +322,7 @@ func (w *worker) more(kind string, n int) {
 	w.until(fmt.Sprintf("%d lines of %q by worker %d", want, kind, w.number), func() bool { return w.lines[kind] >= want })
 }
 
-// after waits until a worker has said a line of a kind that act brings about.
+// after calls act, and waits until the worker has written a line of a kind since then.
 func (w *worker) after(kind string, act func()) {
 	w.t.Helper()
 	before := w.count(kind)
@@ -328,14 +330,14 @@ func (w *worker) after(kind string, act func()) {
 	w.until(fmt.Sprintf("%q by worker %d", kind, w.number), func() bool { return w.lines[kind] > before })
 }
 
-// count is how many lines of a kind a worker has said.
+// count returns how many lines of a kind a worker has written.
 func (w *worker) count(kind string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lines[kind]
 }
 
-// held is the worker's last claim.
+// held returns the worker's last claim.
 func (w *worker) held() (node, version int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -348,32 +350,32 @@ func (w *worker) order(line string) {
 	}
 }
 
-// signal sends a signal to this process only.
+// signal sends a signal to the worker.
 func (w *worker) signal(s os.Signal) {
 	if err := w.cmd.Process.Signal(s); err != nil {
 		w.t.Fatalf("worker %d: %v", w.number, err)
 	}
 }
 
-// kill is kill -9.
+// kill ends a worker with SIGKILL.
 func (w *worker) kill() {
 	w.signal(os.Kill)
 	w.until(fmt.Sprintf("end of worker %d", w.number), func() bool { return w.ended })
 }
 
-// stop lets a worker release and end.
+// stop tells a worker to release its node ID and to end.
 func (w *worker) stop() {
 	w.order("stop")
 	w.until(fmt.Sprintf("end of worker %d", w.number), func() bool { return w.ended })
 }
 
-// end kills the remaining processes and judges.
+// end kills the remaining processes and judges everything that was reported.
 func (f *fleet) end() {
 	f.mu.Lock()
 	left := append([]*worker(nil), f.workers...)
 	f.mu.Unlock()
 	for _, w := range left {
-		_ = w.cmd.Process.Kill() // it may have ended
+		_ = w.cmd.Process.Kill() // it may have ended already
 	}
 	f.mu.Lock()
 	for _, w := range left {
@@ -390,13 +392,13 @@ func (f *fleet) end() {
 	f.t.Logf("%d workers, %d IDs, %d milliseconds, %d uses of the lease", len(f.workers), len(f.ids), len(f.owner), uses)
 }
 
-// judgeUses looks for two who relied on one node ID at the same time, and for versions
-// that did not grow: the process with an older version has stopped using it when one with
-// a newer version begins.
+// judgeUses judges that no two processes relied on one node ID at the same time, and that
+// versions grew: every use of an older version must have begun before any use of a newer
+// version ended.
 func (f *fleet) judgeUses() (n int) {
 	for node, uses := range f.uses {
 		n += len(uses)
-		first := map[int]use{} // of each version: the use that was over first
+		first := map[int]use{} // for each version, the use that ended first
 		for _, u := range uses {
 			if g, ok := first[u.version]; !ok || u.to < g.to {
 				first[u.version] = u
@@ -417,7 +419,7 @@ func (f *fleet) judgeUses() (n int) {
 	return n
 }
 
-// direct is a context that ends with the test, for reads next to the workers'.
+// item reads a node ID's item without a proxy.
 func (f *fleet) item(node int) lease.Lease {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)

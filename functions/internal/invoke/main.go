@@ -1,11 +1,10 @@
-// Command invoke sends an event to a built function under AWS's runtime interface
-// emulator and prints what came of it; scripts/invoke.sh builds the function and
-// fetches the emulator.
+// Command invoke sends an event to a built function under AWS's runtime interface emulator and
+// prints the result. scripts/invoke.sh builds the function and downloads the emulator.
 //
-// The function works on the DynamoDB of AWS_ENDPOINT_URL_DYNAMODB and the table of
-// NODELEASE_TABLE. Without an endpoint it gets an embedded one with a pool of
-// 1,024 node IDs, of which one process holds one and another has crashed.
-// CloudFormation and CloudWatch are replaced by stubs, which print their requests.
+// The function uses the DynamoDB at AWS_ENDPOINT_URL_DYNAMODB and the table NODELEASE_TABLE. If
+// no endpoint is set, it gets an embedded DynamoDB with a pool of 1,024 node IDs, of which one
+// process holds one, and another process has crashed with one. CloudFormation and CloudWatch
+// are replaced by stubs, which print the requests to them.
 package main
 
 import (
@@ -96,7 +95,7 @@ func run(ctx context.Context, name, binary, eventFile string) (err error) {
 	return nil
 }
 
-// furnish makes a table for the function to work on. bootstrap finds it empty.
+// furnish makes a table for the function, with a pool unless the function is bootstrap.
 func furnish(ctx context.Context, endpoint, table, name string) error {
 	client := dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("local", "local", ""),

@@ -14,9 +14,8 @@ import (
 	"github.com/aws/smithy-go/encoding/cbor"
 )
 
-// Cloud replaces the two services besides DynamoDB that the functions talk to:
-// CloudFormation, which waits for an answer, and CloudWatch. It keeps their
-// requests.
+// Cloud replaces the two services other than DynamoDB to which the functions send requests:
+// CloudFormation, which waits for an answer, and CloudWatch. It keeps the requests.
 type Cloud struct {
 	URL    string
 	server http.Server
@@ -26,7 +25,7 @@ type Cloud struct {
 	metrics []string
 }
 
-// NewCloud listens until Close.
+// NewCloud returns a Cloud that listens until Close.
 func NewCloud() (*Cloud, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -41,8 +40,8 @@ func NewCloud() (*Cloud, error) {
 // Close stops listening.
 func (c *Cloud) Close() error { return c.server.Close() }
 
-// Redirect sets another address for the answer in an event of CloudFormation; other
-// events do not change.
+// Redirect replaces the address for the answer in an event of CloudFormation by url. It
+// returns other events unchanged.
 func Redirect(event []byte, url string) []byte {
 	var fields map[string]any
 	if json.Unmarshal(event, &fields) != nil || fields["ResponseURL"] == nil {
@@ -56,14 +55,15 @@ func Redirect(event []byte, url string) []byte {
 	return out
 }
 
-// Answers are what CloudFormation was told, in order.
+// Answers returns the answers sent to CloudFormation, in order.
 func (c *Cloud) Answers() []json.RawMessage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]json.RawMessage(nil), c.answers...)
 }
 
-// Metrics are what CloudWatch was told, as lines "Nodelease Table=leases Pool=orders Held 3 Count".
+// Metrics returns the metrics sent to CloudWatch, as lines such as "Nodelease Table=leases
+// Pool=orders Held 3 Count".
 func (c *Cloud) Metrics() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +110,7 @@ func read(r *http.Request) ([]byte, error) {
 
 // decodeMetrics reads a PutMetricData request as the SDK sends it (RPC v2 CBOR).
 func decodeMetrics(body []byte) (lines []string, err error) {
-	defer func() { // another shape than expected
+	defer func() { // the request has another shape than expected
 		if p := recover(); p != nil {
 			err = fmt.Errorf("not a PutMetricData request: %v", p)
 		}

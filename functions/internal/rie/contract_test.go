@@ -25,7 +25,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// binaries is a folder with the functions' programs.
+// binaries is the folder with the functions' binaries.
 var binaries string
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// program is the binary of a function, built once for all tests.
+// program returns the path of a function's binary, which is built once for all tests.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	sources.Of(t, "../..", "../../../pkg", "../../../internal", "../../../examples/lambda")
@@ -56,7 +56,7 @@ func program(t *testing.T, name string) string {
 	return binary
 }
 
-// world is a built function in AWS's emulator, with everything that it uses.
+// world is a built function that runs in AWS's emulator, with everything that it uses.
 type world struct {
 	*rie.Function
 	cloud *rie.Cloud
@@ -69,7 +69,8 @@ type world struct {
 	env              []string
 }
 
-// run starts a function with a table; change changes its environment.
+// run starts a function with a table. If change is not nil, it changes the function's
+// environment.
 func run(t *testing.T, name string, change func(env []string) []string) *world {
 	t.Helper()
 	emulator, err := rie.Emulator()
@@ -104,7 +105,7 @@ func run(t *testing.T, name string, change func(env []string) []string) *world {
 
 func endpoint(c *dynamodb.Client) string { return *c.Options().BaseEndpoint }
 
-// send sends an event of events/, or the caller's.
+// send sends an event: a name of a file in events/, or the event itself as JSON.
 func (w *world) send(t *testing.T, event string) ([]byte, error) {
 	t.Helper()
 	text := []byte(event)
@@ -141,8 +142,8 @@ func (s *syncBuffer) Reset() {
 	s.b.Reset()
 }
 
-// until waits for a text: the emulator's answer may overtake the lines that the function has
-// logged before it.
+// until waits for a text in the log. The emulator's answer may arrive before the lines that the
+// function has logged earlier.
 func (s *syncBuffer) until(t *testing.T, text string) {
 	t.Helper()
 	patience := time.After(time.Minute)
@@ -240,9 +241,9 @@ func TestReaperContract(t *testing.T) {
 	if _, err := w.pool.Seed(t.Context(), leasepool.Spec{Size: 300}); err != nil {
 		t.Fatal(err)
 	}
-	// Three scans, since no holder renews here; their results are in the table and
-	// not in the process. A run with an unanswered request is not a scan: begin
-	// again.
+	// Since no holder renews here, the lease is freed in the third scan. The results of scans
+	// are kept in the table and not in the process. A run in which a request had no answer does
+	// not count as a scan, and the test begins again.
 	looks := []string{`"held":1,"due":[7],"freed":[],"braked":false`, `"held":1,"due":[7],"freed":[],"braked":false`, `"held":1,"due":[7],"freed":[7],"braked":false`}
 	for i, void := 0, 0; i < len(looks); i++ {
 		w.log.Reset()
@@ -261,7 +262,7 @@ func TestReaperContract(t *testing.T) {
 		if err != nil || (m.Look == nil) != (i == 2) {
 			t.Fatalf("run %d stored %+v, %v\n%s", i, m, err, w.log)
 		}
-		if m.Look != nil { // as if a minute had passed
+		if m.Look != nil { // pretend that a minute has passed since the scan
 			m.Look.Ended = m.Look.Ended.Add(-time.Minute)
 			if applied, err := w.store.WriteReaperMemory(t.Context(), protocol.Remember{Pool: "orders", Seen: m.Revision, New: m.Revision + "+", Look: m.Look}); err != nil || !applied {
 				t.Fatal(applied, err)
@@ -292,7 +293,7 @@ func TestPoolmetricContract(t *testing.T) {
 	}
 }
 
-// A function that is not configured does not start, and says why.
+// A function that is not configured does not start, and logs the reason.
 func TestScheduledContractWithoutPools(t *testing.T) {
 	w := run(t, "reaper", func(env []string) []string {
 		return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "NODELEASE_POOLS=") })

@@ -17,7 +17,7 @@ import (
 // strange are values that no event should have.
 var strange = []any{nil, true, -1, 0, 1.5, 1e300, "", "x", "16", "-1", "65537", "true", "\x00", "\u202e", strings.Repeat("long ", 2000), []any{}, []any{map[string]any{}}, map[string]any{}, map[string]any{"a": nil}}
 
-// damaged is an event with some values that it should not have, or cut off.
+// damaged returns the event with some values that it should not have, or cut off.
 func damaged(r *rand.Rand, text []byte, url string) []byte {
 	var event map[string]any
 	if json.Unmarshal(text, &event) != nil {
@@ -51,8 +51,7 @@ func damaged(r *rand.Rand, text []byte, url string) []byte {
 	return out
 }
 
-// Whatever event comes, the built function answers it, with a result or an error of
-// its own, and continues.
+// The built functions answer any event with a result or an error of their own, and continue.
 func TestFunctionsBearAnyEvent(t *testing.T) {
 	files, err := filepath.Glob("../../../events/*.json")
 	if err != nil || len(files) == 0 {

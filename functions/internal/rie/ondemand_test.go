@@ -25,8 +25,8 @@ type made struct {
 	Version int64          `json:"version"`
 }
 
-// environment returns the process of a function: not the emulator, whose arguments name
-// the same binary.
+// environment returns the process of a function. It looks for the executable, since the
+// arguments of the emulator name the same binary.
 func environment(t *testing.T, binary string) *os.Process {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/exe")
@@ -54,8 +54,7 @@ func signal(t *testing.T, p *os.Process, s syscall.Signal) {
 	}
 }
 
-// runOut waits until the lease of a node ID has run out, and with it all that it has
-// reserved.
+// runOut waits until the lease of a node ID and its reservation have run out.
 func runOut(t *testing.T, s lease.Store, node int) {
 	t.Helper()
 	for {
@@ -71,11 +70,11 @@ func runOut(t *testing.T, s lease.Store, node int) {
 	}
 }
 
-const protocolSlack = time.Second // the claimants' guard, and more
+const protocolSlack = time.Second // at least the claimants' guard
 
-// A function's process is frozen between its invocations and inside of one, for longer
-// than its lease, and makes no ID twice: it resumes if its node ID was not taken, and
-// claims another one otherwise.
+// A function's process is frozen for longer than its lease, between two invocations and
+// during one. It makes no ID twice: it resumes if its node ID was not taken, and otherwise
+// claims another.
 func TestFunctionThatIsFrozen(t *testing.T) {
 	w := run(t, "../examples/lambda", func(env []string) []string { return append(env, "NODELEASE_POOL=orders", "LEASE_TTL=5s") })
 	if _, err := w.send(t, `{"count":1}`); err == nil || !strings.Contains(err.Error(), "seed it") {
@@ -101,7 +100,7 @@ func TestFunctionThatIsFrozen(t *testing.T) {
 		}
 		return m
 	}
-	first := decode(w.send(t, `{"count":100}`)) // without a new deployment
+	first := decode(w.send(t, `{"count":100}`)) // it now works without a new deployment
 	function := environment(t, w.binary)
 
 	signal(t, function, syscall.SIGSTOP)
@@ -112,7 +111,7 @@ func TestFunctionThatIsFrozen(t *testing.T) {
 		t.Errorf("after a freeze, with its node ID free: got node %d version %d, want %d and %d", again.NodeID, again.Version, first.NodeID, first.Version)
 	}
 
-	// Inside an invocation, while another environment takes the expired node ID.
+	// Freeze the process during an invocation, while another environment takes the expired node ID.
 	answer := make(chan struct {
 		out []byte
 		err error
@@ -138,7 +137,7 @@ func TestFunctionThatIsFrozen(t *testing.T) {
 	signal(t, function, syscall.SIGCONT)
 	a := <-answer
 	if a.err != nil && strings.Contains(a.err.Error(), "fenced") {
-		a.out, a.err = w.send(t, `{"count":100}`) // frozen twice between the lease and an ID: the next invocation renews
+		a.out, a.err = w.send(t, `{"count":100}`) // it was frozen after its lease was checked and before an ID: the next invocation renews
 	}
 	inside := decode(a.out, a.err)
 	if inside.NodeID == again.NodeID {
@@ -164,9 +163,9 @@ func TestFunctionThatIsFrozen(t *testing.T) {
 	}
 }
 
-// The time that a node ID adds to a cold start on this machine, where a request takes
-// almost no time: an environment that leases one, compared with one that answers
-// without.
+// Measures the time that a node ID adds to a cold start on this machine, where a request takes
+// almost no time. It compares environments that lease a node ID with environments that answer
+// without one.
 func TestColdStartOnDemand(t *testing.T) {
 	const starts = 9
 	w := run(t, "../examples/lambda", func(env []string) []string { return append(env, "NODELEASE_POOL=orders") })
@@ -175,7 +174,7 @@ func TestColdStartOnDemand(t *testing.T) {
 	}
 	median := map[bool]time.Duration{}
 	for _, leases := range []bool{false, true} {
-		event := map[bool]string{false: `{"count":0}`, true: `{"count":1}`}[leases] // 0 is refused before it asks for an ID
+		event := map[bool]string{false: `{"count":0}`, true: `{"count":1}`}[leases] // a count of 0 is refused without asking for an ID
 		var took []time.Duration
 		for range starts {
 			began := time.Now()

@@ -1,6 +1,6 @@
-// Package rie runs a built function under AWS's own runtime interface emulator,
-// the program that replaces Lambda in AWS's images, for the contract tests and
-// for `make invoke`. scripts/rie.sh fetches it. Everything listens on 127.0.0.1.
+// Package rie runs a built function under AWS's own runtime interface emulator, for the
+// contract tests and for `make invoke`. The emulator is the program that stands in for Lambda
+// in AWS's images; scripts/rie.sh downloads it. Everything listens on 127.0.0.1.
 package rie
 
 import (
@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Function is a function that waits for events.
+// Function is a running function that waits for events.
 type Function struct {
 	url    string
 	stop   context.CancelFunc
@@ -27,11 +27,11 @@ type Function struct {
 	client http.Client
 }
 
-// Start runs a function's binary under the emulator, until Close. Its log goes
-// to log, its environment has only the caller's variables.
+// Start runs a function's binary under the emulator, until Close. The function's log is written
+// to log, and its environment has only the variables in env.
 func Start(ctx context.Context, emulator, binary string, env []string, log io.Writer) (*Function, error) {
 	var err error
-	// A free port may be taken by someone else before the emulator takes it.
+	// Another process may take the free port before the emulator does.
 	for range 3 {
 		var f *Function
 		if f, err = start(ctx, emulator, binary, env, log); err == nil {
@@ -54,7 +54,7 @@ func start(ctx context.Context, emulator, binary string, env []string, log io.Wr
 	cmd := exec.CommandContext(life, emulator,
 		"--runtime-interface-emulator-address", front, "--runtime-api-address", runtime, "--log-level", "error", binary)
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, log, log
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it ends the function, too
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // the emulator ends the function too
 	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Start(); err != nil {
 		stop()
@@ -62,7 +62,7 @@ func start(ctx context.Context, emulator, binary string, env []string, log io.Wr
 	}
 	f := &Function{url: "http://" + front + "/2015-03-31/functions/function/invocations", stop: stop, ended: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // it was told to end
+		_ = cmd.Wait() // an error is expected, since the emulator is ended by a signal
 		close(f.ended)
 	}()
 	for try := time.NewTicker(5 * time.Millisecond); ; {
@@ -82,8 +82,7 @@ func start(ctx context.Context, emulator, binary string, env []string, log io.Wr
 	}
 }
 
-// Invoke sends an event and returns the function's answer. An error that the
-// function returned is an error here.
+// Invoke sends an event and returns the function's answer, or the function's error.
 func (f *Function) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url, bytes.NewReader(event))
 	if err != nil {
@@ -122,8 +121,8 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// Emulator is the path of the emulator installed by scripts/rie.sh, for programs
-// inside the repository.
+// Emulator returns the path of the emulator that scripts/rie.sh has installed, for programs
+// that run inside the repository.
 func Emulator() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -144,8 +143,8 @@ func Emulator() (string, error) {
 	return path, nil
 }
 
-// Environment is the function's environment in Lambda: an endpoint of DynamoDB, of
-// everything else, a table and pools.
+// Environment returns the environment of a function: the endpoint of DynamoDB, the endpoint of
+// all other services, the table and the pools.
 func Environment(dynamodb, cloud, table, pools string) []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=local", "AWS_SECRET_ACCESS_KEY=local",

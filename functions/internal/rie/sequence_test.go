@@ -16,8 +16,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// deliver sends one event of CloudFormation and returns its one answer. The
-// function fails if and only if it answers FAILED: its alarm goes by that.
+// deliver sends an event of CloudFormation and returns its only answer. It checks that the
+// function fails if and only if it answers FAILED, because its alarm depends on that.
 func (w *world) deliver(t *testing.T, kind cfn.RequestType, request, physical string, props, old map[string]any) cfn.Response {
 	t.Helper()
 	event, err := json.Marshal(map[string]any{
@@ -43,7 +43,7 @@ func (w *world) deliver(t *testing.T, kind cfn.RequestType, request, physical st
 
 func (w *world) place(pool string) string { return "nodelease/" + w.table + "/" + pool }
 
-// size is 0 if there is no pool.
+// size returns the size of a pool, or 0 if there is no such pool.
 func (w *world) size(t *testing.T, pool string) int {
 	t.Helper()
 	p, err := w.store.PoolItem(t.Context(), pool)
@@ -70,7 +70,7 @@ func inEveryOrder(n int, fn func(order []int)) {
 	rest(nil, 0)
 }
 
-// poolsJSON declares pools p0 to pN.
+// poolsJSON returns the JSON list of n pools, p0 and so on.
 func poolsJSON(t *testing.T, n int) string {
 	t.Helper()
 	type spec struct {
@@ -90,15 +90,14 @@ func poolsJSON(t *testing.T, n int) string {
 
 var everyOrder = flag.Int("every", 6, "try every Nth order of events, from a random one on; 1 tries all")
 
-// Whatever order CloudFormation's events arrive in, the late and the repeated ones
-// included: each has one answer, a failure changes nothing, a repeated event
-// changes nothing, nothing is ever deleted, and the next deployment makes the
-// pool what it should be.
+// CloudFormation's events may arrive in any order, and late and repeated. Each has one answer,
+// failures and repeated events change nothing, nothing is ever deleted, and the next
+// deployment gives the pool the size that it should have.
 func TestBootstrapInEveryOrder(t *testing.T) {
 	w := run(t, "bootstrap", func(env []string) []string {
-		return append(env, "NODELEASE_POOLS="+poolsJSON(t, 721)) // the pools of the other orders were not renamed to this one's
+		return append(env, "NODELEASE_POOLS="+poolsJSON(t, 721)) // declares the pools of all orders, so that none looks like a renamed pool
 	})
-	// A sixth of the 720 orders, another one each time: all of them take minutes.
+	// All 720 orders would take minutes, so each run tries another share of them.
 	every := *everyOrder
 	if testing.Short() {
 		every *= 10
@@ -118,7 +117,7 @@ func TestBootstrapInEveryOrder(t *testing.T) {
 		for _, i := range order {
 			event := i
 			if i == 5 {
-				event = 0 // Lambda delivers the first one again
+				event = 0 // Lambda delivers the first event again
 			}
 			var a cfn.Response
 			status, id := cfn.StatusSuccess, w.place(pool)
@@ -132,7 +131,7 @@ func TestBootstrapInEveryOrder(t *testing.T) {
 				a, status = w.deliver(t, cfn.RequestUpdate, request, id, props("4", pool+"-new"), props("4", pool)), cfn.StatusFailed
 			case 3: // impossible
 				a, status = w.deliver(t, cfn.RequestUpdate, request, id, props("0", pool), props("4", pool)), cfn.StatusFailed
-			case 4: // the stack's, a rollback's, or that of another resource
+			case 4: // the deletion of the stack, by a rollback, or of another resource
 				a = w.deliver(t, cfn.RequestDelete, request, id, props("4", pool), nil)
 			}
 			if size := map[int]int{0: 4, 1: 2}[event]; size > 0 && !handled[event] {
@@ -156,7 +155,7 @@ func TestBootstrapInEveryOrder(t *testing.T) {
 	})
 }
 
-// The stories of deployments that go wrong, as CloudFormation tells them.
+// Sequences of events that CloudFormation sends in deployments that go wrong.
 func TestBootstrapStories(t *testing.T) {
 	w := run(t, "bootstrap", nil)
 	n := 0
@@ -189,7 +188,7 @@ func TestBootstrapStories(t *testing.T) {
 	// A replacement with a floor, and the clean-up of the old resource.
 	step(update, a, "b", "4", soon, "a", success, b, "")
 	step(cfn.RequestDelete, a, "a", "4", "", "", success, a, "")
-	// It is rolled back after all: back to the old name, and the clean-up of the new.
+	// The replacement is rolled back after all: an update to the old name, and the clean-up of the new resource.
 	step(update, b, "a", "4", "", "b", success, a, "")
 	step(cfn.RequestDelete, b, "b", "4", soon, "", success, b, "")
 	// A resize that fails in the middle of a deployment, and its rollback.

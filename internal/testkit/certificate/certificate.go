@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Of returns a certificate for a name, signed by itself.
+// Of returns a self-signed certificate for a name.
 func Of(t *testing.T, name string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -1,6 +1,6 @@
 // Package dynamotest provides tests with a DynamoDB: the embedded one, which is always
-// available, and DynamoDB Local, Amazon's own, if it has been started. The client is the
-// real one of the AWS SDK in both cases.
+// available, or Amazon's DynamoDB Local, if it has been started. In both cases the client
+// is the AWS SDK's.
 package dynamotest
 
 import (
@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// EnvLocal names the variable that holds DynamoDB Local's endpoint, and envVersion the one with its version.
+	// EnvLocal is the variable that holds DynamoDB Local's endpoint, and envVersion the variable that holds its version.
 	EnvLocal   = "NODELEASE_DYNAMODB_LOCAL"
 	envVersion = "NODELEASE_DYNAMODB_LOCAL_VERSION"
-	// envRequire names the variable that makes a missing emulator a failure; CI does so too.
+	// envRequire is the variable that makes a missing emulator a failure, as the variable CI does.
 	envRequire = "NODELEASE_REQUIRE_EMULATORS"
 )
 
@@ -48,8 +48,8 @@ func Embedded(tb testing.TB) *dynamodb.Client {
 }
 
 // Local connects to DynamoDB Local. If it does not run, the test is skipped with a
-// message; in CI, or with NODELEASE_REQUIRE_EMULATORS=1, it fails. All tests share its
-// tables: see CreateTable.
+// message; in CI, or with NODELEASE_REQUIRE_EMULATORS=1, it fails. All tests share the
+// server, so each makes a table of its own with CreateTable.
 func Local(tb testing.TB) *dynamodb.Client {
 	tb.Helper()
 	endpoint := localEndpoint()
@@ -60,9 +60,10 @@ func Local(tb testing.TB) *dynamodb.Client {
 	return Client(tb, endpoint)
 }
 
-// localEndpoint returns the endpoint, or nothing. The go command keeps a test's pass for the variables that it has asked
-// for. The version is the same in each run, and the port is not, so if there is a version the endpoint is read in a way
-// that the go command does not see: a pass on one port counts on another.
+// localEndpoint returns the endpoint, or "" if there is none. The go command caches the result of a test for the values of
+// the variables that the test has read with Getenv. The version is the same in each run, but the port is not. So if the
+// version is set, the endpoint is read in a way that the go command does not notice, and a result from one port is valid
+// on another.
 func localEndpoint() string {
 	if os.Getenv(envVersion) == "" {
 		return os.Getenv(EnvLocal)
@@ -75,7 +76,7 @@ func localEndpoint() string {
 	return ""
 }
 
-// Missing ends a test that lacks its emulator: it is skipped, or fails where nothing may be missing.
+// Missing ends a test that lacks its emulator: the test is skipped, or fails in CI or if NODELEASE_REQUIRE_EMULATORS=1.
 func Missing(tb testing.TB, message string) {
 	tb.Helper()
 	if os.Getenv("CI") != "" || os.Getenv(envRequire) == "1" {
@@ -85,8 +86,8 @@ func Missing(tb testing.TB, message string) {
 }
 
 // Client returns a client for any endpoint, with dummy keys and its own connections,
-// which end with the test. It tries each call once: tests that want retries set their
-// own.
+// which end with the test. It does not retry calls; tests that need retries make a client
+// of their own.
 func Client(tb testing.TB, endpoint string) *dynamodb.Client {
 	transport := &http.Transport{MaxIdleConnsPerHost: 256}
 	tb.Cleanup(transport.CloseIdleConnections)
@@ -100,9 +101,10 @@ func Client(tb testing.TB, endpoint string) *dynamodb.Client {
 }
 
 // plainBodies sends request bodies without their WriteTo method. The SDK closes a body once the
-// answer's header is there, its WriteTo then says io.EOF, net/http takes that for a broken request
-// and closes the connection under an answer that is still being read: about one in a hundred
-// answers of more than 4 KB from a nearby server like this one (aws-sdk-go-v2 issue 1825).
+// answer's header has arrived, and its WriteTo then returns io.EOF. net/http takes that for a broken
+// request and closes the connection, from which the answer is still being read. With a nearby server
+// like this one, that happens to about one in a hundred answers of more than 4 KB (aws-sdk-go-v2
+// issue 1825).
 type plainBodies struct{ http.RoundTripper }
 
 func (p plainBodies) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -113,8 +115,8 @@ func (p plainBodies) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.RoundTripper.RoundTrip(r)
 }
 
-// Each runs a test with the embedded DynamoDB and with DynamoDB Local, each with its own
-// table.
+// Each runs a test twice, with the embedded DynamoDB and with DynamoDB Local, each time
+// with a table of its own.
 func Each(t *testing.T, test func(t *testing.T, client *dynamodb.Client, table string)) {
 	t.Helper()
 	for name, connect := range map[string]func(testing.TB) *dynamodb.Client{"embedded": Embedded, "local": Local} {
@@ -125,8 +127,8 @@ func Each(t *testing.T, test func(t *testing.T, client *dynamodb.Client, table s
 	}
 }
 
-// CreateTable creates a table with the product's keys (pool_group, node_id), on demand
-// and with a unique name, and deletes it when the test ends.
+// CreateTable creates an on-demand table with the product's keys (pool_group, node_id) and
+// a unique name, and deletes it when the test ends.
 func CreateTable(tb testing.TB, client *dynamodb.Client) string {
 	tb.Helper()
 	name := "nodelease-test-" + uuid.NewString()
@@ -154,8 +156,8 @@ func CreateTable(tb testing.TB, client *dynamodb.Client) string {
 	return name
 }
 
-// ItemBytes returns an item's size as DynamoDB counts it: names and strings by their bytes, a
-// number with two digits per byte plus one, a map with three plus one for each pair.
+// ItemBytes returns an item's size as DynamoDB counts it: names and strings count their bytes, a
+// number one byte for each two digits plus one, and a map three bytes plus one for each pair.
 func ItemBytes(item map[string]types.AttributeValue) (n int) {
 	for name, av := range item {
 		n += len(name)

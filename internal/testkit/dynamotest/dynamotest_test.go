@@ -15,7 +15,7 @@ func TestEmbedded(t *testing.T) { tryTable(t, dynamotest.Embedded(t)) }
 
 func TestLocal(t *testing.T) { tryTable(t, dynamotest.Local(t)) }
 
-// tryTable writes with a condition that holds once.
+// tryTable makes the same write twice, with a condition that holds only the first time.
 func tryTable(t *testing.T, client *dynamodb.Client) {
 	table := dynamotest.CreateTable(t, client)
 	claim := func() error {
@@ -40,7 +40,7 @@ func tryTable(t *testing.T, client *dynamodb.Client) {
 	}
 }
 
-// A missing emulator skips a test, and fails it in CI or where it is required.
+// If its emulator is missing, a test is skipped, or fails in CI and if emulators are required.
 func TestMissing(t *testing.T) {
 	for _, test := range []struct{ ci, require, want string }{
 		{"", "", "skipped"}, {"", "0", "skipped"}, {"true", "", "failed"}, {"", "1", "failed"},
@@ -63,7 +63,7 @@ type ended struct {
 func (e *ended) Fatal(...any) { e.how = "failed" }
 
 func (e *ended) Skip(...any) {
-	if e.how == "" { // a real Fatal does not return
+	if e.how == "" { // not after Fatal, which would not have returned in a real test
 		e.how = "skipped"
 	}
 }

@@ -2,7 +2,7 @@ package dynamotest
 
 import "testing"
 
-// The endpoint is found where the script says a version, and where somebody has set the endpoint by hand.
+// The endpoint is found both if the script has set the version too, and if somebody has set only the endpoint by hand.
 func TestLocalEndpoint(t *testing.T) {
 	for _, test := range []struct{ endpoint, version string }{{"http://127.0.0.1:8000", "1"}, {"http://127.0.0.1:8000", ""}, {"", "1"}, {"", ""}} {
 		t.Setenv(EnvLocal, test.endpoint)

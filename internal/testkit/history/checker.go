@@ -6,10 +6,10 @@ import "fmt"
 type Checker struct {
 	bounded bool
 	nodes   map[int]*node
-	ids     map[int64]int  // and the process that made them
+	ids     map[int64]int  // from an ID to the process that made it
 	holds   map[int]belief // by process
-	copies  map[int]int    // the process from which each copy was made, originally
-	floor   int64          // node IDs created later stamp nothing up to it
+	copies  map[int]int    // from a copy to the process from which it was originally made
+	floor   int64          // node IDs created later stamp only milliseconds after it
 }
 
 // node is the known state of one node ID.
@@ -19,27 +19,28 @@ type node struct {
 	spans []span
 	// last is the latest millisecond that was stamped.
 	last int64
-	// corrupt is how many versions there were when the item was broken by hand: no
-	// later one may be used. It is -1 if that has not happened.
+	// corrupt is how many versions there were when the item was broken by hand: no later
+	// version may be used. It is -1 if the item is not broken.
 	corrupt int
-	blind   bool // it was claimed since, and the claim was not taken back
+	blind   bool // the broken item was claimed, and the claim was not undone
 }
 
-// span is one version: its milliseconds are those after notBefore, up to the
-// notBefore of the next version, or up to the item's reservation.
+// span is one version. Its milliseconds are those after notBefore, up to the notBefore of
+// the next version or, for the last version, up to the item's reservation.
 type span struct {
 	who       int
 	notBefore int64
 	may       int64 // the latest millisecond that its holder was told it may stamp
-	released  bool  // its holder has fenced itself and released it
-	// A process that had this version was copied when it reserved up to copied. Both may
-	// stamp up to that. After it, only heir continues: the first of the two that got a
-	// confirmation, or 0.
+	released  bool  // its holder has fenced itself and released the version
+	// copied is the reservation at the time when a process with this version was copied, or
+	// 0. Both processes may stamp up to copied. Later milliseconds belong to heir alone: the
+	// first of the two that got a confirmation, or 0 while neither has.
 	copied  int64
 	heir    int
-	unaware map[int]bool // those of the two that had no answer since the copy was made
-	// loose is copied if one of the two released the version while the other had no
-	// answer: the table cannot know of that one, which may stamp up to copied.
+	unaware map[int]bool // which of the two have had no answer since the copy was made
+	// loose equals copied if one of the two released the version while the other had had no
+	// answer, and is 0 otherwise. The table does not know of the other, which may stamp up
+	// to copied.
 	loose int64
 }
 
@@ -48,7 +49,7 @@ type belief struct {
 	version int64
 }
 
-// Add judges one event. The error names the broken promise, and the cause.
+// Add judges one event. The error names the broken promise and its cause.
 func (c *Checker) Add(e Event) error {
 	if c.nodes == nil {
 		c.nodes, c.ids, c.holds, c.copies = map[int]*node{}, map[int64]int{}, map[int]belief{}, map[int]int{}
@@ -98,12 +99,12 @@ func (c *Checker) item(e Event) error {
 		return nil
 	}
 	if n.corrupt >= 0 { // the content of a broken item is meaningless: see used
-		// No condition can refuse a fraction: a claimant sees it in the answer and undoes
-		// its claim. If that answer is lost and the claimant dies, the item looks intact to
-		// the next one.
+		// No condition of a claim can refuse a number that is not an integer. A claimant
+		// sees such a number in the answer and undoes its claim. If the answer is lost and
+		// the claimant dies, the item looks intact to the next claimant.
 		switch {
 		case e.Op == Claim && n.blind && e.Version == int64(len(n.spans))+1:
-			n.corrupt, n.last = -1, 0 // stamps from before the item was broken are forgotten with it
+			n.corrupt, n.last = -1, 0 // forget the stamps from before the item was broken too
 			n.item = e
 			n.spans = append(n.spans, span{who: e.Who, notBefore: e.NotBefore})
 			return nil
@@ -173,7 +174,7 @@ func (n *node) claim(old, e Event) error {
 	return nil
 }
 
-// present returns the last version, nil before the first claim.
+// present returns the latest version, or nil before the first claim.
 func (n *node) present() *span {
 	if len(n.spans) == 0 {
 		return nil
@@ -204,8 +205,8 @@ func (c *Checker) may(e Event) error {
 		if s.heir == 0 {
 			s.heir = e.Who
 		}
-		// Two that requested exactly the same milliseconds cannot be distinguished,
-		// and are copies of each other again: docs/guarantees.md promises exactly that.
+		// If both requested exactly the same milliseconds, the table cannot distinguish them,
+		// and they are copies of each other again, as docs/guarantees.md says.
 		inStep = s.heir != e.Who && e.Until == s.may
 		if s.heir != e.Who && !inStep {
 			return fmt.Errorf("process %d may stamp up to %d in version %d, and so may its copy or original %d: both have renewed since the copy was made",
@@ -254,8 +255,8 @@ func (n *node) used(e Event, version int) error {
 	return nil
 }
 
-// end returns the last millisecond of a version. A claim of a broken item has no
-// beginning: the previous version ends where it did.
+// end returns the last millisecond of a version. A claim of a broken item has no valid
+// beginning, so it does not change the end of the version before it.
 func (n *node) end(version int) int64 {
 	if version < len(n.spans) && version != n.corrupt {
 		return n.spans[version].notBefore
@@ -291,9 +292,9 @@ func (c *Checker) stamp(e Event) error {
 	return nil
 }
 
-// version returns the version to which a millisecond belongs. The holder of an item
-// before it was broken may not know of its end yet, as after a forced release: a claim
-// of the broken item takes nothing from it.
+// version returns the version to which a millisecond belongs. A process that held the item
+// before it was broken may not know yet that its lease has ended, as after a forced
+// release. A claim of the broken item takes no milliseconds from it.
 func (n *node) version(who int, ms int64) int {
 	v := len(n.spans)
 	if n.corrupt > 0 && n.spans[n.corrupt-1].who == who {
@@ -305,8 +306,8 @@ func (n *node) version(who int, ms int64) int {
 	return v
 }
 
-// excused reports whether an ID that was made before may be made again: only by a
-// process and its copy, and only within the reservation at the time of the copy.
+// excused reports whether an ID may be made a second time. Only a process and its copy may
+// repeat each other's IDs, and only within the reservation at the time of the copy.
 func (c *Checker) excused(n *node, e Event, by int) bool {
 	if n == nil || by == e.Who || c.first(by) != c.first(e.Who) {
 		return false
@@ -319,8 +320,8 @@ func (c *Checker) excused(n *node, e Event, by int) bool {
 	return false
 }
 
-// loose reports whether a stamp comes from a copy, or its original, after the other
-// one's release.
+// loose reports whether a stamp may come from a copy or its original after the other of the
+// two released the version.
 func (c *Checker) loose(n *node, e Event) bool {
 	for _, s := range n.spans {
 		if s.loose != 0 && s.who == c.first(e.Who) && s.notBefore < e.MS && e.MS <= s.loose {
@@ -330,21 +331,21 @@ func (c *Checker) loose(n *node, e Event) bool {
 	return false
 }
 
-// looseID reports whether that holds for either maker of an ID.
+// looseID reports whether loose is true for either of the two makers of an ID.
 func (c *Checker) looseID(n *node, e Event, by int) bool {
 	other := e
 	other.Who = by
 	return n != nil && (c.loose(n, e) || c.loose(n, other))
 }
 
-// believes reports whether a belief counts: not that of a copy, or its original,
-// after the other one's release.
+// believes reports whether a belief counts. The belief of a copy or its original does not
+// count after the other of the two released the version.
 func (c *Checker) believes(node int, version int64) bool {
 	n := c.nodes[node]
 	return n == nil || version < 1 || version > int64(len(n.spans)) || n.spans[version-1].loose == 0
 }
 
-// hold judges a belief: no other process has it at the same time.
+// hold judges a belief: no other process may have the same belief at the same time.
 func (c *Checker) hold(e Event) error {
 	if c.bounded {
 		for who, h := range c.holds {
@@ -357,8 +358,9 @@ func (c *Checker) hold(e Event) error {
 	return nil
 }
 
-// lost judges a loss: it is permanent, so it must be justified. A holder also loses a node ID
-// that its wrong clock has claimed before the last holder's milliseconds have passed.
+// lost judges that a process gives up a node ID, which is permanent, only if it no longer
+// has it. A loss is also justified if the process claimed the node ID with a wrong clock,
+// before the last holder's milliseconds have passed.
 func (c *Checker) lost(e Event) error {
 	if n := c.nodes[e.Node]; n != nil && e.Version > 0 && e.Version <= int64(len(n.spans)) {
 		delete(n.spans[e.Version-1].unaware, e.Who)

@@ -5,20 +5,20 @@
 //
 //   - S1: each millisecond of each node ID has at most one holder, ever, and no
 //     ID is made twice. This must hold regardless of clocks.
-//   - Versions grow by one, with each claim, and by nothing else.
+//   - A version grows by one with each claim, and never otherwise.
 //   - The reservation never falls below a millisecond that any holder may still stamp.
-//   - S2: one process at a time believes that it holds a node ID. Judged only
-//     if the clocks were within the bound that the guards tolerate.
+//   - S2: at most one process at a time believes that it holds a node ID. This is judged
+//     only if the clocks were within the bound that the guards tolerate.
 //   - A process reports a lease as lost only if it no longer has it.
 //   - A process and a copy of it repeat each other's IDs only within the reservation at
-//     the time of the copy, and never those of others; after that, one of the two
-//     continues.
+//     the time of the copy, and never the IDs of others. After that reservation, only one
+//     of the two continues.
 //   - An item that was broken by hand is not used again.
-//   - A release reserves no more than was reserved; a new node ID begins at the pool's
-//     floor, or after it.
+//   - A release reserves no more than was reserved before.
+//   - A new node ID begins at the pool's floor, or after it.
 //
-// A history can be written down and judged again, with the same verdict: see
-// [Recorder.Save] and [Replay].
+// A history can be saved and judged again, with the same verdict: see [Recorder.Save] and
+// [Replay].
 package history
 
 import "time"
@@ -28,7 +28,7 @@ type Kind string
 
 // The kinds of events.
 const (
-	// World begins a history, with a description of the run and whether S2 is judged.
+	// World begins a history. It describes the run and says whether S2 is judged.
 	World Kind = "world"
 	// Item is a node ID's item after an executed write.
 	Item Kind = "item"
@@ -40,16 +40,16 @@ const (
 	// longer does.
 	Hold   Kind = "hold"
 	Unhold Kind = "unhold"
-	// Lost means that a process gave up a node ID permanently, since by the table
-	// it no longer has it.
+	// Lost means that a process gave up a node ID permanently, since it found in the table
+	// that it no longer has it.
 	Lost Kind = "lost"
-	// Copy means that Who is a copy of the running process Of, made while the version
-	// of Node reserved up to Until.
+	// Copy means that Who is a copy of the running process Of, made while Version of Node
+	// had milliseconds reserved up to Until.
 	Copy Kind = "copy"
 	// Corrupt means that the item of Node was broken by hand.
 	Corrupt Kind = "corrupt"
-	// Floor means that the pool has confirmed that node IDs created later stamp
-	// nothing up to Until.
+	// Floor means that the pool has been raised: node IDs created later stamp only
+	// milliseconds after Until.
 	Floor Kind = "floor"
 	// Note is for readers: a fault, a crash, a pause.
 	Note Kind = "note"
@@ -69,7 +69,7 @@ const (
 	Reap    Op = "reap"
 	Retire  Op = "retire"
 	Raise   Op = "raise"
-	Mark    Op = "mark" // with a layout
+	Mark    Op = "mark" // with a try to change the width
 )
 
 // Event is one event of a history. Times are milliseconds of the Unix epoch.

@@ -9,8 +9,8 @@ import (
 
 var trace = flag.String("trace", "", "path of a saved history to judge again")
 
-// TestReplay judges a saved history again: the one of -trace, or, to show that it
-// can, one of its own that breaks S1.
+// TestReplay judges a saved history again: the file of -trace or, without that flag, a
+// history of its own that breaks S1.
 func TestReplay(t *testing.T) {
 	if *trace == "" {
 		var rec Recorder
@@ -69,13 +69,14 @@ func copied(who, of int, until int64) Event {
 	return Event{Kind: Copy, Who: who, Of: of, Node: 7, Version: 1, Until: until}
 }
 
-// both are two processes that have renewed.
+// both returns the events with which two processes, an original and its copy, are told of
+// the same renewal.
 func both(one, other int) []Event {
 	return []Event{may(one, 1, 40), renew(1, 3, 50), may(other, 1, 50)}
 }
 
-// held is a node ID that process 1 holds with version 1, renewed once, and may
-// stamp up to 30.
+// held returns the events after which process 1 holds a node ID with version 1, has renewed
+// once, and may stamp up to 30.
 func held() []Event {
 	return []Event{{Kind: World, Bounded: true}, seed(), claim(1, 1, 10, 20), may(1, 1, 20), stamp(1, 1, 15), renew(1, 1, 30), may(1, 1, 30), hold(1, 1)}
 }

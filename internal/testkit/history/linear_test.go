@@ -19,28 +19,27 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasetest"
 )
 
-// Histories of clients that use one store at the same time, judged by porcupine:
-// there must be an order of the calls, each somewhere between its beginning and its end,
-// in which every answer is the one that Write.Apply returns. A call without an answer may
-// have been done at any time after it began, or never: it stays open until the end of the
-// history.
+// Porcupine judges the histories of clients that use one store at the same time. There must
+// be an order of the calls, with each at a time between its beginning and its end, in which
+// every answer is the one that Write.Apply returns. A call without an answer may have been
+// done at any time after it began, or never, so it stays open until the end of the history.
 
 var linearSeed = flag.Uint64("linear", 0, "seed of the histories; 0 draws one")
 
-// call is one call to a store; a read is one without a write.
+// call is one call to a store: a write or, if write is nil, a read.
 type call struct {
 	write protocol.Write
 	node  int
 }
 
-// answer is its answer.
+// answer is the answer to a call.
 type answer struct {
 	unknown bool
 	applied bool
 	lease   string
 }
 
-// register is one node ID's item, as a porcupine model. Node IDs are independent.
+// register is a porcupine model of one node ID's item. Node IDs are independent of each other.
 var register = porcupine.Model{
 	Partition: func(ops []porcupine.Operation) [][]porcupine.Operation {
 		byNode := map[int][]porcupine.Operation{}
@@ -86,7 +85,7 @@ func unixMS(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// recording is a history in the making.
+// recording is a history that is being recorded.
 type recording struct {
 	began time.Time
 	mu    sync.Mutex
@@ -105,8 +104,8 @@ func (r *recording) add(client int, c call, began time.Duration, a answer) {
 	r.ops = append(r.ops, porcupine.Operation{ClientId: client, Input: c, Call: int64(began), Output: a, Return: end})
 }
 
-// client does calls that are near the truth as it saw it last: most of them could
-// be done, if no other client had been faster.
+// client makes calls that are based on the item as the client last saw it. Most of them
+// succeed unless another client was faster.
 func (r *recording) client(ctx context.Context, number, calls, nodes int, rnd *rand.Rand, s lease.Store) {
 	seen := make([]*protocol.Lease, nodes)
 	for i := range calls {
@@ -136,8 +135,8 @@ func (r *recording) client(ctx context.Context, number, calls, nodes int, rnd *r
 	}
 }
 
-// guess draws a call. Times are close together, so that conditions are met and
-// missed.
+// guess draws a call. Times are close together, so that some conditions are met and others
+// are not.
 func guess(r *rand.Rand, k protocol.Key, l *protocol.Lease, session string) protocol.Write {
 	base := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	if l == nil {
@@ -174,7 +173,7 @@ func guess(r *rand.Rand, k protocol.Key, l *protocol.Lease, session string) prot
 	return protocol.Renew{Key: k, Session: l.Holder, Version: l.Version, Renewal: l.Renewal + 1, ExpiresAt: at.Add(15 * time.Second), ReservedUntil: l.ReservedUntil.Add(time.Second), Confirmed: l.ReservedUntil}
 }
 
-// record lets clients use a store and judges the history.
+// record has several clients use a store, and judges the history.
 func record(t *testing.T, s lease.Store) (porcupine.CheckResult, *recording) {
 	seed := *linearSeed
 	if seed == 0 {
@@ -224,8 +223,8 @@ func TestDynamoDBLocalIsLinearizable(t *testing.T) {
 	linearizable(t, lease.NewDynamoDB(client, dynamotest.CreateTable(t, client)))
 }
 
-// A store that grants a node ID twice is noticed, however rarely it does. So is one
-// that reports a write that it did not make, or denies one that it made.
+// The judge notices if a store grants a node ID twice, even if that is rare. It also notices
+// if a store reports a write that it did not make, or denies a write that it made.
 func TestLyingStoresAreNotLinearizable(t *testing.T) {
 	for name, lie := range map[string]func(ctx context.Context, s lease.Store, w protocol.Write) (protocol.Result, bool){
 		"grants twice": func(ctx context.Context, s lease.Store, w protocol.Write) (protocol.Result, bool) {

@@ -21,7 +21,8 @@ type Recorder struct {
 	err     error
 }
 
-// Add records an event. It returns the first broken promise, then and at every later call.
+// Add records an event. It returns the first broken promise, in the call that broke it and
+// in every later call.
 func (r *Recorder) Add(e Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,7 +36,7 @@ func (r *Recorder) Add(e Event) error {
 	return r.err
 }
 
-// Err returns the first broken promise, nil while there is none.
+// Err returns the first broken promise, or nil while there is none.
 func (r *Recorder) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,7 +57,7 @@ func (r *Recorder) Tail(node, n int) string {
 	var lines []string
 	for i := len(r.events) - 1; i >= 0 && len(lines) < n; i-- {
 		if e := r.events[i]; e.Node == node && e.Kind != World || e.Kind == Note {
-			text, _ := json.Marshal(e) // a struct of numbers and strings
+			text, _ := json.Marshal(e) // cannot fail: a struct of numbers and strings
 			lines = append(lines, fmt.Sprintf("%7d %s", i, text))
 		}
 	}
@@ -66,8 +67,8 @@ func (r *Recorder) Tail(node, n int) string {
 	return strings.Join(lines, "\n")
 }
 
-// Failure describes the broken promise, with the last events of its node ID, and saves
-// the whole history in a file, for which it names the command that judges it again.
+// Failure describes the broken promise with the last events of its node ID. It saves the
+// whole history in a file, and names the command that judges the file again.
 func (r *Recorder) Failure() string {
 	err := r.Err()
 	r.mu.Lock()
@@ -82,7 +83,7 @@ func (r *Recorder) Failure() string {
 	return fmt.Sprintf("%v\njudge it again: %s\n%s", err, saved, r.Tail(node, 60))
 }
 
-// Save writes the history to a new file, one JSON object a line.
+// Save writes the history to a new file, with one JSON object per line.
 func (r *Recorder) Save() (path string, err error) {
 	f, err := os.CreateTemp("", "history-*.jsonl")
 	if err != nil {
@@ -101,7 +102,7 @@ func (r *Recorder) Save() (path string, err error) {
 	return filepath.ToSlash(f.Name()), w.Flush()
 }
 
-// Replay judges a saved history. The error is the one that its recorder returned.
+// Replay judges a saved history. Its error is the one that the history's recorder returned.
 func Replay(r io.Reader) (events int, err error) {
 	dec := json.NewDecoder(r)
 	rec := Recorder{}

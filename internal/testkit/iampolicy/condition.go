@@ -27,7 +27,7 @@ func parseOperator(name string) (o operator, err error) {
 		o.match = exact
 	case "StringNotEquals":
 		o.match, o.negated = exact, true
-	case "StringLike", "ArnLike", "ArnEquals": // the last two use the same wildcards
+	case "StringLike", "ArnLike", "ArnEquals": // the two for ARNs use the same wildcards
 		o.match = Like
 	case "StringNotLike":
 		o.match, o.negated = Like, true
@@ -44,8 +44,8 @@ func parseOperator(name string) (o operator, err error) {
 	return o, err
 }
 
-// holds reports whether a condition holds for a key with the values got. Several
-// wanted values are alternatives; of a negated operator none may match.
+// holds reports whether a condition holds for a key with the values got. One of the wanted
+// values must match; for a negated operator, none of them may.
 func (o operator) holds(want, got []string, present bool) bool {
 	one := func(value string) bool {
 		return slices.ContainsFunc(want, func(w string) bool { return o.match(w, value) }) != o.negated
@@ -56,8 +56,8 @@ func (o operator) holds(want, got []string, present bool) bool {
 	case !present && o.ifExists:
 		return true
 	case o.set == "ForAllValues":
-		// With no values, all match. So an Allow with it also covers requests without the
-		// key.
+		// ForAllValues holds if there are no values. So an Allow with it also covers requests
+		// without the key.
 		return !slices.ContainsFunc(got, func(v string) bool { return !one(v) })
 	case o.set == "ForAnyValue":
 		return slices.ContainsFunc(got, one)
@@ -67,8 +67,8 @@ func (o operator) holds(want, got []string, present bool) bool {
 	return slices.ContainsFunc(got, one)
 }
 
-// Like reports whether a text matches a pattern in which * is any text and ? any one
-// character.
+// Like reports whether a text matches a pattern, in which * matches any text and ? any
+// single character.
 func Like(pattern, s string) bool {
 	p, t := []rune(pattern), []rune(s)
 	star, from, i := -1, 0, 0

@@ -15,7 +15,7 @@ import (
 // The condition keys of DynamoDB that the policies use.
 const (
 	LeadingKeys  = "dynamodb:LeadingKeys"  // the partition keys that the request names
-	Attributes   = "dynamodb:Attributes"   // the top-level attributes that it names, with the key's
+	Attributes   = "dynamodb:Attributes"   // the top-level attributes that it names, including the key's
 	ReturnValues = "dynamodb:ReturnValues" // the part of the item that it requests
 	Select       = "dynamodb:Select"
 )
@@ -24,9 +24,10 @@ const (
 // is a *dynamodb.GetItemInput, QueryInput, ScanInput, UpdateItemInput, PutItemInput,
 // DeleteItemInput or DescribeTableInput.
 //
-// dynamodb:Attributes lists the top-level attributes of the key and of every expression;
-// it does not distinguish written from read ones. A call that names no attributes,
-// such as a GetItem of the whole item, has no such key.
+// The condition key dynamodb:Attributes lists the top-level attributes of the item's key and
+// of every expression, and does not distinguish those that are written from those that are
+// read. A call that names no attributes, such as a GetItem of the whole item, does not have
+// that condition key.
 func RequestOf(table string, input any) (Request, error) {
 	r := Request{Resource: table, Context: map[string][]string{}}
 	names, keys := map[string]bool{}, []string{}
@@ -52,7 +53,7 @@ func RequestOf(table string, input any) (Request, error) {
 		r.Action = "dynamodb:GetItem"
 		key(in.Key)
 		if in.ProjectionExpression == nil {
-			clear(names) // all attributes, expressed by Select ALL_ATTRIBUTES instead of a list
+			clear(names) // for all attributes, a call has Select ALL_ATTRIBUTES instead of a list
 			r.Context[Select] = []string{"ALL_ATTRIBUTES"}
 		}
 		expressions(in.ExpressionAttributeNames, in.ProjectionExpression)
@@ -97,8 +98,8 @@ var (
 	keywords = strings.Fields("SET REMOVE ADD DELETE AND OR NOT BETWEEN IN attribute_exists attribute_not_exists attribute_type begins_with contains size if_not_exists list_append")
 )
 
-// attributesOf returns the top-level attributes of an expression. Our own expressions
-// have no other words than these.
+// attributesOf returns the top-level attributes of an expression. In the product's
+// expressions, every word is an attribute, a value or one of the keywords.
 func attributesOf(expression string, aliases map[string]string) map[string]bool {
 	names := map[string]bool{}
 	for _, w := range word.FindAllString(expression, -1) {

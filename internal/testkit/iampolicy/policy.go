@@ -1,11 +1,11 @@
-// Package iampolicy decides what an IAM policy allows, for tests of the policies
-// that the construct generates. It knows the elements and condition operators that
-// those use, as AWS documents them, and refuses every other one: no part of an
-// accepted policy is ignored.
+// Package iampolicy decides what an IAM policy allows, for tests of the policies that the
+// construct generates. It implements the elements and condition operators that these
+// policies use, as AWS documents them. It refuses policies with any other element or
+// operator, so that no part of an accepted policy is ignored.
 //
-// It does not replace IAM, which has more: boundaries, service control policies, resource
-// policies and sessions can only remove rights that an identity policy grants in
-// one account.
+// The package does not replace IAM. It leaves out boundaries, service control policies,
+// resource policies and sessions; within one account, these can only remove rights that an
+// identity policy grants.
 package iampolicy
 
 import (
@@ -38,7 +38,7 @@ type statement struct {
 	Condition map[string]map[string]list
 }
 
-// list is one text or several.
+// list is a JSON string, or an array of several.
 type list []string
 
 func (l *list) UnmarshalJSON(raw []byte) error {
@@ -91,8 +91,8 @@ func Parse(document []byte) (Policy, error) {
 	return Policy{read.Statement}, nil
 }
 
-// Join returns a policy with the statements of all: a role may do anything that any
-// of its policies allows and none denies.
+// Join returns one policy with the statements of all the given policies, since a role may do
+// anything that one of its policies allows and none denies.
 func Join(all ...Policy) (joined Policy) {
 	for _, p := range all {
 		joined.statements = append(joined.statements, p.statements...)
@@ -116,8 +116,8 @@ func (p Policy) Allows(r Request) bool {
 	return allowed
 }
 
-// matches reports whether a statement applies to a request. All operators have to hold,
-// and all keys of each.
+// matches reports whether a statement applies to a request. Its conditions must hold for
+// every operator and every key.
 func (s statement) matches(r Request) bool {
 	about := func(patterns list, value string, fold bool) bool {
 		return slices.ContainsFunc(patterns, func(p string) bool {
@@ -131,7 +131,7 @@ func (s statement) matches(r Request) bool {
 		return false
 	}
 	for name, keys := range s.Condition {
-		op, _ := parseOperator(name) // Parse has tried it
+		op, _ := parseOperator(name) // cannot fail: Parse has parsed the same name
 		for key, want := range keys {
 			got, present := lookup(r.Context, key)
 			if !op.holds(want, got, present) {

@@ -37,7 +37,7 @@ func TestDocumentedByDynamoDB(t *testing.T) {
 	both := parse(t, `{"Effect":"Allow","Action":["dynamodb:GetItem","dynamodb:UpdateItem"],"Resource":["`+table+`"],
 		"Condition":{"ForAllValues:StringEquals":{"dynamodb:LeadingKeys":["user-1"],"dynamodb:Attributes":["UserId","GameTitle","Wins"]},
 		"StringEqualsIfExists":{"dynamodb:Select":"SPECIFIC_ATTRIBUTES"}}}`)
-	// Example 2's other way: a Deny that overrides an Allow.
+	// The alternative in example 2: a Deny that overrides an Allow.
 	noWrites := Join(parse(t, `{"Effect":"Allow","Action":"dynamodb:*","Resource":"`+table+`"}`),
 		parse(t, `{"Effect":"Deny","Action":["dynamodb:Put*","dynamodb:Update*"],"Resource":"*"}`))
 
@@ -53,20 +53,20 @@ func TestDocumentedByDynamoDB(t *testing.T) {
 		{ownItems, with("GetItem", map[string][]string{LeadingKeys: own}), true},
 		{ownItems, with("GetItem", map[string][]string{LeadingKeys: other}), false},
 		{ownItems, with("GetItem", map[string][]string{LeadingKeys: {"user-1", "user-2"}}), false},
-		{ownItems, with("Scan", nil), false},   // why Scan must not be listed: it has no leading keys
-		{ownItems, with("GetItem", nil), true}, // ForAllValues of a key that is not there
+		{ownItems, with("Scan", nil), false},   // not listed; Scan has no leading keys, so it must not be
+		{ownItems, with("GetItem", nil), true}, // ForAllValues holds if the key is missing
 		{ownItems, with("DeleteItem", map[string][]string{LeadingKeys: own}), false},
 		{ownItems, Request{"dynamodb:GetItem", table + "2", map[string][]string{LeadingKeys: own}}, false},
-		{ownItems, with("getitem", map[string][]string{LeadingKeys: own}), true}, // actions have no case
+		{ownItems, with("getitem", map[string][]string{LeadingKeys: own}), true}, // actions are not case-sensitive
 		{ownItems, with("GetItem", map[string][]string{"dynamodb:leadingkeys": other}), false},
 		{ownItems, with("GetItem", map[string][]string{LeadingKeys: {"USER-1"}}), false},
 
 		{someAttributes, with("GetItem", map[string][]string{Attributes: {"UserId", "TopScore"}, Select: {"SPECIFIC_ATTRIBUTES"}}), true},
 		{someAttributes, with("GetItem", map[string][]string{Attributes: {"UserId", "TopScore", "Wins"}, Select: {"SPECIFIC_ATTRIBUTES"}}), false},
-		{someAttributes, with("GetItem", map[string][]string{Select: {"ALL_ATTRIBUTES"}}), false}, // what Select is for
+		{someAttributes, with("GetItem", map[string][]string{Select: {"ALL_ATTRIBUTES"}}), false}, // the reason for the condition on Select
 		{someAttributes, with("UpdateItem", map[string][]string{Attributes: {"UserId", "TopScore"}, ReturnValues: {"UPDATED_NEW"}}), true},
 		{someAttributes, with("UpdateItem", map[string][]string{Attributes: {"UserId", "TopScore"}, ReturnValues: {"ALL_NEW"}}), false},
-		{someAttributes, with("UpdateItem", map[string][]string{Attributes: {"UserId", "TopScore"}}), true}, // IfExists
+		{someAttributes, with("UpdateItem", map[string][]string{Attributes: {"UserId", "TopScore"}}), true}, // IfExists holds if the key is missing
 
 		{both, with("UpdateItem", map[string][]string{LeadingKeys: own, Attributes: {"UserId", "Wins"}}), true},
 		{both, with("UpdateItem", map[string][]string{LeadingKeys: own, Attributes: {"UserId", "Losses"}}), false},
@@ -84,12 +84,12 @@ func TestDocumentedByDynamoDB(t *testing.T) {
 }
 
 // The rules of "IAM JSON policy elements: Condition operators" and "Multivalued context keys"
-// for each operator, for a key that has values, no values, or is missing.
+// are tried for each operator, for a key that has values, has no values, or is missing.
 func TestDocumentedByIAM(t *testing.T) {
 	const key = "aws:TagKeys"
 	for _, test := range []struct {
 		operator, want string
-		got            []string // nil: the key is missing
+		got            []string // nil if the key is missing
 		holds          bool
 	}{
 		{"StringEquals", `"a"`, []string{"a"}, true},

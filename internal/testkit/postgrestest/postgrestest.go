@@ -3,10 +3,10 @@
 // Package postgrestest provides tests with a real PostgreSQL, through the module
 // embedded-postgres.
 //
-// The server runs under a separate process, another instance of the test binary.
-// PostgreSQL refuses to be started by root, so that process runs as an unprivileged user
-// if the test runs as root; and it stops the server when its standard input ends, so even
-// if the test is killed.
+// The server is started by a child process, which is another instance of the test binary.
+// PostgreSQL refuses to be started by root, so if the test runs as root, the child runs as an
+// unprivileged user. The child stops the server when its standard input ends, which happens
+// even if the test is killed.
 package postgrestest
 
 import (
@@ -30,14 +30,14 @@ import (
 )
 
 const (
-	// envChild names the directory in which the child keeps its server.
+	// envChild is the variable that holds the directory in which the child keeps its server.
 	envChild = "NODELEASE_POSTGRES_CHILD"
-	// unprivileged is "nobody" on Linux; any user that is not root will do.
+	// unprivileged is the ID of the user "nobody" on Linux; any user other than root would do.
 	unprivileged = 65534
 	startLimit   = time.Minute
 )
 
-// Main is called by TestMain: it runs the tests, or is the child that runs the server.
+// Main is called by TestMain. It runs the tests or, in the child, the server.
 func Main(m *testing.M) int {
 	dir := os.Getenv(envChild)
 	if dir == "" {
@@ -52,8 +52,8 @@ func Main(m *testing.M) int {
 
 // serve runs the server until standard input ends.
 func serve(dir string) error {
-	// The port is free now; if another process takes it meanwhile, the start fails and is
-	// tried again.
+	// Another process may take the free port before the server does. The start then fails and
+	// is tried again.
 	var err error
 	for range 3 {
 		var port uint32
@@ -109,7 +109,7 @@ func Start(tb testing.TB) string {
 	if err := errors.Join(copyFile(self, filepath.Join(dir, filepath.Base(self))), os.CopyFS(filepath.Join(dir, "server"), os.DirFS(server))); err != nil {
 		tb.Fatal(err)
 	}
-	// The child outlives the test's context: it has to stop its server first.
+	// The child must not end with the test's context, because it has to stop its server first.
 	child := exec.CommandContext(context.Background(), filepath.Join(dir, filepath.Base(self)))
 	child.Dir = dir
 	child.Env = append(os.Environ(), envChild+"="+dir, "HOME="+dir, "LC_ALL=C")
@@ -152,7 +152,7 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, content, 0o755)
 }
 
-// root is the repository's root, also for tests in its submodules.
+// root returns the repository's root, including for tests in its submodules.
 func root() string {
 	dir, _ := os.Getwd()
 	for {

@@ -1,7 +1,7 @@
-// Package sources names the files that a test depends on and does not open itself.
+// Package sources declares files that a test depends on but does not open itself.
 //
-// The go command keeps a test's pass until one of its packages changes, or a file that it has opened. Files that are read
-// by the programs it starts, such as go build or node, are not among these.
+// The go command caches the result of a test until one of the test's packages changes, or a file that the test has opened.
+// It does not know of files that are read by programs that the test starts, such as go build or node.
 package sources
 
 import (
@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// notOurs are folders of tools: their content follows from files that are sources.
+// notOurs are folders that tools write, and whose content follows from source files.
 var notOurs = []string{".git", ".cache", "node_modules", "dist", "cdk.out"}
 
-// Of makes the test run again when a file below one of the folders has changed. It opens each folder, by which the go
-// command knows the size and the time of each file in it.
+// Of makes the go command run the test again when a file below one of the folders has changed. It opens each folder, for
+// which the go command then records the size and the time of each file in it.
 func Of(tb testing.TB, folders ...string) {
 	tb.Helper()
 	for _, folder := range folders {

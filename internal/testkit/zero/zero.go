@@ -14,9 +14,10 @@ import (
 	"time"
 )
 
-// Methods calls each exported method of v with zero arguments, and draws from the
-// iterators that they return. It fails if one panics or does not return, and if one that
-// can return an error returns none with the text want. Methods in fine may return nil.
+// Methods calls each exported method of v with zero arguments, and consumes the iterators
+// that they return. The test fails if a method panics or does not return, or if a method
+// that can return an error returns none, or an error without the text want. The methods in
+// fine may return nil.
 func Methods(t *testing.T, v any, want string, fine ...string) {
 	t.Helper()
 	for m := range reflect.TypeOf(v).Methods() {
@@ -24,8 +25,9 @@ func Methods(t *testing.T, v any, want string, fine ...string) {
 	}
 }
 
-// NilContext calls each function, and each exported method of every other value, that
-// takes a context, with a nil one and zero arguments. It fails as Methods does.
+// NilContext calls everything that takes a context with a nil context and otherwise zero
+// arguments: those values that are functions, and the exported methods of the others. The
+// test fails as with Methods.
 func NilContext(t *testing.T, want string, values ...any) {
 	t.Helper()
 	for i, v := range values {
@@ -54,7 +56,7 @@ func check(t *testing.T, name string, f reflect.Value, want string, fine bool) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(30 * time.Second): // longer than any limit of its own
+	case <-time.After(30 * time.Second): // longer than any time limit of the functions themselves
 		t.Fatalf("%s: got no return, want one", name)
 	}
 	switch {
@@ -65,7 +67,7 @@ func check(t *testing.T, name string, f reflect.Value, want string, fine bool) {
 	}
 }
 
-// call calls f, and reports whether it can return an error, and which it did.
+// call calls f. It returns whether f can return an error, and the error that f returned.
 func call(f reflect.Value) (can bool, err error) {
 	var in []reflect.Value
 	for i := range f.Type().NumIn() - btoi(f.Type().IsVariadic()) {
@@ -95,7 +97,8 @@ func call(f reflect.Value) (can bool, err error) {
 	return can, err
 }
 
-// argument returns the zero value of a parameter; net/http passes no nil writer.
+// argument returns the zero value of a parameter, but a recorder for a response writer, which
+// net/http never passes as nil.
 func argument(typ reflect.Type) reflect.Value {
 	if typ == reflect.TypeFor[http.ResponseWriter]() {
 		return reflect.ValueOf(httptest.NewRecorder())

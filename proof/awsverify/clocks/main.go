@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command clocks is a Lambda function that reads its environment's clocks as its
-// invocation begins and as it ends. It is deployed by awsverify, to learn which of them
-// show that the environment was frozen in between.
+// Command clocks is a Lambda function that reads its environment's clocks at the beginning
+// and at the end of each invocation. Command awsverify deploys it to learn which clocks show
+// that the environment was frozen between two invocations.
 package main
 
 import (
@@ -21,7 +21,7 @@ type Reading struct {
 	Wall      int64 `json:"wall"`
 }
 
-// Answer has the readings of this invocation, and the values that distinguish environments.
+// Answer has the readings of an invocation, and a value that identifies its environment.
 type Answer struct {
 	Environment string  `json:"environment"`
 	Begin       Reading `json:"begin"`

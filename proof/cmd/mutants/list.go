@@ -42,7 +42,7 @@ var mutants = slices.Concat(
 	edgeMutants,
 )
 
-// The mutants of a lease, in the order in which it lives.
+// leaseMutants change the code of a lease, in the order of its life.
 var leaseMutants = []mutant{
 	{"claim without the expiry", dynamo, `expires_at < :expired_before`, `:expired_before = :expired_before`, stores},
 	{"claim without σ after the expiry", writes, `return Trunc(w.At.Add(-w.ClaimGuard - w.Patience))`, `return Trunc(w.At.Add(-w.Patience))`, stores},

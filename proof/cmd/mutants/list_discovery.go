@@ -2,7 +2,7 @@ package main
 
 const discoveryOwn = "./pkg/discovery"
 
-// The mutants of discovery: of its one write, of the entries that count, and of the sweep.
+// The mutants of discovery: of its only write, of which entries count, and of the sweep.
 var discoveryMutants = []mutant{
 	{"discovery: a revision is written twice", "pkg/discovery/table.go", `AND revision >= :revision)`, `AND revision > :revision)`, discoveryOwn},
 	{"discovery: an earlier holder replaces a later one", "pkg/discovery/table.go", `NOT (version > :version OR (`, `NOT (:version < :version OR (`, discoveryOwn},

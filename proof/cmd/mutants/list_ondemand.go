@@ -8,7 +8,7 @@ const (
 	lambdaOwn = "./pkg/lease/leaselambda"
 )
 
-// The mutants of agents that renew when they are used.
+// The mutants of on-demand agents, which renew when they are used.
 var onDemandMutants = []mutant{
 	{"a sleep counts by the monotonic clock only", naps, `max(r.mono-seen.mono, r.wall.Sub(seen.wall))`, `r.mono - seen.mono`, leaseOwn},
 	{"a sleep counts by the wall clock only", naps, `max(r.mono-seen.mono, r.wall.Sub(seen.wall))`, `r.wall.Sub(seen.wall)`, leaseOwn},

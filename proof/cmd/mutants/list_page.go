@@ -2,7 +2,8 @@ package main
 
 const pageOwn = "./cmd/nodelease/internal/ui"
 
-// The mutants of the texts and the memory of nodelease ui's page to itself.
+// The mutants of nodelease ui's page: of the texts that it shows, of the memory that it
+// keeps, and of the requests that it refuses.
 var pageMutants = []mutant{
 	{"page: cooling node IDs count as room", "cmd/nodelease/internal/ui/verdict.go", `taken := 100 * float64(capacity-free)`, `taken := 100 * float64(held)`, pageOwn},
 	{"page: mostly expired looks calm", "cmd/nodelease/internal/ui/verdict.go", `case expired > held && expired > 2:`, `case expired > held && expired < 0:`, pageOwn},

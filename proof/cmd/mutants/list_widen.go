@@ -6,7 +6,7 @@ const (
 	widener  = "internal/protocol/widener.go"
 )
 
-// The mutants of a width that changes while the fleet makes IDs.
+// The mutants of changes of the width while the fleet makes IDs.
 var widenMutants = []mutant{
 	{"mark ignores reserved_until", dynamo, `AND reserved_until < :from " +`, `AND :from = :from " +`, stores},
 	{"mark of an older try", dynamo, `"AND (attribute_not_exists(widen_try) OR widen_try BETWEEN :zero AND :before)",`, `"AND :before = :before",`, stores},

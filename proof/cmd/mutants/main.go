@@ -1,10 +1,10 @@
-// Command mutants weakens the protocol's conditions and guards one at a time
-// and reports which test fails. A mutant that no test notices is a condition
-// without a test, and makes the command fail.
+// Command mutants weakens the product's conditions and guards, one at a time, and reports
+// which test fails. If no test notices a mutant, a condition has no test, and the command
+// fails.
 //
 //	go run ./proof/cmd/mutants [-run substring] [-table docs/mutants.md [-resume]]
-//	go run ./proof/cmd/mutants -check    # only that each can still be made, where docs/mutants.md says
-//	go run ./proof/cmd/mutants -update   # write the names, files and order of docs/mutants.md again
+//	go run ./proof/cmd/mutants -check    # only check that each mutant can still be made, in the file that docs/mutants.md names
+//	go run ./proof/cmd/mutants -update   # rewrite the names, files and order of docs/mutants.md
 package main
 
 import (
@@ -37,11 +37,11 @@ func main() {
 	}
 }
 
-// page has the recorded table.
+// page is the file with the recorded table.
 const page = "docs/mutants.md"
 
-// checkAll returns an error with the mutants that cannot be made of the current code,
-// and the differences of the recorded table.
+// checkAll returns an error that names the mutants that cannot be made from the current
+// code, and the differences between the recorded table and the list.
 func checkAll() error {
 	errs := []error{checkTable(page)}
 	seen := map[string]bool{}
@@ -81,7 +81,7 @@ func run(only, table string, resume bool) error {
 		}
 		began := time.Now()
 		caught, err := m.try(dir)
-		if err != nil { // the others are tried all the same
+		if err != nil { // try the others all the same
 			broken = append(broken, fmt.Errorf("%s: %w", m.name, err))
 			continue
 		}

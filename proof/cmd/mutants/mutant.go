@@ -14,15 +14,15 @@ type mutant struct {
 	name     string
 	file     string
 	old, new string
-	// tests are packages whose tests should notice, the fast ones first; or worlds that
-	// should, as "world:" parts ":" seeds ":" hours, as the flags of package sim have them.
+	// tests are the packages whose tests should notice the mutant, fast ones first, or worlds
+	// that should: "world:" parts ":" seeds ":" hours, as in the flags of package sim.
 	tests string
 }
 
-// simulation is the package of the worlds.
+// simulation is the package that runs the worlds.
 const simulation = "./proof/internal/sim"
 
-// source is the file with the piece replaced, which must occur in it once.
+// source returns the file with the piece replaced. The piece must occur exactly once.
 func (m mutant) source() (string, error) {
 	src, err := os.ReadFile(m.file)
 	if err != nil {
@@ -34,13 +34,14 @@ func (m mutant) source() (string, error) {
 	return strings.Replace(string(src), m.old, m.new, 1), nil
 }
 
-// runs reports whether one of the tests that noticed is in the mutant's packages.
+// runs reports whether at least one of the tests in noticed, a list separated by commas, is
+// in the mutant's packages.
 func (m mutant) runs(noticed string) bool {
 	for _, pkg := range strings.Fields(m.tests) {
 		if strings.HasPrefix(pkg, "world:") {
 			pkg = simulation
 		}
-		files, _ := filepath.Glob(filepath.Join(pkg, "*_test.go")) // the pattern is sound
+		files, _ := filepath.Glob(filepath.Join(pkg, "*_test.go")) // cannot fail: the pattern is valid
 		for _, file := range files {
 			text, err := os.ReadFile(file)
 			for test := range strings.SplitSeq(noticed, ", ") {
@@ -55,8 +56,8 @@ func (m mutant) runs(noticed string) bool {
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-// try runs the tests with the mutant laid over the real file, and returns the
-// first tests that failed; "" if none did.
+// try runs the tests with the mutant in place of the real file. It returns the names of the
+// tests that failed first, or "" if none failed.
 func (m mutant) try(dir string) (string, error) {
 	src, err := m.source()
 	if err != nil {
@@ -86,8 +87,8 @@ func (m mutant) try(dir string) (string, error) {
 	return "", nil
 }
 
-// worldNotices runs worlds of the composed simulation, and returns the first that broke
-// a promise, with its seed and for how long its agents had lived.
+// worldNotices runs worlds of the simulation. It returns the first world in which a promise
+// was broken, with its seed and the number of agent hours until then.
 func worldNotices(overlay, world string) (string, error) {
 	_, rest, _ := strings.Cut(world, ":")
 	parts, rest, _ := strings.Cut(rest, ":")
@@ -110,13 +111,14 @@ func worldNotices(overlay, world string) (string, error) {
 
 var lived = regexp.MustCompile(`after ([0-9.]+) agent hours: .*`)
 
-// notices runs the tests of one package, and returns those that failed.
+// notices runs the tests of one package, and returns the names of those that failed.
 func notices(overlay, pkg string) (string, error) {
 	_, caught, err := goTest(overlay, pkg, "-failfast")
 	return caught, err
 }
 
-// goTest returns the output of a package's tests, and those that failed.
+// goTest runs a package's tests. It returns their output, and the names of up to three that
+// failed.
 func goTest(overlay, pkg string, args ...string) (text, caught string, err error) {
 	cmd := exec.Command("go", append([]string{"test", "-overlay", overlay, "-timeout", "10m", "-count", "1", "-vet=off", pkg}, args...)...)
 	cmd.Env = append(os.Environ(), "CI=", "NODELEASE_REQUIRE_EMULATORS=") // the embedded server is enough here

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// heading begins the table of the page; the text before it is written by hand.
+// heading begins the page's table. The text before the table is written by hand.
 const heading = "| mutant | file | caught by |\n|---|---|---|\n"
 
-// nobody is the table's entry for a survivor.
+// nobody is the table's entry for a mutant that no test noticed.
 const nobody = "NOBODY"
 
-// readTable returns the text before a page's table, and the test that caught each mutant.
+// readTable returns the text before a page's table, and for each mutant the tests that caught
+// it.
 func readTable(page string) (before string, caught map[string]string, err error) {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -32,8 +33,8 @@ func readTable(page string) (before string, caught map[string]string, err error)
 	return before, caught, nil
 }
 
-// record writes into a page's table what caught a mutant. The other rows stay as
-// they are, in the order of the list; those of mutants that are gone go.
+// record writes into a page's table which tests caught a mutant. The other rows keep their
+// content and follow the order of the list; rows of mutants that no longer exist are removed.
 func record(page, name, by string) error {
 	before, caught, err := readTable(page)
 	if err != nil {
@@ -43,7 +44,7 @@ func record(page, name, by string) error {
 	return os.WriteFile(page, []byte(render(before, caught)), 0o600)
 }
 
-// rewrite writes a page's table by the list: names, files and order.
+// rewrite writes a page's table again, with the names, files and order of the list.
 func rewrite(page string) error {
 	before, caught, err := readTable(page)
 	if err != nil {
@@ -52,8 +53,8 @@ func rewrite(page string) error {
 	return os.WriteFile(page, []byte(render(before, caught)), 0o600)
 }
 
-// checkTable returns an error unless a page's table names the files of its mutants, and
-// tests that would be run.
+// checkTable returns an error unless a page's table has the mutants of the list, with their
+// files, and each row names a test that would be run.
 func checkTable(page string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -72,7 +73,7 @@ func checkTable(page string) error {
 	return errors.Join(errs...)
 }
 
-// render returns a page's text, with the rows in the order of the list.
+// render returns a page's text, with the table's rows in the order of the list.
 func render(before string, caught map[string]string) string {
 	var b strings.Builder
 	b.WriteString(before + heading)

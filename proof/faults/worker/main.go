@@ -1,16 +1,16 @@
-// Command worker is the process that the fault tests kill, freeze, cut off and
-// whose clock they move: it holds a node ID, makes IDs and tells on standard output
-// what happens, a line at a time:
+// Command worker is the process that the fault tests kill, freeze and cut off, and whose
+// clock they move. It holds a node ID, makes IDs and reports on standard output what
+// happens, a line at a time:
 //
-//	claimed <node> <version>      also after a loss
+//	claimed <node> <version>      also for the claim after a loss
 //	renewed <node> <version>
 //	suspended, resumed, lost, unanswered …
-//	ids <id> <id> …               each was returned before the line was written
+//	ids <id> <id> …               IDs that were made before the line was written
 //	use <node> <version> <from> <to>  the lease could be relied on at some moment
 //	                              between two readings of CLOCK_MONOTONIC, in ns
 //
-// On standard input it takes "step <duration>" (if built with the overlay of the
-// time package, see the tests) and "stop".
+// On standard input, worker accepts "stop" and, if it was built with the overlay of the time
+// package (see the tests), "step <duration>".
 package main
 
 import (
@@ -48,8 +48,8 @@ func main() {
 
 var out sync.Mutex
 
-// say writes one line with one system call: a process that is killed leaves whole
-// lines, but for the last.
+// say writes one line with one system call. So if the process is killed, all lines are
+// whole except possibly the last.
 func say(format string, args ...any) {
 	out.Lock()
 	defer out.Unlock()
@@ -101,12 +101,12 @@ func run(endpoint, table string, every time.Duration, cfg lease.Config) error {
 	}
 }
 
-// batch makes some IDs at once.
+// batch makes up to 16 IDs with one call.
 func batch(ids *snowflake.Generator) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	var dst [16]snowflake.ID
-	n, _ := ids.NextN(ctx, dst[:]) // the first n are valid also with an error
+	n, _ := ids.NextN(ctx, dst[:]) // the first n are valid even if there is an error
 	if n == 0 {
 		return
 	}
@@ -117,7 +117,8 @@ func batch(ids *snowflake.Generator) {
 	say("ids%s", line.String())
 }
 
-// use asks whether the lease can be relied on, and says when it asked.
+// use asks the agent whether the lease can be relied on. If so, it reports the times before
+// and after the question.
 func use(a *lease.Agent) {
 	from := monotonic()
 	l, err := a.Lease()
@@ -135,7 +136,7 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// obey takes orders.
+// obey carries out the orders on standard input.
 func obey(stop func()) {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		word, rest, _ := strings.Cut(lines.Text(), " ")

@@ -4,5 +4,5 @@ package main
 
 import "time"
 
-// step moves this process's wall clock: the time package is the overlay's.
+// step moves this process's wall clock. It needs the overlay of the time package.
 func step(d time.Duration) { time.WallOffset.Add(int64(d)) }

@@ -23,8 +23,8 @@ func (r *reads) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, e
 	return r.Network.PoolItem(ctx, pool)
 }
 
-// The paper's fleet sends as many requests as one of real agents: while leases grow, when
-// the pool is full for half an hour, and afterwards.
+// The modelled fleet sends as many requests as a fleet of real agents: while leases grow,
+// while the pool is full for half an hour, and afterwards.
 func TestPaperIsLikeRealAgents(t *testing.T) {
 	t.Parallel()
 	const holders, size = 40, 256
@@ -86,8 +86,8 @@ func TestPaperIsLikeRealAgents(t *testing.T) {
 			for j, got := range [2]float64{float64(all - renewed), float64(items - read)} {
 				what := [2]string{"renewals", "reads"}[j]
 				t.Logf("span %d: %v %s of real agents, %v on paper", i, got, what, paper[i][j])
-				// Real agents draw new random times in each run: in 30 runs a span's sum differed from
-				// its mean by 0.1, 2.7 and 4.1 % (one standard deviation).
+				// Real agents draw new random times in each run. Over 30 runs, the standard deviations
+				// of the three spans' sums were 0.1, 2.7 and 4.1 %.
 				if math.Abs(got-paper[i][j]) > got*[]float64{0.1, 0.25, 0.25}[i] {
 					t.Errorf("span %d: got %v %s on paper, want %v as of real agents", i, paper[i][j], what, got)
 				}

@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// The prices are those of docs/cost.md, whose test recomputes its other tables by them.
+// The prices of docs/cost.md. Another test recomputes the other tables of that page from them.
 const (
 	writePrice, readPrice = 0.625, 0.125
-	hours                 = 730. // of a month
+	hours                 = 730. // in a month
 )
 
-// crashing is a process of which one in a thousand crashes in each hour.
+// crashing draws the life of a process; of these processes, one in a thousand crashes in each
+// hour.
 func crashing(dice *rand.Rand) time.Duration {
 	return time.Duration(dice.ExpFloat64() * float64(1000*time.Hour))
 }
 
-// A fleet whose leases grow costs what docs/cost.md says. The price of a month is that of
-// its deploys, with the twelve hours after each, and of steady hours for the rest of it;
-// with -whole, of four whole weeks, or one of the largest fleet.
+// A fleet whose leases grow costs what docs/cost.md says. The price of a month is computed
+// from its deploys, each with the twelve hours after it, and from steady hours for the rest
+// of the month. With -whole, four whole weeks are simulated, or one for the largest fleet.
 func TestCostOfLeasesThatGrow(t *testing.T) {
 	t.Parallel()
 	type month struct {
@@ -32,8 +33,8 @@ func TestCostOfLeasesThatGrow(t *testing.T) {
 		holders, size int
 		functions     bool
 		months        []month
-		deploys       int // that are simulated
-		part          int // of the fleet is simulated instead of the whole
+		deploys       int // how many deploys are simulated
+		part          int // if not 0, how many of the fleet's processes are simulated
 	}{
 		{"1,024 on 4,096", 1024, 4096, true, []month{
 			{"a deploy a week", week, 0, 8},
@@ -61,7 +62,7 @@ func TestCostOfLeasesThatGrow(t *testing.T) {
 				f.Start(c.holders/part, time.Minute)
 				run(12 * time.Hour)
 			}
-			var deploys, steady Sum // of 12 h each
+			var deploys, steady Sum // each is the sum of 12 h
 			if !*whole {
 				grown()
 				for range c.deploys {
@@ -83,7 +84,7 @@ func TestCostOfLeasesThatGrow(t *testing.T) {
 						sum = sum.plus(run(m.every), hours/weeks.Hours())
 					}
 				} else {
-					n := hours / m.every.Hours() // deploys a month
+					n := hours / m.every.Hours() // deploys in a month
 					sum = sum.plus(deploys, n).plus(steady, hours/12-n)
 				}
 				sum = Sum{}.plus(sum, float64(part))
@@ -98,7 +99,7 @@ func TestCostOfLeasesThatGrow(t *testing.T) {
 	}
 }
 
-// plus returns the requests of s and so many times those of o.
+// plus returns the requests of s plus those of o multiplied by times.
 func (s Sum) plus(o Sum, times float64) Sum {
 	return Sum{Writes: s.Writes + o.Writes*times, Units: s.Units + o.Units*times}
 }

@@ -10,40 +10,42 @@ import (
 	"github.com/nodelease/nodelease/internal/tenure"
 )
 
-// Config is a fleet.
+// Config describes a fleet.
 type Config struct {
 	Size, Expect int // of the pool
 	Timings      tenure.Timings
-	// Functions reports whether the reaper and the poolmetric function run each minute.
-	// Their reads are not counted: docs/cost.md has them in a separate table. Without
-	// them the holders count in turn, and that is counted.
+	// Functions makes the reaper and the poolmetric function run each minute. Their reads are
+	// not counted, since docs/cost.md has them in a separate table. Without the functions, the
+	// holders take turns at counting the pool, and their reads are counted.
 	Functions bool
-	// Life draws how long a process lives before it crashes, and is replaced at once.
+	// Life draws how long a process lives before it crashes. A crashed process is replaced at
+	// once.
 	Life func(*rand.Rand) time.Duration
 	Seed uint64
 }
 
-// Sum has the counts of some time.
+// Sum has the counts of a span of time.
 type Sum struct {
 	Writes, Units    float64 // request units
 	Claims, Renewals int
 	Crashes, Counts  int
 	Waits            int // searches that found no node ID
-	// Live and Taken are the node-ID seconds of processes that run, and those with the
-	// rests of crashed ones. Worst is the largest Taken ÷ Live at any moment.
+	// Live is the sum of the times, in seconds, for which running processes had their node
+	// IDs. Taken is the same sum with the rests of crashed processes' node IDs. Worst is the
+	// largest number of taken node IDs, divided by that of running processes, at any moment.
 	Live, Taken, Worst float64
-	Rest, LongestRest  time.Duration // of all crashed processes together, and of one
-	LongestWait        time.Duration // of a process for its node ID
+	Rest, LongestRest  time.Duration // the sum of all rests, and the longest
+	LongestWait        time.Duration // the longest time that a process waited for its node ID
 }
 
-// Dollars is the price of the requests, by the prices of docs/cost.md.
+// Dollars returns the price of the requests, by the prices of docs/cost.md.
 func (s Sum) Dollars(write, read float64) float64 { return (s.Writes*write + s.Units*read) / 1e6 }
 
-// Fleet is the processes and the table.
+// Fleet has the processes and the table.
 type Fleet struct {
 	Config
 	Sum
-	// Wrong is the first thing that must not be.
+	// Wrong is the first violation of an invariant.
 	Wrong error
 
 	dice      *rand.Rand
@@ -55,12 +57,12 @@ type Fleet struct {
 	live      []*process
 	resting   int
 	accounted time.Duration
-	version   int // deployed
+	version   int // the deployed version
 }
 
 const (
-	itemUnits  = 1  // of a strongly consistent read of the pool's item
-	groupUnits = 25 // and of a group: 256 items of 400 bytes
+	itemUnits  = 1  // read units of a strongly consistent read of the pool's item
+	groupUnits = 25 // read units of one of a group: 256 items of 400 bytes
 )
 
 // epoch is the time at which the fleets begin.
@@ -72,7 +74,7 @@ func New(c Config) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{Config: c, dice: rand.New(rand.NewPCG(c.Seed, 20))}
-	// As leasepool.Spec opens them: all groups of a pool of up to four.
+	// Open as many groups as leasepool.Spec does: all of them if there are up to four.
 	open := (protocol.PoolItem{Size: c.Size}).Groups()
 	if open > 4 {
 		open = max(protocol.GroupsFor(protocol.PoolItem{Size: c.Size}, c.Expect), 1)
@@ -89,7 +91,7 @@ func New(c Config) (*Fleet, error) {
 	return f, nil
 }
 
-// Run lets time pass until d since the start.
+// Run lets virtual time pass until d after the fleet's beginning.
 func (f *Fleet) Run(d time.Duration) {
 	for len(f.queue) > 0 && f.queue[0].at <= d && f.Wrong == nil {
 		e := heap.Pop(&f.queue).(event)
@@ -108,14 +110,14 @@ func (f *Fleet) Take() Sum {
 	return s
 }
 
-// Start starts processes within a time from now.
+// Start starts processes at random times from now on, within the given time.
 func (f *Fleet) Start(processes int, within time.Duration) {
 	for range processes {
 		f.in(f.some(within), f.start(f.version))
 	}
 }
 
-// Deploy starts as many processes as run, and stops the old ones when a time has passed.
+// Deploy starts as many processes as are running, and stops the old ones after overlap.
 func (f *Fleet) Deploy(overlap time.Duration) {
 	f.version++
 	f.Start(len(f.live), time.Minute)
@@ -128,7 +130,7 @@ func (f *Fleet) Deploy(overlap time.Duration) {
 	})
 }
 
-// Kill crashes all processes at this moment; each is replaced at once.
+// Kill crashes all processes at once. Each is replaced immediately.
 func (f *Fleet) Kill() {
 	for _, p := range append([]*process(nil), f.live...) {
 		p.crash()
@@ -141,7 +143,7 @@ func (f *Fleet) some(d time.Duration) time.Duration {
 	return time.Duration(f.dice.Float64() * float64(d))
 }
 
-// account adds the time since it was called last.
+// account adds the time since its last call to Live and Taken.
 func (f *Fleet) account() {
 	d := (f.now - f.accounted).Seconds()
 	f.accounted = f.now
@@ -152,7 +154,7 @@ func (f *Fleet) account() {
 	}
 }
 
-// write sends a write, and returns whether it was applied.
+// write applies a write to the table and returns the result.
 func (f *Fleet) write(w protocol.Write) protocol.Result {
 	f.Writes++
 	old := &f.items[w.Item().NodeID]
@@ -164,7 +166,8 @@ func (f *Fleet) write(w protocol.Write) protocol.Result {
 	return protocol.Result{Applied: true, Lease: &l}
 }
 
-// count is the result of counting the open groups.
+// count returns how many node IDs of the open groups are held, and how many are cooling or
+// expired.
 func (f *Fleet) count() (held, cooling int) {
 	_, open := f.pool.Open()
 	for _, l := range f.items[:open] {
@@ -179,7 +182,7 @@ func (f *Fleet) count() (held, cooling int) {
 	return held, cooling
 }
 
-// measured stores a measurement in the pool's item.
+// measured stores a measurement in the pool's item, and reports whether it was stored.
 func (f *Fleet) measured(seen *protocol.Measured, m protocol.Measured) (stored bool) {
 	p, ok := protocol.Measure{Pool: "orders", Seen: seen, Measured: m}.Apply(&f.pool)
 	if ok {
@@ -188,8 +191,8 @@ func (f *Fleet) measured(seen *protocol.Measured, m protocol.Measured) (stored b
 	return ok
 }
 
-// poolmetric is a run of that function. Its schedule is less than half of the shortest
-// time that a measurement counts for.
+// poolmetric runs the poolmetric function, now and every minute. That is less than half of
+// the shortest time for which a measurement is valid.
 func (f *Fleet) poolmetric() {
 	held, cooling := f.count()
 	f.measured(f.pool.Measured, protocol.Measured{Held: held, Cooling: cooling, At: f.wall(), Valid: 10 * time.Minute})
@@ -219,7 +222,7 @@ func (f *Fleet) reap(l protocol.Lease) {
 // event is something that is due.
 type event struct {
 	at time.Duration
-	no int // of those that are due at once, the first queued comes first
+	no int // among events that are due at the same time, the first queued comes first
 	do func()
 }
 

@@ -20,10 +20,10 @@ const (
 	week = 7 * day
 )
 
-// grows are the durations that docs/operations.md describes.
+// grows returns the durations that docs/operations.md describes.
 func grows() tenure.Timings { return tenure.Timings{MaxTTL: 15 * time.Minute} }
 
-// fleet returns a fleet without processes, which must end as it should.
+// fleet returns a fleet without processes. The test fails if an invariant is violated.
 func fleet(t *testing.T, c Config) *Fleet {
 	t.Helper()
 	f, err := New(c)
@@ -38,8 +38,8 @@ func fleet(t *testing.T, c Config) *Fleet {
 	return f
 }
 
-// said compares a row of docs/cost.md with the simulation, to one part in twenty, and
-// with whole weeks, whose crashes are others, to one in ten. The row begins with first.
+// said compares the row of docs/cost.md that begins with first with the simulation. They may
+// differ by one part in twenty or, with whole weeks, which have other crashes, one in ten.
 func said(t *testing.T, first string, want ...float64) {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/cost.md")

@@ -8,22 +8,22 @@ import (
 	"github.com/nodelease/nodelease/internal/tenure"
 )
 
-// process is an agent with a generator, as pkg/lease makes its requests.
+// process models an agent with a generator. It makes the same requests as pkg/lease.
 type process struct {
 	f       *Fleet
-	version int // deployed
+	version int // the deployed version that it runs
 	began   time.Duration
 	known   protocol.PoolItem
 	search  tenure.Search
 	term    *tenure.Term
 	room    tenure.Room
 	stepped bool               // the next renewal is the first
-	counted *protocol.PoolItem // with its own measurement
+	counted *protocol.PoolItem // the pool's item with the process's own measurement
 	over    bool
-	at      int // in f.live
+	at      int // index in f.live
 }
 
-// start returns a function that starts a process of a deployed version.
+// start returns a function that starts a process with a deployed version.
 func (f *Fleet) start(version int) func() {
 	return func() {
 		p := &process{f: f, version: version, began: f.now, search: tenure.Search{Dice: f.dice}}
@@ -74,7 +74,8 @@ func (p *process) choose() {
 	p.rest()
 }
 
-// look searches the open groups for a node ID that c could claim.
+// look searches the open groups for a node ID that c could claim, and returns it, or a
+// negative number if there is none.
 func (p *process) look(c protocol.Claim) (node int) {
 	f := p.f
 	p.search.Begin()
@@ -95,7 +96,8 @@ func (p *process) look(c protocol.Claim) (node int) {
 	return -1
 }
 
-// open opens as many groups again as are open up to last, unless someone else did.
+// open opens the next groups if last is still the last open one, which it is unless another
+// process has opened groups.
 func (p *process) open(last int) {
 	p.read()
 	if _, now := p.known.GroupsOpen(); now == last {
@@ -119,8 +121,8 @@ func (p *process) rest() {
 	f.in(due, func() { p.stepped = false; p.due() })
 }
 
-// due renews, unless the holder may no longer grow and trusts a longer lease than it
-// would get.
+// due renews the lease. It postpones the renewal if the lease may no longer grow, and the
+// present lease is longer than the one that it would get.
 func (p *process) due() {
 	if p.over {
 		return
@@ -152,7 +154,7 @@ func (p *process) due() {
 
 func (p *process) age() time.Duration { return p.f.now - p.term.Began }
 
-// length is the length that the next renewal requests.
+// length returns the length that the next renewal requests.
 func (p *process) length() tenure.Length {
 	t := p.f.Timings
 	if !t.Grows() || !p.room.Grows(p.f.wall(), t.MaxSkew()) {
@@ -161,8 +163,8 @@ func (p *process) length() tenure.Length {
 	return t.Grown(p.age())
 }
 
-// measure reads the pool's measurement if that is due, and counts if it is the holder's
-// turn.
+// measure reads the pool's measurement if that is due, and counts the pool if it is this
+// process's turn.
 func (p *process) measure() {
 	f := p.f
 	if p.counted != nil {
@@ -208,7 +210,7 @@ func (p *process) stop() {
 	}
 }
 
-// crash ends the process without a word; another one takes its place at once.
+// crash ends the process without a release. Another process takes its place at once.
 func (p *process) crash() {
 	if p.over {
 		return
@@ -217,11 +219,11 @@ func (p *process) crash() {
 	p.end()
 	f.Crashes++
 	l := f.items[p.term.Lease.NodeID]
-	// Claimants wait for both; the sum of a claim's conditions is checked when it is over.
+	// Claimants wait for both times. When they have passed, rested checks all conditions of a claim.
 	free := protocol.Latest(l.ReservedUntil.Add(-f.Timings.ClaimGuard), l.ExpiresAt.Add(f.Timings.ClaimGuard+time.Millisecond))
 	rest := free.Sub(f.wall())
-	// Invariant: a crashed process's node ID rests for at most half of its age, or as long
-	// as after a short lease.
+	// Invariant: a crashed process's node ID rests for at most half of the process's age, or,
+	// if that is longer, as long as after a short lease.
 	if most := max(p.age()/2, f.Timings.TTL+f.Timings.ClaimGuard) + time.Millisecond; rest > most {
 		f.Wrong = fmt.Errorf("node %d of a process of %v rests for %v, want at most %v", l.NodeID, p.age(), rest, most)
 	}

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// rests compares a row of docs/cost.md: taken ÷ live on average and in the worst moment,
-// and the rest of a crashed process's node ID in seconds, on average and at most.
+// rests compares a row of docs/cost.md with the simulation: taken ÷ live on average and at
+// the worst moment, and the rest of a crashed process's node ID in seconds, on average and at
+// most.
 func rests(t *testing.T, name string, s Sum) (mean float64) {
 	t.Helper()
 	mean = s.Taken / s.Live
@@ -20,8 +21,8 @@ func rests(t *testing.T, name string, s Sum) (mean float64) {
 	return mean
 }
 
-// Tasks that die at the same age, again and again, all in the same moment. Nothing is
-// remembered for longer than a few lives, so a part of a week is like all of it.
+// All tasks die at the same moment and at the same age, again and again. The table remembers
+// nothing for longer than a few lives, so a part of a week shows the same as all of it.
 func TestCrashLoops(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -55,7 +56,7 @@ func TestCrashLoops(t *testing.T) {
 	}
 }
 
-// Processes that crash one by one, at any age.
+// Processes crash one by one, at any age.
 func TestChurn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -81,8 +82,8 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// The whole fleet dies again and again, at such ages that as many node IDs rest at once
-// as can.
+// The whole fleet dies again and again, at ages at which the largest possible number of node
+// IDs rest at once.
 func TestMassKills(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -107,8 +108,9 @@ func TestMassKills(t *testing.T) {
 	}
 }
 
-// Groups open as they fill with holders, not with node IDs that rest: after many mass
-// kills in a row a process waits for a young one's node ID, though the pool has others.
+// Groups are opened as they fill with holders, not as they fill with node IDs that rest. So
+// after many mass kills in a row, a process has to wait for the node ID of one that died
+// young, although the pool has node IDs in groups that are not open.
 func TestMassKillsOfFewOpenGroups(t *testing.T) {
 	t.Parallel()
 	f := fleet(t, Config{Size: 4096, Expect: 300, Timings: grows(), Functions: true, Seed: 4})
@@ -121,7 +123,8 @@ func TestMassKillsOfFewOpenGroups(t *testing.T) {
 	}
 }
 
-// massKills kills the fleet at ages that let as many node IDs rest at once as can.
+// massKills kills the fleet at ages at which the largest possible number of node IDs rest at
+// once.
 func massKills(f *Fleet) (now time.Duration) {
 	for _, age := range []time.Duration{19000, 5540, 1630, 480, 165, 33} {
 		now += age * time.Second

@@ -17,8 +17,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// meter counts what reads cost: an item is one unit, a group of 256 leases 25, a part of
-// one 2, or half of that where the page may be old.
+// meter counts the cost of reads: an item is one unit, a group of 256 leases 25, and a part
+// of a group 2. Eventually consistent reads cost half of that.
 type meter struct {
 	*fixture.Network
 	halves atomic.Int64 // of units
@@ -50,9 +50,9 @@ func (m *meter) EventualPart(ctx context.Context, pool string, n, part int) (pro
 	return fixture.Part(g, part), err
 }
 
-// A million short workers a day cost what docs/cost.md says: the page's figures are
-// those of this run, to 15 %: without Expect, a run costs 27 to 33 dollars, by how many
-// groups its random first guesses opened.
+// A million short workers a day cost what docs/cost.md says. The page's figures may differ
+// from those of a run by 15 %, since without Expect a run costs 27 to 33 dollars, depending on
+// how many groups its random first guesses opened.
 func TestShortWorkersCost(t *testing.T) {
 	const (
 		perSecond = 1e6 / 86400
@@ -90,7 +90,7 @@ func TestShortWorkersCost(t *testing.T) {
 					}
 					return o
 				}
-				// The reaper function has seen a claim: starts read the pool's item once.
+				// The reaper function has seen a claim, so that starts read the pool's item only once.
 				if g, err := agent().Generator(t.Context(), snowflake.WithLayout(snowflake.Wide16())); err != nil {
 					t.Fatal(err)
 				} else if _, err := g.Next(); err != nil {
@@ -102,7 +102,7 @@ func TestShortWorkersCost(t *testing.T) {
 				workers, writes, halves := 0, 0, int64(0)
 				begun := time.Now()
 				for n := 0; time.Since(begun) < 20*time.Minute; n++ {
-					if workers == 0 && time.Since(begun) > 10*time.Minute { // as many leases as there will be
+					if workers == 0 && time.Since(begun) > 10*time.Minute { // the number of leases no longer grows
 						writes, halves = s.Writes(), s.halves.Load()
 						workers = 1
 					}
@@ -115,9 +115,9 @@ func TestShortWorkersCost(t *testing.T) {
 						t.Fatal(err)
 					}
 					if release {
-						time.AfterFunc(10*time.Second, func() { _ = o.Close() }) // virtual
+						time.AfterFunc(10*time.Second, func() { _ = o.Close() }) // virtual time
 					}
-					time.Sleep(time.Duration(float64(time.Second) / perSecond)) // virtual
+					time.Sleep(time.Duration(float64(time.Second) / perSecond)) // virtual time
 					if workers > 0 {
 						workers++
 					}

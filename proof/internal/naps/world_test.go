@@ -26,7 +26,7 @@ var (
 	firstSeed    = flag.Uint64("seed", 1, "of the world")
 )
 
-// clock is the clocks of an environment, which may miss a freeze, and step.
+// clock has the two clocks of an environment, which may not show a freeze, and may step.
 type clock struct {
 	lease.Clock
 	mono, wall atomic.Int64
@@ -40,12 +40,12 @@ type world struct {
 	t     *testing.T
 	table *leasetest.Memory
 	size  int
-	wild  bool // freezes that no clock shows, and clocks that step: S1 only
+	wild  bool // some freezes show in no clock, and clocks step, so only S1 is judged
 
 	mu       sync.Mutex
 	made     map[snowflake.ID]int
 	believer map[int]*environment
-	first    []int // requests of each first use that found a node ID
+	first    []int // the number of requests of each first use that got a node ID
 	counts   map[string]int
 	late     sync.WaitGroup
 }
@@ -56,7 +56,7 @@ func (w *world) count(what string, n int) {
 	w.counts[what] += n
 }
 
-// environment is one process, and its way to the table.
+// environment is one process, and its connection to the table.
 type environment struct {
 	*leasetest.Memory
 	w        *world
@@ -67,9 +67,9 @@ type environment struct {
 	requests atomic.Int64
 }
 
-// freeze pauses the environment; d is how long.
+// freeze freezes the environment for d.
 func (e *environment) freeze(d time.Duration) {
-	shown := e.dice.IntN(3) // by all clocks, by the wall clock, by none
+	shown := e.dice.IntN(3) // 0: all clocks show the freeze; 1: the wall clock; 2: none, if the world is wild
 	if shown > 0 {
 		e.clock.mono.Add(int64(d))
 	}
@@ -83,25 +83,25 @@ func (e *environment) freeze(d time.Duration) {
 	e.w.count("freezes", 1)
 }
 
-// pause is a freeze of seconds to hours, now and then.
+// pause freezes the environment now and then, for seconds to hours.
 func (e *environment) pause() {
 	if e.dice.IntN(25) == 0 {
 		e.freeze(time.Second << e.dice.IntN(13))
 	}
 }
 
-// Write sends a write as bad networks do.
+// Write sends a write over a bad network.
 func (e *environment) Write(ctx context.Context, w protocol.Write) (protocol.Result, error) {
 	e.requests.Add(1)
 	e.w.count(fmt.Sprintf("%T", w), 1)
 	e.pause()
-	if fate := e.dice.IntN(100); fate < 3 { // it arrives after its sender has given up, or never
+	if fate := e.dice.IntN(100); fate < 3 { // the write arrives after its sender has given up, or never
 		e.later(time.Duration(e.dice.Int64N(int64(20*time.Minute))), w)
 		<-ctx.Done()
 		return protocol.Result{}, ctx.Err()
 	} else if fate < 5 {
 		return protocol.Result{}, errors.New("ThrottlingException: rate exceeded")
-	} else if fate < 10 { // and it arrives again
+	} else if fate < 10 { // the write arrives now, and later again
 		e.later(time.Duration(e.dice.Int64N(int64(time.Hour))), w)
 	}
 	time.Sleep(time.Millisecond + time.Duration(e.dice.Int64N(int64(20*time.Millisecond))))
@@ -120,23 +120,23 @@ func (e *environment) later(d time.Duration, w protocol.Write) {
 	})
 }
 
-// PoolItem counts.
+// PoolItem counts the request.
 func (e *environment) PoolItem(ctx context.Context, pool string) (protocol.PoolItem, error) {
 	e.requests.Add(1)
 	p, err := e.Memory.PoolItem(ctx, pool)
-	if e.w.wild { // whose skewed clocks would be refused
+	if e.w.wild { // with the server's time, agents would refuse to work with a skewed clock
 		p.ServerTime = time.Time{}
 	}
 	return p, err
 }
 
-// Group counts.
+// Group counts the request.
 func (e *environment) Group(ctx context.Context, pool string, n int) (protocol.Group, error) {
 	e.requests.Add(1)
 	return e.Memory.Group(ctx, pool, n)
 }
 
-// Check counts.
+// Check counts the request.
 func (e *environment) Check(ctx context.Context) error {
 	e.requests.Add(1)
 	return e.Memory.Check(ctx)
@@ -155,7 +155,7 @@ func (w *world) live(number int, seed uint64) {
 	var ids *snowflake.Generator
 	used := false
 	for range 1 + e.dice.IntN(60) {
-		e.node.Witness(time.Now()) // the deadline that AWS sets, less a constant
+		e.node.Witness(time.Now()) // in Lambda, this is the deadline that AWS sets, less a constant
 		ctx, end := context.WithTimeout(context.Background(), 3*time.Second)
 		if g, err := e.use(ctx, ids); err == nil {
 			ids = g
@@ -185,7 +185,7 @@ func (w *world) live(number int, seed uint64) {
 	}
 }
 
-// use is an invocation: it makes IDs, and checks its lease.
+// use is one invocation: it makes IDs and checks the lease.
 func (e *environment) use(ctx context.Context, ids *snowflake.Generator) (*snowflake.Generator, error) {
 	e.w.count("uses", 1)
 	if err := e.node.Refresh(ctx); err != nil {
@@ -241,7 +241,7 @@ func (w *world) operate(ctx context.Context, seed uint64) {
 		if _, err := pool.Reap(context.Background()); err != nil {
 			w.t.Error(err)
 		}
-		if _, err := pool.Tend(context.Background()); err != nil { // with the verdict on the table
+		if _, err := pool.Tend(context.Background()); err != nil { // stores the verdict on the table
 			w.t.Error(err)
 		}
 		n := dice.IntN(w.size)
@@ -252,7 +252,7 @@ func (w *world) operate(ctx context.Context, seed uint64) {
 	}
 }
 
-// Environments sleep, wake, die and lie about the time, and no ID is made twice.
+// Environments sleep, wake, die and have wrong clocks, and no ID is made twice.
 func TestWorldOfNaps(t *testing.T) {
 	for name, wild := range map[string]bool{"some clock shows each freeze": false, "freezes that no clock shows, and clocks that jump": true} {
 		t.Run(name, func(t *testing.T) {
@@ -267,7 +267,7 @@ func TestWorldOfNaps(t *testing.T) {
 				dice := rand.New(rand.NewPCG(*firstSeed, 0))
 				var all sync.WaitGroup
 				for number := 0; number < *environments; {
-					// Up by a factor of 100 within a minute, and down again.
+					// Now and then the load rises by a factor of 100 for a minute.
 					herd := 1
 					if dice.IntN(20) == 0 {
 						herd = min(100, size/8)
@@ -280,7 +280,7 @@ func TestWorldOfNaps(t *testing.T) {
 				}
 				all.Wait()
 				stop()
-				fixture.Wait(6 * time.Hour) // requests of the dead come to their ends
+				fixture.Wait(6 * time.Hour) // until the last requests of dead environments have arrived
 				w.late.Wait()
 				slices.Sort(w.first)
 				t.Logf("%d environments on %d node IDs, %d IDs; requests of a first use: median %d, p99 %d; %v",
@@ -293,8 +293,8 @@ func TestWorldOfNaps(t *testing.T) {
 	}
 }
 
-// The cost of continuous use and of short lives, on a network without faults: at most 1.6
-// writes in each TTL of use, and 1.5 for each claim up to nearly half occupancy.
+// On a network without faults, continuous use costs at most 1.6 writes in each TTL, and short
+// lives cost at most 1.5 writes for each claim while less than half of the node IDs are taken.
 func TestWritesOfNaps(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		s := fixture.NewNetwork(1)
@@ -304,7 +304,7 @@ func TestWritesOfNaps(t *testing.T) {
 			if err := o.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second) // virtual
+			time.Sleep(time.Second) // virtual time
 		}
 		perTTL := float64(s.Writes()-1) / ttls
 		t.Logf("continuous use: %.2f writes in each TTL", perTTL)
@@ -331,7 +331,7 @@ func TestWritesOfNaps(t *testing.T) {
 					if release {
 						time.AfterFunc(10*time.Second, func() { _ = o.Close() })
 					}
-					time.Sleep(every) // virtual
+					time.Sleep(every) // virtual time
 				}
 				fixture.Wait(11 * time.Second)
 				claims := len(fixture.WritesOf[protocol.Claim](s))
@@ -344,7 +344,7 @@ func TestWritesOfNaps(t *testing.T) {
 	}
 }
 
-// requests counts all that is sent.
+// requests records all requests.
 type requests struct {
 	*leasetest.Memory
 	sent []string
@@ -370,8 +370,8 @@ func (r *requests) Write(ctx context.Context, w protocol.Write) (protocol.Result
 	return r.Memory.Write(ctx, w)
 }
 
-// The requests of the first ID to a table without faults: with the reaper's verdict and its
-// mark on the layout in the pool's item, one read and one claim.
+// On a table without faults, the first ID takes one read and one claim if the pool's item has
+// the reaper's verdict and its mark on the layout, and more requests otherwise.
 func TestRequestsOfAFirstUse(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		table := leasetest.NewMemory("orders", 256)
@@ -388,7 +388,8 @@ func TestRequestsOfAFirstUse(t *testing.T) {
 			if _, err := g.Next(); err != nil {
 				t.Fatal(err)
 			}
-			// A guess that is taken asks for a group and one claim more: not here, where a claim is one.
+			// If the guessed node ID is taken, a group is read and another claim made. This is not
+			// counted here: several claims in a row count as one.
 			sent := slices.DeleteFunc(r.sent, func(what string) bool { return what == "group" })
 			if got := strings.Join(slices.Compact(sent), ", "); got != want {
 				t.Errorf("got %s, want %s", got, want)
@@ -406,8 +407,8 @@ func TestRequestsOfAFirstUse(t *testing.T) {
 	})
 }
 
-// With 45 % of the node IDs held, and some cooling, and without faults, a first ID takes two requests at the median, and four at p99: a guess that is taken reads a
-// group and claims again.
+// With 45 % of the node IDs held, some cooling, and no faults, the first ID takes two requests at the median and four at p99: if the
+// guessed node ID is taken, a group is read and another claim made.
 func TestRequestsUpToHalfOccupancy(t *testing.T) {
 	fixture.Virtual(t, func(t *testing.T) {
 		const size, uses = 1024, 2000
@@ -438,7 +439,7 @@ func TestRequestsUpToHalfOccupancy(t *testing.T) {
 			if err := o.Close(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(100 * time.Millisecond) // virtual: released node IDs cool
+			time.Sleep(100 * time.Millisecond) // virtual time, in which released node IDs cool
 		}
 		slices.Sort(counts)
 		median, p99, most := counts[uses/2], counts[uses*99/100], counts[uses-1]

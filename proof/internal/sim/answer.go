@@ -25,15 +25,15 @@ func newCall(r *http.Request) (*call, error) {
 	return &call{r.URL.Host, r.Header, body}, nil
 }
 
-// writes reports whether it is a write.
+// writes reports whether the call is a write.
 func (c *call) writes() bool { return c.is("UpdateItem") }
 
 func (c *call) is(operation string) bool {
 	return c.header.Get("X-Amz-Target") == "DynamoDB_20120810."+operation
 }
 
-// answer is the answer of the database, or of somebody in its place, to a call. It is the
-// http.ResponseWriter that the database writes it to.
+// answer is the answer to a call, of the database or of the simulation in its place. It
+// implements http.ResponseWriter, for the database to write to.
 type answer struct {
 	status int
 	header http.Header
@@ -54,10 +54,10 @@ func (a *answer) Write(part []byte) (int, error) {
 	return len(part), nil
 }
 
-// response is the answer as the sender of a request has it. With the date, where the store
-// tells its time.
+// response returns the answer as the sender of the request receives it, with the date if
+// dated is set.
 func (a *answer) response(r *http.Request, dated bool) *http.Response {
-	header := maps.Clone(a.header) // what is read may be shown again
+	header := maps.Clone(a.header) // a card's answer may be used again
 	if dated {
 		header["Date"] = []string{time.Now().UTC().Format(http.TimeFormat)}
 	}
@@ -68,7 +68,7 @@ func (a *answer) response(r *http.Request, dated bool) *http.Response {
 	}
 }
 
-// unread is an answer that is still on its way: it ends with its request.
+// unread is the body of an answer that is still on its way. It fails once the request has ended.
 type unread struct {
 	request context.Context
 	body    *bytes.Reader

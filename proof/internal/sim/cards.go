@@ -16,26 +16,27 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Nothing may hang on how old a hint card is. In a world with the part a read of one shows
-// what it was up to cardsFor ago, or that it is missing as it was then, and writes of cards
-// are done late, after newer ones, and again. This goes on when the faults have ended.
+// cardsFor is how old a hint card may be. Nothing may depend on a card's age. In a world
+// with the part "cards", a read may return a card as it was up to cardsFor ago, or no card
+// if there was none then. Writes of cards may be done late, after newer ones, or twice. All
+// this continues after the other faults have ended.
 const cardsFor = 15 * time.Minute
 
 var cardKeys = regexp.MustCompile(`"` + poolName + `#card#[0-9]+"`)
 
-// cards is the network's treatment of hint cards.
+// cards decides how the network treats requests for hint cards.
 type cards struct {
 	mu   sync.Mutex
 	dice *rand.Rand
-	past map[string][]shown // by key: what a read showed, from when on
+	past map[string][]shown // by key: the answers to reads, each with the time at which it began to apply
 }
 
 func newCards(seed uint64) *cards {
 	return &cards{dice: rand.New(rand.NewPCG(seed, 15)), past: map[string][]shown{}}
 }
 
-// old returns a card's answer of an earlier time, which it draws, for one read in two. For
-// the others it returns nil, and the network reads the present one.
+// old returns, for half of the reads, the answer as of an earlier time, which it draws. For
+// the others it returns nil, and the network reads the present card.
 func (c *cards) old(key string) *answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +54,7 @@ func (c *cards) old(key string) *answer {
 	return was
 }
 
-// missing is the answer to a read of a card that was not written yet.
+// missing returns the answer to a read of a card that was never written.
 func missing() *answer {
 	a := newAnswer()
 	a.body = []byte("{}")
@@ -61,14 +62,15 @@ func missing() *answer {
 	return a
 }
 
-// wrote remembers what a card is from now on.
+// wrote records what reads of a card return from now on.
 func (c *cards) wrote(key string, is *answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.past[key] = append(c.past[key], shown{time.Now(), is})
 }
 
-// fate draws whether a write of a card is done now, and how long after that again.
+// fate draws whether a write of a card is done now, and after what time it is done again;
+// 0 means not again.
 func (c *cards) fate() (now bool, again time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,8 +84,8 @@ func (c *cards) fate() (now bool, again time.Duration) {
 	return true, 0
 }
 
-// card is do for a request for a hint card; false where it is none. An answer of nil is
-// heard by nobody.
+// card handles a request for a hint card, as do handles the others. It returns false if the
+// request is for something else. If the answer is nil, the sender receives none.
 func (n *network) card(c *call) (a *answer, ok bool) {
 	key := string(cardKeys.Find(c.body))
 	if !n.Plan.has("cards") || key == "" {
@@ -98,7 +100,7 @@ func (n *network) card(c *call) (a *answer, ok bool) {
 	}
 	now, again := n.cards.fate()
 	if again > 0 {
-		n.calls.Add(1) // carry has added one that is still there
+		n.calls.Add(1) // allowed, since the count cannot be 0: carry has added 1 and not yet taken it back
 		go func() {
 			defer n.calls.Done()
 			if sleep(n.ctx, again) == nil {
@@ -140,8 +142,8 @@ func (w *World) judgeCard(partition string, item map[string]json.RawMessage) {
 	w.copied[partition] = is
 }
 
-// judgeExhausted judges that no start gives up by a hint card: a claimant that finds no node
-// ID has read the pool's item, which may have more.
+// judgeExhausted judges that no start gives up because of a hint card alone: a claimant that
+// finds no node ID must have read the pool's item, which may allow more of them.
 func (p *process) judgeExhausted() {
 	p.network.mu.Lock()
 	read := p.network.strong[p.host]
@@ -151,7 +153,7 @@ func (p *process) judgeExhausted() {
 	}
 }
 
-// answered remembers when a machine had its last strong read of the pool's item.
+// answered records the time of a machine's last strong read of the pool's item.
 func (n *network) answered(c *call) {
 	if c.is("GetItem") && strongItem.Match(c.body) {
 		n.mu.Lock()
@@ -162,12 +164,12 @@ func (n *network) answered(c *call) {
 
 var strongItem = regexp.MustCompile(`"ConsistentRead":true.*"` + poolName + `"`)
 
-// otherRegion is where the table is a replica that is not safe.
+// otherRegion is the Region in which the table is a replica that is not safe.
 const otherRegion = "eu-west-1"
 
-// abroad starts agents in another Region now and then, whose table has replicas with
-// eventual consistency: none may start there, whatever the pool's item and its cards say of
-// the table.
+// abroad starts agents now and then in another Region, where the table has replicas with
+// eventual consistency. Every such start must fail, whatever the pool's item and its cards
+// say about the table.
 func (w *World) abroad(ctx context.Context) {
 	m := w.newMachine()
 	w.network.isAbroad(m.host)
@@ -184,21 +186,21 @@ func (w *World) abroad(ctx context.Context) {
 			continue
 		}
 		node := a.NodeID()
-		_ = a.Close() // after it, no event comes
+		_ = a.Close() // no event comes after Close
 		if !unchecked {
 			w.fail(fmt.Errorf("an agent has started on a replica with eventual consistency, with node %d", node))
 		}
 	}
 }
 
-// isAbroad lets a machine see the table of another Region.
+// isAbroad makes a machine see the table of another Region.
 func (n *network) isAbroad(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.foreign = host
 }
 
-// seenFrom is an answer as a machine sees it.
+// seenFrom returns the answer to a call as the machine that sent it sees it.
 func (n *network) seenFrom(c *call, a *answer) *answer {
 	n.mu.Lock()
 	foreign := n.foreign

@@ -13,7 +13,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// client is the SDK's, over connections in memory.
+// client returns the SDK's client, with connections in memory.
 func (p *process) client() *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		Region: cmp.Or(p.region, "us-east-1"), Retryer: retry.NewStandard(), Credentials: aws.AnonymousCredentials{},
@@ -22,15 +22,16 @@ func (p *process) client() *dynamodb.Client {
 	})
 }
 
-// endpoint is where a machine's requests go: the network tells them apart by its name.
+// endpoint is the host name to which a machine's requests are sent. By it, the network
+// tells the machines apart.
 type endpoint string
 
-// plain leaves out of requests what neither the database nor a judge reads, the signature
-// and the headers that name the client, and the search for the endpoint: they would be a
-// third of all the work in a world.
+// plain leaves out the signature, the headers that name the client, and the resolution of
+// the endpoint, which neither the database nor a judge uses. They would be a third of all
+// the work in a world.
 func (e endpoint) plain(s *middleware.Stack) error {
 	for _, id := range []string{"UserAgent", "ClientRequestID", "RecursionDetection"} {
-		_, _ = s.Build.Remove(id) // some requests have fewer
+		_, _ = s.Build.Remove(id) // some operations do not have all of these
 	}
 	for _, id := range []string{"ResolveAuthScheme", "GetIdentity", "ComputePayloadHash", "setLegacyContextSigningOptions", "Signing"} {
 		_, _ = s.Finalize.Remove(id)

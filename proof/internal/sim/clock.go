@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// clock is the clocks of one machine.
+// clock has the two clocks of one machine.
 type clock struct {
 	mu     sync.Mutex
 	offset time.Duration // of the wall clock
-	moved  bool          // it was moved since the clock was made
-	began  time.Time     // monotonic 0
+	moved  bool          // the wall clock was moved since the clock was made
+	began  time.Time     // when the monotonic clock was 0
 	ppm    int64         // how much too fast the monotonic clock is
 }
 
@@ -27,14 +27,14 @@ func newClock(r *rand.Rand, p Plan) *clock {
 	return c
 }
 
-// copy is the clock of a copy of the machine.
+// copy returns a clock for a copy of the machine.
 func (c *clock) copy() *clock {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return &clock{offset: c.offset, began: c.began, ppm: c.ppm}
 }
 
-// set moves the wall clock.
+// set sets the wall clock's offset from the true time.
 func (c *clock) set(offset time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +55,7 @@ func (c *clock) wasMoved() bool {
 	return c.moved
 }
 
-// off is by how much the wall clock is wrong.
+// off returns the wall clock's offset from the true time.
 func (c *clock) off() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,8 +73,8 @@ func (c *clock) monotonic() time.Duration {
 	return d + d/1_000_000*time.Duration(c.ppm)
 }
 
-// processClock is a machine's clock as a process reads it: while the machine is
-// paused, a reading may last, and is old news then.
+// processClock is a machine's clock as a process reads it. While the process is paused, a
+// reading may take until the end of the pause, and then returns the time before it.
 type processClock struct{ p *process }
 
 func (c *processClock) Wall() time.Time {
@@ -95,8 +95,8 @@ func (c *processClock) pause() {
 	}
 }
 
-// Where a reading of a clock can last: in a generator's call, unless it holds the
-// timeline's lock, and in a claim.
+// A reading of a clock can be paused in the functions of pauseIn, that is in a generator's
+// call and in a claim, unless one of pauseNot, which hold the timeline's lock, is running.
 var (
 	pauseIn  = []string{"snowflake.(*Generator).", "lease.(*Agent).claim", "lease.(*Agent).take"}
 	pauseNot = []string{
@@ -105,7 +105,8 @@ var (
 	}
 )
 
-// canPause tells by the stack whether the caller holds no lock.
+// canPause reports, by the names on the stack, whether the caller can be paused here: it
+// must hold no lock.
 func canPause() (can bool) {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])

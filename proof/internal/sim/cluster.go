@@ -17,10 +17,10 @@ import (
 // member is a process's part in the cluster.
 type member struct {
 	node  *cluster.Node
-	leads atomic.Int64 // listeners that are at work as the leader's
+	leads atomic.Int64 // listeners that are working as the leader
 }
 
-// takePart takes part in the cluster of the pool until ctx ends.
+// takePart makes the process a member of the pool's cluster until ctx ends.
 func (p *process) takePart(ctx context.Context) {
 	m := &member{}
 	n, err := cluster.Start(ctx, cluster.Config{
@@ -46,12 +46,13 @@ func (p *process) takePart(ctx context.Context) {
 	case <-ctx.Done():
 	case <-n.Done():
 	}
-	if n.Err() != nil { // nobody's ears are left: see judgeListener
+	if n.Err() != nil { // no listener may go on working: judgeListener has time to check that
 		_ = sleep(ctx, time.Minute)
 	}
 }
 
-// lead is a listener that works for as long as it leads, as far as it knows.
+// lead returns a listener that works for a while whenever this node leads, as far as it
+// knows, or until its context ends.
 func (p *process) lead(m *member) cluster.Listener {
 	return func(ctx context.Context, e cluster.Event) error {
 		p.World.count(func(c *Counts) { c.States++ })
@@ -73,8 +74,8 @@ func (p *process) stumble(context.Context, cluster.Event) error {
 	return nil
 }
 
-// judgeListener judges that no listener works for a node that has ended: the lease is
-// lost, or another listener has failed.
+// judgeListener judges that no listener goes on working for a node that has ended because
+// the lease was lost or another listener failed.
 func (p *process) judgeListener() error {
 	m := p.member.Load()
 	if m == nil || m.node == nil {
@@ -90,14 +91,15 @@ func (p *process) judgeListener() error {
 	return nil
 }
 
-// judgeKnown judges what WaitKnown promised: nobody who is well takes an earlier holder
-// of the node ID for alive. A member whose lease was freed by force is none, and learns
-// so with its next renewal.
+// judgeKnown judges what WaitKnown promised: no member that is well believes that an
+// earlier holder of the node ID is alive. A process whose lease was freed by force is no
+// longer a member, but learns that only at its next renewal, so it is not judged.
 func (p *process) judgeKnown(self cluster.Member) {
 	if p.network.calmFor() < p.patience() || p.wellSince().After(p.born) {
 		return
 	}
-	// One that gave its node ID back is not waited for: it works no longer.
+	// WaitKnown does not wait until all have dropped a predecessor that released its node
+	// ID, because that predecessor no longer works.
 	if l, err := p.agent.Lease(); err != nil || l.Predecessor() != nil && l.Predecessor().Ended == protocol.EndReleased {
 		return
 	}
@@ -118,19 +120,19 @@ func (p *process) judgeKnown(self cluster.Member) {
 	}
 }
 
-// session is a node's session as the table had it last.
+// session is a node's session as it was last seen in the table.
 type session struct {
 	heartbeat, seen time.Time
 }
 
-// judgeSession judges that a session that all have dropped does not come back: a node
-// that was silent for longer than the time-out is another one.
+// judgeSession judges that a session does not come back once all members have dropped it:
+// a node that was silent for longer than the time-out must come back with a new session.
 func (w *World) judgeSession(e history.Event, metadata json.RawMessage) {
 	var said struct {
 		M map[string]struct{ S string }
 	}
-	// A copy here is no node of the cluster: it renews with the metadata that it finds, and
-	// so with its original's session.
+	// A copy does not take part in the cluster, but renews with the metadata that it finds,
+	// and so keeps its original's session alive.
 	if w.Plan.Wild || w.Plan.has("glitch") || w.Plan.has("copies") || !w.Plan.has("cluster") || json.Unmarshal(metadata, &said) != nil {
 		return
 	}

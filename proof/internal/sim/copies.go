@@ -17,17 +17,17 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Copies of running processes: of a virtual machine's memory, or of a process that was
-// checkpointed. No process can be copied inside of this one, so a copy is a process
-// that starts in no time at all, while its way to the database answers what makes it
-// believe all that the original believes: it claims the original's node ID, and is told
-// the item that the original's last renewal left. Its clocks show, while it starts, when
-// that renewal was sent. From then on the session that it believes to be, and the
-// original's, are exchanged on its wire, and its renewals are counted from where the
-// original's were.
+// Copies of running processes, such as those restored from a virtual machine's snapshot or
+// from a checkpoint. Simulated processes cannot really be copied, so a copy is a new
+// process that starts in no time and is made to believe everything that the original
+// believes. It claims the original's node ID, and its claim is answered with the item that
+// the original's last renewal left. While it starts, its clocks show the time at which that
+// renewal was sent. Afterwards its connection replaces the session that it believes to have
+// by the original's in each request, and the other way round in each answer. In the same
+// way, its renewals continue the original's count.
 //
-// Dice: the original and a copy with the same dice renew in step, each time; with other
-// dice, they do not.
+// Half of the copies have the same dice as the original: the two then renew in step, every
+// time. The others do not.
 
 // origin is the original of a copy.
 type origin struct {
@@ -35,8 +35,8 @@ type origin struct {
 	item    map[string]json.RawMessage // as the original's last renewal left it
 	session string                     // of the original
 	version string
-	renewal int64  // the original's last one
-	mine    string // that the copy believes to be; "" before it has claimed
+	renewal int64  // number of the original's last renewal
+	mine    string // the session that the copy believes to have; "" until it claims
 	born    atomic.Bool
 }
 
@@ -56,17 +56,17 @@ func (w *World) copies(ctx context.Context) {
 	}
 }
 
-// copied makes a copy of a process that has heard of a renewal at this moment.
+// copied makes a copy of a process that has just been told of a renewal.
 func (p *process) copied(l lease.Lease) {
 	w := p.World
 	m := w.newMachine()
 	m.clock = p.clock.copy()
 	lag := p.clock.wall().Sub(l.ExpiresAt.Add(-l.TTL))
 	item := w.network.item(l.NodeID)
-	now := l.ExpiresAt.Add(-l.TTL) // what the copy claims must be what the original has asked for
+	now := l.ExpiresAt.Add(-l.TTL) // the copy's claim must ask for exactly what the original's renewal asked for
 	if lag < 0 || lag > 2*time.Second || text(item["holder"]) != l.Holder || text(item["renewal"]) != strconv.FormatInt(l.Renewal, 10) ||
 		!l.ReservedUntil.Equal(now.Add(max(p.release.Reserve, l.TTL+p.claimGuard()))) {
-		return // more has happened since, or more was asked for before
+		return // something has changed since, or the lease has more reserved than a claim would ask for
 	}
 	c := w.newProcess(m)
 	c.task, c.release, c.copyOf, c.misfit = p.task, p.release, p, false
@@ -86,7 +86,7 @@ func (p *process) copied(l lease.Lease) {
 	})
 }
 
-// liveOn is a copy's life.
+// liveOn runs a copy from its start to its end.
 func (p *process) liveOn(stopping context.Context) {
 	client := p.client()
 	cfg := p.config(client)
@@ -94,8 +94,8 @@ func (p *process) liveOn(stopping context.Context) {
 	a, err := lease.Start(stopping, cfg)
 	p.origin.born.Store(true)
 	p.lag.Store(0)
-	// A claim that reads a clock later than the original did is not what the original sent, and
-	// the item that somebody broke is not the one that the original's renewal left.
+	// A start may fail if it read the clock later than the original did, since its claim then
+	// differs from the original's renewal, or if a vandal broke the item since that renewal.
 	if err != nil && stopping.Err() == nil && !p.clock.wasMoved() && !p.stopped.Load() && !p.World.isBroken(p.origin.node) {
 		p.World.fail(fmt.Errorf("process %d is no copy: %w", p.number, err))
 	}
@@ -106,7 +106,8 @@ func (p *process) liveOn(stopping context.Context) {
 	p.serve(stopping, context.WithoutCancel(stopping), client, a)
 }
 
-// translate answers what a copy asks while it starts, and exchanges sessions after it.
+// translate answers the requests of a copy while it starts; afterwards it only replaces
+// the sessions in them.
 func (p *process) translate(r *http.Request) (res *http.Response, done bool, err error) {
 	o := p.origin
 	if o == nil || r.Body == nil {
@@ -147,7 +148,7 @@ func (o *origin) claim(body []byte) []byte {
 	return o.asCopy(answer)
 }
 
-// asOriginal is a request of the copy's as the original would send it.
+// asOriginal returns a request of the copy as the original would send it.
 func (o *origin) asOriginal(body []byte) []byte {
 	var in, values map[string]json.RawMessage
 	if o.mine == "" || !bytes.Contains(body, []byte(o.mine)) {
@@ -159,7 +160,7 @@ func (o *origin) asOriginal(body []byte) []byte {
 	return bytes.ReplaceAll(body, []byte(o.mine), []byte(o.session))
 }
 
-// asCopy is an answer as the copy is to see it.
+// asCopy returns an answer as the copy should see it.
 func (o *origin) asCopy(body []byte) []byte {
 	var out, item map[string]json.RawMessage
 	if !bytes.Contains(body, []byte(o.session)) || json.Unmarshal(body, &out) != nil {
@@ -173,29 +174,30 @@ func (o *origin) asCopy(body []byte) []byte {
 	return bytes.ReplaceAll(body, []byte(o.session), []byte(o.mine))
 }
 
-// count adds to a number of a map in a body, and returns the body.
+// count adds to the number called name in the map called in, and returns the changed body.
 func (o *origin) count(body map[string]json.RawMessage, in, name string, add int64) []byte {
 	var values map[string]json.RawMessage
-	_ = json.Unmarshal(body[in], &values) // it was read before
+	_ = json.Unmarshal(body[in], &values) // cannot fail: the caller has done the same
 	if n, err := strconv.ParseInt(text(values[name]), 10, 64); err == nil {
 		values[name] = fmt.Appendf(nil, `{"N":"%d"}`, n+add)
 	}
-	body[in], _ = json.Marshal(values) // what was read can be written
+	body[in], _ = json.Marshal(values) // cannot fail, since it was unmarshaled
 	all, _ := json.Marshal(body)
 	return all
 }
 
-// claimGuard is the release's: the default, since no configuration sets another.
+// claimGuard returns the release's claim guard, which is the default, since no
+// configuration sets another.
 func (p *process) claimGuard() time.Duration { return min(time.Second, p.release.TTL/10) }
 
-// narrow leaves a pool no other node ID than the original's, and no count by which it is
-// mostly taken, so that the copy claims that one without a search.
+// narrow changes an answer so that the pool has no node ID but the original's, and no
+// measurement that says that most are taken. So the copy claims that one without a search.
 func (o *origin) narrow(answer []byte) []byte {
 	var out struct{ Item map[string]any }
 	if json.Unmarshal(answer, &out) != nil {
 		return answer
 	}
-	if out.Item["card"] != nil { // without one, it reads the pool's item
+	if out.Item["card"] != nil { // without a hint card, the copy reads the pool's item
 		return []byte("{}")
 	}
 	if out.Item["pool_size"] == nil {
@@ -204,7 +206,7 @@ func (o *origin) narrow(answer []byte) []byte {
 	for name, n := range map[string]int{"exclude_below": o.node, "pool_size": o.node + 1} {
 		out.Item[name] = map[string]string{"N": strconv.Itoa(n)}
 	}
-	delete(out.Item, "measured") // so that it guesses
+	delete(out.Item, "measured") // so that the copy guesses a node ID
 	narrowed, err := json.Marshal(out)
 	if err != nil {
 		return answer
@@ -212,7 +214,7 @@ func (o *origin) narrow(answer []byte) []byte {
 	return narrowed
 }
 
-// back exchanges the sessions in an answer to a copy.
+// back replaces the original's session by the copy's in an answer to the copy.
 func (p *process) back(res *http.Response) {
 	o := p.origin
 	if o == nil || o.mine == "" || receive(res) != nil {
@@ -223,7 +225,7 @@ func (p *process) back(res *http.Response) {
 		return
 	}
 	whole := res.Header.Get("X-Amz-Crc32") == checksum(body)
-	if whole { // what was damaged stays so
+	if whole { // a damaged answer stays damaged
 		body = o.asCopy(body)
 		res.Header.Set("X-Amz-Crc32", checksum(body))
 	}
@@ -231,21 +233,21 @@ func (p *process) back(res *http.Response) {
 	res.Body = io.NopCloser(bytes.NewReader(body))
 }
 
-// pair is an original and a copy that have the same dice: each sends its renewals when
-// the other does.
+// pair is an original and a copy that have the same dice: each sends its renewals when the
+// other does.
 type pair struct {
 	mu    sync.Mutex
-	first chan struct{} // closed when the second one has come; nil: nobody waits
+	first chan struct{} // closed when the second of the two arrives; nil if neither waits
 }
 
-// meet waits for the other one's renewal, for almost as long as one may last.
+// meet waits for the other process's renewal, for almost as long as a renewal may take.
 func (p *pair) meet() {
 	p.mu.Lock()
 	if first := p.first; first != nil {
 		p.first = nil
 		p.mu.Unlock()
 		close(first)
-		time.Sleep(20 * time.Millisecond) // virtual: one after the other
+		time.Sleep(20 * time.Millisecond) // virtual time: send the two renewals one after the other
 		return
 	}
 	mine := make(chan struct{})
@@ -262,7 +264,7 @@ func (p *pair) meet() {
 	}
 }
 
-// inStep lets a renewal wait for the other one's.
+// inStep makes a renewal wait for that of the other process of its pair.
 func (p *process) inStep(r *http.Request) {
 	both := p.pair.Load()
 	if both == nil || r.Header.Get("X-Amz-Target") != "DynamoDB_20120810.UpdateItem" {

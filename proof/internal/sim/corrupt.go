@@ -13,8 +13,8 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/history"
 )
 
-// breakages are what people who write to the table by hand leave behind. Fractions of
-// a millisecond are the likeliest, since DynamoDB compares them as any number.
+// breakages are what people who write to the table by hand leave behind. Most of them are
+// fractions of a millisecond, which DynamoDB compares like any other number.
 var breakages = []string{
 	`SET reserved_until = :v|{"N":"1.5"}`, `SET reserved_until = :v|{"N":"2.5"}`, `SET reserved_until = :v|{"N":"0.5"}`,
 	`SET reserved_until = :v|{"N":"3.5"}`, `SET reserved_until = :v|{"N":"4.5"}`, `SET reserved_until = :v|{"N":"5.5"}`, `SET reserved_until = :v|{"N":"6.5"}`, `SET version = :v|{"N":"1.5"}`, `SET version = :v|{"N":"9007199254740992"}`,
@@ -22,8 +22,8 @@ var breakages = []string{
 	`SET reserved_until = :v|{"N":"-5"}`, `REMOVE reserved_until|`,
 }
 
-// vandals break the items of a few node IDs that nobody holds, until ctx ends. An item
-// that is broken stays so.
+// vandals breaks the items of a few node IDs that nobody holds, until ctx ends. Broken
+// items are never repaired.
 func (w *World) vandals(ctx context.Context) {
 	r := rand.New(rand.NewPCG(w.Plan.Seed, 8))
 	for range max(2, w.Plan.Numbers/3) {
@@ -31,7 +31,7 @@ func (w *World) vandals(ctx context.Context) {
 			return
 		}
 		breakage := breakages[r.IntN(len(breakages))]
-		for _, n := range r.Perm(w.Plan.Numbers) { // the first that nobody holds
+		for _, n := range r.Perm(w.Plan.Numbers) { // breaks the first that nobody holds
 			if w.vandalize(w.Plan.Exclude+n, breakage) {
 				break
 			}
@@ -39,7 +39,7 @@ func (w *World) vandals(ctx context.Context) {
 	}
 }
 
-// vandalize writes to a node ID's item if nobody holds it, and reports whether it did.
+// vandalize breaks a node ID's item if nobody holds the node ID, and reports whether it did.
 func (w *World) vandalize(node int, breakage string) bool {
 	set, value, _ := strings.Cut(breakage, "|")
 	values := ""
@@ -67,7 +67,7 @@ func (w *World) vandalize(node int, breakage string) bool {
 	return true
 }
 
-// isBroken reports whether somebody broke a node ID's item.
+// isBroken reports whether a vandal broke a node ID's item.
 func (w *World) isBroken(node int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

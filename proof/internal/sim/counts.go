@@ -10,20 +10,20 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// Counts show that a world was not an idle one.
+// Counts show how much happened in a world.
 type Counts struct {
 	Processes, Kills, Deployments, ClockSteps, Reaped, Resized, Forced, Closed int
 	Seeded, Raised, Measured, Glitches, Copies, Corrupted, Unfit, Poisoned     int
 	Requests, RequestsLost, AnswersLost, Refused, Late, SentLate               int
 	Garbage, Replays, Batches, States, Resolved, Stale                         int
 	OldCards, LateCards, Abroad                                                int
-	Widths                                                                     int // that node IDs have had
-	Grown, Rested                                                              int // renewals of more than TTL; claims after 10 min were reserved
+	Widths                                                                     int // how many widths node IDs have had
+	Grown, Rested                                                              int // renewals for more than the TTL; claims of node IDs that had been reserved for 10 min
 	IDs, Fenced                                                                int
 	Lived                                                                      time.Duration // all agents together, from their start to their end
 	Events                                                                     map[lease.EventKind]int
 	Starts                                                                     map[string]int
-	OnGrown                                                                    map[string]int // what befell a lease that had grown
+	OnGrown                                                                    map[string]int // what happened to leases that had grown
 	Pauses                                                                     map[string]int
 }
 
@@ -38,7 +38,7 @@ func (w *World) count(change func(*Counts)) {
 	change(&w.counts)
 }
 
-// Add sums counts up.
+// Add adds the counts of o.
 func (c *Counts) Add(o Counts) {
 	for _, p := range [][2]*int{
 		{&c.Processes, &o.Processes}, {&c.Kills, &o.Kills}, {&c.Deployments, &o.Deployments}, {&c.ClockSteps, &o.ClockSteps}, {&c.Reaped, &o.Reaped},

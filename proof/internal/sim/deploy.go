@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// deployments kills processes and deploys anew, until ctx ends.
+// deployments kills processes and makes deployments, until ctx ends.
 func (w *World) deployments(ctx context.Context) {
 	r := rand.New(rand.NewPCG(w.Plan.Seed, 6))
 	between, _ := w.Plan.unrest()
@@ -35,8 +35,8 @@ func (t *task) crash() {
 	}
 }
 
-// roll deploys the next release: some tasks at a time, the new ones before the old
-// ones are told to stop.
+// roll deploys a release, a few tasks at a time: it starts the new tasks before it tells
+// the old ones to stop.
 func (w *World) roll(ctx context.Context, r *rand.Rand) {
 	w.count(func(c *Counts) { c.Deployments++ })
 	w.release.Store(int64(r.IntN(len(w.Plan.Releases))))

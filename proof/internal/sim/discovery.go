@@ -18,7 +18,7 @@ const service = "orders"
 
 // entry is a process's registration.
 type entry struct {
-	holder string // the session that it was registered with
+	holder string // the session of the lease at the registration
 	since  time.Time
 }
 
@@ -52,12 +52,13 @@ func (p *process) discover(ctx context.Context) {
 	p.entry.Store(nil)
 	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = dir.Leave(leave, p.agent) // or it ends with the lease
+	_ = dir.Leave(leave, p.agent) // if this fails, the entry ends with the lease
 }
 
-// judgeResolved judges an answer without an error: it has everybody who is registered
-// and well, also after an outage. A process whose lease was freed by force is well until
-// it learns so, and nobody's instance; one that has a copy is where the copy wants it.
+// judgeResolved judges that a result without an error has every process that is registered
+// and well, even after an outage. Some processes are not judged. A process whose lease was
+// freed by force seems well until it learns of that, but is no longer found. A process with
+// a copy may be found at the copy's address.
 func (p *process) judgeResolved(list []discovery.Instance, took time.Duration) {
 	const soon = 8 * time.Second
 	if p.Plan.Wild || took > time.Second || p.calmFor() < soon {
@@ -70,7 +71,7 @@ func (p *process) judgeResolved(list []discovery.Instance, took time.Duration) {
 	for _, q := range p.World.processes() {
 		e := q.entry.Load()
 		node, version := q.holding()
-		// A new entry is noticed after MaxAge, of up to 40 s; one that counts again at once.
+		// A new entry is found after MaxAge, which is up to 40 s. An entry that counts again is found at once.
 		if e == nil || time.Since(e.since) < time.Minute || q.beliefFor() < soon || q.calmFor() < soon || q.isDead() || q.copyOf != nil || q.hadCopy.Load() {
 			continue
 		}
@@ -82,9 +83,9 @@ func (p *process) judgeResolved(list []discovery.Instance, took time.Duration) {
 	}
 }
 
-// poison lets what a reader leaves for others be of the future, while the clock of its
-// machine is an hour ahead: package discovery asks the machine, which has no such clock
-// here.
+// poison dates the result that a reader stores for others an hour ahead while the clock of
+// its machine is an hour ahead. Package discovery cannot do so by itself here, since it
+// reads the real machine's clock and not the simulated one.
 func (p *process) poison(r *http.Request) {
 	if !p.Plan.has("glitch") || p.clock.off() < 50*time.Minute || r.Header.Get("X-Amz-Target") != "DynamoDB_20120810.UpdateItem" {
 		return
@@ -100,7 +101,7 @@ func (p *process) poison(r *http.Request) {
 		for _, name := range []string{":version", ":read_at"} {
 			var at string
 			_ = json.Unmarshal(values[name]["N"], &at)
-			if ms, err := strconv.ParseInt(at, 10, 64); err == nil && ms > 1e12 { // a time
+			if ms, err := strconv.ParseInt(at, 10, 64); err == nil && ms > 1e12 { // the number is a time
 				body = bytes.ReplaceAll(body, []byte(at), []byte(strconv.FormatInt(ms+time.Hour.Milliseconds(), 10)))
 				p.World.count(func(c *Counts) { c.Poisoned++ })
 			}
@@ -109,11 +110,11 @@ func (p *process) poison(r *http.Request) {
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 }
 
-// mostRefused is how many readers in a row may find that what was left is of the future.
+// mostRefused is how many readers in a row may find a stored result with a time in the future.
 const mostRefused = 20
 
-// judgeShared judges that what one reader left with a wrong clock does not keep the
-// others from sharing what they find.
+// judgeShared judges that a result stored with a wrong clock does not keep other readers
+// from storing theirs.
 func (w *World) judgeShared(request, answer []byte, refused bool) {
 	if !bytes.Contains(request, []byte("#svc#")) {
 		return
@@ -128,7 +129,7 @@ func (w *World) judgeShared(request, answer []byte, refused bool) {
 	var out struct {
 		Item map[string]struct{ N string }
 	}
-	_ = json.Unmarshal(answer, &out) // of a refusal; else there is none
+	_ = json.Unmarshal(answer, &out) // only a refusal has an item
 	stored, _ := strconv.ParseInt(out.Item["version"].N, 10, 64)
 	if !refused || time.UnixMilli(stored).Before(time.Now().Add(time.Minute)) {
 		w.refused = 0

@@ -8,12 +8,12 @@ import (
 	"strconv"
 )
 
-// denials are answers that mean "no" for as long as a token is old, a role is being
-// changed, or a proxy asks the wrong account.
+// denials are errors with which requests are denied while a token is out of date, a role is
+// being changed, or a proxy uses the wrong account.
 var denials = []string{"AccessDeniedException", "ExpiredTokenException", "ResourceNotFoundException", "UnrecognizedClientException"}
 
-// babble answers what DynamoDB would not: nothing, an empty object, a page, other
-// JSON, an answer that was cut off or damaged on its way.
+// babble returns an answer that DynamoDB would not send: nothing, an empty object, an HTML
+// page, other JSON, or an answer that was cut off or damaged on its way.
 func (n *network) babble(request, genuine []byte) *answer {
 	n.mu.Lock()
 	kind := n.r.IntN(8)
@@ -31,10 +31,10 @@ func (n *network) babble(request, genuine []byte) *answer {
 		a.body = []byte(`{"status":"ok","data":[1,2,3]}`)
 	case 4:
 		a.body = genuine[:len(genuine)/2]
-	case 5: // damaged: the checksum is that of the genuine
+	case 5: // damaged: the checksum is that of the genuine answer
 		a.header.Set("X-Amz-Crc32", checksum(genuine))
 		a.body = damage(genuine)
-	case 6: // whole and named, but not the requested one
+	case 6: // intact and with a request ID, but without the attributes that were asked for
 		a.body = []byte("{}")
 		if bytes.Contains(request, []byte(`"ReturnValues":"ALL_NEW"`)) {
 			a.header.Set("X-Amzn-Requestid", "BABBLE")
@@ -48,7 +48,7 @@ func (n *network) babble(request, genuine []byte) *answer {
 	return a
 }
 
-// checksum is DynamoDB's of an answer.
+// checksum returns the checksum of an answer as DynamoDB sends it.
 func checksum(answer []byte) string {
 	return strconv.FormatUint(uint64(crc32.ChecksumIEEE(answer)), 10)
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// many is as many agents as the default layout has numbers.
+// many returns as many agents as the default layout has node IDs; fewer with -short.
 func many() int {
 	if testing.Short() {
 		return 128
@@ -30,12 +30,12 @@ func many() int {
 	return 1024
 }
 
-// A process full of agents, each with a client of its own: for half an hour of
-// virtual time neither goroutines nor memory grow, nobody loses a node ID, and
-// nothing is left behind (the bubble would wait for it).
+// A process has as many agents as there are node IDs, each with a client of its own. For
+// half an hour of virtual time neither goroutines nor memory grow, and no agent loses its
+// node ID. Nothing is left behind, since the bubble would wait for it.
 func TestManyAgentsStayFlat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual
+		time.Sleep(time.Until(time.Date(2040, 1, 2, 0, 0, 0, 0, time.UTC))) // virtual time
 		db, err := embeddeddb.New(embeddeddb.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -82,24 +82,24 @@ func TestManyAgentsStayFlat(t *testing.T) {
 		}
 		measure := func() (goroutines int, heap uint64) {
 			use()
-			for _, hangUp := range hangUps { // how many connections are open is chance, and each has buffers
+			for _, hangUp := range hangUps { // open connections have buffers, and their number is random
 				hangUp()
 			}
 			synctest.Wait()
 			runtime.GC()
-			runtime.GC() // what a sync.Pool keeps is gone after the second: how much that is, is chance too
+			runtime.GC() // the second one empties sync.Pools, whose content is random too
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			return runtime.NumGoroutine(), m.HeapAlloc
 		}
-		time.Sleep(5 * time.Minute) // virtual: the first renewals
+		time.Sleep(5 * time.Minute) // virtual time, for the first renewals
 		goroutines, heap := measure()
-		time.Sleep(25 * time.Minute) // virtual
+		time.Sleep(25 * time.Minute) // virtual time
 		laterGoroutines, laterHeap := measure()
 		t.Logf("%d agents: %d goroutines, %d KB; 25 minutes later %d goroutines, %d KB", len(agents), goroutines, heap>>10, laterGoroutines, laterHeap>>10)
-		// An agent has its loop, and three goroutines of a connection while it asks. Had
-		// each of its 15 renewals left one, or a kilobyte, behind, there would be far
-		// more than this.
+		// An agent has the goroutine of its loop and, during a request, three of a connection.
+		// If each of its 15 renewals left a goroutine or a kilobyte behind, the totals would
+		// be far above these limits.
 		if most := 6 * len(agents); goroutines > most || laterGoroutines > most {
 			t.Errorf("%d goroutines, then %d, of %d agents", goroutines, laterGoroutines, len(agents))
 		}
@@ -113,9 +113,9 @@ func TestManyAgentsStayFlat(t *testing.T) {
 	})
 }
 
-// The same number of agents start on a real socket, make IDs and close: not one
-// goroutine is left. Time is real here and the machine may be slow, so they start a
-// few at a time and renew nothing meanwhile: the test above covers renewals.
+// The same number of agents start on a real socket, make IDs and close, and leave no
+// goroutine behind. Time is real here and the machine may be slow, so they start a few at a
+// time and do not renew; the test above covers renewals.
 func TestManyAgentsLeaveNothing(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Run("agents", func(t *testing.T) {

@@ -13,10 +13,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// This file judges what package history cannot, since it needs to know how the processes are.
+// The judges in this file need to know the state of the processes, which package history
+// does not.
 
-// watch judges every second what each process believes and says, beside the
-// moments at which that changes.
+// watch judges every second what each process believes and says. Changes of that are also
+// judged as they happen.
 func (w *World) watch() {
 	for sleep(w.ctx, time.Second) == nil {
 		w.witnessBeliefs()
@@ -28,13 +29,14 @@ func (w *World) watch() {
 	}
 }
 
-// patience is how long everything must work before a process is blamed for an omission.
+// patience returns how long everything must have worked before a process is blamed for not
+// having done something.
 func (p *process) patience() time.Duration { return 2*p.Plan.TTL() + 20*time.Second }
 
-// judge judges a process that runs.
+// judge judges a running process.
 func (p *process) judge() error {
 	_, err := p.agent.Lease()
-	// A holder whose item was freed and then broken stays suspended: the item says nothing.
+	// A holder whose item was freed and then broken stays suspended, since it cannot learn anything from the item.
 	node, _ := p.holding()
 	if errors.Is(err, lease.ErrSuspended) && !p.isBroken(node) && !strings.Contains(err.Error(), "is reserved for") && p.calmFor() > p.patience() {
 		return fmt.Errorf("it is suspended though nothing has been wrong for %v: %w", p.calmFor(), err)
@@ -49,8 +51,9 @@ func (p *process) judge() error {
 	return p.judgeListener()
 }
 
-// judgeReap judges that the reaper has left a process alone that lives: one whose
-// milliseconds were reserved, or whose troubles were an outage that the reaper had too.
+// judgeReap judges that the reaper frees no node ID of a process that lives: none whose
+// milliseconds are still reserved, and none whose holder was cut off by an outage that
+// affected the reaper too.
 func (w *World) judgeReap(e history.Event, before history.Event) {
 	if before.Until > time.Now().Add(time.Second).UnixMilli() {
 		w.fail(fmt.Errorf("the reaper freed node %d, which is reserved until %d, at %d", e.Node, before.Until, time.Now().UnixMilli()))
@@ -69,8 +72,8 @@ func (w *World) judgeReap(e history.Event, before history.Event) {
 	}
 }
 
-// judgeClaim checks that a claimant that waited through an outage leaves the leases that expired
-// in it to their holders, for as long as these may need to renew.
+// judgeClaim judges that a claimant that waited through an outage leaves their holders time
+// to renew the leases that expired during the outage.
 func (w *World) judgeClaim(e, before history.Event) {
 	from, until := w.network.lastOutage()
 	sent := e.Expires - e.TTL.Milliseconds()
@@ -79,15 +82,15 @@ func (w *World) judgeClaim(e, before history.Event) {
 		return
 	}
 	for _, t := range w.all() {
-		p := t.present.Load() // it starts, and is none of the world's processes yet
+		p := t.present.Load() // a process that is still starting is not yet among the world's processes
 		if p != nil && p.number == e.Who && p.confirmed().IsZero() && p.wellSince().Before(from) && p.born.Before(until.Add(-10*time.Second)) {
 			w.fail(fmt.Errorf("process %d claimed node %d, whose lease expired in an outage that ended %v ago: its holder had no time to renew it", p.number, e.Node, time.Since(until)))
 		}
 	}
 }
 
-// judgeMarks judges that no node ID is left that has not been told of the width that is
-// committed now: its holder would go on with the old one.
+// judgeMarks judges that a width is committed only after every node ID's item has been
+// marked with it: the holder of an unmarked one would continue with the old width.
 func (w *World) judgeMarks(try string) {
 	want, _ := strconv.ParseInt(try, 10, 64)
 	for node, item := range w.raw {
@@ -97,9 +100,9 @@ func (w *World) judgeMarks(try string) {
 	}
 }
 
-// judgeResize judges that a resize that was done and is sent again changes nothing. One
-// that was lost on its way, and is done later than it was sent, is a late one: the
-// revision that it is pinned on says that nothing has changed meanwhile.
+// judgeResize judges that a resize that was done changes nothing when it is sent again. A
+// resize that was only delayed may change the size: it depends on a revision, and succeeds
+// only if nothing else has changed since.
 func (w *World) judgeResize(update string, item map[string]json.RawMessage, again bool) {
 	size := string(item["pool_size"])
 	if again && strings.HasPrefix(update, "SET pool_size") && w.size != size {
@@ -109,8 +112,8 @@ func (w *World) judgeResize(update string, item map[string]json.RawMessage, agai
 	w.size = size
 }
 
-// doneBefore reports whether a write of an operator was done before, and remembers that
-// it is done.
+// doneBefore reports whether a write of an operator was done before, and records that it
+// is done now.
 func (w *World) doneBefore(request []byte) bool {
 	before := w.done[string(request)]
 	w.done[string(request)] = true
@@ -120,8 +123,8 @@ func (w *World) doneBefore(request []byte) bool {
 // mostReads is how often in ten seconds a machine may read the pool's item.
 const mostReads = 100
 
-// judgeLoad judges that nobody asks all the time: whoever waits, or fails, pauses
-// between two tries.
+// judgeLoad judges that no machine reads the pool's item without pause: after a failure, or
+// while it waits, a process must pause between two tries.
 func (n *network) judgeLoad(c *call) {
 	if !c.is("GetItem") || !bytes.Contains(c.body, []byte(`"S":"`+poolName+`"`)) {
 		return
@@ -136,28 +139,29 @@ func (n *network) judgeLoad(c *call) {
 	n.mu.Unlock()
 	most := mostReads
 	if n.isFunction(c.host) {
-		most *= int(reaperTime / schedule) // so many invocations share its machine
+		most *= int(reaperTime / schedule) // that many invocations share the function's machine
 	}
 	if l.number > most {
 		n.fail(fmt.Errorf("machine %s has read the pool %d times in %v", c.host, l.number, time.Since(l.since)))
 	}
 }
 
-// load is how often a machine has asked for something, and since when.
+// load counts the reads of a machine since a time.
 type load struct {
 	since  time.Time
 	number int
 }
 
-// ahead is from when on an expiry is one that only a wrong clock asks for.
+// ahead is how far an expiry or an ID must be ahead of the time to show that a wrong clock
+// caused it.
 const ahead = time.Minute
 
-// judgeExpiry judges that a wall clock that was wrong for a moment leaves nothing
-// behind: once two renewals were answered, expiries are those of the current clock. It
-// judges worlds whose store tells its time only, as DynamoDB does: elsewhere nothing can
-// show the holder that the clock was wrong when it claimed. Without an answer nothing can
-// either, not even where a renewal is found to have landed: the network was calm, too. A
-// hook that blocks hears of answers late.
+// judgeExpiry judges that a wall clock that was wrong for a moment has no lasting effect:
+// after two answered renewals, expiries follow the current clock. It judges only worlds
+// whose store sends its time, as DynamoDB does, since otherwise a holder cannot learn that
+// its clock was wrong when it claimed. A holder without an answer cannot learn it either,
+// even if it finds that its renewal was done, so the network must have been calm. Worlds
+// with hooks that block are not judged, because those hear of answers late.
 func (w *World) judgeExpiry(e, before history.Event) {
 	if w.Plan.Wild || !w.Plan.Dates || w.Plan.has("sinks") || e.Expires <= before.Expires {
 		return
@@ -174,9 +178,9 @@ func (w *World) judgeExpiry(e, before history.Event) {
 	}
 }
 
-// judgeStamp judges that no ID is ahead while a wall clock is an hour ahead for a moment,
-// whatever the length of the lease: the clock had been right, the process had held its
-// lease for a while, and the store tells its time.
+// judgeStamp judges that a wall clock that is an hour ahead for a moment does not put an ID
+// ahead, whatever the length of the lease. It judges only if the clock had been right
+// before, the process had held its lease for a while, and the store sends its time.
 func (w *World) judgeStamp(p *process, at time.Time) {
 	by := time.Until(at)
 	if w.Plan.Wild || !w.Plan.Dates || by < ahead {

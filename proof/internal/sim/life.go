@@ -13,21 +13,21 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// limb is a part that a process has while it holds a lease. It ends with ctx, and
-// before the process closes.
+// limb is an activity of a process that holds a lease. It ends with ctx, and before the
+// process closes its agent.
 type limb struct {
 	part string
 	run  func(p *process, ctx context.Context)
 }
 
-// limbs are the limbs of the processes of worlds that have the part.
+// limbs lists all limbs. The processes of a world have those whose part the world has.
 var limbs = []limb{
 	{"sidecar", (*process).askSidecar},
 	{"cluster", (*process).takePart},
 	{"discovery", (*process).discover},
 }
 
-// config is the configuration of the process's agent.
+// config returns the configuration of the process's agent.
 func (p *process) config(client lease.Client) lease.Config {
 	cfg := p.release
 	cfg.Pool, cfg.Task, cfg.Clock, cfg.Logger = poolName, p.task, &processClock{p}, p.logger()
@@ -35,19 +35,18 @@ func (p *process) config(client lease.Client) lease.Config {
 	if p.Plan.has("waiting") {
 		cfg.Wait *= 60
 	}
-	if p.Plan.has("cards") && p.number%4 == 0 { // it gives up at once, if it does
+	if p.Plan.has("cards") && p.number%4 == 0 { // if the process gives up, then without waiting
 		cfg.Wait = 0
 	}
 	return cfg
 }
 
-// live is one process, from its start to its end; it reports whether the start
-// succeeded.
+// live runs a process from its start to its end, and reports whether the start succeeded.
 func (p *process) live(stopping context.Context) bool {
 	client := p.client()
 	ctx, cancel := context.WithCancel(stopping)
 	defer cancel()
-	go func() { // a process that is killed while it starts
+	go func() { // ends the start if the process is killed meanwhile
 		select {
 		case <-p.dead:
 			cancel()
@@ -63,7 +62,7 @@ func (p *process) live(stopping context.Context) bool {
 	return true
 }
 
-// serve is a process's life from its start to its end.
+// serve runs a process that has started, until its end.
 func (p *process) serve(stopping, ctx context.Context, client lease.Client, a *lease.Agent) {
 	began := time.Now()
 	p.agent = a
@@ -86,10 +85,10 @@ func (p *process) serve(stopping, ctx context.Context, client lease.Client, a *l
 
 type clientKey struct{}
 
-// clientOf is the process's client, for its limbs.
+// clientOf returns the process's client, for its limbs.
 func clientOf(ctx context.Context) lease.Client { return ctx.Value(clientKey{}).(lease.Client) }
 
-// close closes the agent, which may take as long as its budgets say.
+// close closes the agent, and judges that this takes no longer than the agent's time limits allow.
 func (p *process) close() {
 	const most = 15 * time.Second
 	began := time.Now()
@@ -101,7 +100,7 @@ func (p *process) close() {
 	}
 }
 
-// judgeEnd judges why an agent has ended that should have gone on.
+// judgeEnd judges that no agent ended that should have continued with another node ID.
 func (p *process) judgeEnd() {
 	err := p.agent.Err()
 	if err != nil && p.release.OnLost == lease.Reacquire && !p.Plan.Wild && !p.isDead() {
@@ -132,8 +131,8 @@ func (p *process) started(err error) {
 	}
 }
 
-// heard is the agent's hook: what it learned that it may stamp, and that beliefs
-// may have changed.
+// heard is the agent's hook OnEvent. It records until when the process may now stamp IDs,
+// and the beliefs that an event may have changed.
 func (p *process) heard(e lease.Event) {
 	at := time.Now()
 	p.block()
@@ -168,8 +167,8 @@ func (p *process) heard(e lease.Event) {
 	}
 }
 
-// generator makes the process's generator, if the store answers. A process of a bad
-// release asks for another layout than the pool's, and must get none.
+// generator makes the process's generator, if the store answers. A process of a misfit
+// release asks for a layout other than the pool's, and must not get a generator.
 func (p *process) generator() (*snowflake.Generator, bool) {
 	layout, opts := p.World.layout, []snowflake.Option{snowflake.WithMaxWait(100 * time.Millisecond)}
 	if p.misfit {
@@ -183,7 +182,7 @@ func (p *process) generator() (*snowflake.Generator, bool) {
 	case err != nil && p.misfit:
 		p.World.count(func(c *Counts) { c.Unfit++ })
 	case err != nil && p.agent.Err() == nil && strings.Contains(err.Error(), "layout"):
-		p.World.fail(err) // any other error is that of a store that did not answer
+		p.World.fail(err) // any other error means that the store did not answer
 	}
 	return ids, err == nil
 }
@@ -219,7 +218,7 @@ func (p *process) work(stopping context.Context) {
 	}
 }
 
-// make asks for a few IDs.
+// make makes a few IDs.
 func (p *process) make(next func() (snowflake.ID, error)) {
 	for range 1 + p.intN(4) {
 		id, err := next()

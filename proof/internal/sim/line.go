@@ -6,13 +6,12 @@ import (
 	"sync"
 )
 
-// line is the connections that a client on a machine has to the network. They are in
-// memory: the network has each request as the client has made it, and the client each
-// answer, without the bytes between.
+// line is the set of connections from a client on a machine to the network. They are in
+// memory: requests and answers are passed as values and never encoded as bytes.
 type line struct {
 	*machine
 	mu   sync.Mutex
-	idle int // connections that are open, and at rest
+	idle int // connections that are open and unused
 }
 
 // mostIdle is how many connections are kept open.
@@ -20,8 +19,8 @@ const mostIdle = 4
 
 func (m *machine) line() *line { return &line{machine: m} }
 
-// RoundTrip implements [http.RoundTripper]. Like that of package http it needs a new
-// connection if none is at rest, and a request that is given up closes its own.
+// RoundTrip implements [http.RoundTripper]. As in package http, a request opens a new
+// connection if none is unused, and closes its connection if it is given up.
 func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	if err := ctx.Err(); err != nil {
@@ -49,7 +48,7 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// connect takes a connection, and reports whether it has one.
+// connect takes an unused connection or opens a new one, and reports whether it got one.
 func (l *line) connect() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +59,7 @@ func (l *line) connect() bool {
 	return !l.network.refuses(l.host)
 }
 
-// rest lets a connection rest.
+// rest returns a connection that can be used again.
 func (l *line) rest() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

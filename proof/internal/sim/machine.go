@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/internal/testkit/history"
 )
 
-// machine is where processes run, one after the other: it has clocks, a way to
-// the database, and pauses.
+// machine is where processes run, one after the other. It has clocks, a connection to the
+// database, and pauses.
 type machine struct {
 	*World
 	host   string
@@ -20,13 +20,13 @@ type machine struct {
 
 	mu     sync.Mutex
 	r      *rand.Rand
-	resume chan struct{} // closed when the present pause ends; nil when there is none
-	begun  chan struct{} // closed when the pause that is due begins; nil when none is due
-	place  string        // where that one begins
-	ill    int           // troubles of its own that it has now
-	since  time.Time     // when the last of them ended
-	right  time.Time     // since when the wall clock is no hour ahead
-	wrong  [2]time.Time  // since when it was right when it went an hour ahead last, and when that was
+	resume chan struct{} // closed when the present pause ends; nil while there is none
+	begun  chan struct{} // closed when the pause that is due begins; nil if none is due
+	place  string        // where the pause that is due begins
+	ill    int           // how many troubles of its own the machine has now
+	since  time.Time     // when a trouble last began or ended
+	right  time.Time     // when the wall clock's last glitch ended; in the future while it is an hour ahead
+	wrong  [2]time.Time  // the last glitch: the value of right before it, and when it began
 }
 
 func (w *World) newMachine() *machine {
@@ -50,8 +50,8 @@ func (m *machine) upTo(d time.Duration) time.Duration {
 	return time.Duration(m.r.Int64N(int64(d) + 1))
 }
 
-// troubles are what a machine may have of its own, by the part that its world must
-// have for that.
+// troubles are the faults that affect a single machine, each with the part that the world
+// must have.
 var troubles = []struct {
 	part string
 	have func(m *machine, ctx context.Context)
@@ -63,7 +63,7 @@ var troubles = []struct {
 	{"pauses", (*machine).freeze},
 }
 
-// live lets the machine have its troubles until ctx ends.
+// live causes the machine's troubles until ctx ends.
 func (m *machine) live(ctx context.Context) {
 	for sleep(ctx, m.upTo(4*time.Minute)) == nil {
 		if one := troubles[m.intN(len(troubles))]; m.Plan.has(one.part) {
@@ -83,13 +83,13 @@ func (m *machine) step(context.Context) {
 	m.count(func(c *Counts) { c.ClockSteps++ })
 }
 
-// glitch lets the wall clock be an hour ahead for two seconds.
+// glitch sets the wall clock an hour ahead for two seconds.
 func (m *machine) glitch(ctx context.Context) {
 	m.count(func(c *Counts) { c.Glitches++ })
 	m.note(history.Event{Kind: history.Note, Text: m.host + "'s wall clock is an hour ahead"})
 	m.turnWrong()
 	m.clock.shift(time.Hour)
-	if sleep(ctx, 2*time.Second) != nil && m.Plan.Wild { // the faults end: heal may have set it right already
+	if sleep(ctx, 2*time.Second) != nil && m.Plan.Wild { // the faults have ended: heal may have set the clock right already
 		m.clock.set(0)
 	} else {
 		m.clock.shift(-time.Hour)
@@ -98,7 +98,7 @@ func (m *machine) glitch(ctx context.Context) {
 	m.note(history.Event{Kind: history.Note, Text: m.host + "'s wall clock is right"})
 }
 
-// turnWrong says that the wall clock goes an hour ahead.
+// turnWrong records that the wall clock is now an hour ahead.
 func (m *machine) turnWrong() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,34 +106,34 @@ func (m *machine) turnWrong() {
 	m.right = time.Now().Add(time.Hour)
 }
 
-// wentWrong is since when the wall clock was right when it went an hour ahead last, and
-// when that was.
+// wentWrong returns when the wall clock last went an hour ahead, and since when it had
+// been right before that.
 func (m *machine) wentWrong() (right, wrong time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.wrong[0], m.wrong[1]
 }
 
-// turnRight says from when on the wall clock is no hour ahead.
+// turnRight records from when on the wall clock is no longer an hour ahead.
 func (m *machine) turnRight(at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.right = at
 }
 
-// weather lets the machine have a weather of its own.
+// weather gives the machine a weather of its own for a while.
 func (m *machine) weather(ctx context.Context) {
 	m.network.become(m.network.any(m.intN), m.host)
 	_ = sleep(ctx, m.upTo(m.Plan.about(m.intN)))
 	m.network.clear(m.host)
 }
 
-// freeze pauses what runs on the machine.
+// freeze pauses the processes on the machine.
 func (m *machine) freeze(ctx context.Context) {
 	m.pauseFor(ctx, m.upTo(m.Plan.about(m.intN)))
 }
 
-// ails counts the troubles that the machine has of its own.
+// ails adds n to the number of the machine's own troubles.
 func (m *machine) ails(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -141,7 +141,8 @@ func (m *machine) ails(n int) {
 	m.since = time.Now()
 }
 
-// wellSince is since when the machine had no trouble of its own: now, if it has one.
+// wellSince returns since when the machine has had no trouble of its own: now, if it has
+// one.
 func (m *machine) wellSince() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,19 +152,20 @@ func (m *machine) wellSince() time.Time {
 	return m.since
 }
 
-// rightSince is since when the wall clock is no hour ahead.
+// rightSince returns when the wall clock's last glitch ended; the time is in the future
+// while the clock is an hour ahead.
 func (m *machine) rightSince() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.right
 }
 
-// calmFor is for how long neither the machine nor the network had any trouble.
+// calmFor returns for how long neither the machine nor the network has had any trouble.
 func (m *machine) calmFor() time.Duration {
 	return min(time.Since(m.wellSince()), m.network.calmFor())
 }
 
-// heal ends all troubles.
+// heal ends the machine's own weather, and sets its clock right if clocks are wild.
 func (m *machine) heal() {
 	m.network.clear(m.host)
 	if m.Plan.Wild {
@@ -171,7 +173,7 @@ func (m *machine) heal() {
 	}
 }
 
-// Where a process can be stopped.
+// The places at which a process can be stopped.
 const (
 	anywhere = ""
 	atClock  = "clock"
@@ -180,9 +182,9 @@ const (
 	between  = "between calls"
 )
 
-// pauseFor stops what runs on the machine, for d. The pause begins when a process
-// comes to a place that is chosen before, or after a while: so it can begin inside
-// of an action that takes no time.
+// pauseFor stops the processes on the machine for d. The pause begins when a process comes
+// to a place that is drawn beforehand, or after a minute if none does. So it can begin in
+// the middle of an action that takes no virtual time.
 func (m *machine) pauseFor(ctx context.Context, d time.Duration) {
 	begun := make(chan struct{})
 	m.mu.Lock()
@@ -217,8 +219,8 @@ func (m *machine) begin() {
 	m.begun = nil
 }
 
-// paused returns a channel that is closed at the end of the pause that a process meets
-// at a place; nil if it meets none.
+// paused returns a channel that is closed when the pause that a process at the given place
+// is in ends, or nil if there is no pause. If a pause is due to begin there, paused begins it.
 func (m *machine) paused(at string) chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()

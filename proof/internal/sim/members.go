@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 )
 
-// members takes an object apart that the database took or sent, and so is valid JSON. Every
-// write is witnessed: encoding/json would take a tenth of all the time in a world.
+// members returns the members of an object that the database accepted or sent, and that is
+// therefore valid JSON. Since every write is witnessed, encoding/json would take a tenth of
+// a world's running time.
 func members(object []byte) map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	for at := bytes.IndexByte(object, '"'); at >= 0 && at < len(object); {
@@ -27,7 +28,7 @@ func members(object []byte) map[string]json.RawMessage {
 	return all
 }
 
-// valueEnd is where the value ends that begins at a place.
+// valueEnd returns the index after the value that begins at index at.
 func valueEnd(text []byte, at int) int {
 	depth := 0
 	for ; at < len(text); at++ {
@@ -47,7 +48,7 @@ func valueEnd(text []byte, at int) int {
 			if text[at] != ',' {
 				depth--
 			}
-			if depth < 0 || depth == 0 && text[at] == ',' { // behind a number, or a word
+			if depth < 0 || depth == 0 && text[at] == ',' { // just after a number or a word
 				return at
 			}
 			if depth == 0 {
@@ -58,16 +59,17 @@ func valueEnd(text []byte, at int) int {
 	return at
 }
 
-// unquoted returns the content of a text.
+// unquoted returns the content of a JSON string.
 func unquoted(text []byte) (s string) {
 	if len(text) > 1 && bytes.IndexByte(text, '\\') < 0 {
 		return string(text[1 : len(text)-1])
 	}
-	_ = json.Unmarshal(text, &s) // missing: ""
+	_ = json.Unmarshal(text, &s) // if the string is missing, s stays ""
 	return s
 }
 
-// text is a string or a number of an item; "" if it is missing, or of another type.
+// text returns an attribute that is a string or a number, or "" if it is missing or of
+// another type.
 func text(attribute json.RawMessage) string {
 	if n := len(attribute); n > 7 && bytes.Equal(attribute[3:6], []byte(`":"`)) && (attribute[2] == 'S' || attribute[2] == 'N') && bytes.IndexByte(attribute, '\\') < 0 {
 		return string(attribute[6 : n-2])

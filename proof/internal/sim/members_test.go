@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Objects are taken apart as encoding/json would.
+// members returns the same as encoding/json would.
 func TestMembers(t *testing.T) {
 	for _, object := range []string{
 		`{}`, `{"a":1}`, `{"a":{"S":"x"},"b":{"N":"7"}}`, `{ "a" : {"M":{"x":{"S":"},{\""}}} , "b":[1,{"c":"]"}],"c":null,"d":"e"}`,

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// weather is the treatment of requests by the network and the store, for a while.
+// weather is how the network and the store treat requests for a while.
 type weather struct {
 	name string
-	// Probabilities, of each request.
+	// The probability of each treatment, for each request.
 	lost, late, unanswered, throttled, failed, failedAfter float64
 	garbage, denied                                        float64
-	slow                                                   time.Duration // each way, at most
-	refuse                                                 bool          // no connections
+	slow                                                   time.Duration // the longest delay, each way
+	refuse                                                 bool          // connections are refused
 }
 
-// climate is the distribution from which the weather is drawn.
+// climate lists the weathers from which the present one is drawn.
 var climate = []weather{
 	{name: "calm", slow: 20 * time.Millisecond},
 	{name: "calm", slow: 20 * time.Millisecond},
@@ -41,13 +41,14 @@ var climate = []weather{
 	{name: "everything", slow: time.Second, lost: 0.05, late: 0.1, unanswered: 0.1, throttled: 0.05, failed: 0.05, failedAfter: 0.05},
 }
 
-// garbled and denying join the climate of worlds that have them.
+// garbled and denying are added to the climate of worlds with the parts "garbage" and
+// "denied".
 var (
 	garbled = []weather{{name: "garbage", slow: 50 * time.Millisecond, garbage: 0.3}, {name: "nothing but garbage", slow: 50 * time.Millisecond, garbage: 1}}
 	denying = []weather{{name: "denying", slow: 50 * time.Millisecond, denied: 0.3}, {name: "nothing but denials", slow: 50 * time.Millisecond, denied: 1}}
 )
 
-// network connects the machines with the database.
+// network connects the machines to the database.
 type network struct {
 	*World
 	db http.Handler
@@ -55,20 +56,20 @@ type network struct {
 	mu      sync.Mutex
 	r       *rand.Rand
 	weather weather
-	since   time.Time          // when the weather was last anything but calm
-	away    bool               // for everybody, whatever the weather: see outages
-	outages [2]time.Time       // when the last one began and ended
-	local   map[string]weather // of machines that have their own, by host
+	since   time.Time          // when the weather was last not calm
+	away    bool               // the store is away for everybody, whatever the weather: see outages
+	outages [2]time.Time       // when the last outage began and ended
+	local   map[string]weather // the weathers of machines that have their own, by host
 	climate []weather
-	sent    []*call         // some of those that were ever sent: see replays
-	reads   map[string]load // of the pool's item, by host: see judgeLoad
+	sent    []*call         // some of the calls that were ever sent: see replays
+	reads   map[string]load // reads of the pool's item, by host: see judgeLoad
 	stale   *rand.Rand
-	pages   map[string]shown // what reads that may be old showed, by request
+	pages   map[string]shown // answers to eventually consistent reads, by request
 	cards   *cards
 	strong  map[string]time.Time // the last strong read of the pool's item, by host
 	foreign string               // the machine that is in another Region
 
-	serial sync.Mutex // one call at a time reaches the database, and is witnessed
+	serial sync.Mutex // held while a call is done and witnessed: one at a time
 	calls  sync.WaitGroup
 }
 
@@ -86,10 +87,10 @@ func newNetwork(w *World, db http.Handler) *network {
 // fate is the treatment of one request.
 type fate struct {
 	before, after time.Duration
-	lost          bool   // never arrives
-	refusal       string // the store's answer in place of doing it
-	garbage       bool   // it does it, or not, and the answer is not DynamoDB's
-	failedAfter   bool   // it does it and answers 500
+	lost          bool   // the request never arrives
+	refusal       string // if set, the store answers with this error and does nothing
+	garbage       bool   // the request is done or not, and the answer is not DynamoDB's
+	failedAfter   bool   // the store does the request and answers 500
 	unanswered    bool
 }
 
@@ -120,8 +121,9 @@ func (n *network) fate(host string) fate {
 	return f
 }
 
-// carry lets a call have its fate. It goes on when the sender has gone: then ctx has ended,
-// and nobody hears the answer, which is nil. Whoever calls it has added it to calls.
+// carry draws the fate of a call, carries it out, and returns the answer. It continues even
+// if the sender has gone, which is when ctx ends. If no answer arrives, it waits for the end
+// of ctx and returns nil. The caller must have added 1 to n.calls.
 func (n *network) carry(ctx context.Context, c *call) *answer {
 	defer n.calls.Done()
 	f := n.fate(c.host)
@@ -141,7 +143,7 @@ func (n *network) carry(ctx context.Context, c *call) *answer {
 	if ctx.Err() != nil {
 		n.count(func(c *Counts) { c.Late++ })
 	}
-	if f.garbage && n.coin() { // what answers is not the store
+	if f.garbage && n.coin() { // something other than the store answers
 		n.count(func(c *Counts) { c.Garbage++ })
 		return n.babble(c.body, []byte("{}"))
 	}
@@ -167,7 +169,7 @@ func (n *network) carry(ctx context.Context, c *call) *answer {
 	return n.seenFrom(c, a)
 }
 
-// do lets the database do it, and witnesses what it did, in that order.
+// do makes the database do the call, and then witnesses what it wrote.
 func (n *network) do(c *call) *answer {
 	done := c.body
 	if n.Plan.Tamper != nil {
@@ -189,14 +191,14 @@ func (n *network) do(c *call) *answer {
 
 var root = &url.URL{Path: "/"}
 
-// item is the current item of a node ID.
+// item returns the current item of a node ID.
 func (n *network) item(node int) map[string]json.RawMessage {
 	n.serial.Lock()
 	defer n.serial.Unlock()
 	return n.raw[node]
 }
 
-// refusal is an error of the store's.
+// refusal returns the store's answer for an error.
 func refusal(code string) *answer {
 	a := newAnswer()
 	a.status = http.StatusBadRequest
@@ -208,7 +210,7 @@ func refusal(code string) *answer {
 	return a
 }
 
-// become changes the weather, of one machine or of all.
+// become changes the weather of one machine, or of all if host is empty.
 func (n *network) become(w weather, host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -222,10 +224,10 @@ func (n *network) become(w weather, host string) {
 	n.local[host] = w
 }
 
-// any draws a weather with dice of the caller's.
+// any draws a weather with the caller's random source.
 func (n *network) any(intN func(int) int) weather { return n.climate[intN(len(n.climate))] }
 
-// calmFor is for how long the weather of all has been calm.
+// calmFor returns for how long the general weather has been calm.
 func (n *network) calmFor() time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -235,7 +237,7 @@ func (n *network) calmFor() time.Duration {
 	return time.Since(n.since)
 }
 
-// outage begins, or ends, an outage of the store.
+// outage begins an outage of the store if away is set, and otherwise ends it.
 func (n *network) outage(away bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -247,7 +249,7 @@ func (n *network) outage(away bool) {
 	}
 }
 
-// lastOutage is when the last outage that has ended began and ended.
+// lastOutage returns when the last outage began and ended.
 func (n *network) lastOutage() (from, until time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -267,7 +269,7 @@ func (n *network) clear(host string) {
 	delete(n.local, host)
 }
 
-// refuses reports whether connections to a machine are refused.
+// refuses reports whether connections from a machine are refused.
 func (n *network) refuses(host string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

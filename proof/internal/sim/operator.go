@@ -13,15 +13,15 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease/leasepool"
 )
 
-// operator changes the pool: seeds it again, resizes it, raises it, widens it, and
-// frees node IDs by force, perhaps on old sight. Its machine's clock is right, for the
-// pool's verbs ask the machine for the time.
+// operator changes the pool: it seeds it again, resizes, raises and widens it, and frees
+// node IDs by force, perhaps from an old list. Its clock is always right, since the pool's
+// verbs read the real machine's clock.
 type operator struct {
 	*World
 	*machine
 	store lease.Store
 	pool  *leasepool.Pool
-	seen  []lease.Lease // old sight
+	seen  []lease.Lease // the held leases when the operator last listed them
 }
 
 func (w *World) newOperator() *operator {
@@ -32,7 +32,7 @@ func (w *World) newOperator() *operator {
 	return &operator{World: w, machine: p.machine, store: store, pool: pool}
 }
 
-// operate lets a few operators work, who know nothing of each other, until ctx ends.
+// operate runs one to three operators, independent of each other, until ctx ends.
 func (w *World) operate(ctx context.Context) {
 	r := rand.New(rand.NewPCG(w.Plan.Seed, 3))
 	var all sync.WaitGroup
@@ -43,7 +43,7 @@ func (w *World) operate(ctx context.Context) {
 	all.Wait()
 }
 
-// verbs are the actions of an operator, each as likely as the number of its entries.
+// verbs are the actions of an operator. An action with more entries is more likely.
 var verbs = []func(*operator, context.Context){
 	(*operator).resize, (*operator).resize, (*operator).resize, (*operator).look, (*operator).look, (*operator).force, (*operator).force,
 	(*operator).raise, (*operator).seed,
@@ -52,7 +52,7 @@ var verbs = []func(*operator, context.Context){
 // work does something every minute or so, until ctx ends.
 func (o *operator) work(ctx context.Context) {
 	for sleep(ctx, o.upTo(time.Minute)) == nil {
-		// Each verb has a minute: the store may be away for longer.
+		// Each verb gets this long, since the store may be away for longer.
 		call, cancel := context.WithTimeout(ctx, time.Minute+o.World.Plan.TTL())
 		verb := verbs[o.intN(len(verbs))]
 		if o.World.Plan.Narrow && o.intN(2) == 0 {
@@ -63,7 +63,7 @@ func (o *operator) work(ctx context.Context) {
 	}
 }
 
-// spec is the pool with another size.
+// spec returns the specification of the pool with size node IDs that can be leased.
 func (p Plan) spec(size int) leasepool.Spec {
 	return leasepool.Spec{Size: p.Exclude + size, ExcludeBelow: p.Exclude, Narrow: p.Narrow}
 }
@@ -75,14 +75,14 @@ func (o *operator) resize(ctx context.Context) {
 	}
 }
 
-// seed finds the pool there, of this size or another.
+// seed seeds the pool again, which already exists with this size or another.
 func (o *operator) seed(ctx context.Context) {
 	if _, err := o.pool.Seed(ctx, o.World.Plan.spec(o.World.Plan.Numbers)); err == nil {
 		o.World.count(func(c *Counts) { c.Seeded++ })
 	}
 }
 
-// raise keeps everybody from stamping for a minute or two.
+// raise raises the pool to a time up to two minutes ahead, before which nobody may stamp.
 func (o *operator) raise(ctx context.Context) {
 	if !o.World.Plan.has("raises") {
 		return
@@ -95,7 +95,7 @@ func (o *operator) raise(ctx context.Context) {
 	}
 }
 
-// look remembers who holds what.
+// look lists the held leases and remembers them.
 func (o *operator) look(ctx context.Context) {
 	var seen []lease.Lease
 	for l, err := range o.pool.Leases(ctx) {
@@ -119,9 +119,9 @@ func (o *operator) force(ctx context.Context) {
 	}
 }
 
-// widen opens the next groups of a narrow pool, as a fleet would that is much
-// larger, and lets one or two widen it, often while the pool is resized. Each may be
-// cut off anywhere.
+// widen opens the next groups of a narrow pool, as a much larger fleet would, and widens the
+// pool once or twice, often while it is also resized. Each of these actions may be cut off
+// at any point.
 func (o *operator) widen(ctx context.Context) {
 	if !o.World.Plan.Narrow {
 		return
@@ -150,16 +150,16 @@ func (o *operator) widen(ctx context.Context) {
 	all.Wait()
 }
 
-// open opens groups, if it is time for more.
+// open opens groups, unless as many as groupsByNow says are open.
 func (o *operator) open(ctx context.Context) {
 	item, err := o.store.PoolItem(ctx, poolName)
 	if err == nil && item.OpenGroups < o.World.groupsByNow() {
 		w := protocol.OpenGroups{Pool: poolName, From: item.OpenGroups, To: 2 * item.OpenGroups}
-		_, _ = o.store.WritePool(ctx, w) // lost or done: both happen
+		_, _ = o.store.WritePool(ctx, w) // an error is fine: whether the write is done or lost, both are wanted
 	}
 }
 
-// growNumbers resizes a narrow pool to a few more node IDs than it ever had.
+// growNumbers resizes a narrow pool to one to three more node IDs than it ever had.
 func (o *operator) growNumbers(ctx context.Context) {
 	item, err := o.store.PoolItem(ctx, poolName)
 	if err == nil {
@@ -167,10 +167,10 @@ func (o *operator) growNumbers(ctx context.Context) {
 	}
 }
 
-// groupsByNow is how many groups a narrow pool has opened by now: all of them when the
-// faults end, so that the widths change from the beginning to the end. Members of a
-// cluster read all open groups while no digest is to be believed, so there are fewer
-// beside one.
+// groupsByNow returns how many groups a narrow pool should have open by now. It reaches all
+// groups when the faults end, so that the widths change throughout. In a world with a
+// cluster it reaches fewer, because members read all open groups while they have no digest
+// that they can trust.
 func (w *World) groupsByNow() int {
 	doublings := 8
 	if w.Plan.has("cluster") {

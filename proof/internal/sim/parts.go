@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// part is something that a world may have: an actor, or a kind of fault. A plan
-// draws by its seed which of them its world has.
+// part is something that a world may have: an actor or a kind of fault. The seed of a plan
+// determines which parts its world has.
 type part struct {
-	chance float64 // of a world to have it
+	chance float64 // the probability that a world has the part
 	about  string
-	// run is the activity of the part, until ctx ends; nil where others ask whether the
-	// world has it.
+	// run is the activity of the part, until ctx ends. It is nil if the part has no activity
+	// of its own, and other code asks whether the world has it.
 	run func(w *World, ctx context.Context)
 }
 
-// The parts, by the names that the flag -parts knows.
+// parts lists all parts, by the names that the flag -parts accepts.
 var parts = map[string]part{
 	// Actors.
 	"operators":  {.8, "verbs of the pool in any order, several at once", (*World).operate},
@@ -51,11 +51,11 @@ var parts = map[string]part{
 	"epoch":   {.1, "the layout's epoch is still to come when the pool begins", nil},
 }
 
-// has reports whether the world has a part; TestParts checks the names.
+// has reports whether the world has a part. TestParts checks that all names are known.
 func (p Plan) has(name string) bool { return p.Parts[name] }
 
-// drawParts draws the parts of a world. Parts with dice of their own came later: the other
-// draws of a seed are as they were.
+// drawParts draws the parts of a world. Parts that were added later have random sources of
+// their own, so that a seed still draws the same values for everything else.
 func drawParts(seed uint64, r *rand.Rand) map[string]bool {
 	all := map[string]bool{}
 	own := map[string]*rand.Rand{"waiting": rand.New(rand.NewPCG(seed, 11)), "stale": rand.New(rand.NewPCG(seed, 12)), "cards": rand.New(rand.NewPCG(seed, 16)), "abroad": rand.New(rand.NewPCG(seed, 17))}
@@ -71,7 +71,7 @@ func drawParts(seed uint64, r *rand.Rand) map[string]bool {
 	return all
 }
 
-// ParseParts reads a list of parts, divided by commas.
+// ParseParts parses a list of parts, separated by commas.
 func ParseParts(list string) (map[string]bool, error) {
 	all := map[string]bool{}
 	for name := range strings.SplitSeq(list, ",") {

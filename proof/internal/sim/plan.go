@@ -17,37 +17,38 @@ type Plan struct {
 	Seed  uint64
 	Parts map[string]bool // see parts
 	Wild  bool            // clocks are hours off
-	Dates bool            // the store tells its time, so agents refuse to start with a clock that is off
-	// ClockError is how far wall clocks are off where they are not wild: 2ε of any two
-	// is the error that the guards of all releases tolerate.
+	Dates bool            // answers have the store's time, so agents refuse to start with a clock that is off
+	// ClockError is the largest error of a wall clock, unless clocks are wild. Two clocks
+	// then differ by at most twice as much, which the guards of all releases tolerate.
 	ClockError time.Duration
-	// Releases are what deploys change between: the first one is that of the first
-	// processes, and the only one in a world without "releases".
+	// Releases are the configurations that can be deployed. The first processes have the
+	// first one, which is the only one in a world without the part "releases".
 	Releases []lease.Config
-	Tasks    int           // that are wanted at any time; a deployment has up to twice as many
-	Numbers  int           // of the pool at first, those that are excluded not counted
-	Exclude  int           // node IDs that are never leased
-	Narrow   bool          // node IDs become wider meanwhile: see operators.widen
-	Hours    time.Duration // how long the faults go on
-	Grows    bool          // there is room, so leases become longer and reserve further ahead
-	Busy     bool          // leases are short, and deploys follow each other: see busy
+	Tasks    int           // how many tasks are wanted at any time; a deployment runs up to twice as many
+	Numbers  int           // how many node IDs of the pool can be leased at first
+	Exclude  int           // how many node IDs are never leased
+	Narrow   bool          // the pool is narrow, and its node IDs become wider meanwhile: see operator.widen
+	Hours    time.Duration // how long the faults last
+	Grows    bool          // there are so many node IDs that leases become longer and reserve further ahead
+	Busy     bool          // leases are short, and deployments follow each other closely: see busyTTL
 
-	// Ignore, if not nil, is which broken promises do not end the world: to look for
-	// another bug than the one that is known already.
+	// Ignore, if not nil, matches broken promises that do not end the world, so that
+	// another bug can be found than the known one.
 	Ignore *regexp.Regexp
-	// Tamper, if not nil, changes requests on their way into the database: for
-	// stores that do not keep their word.
+	// Tamper, if not nil, changes requests on their way into the database. It simulates
+	// stores that break their promises.
 	Tamper func(body []byte) []byte
 }
 
-// economy is a lease of a minute or more. Its worlds last longer: what can go wrong
-// comes with the renewals, not with the hours.
+// economy is the TTL from which leases count as long. Worlds with long leases last
+// economyFactor times as long, since bugs depend on the number of renewals and not on the
+// hours.
 const (
 	economy       = time.Minute
 	economyFactor = 3
 )
 
-// releases are the terms on which processes hold their leases.
+// releases are the configurations from which those of a world's releases are drawn.
 var releases = []lease.Config{
 	{},
 	{TTL: 10 * time.Second, RenewEvery: 3 * time.Second, Guard: 2 * time.Second},
@@ -62,10 +63,10 @@ var releases = []lease.Config{
 	{TTL: 2 * time.Minute, Reserve: 5 * time.Minute},
 	{TTL: 90 * time.Second, OnLost: lease.Reacquire},
 	{TTL: 10 * time.Minute},
-} // an odd number of them, so that each meets bounded clocks and wild ones
+} // an odd number of them, so that each occurs with bounded and with wild clocks
 
-// NewPlan draws a plan with so many hours of tasks, three times as many where
-// leases are long.
+// NewPlan draws a plan whose tasks together run for taskHours hours, or three times as long
+// if leases are long.
 func NewPlan(seed uint64, taskHours float64) Plan {
 	r := rand.New(rand.NewPCG(seed, 1))
 	p := Plan{
@@ -81,8 +82,8 @@ func NewPlan(seed uint64, taskHours float64) Plan {
 		p.Releases = append(p.Releases, releases[r.IntN(len(releases))])
 	}
 	if p.Narrow {
-		// A few node IDs at the end of the first group, for a few holders to be enough
-		// for a pool whose groups are full.
+		// Leave only a few node IDs, at the end of the first group, so that a few holders
+		// are enough to fill the pool's groups.
 		p.Exclude = 250 - r.IntN(2)*250
 	}
 	p.settle()
@@ -100,7 +101,7 @@ func (p Plan) With(parts map[string]bool) Plan {
 	return p
 }
 
-// settle draws the consequences of the parts.
+// settle sets the fields that follow from the others.
 func (p *Plan) settle() {
 	p.Releases = slices.Clone(p.Releases)
 	if !p.has("releases") {
@@ -122,22 +123,25 @@ func (p *Plan) settle() {
 		guard, claimGuard = min(guard, 2*time.Second, c.TTL/5), min(claimGuard, time.Second, c.TTL/10)
 		longest = max(longest, c.MaxTTL)
 	}
-	// The timeline's clock may lag by 10 ms, clocks drift, milliseconds cut off.
+	// Subtracted are 13 ms, since the timeline's clock may lag by 10 ms and times are cut off
+	// to milliseconds, and the drift of clocks.
 	p.ClockError = (guard + claimGuard - 13*time.Millisecond - longest/2000) / 2
 }
 
-// The terms in a world that is busy: most renewals and changes of hands for each hour.
+// The terms of leases in a busy world. They result in the most renewals and changes of
+// holders for each hour.
 const (
 	busyTTL     = 5 * time.Second
 	busyEvery   = 500 * time.Millisecond
 	busyReserve = 20 * time.Second
 )
 
-// long makes the plan one of the long run: no world has more hours because its leases are
-// long, and one that is busy has twice as many. Narrow pools have a third more than others, for a third of
-// all hours to be theirs, and operators who resize them while they widen. A busy world, which is none
-// whose leases grow, has a node ID for each task, and no cluster: who waits for one, and a
-// cluster's members, ask more often than holders renew.
+// long adapts the plan for a long run. Worlds do not last longer because their leases are
+// long, but busy worlds last twice as long. Worlds with a narrow pool last a third longer,
+// so that a third of all hours are theirs, and they have operators, who resize the pool
+// while it widens. If busy is set and the leases do not grow, the world becomes busy. It
+// then has a node ID for each task, and no cluster, because claimants that wait and members
+// of a cluster send more requests than holders that renew.
 func (p Plan) long(busy bool) Plan {
 	p.Parts = maps.Clone(p.Parts)
 	if p.TTL() >= economy || p.Grows {
@@ -158,7 +162,7 @@ func (p Plan) long(busy bool) Plan {
 	return p
 }
 
-// unrest is the time between two deploys, at most, and within one.
+// unrest returns the longest time between two deployments, and between the steps of one.
 func (p Plan) unrest() (between, within time.Duration) {
 	if p.Busy {
 		return 2 * time.Minute, 10 * time.Second
@@ -166,18 +170,18 @@ func (p Plan) unrest() (between, within time.Duration) {
 	return 6 * time.Minute, time.Minute
 }
 
-// How far leases grow in a world that has room: far enough that most events
-// come while they are long, and not so far that crashed processes' node IDs rest until the
-// world ends.
+// The limits to which leases grow in a world that has room. They are long enough for most
+// events to occur while leases are long, and short enough for the node IDs of crashed
+// processes to be claimed again before the world ends.
 const (
 	grownTTL     = 3 * time.Minute
 	grownReserve = 20 * time.Minute
 )
 
-// Bounded reports whether the clocks keep within ClockError, so that S2 is judged.
+// Bounded reports whether the clocks keep within ClockError. If so, S2 is judged.
 func (p Plan) Bounded() bool { return !p.Wild && !p.has("glitch") }
 
-// TTL is the longest lease of the releases.
+// TTL returns the longest TTL of the releases.
 func (p Plan) TTL() (longest time.Duration) {
 	for _, c := range p.Releases {
 		longest = max(longest, c.TTL)
@@ -185,11 +189,11 @@ func (p Plan) TTL() (longest time.Duration) {
 	return longest
 }
 
-// about draws a length of a trouble, from half a lease to eight: most bugs wait for
-// one that is about as long as a lease, or two.
+// about draws the length of a trouble, from half the longest lease to eight of them: most
+// bugs need a trouble that is about as long as one or two leases.
 func (p Plan) about(intN func(int) int) time.Duration { return p.TTL() / 2 << intN(5) }
 
-// Reserve is how far ahead any release reserves.
+// Reserve returns the furthest that any release reserves ahead.
 func (p Plan) Reserve() (furthest time.Duration) {
 	for _, c := range p.Releases {
 		furthest = max(furthest, c.Reserve, c.TTL+time.Second, c.MaxReserve)
@@ -197,7 +201,7 @@ func (p Plan) Reserve() (furthest time.Duration) {
 	return furthest
 }
 
-// MaxTTL is the longest lease that any release grows to.
+// MaxTTL returns the longest TTL to which leases of any release grow.
 func (p Plan) MaxTTL() (longest time.Duration) {
 	for _, c := range p.Releases {
 		longest = max(longest, c.MaxTTL)

@@ -19,36 +19,36 @@ import (
 type process struct {
 	*machine
 	number   int
-	task     string       // that it goes by
-	release  lease.Config // that it is of
+	task     string       // the name of its task
+	release  lease.Config // the configuration that it was deployed with
 	born     time.Time
-	region   string        // that it asks; "": that of the table
-	misfit   bool          // asks for another layout than the pool's
-	copyOf   *process      // that it is a copy of; nil: it is none
+	region   string        // the Region that it uses; "": that of the table
+	misfit   bool          // it asks for a layout other than the pool's
+	copyOf   *process      // the process that it is a copy of; nil if it is not a copy
 	origin   *origin       // of a copy
 	dead     chan struct{} // closed when it is killed
 	once     sync.Once
 	agent    *lease.Agent
 	ids      atomic.Pointer[snowflake.Generator]
 	member   atomic.Pointer[member] // of the cluster
-	led      atomic.Int64           // for how many seconds a listener has led for a node that is down
+	led      atomic.Int64           // for how many seconds a listener has led although its node is down
 	entry    atomic.Pointer[entry]  // of the directory
 	pair     atomic.Pointer[pair]
-	copyNext atomic.Bool  // it is copied with its next renewal
+	copyNext atomic.Bool  // its next renewal makes a copy of it
 	hadCopy  atomic.Bool  // it was copied
 	stopped  atomic.Bool  // it has waited while its machine was paused
 	lag      atomic.Int64 // ns by which its clocks are behind its machine's
-	sinks    atomic.Int64 // log lines and hooks that block now
+	sinks    atomic.Int64 // log lines and hooks that are blocked now
 
 	belief history.Event // as last witnessed; guarded by World.beliefs
-	held   history.Event // the node ID and version that it had last; guarded by World.beliefs
-	since  time.Time     // when that was another one; guarded by World.beliefs
+	held   history.Event // the node ID and version that it last held; guarded by World.beliefs
+	since  time.Time     // when its belief last changed; guarded by World.beliefs
 
 	mu      sync.Mutex
 	said    lease.EventKind // the last event about whether the lease is held
-	saidAt  time.Time       // when anything was said last
+	saidAt  time.Time       // when the last event was told
 	renewed time.Time       // when a write of its lease was last done
-	answers [2]time.Time    // when the last two renewals were answered, the last one first
+	answers [2]time.Time    // when the last two renewals were answered, latest first
 }
 
 func (w *World) newProcess(m *machine) *process {
@@ -57,25 +57,25 @@ func (w *World) newProcess(m *machine) *process {
 	return p
 }
 
-// behind is by how much the process's clocks are behind its machine's.
+// behind returns how far the process's clocks are behind its machine's.
 func (p *process) behind() time.Duration { return time.Duration(p.lag.Load()) }
 
-// holding is the node ID and the version that the process has, whether it may rely on
-// them or not.
+// holding returns the node ID and the version that the process last held, no matter whether
+// it may still rely on them.
 func (p *process) holding() (node int, version int64) {
 	p.World.beliefs.Lock()
 	defer p.World.beliefs.Unlock()
 	return p.held.Node, p.held.Version
 }
 
-// beliefFor is for how long the process has believed what it does.
+// beliefFor returns how long ago the process's belief last changed.
 func (p *process) beliefFor() time.Duration {
 	p.World.beliefs.Lock()
 	defer p.World.beliefs.Unlock()
 	return time.Since(p.since)
 }
 
-// confirmed is when a write of its lease was last done.
+// confirmed returns when a write of the process's lease was last done.
 func (p *process) confirmed() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,23 +88,23 @@ func (p *process) confirm() {
 	p.renewed = time.Now()
 }
 
-// answered remembers that the process was told of a renewal.
+// answered records that a renewal of the process was answered.
 func (p *process) answered(at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answers = [2]time.Time{at, p.answers[0]}
 }
 
-// answeredTwiceSince reports whether two renewals were answered after a moment: the
-// second one was sent knowing the first one's answer.
+// answeredTwiceSince reports whether two renewals were answered after the given time, so
+// that the second of them was sent with knowledge of the first answer.
 func (p *process) answeredTwiceSince(at time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.answers[1].After(at)
 }
 
-// kill ends the process immediately: it sends nothing, receives nothing,
-// and makes no IDs after that.
+// kill ends the process immediately: afterwards it sends nothing, receives nothing and
+// makes no IDs.
 func (p *process) kill() { p.once.Do(func() { close(p.dead) }) }
 
 func (p *process) isDead() bool {
@@ -116,7 +116,7 @@ func (p *process) isDead() bool {
 	}
 }
 
-// stop waits while the machine is paused, and reports whether it was.
+// stop waits while the machine is paused at that place, and reports whether it was.
 func (p *process) stop(at string) bool {
 	resume := p.paused(at)
 	if resume == nil {
@@ -133,20 +133,21 @@ func (p *process) stop(at string) bool {
 
 var errDead = errors.New("the process is dead")
 
-// wire is a process's way to the network.
+// wire is a process's connection to the network.
 type wire struct {
 	p    *process
 	next http.RoundTripper
 }
 
-// RoundTrip stops before the request is sent, when all that it says was read from
-// the clocks before, and before the answer is heard.
+// RoundTrip implements [http.RoundTripper]. A pause can stop it before the request is sent,
+// when the times in the request have already been read from the clocks, and before the
+// answer is received.
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if res, done, err := w.p.translate(r); done {
 		return res, err
 	}
 	if w.p.stop(sending) && r.Context().Err() != nil {
-		// The time-out passed during the pause. Sent or given up: both happen.
+		// The time-out passed during the pause. In reality the request may be sent all the same, or not.
 		if w.p.intN(2) == 0 && !w.p.isDead() {
 			late := r.Clone(context.WithoutCancel(r.Context()))
 			w.p.background.Go(func() { w.sendLate(late) })
@@ -160,7 +161,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.p.inStep(r)
 	res, err := w.next.RoundTrip(r)
 	if err == nil && w.p.pausing(hearing) && w.p.intN(2) == 0 {
-		err = receive(res) // all of it is in the socket when the process is stopped
+		err = receive(res) // the whole answer is in the socket when the process is stopped
 	}
 	w.p.stop(hearing)
 	if w.p.isDead() {

@@ -11,9 +11,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// The functions run on a schedule, each on a machine of its own, which has its own
-// share of outages; an invocation ends with Lambda's time-out. The next one does not
-// wait for it.
+// The functions run on a schedule, each on a machine of its own with troubles of its own.
+// An invocation ends with Lambda's time-out, and the next one does not wait for that.
 const (
 	schedule   = time.Minute
 	reaperTime = 300 * time.Second
@@ -53,13 +52,13 @@ func (f *function) invoke(ctx context.Context, limit time.Duration, handle func(
 	}
 }
 
-// reaper frees what the dead have left, leases and entries.
+// reaper frees the leases and entries that dead processes left.
 func (w *World) reaper(ctx context.Context) {
 	f := w.newFunction()
 	w.reaping.Store(f.machine)
 	r := &handler.Reaper{Store: lease.NewDynamoDB(f.client, tableName), Entries: discovery.NewTable(f.client, tableName), Pools: w.specs()}
 	f.invoke(ctx, reaperTime, func(ctx context.Context) {
-		reports, _ := r.Handle(ctx) // what it did is seen at the table
+		reports, _ := r.Handle(ctx) // its writes are witnessed at the table
 		for _, report := range reports {
 			w.count(func(c *Counts) { c.Reaped += len(report.Freed) })
 		}
@@ -73,12 +72,12 @@ func (w *World) poolmetric(ctx context.Context) {
 	f.invoke(ctx, metricTime, func(ctx context.Context) { _, _ = p.Handle(ctx) })
 }
 
-// specs are the pools as the functions' environment names them.
+// specs returns the pools as the functions' environment describes them.
 func (w *World) specs() []handler.Spec {
 	return []handler.Spec{{Pool: poolName, Size: w.Plan.Exclude + w.Plan.Numbers, ExcludeBelow: w.Plan.Exclude}}
 }
 
-// published counts what would go to CloudWatch.
+// published counts the calls that would publish metrics to CloudWatch.
 type published struct{ *World }
 
 func (p published) PutMetricData(context.Context, *cloudwatch.PutMetricDataInput, ...func(*cloudwatch.Options)) (*cloudwatch.PutMetricDataOutput, error) {

@@ -10,15 +10,16 @@ import (
 	"github.com/nodelease/nodelease/pkg/lease"
 )
 
-// record remembers, in a file, which seeds are done: a long run can be stopped and
-// goes on where it was. A seed that fails is not in it.
+// record keeps in a file which seeds are done, so that a long run can be stopped and
+// continued later. Seeds that fail are not recorded.
 type record struct {
 	path  string
 	done  map[uint64]bool
-	hours float64 // that agents have lived in them
+	hours float64 // the total of their agent hours
 }
 
-// columns are what a record says of a seed, in this order. The first two are read back.
+// columns are the columns of a record after the seed, in order. Of them, only the first is
+// read back.
 var columns = []struct {
 	name string
 	of   func(Counts) any
@@ -60,10 +61,10 @@ var columns = []struct {
 	{"task hours", func(Counts) any { return *taskHours }},
 	{"commit", func(Counts) any { return *commit }},
 	{"grown", func(Counts) any { return *grown }},
-	{"parts", func(Counts) any { return *partList }}, // empty: each seed's own
+	{"parts", func(Counts) any { return *partList }}, // empty if each seed has its own
 }
 
-// sum adds the numbers of a map up.
+// sum returns the sum of a map's values.
 func sum(m map[string]int) (n int) {
 	for _, some := range m {
 		n += some
@@ -71,7 +72,7 @@ func sum(m map[string]int) (n int) {
 	return n
 }
 
-// recordHead is a record's first line.
+// recordHead returns a record's first line.
 func recordHead() string {
 	head := "seed"
 	for _, c := range columns {

@@ -10,7 +10,7 @@ import (
 // memory is how many requests the network remembers, for replays.
 const memory = 2000
 
-// remember keeps a write, in the place of a random earlier one when there are many.
+// remember keeps a write for replays. Once there are many, it replaces a random earlier write.
 func (n *network) remember(c *call) {
 	if !n.Plan.has("replay") || !c.writes() {
 		return
@@ -24,7 +24,7 @@ func (n *network) remember(c *call) {
 	n.sent[n.r.IntN(memory)] = c
 }
 
-// replays sends writes again that were sent at any time before.
+// replays sends earlier writes again, until ctx ends.
 func (w *World) replays(ctx context.Context) {
 	n := w.network
 	for {

@@ -23,7 +23,7 @@ func (p *process) askSidecar(ctx context.Context) {
 	}
 	var h http.Handler
 	clients := p.blockClients(&h)
-	defer func() { // those who have a block outlive their sidecar
+	defer func() { // clients that still have a block can use it after the sidecar's end
 		for _, c := range clients {
 			p.takeIDs(context.WithoutCancel(ctx), c, 5)
 		}
@@ -49,7 +49,7 @@ func (p *process) askSidecar(ctx context.Context) {
 	}
 }
 
-// blockClients are two clients that make IDs out of blocks of the process's sidecar.
+// blockClients returns two clients that make IDs from blocks of the process's sidecar.
 func (p *process) blockClients(h *http.Handler) (all []*blockclient.Client) {
 	nonces := 0
 	for i := range 2 {
@@ -61,7 +61,7 @@ func (p *process) blockClients(h *http.Handler) (all []*blockclient.Client) {
 					return nil, errDead
 				}
 				defer func() {
-					if recover() != nil { // http.ErrAbortHandler: the client is gone
+					if recover() != nil { // http.ErrAbortHandler: the sidecar cuts the connection
 						err = errDead
 					}
 				}()
@@ -74,7 +74,7 @@ func (p *process) blockClients(h *http.Handler) (all []*blockclient.Client) {
 	return all
 }
 
-// takeIDs makes up to n IDs with a client; what is left of its block is used later.
+// takeIDs makes up to n IDs with a client. The rest of the client's block is used later.
 func (p *process) takeIDs(ctx context.Context, c *blockclient.Client, n int) {
 	for range n {
 		id, err := c.Next(ctx)
@@ -86,9 +86,9 @@ func (p *process) takeIDs(ctx context.Context, c *blockclient.Client, n int) {
 	}
 }
 
-// ask returns the IDs of an answer, if there are any.
+// ask sends a request and returns the IDs of the answer; ok is false if it has none.
 func ask(h http.Handler, r *http.Request) (ids []snowflake.ID, ok bool) {
-	defer func() { _ = recover() }() // http.ErrAbortHandler: the client is gone
+	defer func() { _ = recover() }() // http.ErrAbortHandler: the sidecar cuts the connection
 	answer := httptest.NewRecorder()
 	h.ServeHTTP(answer, r)
 	var body struct {

@@ -35,21 +35,21 @@ var (
 	commit     = flag.String("commit", "", "what the record says was run")
 )
 
-// TestMain silences the functions, which log where everybody does.
+// TestMain silences the Lambda functions, which log with slog's default logger.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	slog.SetDefault(silent)
 	os.Exit(m.Run())
 }
 
-// TestWorld lives through a few worlds. An hour that an agent lives is one of
-// virtual time, from its start to its end, in which the faults of its world befall
-// it: the last minutes of a world, in which they have ended, count too.
+// TestWorld runs a few worlds. The hours of an agent are counted in virtual time, from its
+// start to its end, under the faults of its world. They include the last minutes of a
+// world, in which the faults have ended.
 //
 //	go test ./proof/internal/sim -run TestWorld$ -seeds 16 -hours 64
 //	go test ./proof/internal/sim -run TestWorld$ -timeout 24h -until 10000 -hours 30 -record done.tsv
 func TestWorld(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // it allocates a lot and keeps little
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a world allocates a lot and keeps little
 	began := time.Now()
 	if testing.Short() { // under the race detector
 		*seeds, *taskHours = min(*seeds, 1), min(*taskHours, 1)
@@ -91,13 +91,13 @@ func TestWorld(t *testing.T) {
 	}
 }
 
-// growsAmongWildClocks reports whether a seed's world is one of those that -grown asks for.
+// growsAmongWildClocks reports whether a seed's world is of the kind that -grown asks for.
 func growsAmongWildClocks(seed uint64) bool {
 	p := NewPlan(seed, *taskHours)
 	return p.Grows && p.Wild
 }
 
-// planOf is the plan of a seed, with the parts that were asked for.
+// planOf returns the plan of a seed, with the parts that the flags ask for.
 func planOf(t *testing.T, seed uint64) Plan {
 	p := NewPlan(seed, *taskHours)
 	if *grown {
@@ -123,12 +123,12 @@ func planOf(t *testing.T, seed uint64) Plan {
 	return p.With(chosen)
 }
 
-// live lives through one plan.
+// live runs the world of one plan.
 func live(t *testing.T, p Plan) (c Counts) {
 	began := time.Now()
 	var w *World
 	var err error
-	// A process that is stopped inside of a lock stops its world, whose time does not advance then.
+	// If a process is stopped while it holds a lock, virtual time does not advance and the world hangs.
 	patience := 5*time.Minute + time.Duration(p.Hours.Hours()*float64(p.Tasks))*time.Minute
 	stuck := time.AfterFunc(patience, func() {
 		panic(fmt.Sprintf("seed %d does not advance: a goroutine below waits for a lock that another one holds", p.Seed))
@@ -142,7 +142,7 @@ func live(t *testing.T, p Plan) (c Counts) {
 	return c
 }
 
-// failure shows the events before a promise was broken.
+// failure describes the events before a promise was broken.
 func (w *World) failure() string {
 	if w.History.Err() != nil {
 		return w.History.Failure()
@@ -151,7 +151,7 @@ func (w *World) failure() string {
 	return fmt.Sprintf("the history, in which package history finds nothing wrong: %s %v", path, err)
 }
 
-// Every part that the code asks for is one of the table.
+// Every part that the code asks for is in the table of parts.
 func TestParts(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -171,8 +171,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Stores that do not keep their word, and agents that they deceive: the judge
-// notices, and its history is judged the same again.
+// If a store breaks its promises and deceives agents, the judge notices, and the saved
+// history is judged the same when it is judged again.
 func TestCheatingStores(t *testing.T) {
 	if testing.Short() {
 		t.Skip("stores that lie and worlds that are deceived take long: run without -short")
@@ -211,7 +211,7 @@ func TestCheatingStores(t *testing.T) {
 	}
 }
 
-// The history of a world in which all went well is judged well again.
+// The history of a world without broken promises is judged the same when it is judged again.
 func TestHistoryReplays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, err := Run(NewPlan(12, 1))

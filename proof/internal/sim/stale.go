@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// Eventually consistent reads show what was true up to staleFor ago. DynamoDB names no
-// bound, and is usually there within a second.
+// Eventually consistent reads show the table as it was up to staleFor ago. DynamoDB
+// promises no bound, but is usually consistent within a second.
 const (
 	staleFor  = 3 * time.Second
-	mostStale = 1000 // reads that are remembered
+	mostStale = 1000 // how many answers are kept
 )
 
-// shown is the result of a read, and its time.
+// shown is the answer to a read, and its time.
 type shown struct {
 	at     time.Time
 	answer *answer
 }
 
-// read is do for a read that may be old: one in three repeats what the same read showed
-// before. It returns nil if the call is not done, or not yet.
+// read handles a call as do does, except that a third of the eventually consistent reads
+// return an earlier answer to the same read. It returns nil if the call is not done, or not
+// yet.
 func (n *network) read(c *call) *answer {
 	if a, ok := n.card(c); ok {
 		return a
@@ -41,8 +42,8 @@ func (n *network) read(c *call) *answer {
 	if len(n.pages) >= mostStale {
 		clear(n.pages)
 	}
-	// A page that is shown again keeps its age: the page of a later read does not replace
-	// one that can still be shown.
+	// An answer keeps its time: a later answer does not replace one that is recent enough to
+	// be shown again.
 	if !known || time.Since(before.at) >= staleFor {
 		n.pages[string(c.body)] = shown{time.Now(), a}
 	}

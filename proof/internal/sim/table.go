@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// createTable makes the table, by a client of its own.
+// createTable makes the table with a client of its own.
 func createTable(ctx context.Context, transport http.RoundTripper) error {
 	client := dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String("http://db"), Credentials: credentials.NewStaticCredentialsProvider("A", "B", ""),

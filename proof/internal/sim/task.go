@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// task is a task of an orchestrator: when its process ends, it starts
-// another one, until it is told to stop.
+// task is a task of an orchestrator: when its process ends, it starts another, until it is
+// told to stop.
 type task struct {
 	*machine
-	stopping context.Context // when it ends: SIGTERM
+	stopping context.Context // ends with SIGTERM
 	stop     context.CancelFunc
 	ended    chan struct{}
 	born     int

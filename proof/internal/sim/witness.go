@@ -12,8 +12,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// ops distinguishes the writes by the beginning of their update expressions. The
-// witness reads the wire, not the code under test.
+// ops identifies writes by the beginning of their update expressions: the witness knows
+// only what is sent, not the code under test.
 var ops = []struct {
 	prefix string
 	op     history.Op
@@ -30,7 +30,7 @@ var ops = []struct {
 	{"SET widen_try = ", history.Mark},
 }
 
-// witnessWrite tells the history of a write that was done.
+// witnessWrite adds a write that was done to the history, and judges it.
 func (w *World) witnessWrite(request, answer []byte) {
 	in, item := members(request), members(members(answer)["Attributes"])
 	update, key := unquoted(in["UpdateExpression"]), members(in["Key"])
@@ -42,7 +42,7 @@ func (w *World) witnessWrite(request, answer []byte) {
 		w.judgeCard(partition, item)
 		return
 	} else if group := strings.TrimPrefix(partition, poolName+"#"); strings.Trim(group, "0123456789") != "" || text(key["node_id"]) == "-1" {
-		return // the cluster's, discovery's, the reaper's, or a copy of the pool's
+		return // an item of the cluster, of discovery or of the reaper, or a copy of the pool's item
 	}
 	number := func(name string) int64 {
 		n, _ := strconv.ParseInt(text(item[name]), 10, 64)
@@ -93,10 +93,10 @@ func (w *World) witnessWrite(request, answer []byte) {
 	}
 }
 
-// hasGrown reports whether an item has a lease that is longer than its claim was.
+// hasGrown reports whether an item has a lease whose TTL has grown since its claim.
 func (w *World) hasGrown(e history.Event) bool { return e.Held && e.TTL > w.claimed[e.Node] }
 
-// countGrown counts what befalls a lease that has grown.
+// countGrown counts what happens to leases that have grown.
 func (w *World) countGrown(e, before history.Event) {
 	grown := w.hasGrown(before)
 	if e.Op == history.Claim {
@@ -114,7 +114,8 @@ func (w *World) countGrown(e, before history.Event) {
 	}
 }
 
-// countShrink counts a pool that becomes smaller while a lease of it has grown.
+// countShrink counts a change of size if the pool becomes smaller while one of its leases
+// has grown.
 func (w *World) countShrink(from, to string) {
 	size := func(attribute string) (n int) {
 		var v struct {
@@ -134,7 +135,7 @@ func (w *World) countShrink(from, to string) {
 	}
 }
 
-// renewed remembers of a process that its lease was written.
+// renewed records for the holder of an item that its lease was written.
 func (w *World) renewed(e history.Event) {
 	for _, p := range w.processes() {
 		if node, version := p.holding(); node == e.Node && version == e.Version {
@@ -143,14 +144,15 @@ func (w *World) renewed(e history.Event) {
 	}
 }
 
-// A process is named in the table by its task.
+// taskName returns the name by which a process appears in the table, and taskNumber the
+// number of the process with that name.
 func taskName(n int) string { return "t" + strconv.Itoa(n) }
 func taskNumber(s string) int {
 	n, _ := strconv.Atoi(strings.TrimPrefix(s, "t"))
 	return n
 }
 
-// witnessID tells the history of an ID.
+// witnessID adds an ID to the history, and judges it.
 func (w *World) witnessID(p *process, id snowflake.ID) {
 	parts := w.layout.Decompose(id)
 	if w.Plan.Narrow {
@@ -163,8 +165,8 @@ func (w *World) witnessID(p *process, id snowflake.ID) {
 	w.note(history.Event{Kind: history.Stamp, Who: p.number, Node: parts.Node, ID: int64(id), MS: parts.Time.UnixMilli()})
 }
 
-// witnessWidths reads the history of widths in a pool's item. When it grows, the
-// IDs that were made by then must be taken apart as before.
+// witnessWidths reads the eras in a pool's item. When an era is added, all IDs that were
+// made before must still be decomposed into the same node IDs.
 func (w *World) witnessWidths(attribute json.RawMessage, try string) {
 	var list struct {
 		L []struct {
@@ -209,9 +211,9 @@ func (w *World) witnessWidths(attribute json.RawMessage, try string) {
 	}
 }
 
-// witnessBeliefs asks every process whether it believes to hold its node ID. All of
-// it happens at one moment of virtual time. Those who have ceased to believe go
-// first: nobody was asked at the moment when they did.
+// witnessBeliefs asks every process whether it believes that it holds its node ID. All of
+// this happens at one moment of virtual time. Processes that no longer believe it are
+// recorded first, because they stopped at an earlier moment, at which nobody asked.
 func (w *World) witnessBeliefs() {
 	w.beliefs.Lock()
 	defer w.beliefs.Unlock()
@@ -238,7 +240,7 @@ func (w *World) witnessBeliefs() {
 	}
 }
 
-// forget takes a process out of the history.
+// forget records that a process that has ended no longer believes anything.
 func (w *World) forget(p *process) {
 	w.beliefs.Lock()
 	defer w.beliefs.Unlock()
@@ -248,7 +250,7 @@ func (w *World) forget(p *process) {
 	p.belief = history.Event{}
 }
 
-// note adds to the history. The first broken promise ends the world.
+// note adds an event to the history. The first broken promise ends the world.
 func (w *World) note(e history.Event) {
 	e.At = time.Now().UnixMilli()
 	if err := w.History.Add(e); err != nil {

@@ -23,7 +23,7 @@ const (
 	poolName  = "orders"
 )
 
-// World is one run. It lives in a synctest bubble: see [World.Run].
+// World is one run, in a synctest bubble. See [Run].
 type World struct {
 	Plan    Plan
 	History history.Recorder
@@ -39,38 +39,38 @@ type World struct {
 
 	mu        sync.Mutex
 	machines  int
-	functions map[string]bool // the machines of functions
-	broken    map[int]bool    // node IDs whose items somebody broke
-	numbers   int             // of processes
+	functions map[string]bool // the hosts of the functions' machines
+	broken    map[int]bool    // node IDs whose items a vandal broke
+	numbers   int             // the number of the newest process
 	tasks     map[*task]bool
 	running   map[*process]bool
-	items     map[int]history.Event // as the table holds them; guarded by the network's serial
+	items     map[int]history.Event // as the table holds them; guarded by network.serial
 	raw       map[int]map[string]json.RawMessage
 	claimed   map[int]time.Duration // the TTL of each claim; guarded likewise
 	sessions  map[string]session    // of the cluster's nodes; guarded likewise
-	refused   int                   // readers in a row; guarded likewise
-	began     time.Time             // when the faults did
-	size      string                // the pool's, as the table has it; guarded likewise
+	refused   int                   // readers refused in a row, see judgeShared; guarded likewise
+	began     time.Time             // when the faults began
+	size      string                // the pool's size in the table; guarded likewise
 	copied    map[string][3]int64   // revision, verdict and count of each hint card; guarded likewise
-	done      map[string]bool       // writes of operators; guarded likewise
-	floor     time.Time             // the latest that anybody tried to raise the pool to
+	done      map[string]bool       // writes of operators that were done; guarded likewise
+	floor     time.Time             // the latest time to which anybody tried to raise the pool
 
-	release atomic.Int64            // that is deployed now: an index of Plan.Releases
+	release atomic.Int64            // the deployed release, an index of Plan.Releases
 	layout  snowflake.Layout        // of the pool's IDs
-	seeded  bool                    // with that layout
-	reaping atomic.Pointer[machine] // where the reaper runs; nil: there is none
+	seeded  bool                    // the pool was seeded with that layout
+	reaping atomic.Pointer[machine] // the reaper's machine; nil if there is no reaper
 
 	counting sync.Mutex
 	counts   Counts
 	beliefs  sync.Mutex
 
 	widths sync.Mutex
-	eras   snowflake.Eras       // of a narrow world's pool, as its table says
-	made   map[snowflake.ID]int // by which node ID, as they were taken apart when they were made
+	eras   snowflake.Eras       // of a narrow pool, as in its item
+	made   map[snowflake.ID]int // the node ID of each ID, as decomposed when it was made
 }
 
-// Run lives through a plan, inside of a synctest bubble, and returns the events.
-// The error is the first promise that was broken.
+// Run runs the world of a plan, and must be called inside a synctest bubble. The error is
+// the first promise that was broken.
 func Run(p Plan) (*World, Counts, error) {
 	w := &World{
 		Plan: p, r: rand.New(rand.NewPCG(p.Seed, 4)), tasks: map[*task]bool{}, running: map[*process]bool{}, made: map[snowflake.ID]int{}, items: map[int]history.Event{}, raw: map[int]map[string]json.RawMessage{}, claimed: map[int]time.Duration{}, sessions: map[string]session{}, copied: map[string][3]int64{}, done: map[string]bool{}, functions: map[string]bool{}, broken: map[int]bool{},
@@ -98,7 +98,7 @@ func (w *World) run() (err error) {
 	}
 	w.network = newNetwork(w, db)
 	defer func() {
-		w.network.calls.Wait() // those that are still to be delivered late
+		w.network.calls.Wait() // some calls are still to be delivered late
 		err = errors.Join(err, db.Close())
 	}()
 
@@ -127,15 +127,15 @@ func (w *World) run() (err error) {
 		<-t.ended
 	}
 	if broken == nil {
-		broken = context.Cause(w.ctx) // while it closed
+		broken = context.Cause(w.ctx) // a promise may have been broken while tasks stopped
 	}
 	w.end(nil)
 	w.background.Wait()
-	time.Sleep(5 * time.Second) // virtual: what directories have under way ends by its own deadline
+	time.Sleep(5 * time.Second) // virtual time: requests of directories that are still under way reach their deadline
 	return broken
 }
 
-// fail ends the world.
+// fail ends the world with an error, unless Plan.Ignore matches the error.
 func (w *World) fail(err error) {
 	if w.Plan.Ignore == nil || !w.Plan.Ignore.MatchString(err.Error()) {
 		w.end(err)
@@ -155,7 +155,7 @@ func (w *World) seed(o *operator) error {
 	return err
 }
 
-// changes lets the weather change.
+// changes changes the weather again and again, until ctx ends.
 func (w *World) changes(ctx context.Context) {
 	for ctx.Err() == nil {
 		now := w.network.any(w.r.IntN)
@@ -165,7 +165,7 @@ func (w *World) changes(ctx context.Context) {
 	}
 }
 
-// outages let the store be away for minutes, for everybody.
+// outages makes the store unreachable for everybody now and then, for up to ten minutes.
 func (w *World) outages(ctx context.Context) {
 	r := rand.New(rand.NewPCG(w.Plan.Seed, 7))
 	for sleep(ctx, time.Duration(r.Int64N(int64(20*time.Minute)))) == nil {
@@ -177,7 +177,7 @@ func (w *World) outages(ctx context.Context) {
 	}
 }
 
-// heal ends the faults: the network works, clocks that were wild are set right.
+// heal ends the faults: the network works again, and wild clocks are set right.
 func (w *World) heal() {
 	w.note(history.Event{Kind: history.Note, Text: "the faults end"})
 	w.network.become(climate[0], "")
@@ -186,19 +186,19 @@ func (w *World) heal() {
 	}
 }
 
-// settling is how long after the faults every process that can have a node ID has one:
-// the leases of the dead expire and their reservations pass, the last requests
-// that were late have arrived, and whoever waits looks again.
+// settling returns after what time without faults every process that can have a node ID
+// must have one. In that time the leases of dead processes expire and their reservations
+// pass, late requests arrive, and waiting claimants try again.
 func (w *World) settling() time.Duration {
 	return 4*w.Plan.TTL() + w.Plan.Reserve() + 2*time.Minute
 }
 
-// again is within what time whoever has no node ID looks for one again: an orchestrator
-// waits for a minute after a start that has failed.
+// again is the time within which a task without a node ID tries again: an orchestrator waits
+// for a minute after a start that failed.
 const again = 90 * time.Second
 
-// liveness judges that nobody waits for a node ID while one could be had. A node ID that has
-// come free just now is waited for.
+// liveness judges that nobody waits for a node ID while one is free. If node IDs have become
+// free only recently, it first waits until they can have been claimed.
 func (w *World) liveness(o *operator) error {
 	for {
 		fresh, err := w.judgeLiveness(o)
@@ -209,8 +209,8 @@ func (w *World) liveness(o *operator) error {
 	}
 }
 
-// judgeLiveness also returns how long it takes until the last number that has come free
-// could have been found.
+// judgeLiveness judges the present state. It also returns the time after which even the node
+// ID that became free last should have been claimed.
 func (w *World) judgeLiveness(o *operator) (fresh time.Duration, err error) {
 	waiting := 0
 	for _, t := range w.all() {
@@ -220,7 +220,7 @@ func (w *World) judgeLiveness(o *operator) (fresh time.Duration, err error) {
 		} else if _, err := p.agent.Lease(); errors.Is(err, lease.ErrLost) && p.release.OnLost == lease.Reacquire {
 			waiting++
 		} else if node, _ := p.holding(); err != nil && !w.isBroken(node) && !w.claimedAhead(node) {
-			return 0, fmt.Errorf("liveness: process %d has a number and may not use it %v after the faults: %w", p.number, w.settling(), err)
+			return 0, fmt.Errorf("liveness: process %d has a node ID and may not use it %v after the faults: %w", p.number, w.settling(), err)
 		}
 	}
 	stats, err := o.pool.Stats(w.ctx)
@@ -239,11 +239,11 @@ func (w *World) judgeLiveness(o *operator) (fresh time.Duration, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("liveness: %w", err)
 		}
-		if l.NodeID >= size { // a resize that was cut off is nobody's to use
+		if l.NodeID >= size { // a resize that was cut off added it, and nobody can use it
 			continue
 		}
 		switch lease.Lease(l).State(time.Now()) {
-		case lease.Free, lease.Cooling, lease.Expired: // expired ones rest too, while anything is reserved
+		case lease.Free, lease.Cooling, lease.Expired: // while milliseconds are reserved, even an expired node ID cannot be claimed
 			if l.ReservedUntil.After(time.Now()) {
 				resting++
 			} else {
@@ -253,23 +253,24 @@ func (w *World) judgeLiveness(o *operator) (fresh time.Duration, err error) {
 		}
 	}
 	if waiting > 0 && free > 0 {
-		return fresh, fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a number, and %d could be had", w.settling(), waiting, w.Plan.Tasks, free)
+		return fresh, fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a node ID, and %d could be had", w.settling(), waiting, w.Plan.Tasks, free)
 	}
 	if w.Plan.Bounded() && waiting > 0 && resting > 0 {
-		return 0, fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a number, and %d rest though no clock was wrong", w.settling(), waiting, w.Plan.Tasks, resting)
+		return 0, fmt.Errorf("liveness: %v after the faults %d of %d tasks wait for a node ID, and %d rest though no clock was wrong", w.settling(), waiting, w.Plan.Tasks, resting)
 	}
 	return 0, nil
 }
 
-// claimedAhead reports whether a node ID was claimed by a clock that was ahead, and is still
-// reserved for its last holder. Only where the store tells no time does a process keep one.
+// claimedAhead reports whether a node ID was claimed with a clock that was ahead, so that its
+// holder's span has not begun yet. A process keeps such a node ID only if the store does not
+// send its time.
 func (w *World) claimedAhead(node int) bool {
 	w.network.serial.Lock()
 	defer w.network.serial.Unlock()
 	return !w.Plan.Dates && !w.Plan.Bounded() && w.items[node].NotBefore > time.Now().UnixMilli()
 }
 
-// raised is the time up to which the pool may have been raised by now.
+// raised records a time to which an operator tries to raise the pool.
 func (w *World) raised(to time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -278,7 +279,7 @@ func (w *World) raised(to time.Time) {
 	}
 }
 
-// raisedTo is the latest that the pool may have been raised to.
+// raisedTo returns the latest time to which the pool may have been raised.
 func (w *World) raisedTo() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -312,14 +313,14 @@ func (w *World) has(p *process) bool {
 	return w.running[p]
 }
 
-// processes are those that have started, in order.
+// processes returns the processes that have started, in order of their numbers.
 func (w *World) processes() []*process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.SortedFunc(maps.Keys(w.running), func(a, b *process) int { return a.number - b.number })
 }
 
-// all are the tasks that are wanted.
+// all returns the tasks that have not ended, in the order of their deployment.
 func (w *World) all() []*task {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -62,16 +62,16 @@ func (l Lease) Predecessor() *Previous { return protocol.Lease(l).Predecessor() 
 func (l Lease) Fenced() bool { return protocol.Lease(l).Fenced() }
 
 // IDsUntil returns the time until which the holder can make IDs if it gets no answer
-// from the table from now on, with the default guards; the zero time if there is no
-// holder. Shorter guards than the defaults add to it; longer ones, up to a few seconds,
-// take away.
+// from the table from now on; the zero time if there is no holder. It assumes the default
+// guards. With shorter guards the holder can go on for longer; with longer guards it stops
+// up to a few seconds earlier.
 func (l Lease) IDsUntil() time.Time { return protocol.Lease(l).IDsUntil() }
 
 // State returns the state of the node ID at now. A retired node ID that is still held is
 // Retired: its holder may finish, but no one else may claim it.
 func (l Lease) State(now time.Time) State { return State(protocol.Lease(l).State(now)) }
 
-// State is the state of a node ID at a given time, for a reader whose clock reads now.
+// State is the state of a node ID at the time that its reader's clock shows.
 type State string
 
 // The states of a node ID, as [Lease.State] returns them.
@@ -105,8 +105,8 @@ const (
 )
 
 // Store keeps the leases. NewDynamoDB is the production store; leasetest.NewMemory is
-// for tests. Both pass one conformance suite. Store is sealed: its methods take the
-// protocol's writes, which only this module has.
+// for tests. Both pass one conformance suite. Store is sealed: only this module can
+// implement it, since its methods take types of an internal package.
 type Store = protocol.Store
 
 // DynamoDB is the production [Store]. It is safe for concurrent use and has no state

@@ -20,7 +20,7 @@ func TestZeroValues(t *testing.T) {
 	}
 }
 
-// A nil context bounds nothing.
+// With a nil context, calls wait without a limit.
 func TestNilContext(t *testing.T) {
 	_, g := bind(t, nil, free())
 	for range 1 << 14 { // more than a tick has, so that some calls wait

@@ -91,8 +91,8 @@ func TestAttemptsCutTheLease(t *testing.T) {
 	}
 }
 
-// The deadline follows from the length of the confirmed attempt itself, and requested times
-// never become earlier.
+// The deadline follows from the length of the confirmed attempt itself, and requested
+// times never become earlier.
 func TestTrustByTheOwnLength(t *testing.T) {
 	tm := newTestTerm(t)
 	w0 := time.UnixMilli(1_000_000)
@@ -104,8 +104,8 @@ func TestTrustByTheOwnLength(t *testing.T) {
 	if short.Write.TTL != 15*time.Second || long.Write.TTL != time.Minute {
 		t.Errorf("lease_ms says %v, then %v", long.Write.TTL, short.Write.TTL)
 	}
-	// The long attempt was lost. The short attempt, which requests the long one's expiry, is
-	// trusted only for a short lease.
+	// The long attempt was lost. The short attempt, which requests the long one's expiry,
+	// is trusted only for a short lease.
 	l := tm.Lease
 	l.ExpiresAt, l.ReservedUntil, l.Renewal = short.Write.ExpiresAt, short.Write.ReservedUntil, 2
 	if tm.Confirmed(l, short.M0, short.Length); tm.Deadline != 123*time.Second {

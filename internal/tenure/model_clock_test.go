@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// modelClock is a machine's two clocks. In a bounded world, the wall clock is off by at most
-// epsilon. Its error is drawn again from time to time, and is at an extreme more often than
-// not. The monotonic clock drifts by up to 200 ppm. In any other world, the wall clock may be
-// hours off, and the monotonic clock runs up to a tenth too fast or too slow.
+// modelClock is a machine's two clocks. In a bounded world, the wall clock is off by at
+// most epsilon. Its error is drawn again from time to time, and is at an extreme more
+// often than not. The monotonic clock drifts by up to 200 ppm. In any other world, the
+// wall clock may be hours off, and the monotonic clock runs up to a tenth too fast or too
+// slow.
 type modelClock struct {
 	context.Context // a generator call that waits is given up after a while
 	p               *process

@@ -162,8 +162,9 @@ func (p *process) renew() {
 	p.w.send(&message{from: p, write: at.Write, term: p.term, attempt: at})
 }
 
-// length returns the length that the next renewal requests. In a world with growth, it does
-// not follow the holder's age, since whether the pool has room may change at any time.
+// length returns the length that the next renewal requests. In a world with growth, it
+// does not follow the holder's age, since whether the pool has room may change at any
+// time.
 func (p *process) length(m0 time.Duration) Length {
 	t := p.cfg.In(p.pool)
 	if !p.w.grows {
@@ -196,8 +197,8 @@ func (p *process) crash() {
 	p.w.restart(p.slot)
 }
 
-// hear handles an answer. Answers to renewals may come late and in any order. This is harder
-// than in reality, where an agent has given up on all renewals but the last.
+// hear handles an answer. Answers to renewals may come late and in any order. This is
+// harder than in reality, where an agent has given up on all renewals but the last.
 func (p *process) hear(m *message) {
 	p.busy = true
 	defer func() { p.busy = false }()

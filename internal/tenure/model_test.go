@@ -100,8 +100,8 @@ func TestModelNeedsTheBound(t *testing.T) {
 }
 
 // If a confirmation is trusted with the newest requested length, the model finds two
-// processes that believe they hold one node ID. So a confirmation must be trusted only with
-// the length of its own attempt.
+// processes that believe they hold one node ID. So a confirmation must be trusted only
+// with the length of its own attempt.
 func TestModelNeedsTheOwnLength(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it looks for one seed among many: run without -short")

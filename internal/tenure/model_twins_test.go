@@ -23,10 +23,10 @@ type twinAnswer struct {
 	cur protocol.Lease
 }
 
-// twinWorld lets one term, or a term and its copy, renew with any loss, delay, order
-// and repetition of requests and answers. A term without a copy is never taken for a copy.
-// A term and its copy never both have milliseconds confirmed that were first requested after
-// the copy was made.
+// twinWorld lets one term, or a term and its copy, renew with any loss, delay, order and
+// repetition of requests and answers. A term without a copy is never taken for a copy. A
+// term and its copy never both have milliseconds confirmed that were first requested
+// after the copy was made.
 func twinWorld(t *testing.T, seed uint64, copied bool) (lost bool) {
 	r := rand.New(rand.NewPCG(seed, 0x7477696e))
 	w0, now := time.UnixMilli(1_000_000), time.Duration(0)

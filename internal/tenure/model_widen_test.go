@@ -10,11 +10,11 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// This file has widening in the model. A pool of 2 node IDs of one bit grows to 4 and then to
-// 8 node IDs while its processes make IDs. As in the rest of the model, the real code makes
-// the decisions: the writes' Apply, PoolItem, Term, Learn, and the steps of a widening that
-// leasepool.Widen runs. The model chooses when each step is taken: its wideners can stop
-// anywhere, and act on old reads.
+// This file has widening in the model. A pool of 2 node IDs of one bit grows to 4 and
+// then to 8 node IDs while its processes make IDs. As in the rest of the model, the real
+// code makes the decisions: the writes' Apply, PoolItem, Term, Learn, and the steps of a
+// widening that leasepool.Widen runs. The model chooses when each step is taken: its
+// wideners can stop anywhere, and act on old reads.
 
 const modelBits = 3 // at the end
 
@@ -69,8 +69,8 @@ func (w *world) decompose(id snowflake.ID) snowflake.Parts {
 	return parts
 }
 
-// card returns the pool's item as a process that starts sees it: the present item, or a hint
-// card, which may have any age. A newer card is likelier than an older one.
+// card returns the pool's item as a process that starts sees it: the present item, or a
+// hint card, which may have any age. A newer card is likelier than an older one.
 func (w *world) card() protocol.PoolItem {
 	back := int(w.dice.ExpFloat64() * 3)
 	if !w.narrow || back == 0 || back >= len(w.cards) {
@@ -90,8 +90,8 @@ func (p *process) read() {
 	p.w.send(p.reads)
 }
 
-// unstick is the reaction of a process that an open try keeps from reserving enough. It does
-// what uncap of an agent does, but step by step, with the network in between.
+// unstick is the reaction of a process that an open try keeps from reserving enough. It
+// does what uncap of an agent does, but step by step, with the network in between.
 func (p *process) unstick() {
 	if !p.cfg.Capped(p.pool, p.timeline.Now()) {
 		return

@@ -16,12 +16,13 @@ import (
 //
 // The real code makes all decisions: the writes' Apply, Term, Timings, snowflake.Timeline
 // and its generators. The model only decides the order of events: when a request is
-// delivered, twice or never, which answer arrives, which process runs next, and the readings
-// of the clocks.
+// delivered, twice or never, which answer arrives, which process runs next, and the
+// readings of the clocks.
 //
 // A process may pause at any reading of a clock, while other processes and the network go
-// on, so that the reading is old when it is used. So a process can stop for any time between
-// m0 and sending its request, and a generator between checking the fence and drawing.
+// on, so that the reading is old when it is used. So a process can stop for any time
+// between m0 and sending its request, and a generator between checking the fence and
+// drawing.
 
 // world is one run of the model.
 type world struct {
@@ -160,8 +161,8 @@ func (w *world) pass() {
 }
 
 // race lets a process that has no node ID take one at the first moment at which its clock
-// allows that, or lets a process begin to rely on its node ID at the first moment. At these
-// moments, guards are just long enough.
+// allows that, or lets a process begin to rely on its node ID at the first moment. At
+// these moments, guards are just long enough.
 func (w *world) race() {
 	l, p := w.table[w.r.IntN(len(w.table))], w.slots[w.r.IntN(len(w.slots))]
 	if l == nil || p.busy || p.making || w.depth > 0 {
@@ -304,8 +305,8 @@ func (w *world) apply(wr protocol.Write) protocol.Result {
 	return protocol.Result{Applied: true, Lease: &copied}
 }
 
-// operate acts as the reaper, as an operator or as a process that seeds. Each acts on what it
-// has read of the table, which may be old.
+// operate acts as the reaper, as an operator or as a process that seeds. Each acts on
+// what it has read of the table, which may be old.
 func (w *world) operate() {
 	n := w.r.IntN(len(w.table))
 	k := protocol.Key{Pool: modelPool, NodeID: n}
@@ -384,8 +385,8 @@ func (w *world) inside(p *process) {
 	w.count.nested++
 	w.depth++
 	defer func() { w.depth-- }()
-	// The loop of p sometimes holds p's lock, and a generator that moves the anchor holds the
-	// timeline's. Then nothing else of p can run.
+	// The loop of p sometimes holds p's lock, and a generator that moves the anchor holds
+	// the timeline's. Then nothing else of p can run.
 	if !p.busy && holdsTimeline() {
 		p.busy = true
 		defer func() { p.busy = false }()

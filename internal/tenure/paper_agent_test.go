@@ -7,8 +7,9 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// paperAgent is an agent as a state machine. Each state is the request that is sent when the
-// agent's turn comes. The answer is known at once, and the agent acts on it after a latency.
+// paperAgent is an agent as a state machine. Each state is the request that is sent when
+// the agent's turn comes. The answer is known at once, and the agent acts on it after a
+// latency.
 //
 //	reads a card ─▶ reads pool ─▶ claims ─▶ holds ⟲ renews ─▶ releases ─▶ reads and writes the note
 //	                      ▲        │ ▲

@@ -142,9 +142,9 @@ func (b *paperWriter) bars() {
 	b.p("")
 }
 
-// The rows of the page that take seconds must be equal to the results of this code, so a page
-// that was not regenerated fails here. The other rows take minutes, and depend on the same
-// decisions.
+// The rows of the page that take seconds must be equal to the results of this code, so a
+// page that was not regenerated fails here. The other rows take minutes, and depend on
+// the same decisions.
 func TestFleetPageIsUpToDate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("some seconds: run without -short")

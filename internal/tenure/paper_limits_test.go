@@ -4,9 +4,9 @@ import "hash/fnv"
 
 // paperTable has DynamoDB's limits, as far as AWS documents them: a partition does 1,000
 // write units and 3,000 read units a second, and an on-demand table begins with four
-// partitions. Requests beyond that are throttled at once, and cost nothing. Two things that
-// would help are left out: a table's growth, which takes minutes, and burst capacity, which
-// a new table has not saved.
+// partitions. Requests beyond that are throttled at once, and cost nothing. Two things
+// that would help are left out: a table's growth, which takes minutes, and burst
+// capacity, which a new table has not saved.
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/burst-adaptive-capacity.html
 type paperTable struct {
 	partitions []paperPartition

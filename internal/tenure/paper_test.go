@@ -105,8 +105,8 @@ func rolling(w *paper) paperResult {
 	return w.measured(from, before, done)
 }
 
-// outage lets the table answer only with errors for a while. Afterwards all agents come back
-// at once. Only the time after the outage is measured.
+// outage lets the table answer only with errors for a while. Afterwards all agents come
+// back at once. Only the time after the outage is measured.
 func outage(w *paper, d time.Duration) paperResult {
 	w.down = true
 	w.run(d, nil)
@@ -121,8 +121,8 @@ func outage(w *paper, d time.Duration) paperResult {
 	return w.measured(from, before, w.run(paperLimit, w.placed))
 }
 
-// A fleet of 1,024 keeps its promises in every event of its life, and the same seed leads to
-// the same life.
+// A fleet of 1,024 keeps its promises in every event of its life, and the same seed leads
+// to the same life.
 func TestFleetOnPaper(t *testing.T) {
 	c := paperCase{agents: 1024, partitions: 4, policy: ours, seed: 1, fresh: true}
 	life := func() (all []paperResult) {
@@ -158,10 +158,10 @@ func TestFleetOnPaper(t *testing.T) {
 	}
 }
 
-// In a rolling deploy of 1,024 agents on exactly as many node IDs, each new agent waits for a
-// node ID that another agent releases. This costs at most four writes besides renewals,
-// including those of the releases, and 40 read units per agent. A node ID rests for at most
-// 2 s at p99.
+// In a rolling deploy of 1,024 agents on exactly as many node IDs, each new agent waits
+// for a node ID that another agent releases. This costs at most four writes besides
+// renewals, including those of the releases, and 40 read units per agent. A node ID rests
+// for at most 2 s at p99.
 func TestRollingDeployOnAFullPool(t *testing.T) {
 	for seed := range uint64(5) {
 		w, _ := coldStart(paperCase{agents: 1024, partitions: 4, fresh: true, policy: ours, seed: seed + 1})

@@ -7,10 +7,11 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// This file simulates how an agent waits for a node ID, and how it leaves its own node ID for
-// waiting agents; see Agent.await and Agent.offer.
+// This file simulates how an agent waits for a node ID, and how it leaves its own node ID
+// for waiting agents; see Agent.await and Agent.offer.
 
-// paperNote is the pool's note, in its current state and in the state before its last write.
+// paperNote is the pool's note, in its current state and in the state before its last
+// write.
 type paperNote struct {
 	protocol.Note
 	before protocol.Note

@@ -10,11 +10,11 @@ import (
 	"github.com/nodelease/nodelease/internal/protocol"
 )
 
-// paper simulates a fleet of up to 65,528 agents and a table with DynamoDB's limits, in one
-// goroutine and in virtual milliseconds. The same seed repeats it bit for bit. The real code
-// makes the decisions: Guess, Search, Outlook, the writes' Apply and Term. The simulation
-// itself only has the order of an agent's requests (as in Start, acquire and loop), its
-// clocks, which are right, and the behavior of the network and the table.
+// paper simulates a fleet of up to 65,528 agents and a table with DynamoDB's limits, in
+// one goroutine and in virtual milliseconds. The same seed repeats it bit for bit. The
+// real code makes the decisions: Guess, Search, Outlook, the writes' Apply and Term. The
+// simulation itself only has the order of an agent's requests (as in Start, acquire and
+// loop), its clocks, which are right, and the behavior of the network and the table.
 //
 // Each agent waits for one thing at a time, so the queue of events is one list of
 // agents for each millisecond.
@@ -140,8 +140,8 @@ func (w *paper) put(n int, l protocol.Lease) {
 	w.leases[n] = l
 }
 
-// eventual returns the result of an eventually consistent read of some leases: their state up
-// to 20 ms ago, and one time in a hundred up to a second ago.
+// eventual returns the result of an eventually consistent read of some leases: their
+// state up to 20 ms ago, and one time in a hundred up to a second ago.
 func (w *paper) eventual(low, high int) []protocol.Lease {
 	late := w.dice.Int64N(20)
 	if w.dice.IntN(100) == 0 {
@@ -249,7 +249,8 @@ func (w *paper) start(i int32, within time.Duration) {
 // stop lets an agent release its node ID and end, at its next turn.
 func (w *paper) stop(i int32) { w.agents[i].state = paperReleases }
 
-// peak returns the highest count of something in any one second from one second to another.
+// peak returns the highest count of something in any one second from one second to
+// another.
 func (w *paper) peak(from, to int, of func(paperCount) int) int {
 	most := 0
 	for s := from; s < min(to, len(w.second)); s++ {

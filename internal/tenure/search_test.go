@@ -13,7 +13,8 @@ func fullPool(groups, open int) protocol.PoolItem {
 	return protocol.PoolItem{Pool: paperPool, Format: protocol.ItemFormat, Size: groups * protocol.GroupSize, OpenGroups: open}
 }
 
-// pages returns the groups that one search reads if it finds all of them full until a time.
+// pages returns the groups that one search reads if it finds all of them full until a
+// time.
 func pages(s *Search, p protocol.PoolItem, now, until time.Time) (all []int) {
 	s.Begin()
 	for n, ok := s.Group(p, now); ok; n, ok = s.Group(p, now) {
@@ -24,9 +25,9 @@ func pages(s *Search, p protocol.PoolItem, now, until time.Time) (all []int) {
 }
 
 // A claimant that waits has read each group of a full pool once before it reads any group
-// again, even if leases in the groups that it has read expire meanwhile. In the largest pool,
-// this takes 16 searches. Then it goes on reading, at a quarter of the price, and reads every
-// group again at some time.
+// again, even if leases in the groups that it has read expire meanwhile. In the largest
+// pool, this takes 16 searches. Then it goes on reading, at a quarter of the price, and
+// reads every group again at some time.
 func TestWaitingReadsEveryGroup(t *testing.T) {
 	p := fullPool(256, 256)
 	for _, lease := range []time.Duration{0, time.Second, time.Hour} {
@@ -67,10 +68,10 @@ func TestWaitingReadsEveryGroup(t *testing.T) {
 	}
 }
 
-// While there are groups to open, the second page is a group of the newer half of the open
-// groups, and the third page is the newest group, which shows whether to open the next one.
-// When all groups are open, each page is any group, so that a herd does not read the same
-// group.
+// While there are groups to open, the second page is a group of the newer half of the
+// open groups, and the third page is the newest group, which shows whether to open the
+// next one. When all groups are open, each page is any group, so that a herd does not
+// read the same group.
 func TestSecondPage(t *testing.T) {
 	count := func(groups, page int) (times [32]int) {
 		for seed := range uint64(1000) {
@@ -118,9 +119,9 @@ func TestPauseAfterARefusal(t *testing.T) {
 	}
 }
 
-// A search begins with a part of any open group. While there are groups to open, a part of a
-// group of the newer half and a part of the newest group follow, and then whole pages. If
-// groups were opened meanwhile, a claimant begins with a part of those.
+// A search begins with a part of any open group. While there are groups to open, a part
+// of a group of the newer half and a part of the newest group follow, and then whole
+// pages. If groups were opened meanwhile, a claimant begins with a part of those.
 func TestPartsComeFirst(t *testing.T) {
 	const whole = protocol.Whole
 	type page struct{ group, part int }

@@ -124,8 +124,8 @@ func mustAttempt(t *testing.T, tm *Term, m0 time.Duration, w0 time.Time) Attempt
 }
 
 // While an open try caps reservations, a renewal is trusted only for as long as its own
-// reservation lasts, since only the reservation keeps the next holder from a lease that was
-// freed by force.
+// reservation lasts, since only the reservation keeps the next holder from a lease that
+// was freed by force.
 func TestTrustEndsWithWhatTheCapAllows(t *testing.T) {
 	tm := newTestTerm(t) // until 113 s; reserved until 16 s from w0
 	w0 := time.UnixMilli(1_000_000)
@@ -137,16 +137,17 @@ func TestTrustEndsWithWhatTheCapAllows(t *testing.T) {
 	l := tm.Lease
 	l.ReservedUntil, l.Renewal = at.Write.ReservedUntil, at.Write.Renewal
 	tm.Confirmed(l, at.M0, at.Length)
-	// A whole lease and the claim guard would be reserved until 23 s after w0. The cap takes
-	// 3 s away, so the renewal is trusted for 10 s instead of 13 s.
+	// A whole lease and the claim guard would be reserved until 23 s after w0. The cap
+	// takes 3 s away, so the renewal is trusted for 10 s instead of 13 s.
 	if want := 117 * time.Second; tm.Deadline != want || tm.IDDeadline != want {
 		t.Errorf("trusted until %v, IDs until %v, want %v", tm.Deadline, tm.IDDeadline, want)
 	}
 }
 
-// A renewal that was sent before the holder knew of a try may have been lost, and the node ID
-// may have been marked since. Requesting the same again would reserve milliseconds that the
-// new width needs. So nothing can be requested until the try is settled.
+// A renewal that was sent before the holder knew of a try may have been lost, and the
+// node ID may have been marked since. Requesting the same again would reserve
+// milliseconds that the new width needs. So nothing can be requested until the try is
+// settled.
 func TestNothingBeyondTheCapIsAskedForAgain(t *testing.T) {
 	base := time.UnixMilli(1795219200000).UTC()
 	c := Timings{TTL: 15 * time.Second, Guard: 2 * time.Second, ClaimGuard: time.Second, Reserve: 16 * time.Second}

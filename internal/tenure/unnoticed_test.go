@@ -31,8 +31,8 @@ func apply(t *testing.T, a Attempt, item *protocol.Lease, want bool) {
 	}
 }
 
-// The copy's first renewal fails. Its second renewal has a number above the original's, but
-// is refused even so: the copy loses the lease, and not the original.
+// The copy's first renewal fails. Its second renewal has a number above the original's,
+// but is refused even so: the copy loses the lease, and not the original.
 func TestFailedRenewalHidesNoCopy(t *testing.T) {
 	original, twin, item := copies(t)
 	w0 := time.UnixMilli(1_000_000)
@@ -93,10 +93,11 @@ func TestLateAnswerBringsNothingBack(t *testing.T) {
 	}
 }
 
-// In an outage, a term requests up to mostAsked different values, and then the last of them
-// again, so that the condition stays small. The reservation then falls behind, and the trust
-// in the lease ends with the reservation, since a forced release could pass the node ID on
-// after that. The first answer leads to another renewal, which reserves as much as usual.
+// In an outage, a term requests up to mostAsked different values, and then the last of
+// them again, so that the condition stays small. The reservation then falls behind, and
+// the trust in the lease ends with the reservation, since a forced release could pass the
+// node ID on after that. The first answer leads to another renewal, which reserves as
+// much as usual.
 func TestOutageKeepsTheConditionSmall(t *testing.T) {
 	tm := newTestTerm(t)
 	base := time.UnixMilli(1_000_000)

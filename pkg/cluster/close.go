@@ -7,10 +7,10 @@ import (
 	gate "github.com/nodelease/nodelease/internal/text"
 )
 
-// end makes the node stop taking part, once, and ends the context of its listeners. With a
-// lease, an immediate renewal removes the session from the lease, which continues; without a
-// lease, members drop the session after the time-out. The log is written without the lock,
-// since a log that blocks must not block Err.
+// end makes the node stop taking part, once, and ends the context of its listeners. With
+// a lease, an immediate renewal removes the session from the lease, which continues;
+// without a lease, members drop the session after the time-out. The log is written
+// without the lock, since a log that blocks must not block Err.
 func (n *Node) end(err error) {
 	session, first, unmarked := n.finish(err)
 	if !first {
@@ -47,11 +47,11 @@ func (n *Node) finish(err error) (session string, first bool, unmarked error) {
 	return n.now.self.SessionID, true, unmarked
 }
 
-// Close makes the node stop taking part, and waits up to 1 s until heartbeats and listeners
-// have ended. It may be called again, and from a listener. The lease continues: close the
-// agent after the node. With a lease, others see the end at their next heartbeats; without
-// a lease, they see it after the time-out. Close returns an error only for a nil or zero
-// Node.
+// Close makes the node stop taking part, and waits up to 1 s until heartbeats and
+// listeners have ended. It may be called again, and from a listener. The lease continues:
+// close the agent after the node. With a lease, others see the end at their next
+// heartbeats; without a lease, they see it after the time-out. Close returns an error
+// only for a nil or zero Node.
 func (n *Node) Close() error {
 	if n.absent() {
 		return errAbsent

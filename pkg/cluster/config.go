@@ -66,7 +66,8 @@ func (c Config) withDefaults() (Config, error) {
 		if _, pools := c.Coordinator.(interface{ ClustersArePools() }); pools && c.Cluster != l.Pool {
 			bad("Cluster %.80q with an agent of the pool %q: on the lease table no other node would see this one; leave Cluster empty, or use an agent of that pool", c.Cluster, l.Pool)
 		}
-		// Even if the lease has grown, its length is TTL from now on: Start keeps it short.
+		// Even if the lease has grown, its length is TTL from now on: Start keeps it
+		// short.
 		ttl := c.Agent.TTL()
 		if c.Timeout == 0 {
 			c.Timeout = ttl

@@ -8,10 +8,10 @@ import (
 
 // Coordinator is the backend in which heartbeats are recorded. If you write your own,
 // test it with clustertest.Conformance, which the coordinators of dynamocoordinator and
-// pgcoordinator and, for tests, clustertest.Memory pass. There is one record for each node
-// ID, whatever the name of its holder, and for each name without a lease. In a record, a new
-// session replaces the previous one. A Coordinator is safe for concurrent use, and returns
-// an error if the context has ended.
+// pgcoordinator and, for tests, clustertest.Memory pass. There is one record for each
+// node ID, whatever the name of its holder, and for each name without a lease. In a
+// record, a new session replaces the previous one. A Coordinator is safe for concurrent
+// use, and returns an error if the context has ended.
 type Coordinator interface {
 	// Heartbeat records that a session is alive and then returns the sessions whose last
 	// heartbeat is within the time-out, in any order. It returns ErrDropped for a session
@@ -19,12 +19,12 @@ type Coordinator interface {
 	// recorded one.
 	Heartbeat(ctx context.Context, b Beat) (Snapshot, error)
 	// Expire forgets records whose last heartbeat is older than age, and the publications
-	// under the same keys, whatever their age. It removes records of nodes that do not come
-	// back; membership does not depend on it.
+	// under the same keys, whatever their age. It removes records of nodes that do not
+	// come back; membership does not depend on it.
 	Expire(ctx context.Context, cluster string, age time.Duration) error
 	// Publish replaces the versions that a member knows, unless a later revision, or any
-	// revision by a later version of that member, has been published, so that a publication
-	// that arrives late does not replace a newer one.
+	// revision by a later version of that member, has been published, so that a
+	// publication that arrives late does not replace a newer one.
 	Publish(ctx context.Context, m Member, revision int64, known Versions) error
 	// Known returns the last publication of each member, by Member.Key.
 	Known(ctx context.Context, cluster string) (map[string]Versions, error)
@@ -39,9 +39,9 @@ type Beat struct {
 	At time.Time
 	// Timeout is how old a heartbeat may be.
 	Timeout time.Duration
-	// Elect is the sender's elector; nil means LowestSession. A backend answers from a copy
-	// only if it can confirm that the member that Elect chooses is alive, and never if Elect
-	// chooses Self.
+	// Elect is the sender's elector; nil means LowestSession. A backend answers from a
+	// copy only if it can confirm that the member that Elect chooses is alive, and never
+	// if Elect chooses Self.
 	Elect Elector
 	// Oldest reports that Self has the lowest session in its last snapshot. A backend
 	// may let this member read on behalf of all.

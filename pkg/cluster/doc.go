@@ -27,12 +27,12 @@
 //
 // Linearizability is not promised: two members may see different states at the same time.
 // Nothing protects from a split brain: in a partition there may be two leaders, or none,
-// since an election here is a function of one member's state. Events have no global order:
-// states between two deliveries are skipped, and two members may see two joins in different
-// orders. If there must be at most one leader, use a leader lease, that is, a pool of one
-// node ID ([lease.Config]), and compare its Version, the fencing token, at the resource; see
-// the example LeaderLease. Even then two processes may believe that they lead; only the
-// resource can refuse one of them.
+// since an election here is a function of one member's state. Events have no global
+// order: states between two deliveries are skipped, and two members may see two joins in
+// different orders. If there must be at most one leader, use a leader lease, that is, a
+// pool of one node ID ([lease.Config]), and compare its Version, the fencing token, at
+// the resource; see the example LeaderLease. Even then two processes may believe that
+// they lead; only the resource can refuse one of them.
 //
 // # A node's states
 //

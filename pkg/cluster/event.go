@@ -12,11 +12,11 @@ type Event struct {
 	Name, SessionID string
 	// State is the newest state.
 	State State
-	// Previous is the last state that the same listener received; the zero State in its first
-	// event. States in between were skipped.
+	// Previous is the last state that the same listener received; the zero State in its
+	// first event. States in between were skipped.
 	Previous State
-	// Leader is the result of Node.Leader. Its SessionID is empty if no leader is known. It
-	// may differ from the last event's Leader even if State does not.
+	// Leader is the result of Node.Leader. Its SessionID is empty if no leader is known.
+	// It may differ from the last event's Leader even if State does not.
 	Leader Member
 }
 
@@ -38,8 +38,8 @@ func (n *Node) Changes(ctx context.Context) iter.Seq[Event] {
 			if ctx.Err() != nil || n.Err() != nil {
 				return
 			}
-			// The first state is always delivered, since it is never empty: its observer is
-			// in it.
+			// The first state is always delivered, since it is never empty: its observer
+			// is in it.
 			if !e.State.Equal(previous.State) || e.Leader.SessionID != previous.Leader.SessionID {
 				e.Previous = previous.State
 				if !yield(e) {

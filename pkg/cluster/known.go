@@ -101,8 +101,9 @@ func (n *Node) WaitKnown(ctx context.Context) error {
 			return nil // there was no predecessor, or it ended cleanly
 		}
 		now := n.clock.Monotonic()
-		// The total of all known versions grows with the square of the cluster's size. In a
-		// large cluster, waiters read as rarely as members publish, and at random times.
+		// The total of all known versions grows with the square of the cluster's size. In
+		// a large cluster, waiters read as rarely as members publish, and at random
+		// times.
 		spread := min(n.knownSpread(v.state.Len()), n.cfg.Timeout)
 		if first && spread > 0 {
 			look += rand.N(spread)

@@ -1,8 +1,8 @@
 package cluster
 
 // Elector chooses a leader from a state. It must be a pure function, so that members with
-// the same state choose the same leader. Members with different states may choose different
-// leaders: see the package comment.
+// the same state choose the same leader. Members with different states may choose
+// different leaders: see the package comment.
 type Elector func(State) (Member, bool)
 
 // LowestSession elects the member whose session began first. A leader remains the leader

@@ -42,8 +42,8 @@ type Member struct {
 // State.Equal compares members with Same.
 func (m Member) Same(o Member) bool { return m.Cluster == o.Cluster && m.SessionID == o.SessionID }
 
-// Key returns the key of the member's Version in Versions: the node ID or, without a lease,
-// the name after an "@".
+// Key returns the key of the member's Version in Versions: the node ID or, without a
+// lease, the name after an "@".
 func (m Member) Key() string {
 	if m.NodeID == NoNodeID {
 		return "@" + m.Name
@@ -86,8 +86,8 @@ const (
 )
 
 // Validate returns an error for a member that no node writes: a name or session that is
-// empty, too long or not printable, metadata that are too long, or a node ID or version out
-// of bounds. A backend to which others can write leaves such members out.
+// empty, too long or not printable, metadata that are too long, or a node ID or version
+// out of bounds. A backend to which others can write leaves such members out.
 func (m Member) Validate() error {
 	text, most := 0, maxMetadata
 	for name, value := range m.Metadata {
@@ -121,6 +121,6 @@ func (m Member) clone() Member {
 	return m
 }
 
-// newSession returns the SessionID of a new incarnation. SessionIDs sort by the time at which
-// the sessions began.
+// newSession returns the SessionID of a new incarnation. SessionIDs sort by the time at
+// which the sessions began.
 func newSession() string { return uuid.Must(uuid.NewV7()).String() }

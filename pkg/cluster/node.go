@@ -85,8 +85,8 @@ type view struct {
 	state State
 }
 
-// A record that has had no heartbeat for forgetAfter is deleted. Old records are looked for
-// once per expireEvery.
+// A record that has had no heartbeat for forgetAfter is deleted. Old records are looked
+// for once per expireEvery.
 const (
 	forgetAfter = 24 * time.Hour
 	expireEvery = time.Hour
@@ -160,10 +160,10 @@ func (n *Node) loop() {
 // outage would write a line for each attempt.
 const tellEvery = time.Minute
 
-// pause waits until the next heartbeat is due. With an agent, that is after the agent's next
-// renewal, otherwise after about Config.Every. The first attempts after a failure come
-// sooner, and later ones less and less often, so that a fleet does not multiply its load
-// while the backend answers with errors.
+// pause waits until the next heartbeat is due. With an agent, that is after the agent's
+// next renewal, otherwise after about Config.Every. The first attempts after a failure
+// come sooner, and later ones less and less often, so that a fleet does not multiply its
+// load while the backend answers with errors.
 func (n *Node) pause(ctx context.Context) error {
 	wait := n.cfg.Every - n.cfg.Every/10 + rand.N(n.cfg.Every/5+1)
 	retry := rand.N(min(n.cfg.Every, firstRetry<<min(n.failures, 20))) + 1
@@ -171,7 +171,8 @@ func (n *Node) pause(ctx context.Context) error {
 	case n.failures > 0:
 		wait = retry
 	case n.cfg.Agent != nil:
-		// Between renewals there is nothing to do, except after a silence that is too long.
+		// Between renewals there is nothing to do, except after a silence that is too
+		// long.
 		wait = max(n.trust()-n.silence(), 0) + 1
 	}
 	t := time.NewTimer(wait)
@@ -198,9 +199,9 @@ func (n *Node) turn(ctx context.Context) (err error) {
 			n.failures = 0
 		}
 	}()
-	// Silence counts from the moment when the heartbeat was sent. Both clocks are read here,
-	// so that, if the process is frozen from here on, others that receive the late request do
-	// not consider it alive, and it does not consider the late answer fresh.
+	// Silence counts from the moment when the heartbeat was sent. Both clocks are read
+	// here, so that, if the process is frozen from here on, others that receive the late
+	// request do not consider it alive, and it does not consider the late answer fresh.
 	sent, at := n.clock.Monotonic(), time.Now()
 	if err := n.rotateIfSilent(); err != nil {
 		n.end(err)
@@ -274,8 +275,9 @@ func (n *Node) lookForNamesake(s State) {
 	before := n.record
 	n.record = self
 	others := s.members
-	// Without leases there is one record for a name. If its version has grown although this
-	// session has not changed, another session has had the name since the last heartbeat.
+	// Without leases there is one record for a name. If its version has grown although
+	// this session has not changed, another session has had the name since the last
+	// heartbeat.
 	if n.cfg.Agent == nil && before.Same(self) && before.Version != 0 && before.Version != self.Version {
 		others = []Member{{Name: self.Name, SessionID: "unknown"}}
 	}
@@ -299,8 +301,8 @@ func (n *Node) lookForNamesake(s State) {
 	}
 }
 
-// expire lets the backend delete old records once per expireEvery. Only the member with the
-// lowest session does so.
+// expire lets the backend delete old records once per expireEvery. Only the member with
+// the lowest session does so.
 func (n *Node) expire(ctx context.Context) {
 	v, _ := n.view()
 	now := n.clock.Monotonic()
@@ -336,8 +338,8 @@ func (n *Node) Self() Member {
 	return v.self.clone()
 }
 
-// Done returns a channel that is closed when the node no longer takes part; Err then returns
-// the reason.
+// Done returns a channel that is closed when the node no longer takes part; Err then
+// returns the reason.
 func (n *Node) Done() <-chan struct{} {
 	if n.absent() {
 		return ended

@@ -73,7 +73,8 @@ func (n *Node) rotate() error {
 }
 
 func (n *Node) rotateLocked() error {
-	// The new session has not been silent, is not recorded yet and has not read the others.
+	// The new session has not been silent, is not recorded yet and has not read the
+	// others.
 	n.times = times{heard: n.clock.Monotonic()}
 	n.now.self.SessionID = newSession()
 	if n.cfg.Agent == nil {
@@ -89,8 +90,9 @@ func (n *Node) rotateLocked() error {
 	return nil
 }
 
-// renewal takes over the data of the lease. It returns an error unless the lease is held and
-// has this session in its metadata, since a node must be recorded before it reads the others.
+// renewal takes over the data of the lease. It returns an error unless the lease is held
+// and has this session in its metadata, since a node must be recorded before it reads the
+// others.
 func (n *Node) renewal() error {
 	n.renewed = n.cfg.Agent.Renewed() // before the read, so that no renewal is missed
 	l, err := n.cfg.Agent.Lease()
@@ -109,8 +111,8 @@ func (n *Node) renewal() error {
 	n.now.self.NodeID, n.now.self.Version = l.NodeID, l.Version
 	n.now.self.Metadata = said(l.Metadata)
 	// If the time between two renewals is longer than the time-out, the node was silent
-	// between them, whenever this process was frozen. A change of the node ID also begins a
-	// new incarnation.
+	// between them, whenever this process was frozen. A change of the node ID also begins
+	// a new incarnation.
 	sent := n.renewalSent()
 	if silent := n.times.recorded && sent-n.times.heard > n.trust(); silent || other {
 		if err := n.rotateLocked(); err != nil {

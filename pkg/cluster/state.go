@@ -64,7 +64,8 @@ func sameSlice(a, b []Member) bool {
 	return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
 }
 
-// filled returns a copy of a member, with its Heartbeat filled in, that a caller may change.
+// filled returns a copy of a member, with its Heartbeat filled in, that a caller may
+// change.
 func (s State) filled(m Member) Member {
 	if m = m.clone(); m.Heartbeat.IsZero() {
 		m.Heartbeat = s.heard

@@ -12,8 +12,9 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// Provider provides this process with a node ID. [*Agent] leases a node ID; leasefixed.Node
-// has a fixed one, without a lease. Code that takes a Provider works with both.
+// Provider provides this process with a node ID. [*Agent] leases a node ID;
+// leasefixed.Node has a fixed one, without a lease. Code that takes a Provider works with
+// both.
 type Provider interface {
 	snowflake.Node
 	http.Handler // reports whether the process should keep running, for health checks
@@ -25,8 +26,8 @@ type Provider interface {
 	Lease() (Lease, error)
 	// Ready reports whether IDs can be made now; see [Agent.Ready].
 	Ready() http.Handler
-	// Done returns a channel that is closed when the process no longer has the node ID; Err
-	// then returns the reason.
+	// Done returns a channel that is closed when the process no longer has the node ID;
+	// Err then returns the reason.
 	Done() <-chan struct{}
 	Err() error
 	// Close ends ID making, and releases a leased node ID.

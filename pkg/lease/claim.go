@@ -13,14 +13,14 @@ import (
 	"github.com/nodelease/nodelease/internal/tenure"
 )
 
-// The choice of a node ID is hardest for a fleet that starts at once: a herd of N
-// tasks on M node IDs. The first guess is blind: a hash of the session picks a node ID in
-// the open groups. A task makes no guess if the pool was mostly taken when it was last
+// The choice of a node ID is hardest for a fleet that starts at once: a herd of N tasks
+// on M node IDs. The first guess is blind: a hash of the session picks a node ID in the
+// open groups. A task makes no guess if the pool was mostly taken when it was last
 // counted. A task that finds its guess taken reads a group with one Query and takes a
-// random free node ID. In a simulation of 1,024 tasks on 1,024 node IDs, that costs
-// 1.5 writes and 0.5 queries per task. Taking the first free node ID, as other
-// implementations do, costs 11 to 500 writes. [tenure.Search] chooses the groups and bounds
-// their number: nothing reads the whole of a large pool.
+// random free node ID. In a simulation of 1,024 tasks on 1,024 node IDs, that costs 1.5
+// writes and 0.5 queries per task. Taking the first free node ID, as other
+// implementations do, costs 11 to 500 writes. [tenure.Search] chooses the groups and
+// bounds their number: nothing reads the whole of a large pool.
 //
 // Pages are read eventually consistent, at half the price. A page only suggests node IDs
 // to try: the condition of the claim decides. Only the answer "there is no free node ID"
@@ -42,8 +42,9 @@ func (a *Agent) acquire(ctx context.Context, wait time.Duration) (t *tenure.Term
 	}
 	guess := !tenure.MostlyTaken(a.pool, a.clock.Wall(), a.cfg.timings().MaxSkew())
 	if u := a.pending(); u != nil { // settled before another node ID is tried
-		// A release that was sent may still arrive, and would free whatever its session holds
-		// by then, including stamped milliseconds. So the session never claims again (S1).
+		// A release that was sent may still arrive, and would free whatever its session
+		// holds by then, including stamped milliseconds. So the session never claims
+		// again (S1).
 		if u.givenUp {
 			if err := a.abandon(ctx, u.node, u.session); err != nil {
 				return nil, err
@@ -162,9 +163,10 @@ func (a *Agent) look(ctx context.Context, c protocol.Claim, s *tenure.Search, w 
 				s.FoundFull(n, one.Next)
 			}
 		}
-		// The newest group is the emptiest, so if it is crowded, all groups are. A part of it
-		// that still has a free node ID may be crowded only by chance. Opening groups then
-		// makes starts cheaper, but in a narrow pool it also makes the node IDs wider.
+		// The newest group is the emptiest, so if it is crowded, all groups are. A part
+		// of it that still has a free node ID may be crowded only by chance. Opening
+		// groups then makes starts cheaper, but in a narrow pool it also makes the node
+		// IDs wider.
 		chance := part != protocol.Whole && len(free) > 0 && a.pool.Narrow()
 		if _, last := a.pool.GroupsOpen(); n == last && !chance && one.Crowded(a.pool.Narrow() || part != protocol.Whole) && last+1 < a.pool.Groups() {
 			if err := a.openGroups(ctx, s, part == protocol.Whole && one.Held == one.Usable); err != nil {
@@ -198,10 +200,10 @@ func (a *Agent) page(ctx context.Context, n, part int, strong bool) (protocol.Gr
 
 // none returns the reason why a claimant whose clock reads at found no node ID of p.
 //
-// Reservations of others do not prove that this machine's clock is behind: their leases may
-// be longer, and a freed node ID stays reserved for as long as its holder or an operator's
-// raise reserved it. Only the store's clock, which was read before at, proves it. A store
-// that sends no time proves nothing.
+// Reservations of others do not prove that this machine's clock is behind: their leases
+// may be longer, and a freed node ID stays reserved for as long as its holder or an
+// operator's raise reserved it. Only the store's clock, which was read before at, proves
+// it. A store that sends no time proves nothing.
 func (c Config) none(o tenure.Outlook, p protocol.PoolItem, at time.Time) error {
 	if p.ServerTime.Sub(at) > c.timings().MaxSkew() {
 		return fmt.Errorf("%w: this machine's clock says %s, and the store's said %s before: repair the clock, or wait until then",
@@ -210,9 +212,10 @@ func (c Config) none(o tenure.Outlook, p protocol.PoolItem, at time.Time) error 
 	return &ExhaustedError{Pool: p.Pool, Size: o.Usable, unseen: o.Open - o.Groups, NextFree: o.Next}
 }
 
-// claim tries to claim one node ID until it is certain who holds it. If someone else does,
-// claim records that in s and returns nil and no error. An unanswered attempt may have
-// landed, or may land later, so the same session tries again instead of leaking the node ID.
+// claim tries to claim one node ID until it is certain who holds it. If someone else
+// does, claim records that in s and returns nil and no error. An unanswered attempt may
+// have landed, or may land later, so the same session tries again instead of leaking the
+// node ID.
 func (a *Agent) claim(ctx context.Context, node int, session string, s *tenure.Search) (*tenure.Term, error) {
 	a.uncap(ctx, a.clock.Wall())
 	first := a.clock.Monotonic()

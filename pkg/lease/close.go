@@ -67,8 +67,9 @@ func (a *Agent) release(t *tenure.Term, last time.Time) error {
 		e.Kind, e.Reason, e.Err = EventNotReleased, protocol.Reason(err), err
 	}
 	a.emitNow(e)
-	// The offer follows the release, so that it cannot delay the release. A node ID that was
-	// exposed because of a copy is not offered, since it rests for as long as it is reserved.
+	// The offer follows the release, so that it cannot delay the release. A node ID that
+	// was exposed because of a copy is not offered, since it rests for as long as it is
+	// reserved.
 	if _, whole := freed.(protocol.Release); whole {
 		a.offer(ctx, t.Lease.NodeID)
 	}
@@ -93,10 +94,10 @@ func (a *Agent) expose(ctx context.Context, t *tenure.Term, cur *protocol.Lease)
 	}
 }
 
-// giveBack sends a release of t until it is answered, and returns the write that was done,
-// or nil. A refusal has three causes. If an earlier attempt landed, or the node ID is
-// someone else's already, giveBack succeeds. If the item has a renewal that the release did
-// not know of, again returns the release to send next.
+// giveBack sends a release of t until it is answered, and returns the write that was
+// done, or nil. A refusal has three causes. If an earlier attempt landed, or the node ID
+// is someone else's already, giveBack succeeds. If the item has a renewal that the
+// release did not know of, again returns the release to send next.
 func (a *Agent) giveBack(ctx context.Context, t *tenure.Term, w protocol.Write, again func(*protocol.Lease) (protocol.Write, bool)) (done protocol.Write, err error) {
 	for {
 		res, err := protocol.Retry(ctx, func(ctx context.Context) (protocol.Result, error) {
@@ -107,7 +108,8 @@ func (a *Agent) giveBack(ctx context.Context, t *tenure.Term, w protocol.Write, 
 		if err != nil {
 			return nil, err
 		}
-		// If the node ID is free and nobody has claimed it since, an earlier attempt landed.
+		// If the node ID is free and nobody has claimed it since, an earlier attempt
+		// landed.
 		if l := res.Lease; res.Applied || l != nil && l.Holder == "" && l.Version == t.Lease.Version {
 			return w, nil
 		}

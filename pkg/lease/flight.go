@@ -184,8 +184,8 @@ func (o *OnDemand) open(ctx context.Context) (*Agent, error) {
 }
 
 // idleOf returns a function that closes the idle connections of the user's own client, if
-// its HTTP client can do that. A freeze may have killed many connections, and a request that
-// uses a dead one fails and has to be retried.
+// its HTTP client can do that. A freeze may have killed many connections, and a request
+// that uses a dead one fails and has to be retried.
 func idleOf(d *DynamoDB) func() {
 	client, _ := d.Table()
 	if c, ok := client.(*dynamodb.Client); ok {

@@ -78,9 +78,9 @@ func (a *Agent) Unrenewed() time.Duration {
 	return a.clock.Monotonic() - a.term.Sent + a.cfg.Guard
 }
 
-// growable reports whether leases of this agent grow if there is room. Without a generator
-// they grow only if Config.Grow is set, since others may watch such a lease to learn whether
-// its holder lives.
+// growable reports whether leases of this agent grow if there is room. Without a
+// generator they grow only if Config.Grow is set, since others may watch such a lease to
+// learn whether its holder lives.
 func (a *Agent) growable() bool {
 	return (a.cfg.Grow || a.growing.generates.Load()) && !a.growing.short.Load() && a.grownTimings().Grows()
 }
@@ -146,7 +146,8 @@ func (a *Agent) sleep(ctx context.Context, d time.Duration) (nudged bool, err er
 }
 
 // measure reads the pool's measurement if that could make the lease longer and the last
-// read is old enough. If it is this holder's turn, it also has the pool's node IDs counted.
+// read is old enough. If it is this holder's turn, it also has the pool's node IDs
+// counted.
 func (a *Agent) measure(ctx context.Context) {
 	t := a.grownTimings()
 	now := a.clock.Monotonic()

@@ -77,8 +77,9 @@ func (a *Agent) boundNow(t *tenure.Term) {
 	if a.napping == nil {
 		return
 	}
-	// These are the clocks as the confirmed claim read them: the expiry that it requested was
-	// its wall clock plus TTL. That claim may be an earlier attempt, whose answer was lost.
+	// These are the clocks as the confirmed claim read them: the expiry that it requested
+	// was its wall clock plus TTL. That claim may be an earlier attempt, whose answer was
+	// lost.
 	short := max(t.Lease.ExpiresAt.Add(a.cfg.ClaimGuard).Sub(t.Lease.ReservedUntil), 0)
 	mono := t.Deadline + a.cfg.Guard - a.cfg.TTL + short
 	// The outside clock was read only before the first and before the last attempt.

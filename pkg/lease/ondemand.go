@@ -23,8 +23,8 @@ const defaultOnDemandTTL = 5 * time.Minute
 // left. The lease of an idle process is not renewed, so its node ID becomes free by
 // itself.
 //
-// NewOnDemand returns an OnDemand. It implements [Provider], and all of its methods are safe
-// for concurrent use. A nil or zero OnDemand behaves like one that was closed.
+// NewOnDemand returns an OnDemand. It implements [Provider], and all of its methods are
+// safe for concurrent use. A nil or zero OnDemand behaves like one that was closed.
 //
 // The promises are those of [Agent]. IDs are unique regardless of freezes, clocks and
 // lost answers. For Lease, the exclusive right, the agent measures the time since the

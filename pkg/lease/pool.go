@@ -30,9 +30,9 @@ func (a *Agent) readPool(ctx context.Context) (protocol.PoolItem, error) {
 }
 
 // readHint reads one of the pool's hint cards in place of the pool's item; ok is false if
-// the item has to be read. Only a start calls readHint, because herds read the item only when
-// they start. sent is set to the wall clock before each attempt. readHint fails only if the
-// store did not answer before ctx ended.
+// the item has to be read. Only a start calls readHint, because herds read the item only
+// when they start. sent is set to the wall clock before each attempt. readHint fails only
+// if the store did not answer before ctx ended.
 //
 // Invariant: a card that is older than the item that this agent has read is not used.
 func (a *Agent) readHint(ctx context.Context, sent *time.Time) (p protocol.PoolItem, ok bool, err error) {
@@ -103,9 +103,10 @@ func (a *Agent) uncap(ctx context.Context, now time.Time) {
 }
 
 // unstick reads the pool again when this holder has asked for more than an open widening
-// allows, because its lease had grown before it knew of the widening. Such a holder cannot
-// send a renewal, long before the cap affects others. A live widener will finish soon, so
-// the holder waits for it, and voids the widening only if it would lose its lease otherwise.
+// allows, because its lease had grown before it knew of the widening. Such a holder
+// cannot send a renewal, long before the cap affects others. A live widener will finish
+// soon, so the holder waits for it, and voids the widening only if it would lose its
+// lease otherwise.
 func (a *Agent) unstick(ctx context.Context) {
 	a.mu.Lock()
 	t := a.term
@@ -141,8 +142,8 @@ func (a *Agent) voidWiden(ctx context.Context) {
 // there is headroom. Without headroom, a claimant that finds no node ID at all widens
 // first; the added node IDs can be claimed when the new width begins.
 //
-// An agent whose role may not write the pool's item makes do with the groups that are open,
-// until the reaper function or an operator opens more.
+// An agent whose role may not write the pool's item makes do with the groups that are
+// open, until the reaper function or an operator opens more.
 func (a *Agent) openGroups(ctx context.Context, s *tenure.Search, full bool) error {
 	if a.denied {
 		return nil
@@ -166,8 +167,9 @@ func (a *Agent) mayNot(do string, err error) {
 func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error {
 	_, before := a.pool.GroupsOpen()
 	// Someone else may have opened groups already. A read shows that more cheaply than a
-	// refused write, but it is tried only once: if a herd reads the pool's item at its start,
-	// reads are throttled, and waiting for one would delay the groups that the herd needs.
+	// refused write, but it is tried only once: if a herd reads the pool's item at its
+	// start, reads are throttled, and waiting for one would delay the groups that the
+	// herd needs.
 	one, cancel := context.WithTimeout(ctx, protocol.CallLimit)
 	p, err := asking(a, func() (protocol.PoolItem, error) { return a.cfg.Store.PoolItem(one, a.cfg.Pool) })
 	cancel()
@@ -208,7 +210,8 @@ func (a *Agent) openMore(ctx context.Context, s *tenure.Search, full bool) error
 }
 
 // widen lets the width of node IDs follow the groups that this agent has opened, in the
-// background. The work ends with the agent; the next agent that opens a group continues it.
+// background. The work ends with the agent; the next agent that opens a group continues
+// it.
 func (a *Agent) widen() {
 	if a.napping != nil { // nothing runs between two uses: another agent widens
 		return

@@ -21,7 +21,8 @@ func (a *Agent) loop(ctx context.Context) {
 		if a.rest(ctx, failures) != nil {
 			return
 		}
-		// A copy gives up the lease without a write, since the original may continue with it.
+		// A copy gives up the lease without a write, since the original may continue with
+		// it.
 		if a.timeline.Copied() {
 			a.lose(a.term, a.copied())
 		}
@@ -91,12 +92,12 @@ func (a *Agent) askAgainIn(n int) time.Duration {
 }
 
 // suspendedPause returns the shortest and the longest pause between the renewals of a
-// suspended holder whose milliseconds stay reserved for left. Its node ID cannot be taken in
-// that time, so a fleet that waits for its table need not send all its requests at once. As
-// left shrinks, each holder sends more, up to one request a second. Once left is below 20 s,
-// all pauses are one second. That would keep a fleet in step if its members were suspended
-// at the same moment, such as the processes of a machine that was frozen. So askAgainIn
-// draws the first pause of a suspension from 0 on.
+// suspended holder whose milliseconds stay reserved for left. Its node ID cannot be taken
+// in that time, so a fleet that waits for its table need not send all its requests at
+// once. As left shrinks, each holder sends more, up to one request a second. Once left is
+// below 20 s, all pauses are one second. That would keep a fleet in step if its members
+// were suspended at the same moment, such as the processes of a machine that was frozen.
+// So askAgainIn draws the first pause of a suspension from 0 on.
 func suspendedPause(left time.Duration) (least, most time.Duration) {
 	return time.Second, max(min(5*time.Second, left/20), time.Second)
 }
@@ -185,10 +186,10 @@ func (a *Agent) renew(ctx context.Context) bool {
 	if a.metadata.changed {
 		at.Write.Metadata = a.metadata.all
 	}
-	// A confirmed renewal does not show that the wall clock is right. So after a jump, the
-	// ceiling stays until checkJump. An on-demand agent is excepted, because its wall clock
-	// jumps with each freeze that the monotonic clock does not count, and its reservations
-	// are short.
+	// A confirmed renewal does not show that the wall clock is right. So after a jump,
+	// the ceiling stays until checkJump. An on-demand agent is excepted, because its wall
+	// clock jumps with each freeze that the monotonic clock does not count, and its
+	// reservations are short.
 	ceiling, jumped := t.Ceiling(w0, m0), a.napping == nil && w0.After(a.ceiling.At.Add(m0-a.ceiling.Mono))
 	if jumped {
 		ceiling = a.ceiling
@@ -292,12 +293,12 @@ func (a *Agent) compare(ctx context.Context) (wall time.Time, mono time.Duration
 	return wall, mono, right
 }
 
-// checkFloor lowers the clock of renewals to the wall clock if the wall clock was ahead at
-// the claim. The wall clock alone cannot show whether it was ahead then or has been set back
-// since. In the latter case, renewals with an earlier expiry would lose the lease to others,
-// so only the store's clock can decide. If the claim took over a reservation that ends far
-// ahead, the node ID is of no use until then. The agent gives it up as lost and, with
-// Reacquire, claims another one.
+// checkFloor lowers the clock of renewals to the wall clock if the wall clock was ahead
+// at the claim. The wall clock alone cannot show whether it was ahead then or has been
+// set back since. In the latter case, renewals with an earlier expiry would lose the
+// lease to others, so only the store's clock can decide. If the claim took over a
+// reservation that ends far ahead, the node ID is of no use until then. The agent gives
+// it up as lost and, with Reacquire, claims another one.
 func (a *Agent) checkFloor(ctx context.Context) {
 	if a.timeline.Now().Sub(a.clock.Wall()) <= a.cfg.timings().MaxSkew() {
 		return
@@ -354,8 +355,8 @@ func (a *Agent) confirm(t *tenure.Term, l protocol.Lease, at tenure.Attempt, c s
 	}
 }
 
-// errExpired is the reason of a loss by OnExpiry: Stop. In the table, the node ID may still
-// be held by this agent.
+// errExpired is the reason of a loss by OnExpiry: Stop. In the table, the node ID may
+// still be held by this agent.
 var errExpired = fmt.Errorf("%w: no renewal was confirmed before the deadline", ErrLost)
 
 // watch sets the watchdog to t's deadline; the caller holds mu. The watchdog runs

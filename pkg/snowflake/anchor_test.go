@@ -42,8 +42,8 @@ func TestSmallStepBack(t *testing.T) {
 	}
 }
 
-// After a larger step back, calls fail until the clock has passed the last stamp. The error
-// says how long that will take.
+// After a larger step back, calls fail until the clock has passed the last stamp. The
+// error says how long that will take.
 func TestLargeStepBack(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		clock := newFrozen()
@@ -184,8 +184,8 @@ func TestStepForwardPastTheSpan(t *testing.T) {
 	wantStamp(t, g, clock.Wall())
 }
 
-// The thread may lose the CPU between reading one clock and the other. Then the anchor does
-// not move, and no stamp is ahead of the clock.
+// The thread may lose the CPU between reading one clock and the other. Then the anchor
+// does not move, and no stamp is ahead of the clock.
 func TestSlowReadings(t *testing.T) {
 	clock := newFrozen()
 	slow := func() { clock.advance(20 * ms) }
@@ -210,8 +210,8 @@ func TestSlowReadings(t *testing.T) {
 	}
 }
 
-// The agent binds a span before there is a generator. Its clock follows the wall clock even
-// then, and only real steps are counted.
+// The agent binds a span before there is a generator. Its clock follows the wall clock
+// even then, and only real steps are counted.
 func TestNowWithoutAGenerator(t *testing.T) {
 	clock := newFrozen()
 	tl := snowflake.NewTimeline(clock)
@@ -261,9 +261,9 @@ func (c *wild) Wall() time.Time {
 	return noon.Add(time.Duration(float64(c.Monotonic())*(1+c.drift)) + c.shift)
 }
 
-// Whatever the clock does, IDs grow and no stamp is ahead of Now. Unless the clock has just
-// stepped back, no stamp is far from the wall clock. The waits are time.Sleep, so that
-// virtual time moves.
+// Whatever the clock does, IDs grow and no stamp is ahead of Now. Unless the clock has
+// just stepped back, no stamp is far from the wall clock. The waits are time.Sleep, so
+// that virtual time moves.
 func TestWildClocks(t *testing.T) {
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {
@@ -382,9 +382,9 @@ func TestNowIsNeverBehindTheClockOfTheBind(t *testing.T) {
 	}
 }
 
-// The wall clock is an hour ahead for two seconds. Once it is right again, so are the clock
-// of renewals and the clock of stamps. If IDs were made in between, calls wait until the
-// clock has passed them, since IDs grow.
+// The wall clock is an hour ahead for two seconds. Once it is right again, so are the
+// clock of renewals and the clock of stamps. If IDs were made in between, calls wait
+// until the clock has passed them, since IDs grow.
 func TestGlitchHeals(t *testing.T) {
 	for _, busy := range []bool{false, true} {
 		clock := newFrozen()
@@ -416,9 +416,10 @@ func TestGlitchHeals(t *testing.T) {
 	}
 }
 
-// Stamps do not follow a wall clock that is above the ceiling, even in a span of hours. They
-// continue with the monotonic clock, and no call waits once the wall clock is right again. A
-// renewal raises or lowers the ceiling, and stamps then follow the wall clock up to there.
+// Stamps do not follow a wall clock that is above the ceiling, even in a span of hours.
+// They continue with the monotonic clock, and no call waits once the wall clock is right
+// again. A renewal raises or lowers the ceiling, and stamps then follow the wall clock up
+// to there.
 func TestCeiling(t *testing.T) {
 	clock := newFrozen()
 	const ahead = 16 * time.Second

@@ -14,9 +14,9 @@ import (
 	"unsafe"
 )
 
-// For every call, a detected suspend counts as time passed: the time that time.Since lacks
-// is added. (The tick is 10 ms, so that by the clock that had stopped, the calls before and
-// after the suspend are in the same tick.)
+// For every call, a detected suspend counts as time passed: the time that time.Since
+// lacks is added. (The tick is 10 ms, so that by the clock that had stopped, the calls
+// before and after the suspend are in the same tick.)
 func TestSuspendCountsAsTimePassed(t *testing.T) {
 	const gap = time.Minute
 	for name, call := range map[string]func(*Generator) func() (ID, error){
@@ -50,8 +50,8 @@ func TestLooksForSuspends(t *testing.T) {
 	if gap < -int64(time.Second) || gap > int64(time.Second) { // this machine is not suspended meanwhile
 		t.Errorf("got a suspension of %v, want at most 1 s", time.Duration(gap))
 	}
-	// In a bubble the time since origin is decades. The next call outside of the bubble must
-	// read the clocks even so.
+	// In a bubble the time since origin is decades. The next call outside of the bubble
+	// must read the clocks even so.
 	synctest.Test(t, func(*testing.T) { lookForSuspend(time.Since(origin)) })
 	in := looked.Load()
 	lookForSuspend(time.Since(origin))
@@ -60,8 +60,8 @@ func TestLooksForSuspends(t *testing.T) {
 	}
 }
 
-// With an injected clock, every wait is a time.Sleep, including the first. In a bubble, time
-// would not advance if the thread slept in another way.
+// With an injected clock, every wait is a time.Sleep, including the first. In a bubble,
+// time would not advance if the thread slept in another way.
 func TestInjectedClockSleepsInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tl, start := NewTimeline(bubbleClock{}), time.Now()
@@ -237,9 +237,9 @@ func (c *generations) Sleep(d time.Duration) {
 	}
 }
 
-// A call that waits with a ticket when the snapshot is taken does not get its ID, because it
-// waits with the same ticket in the other copy. This holds whether the call wakes first or a
-// Seal comes first.
+// A call that waits with a ticket when the snapshot is taken does not get its ID, because
+// it waits with the same ticket in the other copy. This holds whether the call wakes
+// first or a Seal comes first.
 func TestTicketsOfACopyAreVoid(t *testing.T) {
 	for _, seal := range []bool{false, true} {
 		clock := &generations{stepped: stepped{wall: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}}
@@ -268,8 +268,8 @@ func TestTicketsOfACopyAreVoid(t *testing.T) {
 	}
 }
 
-// After most restores, the wall clock is set, which begins a term with another anchor. That
-// term is fenced as well, since the machine is still a copy.
+// After most restores, the wall clock is set, which begins a term with another anchor.
+// That term is fenced as well, since the machine is still a copy.
 func TestRestoredMachineWhoseClockIsSet(t *testing.T) {
 	clock := &generations{stepped: stepped{wall: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)}}
 	tl := NewTimeline(clock)

@@ -15,8 +15,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// go vet complains about copies of a Block, which would repeat its IDs, and about copies of
-// the other types with state.
+// go vet complains about copies of a Block, which would repeat its IDs, and about copies
+// of the other types with state.
 func TestVetComplainsAboutCopies(t *testing.T) {
 	const file = "testdata/copies/copies.go"
 	src, err := os.ReadFile(file)
@@ -162,8 +162,8 @@ func TestInvalidLayoutsDoNotPanic(t *testing.T) {
 	}
 }
 
-// Long past the end of its time field, a layout makes no IDs: the tick does not wrap around
-// into ticks that were stamped, or to ID 0.
+// Long past the end of its time field, a layout makes no IDs: the tick does not wrap
+// around into ticks that were stamped, or to ID 0.
 func TestLongPastTheEnd(t *testing.T) {
 	for _, l := range []snowflake.Layout{
 		{Epoch: noon, Tick: ms, TimeBits: 20, NodeBits: 4, SequenceBits: 39}, // 17 minutes
@@ -195,8 +195,8 @@ func TestLongPastTheEnd(t *testing.T) {
 	}
 }
 
-// In a span that begins past the end of the time field, the first tick does not wrap around
-// either.
+// In a span that begins past the end of the time field, the first tick does not wrap
+// around either.
 func TestSpanPastTheEnd(t *testing.T) {
 	for name, l := range layouts {
 		clock := newFrozen()

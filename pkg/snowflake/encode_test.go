@@ -75,8 +75,8 @@ func TestKnownEncodings(t *testing.T) {
 	}
 }
 
-// Every encoding decodes to the original value, and encodings of a fixed length sort like the
-// IDs.
+// Every encoding decodes to the original value, and encodings of a fixed length sort like
+// the IDs.
 func FuzzRoundTrip(f *testing.F) {
 	for _, id := range []int64{0, 1, 4095, 4096, math.MaxInt32, 1<<53 - 1, 1 << 53, 132680284897308673, math.MaxInt64} {
 		f.Add(id, id-1)

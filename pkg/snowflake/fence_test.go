@@ -239,9 +239,9 @@ func TestFenceHoldsForWhatABlockHasLeft(t *testing.T) {
 	wantFenced(t, b.Next, snowflake.ErrFenced)
 }
 
-// Calls are fenced by the wall clock, which is read once per tick, and in strict mode on each
-// call. Here it is 8 ms ahead, which is too little to move the anchor, so the fences by value
-// and by the monotonic clock have no effect.
+// Calls are fenced by the wall clock, which is read once per tick, and in strict mode on
+// each call. Here it is 8 ms ahead, which is too little to move the anchor, so the fences
+// by value and by the monotonic clock have no effect.
 func TestFenceByWallClock(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		for _, strict := range []bool{false, true} {
@@ -325,8 +325,8 @@ func TestFenceByWallClockWhenSaturated(t *testing.T) {
 
 // The following tests are for mistakes that earlier prototypes made.
 
-// A refused call uses up no sequence number. Otherwise a fenced generator that is called in a
-// loop would run ahead, and could not stamp for hours after its renewal.
+// A refused call uses up no sequence number. Otherwise a fenced generator that is called
+// in a loop would run ahead, and could not stamp for hours after its renewal.
 func TestRefusedCallsUseNothingUp(t *testing.T) {
 	forEachCall(t, func(t *testing.T, call func(*snowflake.Generator) func() (ID, error)) {
 		clock := newFrozen()
@@ -400,9 +400,10 @@ func TestPartialLastMillisecond(t *testing.T) {
 	})
 }
 
-// A Bind that waits for the lock while Close seals comes before both steps of Close or after
-// them, never in between. A mutex goes next to a waiter that has waited for more than a
-// millisecond, so this Bind would come in between if Close released the lock there.
+// A Bind that waits for the lock while Close seals comes before both steps of Close or
+// after them, never in between. A mutex goes next to a waiter that has waited for more
+// than a millisecond, so this Bind would come in between if Close released the lock
+// there.
 func TestBindDuringClose(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -451,8 +452,8 @@ func awaitStack(t *testing.T, function string, n int, state string) {
 	t.Errorf("none of %d goroutines in %s waits in %q", n, function, state)
 }
 
-// spin lets real time pass for goroutines that wait for a mutex, since there is no event to
-// wait for. (A mutex measures how long its waiters have waited.)
+// spin lets real time pass for goroutines that wait for a mutex, since there is no event
+// to wait for. (A mutex measures how long its waiters have waited.)
 func spin(d time.Duration) {
 	for begin := time.Now(); time.Since(begin) < d; {
 		runtime.Gosched()
@@ -482,8 +483,8 @@ func TestCloseBeforeTheEpoch(t *testing.T) {
 }
 
 // Close never returns a later time than was confirmed, and never an earlier one than was
-// stamped. All tickets that a Block has drawn count as stamped, including those that it has
-// not used.
+// stamped. All tickets that a Block has drawn count as stamped, including those that it
+// has not used.
 func TestCloseIsWithinTheSpan(t *testing.T) {
 	for name, l := range layouts {
 		for until := range 40 {

@@ -168,8 +168,8 @@ func TestTryNextAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// TryNext does not return ErrBusy if others have gone on to the next tick since it read the
-// clock: the call was slow, but there are IDs left.
+// TryNext does not return ErrBusy if others have gone on to the next tick since it read
+// the clock: the call was slow, but there are IDs left.
 func TestTryNextIsNotBusyBehindAnother(t *testing.T) {
 	clock := newFrozen()
 	_, g := bind(t, clock, free())
@@ -229,8 +229,8 @@ func TestOneSleepsForAll(t *testing.T) {
 	})
 }
 
-// With a stopped clock, Next gives up, and NextContext returns when its context ends. Neither
-// spins: spinning would hang a synctest bubble.
+// With a stopped clock, Next gives up, and NextContext returns when its context ends.
+// Neither spins: spinning would hang a synctest bubble.
 func TestWaitsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newFrozen()

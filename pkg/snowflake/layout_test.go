@@ -270,8 +270,8 @@ func TestErasChangeBetweenCallers(t *testing.T) {
 	}
 }
 
-// A node that sleeps through the change makes no ID of the old width after it, and no ID at
-// all until it has learned of the new width.
+// A node that sleeps through the change makes no ID of the old width after it, and no ID
+// at all until it has learned of the new width.
 func TestErasSleeper(t *testing.T) {
 	clock := newFrozen()
 	wide := noon.Add(time.Second)

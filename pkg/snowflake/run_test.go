@@ -68,8 +68,8 @@ func TestDrawShares(t *testing.T) {
 	}
 }
 
-// A release never reports a time before the end of a run that was drawn, however many of the
-// run's IDs were used.
+// A release never reports a time before the end of a run that was drawn, however many of
+// the run's IDs were used.
 func TestNoReleaseBelowARun(t *testing.T) {
 	for _, l := range []snowflake.Layout{snowflake.Default(), snowflake.Sonyflake(), snowflake.JS53()} {
 		clock := newFrozen()
@@ -131,8 +131,8 @@ func TestDrawAcrossAFence(t *testing.T) {
 	}
 }
 
-// A run has the width of its era. It ends before the next era, and the next run begins with
-// that era.
+// A run has the width of its era. It ends before the next era, and the next run begins
+// with that era.
 func TestDrawEndsWithTheEra(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -150,8 +150,8 @@ func TestDrawEndsWithTheEra(t *testing.T) {
 	}
 }
 
-// With a saturated generator, a caller of Draw waits in the queue for the next tick. It gets
-// no more than its share of the tick, and no ID of another caller.
+// With a saturated generator, a caller of Draw waits in the queue for the next tick. It
+// gets no more than its share of the tick, and no ID of another caller.
 func TestDrawWaitsForATick(t *testing.T) {
 	clock := newFrozen()
 	_, g := bind(t, clock, free())
@@ -169,8 +169,8 @@ func TestDrawWaitsForATick(t *testing.T) {
 	}
 }
 
-// Long after the layout's end, Draw returns no run, neither of ticks that wrapped around nor
-// of old ticks.
+// Long after the layout's end, Draw returns no run, neither of ticks that wrapped around
+// nor of old ticks.
 func TestDrawPastTheEnd(t *testing.T) {
 	clock := newFrozen()
 	l := snowflake.Layout{Epoch: noon.Add(-time.Second), Tick: ms, TimeBits: 11, NodeBits: 10, SequenceBits: 12}

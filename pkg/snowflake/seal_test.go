@@ -97,8 +97,8 @@ func TestSealInAWaitingCallersTick(t *testing.T) {
 	}
 }
 
-// A caller reads the clock. Before it continues, the timeline is sealed and time passes. So
-// the caller's tick may have begun by the caller's reading but not by the seal's.
+// A caller reads the clock. Before it continues, the timeline is sealed and time passes.
+// So the caller's tick may have begun by the caller's reading but not by the seal's.
 func TestSealBetweenAReadingAndItsUse(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -148,8 +148,8 @@ func TestLateRenewalAfterSeal(t *testing.T) {
 	wantFenced(t, b.Next, snowflake.ErrFenced)
 }
 
-// A ticket that was drawn while waiting for the last holder's milliseconds to pass does not
-// count as stamped.
+// A ticket that was drawn while waiting for the last holder's milliseconds to pass does
+// not count as stamped.
 func TestSealWhileWaitingForNotBefore(t *testing.T) {
 	clock := newFrozen()
 	s := free()
@@ -163,8 +163,8 @@ func TestSealWhileWaitingForNotBefore(t *testing.T) {
 	}
 }
 
-// A call that waits while its node ID is replaced gets an ID of the new node ID, and is not
-// fenced by mistake.
+// A call that waits while its node ID is replaced gets an ID of the new node ID, and is
+// not fenced by mistake.
 func TestRebindUnderAWaitingCall(t *testing.T) {
 	clock := newFrozen()
 	tl, g := bind(t, clock, free())
@@ -206,16 +206,17 @@ func TestGeneratorsOnOneNode(t *testing.T) {
 	wantFenced(t, g2.Next, snowflake.ErrFenced)
 }
 
-// Seals come while another goroutine draws as fast as it can, and the seals count every ID
-// that was made: a seal takes the state word at the moment when it ends the term, not as it
-// was a moment before. If reading and ending were two steps, a draw would come in between in
-// about one of a hundred seals during which there are draws. The sum shows one such draw in
-// 3,000 seals. If no core is free, there are no draws during seals.
+// Seals come while another goroutine draws as fast as it can, and the seals count every
+// ID that was made: a seal takes the state word at the moment when it ends the term, not
+// as it was a moment before. If reading and ending were two steps, a draw would come in
+// between in about one of a hundred seals during which there are draws. The sum shows one
+// such draw in 3,000 seals. If no core is free, there are no draws during seals.
 func TestStressSealCountsEveryDraw(t *testing.T) {
 	clock := &ticking{}
 	tl := snowflake.NewTimeline(clock)
-	// A tick has so many IDs that no call waits for the next tick, unless this goroutine gets
-	// no core for a while. The clock then moves, since the test would hang otherwise.
+	// A tick has so many IDs that no call waits for the next tick, unless this goroutine
+	// gets no core for a while. The clock then moves, since the test would hang
+	// otherwise.
 	clock.moves.Store(true)
 	l := snowflake.Layout{Epoch: snowflake.Default().Epoch, Tick: ms, TimeBits: 41, NodeBits: 3, SequenceBits: 19}
 	g := generator(t, tl, snowflake.WithLayout(l))

@@ -17,8 +17,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/snowflake"
 )
 
-// crew is a group of goroutines that make IDs in every way at once, on two generators of one
-// timeline. Each checks what it can see of its own IDs.
+// crew is a group of goroutines that make IDs in every way at once, on two generators of
+// one timeline. Each checks what it can see of its own IDs.
 type crew struct {
 	t       *testing.T
 	clock   snowflake.Clock
@@ -174,8 +174,8 @@ func (c *crew) finish() []ID {
 	return all
 }
 
-// bind binds the crew to a node ID from now on. It records the span as confirmed before the
-// span takes effect.
+// bind binds the crew to a node ID from now on. It records the span as confirmed before
+// the span takes effect.
 func (c *crew) bind(node int, notBefore time.Time, length time.Duration) {
 	s := snowflake.Span{NodeID: node, Nodes: c.l.Nodes(), NotBefore: notBefore, Until: c.tl.Now().Add(length), Deadline: c.clock.Monotonic() + length}
 	c.confirm(s.Until, s.Deadline)
@@ -327,7 +327,8 @@ func TestStressStepsAndRebinds(t *testing.T) {
 				}
 				c.await(rng.IntN(200))
 			}
-			// This step is larger than everything that was borrowed, so it must be noticed.
+			// This step is larger than everything that was borrowed, so it must be
+			// noticed.
 			clock.shift.Add(int64(10 * time.Second))
 			for c.tl.Stats().StepsForward == 0 && !t.Failed() {
 				c.await(1)
@@ -406,10 +407,10 @@ func TestStressAtTheEndOfTheSpan(t *testing.T) {
 	})
 }
 
-// Two callers want the last sequence number of a tick at the same moment. Both find that a
-// number is left. Only checking the drawn ticket again keeps the second caller out of a tick
-// that has not begun. Both spin until they start, since the window is a few nanoseconds
-// wide.
+// Two callers want the last sequence number of a tick at the same moment. Both find that
+// a number is left. Only checking the drawn ticket again keeps the second caller out of a
+// tick that has not begun. Both spin until they start, since the window is a few
+// nanoseconds wide.
 func TestStressTwoAtTheLastNumber(t *testing.T) {
 	for _, name := range []string{"Next", "NextContext"} { // the others compare and swap
 		call := calls[name]
@@ -469,7 +470,8 @@ func TestStressTwoAtTheLastNumber(t *testing.T) {
 	}
 }
 
-// pair is a clock for two callers: a caller that waits moves it once the other has returned.
+// pair is a clock for two callers: a caller that waits moves it once the other has
+// returned.
 type pair struct {
 	mono     atomic.Int64
 	returned *atomic.Int64

@@ -23,9 +23,9 @@ import (
 // build the part with the hash in item 0 from the changes.
 //
 // A reader trusts a part only if its content has the hash in item 0. It trusts a digest
-// only if the digest contains the reader itself, the clocks of reader and keeper agree, and
-// the leader's own item confirms the leader. Otherwise it reads the leases itself, so a
-// digest with a foreign writer, or with two writers, does no harm for long.
+// only if the digest contains the reader itself, the clocks of reader and keeper agree,
+// and the leader's own item confirms the leader. Otherwise it reads the leases itself, so
+// a digest with a foreign writer, or with two writers, does no harm for long.
 type digest struct {
 	*Coordinator
 	partition string
@@ -135,8 +135,8 @@ func (d *digest) copyAt(i int64) string {
 	return d.partition + "#" + strconv.FormatInt(i, 10)
 }
 
-// take updates the parts whose hash has changed. It builds them from the changes if it can,
-// and reads the others. Its time is proportional to the number of changed parts.
+// take updates the parts whose hash has changed. It builds them from the changes if it
+// can, and reads the others. Its time is proportional to the number of changed parts.
 func (d *digest) take(ctx context.Context, list, changes string) (fits bool, err error) {
 	if list == d.listed && d.parts != nil {
 		return true, nil
@@ -203,10 +203,10 @@ func (d *digest) confirm(ctx context.Context, b cluster.Beat) (bool, error) {
 // second write of item 0 is refused; that is not an error.
 //
 // A keeper that is about to change parts claims item 0 first, and each part has the beat
-// that it was written for. If another keeper, which has died or is late, has left a claim,
-// this keeper's claim is refused. At its next heartbeat, this keeper writes all parts again,
-// with a later beat, so that late writes of the other keeper are refused. So no part stays
-// that does not match item 0.
+// that it was written for. If another keeper, which has died or is late, has left a
+// claim, this keeper's claim is refused. At its next heartbeat, this keeper writes all
+// parts again, with a later beat, so that late writes of the other keeper are refused. So
+// no part stays that does not match item 0.
 func (d *digest) write(ctx context.Context, b cluster.Beat, members []cluster.Member, now time.Time) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

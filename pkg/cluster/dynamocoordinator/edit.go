@@ -44,9 +44,9 @@ func equal(a, b cluster.Member) bool {
 	return a.Name == b.Name && a.NodeID == b.NodeID && a.Version == b.Version && maps.Equal(a.Metadata, b.Metadata)
 }
 
-// patch returns the list with the edits applied. The result is a new list, since readers may
-// hold the old one; without edits it is the old list. A session that is both removed and
-// added is in the result.
+// patch returns the list with the edits applied. The result is a new list, since readers
+// may hold the old one; without edits it is the old list. A session that is both removed
+// and added is in the result.
 func patch(all []cluster.Member, edits []edit) []cluster.Member {
 	if len(edits) == 0 {
 		return all

@@ -10,8 +10,8 @@ import (
 	"github.com/nodelease/nodelease/pkg/cluster"
 )
 
-// The partition <pool>#node has one item for each member without a lease. Its sort key is a
-// hash of the member's name.
+// The partition <pool>#node has one item for each member without a lease. Its sort key is
+// a hash of the member's name.
 
 // sortKey returns the sort key of a member's own items: its node ID, or a hash that no
 // node ID equals.
@@ -24,8 +24,8 @@ func sortKey(m cluster.Member) int64 {
 
 // beat records the heartbeat of a member without a lease. The first write of a session
 // also increments the version. A session that was silent for longer than the time-out is
-// not recorded again. The recorded time is when the heartbeat was sent, so a heartbeat that
-// arrives late does not revive a member.
+// not recorded again. The recorded time is when the heartbeat was sent, so a heartbeat
+// that arrives late does not revive a member.
 func (c *Coordinator) beat(ctx context.Context, b cluster.Beat) error {
 	m := b.Self
 	metadata := attributes{}

@@ -17,11 +17,12 @@ import (
 // view is the data that a member has read so far. A heartbeat updates it with two
 // ranges of rows:
 //
-//   - Rows that may have changed since the previous heartbeat. Their revision, which is the
-//     number of the transaction that changed them, is not below the oldest transaction that
-//     was still open at the previous heartbeat. Reading only rows above the highest revision
-//     seen would not be enough, since a transaction with a lower number may commit later.
-//   - Rows whose heartbeat has become older than the time-out since the previous heartbeat.
+//   - Rows that may have changed since the previous heartbeat. Their revision, which is
+//     the number of the transaction that changed them, is not below the oldest
+//     transaction that was still open at the previous heartbeat. Reading only rows above
+//     the highest revision seen would not be enough, since a transaction with a lower
+//     number may commit later.
+//   - Rows whose heartbeat has become older than the time-out since the previous one.
 //
 // All rows are read at first, when the time-out has changed, when no heartbeat has
 // succeeded for a time-out (a row may have been deleted since), when transaction
@@ -40,11 +41,11 @@ type view struct {
 // hand without a new revision.
 const readAll = 10 * time.Minute
 
-// heartbeat is the statement of a heartbeat. The member's own row comes from the first part,
-// because the other parts see the table as it was before. A session that replaces another
-// one gets the next version, unless it has a lease, which provides the version. If a session
-// was silent for longer than the time-out, or has an older lease, it is not recorded again,
-// and its own row is missing from the answer.
+// heartbeat is the statement of a heartbeat. The member's own row comes from the first
+// part, because the other parts see the table as it was before. A session that replaces
+// another one gets the next version, unless it has a lease, which provides the version.
+// If a session was silent for longer than the time-out, or has an older lease, it is not
+// recorded again, and its own row is missing from the answer.
 //
 // Each part reads a range of an index. To read all live members, since is 0.
 const heartbeat = `

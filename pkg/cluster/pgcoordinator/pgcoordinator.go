@@ -4,8 +4,8 @@
 // do not matter.
 //
 // A heartbeat is one statement. It records the heartbeat and reads the members that have
-// joined, changed or fallen silent since the previous heartbeat, so its cost grows with the
-// number of these changes, not with the size of the cluster. Members may also have
+// joined, changed or fallen silent since the previous heartbeat, so its cost grows with
+// the number of these changes, not with the size of the cluster. Members may also have
 // leases; the heartbeat is then a write in addition to the renewal.
 package pgcoordinator
 
@@ -41,7 +41,8 @@ var _ cluster.Coordinator = (*Coordinator)(nil)
 
 // Schema is the SQL that creates the two tables that a coordinator needs, if they do not
 // exist, in the first schema of the connection's search path. A whole fleet may run it at
-// once, each process in one Exec without arguments: an advisory lock makes them take turns.
+// once, each process in one Exec without arguments: an advisory lock makes them take
+// turns.
 //
 // A row's revision is the last transaction that changed more of it than its heartbeat. If
 // you edit rows by hand, set the revision too: revision = txid_current().

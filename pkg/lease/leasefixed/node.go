@@ -37,10 +37,10 @@ type Node struct {
 //     do not restart the process before the clock has caught up.
 //
 // To keep the second condition simple, no ID is ahead of the wall clock:
-// snowflake.WithMaxBackward counts as 0. The layout is required, since no pool provides it;
-// all processes whose IDs must differ must use the same layout. The error reports that the
-// layout is invalid, or that n does not fit it. A warning that no lease protects the node
-// ID is logged once, to slog.Default.
+// snowflake.WithMaxBackward counts as 0. The layout is required, since no pool provides
+// it; all processes whose IDs must differ must use the same layout. The error reports
+// that the layout is invalid, or that n does not fit it. A warning that no lease protects
+// the node ID is logged once, to slog.Default.
 func New(n int, layout snowflake.Layout) (*Node, error) { return newOn(nil, n, layout) }
 
 func newOn(c lease.Clock, n int, layout snowflake.Layout) (*Node, error) {
@@ -139,8 +139,8 @@ func (f *Node) Close() error {
 // statusFixed is the status of a node ID without a lease in health checks and logs.
 const statusFixed = "fixed"
 
-// ServeHTTP answers 200 with the status "fixed" in JSON. It answers 503 after Close, and on
-// a machine that was restored from a snapshot.
+// ServeHTTP answers 200 with the status "fixed" in JSON. It answers 503 after Close, and
+// on a machine that was restored from a snapshot.
 func (f *Node) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, err := f.Lease()
 	f.answer(w, err)

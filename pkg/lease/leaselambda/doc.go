@@ -10,8 +10,8 @@
 // The environment of a function is frozen between its invocations, and ends without
 // notice. So nothing is requested on a schedule: the first ID of an environment claims a
 // node ID, and when less than a third of the lease is left, the next ID first renews the
-// lease. Other IDs send no request. The lease of an idle environment is not renewed, so its
-// node ID becomes free by itself, after five minutes or Config.TTL.
+// lease. Other IDs send no request. The lease of an idle environment is not renewed, so
+// its node ID becomes free by itself, after five minutes or Config.TTL.
 //
 // Nothing is claimed, renewed or stamped outside an invocation, which is recognized by a
 // context that has a request ID and has not ended. A snapshot (SnapStart) is taken before

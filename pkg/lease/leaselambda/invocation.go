@@ -206,8 +206,8 @@ func (g IDs) NextN(dst []snowflake.ID) (n int, err error) {
 	if len(dst) == 0 {
 		return 0, g.a.Refresh(g.ctx)
 	}
-	// If the clock was set back, the first ID fails at once, while Generator.NextN would wait
-	// until the invocation ends.
+	// If the clock was set back, the first ID fails at once, while Generator.NextN would
+	// wait until the invocation ends.
 	if dst[0], err = g.Next(); err != nil {
 		return 0, err
 	}

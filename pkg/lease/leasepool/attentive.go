@@ -62,8 +62,8 @@ func (s *attentive) WriteReaperMemory(ctx context.Context, w protocol.MemoryWrit
 	return applied, err
 }
 
-// The watermarks are not part of a scan. A scan counts even if a request for watermarks had
-// no answer, so the following methods do not call note.
+// The watermarks are not part of a scan. A scan counts even if a request for watermarks
+// had no answer, so the following methods do not call note.
 
 func (s *attentive) ReadWatermarks(ctx context.Context, pool string) (protocol.Watermarks, error) {
 	if kept, ok := s.Store.(watermarked); ok {

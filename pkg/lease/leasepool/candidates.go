@@ -13,9 +13,9 @@ import (
 type candidates map[int]fingerprint
 
 // fingerprint is a hash of a lease's holder, version and renewal. It has 30 bits, so two
-// different states of a lease have equal fingerprints once in 10⁹ times. Even that is safe:
-// a lease is freed only if it was due and has exactly the holder, version and renewal that
-// the second scan saw.
+// different states of a lease have equal fingerprints once in 10⁹ times. Even that is
+// safe: a lease is freed only if it was due and has exactly the holder, version and
+// renewal that the second scan saw.
 type fingerprint uint32
 
 func fingerprintOf(l protocol.Lease) fingerprint {

@@ -7,8 +7,8 @@ import (
 )
 
 // makeRoom opens the groups that a new pool of this size, with so many holders expected,
-// would have open, since the pool's agents may not be permitted to open them. A narrow pool
-// then gets the width for these groups, in one change.
+// would have open, since the pool's agents may not be permitted to open them. A narrow
+// pool then gets the width for these groups, in one change.
 //
 // makeRoom never makes the groups fewer or the width narrower: groups stay open if fewer
 // holders are expected, since the groups may have leases.

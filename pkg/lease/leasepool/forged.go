@@ -46,7 +46,8 @@ func (p *Pool) audit(ctx context.Context, item Item) (*auditor, error) {
 	return a, err
 }
 
-// see compares a group, which may have been read eventually consistent, with the watermarks.
+// see compares a group, which may have been read eventually consistent, with the
+// watermarks.
 func (a *auditor) see(n int, g protocol.Group) {
 	if a.store == nil {
 		return

@@ -26,8 +26,8 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 	}
 	// Invariant: after a raise all hint cards are copies of this item, whose revision is
 	// above that of any earlier card. Cards with a higher revision remain from before the
-	// restore if the items were put back from a backup and the cards were not. The verdict on
-	// the table is from before the restore as well.
+	// restore if the items were put back from a backup and the cards were not. The
+	// verdict on the table is from before the restore as well.
 	ahead, err := p.ahead(ctx, c.Pool)
 	if err != nil {
 		return c, err
@@ -46,8 +46,8 @@ func (p *Pool) Raise(ctx context.Context, to time.Time) (c Changes, err error) {
 				if l.Holder == "" {
 					continue
 				}
-				// A grown lease may be reserved beyond to, but its holder is from before the
-				// restore as well.
+				// A grown lease may be reserved beyond to, but its holder is from before
+				// the restore as well.
 				w = protocol.ForceRelease{Key: key, Version: l.Version, Holder: l.Holder}
 			}
 			if _, err := s.do(ctx, w, &c.Raised); err != nil {

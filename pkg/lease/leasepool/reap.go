@@ -124,8 +124,8 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 	}
 	waiting := last != nil && begun.Before(last.Next())
 	if last != nil && !waiting {
-		// The last scan is removed from the table, so that no other reaper acts on it, even
-		// if this run ends early.
+		// The last scan is removed from the table, so that no other reaper acts on it,
+		// even if this run ends early.
 		if memory, err = p.remember(ctx, memory, nil); err != nil {
 			return newReport(p.Name), err
 		}
@@ -228,8 +228,8 @@ func (d dues) longest(some candidates) (ttl time.Duration) {
 	return ttl
 }
 
-// due reads every node ID that can be held, and compares them with the watermarks. keep, if
-// not nil, updates the watermarks.
+// due reads every node ID that can be held, and compares them with the watermarks. keep,
+// if not nil, updates the watermarks.
 func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*auditor, context.Context, Corrupt) error) (dues, error) {
 	audit, unread := p.audit(ctx, item)
 	d := dues{ReapReport: newReport(p.Name), due: candidates{}, seen: map[int]protocol.Lease{}}
@@ -283,10 +283,10 @@ func (p *Pool) due(ctx context.Context, item protocol.PoolItem, keep func(*audit
 // lease that had grown and is short again has reserved as much as before.
 //
 // An item does not show how far ahead its holder may reserve either. Up to the default of
-// MaxReserve plus stuckAfter, nothing is stuck. Beyond that, a held node ID is stuck if its
-// holder's clock was ahead at the last renewal, which was sent a lease's length before the
-// expiry. A node ID without a holder may be reserved for half of the time that its last
-// holder lived.
+// MaxReserve plus stuckAfter, nothing is stuck. Beyond that, a held node ID is stuck if
+// its holder's clock was ahead at the last renewal, which was sent a lease's length
+// before the expiry. A node ID without a holder may be reserved for half of the time that
+// its last holder lived.
 func stuck(l protocol.Lease, now time.Time) bool {
 	last := protocol.Latest(l.ExpiresAt, l.ReservedUntil)
 	if !last.After(now.Add(max(l.TTL, tenure.DefaultMaxReserve) + stuckAfter)) {

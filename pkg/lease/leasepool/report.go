@@ -9,8 +9,8 @@ import (
 // Changes reports the results of a seed, a resize or a raise.
 type Changes struct {
 	Pool protocol.PoolItem `json:"pool"`
-	// Seeded is how many node IDs this run created. A node ID is not counted if the answer to
-	// the request that created it was lost.
+	// Seeded is how many node IDs this run created. A node ID is not counted if the
+	// answer to the request that created it was lost.
 	Seeded   int `json:"seeded"`
 	Retired  int `json:"retired"`  // node IDs that this run retired
 	Restored int `json:"restored"` // retired node IDs that this run brought back into use

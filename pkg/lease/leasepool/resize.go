@@ -10,9 +10,9 @@ import (
 
 // Resize changes the number of node IDs of the pool. Growing creates the missing node IDs
 // before the pool's item has the new size, and brings retired node IDs back into use
-// afterwards. Shrinking retires the highest node IDs after the item has the new size; their
-// holders may finish (Changes.Finishing), and nothing is ever deleted. A size that the
-// pool's layout cannot hold is refused. ExcludeBelow and Narrow must be those of the
+// afterwards. Shrinking retires the highest node IDs after the item has the new size;
+// their holders may finish (Changes.Finishing), and nothing is ever deleted. A size that
+// the pool's layout cannot hold is refused. ExcludeBelow and Narrow must be those of the
 // pool, which never change; if s has no Floor, Expect or Layout, the pool keeps its own.
 func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if s, err = s.check(p.Name); err != nil {
@@ -56,8 +56,8 @@ func (p *Pool) Resize(ctx context.Context, s Spec) (c Changes, err error) {
 	if err := p.setSize(ctx, &c, s.Size, from); err != nil {
 		return c, err
 	}
-	// Another process may resize to another size at the same time. The process that ends last
-	// makes the node IDs match the pool's item.
+	// Another process may resize to another size at the same time. The process that ends
+	// last makes the node IDs match the pool's item.
 	for {
 		if c.Pool, err = p.item(ctx); err != nil {
 			return c, err

@@ -12,8 +12,8 @@ import (
 // Seed creates the pool and its node IDs if they do not exist. It creates the pool's own
 // item last: while that item is missing, agents get ErrPoolNotSeeded, and all of them may
 // seed at once. If the pool has another size, Seed returns an error and leaves it alone;
-// see [Pool.Resize]. In an existing pool, Seed opens the groups for Spec.Expect, if that is
-// more than before.
+// see [Pool.Resize]. In an existing pool, Seed opens the groups for Spec.Expect, if that
+// is more than before.
 func (p *Pool) Seed(ctx context.Context, s Spec) (c Changes, err error) {
 	if s, err = s.check(p.Name); err != nil {
 		return c, err

@@ -32,14 +32,16 @@ type sweep struct {
 type visit func(ctx context.Context, s *sweep, n int, g protocol.Group) error
 
 // sweep calls fn for each group, until the first error. It continues after the last group
-// while it finds node IDs, because a pool that was made smaller has retired node IDs there.
+// while it finds node IDs, because a pool that was made smaller has retired node IDs
+// there.
 func (p *Pool) sweep(ctx context.Context, groups int, corrupt *Corrupt, fn visit) error {
 	s := &sweep{Pool: p, corrupt: corrupt, groups: groups, beyond: true}
 	return s.run(ctx, p.group, fn)
 }
 
 // sweepOpen is a sweep over only those groups that leases can be in. It uses reads that
-// cost half as much and may be a second old, since writes are conditional on what was read.
+// cost half as much and may be a second old, since writes are conditional on what was
+// read.
 func (p *Pool) sweepOpen(ctx context.Context, item protocol.PoolItem, corrupt *Corrupt, fn visit) error {
 	s := &sweep{Pool: p, corrupt: corrupt, groups: openGroups(item)}
 	return s.run(ctx, p.Glance, fn)

@@ -81,8 +81,8 @@ func (p *Pool) tend(ctx context.Context) (Changes, error) {
 			}
 		}
 		if 4*held >= 3*usable && usable > 0 {
-			// The write is conditional on the number of open groups, since an agent may have
-			// opened groups meanwhile.
+			// The write is conditional on the number of open groups, since an agent may
+			// have opened groups meanwhile.
 			if c.Pool, err = p.change(ctx, protocol.OpenGroups{Pool: p.Name, From: item.OpenGroups, To: protocol.OpenNext(item)}); err != nil {
 				return c, err
 			}

@@ -18,9 +18,9 @@ const widenSlack = 3 * time.Second
 // write for each existing and each new node ID. The new width begins at least 20 seconds
 // later, when all milliseconds that are reserved by then have passed.
 //
-// Any number of processes may call Widen at once. A run that does not finish blocks no one,
-// and the next run continues it. A corrupt item stops Widen, since the item's holder could
-// not learn of the new width. Widen does not change a pool that is not narrow.
+// Any number of processes may call Widen at once. A run that does not finish blocks no
+// one, and the next run continues it. A corrupt item stops Widen, since the item's holder
+// could not learn of the new width. Widen does not change a pool that is not narrow.
 func (p *Pool) Widen(ctx context.Context) (Changes, error) {
 	c, err := p.widen(ctx, true)
 	if err == nil {
@@ -157,9 +157,10 @@ func (s *sweep) mark(ctx context.Context, c *Changes, w *protocol.Widener, node 
 	return nil
 }
 
-// grow adds the node IDs up to the given size to a narrow pool, as far as its width has room
-// for them, and seeds the missing ones. Only a commit makes more room. A claimant of a node
-// ID that was added then must know the new width, and stamps nothing before that begins.
+// grow adds the node IDs up to the given size to a narrow pool, as far as its width has
+// room for them, and seeds the missing ones. Only a commit makes more room. A claimant of
+// a node ID that was added then must know the new width, and stamps nothing before that
+// begins.
 func (p *Pool) grow(ctx context.Context, c *Changes, size int) error {
 	if !c.Pool.Narrow() {
 		return nil

@@ -39,8 +39,8 @@ func NewMemory(pool string, size int) *Memory {
 		return m
 	}
 	spec := leasepool.Spec{Size: size, Floor: time.Now()}
-	// Pool.Seed limits its rate to what a table accepts. Memory needs no limit, so the node
-	// IDs are created here, and Seed finds them.
+	// Pool.Seed limits its rate to what a table accepts. Memory needs no limit, so the
+	// node IDs are created here, and Seed finds them.
 	for n := range min(size, protocol.MaxPoolSize) {
 		w := protocol.Seed{Key: protocol.Key{Pool: pool, NodeID: n}, Floor: spec.Floor}
 		m.leases[w.Item()], _ = w.Apply(nil)

@@ -222,7 +222,7 @@ func (a *paperAgent) begin() {
 	a.found = Outlook{Free: -1}
 }
 
-// look reads the next group, if there is to be one; see Agent.look.
+// look reads the next group, if the search is not over; see Agent.look.
 func (a *paperAgent) look(w *paper, i int32) {
 	if a.tries == 0 { // a group whose read had no answer is read again
 		var ok bool

@@ -114,7 +114,7 @@ func TestLeasesThatDoNotGrow(t *testing.T) {
 				s := fixture.NewNetwork(c.size)
 				if c.measured {
 					measuring(t, s, func() int { return c.held })
-				} else { // and nobody may count
+				} else { // and no agent may count
 					measured(t, s, c.held, 0, time.Now().Add(time.Hour)) // a measurement from the future does not count
 				}
 				cfg := growing(s)

@@ -86,11 +86,11 @@ const (
 // Previous is the previous holder, as [Lease.Predecessor] returns it. It is an alias, so
 // that leases of package leasepool convert to Lease.
 type Previous = struct {
-	// Session is its session, which was the lease's Holder.
+	// Session is the previous holder's session, which was the lease's Holder.
 	Session string `json:"session"`
-	// Version was its fencing token.
+	// Version was the previous holder's fencing token.
 	Version int64 `json:"version"`
-	// Ended is how its lease ended.
+	// Ended is how the previous holder's lease ended.
 	Ended Ending `json:"ended"`
 }
 
@@ -101,7 +101,7 @@ type Ending = string
 const (
 	EndReleased Ending = protocol.EndReleased // its holder released it
 	EndExpired  Ending = protocol.EndExpired  // it expired, and was claimed or reaped
-	EndFreed    Ending = protocol.EndFreed    // an operator or a raise ended it, or a copy of the holder had it, too
+	EndFreed    Ending = protocol.EndFreed    // an operator or a raise ended it, or a copy of the holder also had it
 )
 
 // Store keeps the leases. NewDynamoDB is the production store; leasetest.NewMemory is

@@ -119,7 +119,7 @@ func (a *Agent) refusedBy(err error) {
 	}
 }
 
-// witness takes over the reading of an outside clock.
+// witness stores the reading of an outside clock.
 func (a *Agent) witness(r reading) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -170,9 +170,10 @@ func (a *Agent) renew(ctx context.Context) bool {
 	a.announce(ctx)
 	a.mu.Lock()
 	a.attemptNow()
-	// The number of the renewal, both clocks and the requested values are taken together:
-	// m0 before the request is sent, w0 from the clock that generators stamp from, so
-	// that a wall clock that steps back never asks for an earlier expiry.
+	// The number of the renewal, both clocks and the requested values are taken together.
+	// m0 is read before the request is sent. w0 is from the clock that generators stamp
+	// from, so that no renewal requests an earlier expiry after the wall clock stepped
+	// back.
 	m0 := a.clock.Monotonic()
 	t := a.term
 	a.sentHeld = t.Held(m0)

@@ -30,7 +30,7 @@ type metered struct {
 	deniedWrite error
 }
 
-// spent has the number of requests, and their cost.
+// spent is how many requests of each kind were sent, and their cost.
 type spent struct {
 	polls, looks    int
 	claims, refused int
@@ -402,7 +402,7 @@ func TestNoteDisturbsNoRelease(t *testing.T) {
 	}
 }
 
-// Without the note, claimants wait by reading groups every second, and write nothing.
+// Without the note, claimants wait by reading groups every second.
 func TestWaitingWithoutANote(t *testing.T) {
 	for what, spoil := range map[string]func(s *metered){
 		"denied": func(s *metered) {

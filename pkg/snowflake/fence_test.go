@@ -15,7 +15,7 @@ import (
 
 const ms = time.Millisecond
 
-// calls are all the ways to ask for an ID, for rules that hold for each of them.
+// calls are all the ways to request an ID, for tests of rules that hold for each of them.
 var calls = map[string]func(*snowflake.Generator) func() (ID, error){
 	"Next": func(g *snowflake.Generator) func() (ID, error) { return g.Next },
 	"NextContext": func(g *snowflake.Generator) func() (ID, error) {
@@ -281,8 +281,9 @@ func TestFenceByWallClockInAStrictBlock(t *testing.T) {
 	wantFenced(t, b.Next, snowflake.ErrFenced)
 }
 
-// In sustained saturation ticks begin with a caller who waits, or go by inside of
-// the catch-up window, and never with a fresh one: the wall clock fences there too.
+// In sustained saturation, a tick begins with a caller that has waited, or passes within
+// the catch-up window, and never begins with a new caller. The wall clock fences then as
+// well.
 func TestFenceByWallClockWhenSaturated(t *testing.T) {
 	t.Run("a caller who waits", func(t *testing.T) {
 		clock := newFrozen()

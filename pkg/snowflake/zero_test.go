@@ -10,7 +10,7 @@ import (
 
 // Calls on values that no constructor returned are errors, not panics.
 func TestZeroValues(t *testing.T) {
-	zero.Methods(t, new(snowflake.Generator), "snowflake.New", "NextN") // which was asked for none
+	zero.Methods(t, new(snowflake.Generator), "snowflake.New", "NextN") // NextN gets an empty slice
 	zero.Methods(t, new(snowflake.Block), "Generator.Block")
 	zero.Methods(t, new(snowflake.Generator).Block(), "snowflake.New")
 	zero.Methods(t, new(snowflake.Timeline), "NewTimeline", "Widen") // which has no span to widen

@@ -123,7 +123,7 @@ func (d *digest) read(ctx context.Context, b cluster.Beat) (snap cluster.Snapsho
 	return cluster.Snapshot{Members: d.all, Ordered: true, Heard: written.Add(-b.Timeout).UTC()}, true, nil
 }
 
-// copyOf returns the partition that has the copy of item 0 which a member reads.
+// copyOf returns the partition from which a member reads item 0 or one of its copies.
 func (d *digest) copyOf(m cluster.Member) string {
 	return d.copyAt(int64(hashOf(m.SessionID) % uint64(max(d.copies, 1)))) //nolint:gosec // it is less than copies
 }

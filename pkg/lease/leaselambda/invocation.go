@@ -113,9 +113,9 @@ func (a *Agent) generator(ctx context.Context) (*snowflake.Generator, error) {
 	return a.ids.Load(), nil
 }
 
-// invocation returns nil for the context of an invocation in progress. Only there
-// is anything claimed, renewed or stamped: a snapshot is taken before the first
-// invocation, and an environment is frozen between two.
+// invocation returns nil for the context of an invocation in progress. Nothing is
+// claimed, renewed or stamped outside of one, since a snapshot is taken before the first
+// invocation, and the environment is frozen between invocations.
 func invocation(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: the context is nil: pass on the one that the handler is called with", ErrNoInvocation)

@@ -9,8 +9,8 @@ import (
 )
 
 // attentive is a store that records whether any request had no answer, including one that
-// was answered after a retry. While the store refuses this machine, it may refuse
-// holders, too.
+// was answered after a retry. While the store does not answer this machine, it may not
+// answer holders either.
 type attentive struct {
 	protocol.Store
 	failed atomic.Bool

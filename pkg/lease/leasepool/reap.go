@@ -24,8 +24,8 @@ type ReapReport struct {
 	// Braked reports that implausibly many leases were unchanged at once: none was freed,
 	// and another scan decides.
 	Braked bool `json:"braked"`
-	// NextLook is when another run counts as a scan; zero if no lease waits for
-	// one.
+	// NextLook is the time from which another run counts as a scan; zero if no lease
+	// waits for another scan.
 	NextLook time.Time `json:"next_look,omitzero"`
 	// Stuck node IDs are reserved or held for hours beyond their lease's length, because
 	// their holder's clock was ahead, or because the holder asked for a long Reserve.
@@ -44,8 +44,8 @@ const (
 	// reapAfter is how long a lease has been expired when it is due. Claimants take
 	// it earlier, so reaping is not urgent.
 	reapAfter = time.Minute
-	// stuckAfter is the time beyond a lease's possible reservation from which a node ID
-	// is stuck.
+	// stuckAfter is how far beyond its lease's possible reservation a node ID must be
+	// reserved or held to be stuck.
 	stuckAfter = time.Hour
 )
 

@@ -52,7 +52,7 @@ func (m Member) Key() string {
 }
 
 // MemberOf returns the member that holds a lease, if the holder takes part in a
-// cluster. The caller decides whether its heartbeat is recent.
+// cluster. The caller decides whether the member's heartbeat is recent.
 func MemberOf(l lease.Lease) (Member, bool) {
 	m := Member{
 		Cluster: l.Pool, Name: l.Metadata[metaNode], NodeID: l.NodeID, SessionID: l.Metadata[metaSession], Version: l.Version,

@@ -86,7 +86,8 @@ func (p *Pool) Reap(ctx context.Context) (ReapReport, error) {
 	}
 	s := &attentive{Store: p.table()}
 	run := &Pool{Name: p.Name, Progress: p.Progress, Logger: p.Logger, store: s}
-	// An error that an earlier run of this process could not record in the table.
+	// If an earlier run of this process could not record an error in the table, this run
+	// does so.
 	if p.doubt.Load() && run.forget(ctx) == nil {
 		p.doubt.Store(false)
 	}
@@ -183,9 +184,9 @@ func (p *Pool) reap(ctx context.Context, s *attentive) (ReapReport, error) {
 }
 
 // believe decides whether leases that several scans have found due and unchanged
-// are freed. Two scans are enough for a few of them, while other holders renew.
-// More than the brake allows, or all leases of the pool, may be a fleet that an
-// outage with a short break has kept from renewing.
+// are freed. Two scans are enough for a few of them, while other holders renew. If more
+// are due than the brake allows, or all leases of the pool, their holders may be a fleet
+// that an outage with a short break has kept from renewing.
 func (d dues) believe(r *ReapReport, looks int, unchanged candidates) bool {
 	if len(unchanged) == 0 || looks > 2 {
 		return true

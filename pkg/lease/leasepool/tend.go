@@ -29,9 +29,10 @@ func (p *Pool) Tend(ctx context.Context) (Changes, error) {
 // before the verdict no longer counts.
 const vouchAge = protocol.VerdictAge / 3
 
-// vouch checks whether the table can keep leases, and stores the verdict if it is
-// new. One writer is enough: starts that find no verdict check the table themselves
-// and do not write the item, to which a whole herd would otherwise write at once.
+// vouch checks whether the table can keep leases, and stores the verdict if the stored one
+// is different or old. One writer is enough: starts that find no verdict check the table
+// themselves and do not write the item, to which a whole herd would otherwise write at
+// once.
 func (p *Pool) vouch(ctx context.Context, c *Changes) error {
 	judge, ok := p.table().(protocol.Judge)
 	if !ok {
